@@ -1,0 +1,1 @@
+//! Posteriors over the weights of Burn models: layout, factor posterior, priors, noise, kernels.

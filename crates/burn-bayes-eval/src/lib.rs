@@ -1,0 +1,1 @@
+//! Scores of probabilistic predictions on plain slices: proper scores, calibration, selective prediction.

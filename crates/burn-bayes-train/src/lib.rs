@@ -1,0 +1,1 @@
+//! Bayesian training of Burn models with Burn's own Learner, and uncertainty metrics.

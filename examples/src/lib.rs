@@ -1,0 +1,1 @@
+//! Models and data shared by the examples.
