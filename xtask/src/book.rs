@@ -1,0 +1,23 @@
+//! The book, built with mdBook as a library so that nothing but Rust need be installed.
+
+use std::path::Path;
+
+use crate::Outcome;
+
+/// Renders `book/` into `book/book`.
+#[cfg(feature = "book")]
+pub(crate) fn build(root: &Path) -> Outcome {
+    mdbook_driver::MDBook::load(root.join("book"))
+        .and_then(|book| book.build())
+        .map_err(|error| format!("the book was not built: {error:#}"))?;
+    println!("book: book/book/index.html");
+    Ok(())
+}
+
+/// Runs this program again with the book's builder compiled in.
+#[cfg(not(feature = "book"))]
+pub(crate) fn build(root: &Path) -> Outcome {
+    crate::process::cargo(root, &["run", "--package", "xtask"])
+        .arguments(&["--features", "book", "--", "book"])
+        .run()
+}

@@ -1,0 +1,349 @@
+//! Every task and the order in which `ci` runs them: the cheapest check that can fail comes first.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::process::{Step, cargo, is_available};
+use crate::{Outcome, book, tidy, workspace};
+
+/// One task: what the command line calls it and what it does.
+pub(crate) struct Task {
+    /// The word after `cargo xtask`.
+    pub(crate) name: &'static str,
+    /// The flags it takes.
+    pub(crate) flags: &'static [&'static str],
+    about: &'static str,
+    run: fn(&Request) -> Outcome,
+}
+
+/// A task's surroundings and its part of the command line.
+pub(crate) struct Request {
+    root: PathBuf,
+    flags: Vec<String>,
+    /// What stood after `--`, handed to the test program.
+    rest: Vec<String>,
+}
+
+impl Request {
+    fn has(&self, flag: &str) -> bool {
+        self.flags.iter().any(|given| given == flag)
+    }
+}
+
+/// All tasks, in the order in which the help lists them.
+pub(crate) const TASKS: &[Task] = &[
+    Task {
+        name: "ci",
+        flags: &["--skip-tests"],
+        about: "all stages from fmt to examples, stopping at the first failure",
+        run: ci,
+    },
+    Task {
+        name: "fmt",
+        flags: &[],
+        about: "is every file formatted? (`cargo fmt` formats them)",
+        run: fmt,
+    },
+    Task {
+        name: "clippy",
+        flags: &[],
+        about: "lints of every target, warnings denied",
+        run: clippy,
+    },
+    Task {
+        name: "tidy",
+        flags: &[],
+        about: "the house rules that no other tool knows",
+        run: |request| tidy::check(&request.root),
+    },
+    Task {
+        name: "test",
+        flags: &["--wgpu", "--cuda", "--ndarray"],
+        about: "all tests on the CPU, or the integration suite on another device",
+        run: test,
+    },
+    Task {
+        name: "doctest",
+        flags: &[],
+        about: "the examples in the documentation",
+        run: doctest,
+    },
+    Task {
+        name: "doc",
+        flags: &[],
+        about: "the API documentation, warnings denied",
+        run: doc,
+    },
+    Task {
+        name: "book",
+        flags: &[],
+        about: "the book, into book/book",
+        run: |request| book::build(&request.root),
+    },
+    Task {
+        name: "examples",
+        flags: &[],
+        about: "every example, run at its smallest size",
+        run: examples,
+    },
+    Task {
+        name: "golden",
+        flags: &[],
+        about: "regenerate the golden values of the tests (Python 3 with numpy, scipy, scikit-learn)",
+        run: golden,
+    },
+    Task {
+        name: "deny",
+        flags: &[],
+        about: "licences, sources, duplicate and vulnerable dependencies (cargo-deny)",
+        run: deny,
+    },
+];
+
+/// The stages of `ci`, in order.
+const CI: [&str; 8] = [
+    "fmt", "clippy", "tidy", "test", "doctest", "doc", "book", "examples",
+];
+
+/// Runs the task that the command line names.
+pub(crate) fn dispatch(arguments: &[String]) -> Outcome {
+    let Some((name, arguments)) = arguments.split_first() else {
+        println!("{}", help());
+        return Ok(());
+    };
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        println!("{}", help());
+        return Ok(());
+    }
+    let task = task(name).ok_or_else(|| format!("there is no task `{name}`\n{}", help()))?;
+    let divider = arguments.iter().position(|argument| argument == "--");
+    let (flags, rest) = arguments.split_at(divider.unwrap_or(arguments.len()));
+    if let Some(unknown) = flags
+        .iter()
+        .find(|flag| !task.flags.contains(&flag.as_str()))
+    {
+        return Err(format!(
+            "`{name}` does not know `{unknown}`; it takes {:?}",
+            task.flags
+        ));
+    }
+    (task.run)(&Request {
+        root: workspace::root(),
+        flags: flags.to_vec(),
+        rest: rest.iter().skip(1).cloned().collect(),
+    })
+}
+
+fn task(name: &str) -> Option<&'static Task> {
+    TASKS.iter().find(|task| task.name == name)
+}
+
+fn help() -> String {
+    let mut text = String::from("usage: cargo xtask <task> [flags] [-- arguments of the tests]\n");
+    for task in TASKS {
+        text.push_str(&format!("\n  {:<9} {}", task.name, task.about));
+        if !task.flags.is_empty() {
+            text.push_str(&format!("\n            {}", task.flags.join(" ")));
+        }
+    }
+    text
+}
+
+fn ci(request: &Request) -> Outcome {
+    let mut lines = Vec::new();
+    for name in CI {
+        if name == "test" && request.has("--skip-tests") {
+            lines.push(format!("{name:<9} skipped (--skip-tests)"));
+            continue;
+        }
+        let task = task(name).expect("every stage of ci is a task");
+        let started = Instant::now();
+        let outcome = (task.run)(&Request {
+            root: request.root.clone(),
+            flags: Vec::new(),
+            rest: Vec::new(),
+        });
+        let word = if outcome.is_ok() { "ok" } else { "FAILED" };
+        let line = format!(
+            "{name:<9} {word:<6} {:>7.1} s",
+            started.elapsed().as_secs_f64()
+        );
+        println!("ci: {line}");
+        lines.push(line);
+        if let Err(message) = outcome {
+            return Err(format!("ci stopped at `{name}`: {message}"));
+        }
+    }
+    println!("\nci passed:\n  {}", lines.join("\n  "));
+    Ok(())
+}
+
+fn fmt(request: &Request) -> Outcome {
+    cargo(&request.root, &["fmt", "--all", "--", "--check"]).run()
+}
+
+fn clippy(request: &Request) -> Outcome {
+    let arguments = ["clippy", "--workspace", "--all-targets"];
+    cargo(&request.root, &arguments)
+        .arguments(&["--", "-D", "warnings"])
+        .run()
+}
+
+/// The devices of the integration suite that need a build of their own.
+const DEVICES: [&str; 3] = ["wgpu", "cuda", "ndarray"];
+
+fn test(request: &Request) -> Outcome {
+    let devices: Vec<&str> = DEVICES
+        .into_iter()
+        .filter(|device| request.has(&format!("--{device}")))
+        .collect();
+    for device in &devices {
+        test_on_device(request, device)?;
+    }
+    if !devices.is_empty() {
+        return Ok(());
+    }
+    if is_available("cargo", &["nextest", "--version"]) {
+        return cargo(&request.root, &["nextest", "run", "--workspace"])
+            .arguments(&request.rest)
+            .run();
+    }
+    println!("cargo-nextest is not installed: using cargo test");
+    let kinds = ["test", "--workspace", "--lib", "--bins", "--tests"];
+    cargo(&request.root, &kinds).divided(&request.rest).run()
+}
+
+/// The same suite with another device. One process keeps the device's compiled kernels between
+/// tests, hence `cargo test`; a folder of its own keeps the CPU build from being rebuilt.
+fn test_on_device(request: &Request, device: &str) -> Outcome {
+    let folder = workspace::target_folder(&request.root)?;
+    let folder = format!("{}-{device}", folder.display());
+    let suite = ["test", "-p", "burn-bayes", "--test", "it"];
+    cargo(&request.root, &suite)
+        .arguments(&["--features", device, "--target-dir", &folder])
+        .divided(&request.rest)
+        .env("BURN_BAYES_TEST_DEVICE", device)
+        .run()
+}
+
+fn doctest(request: &Request) -> Outcome {
+    cargo(&request.root, &["test", "--workspace", "--doc"]).run()
+}
+
+fn doc(request: &Request) -> Outcome {
+    cargo(&request.root, &["doc", "--workspace", "--no-deps"])
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .run()
+}
+
+/// Builds all examples at once with the features of the whole workspace (one by one they would
+/// rebuild Burn with others), then runs each.
+fn examples(request: &Request) -> Outcome {
+    let names = workspace::stems(&request.root.join("examples/examples"), "rs");
+    if names.is_empty() {
+        println!("examples: none yet");
+        return Ok(());
+    }
+    cargo(&request.root, &["build", "--workspace", "--examples"]).run()?;
+    let folder = workspace::target_folder(&request.root)?.join("debug/examples");
+    for name in names {
+        let file = folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+        if !file.is_file() {
+            return Err(format!(
+                "example `{name}` was not built: does it ask for a feature that is off by default?"
+            ));
+        }
+        let started = Instant::now();
+        Step::new(&file, &request.root)
+            .env("BURN_BAYES_SMOKE", "1")
+            .run()?;
+        let seconds = started.elapsed().as_secs_f64();
+        println!("examples: {name} ok in {seconds:.1} s");
+    }
+    Ok(())
+}
+
+fn golden(request: &Request) -> Outcome {
+    let python = Path::new("python3");
+    let modules = "numpy scipy sklearn";
+    let check = format!("import {}", modules.replace(' ', ", "));
+    if !is_available("python3", &["-c", &check]) {
+        return Err(format!(
+            "golden values need python3 with the modules {modules}: \
+             pip install numpy scipy scikit-learn"
+        ));
+    }
+    let folder = request.root.join("xtask/golden");
+    let scripts = workspace::stems(&folder, "py");
+    if scripts.is_empty() {
+        println!("golden: there is no script in xtask/golden");
+    }
+    for name in scripts {
+        println!("golden: {name}");
+        let script = folder.join(format!("{name}.py"));
+        Step::new(python, &request.root)
+            .arguments(&[script.to_string_lossy()])
+            .run()?;
+    }
+    Ok(())
+}
+
+/// Advisories need the network. Where their database cannot be fetched this says so and checks
+/// the rest, which needs none.
+fn deny(request: &Request) -> Outcome {
+    if !is_available("cargo", &["deny", "--version"]) {
+        return Err("cargo-deny is not installed: cargo install cargo-deny --locked".into());
+    }
+    let offline_checks = ["deny", "check", "licenses", "bans", "sources"];
+    cargo(&request.root, &offline_checks).run()?;
+    let fetched = cargo(&request.root, &["deny", "fetch", "db"]).run();
+    if fetched.is_err() {
+        println!("skipped: advisories (their database could not be fetched)");
+        return Ok(());
+    }
+    cargo(&request.root, &["deny", "check", "advisories"]).run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stage_of_ci_is_a_task() {
+        for name in CI {
+            assert!(task(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_in_the_help() {
+        let help = help();
+        for (index, task) in TASKS.iter().enumerate() {
+            assert!(help.contains(task.name));
+            assert!(
+                TASKS[..index]
+                    .iter()
+                    .all(|earlier| earlier.name != task.name)
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_task_and_an_unknown_flag_are_refused() {
+        let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+        assert!(dispatch(&words("no-such-task")).is_err());
+        assert!(
+            dispatch(&words("tidy --wgpu"))
+                .unwrap_err()
+                .contains("--wgpu")
+        );
+    }
+
+    #[test]
+    fn every_device_has_its_flag() {
+        let flags = task("test").unwrap().flags;
+        for device in DEVICES {
+            assert!(flags.contains(&format!("--{device}").as_str()));
+        }
+    }
+}
