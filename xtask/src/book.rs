@@ -14,10 +14,12 @@ pub(crate) fn build(root: &Path) -> Outcome {
     Ok(())
 }
 
-/// Runs this program again with the book's builder compiled in.
+/// Runs this program again with the book's builder compiled in, without the optimisation that the
+/// development profile gives to dependencies: the book is small and compiling is what takes time.
 #[cfg(not(feature = "book"))]
 pub(crate) fn build(root: &Path) -> Outcome {
-    crate::process::cargo(root, &["run", "--package", "xtask"])
-        .arguments(&["--features", "book", "--", "book"])
+    crate::process::cargo(root, &["run", "--package", "xtask", "--features", "book"])
+        .arguments(&["--config", "profile.dev.package.\"*\".opt-level = 0"])
+        .arguments(&["--", "book"])
         .run()
 }

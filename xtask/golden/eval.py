@@ -1,0 +1,288 @@
+"""Golden values of the crate burn-bayes-eval, from scikit-learn, SciPy and NumPy.
+
+Run from the repository's root with a python3 that has numpy, scipy and scikit-learn:
+
+    python3 xtask/golden/eval.py
+
+It writes crates/burn-bayes-eval/tests/it/golden/eval.json. The inputs are drawn from one seeded
+generator and stored with the expected values, so the Rust tests need nothing else. Wherever a
+library offers the score it is used; otherwise the value is computed along another road than the
+crate takes: by numerical integration, by root finding, or by listing all orders of the rows.
+"""
+
+import itertools
+import json
+import math
+import pathlib
+
+import numpy
+import scipy
+import sklearn
+from scipy import integrate, optimize, special, stats
+from sklearn import metrics
+
+SEED = 20240607
+TARGET = pathlib.Path("crates/burn-bayes-eval/tests/it/golden/eval.json")
+
+
+def plain(value):
+    """Nested lists and numbers that JSON knows; undefined values become null."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, numpy.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, numpy.generic):
+        return plain(value.item())
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return value
+
+
+def calibration_error(confidence, hit, bins):
+    """(expected, maximum) gap over bins of equal width, each open below and closed above."""
+    edges = numpy.arange(bins + 1) / bins
+    index = numpy.clip(numpy.digitize(confidence, edges, right=True) - 1, 0, bins - 1)
+    gaps, weights = [], []
+    for b in range(bins):
+        chosen = index == b
+        if chosen.any():
+            gaps.append(abs(hit[chosen].mean() - confidence[chosen].mean()))
+            weights.append(chosen.mean())
+    return float(numpy.dot(gaps, weights)), max(gaps)
+
+
+def equal_mass_error(confidence, hit, bins):
+    """The same for bins of equal numbers of rows; the confidences are all different."""
+    order = numpy.argsort(confidence)
+    gaps = [abs(hit[part].mean() - confidence[part].mean()) for part in numpy.split(order, bins)]
+    return float(numpy.mean(gaps)), max(gaps)
+
+
+def classification(generator):
+    draws, rows, classes, bins = 7, 60, 3, 10
+    centre = generator.dirichlet(numpy.full(classes, 0.8), size=rows)
+    probabilities = numpy.array(
+        [[generator.dirichlet(1.0 + 6.0 * c) for c in centre] for _ in range(draws)]
+    )
+    labels = numpy.array([generator.choice(classes, p=c) for c in centre])
+    average = probabilities.mean(axis=0)
+    predicted = average.argmax(axis=1)
+    confidence, hit = average.max(axis=1), (predicted == labels).astype(float)
+    width, mass = calibration_error(confidence, hit, bins), equal_mass_error(confidence, hit, bins)
+    classwise = [
+        calibration_error(average[:, c], (labels == c).astype(float), bins)[0]
+        for c in range(classes)
+    ]
+    votes = probabilities.argmax(axis=2)
+    return {
+        "draws": draws,
+        "rows": rows,
+        "classes": classes,
+        "bins": bins,
+        "probabilities": probabilities.ravel(),
+        "labels": labels,
+        "nll": metrics.log_loss(labels, average),
+        "brier": metrics.brier_score_loss(labels, average, scale_by_half=False),
+        "accuracy": metrics.accuracy_score(labels, predicted),
+        "macro_f1": metrics.f1_score(labels, predicted, average="macro"),
+        "f1": metrics.f1_score(labels, predicted, average=None),
+        "balanced_accuracy": metrics.balanced_accuracy_score(labels, predicted),
+        "one_vs_rest_auroc": metrics.roc_auc_score(labels, average, multi_class="ovr"),
+        "predictive_entropy": stats.entropy(average, axis=1),
+        "expected_entropy": stats.entropy(probabilities, axis=2).mean(axis=0),
+        # As the mean divergence of the draws from their average.
+        "mutual_information": stats.entropy(probabilities, average[None], axis=2).mean(axis=0),
+        "max_probability": confidence,
+        "variation_ratio": 1.0 - stats.mode(votes, axis=0).count / draws,
+        "model_disagreement": numpy.var(probabilities, axis=0).sum(axis=1),
+        "equal_width": {"expected": width[0], "maximum": width[1]},
+        "equal_mass": {"expected": mass[0], "maximum": mass[1]},
+        "classwise": float(numpy.mean(classwise)),
+    }
+
+
+def referral(labels, positive, uncertainty, fraction):
+    """Scores of the most certain rows, with tied rows at the cut weighted by the share that stays."""
+    rows = len(labels)
+    kept = math.ceil(round(fraction * rows, 9))
+    cut = numpy.sort(uncertainty)[kept - 1]
+    below, tied = uncertainty < cut, uncertainty == cut
+    weight = below + tied * (kept - below.sum()) / tied.sum()
+    chosen = weight > 0
+    y, p, w = labels[chosen], positive[chosen], weight[chosen]
+    predicted = (p > 0.5).astype(int)
+    return {
+        "kept_fraction": fraction,
+        "kept": kept,
+        "accuracy": metrics.accuracy_score(y, predicted, sample_weight=w),
+        "macro_f1": metrics.f1_score(y, predicted, average="macro", sample_weight=w),
+        "binary_f1": metrics.f1_score(y, predicted, sample_weight=w, zero_division=numpy.nan),
+        "auroc": metrics.roc_auc_score(y, p, sample_weight=w) if 0 < y.sum() < len(y) else None,
+    }
+
+
+def binary(generator):
+    rows = 80
+    labels = generator.integers(0, 2, size=rows)
+    # Two decimals, so that scores tie within and across the classes.
+    logits = generator.normal(1.2 * (2 * labels - 1), 1.5)
+    positive = numpy.clip(numpy.round(special.expit(logits), 2), 0.01, 0.99)
+    predicted = (positive > 0.5).astype(int)
+    uncertainty = numpy.round(1.0 - numpy.maximum(positive, 1.0 - positive), 1)
+    false_rate, true_rate, _ = metrics.roc_curve(labels, positive, drop_intermediate=False)
+    return {
+        "positive": positive,
+        "labels": labels,
+        "uncertainty": uncertainty,
+        "nll": metrics.log_loss(labels, positive),
+        "halved_brier": metrics.brier_score_loss(labels, positive),
+        "f1": metrics.f1_score(labels, predicted),
+        "balanced_accuracy": metrics.balanced_accuracy_score(labels, predicted),
+        "auroc": metrics.roc_auc_score(labels, positive),
+        "average_precision": metrics.average_precision_score(labels, positive),
+        "false_positive_rate_at_95": false_rate[true_rate >= 0.95].min(),
+        "referral": [
+            referral(labels, positive, uncertainty, fraction)
+            for fraction in [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.05]
+        ],
+    }
+
+
+def areas(losses):
+    """(AURC, AUGRC) of losses in the order in which their rows are kept."""
+    cumulated = numpy.cumsum(losses)
+    rows = len(losses)
+    risks = cumulated / numpy.arange(1, rows + 1)
+    joint = numpy.concatenate([[0.0], cumulated]) / rows
+    return float(risks.mean()), float(integrate.trapezoid(joint, dx=1.0 / rows))
+
+
+def selective():
+    """Ties by brute force: the mean over all orders of eight rows that sort the uncertainty."""
+    uncertainty = numpy.array([0.5, 0.1, 0.5, 0.3, 0.1, 0.9, 0.5, 0.9])
+    losses = numpy.array([1.0, 0.0, 0.25, 0.5, 1.0, 0.0, 0.0, 1.0])
+    orders = [
+        list(order)
+        for order in itertools.permutations(range(len(losses)))
+        if (numpy.diff(uncertainty[list(order)]) >= 0).all()
+    ]
+    every = numpy.array([areas(losses[order]) for order in orders])
+    optimal = min(areas(losses[list(order)])[0] for order in itertools.permutations(range(8)))
+    risks = [
+        float(numpy.mean([losses[order][: k + 1].mean() for order in orders])) for k in range(8)
+    ]
+    return {
+        "uncertainty": uncertainty,
+        "losses": losses,
+        "risks": risks,
+        "aurc": every[:, 0].mean(),
+        "augrc": every[:, 1].mean(),
+        "optimal_aurc": optimal,
+    }
+
+
+def mixture_crps(means, deviations, target):
+    """The integral of (F(x) − [x ≥ y])², cut where the integrand is below 1e-60."""
+
+    def distribution(x):
+        return stats.norm.cdf(x, means, deviations).mean()
+
+    def survival(x):
+        return stats.norm.sf(x, means, deviations).mean()
+
+    low = min((means - 12 * deviations).min(), target)
+    high = max((means + 12 * deviations).max(), target)
+    total, bound = 0.0, 0.0
+    knots = sorted({low, high, target, *(m for m in means)})
+    for a, b in itertools.pairwise(knots):
+        side = distribution if b <= target else survival
+        value, error = integrate.quad(lambda x: side(x) ** 2, a, b, epsabs=1e-15, limit=500)
+        total, bound = total + value, bound + error
+    return total, bound
+
+
+def mixture_quantile(means, deviations, probability):
+    low, high = (means - 10 * deviations).min(), (means + 10 * deviations).max()
+
+    def gap(x):
+        return stats.norm.cdf(x, means, deviations).mean() - probability
+
+    return optimize.brentq(gap, low, high, xtol=1e-15, rtol=4 * numpy.finfo(float).eps)
+
+
+def regression(generator):
+    draws, rows, levels, level = 5, 12, 9, 0.8
+    centre = generator.normal(0.0, 2.0, size=rows)
+    means = centre + generator.normal(0.0, 0.7, size=(draws, rows))
+    precisions = generator.gamma(4.0, 1.0, size=(draws, rows))
+    deviations = 1.0 / numpy.sqrt(precisions)
+    targets = centre + generator.normal(0.0, 0.9, size=rows)
+    log_components = stats.norm.logpdf(targets, means, deviations)
+    log_densities = special.logsumexp(log_components, axis=0) - math.log(draws)
+    pit = stats.norm.cdf(targets, means, deviations).mean(axis=0)
+    tail = 0.5 * (1.0 - level)
+    columns = [(means[:, r], deviations[:, r]) for r in range(rows)]
+    scores = [mixture_crps(*column, target) for column, target in zip(columns, targets)]
+    lower = numpy.array([mixture_quantile(*column, tail) for column in columns])
+    upper = numpy.array([mixture_quantile(*column, 1.0 - tail) for column in columns])
+    stated = numpy.arange(1, levels + 1) / (levels + 1)
+    gaps = numpy.abs((pit[:, None] <= stated).mean(axis=0) - stated)
+    return {
+        "draws": draws,
+        "rows": rows,
+        "levels": levels,
+        "level": level,
+        "means": means.ravel(),
+        "precisions": precisions.ravel(),
+        "targets": targets,
+        "rmse": metrics.root_mean_squared_error(targets, means.mean(axis=0)),
+        "mean": means.mean(axis=0),
+        "variance": (deviations**2).mean(axis=0) + means.var(axis=0),
+        "log_densities": log_densities,
+        "crps": [score for score, _ in scores],
+        "crps_bound": [bound for _, bound in scores],
+        "pit": pit,
+        "lower": lower,
+        "upper": upper,
+        "coverage": ((pit >= tail) & (pit <= 1.0 - tail)).mean(),
+        "mean_width": (upper - lower).mean(),
+        "quantile_mean_absolute_error": gaps.mean(),
+        "quantile_root_mean_square_error": math.sqrt((gaps**2).mean()),
+        "quantile_maximum_error": gaps.max(),
+    }
+
+
+def gaussian():
+    """CRPS of single Gaussians: (mean, deviation, target, score, bound of the integration)."""
+    cases = []
+    for mean, deviation, target in [(0, 1, 0), (0, 1, 1), (2, 0.5, -1), (-3, 4, 10), (1, 2, 1.25)]:
+        m, d = numpy.array([float(mean)]), numpy.array([float(deviation)])
+        score, bound = mixture_crps(m, d, float(target))
+        cases.append([float(mean), float(deviation), float(target), score, bound])
+    return cases
+
+
+def main():
+    generator = numpy.random.default_rng(SEED)
+    values = {
+        "source": {
+            "script": "xtask/golden/eval.py",
+            "seed": SEED,
+            "numpy": numpy.__version__,
+            "scipy": scipy.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
+        "classification": classification(generator),
+        "binary": binary(generator),
+        "selective": selective(),
+        "regression": regression(generator),
+        "gaussian": gaussian(),
+    }
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    TARGET.write_text(json.dumps(plain(values), allow_nan=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
