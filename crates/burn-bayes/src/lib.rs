@@ -1,1 +1,39 @@
-//! Bayesian training for any Burn model: wrap it, train it with Burn's Learner, get a posterior over its weights.
+//! Bayesian training for any Burn model.
+
+pub use burn_bayes_core::{
+    AlgebraError, CovarianceForm, DENSE_LIMIT, DenseGaussian, Entry, FORMAT_VERSION,
+    FactorPosterior, FormKind, FusedAdam, FusedAdamConfig, FusedAdamState, FusedSgd,
+    FusedSgdConfig, FusedSgdState, GaussianDistance, Layout, MemoryPlan, Mixture, Noise,
+    NoiseSource, OptimizerMemory, PrecisionForm, Prior, PriorPrecisions, kernels,
+    linear_regression_posterior,
+};
+pub use burn_bayes_infer::{
+    Draw, FromGradients, FromIterates, GradientPieces, Inference, InitialDeviation, InitialMean,
+    Iterates, MeanGradients, Proposal, Swag, SwagConfig, Tick, Vifa, VifaConfig,
+};
+#[cfg(feature = "train")]
+pub use burn_bayes_train::{
+    Bayesian, BayesianConfig, ClassificationMixture, DEFAULT_PREDICTION_DRAWS, MixDraws,
+    RegressionMixture, Supply,
+};
+
+/// Scores of probabilistic predictions on plain slices.
+pub mod eval {
+    pub use burn_bayes_eval::*;
+}
+
+/// What most programs need.
+pub mod prelude {
+    pub use burn_bayes_core::{FactorPosterior, FusedAdamConfig, Noise, Prior};
+    pub use burn_bayes_infer::{SwagConfig, VifaConfig};
+    #[cfg(feature = "train")]
+    pub use burn_bayes_train::{Bayesian, BayesianConfig};
+}
+
+/// The errors of the crates.
+pub mod error {
+    pub use burn_bayes_core::Error as CoreError;
+    pub use burn_bayes_infer::Error as InferError;
+    #[cfg(feature = "train")]
+    pub use burn_bayes_train::Error as TrainError;
+}

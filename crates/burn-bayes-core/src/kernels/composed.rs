@@ -1,0 +1,258 @@
+//! The kernels in Burn's tensor operations: for every backend, and the oracle of the fused ones.
+
+use burn::tensor::{Tensor, TensorData};
+
+use super::{
+    AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments,
+    Objective, SgdStep, SgdValues,
+};
+use crate::noise::Noise;
+
+impl Diagonal {
+    /// ψ.
+    pub(crate) fn variance(&self) -> Tensor<1> {
+        match self {
+            Self::Variance(variance) => variance.clone(),
+            Self::LogVariance(log_variance) => log_variance.clone().exp(),
+        }
+    }
+
+    /// ψ^½.
+    pub(crate) fn deviation(&self) -> Tensor<1> {
+        match self {
+            Self::Variance(variance) => variance.clone().sqrt(),
+            Self::LogVariance(log_variance) => log_variance.clone().mul_scalar(0.5).exp(),
+        }
+    }
+}
+
+/// A row of latent normals, `[1, K]`.
+fn latent(gaussian: &CovarianceParts, noise: Noise) -> Tensor<2> {
+    let rank = gaussian.rank();
+    let data = TensorData::new(noise.latent(rank), [1, rank]);
+    Tensor::from_data(data, &gaussian.mean.device())
+}
+
+pub(crate) fn draw(gaussian: &CovarianceParts, noise: Noise) -> Tensor<1> {
+    let [len] = gaussian.mean.dims();
+    let normal = noise.normal(len, &gaussian.mean.device());
+    let theta = gaussian.mean.clone() + gaussian.diagonal.deviation() * normal;
+    match &gaussian.factors {
+        Some(factors) => {
+            theta
+                + latent(gaussian, noise)
+                    .matmul(factors.clone())
+                    .reshape([len])
+        }
+        None => theta,
+    }
+}
+
+pub(crate) fn draws(gaussian: &CovarianceParts, noise: Noise, count: usize) -> Tensor<2> {
+    let rows = (0..count as u64).map(|row| draw(gaussian, noise.row(row)).unsqueeze::<2>());
+    match count {
+        0 => Tensor::zeros([0, gaussian.mean.dims()[0]], &gaussian.mean.device()),
+        _ => Tensor::cat(rows.collect(), 0),
+    }
+}
+
+pub(crate) fn gram(gaussian: &CovarianceParts) -> Vec<f64> {
+    let Some(factors) = &gaussian.factors else {
+        return Vec::new();
+    };
+    let scaled = factors.clone() / gaussian.diagonal.variance().unsqueeze::<2>();
+    to_host(factors.clone().matmul(scaled.transpose()))
+}
+
+pub(crate) fn draw_and_gram(gaussian: &CovarianceParts, noise: Noise) -> (Tensor<1>, Vec<f64>) {
+    (draw(gaussian, noise), gram(gaussian))
+}
+
+pub(crate) fn covariance_gradient(
+    gaussian: &CovarianceParts,
+    draws: &[DrawGradient],
+    objective: Objective<'_>,
+) -> CovarianceGradient {
+    let device = gaussian.mean.device();
+    let [len] = gaussian.mean.dims();
+    let rank = gaussian.rank();
+    let deviation = gaussian.diagonal.deviation();
+    let variance = gaussian.diagonal.variance();
+    let alpha = objective.prior.tensor(&device);
+
+    // Sums over draws of g, h gᵀ and g ⊙ ψ^½ z.
+    let mut mean_sum = Tensor::<1>::zeros([len], &device);
+    let mut factor_sum = gaussian
+        .factors
+        .as_ref()
+        .map(|_| Tensor::<2>::zeros([rank, len], &device));
+    let mut scale_sum = Tensor::<1>::zeros([len], &device);
+    for draw in draws {
+        let gradient = Tensor::cat(draw.parts.clone(), 0);
+        let normal = draw.noise.normal(len, &device);
+        scale_sum = scale_sum + gradient.clone() * deviation.clone() * normal;
+        factor_sum = factor_sum.map(|sum| {
+            sum + latent(gaussian, draw.noise)
+                .transpose()
+                .matmul(gradient.clone().unsqueeze::<2>())
+        });
+        mean_sum = mean_sum + gradient;
+    }
+    let first_non_finite = first_non_finite(&mean_sum);
+
+    // C = (I+B)⁻¹ F/ψ, and Σ_k C_k ⊙ F_k.
+    let coefficients = gaussian.factors.clone().map(|factors| {
+        let inverse = objective
+            .inner_inverse
+            .iter()
+            .map(|&value| value as f32)
+            .collect();
+        let inverse =
+            Tensor::<2>::from_data(TensorData::new::<f32, _>(inverse, [rank, rank]), &device);
+        let coefficients = inverse.matmul(factors.clone() / variance.clone().unsqueeze::<2>());
+        (factors, coefficients)
+    });
+    let explained = coefficients.as_ref().map(|(factors, coefficients)| {
+        (factors.clone() * coefficients.clone())
+            .sum_dim(0)
+            .reshape([len])
+    });
+
+    let temperature = objective.temperature;
+    let mean = mean_sum.mul_scalar(objective.scale)
+        + (gaussian.mean.clone() * alpha.clone()).mul_scalar(temperature);
+    let factors = factor_sum
+        .zip(coefficients)
+        .map(|(sum, (factors, coefficients))| {
+            sum.mul_scalar(objective.scale)
+                + (factors * alpha.clone().unsqueeze::<2>() - coefficients).mul_scalar(temperature)
+        });
+    let mut divergence = (variance * alpha).sub_scalar(1.0);
+    if let Some(explained) = explained {
+        divergence = divergence + explained;
+    }
+    let log_variance = (scale_sum.mul_scalar(objective.scale) + divergence.mul_scalar(temperature))
+        .mul_scalar(0.5);
+
+    let squared_norms = [
+        squared_norm(&mean),
+        factors.as_ref().map_or(0.0, squared_norm),
+        squared_norm(&log_variance),
+    ];
+    CovarianceGradient {
+        mean,
+        factors,
+        log_variance,
+        squared_norms,
+        first_non_finite,
+    }
+}
+
+fn squared_norm<const R: usize>(tensor: &Tensor<R>) -> f64 {
+    tensor.clone().square().sum().into_scalar::<f32>().into()
+}
+
+/// One scalar comes back to the host; the vector itself only once it is known to be bad.
+fn first_non_finite(gradient: &Tensor<1>) -> Option<usize> {
+    let sum: f32 = gradient.clone().mul_scalar(0.0).sum().into_scalar();
+    if sum == 0.0 {
+        return None;
+    }
+    let values = to_host(gradient.clone());
+    values.iter().position(|value| !value.is_finite())
+}
+
+/// The values of a tensor, as `f64` on the host.
+pub(crate) fn to_host<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
+    tensor.into_data().iter::<f64>().collect()
+}
+
+pub(crate) fn adam<const R: usize>(
+    values: AdamValues<R>,
+    gradient: Tensor<R>,
+    step: AdamStep,
+) -> AdamValues<R> {
+    let gradient = decayed(gradient, &values.parameter, step.weight_decay);
+    let moment_1 =
+        values.moment_1.mul_scalar(step.beta_1) + gradient.clone().mul_scalar(1.0 - step.beta_1);
+    let moment_2 =
+        values.moment_2.mul_scalar(step.beta_2) + gradient.square().mul_scalar(1.0 - step.beta_2);
+    let AdamFactors { gain, epsilon } = step.factors();
+    let update = moment_1.clone().mul_scalar(gain) / moment_2.clone().sqrt().add_scalar(epsilon);
+    let parameter = values.parameter - update.mul_scalar(step.learning_rate);
+    AdamValues {
+        parameter,
+        moment_1,
+        moment_2,
+    }
+}
+
+/// Adam's bias corrections at one time.
+pub(crate) struct AdamFactors {
+    /// √(1−β₂ᵗ) / (1−β₁ᵗ).
+    pub(crate) gain: f32,
+    /// ε √(1−β₂ᵗ).
+    pub(crate) epsilon: f32,
+}
+
+impl AdamStep {
+    pub(crate) fn factors(&self) -> AdamFactors {
+        let time = i32::try_from(self.time).unwrap_or(i32::MAX);
+        let correction_2 = (1.0 - self.beta_2.powi(time)).sqrt();
+        AdamFactors {
+            gain: correction_2 / (1.0 - self.beta_1.powi(time)),
+            epsilon: self.epsilon * correction_2,
+        }
+    }
+}
+
+pub(crate) fn sgd<const R: usize>(
+    values: SgdValues<R>,
+    gradient: Tensor<R>,
+    step: SgdStep,
+) -> SgdValues<R> {
+    let gradient = decayed(gradient, &values.parameter, step.weight_decay);
+    let (update, velocity) = if step.momentum == 0.0 {
+        (gradient, None)
+    } else {
+        let velocity = match values.velocity {
+            Some(velocity) => {
+                gradient.clone().mul_scalar(1.0 - step.dampening)
+                    + velocity.mul_scalar(step.momentum)
+            }
+            None => gradient.clone(),
+        };
+        let update = if step.nesterov {
+            velocity.clone().mul_scalar(step.momentum) + gradient
+        } else {
+            velocity.clone()
+        };
+        (update, Some(velocity))
+    };
+    let parameter = values.parameter - update.mul_scalar(step.learning_rate);
+    SgdValues {
+        parameter,
+        velocity,
+    }
+}
+
+fn decayed<const R: usize>(gradient: Tensor<R>, parameter: &Tensor<R>, decay: f32) -> Tensor<R> {
+    if decay == 0.0 {
+        gradient
+    } else {
+        gradient + parameter.clone().mul_scalar(decay)
+    }
+}
+
+pub(crate) fn running_moments(
+    moments: Moments,
+    iterate: &Tensor<1>,
+    count: usize,
+) -> (Moments, Tensor<1>) {
+    let weight = 1.0 / count.max(1) as f64;
+    let mean = moments.mean.clone() + (iterate.clone() - moments.mean).mul_scalar(weight);
+    let square =
+        moments.square.clone() + (iterate.clone().square() - moments.square).mul_scalar(weight);
+    let deviation = iterate.clone() - mean.clone();
+    (Moments { mean, square }, deviation)
+}

@@ -1,0 +1,128 @@
+//! Operations on a whole Gaussian that are asked for now and then, not at every training step:
+//! products with the covariance, marginal variances, projections and sums, in Burn's operations.
+//!
+//! Sums over all weights are added in `f64` on the host, where single precision would lose them.
+
+use burn::tensor::{Tensor, TensorData};
+
+use super::CovarianceParts;
+use super::composed::to_host;
+
+/// A Gaussian in precision form, N(mean, (UᵀU + diag d)⁻¹).
+#[derive(Clone, Debug)]
+pub struct PrecisionParts {
+    /// μ, `[D]`.
+    pub mean: Tensor<1>,
+    /// U, `[K, D]`; absent at rank 0.
+    pub factors: Option<Tensor<2>>,
+    /// d, `[D]`.
+    pub precision: Tensor<1>,
+}
+
+impl PrecisionParts {
+    /// K.
+    pub fn rank(&self) -> usize {
+        self.factors.as_ref().map_or(0, |factors| factors.dims()[0])
+    }
+
+    /// U diag(d)⁻¹ Uᵀ, K×K row-major on the host.
+    pub fn gram(&self) -> Vec<f64> {
+        self.factors.as_ref().map_or_else(Vec::new, |factors| {
+            let scaled = factors.clone() / self.precision.clone().unsqueeze::<2>();
+            to_host(factors.clone().matmul(scaled.transpose()))
+        })
+    }
+}
+
+/// Σ vᵢ.
+pub fn sum(vector: Tensor<1>) -> f64 {
+    to_host(vector).into_iter().sum()
+}
+
+/// Σ log vᵢ.
+pub fn log_sum(vector: Tensor<1>) -> f64 {
+    to_host(vector).into_iter().map(f64::ln).sum()
+}
+
+/// Σ uᵢ vᵢ.
+pub fn dot(left: &Tensor<1>, right: &Tensor<1>) -> f64 {
+    to_host(left.clone())
+        .into_iter()
+        .zip(to_host(right.clone()))
+        .map(|(u, v)| u * v)
+        .sum()
+}
+
+/// Rows · v, K numbers on the host.
+pub fn project(rows: &Tensor<2>, vector: &Tensor<1>) -> Vec<f64> {
+    let [_, len] = rows.dims();
+    to_host(rows.clone().matmul(vector.clone().reshape([len, 1])))
+}
+
+/// Σ_k w_k row_k.
+pub fn combine(rows: &Tensor<2>, weights: &[f64]) -> Tensor<1> {
+    let [_, len] = rows.dims();
+    mix(rows, weights, 1).reshape([len])
+}
+
+/// W · rows, with W `count`×K row-major from the host.
+pub fn mix(rows: &Tensor<2>, weights: &[f64], count: usize) -> Tensor<2> {
+    let [rank, _] = rows.dims();
+    let weights: Vec<f32> = weights.iter().map(|&weight| weight as f32).collect();
+    let weights = TensorData::new(weights, [count, rank]);
+    Tensor::<2>::from_data(weights, &rows.device()).matmul(rows.clone())
+}
+
+/// Σ_k L_k ⊙ R_k, `[D]`.
+pub fn column_dot(left: Tensor<2>, right: Tensor<2>) -> Tensor<1> {
+    let [_, len] = left.dims();
+    (left * right).sum_dim(0).reshape([len])
+}
+
+/// ψ + Σ_k F_k², the marginal variances of a covariance form.
+pub fn covariance_variance(parts: &CovarianceParts) -> Tensor<1> {
+    let variance = parts.diagonal.variance();
+    match &parts.factors {
+        Some(factors) => variance + column_dot(factors.clone(), factors.clone()),
+        None => variance,
+    }
+}
+
+/// 1/d − Σ_k (A U)_k ⊙ U_k / d², the marginal variances of a precision form, with
+/// A = (I + U d⁻¹ Uᵀ)⁻¹, K×K row-major.
+pub fn precision_variance(parts: &PrecisionParts, woodbury: &[f64]) -> Tensor<1> {
+    let variance = parts.precision.clone().recip();
+    match &parts.factors {
+        Some(factors) => {
+            let mixed = mix(factors, woodbury, parts.rank());
+            let explained = column_dot(mixed, factors.clone());
+            variance.clone() - explained * variance.square()
+        }
+        None => variance,
+    }
+}
+
+/// μ + d^-½ ⊙ (ε − Vᵀ M V ε) with V = U/√d and M, K×K row-major, from the host.
+pub fn precision_draw(
+    parts: &PrecisionParts,
+    coefficients: &[f64],
+    normal: Tensor<1>,
+) -> Tensor<1> {
+    let deviation = parts.precision.clone().sqrt().recip();
+    let centred = match &parts.factors {
+        Some(factors) => {
+            let scaled = factors.clone() * deviation.clone().unsqueeze::<2>();
+            let projection = project(&scaled, &normal);
+            let rank = projection.len();
+            let weights: Vec<f64> = (0..rank)
+                .map(|row| {
+                    let row = &coefficients[row * rank..(row + 1) * rank];
+                    row.iter().zip(&projection).map(|(m, p)| m * p).sum()
+                })
+                .collect();
+            normal - combine(&scaled, &weights)
+        }
+        None => normal,
+    };
+    parts.mean.clone() + deviation * centred
+}

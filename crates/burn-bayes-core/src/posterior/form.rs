@@ -1,0 +1,34 @@
+//! What both forms of a low-rank-plus-diagonal Gaussian can do.
+
+use burn::tensor::Tensor;
+
+use crate::error::Result;
+use crate::noise::Noise;
+
+/// Mean, marginal variances and log-determinant of the covariance.
+pub(super) struct Moments {
+    pub(super) mean: Tensor<1>,
+    pub(super) variance: Tensor<1>,
+    pub(super) log_determinant: f64,
+}
+
+/// The operations in which the two forms differ.
+pub(super) trait GaussianForm {
+    /// One draw, `[D]`.
+    fn draw(&self, noise: Noise) -> Result<Tensor<1>>;
+
+    /// Draws from the rows 0..count of the noise, `[count, D]`.
+    fn draws(&self, noise: Noise, count: usize) -> Result<Tensor<2>>;
+
+    /// The diagonal of the covariance, `[D]`.
+    fn variance(&self) -> Result<Tensor<1>>;
+
+    /// Σ v.
+    fn covariance_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>>;
+
+    /// Everything the entropy and the divergence from a prior need.
+    fn moments(&self) -> Result<Moments>;
+
+    /// vᵀ Σ⁻¹ v for a deviation v from the mean.
+    fn squared_distance(&self, deviation: &Tensor<1>) -> Result<f64>;
+}

@@ -1,0 +1,123 @@
+//! What an algorithm is: a module whose parameters describe a posterior, and a rule that learns
+//! them from one kind of evidence.
+//!
+//! The training loop supplies the evidence; an algorithm never calls backward and never sees data.
+//! The kind of evidence is a type, and it selects the trait that an algorithm implements besides
+//! [`Inference`]:
+//!
+//! | evidence | trait | the loop |
+//! |---|---|---|
+//! | [`MeanGradients`] | [`FromGradients`] | evaluates the loss's gradient at proposed draws, hands the answer to an optimiser |
+//! | [`Iterates`] | [`FromIterates`] | trains the model as it is, shows the weights after each step |
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use burn::module::{Module, ModuleDisplay};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use burn_bayes_core::{FactorPosterior, Layout, Noise};
+
+use crate::error::Result;
+
+/// When a step happens: a pure function of it names every random number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tick {
+    /// Optimiser steps made so far.
+    pub step: u64,
+    /// Gradients taken since the last of them, when several are accumulated.
+    pub pass: u64,
+}
+
+/// Evidence: the mean negative log-likelihood's gradient at draws that the algorithm proposes.
+#[derive(Clone, Copy, Debug)]
+pub enum MeanGradients {}
+
+/// Evidence: the weights that an ordinary optimiser passes through.
+#[derive(Clone, Copy, Debug)]
+pub enum Iterates {}
+
+/// An algorithm that estimates a posterior over weights.
+///
+/// # Laws
+///
+/// 1. **Pure**: what an algorithm returns depends on its parameters, its arguments and its seed
+///    alone.
+/// 2. **State is a module**: saved to a record and loaded into a fresh instance, it continues
+///    bit for bit.
+/// 3. **Finite**: from the default initialisation, a thousand steps on a well-posed problem leave
+///    every number finite.
+/// 4. **Scale**: doubling the number of training examples halves the divergence's share.
+/// 5. **Shape**: the posterior has the layout's length and at most the configured rank.
+pub trait Inference: Module + ModuleDisplay + Debug + 'static {
+    /// What it learns from.
+    type Evidence;
+
+    /// Which weights it is about.
+    fn layout(&self) -> &Arc<Layout>;
+
+    /// The number of training examples, N.
+    fn train_len(&self) -> usize;
+
+    /// The root of its random numbers.
+    fn noise(&self) -> Noise;
+
+    /// The posterior after `step` optimiser steps.
+    fn posterior(&self, step: u64) -> Result<FactorPosterior>;
+}
+
+/// A place where the loss's gradient is wanted.
+#[derive(Clone, Debug)]
+pub struct Draw {
+    /// The weights, `[D]`.
+    pub weights: Tensor<1>,
+    /// The noise they were made from.
+    pub noise: Noise,
+}
+
+/// Where an algorithm wants gradients.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// When.
+    pub tick: Tick,
+    /// Where.
+    pub draws: Vec<Draw>,
+    /// B = F ψ⁻¹ Fᵀ of the Gaussian that was drawn from, K×K, which the pass that draws gives too.
+    pub gram: Vec<f64>,
+}
+
+/// The gradient of the mean negative log-likelihood at each proposed draw, one flat piece per
+/// parameter of the layout.
+pub type GradientPieces = Vec<Vec<Tensor<1>>>;
+
+/// An algorithm that turns gradients at draws into gradients of its own parameters.
+pub trait FromGradients: Inference<Evidence = MeanGradients> {
+    /// The draws at which gradients are wanted now; never none.
+    fn propose(&self, tick: Tick) -> Result<Proposal>;
+
+    /// Gradients under the ids of the algorithm's own parameters, for an optimiser that minimises.
+    fn gradients(&self, proposal: Proposal, pieces: GradientPieces) -> Result<GradientsParams>;
+
+    /// Called after optimiser step number `step` (from 1).
+    #[must_use]
+    fn stepped(self, step: u64) -> Self {
+        let _ = step;
+        self
+    }
+}
+
+/// An algorithm that watches the weights of an ordinary training.
+pub trait FromIterates: Inference<Evidence = Iterates> {
+    /// Whether it wants the weights after optimiser step number `step` (from 1).
+    fn wants(&self, step: u64) -> bool;
+
+    /// Takes in the weights, `[D]`, after a step it wanted.
+    #[must_use]
+    fn observe(self, step: u64, weights: Tensor<1>) -> Self;
+}
+
+/// Streams of random numbers, by purpose.
+pub(crate) mod purpose {
+    pub(crate) const INITIAL_FACTORS: u64 = 1;
+    pub(crate) const TRAINING: u64 = 2;
+}

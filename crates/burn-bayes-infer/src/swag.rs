@@ -1,0 +1,295 @@
+//! SWAG: a Gaussian from the weights that an ordinary training passes through (Maddox et al. 2019).
+//!
+//! After step `start`, every `interval` steps, with t counting the iterates taken:
+//!
+//! * θ̄ ← θ̄ + (θ − θ̄)/t, and the mean of θ² likewise;
+//! * d_t = θ − θ̄; the last K of them are kept.
+//!
+//! The posterior is N(θ̄, FᵀF + diag ψ) with ψ = ½(mean θ² − θ̄²), F = D̂/√(2(K−1)), K the number of
+//! deviations kept. Running statistics such as those of batch norm belong to the model and must be
+//! refreshed for a draw.
+//!
+//! | symbol | field |
+//! |---|---|
+//! | θ̄ | `mean` |
+//! | mean of θ² | `square` |
+//! | D̂ | `deviations` |
+//! | t | from the step number |
+
+use std::sync::Arc;
+
+use burn::config::Config;
+use burn::module::{Module, Param, ParamGroup, ParamId};
+use burn::tensor::Tensor;
+use burn_bayes_core::kernels::{self, Moments};
+use burn_bayes_core::{FactorPosterior, Layout, MemoryPlan, Noise, NoiseSource, OptimizerMemory};
+
+use crate::error::{Error, Result};
+use crate::inference::{FromIterates, Inference, Iterates};
+
+/// The least variance, relative to the square of the weight: rounding of the difference of two
+/// running means leaves nothing below it.
+pub const VARIANCE_FLOOR: f64 = 1e-10;
+
+/// Settings of SWAG.
+///
+/// ```
+/// use burn_bayes_infer::SwagConfig;
+///
+/// // Ten iterates: after steps 100, 110, … 190 of a training of 200 steps.
+/// let config = SwagConfig::new(60_000).with_start(100).with_interval(10).with_max_rank(5);
+/// ```
+#[derive(Config, Debug)]
+pub struct SwagConfig {
+    /// N, the number of training examples (not of batches).
+    pub train_len: usize,
+    /// The first optimiser step whose weights are taken. Paper: after 75 % of the budget.
+    #[config(default = 0)]
+    pub start: u64,
+    /// Steps from one iterate to the next. Paper: one epoch.
+    #[config(default = 1)]
+    pub interval: u64,
+    /// The most deviations that are kept, K. Paper: 20.
+    #[config(default = 20)]
+    pub max_rank: usize,
+    /// The parameters that become random; the others stay point estimates.
+    #[config(default = "ParamGroup::all()")]
+    pub group: ParamGroup,
+    /// Seed of the draws at prediction.
+    #[config(default = 0)]
+    pub seed: u64,
+    /// Who makes the normals.
+    #[config(default = "NoiseSource::Host")]
+    pub noise: NoiseSource,
+}
+
+impl SwagConfig {
+    /// Refuses what cannot be used, naming the field.
+    pub fn validate(&self) -> Result<()> {
+        if self.train_len == 0 {
+            return Err(Error::config("train_len", "is 0; it must be at least 1"));
+        }
+        if self.interval == 0 {
+            return Err(Error::config("interval", "is 0; it must be at least 1"));
+        }
+        if self.max_rank == 1 {
+            let problem = "is 1; one deviation has no spread: use 0 for a diagonal, or 2 and more";
+            return Err(Error::config("max_rank", problem));
+        }
+        Ok(())
+    }
+
+    /// The memory of training `weights` weights.
+    pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
+        MemoryPlan::iterates(weights, 2 + self.max_rank, optimizer)
+    }
+
+    /// The algorithm for the weights of `model`.
+    pub fn build<M: Module>(&self, model: &M) -> Result<Swag> {
+        self.validate()?;
+        let layout = Layout::new(model, &self.group)?;
+        if self.max_rank > layout.len() {
+            let problem = format!(
+                "is {}; the model has {} weights",
+                self.max_rank,
+                layout.len()
+            );
+            return Err(Error::config("max_rank", problem));
+        }
+        let weights = layout.flatten(model)?;
+        let device = weights.device();
+        let deviations = (self.max_rank > 0)
+            .then(|| buffer(Tensor::zeros([self.max_rank, layout.len()], &device)));
+        Ok(Swag {
+            square: buffer(weights.clone().square()),
+            mean: buffer(weights),
+            deviations,
+            settings: Arc::new(Settings {
+                config: self.clone(),
+                layout: Arc::new(layout),
+            }),
+        })
+    }
+}
+
+/// SWAG's running moments.
+#[derive(Module, Debug)]
+pub struct Swag {
+    mean: Param<Tensor<1>>,
+    square: Param<Tensor<1>>,
+    deviations: Option<Param<Tensor<2>>>,
+    #[module(skip)]
+    settings: Arc<Settings>,
+}
+
+#[derive(Debug)]
+struct Settings {
+    config: SwagConfig,
+    layout: Arc<Layout>,
+}
+
+impl Swag {
+    /// The settings it was made with.
+    pub fn config(&self) -> &SwagConfig {
+        &self.settings.config
+    }
+
+    /// t after optimiser step number `step`.
+    fn taken(&self, step: u64) -> u64 {
+        let SwagConfig {
+            start, interval, ..
+        } = *self.config();
+        // There is no step 0, so a start of 0 or 1 both mean the first step.
+        let first = start.max(1);
+        step.checked_sub(first)
+            .map_or(0, |since| since / interval + 1)
+    }
+}
+
+impl Inference for Swag {
+    type Evidence = Iterates;
+
+    fn layout(&self) -> &Arc<Layout> {
+        &self.settings.layout
+    }
+
+    fn train_len(&self) -> usize {
+        self.settings.config.train_len
+    }
+
+    fn noise(&self) -> Noise {
+        Noise::new(self.settings.config.seed, self.settings.config.noise)
+    }
+
+    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
+        let taken = self.taken(step);
+        if taken < 2 {
+            let SwagConfig {
+                start, interval, ..
+            } = self.config();
+            return Err(Error::too_early(format!(
+                "SWAG has taken {taken} iterates after {step} steps, and needs two; it takes one \
+                 every {interval} steps from step {start} on: train longer, or lower `start` or \
+                 `interval`"
+            )));
+        }
+        let mean = self.mean.val();
+        let mean_square = mean.clone().square();
+        let floor = mean_square
+            .clone()
+            .mul_scalar(VARIANCE_FLOOR)
+            .add_scalar(f32::MIN_POSITIVE);
+        let variance = (self.square.val() - mean_square)
+            .mul_scalar(0.5)
+            .max_pair(floor);
+        let factors = self.deviations.as_ref().map(|deviations| {
+            let [max_rank, len] = deviations.dims();
+            let kept = max_rank.min(usize::try_from(taken).unwrap_or(max_rank));
+            let scale = 1.0 / (2.0 * (kept as f64 - 1.0)).sqrt();
+            deviations.val().slice([0..kept, 0..len]).mul_scalar(scale)
+        });
+        Ok(FactorPosterior::covariance(
+            self.settings.layout.clone(),
+            mean,
+            factors,
+            variance,
+        )?)
+    }
+}
+
+impl FromIterates for Swag {
+    fn wants(&self, step: u64) -> bool {
+        self.taken(step) > self.taken(step.saturating_sub(1))
+    }
+
+    fn observe(mut self, step: u64, weights: Tensor<1>) -> Self {
+        let taken = self.taken(step) as usize;
+        let moments = Moments {
+            mean: self.mean.val(),
+            square: self.square.val(),
+        };
+        let (moments, deviation) = kernels::running_moments(moments, &weights, taken);
+        self.deviations = self.deviations.map(|deviations| {
+            deviations.map(|rows| {
+                let [max_rank, len] = rows.dims();
+                let row = (taken - 1) % max_rank;
+                rows.slice_assign([row..row + 1, 0..len], deviation.unsqueeze())
+            })
+        });
+        self.mean = self.mean.map(|_| moments.mean);
+        self.square = self.square.map(|_| moments.square);
+        self
+    }
+}
+
+/// A value that is saved but that no optimiser moves.
+fn buffer<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
+    Param::initialized(ParamId::new(), value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::nn::LinearConfig;
+    use burn::tensor::Device;
+
+    fn swag(start: u64, interval: u64) -> Swag {
+        let layer = LinearConfig::new(2, 1).init(&Device::default().autodiff());
+        SwagConfig::new(10)
+            .with_start(start)
+            .with_interval(interval)
+            .with_max_rank(2)
+            .build(&layer)
+            .unwrap()
+    }
+
+    #[test]
+    fn iterates_are_wanted_from_the_start_at_every_interval() {
+        let swag = swag(4, 3);
+        let wanted: Vec<u64> = (1..=12).filter(|&step| swag.wants(step)).collect();
+        assert_eq!(wanted, [4, 7, 10]);
+    }
+
+    #[test]
+    fn a_start_of_zero_means_the_first_step() {
+        let swag = swag(0, 5);
+        let wanted: Vec<u64> = (1..=12).filter(|&step| swag.wants(step)).collect();
+        assert_eq!(wanted, [1, 6, 11]);
+    }
+
+    #[test]
+    fn too_few_iterates_are_an_error_that_says_so() {
+        let error = swag(100, 1).posterior(100).unwrap_err();
+        assert!(
+            error.is_too_early() && error.to_string().contains("start"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn moments_follow_the_iterates_worked_by_hand() {
+        let mut swag = swag(1, 1);
+        let device = swag.mean.val().device();
+        for (step, value) in [(1, 1.0), (2, 3.0), (3, 8.0)] {
+            swag = swag.observe(step, Tensor::full([3], value, &device));
+        }
+        // Mean 4, mean of squares 74/3; deviations 3−2 = 1 and 8−4 = 4, the first pushed out.
+        let posterior = swag.posterior(3).unwrap();
+        let mean: Vec<f32> = posterior.mean().try_into_vec_as().unwrap();
+        let variance: Vec<f32> = posterior.diagonal().try_into_vec_as().unwrap();
+        let factors: Vec<f32> = posterior.factors().unwrap().try_into_vec_as().unwrap();
+        assert_eq!(mean, [4.0; 3]);
+        let expected = 0.5 * (74.0 / 3.0 - 16.0);
+        assert!(
+            variance
+                .iter()
+                .all(|value| (value - expected).abs() < 8.0 * f32::EPSILON * expected)
+        );
+        let root = 2f32.sqrt();
+        let close = |value: f32, expected: f32| (value - expected).abs() < 4.0 * f32::EPSILON * 4.0;
+        assert!(
+            close(factors[0], 4.0 / root) && close(factors[3], 1.0 / root),
+            "{factors:?}"
+        );
+    }
+}

@@ -1,0 +1,522 @@
+//! VIFA: variational inference with a factor-analysis covariance (the VIFA paper, Alg. 1).
+//!
+//! The posterior is q = N(c, FᵀF + diag ψ), ψ = exp γ. With a draw θ = c + hᵀF + ψ^½⊙z and the
+//! gradient g of the mean negative log-likelihood there, the objective N·E\[NLL\] + τ·KL(q‖prior) has
+//! the unbiased gradient
+//!
+//! * ∇c = N g + τ α⊙c
+//! * ∇F = N h gᵀ + τ (α⊙F − C)
+//! * ∇γ = ½ [ N g⊙(ψ^½⊙z) + τ (−1 + Σ_k C_k⊙F_k + α⊙ψ) ]
+//!
+//! with A = F/ψ, B = F Aᵀ, C = (I+B)⁻¹A. The paper's −A + C Bᵀ is −C exactly; the N-terms are
+//! averaged over L draws. No automatic differentiation passes through the posterior.
+//!
+//! | symbol | field |
+//! |---|---|
+//! | c | `mean` |
+//! | F, K | `factors`, `rank` |
+//! | γ | `log_variance` |
+//! | N | `train_len` |
+//! | α | `prior` |
+//! | τ | `temperature` |
+//! | L | `draws` × `accumulation` |
+
+use std::sync::Arc;
+
+use burn::config::Config;
+use burn::module::{Module, Param, ParamGroup, ParamId};
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor};
+use burn_bayes_core::kernels::{
+    self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Objective, statistics,
+};
+use burn_bayes_core::{
+    Cholesky, FactorPosterior, IdentityPlus, Layout, MemoryPlan, Noise, NoiseSource,
+    OptimizerMemory, Prior, PriorPrecisions, SquareMatrix,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::inference::{
+    Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, purpose,
+};
+
+/// Where the mean starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InitialMean {
+    /// The model's own weights.
+    Model,
+    /// Zero, as in the paper.
+    Zero,
+}
+
+/// How far apart draws are at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum InitialDeviation {
+    /// The same standard deviation for every weight.
+    Constant(f64),
+    /// This number over the square root of the parameter's fan-in.
+    OverRootFan(f64),
+}
+
+/// Settings of VIFA.
+///
+/// ```
+/// use burn_bayes_infer::VifaConfig;
+///
+/// let config = VifaConfig::new(60_000).with_rank(8).with_draws(2);
+/// println!("{}", config.memory(478_410, burn_bayes_core::OptimizerMemory::Adam));
+/// ```
+#[derive(Config, Debug)]
+pub struct VifaConfig {
+    /// N, the number of training examples (not of batches).
+    pub train_len: usize,
+    /// K, the number of factors; 0 is mean-field. Paper: 1.
+    #[config(default = 1)]
+    pub rank: usize,
+    /// The prior over the weights. Paper: isotropic, its precision searched in 0.01..10.
+    #[config(default = "Prior::isotropic(1.0)")]
+    pub prior: Prior,
+    /// τ, which multiplies the divergence from the prior. Paper: 1.
+    #[config(default = 1.0)]
+    pub temperature: f64,
+    /// Draws per batch. Paper: 1.
+    #[config(default = 1)]
+    pub draws: usize,
+    /// Draws come in pairs (h, z), (−h, −z); `draws` must then be even. Paper: no.
+    #[config(default = false)]
+    pub antithetic: bool,
+    /// Batches whose gradients are added before a step, as the Learner's `grads_accumulation`
+    /// does: each is then divided by this number, so that the sum is an average. Paper: L.
+    #[config(default = 1)]
+    pub accumulation: usize,
+    /// Norm to which each of the three gradients is clipped. Paper: 10; none by default, because
+    /// clipping biases the covariance.
+    pub clip: Option<f64>,
+    /// Where the mean starts. Paper: zero.
+    #[config(default = "InitialMean::Model")]
+    pub initial_mean: InitialMean,
+    /// ψ^½ at the start. Paper: 1.
+    #[config(default = "InitialDeviation::OverRootFan(0.1)")]
+    pub initial_deviation: InitialDeviation,
+    /// Norm of each row of F at the start; the rows are orthogonal. Paper: 1.
+    #[config(default = 0.01)]
+    pub factor_scale: f64,
+    /// Step from which the posterior is the running average of (c, F, γ); none by default.
+    pub average_from: Option<u64>,
+    /// The parameters that become random; the others stay point estimates.
+    #[config(default = "ParamGroup::all()")]
+    pub group: ParamGroup,
+    /// Seed of every draw.
+    #[config(default = 0)]
+    pub seed: u64,
+    /// Who makes the normals.
+    #[config(default = "NoiseSource::Host")]
+    pub noise: NoiseSource,
+}
+
+impl VifaConfig {
+    /// The settings of the VIFA paper's synthetic experiments (4.1): zero mean, unit scales,
+    /// clipping at 10. Ten successive batches per step are `accumulation`'s business.
+    pub fn paper(train_len: usize) -> Self {
+        Self::new(train_len)
+            .with_initial_mean(InitialMean::Zero)
+            .with_initial_deviation(InitialDeviation::Constant(1.0))
+            .with_factor_scale(1.0)
+            .with_clip(Some(10.0))
+    }
+
+    /// Variational approximation with factor covariance (Ong, Nott and Smith 2018): the same
+    /// objective at rank `rank`, one draw per step, small initial scales; train it with Adadelta or
+    /// Adam.
+    pub fn vafc(train_len: usize, rank: usize) -> Self {
+        Self::new(train_len)
+            .with_rank(rank)
+            .with_initial_deviation(InitialDeviation::Constant(0.01))
+            .with_factor_scale(0.01)
+    }
+
+    /// Refuses what cannot be used, naming the field.
+    pub fn validate(&self) -> Result<()> {
+        let positive = |field: &str, value: f64| {
+            if value.is_finite() && value > 0.0 {
+                return Ok(());
+            }
+            Err(Error::config(
+                field,
+                format!("is {value}; it must be finite and above zero"),
+            ))
+        };
+        let (field, deviation) = match self.initial_deviation {
+            InitialDeviation::Constant(value) | InitialDeviation::OverRootFan(value) => {
+                ("initial_deviation", value)
+            }
+        };
+        positive(field, deviation)?;
+        if self.rank > 0 {
+            positive("factor_scale", self.factor_scale)?;
+        }
+        if let Some(clip) = self.clip {
+            positive("clip", clip)?;
+        }
+        if !(self.temperature.is_finite() && self.temperature >= 0.0) {
+            let problem = format!(
+                "is {}; it must be finite and not below zero",
+                self.temperature
+            );
+            return Err(Error::config("temperature", problem));
+        }
+        for (field, value) in [
+            ("train_len", self.train_len),
+            ("draws", self.draws),
+            ("accumulation", self.accumulation),
+        ] {
+            if value == 0 {
+                return Err(Error::config(field, "is 0; it must be at least 1"));
+            }
+        }
+        if self.antithetic && !self.draws.is_multiple_of(2) {
+            let problem = format!("is {}; antithetic draws come in pairs", self.draws);
+            return Err(Error::config("draws", problem));
+        }
+        Ok(())
+    }
+
+    /// The memory of training `weights` weights.
+    pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
+        MemoryPlan::gaussian(weights, self.rank, self.draws, optimizer)
+    }
+
+    /// The algorithm for the weights of `model`.
+    pub fn build<M: Module>(&self, model: &M) -> Result<Vifa> {
+        self.validate()?;
+        let layout = Layout::new(model, &self.group)?;
+        if self.rank > layout.len() {
+            let problem = format!("is {}; the model has {} weights", self.rank, layout.len());
+            return Err(Error::config("rank", problem));
+        }
+        let prior = self.prior.resolve(&layout)?;
+        let weights = layout.flatten(model)?;
+        let device = weights.device();
+        let mean = match self.initial_mean {
+            InitialMean::Model => weights,
+            InitialMean::Zero => weights.zeros_like(),
+        };
+        let log_variance = self.initial_log_variance(&layout, &device);
+        let factors = self.initial_factors(layout.len(), &device)?;
+        let average = self.average_from.map(|_| Average {
+            mean: buffer(mean.clone()),
+            factors: factors.clone().map(buffer),
+            log_variance: buffer(log_variance.clone()),
+        });
+        Ok(Vifa {
+            mean: trained(mean),
+            factors: factors.map(trained),
+            log_variance: trained(log_variance),
+            average,
+            settings: Arc::new(Settings {
+                config: self.clone(),
+                layout: Arc::new(layout),
+                prior,
+            }),
+        })
+    }
+
+    fn initial_log_variance(&self, layout: &Layout, device: &Device) -> Tensor<1> {
+        let pieces = layout.entries().iter().map(|entry| {
+            let deviation = match self.initial_deviation {
+                InitialDeviation::Constant(deviation) => deviation,
+                InitialDeviation::OverRootFan(scale) => scale / (fan(&entry.shape) as f64).sqrt(),
+            };
+            Tensor::full([entry.len()], 2.0 * deviation.ln(), device)
+        });
+        Tensor::cat(pieces.collect(), 0)
+    }
+
+    /// Orthogonal rows of norm `factor_scale`: normals, orthogonalised through the Cholesky factor
+    /// of their Gram matrix, twice for the sake of rounding.
+    fn initial_factors(&self, len: usize, device: &Device) -> Result<Option<Tensor<2>>> {
+        if self.rank == 0 {
+            return Ok(None);
+        }
+        let noise = Noise::new(self.seed, self.noise).fold(purpose::INITIAL_FACTORS);
+        let rows = (0..self.rank as u64).map(|row| noise.row(row).normal(len, device).unsqueeze());
+        let mut rows: Tensor<2> = Tensor::cat(rows.collect(), 0);
+        for _ in 0..2 {
+            let unit = CovarianceParts {
+                mean: Tensor::zeros([len], device),
+                factors: Some(rows.clone()),
+                diagonal: Diagonal::Variance(Tensor::ones([len], device)),
+            };
+            let gram = SquareMatrix::from_row_major(self.rank, kernels::gram(&unit))
+                .map_err(burn_bayes_core::Error::from)?;
+            let lower = Cholesky::with_floor(&gram).map_err(burn_bayes_core::Error::from)?;
+            let mut inverse = SquareMatrix::identity(self.rank).into_row_major();
+            lower
+                .solve_lower(&mut inverse)
+                .map_err(burn_bayes_core::Error::from)?;
+            rows = statistics::mix(&rows, &inverse, self.rank);
+        }
+        Ok(Some(rows.mul_scalar(self.factor_scale)))
+    }
+}
+
+/// Inputs that feed one output: the first dimension of a matrix, as Burn stores linear layers, all
+/// but the first of a convolution, and the width itself for vectors.
+fn fan(shape: &[usize]) -> usize {
+    match shape {
+        [] => 1,
+        [width] | [width, _] => (*width).max(1),
+        [_, rest @ ..] => rest.iter().product::<usize>().max(1),
+    }
+}
+
+/// VIFA's parameters.
+#[derive(Module, Debug)]
+pub struct Vifa {
+    mean: Param<Tensor<1>>,
+    factors: Option<Param<Tensor<2>>>,
+    log_variance: Param<Tensor<1>>,
+    average: Option<Average>,
+    #[module(skip)]
+    settings: Arc<Settings>,
+}
+
+/// The running average of the parameters.
+#[derive(Module, Debug)]
+struct Average {
+    mean: Param<Tensor<1>>,
+    factors: Option<Param<Tensor<2>>>,
+    log_variance: Param<Tensor<1>>,
+}
+
+#[derive(Debug)]
+struct Settings {
+    config: VifaConfig,
+    layout: Arc<Layout>,
+    prior: PriorPrecisions,
+}
+
+impl Vifa {
+    /// The settings it was made with.
+    pub fn config(&self) -> &VifaConfig {
+        &self.settings.config
+    }
+
+    fn parts(&self) -> CovarianceParts {
+        CovarianceParts {
+            mean: self.mean.val().without_autodiff(),
+            factors: self
+                .factors
+                .as_ref()
+                .map(|factors| factors.val().without_autodiff()),
+            diagonal: Diagonal::LogVariance(self.log_variance.val().without_autodiff()),
+        }
+    }
+}
+
+impl Inference for Vifa {
+    type Evidence = MeanGradients;
+
+    fn layout(&self) -> &Arc<Layout> {
+        &self.settings.layout
+    }
+
+    fn train_len(&self) -> usize {
+        self.settings.config.train_len
+    }
+
+    fn noise(&self) -> Noise {
+        Noise::new(self.settings.config.seed, self.settings.config.noise)
+    }
+
+    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
+        let averaged = self
+            .settings
+            .config
+            .average_from
+            .is_some_and(|from| step >= from);
+        let (mean, factors, log_variance) = match &self.average {
+            Some(average) if averaged => (&average.mean, &average.factors, &average.log_variance),
+            _ => (&self.mean, &self.factors, &self.log_variance),
+        };
+        Ok(FactorPosterior::covariance(
+            self.settings.layout.clone(),
+            mean.val().without_autodiff(),
+            factors
+                .as_ref()
+                .map(|factors| factors.val().without_autodiff()),
+            log_variance.val().without_autodiff().exp(),
+        )?)
+    }
+}
+
+impl FromGradients for Vifa {
+    fn propose(&self, tick: Tick) -> Result<Proposal> {
+        let parts = self.parts();
+        let config = self.config();
+        let root = self
+            .noise()
+            .fold(purpose::TRAINING)
+            .fold(tick.step)
+            .fold(tick.pass);
+        let noise = |index: usize| match config.antithetic {
+            true if index % 2 == 1 => root.row(index as u64 / 2).negated(),
+            true => root.row(index as u64 / 2),
+            false => root.row(index as u64),
+        };
+        let (weights, gram) = kernels::draw_and_gram(&parts, noise(0));
+        let mut draws = vec![Draw {
+            weights,
+            noise: noise(0),
+        }];
+        for index in 1..config.draws {
+            let noise = noise(index);
+            draws.push(Draw {
+                weights: kernels::draw(&parts, noise),
+                noise,
+            });
+        }
+        Ok(Proposal { tick, draws, gram })
+    }
+
+    fn gradients(&self, proposal: Proposal, pieces: GradientPieces) -> Result<GradientsParams> {
+        let Settings {
+            config,
+            layout,
+            prior,
+        } = self.settings.as_ref();
+        let rank = self.factors.as_ref().map_or(0, |_| config.rank);
+        let inner_inverse = SquareMatrix::from_row_major(rank, proposal.gram)
+            .and_then(|gram| IdentityPlus::new(&gram))
+            .map_err(burn_bayes_core::Error::from)?
+            .inverse();
+        let draws: Vec<_> = proposal
+            .draws
+            .into_iter()
+            .zip(pieces)
+            .map(|(draw, parts)| DrawGradient {
+                noise: draw.noise,
+                parts,
+            })
+            .collect();
+        let share = 1.0 / config.accumulation as f64;
+        let objective = Objective {
+            scale: share * config.train_len as f64 / draws.len() as f64,
+            temperature: share * config.temperature,
+            prior,
+            inner_inverse: inner_inverse.as_slice(),
+        };
+        let gradient = kernels::covariance_gradient(&self.parts(), &draws, objective);
+        if let Some(index) = gradient.first_non_finite {
+            let path = layout.path_at(index).unwrap_or("?");
+            return Err(Error::non_finite(proposal.tick.step + 1, path));
+        }
+        Ok(self.clipped(gradient))
+    }
+
+    fn stepped(mut self, step: u64) -> Self {
+        let Some(from) = self.settings.config.average_from else {
+            return self;
+        };
+        // Before `from` the average follows the iterate, so that it is never stale.
+        let weight = 1.0 / step.saturating_sub(from).saturating_add(1) as f64;
+        self.average = self.average.map(|average| Average {
+            mean: approach(average.mean, &self.mean, weight),
+            factors: average
+                .factors
+                .zip(self.factors.as_ref())
+                .map(|(average, current)| approach(average, current, weight)),
+            log_variance: approach(average.log_variance, &self.log_variance, weight),
+        });
+        self
+    }
+}
+
+impl Vifa {
+    fn clipped(&self, gradient: CovarianceGradient) -> GradientsParams {
+        let factor = |squared_norm: f64| match self.config().clip {
+            Some(clip) if squared_norm > clip * clip => Some(clip / squared_norm.sqrt()),
+            _ => None,
+        };
+        let [mean, factors, log_variance] = gradient.squared_norms.map(factor);
+        let mut gradients = GradientsParams::new();
+        gradients.register(self.mean.id, scaled(gradient.mean, mean));
+        if let (Some(param), Some(value)) = (&self.factors, gradient.factors) {
+            gradients.register(param.id, scaled(value, factors));
+        }
+        gradients.register(
+            self.log_variance.id,
+            scaled(gradient.log_variance, log_variance),
+        );
+        gradients
+    }
+}
+
+fn scaled<const R: usize>(gradient: Tensor<R>, factor: Option<f64>) -> Tensor<R> {
+    match factor {
+        Some(factor) => kernels::scale(gradient, factor),
+        None => gradient,
+    }
+}
+
+/// average += weight · (current − average)
+fn approach<const R: usize>(
+    average: Param<Tensor<R>>,
+    current: &Param<Tensor<R>>,
+    weight: f64,
+) -> Param<Tensor<R>> {
+    let current = current.val().without_autodiff();
+    average.map(|average| {
+        let average = average.without_autodiff();
+        average.clone() + (current - average).mul_scalar(weight)
+    })
+}
+
+/// A parameter that an optimiser moves: a leaf on an autodiff device, as Burn's optimisers ask.
+fn trained<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
+    Param::initialized(ParamId::new(), Tensor::from_inner(value).require_grad())
+}
+
+/// A value that is saved with the parameters but not moved by an optimiser.
+fn buffer<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
+    Param::initialized(ParamId::new(), value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fans_of_linear_convolution_and_bias() {
+        assert_eq!(
+            [fan(&[13, 50]), fan(&[8, 3, 5, 5]), fan(&[50])],
+            [13, 75, 50]
+        );
+    }
+
+    #[test]
+    fn refused_settings_name_their_field() {
+        let base = VifaConfig::new(10);
+        let cases = [
+            (VifaConfig::new(0), "train_len"),
+            (base.clone().with_draws(0), "draws"),
+            (base.clone().with_draws(3).with_antithetic(true), "draws"),
+            (base.clone().with_accumulation(0), "accumulation"),
+            (base.clone().with_temperature(-1.0), "temperature"),
+            (base.clone().with_clip(Some(0.0)), "clip"),
+            (base.clone().with_factor_scale(f64::NAN), "factor_scale"),
+            (
+                base.with_initial_deviation(InitialDeviation::Constant(0.0)),
+                "initial_deviation",
+            ),
+        ];
+        for (config, field) in cases {
+            let error = config.validate().expect_err(field);
+            assert!(
+                error.is_config() && error.to_string().starts_with(field),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! [`Bayesian`]: a user's model and an algorithm, as one module that Burn's Learner can train.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use burn::module::{Flag, Module, ModuleDisplay, ModuleMapper, Param};
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
+use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
+use burn::train::{InferenceStep, Interrupter, TrainOutput, TrainStep};
+use burn_bayes_core::{FactorPosterior, Layout};
+use burn_bayes_infer::Inference;
+
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::guard::Guard;
+use crate::mixture::MixDraws;
+use crate::supply::Supply;
+
+/// A model and an algorithm that learns a posterior over the model's weights.
+///
+/// It implements Burn's [`TrainStep`] and [`InferenceStep`], so it goes where the model went: into
+/// a `Learner`, with any optimiser, scheduler, metric and checkpointer; or into a loop of your own
+/// that calls [`step`](TrainStep::step) and [`optimize`](TrainStep::optimize).
+///
+/// The wrapped model must return the **mean** negative log-likelihood as its loss. Dropout is
+/// switched off, because the posterior already perturbs the weights;
+/// [`with_dropout`](Self::with_dropout) brings it back.
+#[derive(Module, Debug)]
+pub struct Bayesian<M: Module, A: Module> {
+    model: M,
+    algorithm: A,
+    clock: Clock,
+    #[module(skip)]
+    prediction: Prediction,
+    #[module(skip)]
+    guard: Guard,
+}
+
+/// How predictions are made, and the posterior they are made from.
+#[derive(Clone, Debug)]
+struct Prediction {
+    draws: usize,
+    /// The posterior of the present parameters, once it was asked for.
+    posterior: Arc<OnceLock<FactorPosterior>>,
+}
+
+/// Streams of random numbers, by purpose; the algorithms number their own from 1.
+const PREDICTION: u64 = 0x7072_6564;
+
+/// Draws that validation averages unless told otherwise.
+pub const DEFAULT_PREDICTION_DRAWS: usize = 10;
+
+/// What an optimiser maps: everything but the clock.
+#[derive(Module, Debug)]
+pub(crate) struct Trainable<M: Module, A: Module> {
+    model: M,
+    algorithm: A,
+}
+
+impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
+    /// A model and an algorithm that was built for it.
+    pub fn new(model: M, algorithm: A) -> Result<Self> {
+        algorithm.layout().check(&model)?;
+        Ok(Self {
+            model: model.train_if_plain().map(&mut SwitchDropout {
+                on: false,
+                inside: Vec::new(),
+            }),
+            algorithm,
+            clock: Clock::new(),
+            prediction: Prediction {
+                draws: DEFAULT_PREDICTION_DRAWS,
+                posterior: Arc::default(),
+            },
+            guard: Guard::default(),
+        })
+    }
+
+    /// Averages this many draws in validation.
+    #[must_use]
+    pub fn with_prediction_draws(mut self, draws: usize) -> Self {
+        self.prediction.draws = draws.max(1);
+        self
+    }
+
+    /// Leaves dropout on during training.
+    #[must_use]
+    pub fn with_dropout(mut self) -> Self {
+        self.model = self.model.map(&mut SwitchDropout {
+            on: true,
+            inside: Vec::new(),
+        });
+        self
+    }
+
+    /// Stops the training through `interrupter` when a gradient is not finite, instead of
+    /// panicking; [`fault`](Self::fault) then tells why.
+    #[must_use]
+    pub fn with_interrupter(mut self, interrupter: Interrupter) -> Self {
+        self.guard = self.guard.with_interrupter(interrupter);
+        self
+    }
+
+    /// Saves the last good state to this file when a gradient is not finite.
+    #[must_use]
+    pub fn with_rescue_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.guard = self.guard.with_rescue(path.into());
+        self
+    }
+
+    /// The error that training stopped on, if it did.
+    pub fn fault(&self) -> Option<Arc<Error>> {
+        self.guard.fault()
+    }
+
+    /// The algorithm, with its parameters.
+    pub fn algorithm(&self) -> &A {
+        &self.algorithm
+    }
+
+    /// Which weights are random.
+    pub fn layout(&self) -> &Arc<Layout> {
+        self.algorithm.layout()
+    }
+
+    /// Optimiser steps made so far.
+    pub fn steps(&self) -> u64 {
+        self.clock.step()
+    }
+
+    /// The wrapped model, whose random weights are **not** those of the posterior:
+    /// [`mean_model`](Self::mean_model) and [`drawn_model`](Self::drawn_model) have those.
+    pub fn template(&self) -> &M {
+        &self.model
+    }
+
+    /// The posterior over the weights.
+    ///
+    /// # Errors
+    ///
+    /// An algorithm that collects iterates has none before it has enough of them.
+    pub fn try_posterior(&self) -> Result<FactorPosterior> {
+        if let Some(posterior) = self.prediction.posterior.get() {
+            return Ok(posterior.clone());
+        }
+        let posterior = self.algorithm.posterior(self.clock.step())?;
+        Ok(self.prediction.posterior.get_or_init(|| posterior).clone())
+    }
+
+    /// The posterior over the weights.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_posterior`](Self::try_posterior) fails.
+    pub fn posterior(&self) -> FactorPosterior {
+        self.try_posterior()
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The model with the posterior's mean as its weights, ready for inference.
+    pub fn mean_model(&self) -> Result<M> {
+        Ok(self.try_posterior()?.write_mean(self.model.valid())?)
+    }
+
+    /// The model with draw number `index` as its weights, ready for inference: the draws that
+    /// validation and [`predict`](Self::predict) use are 0, 1, 2 …
+    pub fn drawn_model(&self, index: u64) -> Result<M> {
+        let noise = self.algorithm.noise().fold(PREDICTION).row(index);
+        Ok(self
+            .try_posterior()?
+            .write_draw(self.model.valid(), noise)?)
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Stops the training with the present parameters as the last good ones.
+    pub(crate) fn stop(&self, error: Error) {
+        self.guard.stop(error, self);
+    }
+
+    /// One optimiser step, given how to make it.
+    fn optimized<E>(self, step: impl FnOnce(Trainable<M, A>) -> Trainable<M, A>) -> Self
+    where
+        M: TrainStep,
+        A: Inference<Evidence = E>,
+        E: Supply<M, A>,
+    {
+        let Self {
+            model,
+            algorithm,
+            clock,
+            prediction,
+            guard,
+        } = self;
+        let Trainable { model, algorithm } = step(Trainable { model, algorithm });
+        let clock = clock.stepped();
+        let algorithm = E::stepped(algorithm, &model, clock.step());
+        let prediction = Prediction {
+            posterior: Arc::default(),
+            ..prediction
+        };
+        Self {
+            model,
+            algorithm,
+            clock,
+            prediction,
+            guard,
+        }
+    }
+}
+
+impl<M, A> Bayesian<M, A>
+where
+    M: Module + ModuleDisplay + InferenceStep<Input: Clone, Output: MixDraws>,
+    A: Inference,
+{
+    /// The average of `draws` predictions, each with its own draw of the weights.
+    ///
+    /// An algorithm that has no posterior yet predicts with the model's weights alone.
+    pub fn predict(
+        &self,
+        item: <M as InferenceStep>::Input,
+        draws: usize,
+    ) -> Result<<<M as InferenceStep>::Output as MixDraws>::Mixture> {
+        let outputs = match self.try_posterior() {
+            Ok(_) => (0..draws.max(1) as u64)
+                .map(|index| Ok(InferenceStep::step(&self.drawn_model(index)?, item.clone())))
+                .collect::<Result<Vec<_>>>()?,
+            Err(error) if error.is_too_early() => {
+                vec![InferenceStep::step(&self.model.valid(), item)]
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(MixDraws::mix(outputs))
+    }
+}
+
+impl<M, A> TrainStep for Bayesian<M, A>
+where
+    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws>,
+    A: Inference,
+    A::Evidence: Supply<M, A>,
+{
+    type Input = <M as TrainStep>::Input;
+    type Output = <M as TrainStep>::Output;
+
+    fn step(&self, item: Self::Input) -> TrainOutput<Self::Output> {
+        let output = A::Evidence::step(self, item);
+        let (rows, train_len) = (output.item.rows(), self.algorithm.train_len());
+        if rows > train_len {
+            self.stop(Error::config(
+                "train_len",
+                format!(
+                    "is {train_len}, and a batch has {rows} rows; it is the number of training \
+                     examples, not of batches"
+                ),
+            ));
+        }
+        output
+    }
+
+    fn optimize(
+        self,
+        optim: &mut ModuleOptimizer,
+        learning_rate: ModuleLearningRate,
+        gradients: GradientsParams,
+    ) -> Self {
+        if gradients.is_empty() {
+            // A step that stopped the training: the parameters are the last good ones.
+            return self;
+        }
+        self.optimized(|trainable| optim.step(learning_rate, trainable, gradients))
+    }
+
+    fn optimize_multi(
+        self,
+        optim: &mut ModuleOptimizer,
+        learning_rate: ModuleLearningRate,
+        gradients: MultiGradientsParams,
+    ) -> Self {
+        if gradients
+            .grads
+            .iter()
+            .any(|(gradients, _)| gradients.is_empty())
+        {
+            return self;
+        }
+        self.optimized(|trainable| optim.step_multi(learning_rate, trainable, gradients))
+    }
+}
+
+impl<M, A> InferenceStep for Bayesian<M, A>
+where
+    M: Module + ModuleDisplay + InferenceStep<Input: Clone, Output: MixDraws>,
+    A: Inference,
+{
+    type Input = <M as InferenceStep>::Input;
+    type Output = <<M as InferenceStep>::Output as MixDraws>::Mixture;
+
+    fn step(&self, item: Self::Input) -> Self::Output {
+        self.predict(item, self.prediction.draws)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+/// Switches every dropout layer of a module.
+struct SwitchDropout {
+    on: bool,
+    inside: Vec<bool>,
+}
+
+impl ModuleMapper for SwitchDropout {
+    fn enter_module(&mut self, _name: &str, container_type: &str) {
+        self.inside.push(container_type.ends_with("Dropout"));
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.inside.pop();
+    }
+
+    fn map_flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
+        if self.inside.last() == Some(&true) {
+            flag.with_value(self.on)
+        } else {
+            flag
+        }
+    }
+}
+
+/// A model on a device without autodiff is brought into training mode.
+trait TrainIfPlain: Module {
+    fn train_if_plain(self) -> Self {
+        struct IsTrained(bool);
+        impl burn::module::ModuleVisitor for IsTrained {
+            fn visit_float<const R: usize>(&mut self, param: &Param<burn::tensor::Tensor<R>>) {
+                self.0 |= param.is_autodiff();
+            }
+        }
+        let mut trained = IsTrained(false);
+        self.visit(&mut trained);
+        if trained.0 { self } else { self.train() }
+    }
+}
+
+impl<M: Module> TrainIfPlain for M {}

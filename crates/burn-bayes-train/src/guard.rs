@@ -1,0 +1,77 @@
+//! What happens when a gradient is not finite: training stops, the last good state is kept.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use burn::module::Module;
+use burn::train::Interrupter;
+
+use crate::error::Error;
+
+/// How a training stops on an error, and the error it stopped on.
+#[derive(Clone, Default)]
+pub(crate) struct Guard {
+    interrupter: Option<Interrupter>,
+    rescue: Option<PathBuf>,
+    fault: Arc<OnceLock<Arc<Error>>>,
+    saving: Arc<Mutex<()>>,
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard")
+            .field("interrupter", &self.interrupter.is_some())
+            .field("rescue", &self.rescue)
+            .field("fault", &self.fault.get())
+            .finish()
+    }
+}
+
+impl Guard {
+    pub(crate) fn with_interrupter(self, interrupter: Interrupter) -> Self {
+        Self {
+            interrupter: Some(interrupter),
+            ..self
+        }
+    }
+
+    pub(crate) fn with_rescue(self, path: PathBuf) -> Self {
+        Self {
+            rescue: Some(path),
+            ..self
+        }
+    }
+
+    /// The error that training stopped on.
+    pub(crate) fn fault(&self) -> Option<Arc<Error>> {
+        self.fault.get().cloned()
+    }
+
+    /// Saves `state`, the last good one, and stops the training.
+    ///
+    /// # Panics
+    ///
+    /// If no interrupter was given: a training step has no other way to refuse to go on.
+    pub(crate) fn stop<M: Module>(&self, error: Error, state: &M) {
+        let first = self.fault.get().is_none();
+        let error = self.fault.get_or_init(|| Arc::new(error));
+        let mut message = error.to_string();
+        if let (true, Some(path)) = (first, &self.rescue) {
+            // Replicas may fail at the same time; one file is enough.
+            let _one = self.saving.lock();
+            match state.clone().into_record().save(path) {
+                Ok(()) => message += &format!("; they are saved in {}", path.display()),
+                Err(problem) => message += &format!("; they could not be saved: {problem}"),
+            }
+        }
+        match &self.interrupter {
+            Some(interrupter) => {
+                if first {
+                    log::error!("{message}");
+                }
+                interrupter.stop(Some(&message));
+            }
+            None => panic!("{message}"),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! How a training step gathers the evidence that an algorithm consumes.
+
+use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use burn::train::{TrainOutput, TrainStep};
+use burn_bayes_core::Layout;
+use burn_bayes_infer::{FromGradients, FromIterates, Inference, Iterates, MeanGradients};
+
+use crate::bayesian::Bayesian;
+use crate::error::Result;
+
+/// A kind of evidence that a training step can gather for an algorithm.
+pub trait Supply<M: Module + TrainStep, A: Module>: Sized {
+    /// Gathers the evidence from a batch; the gradients are under the ids of what is trained.
+    fn step(
+        bayesian: &Bayesian<M, A>,
+        item: <M as TrainStep>::Input,
+    ) -> TrainOutput<<M as TrainStep>::Output>;
+
+    /// Called after optimiser step number `step` (from 1).
+    fn stepped(algorithm: A, model: &M, step: u64) -> A;
+}
+
+/// The user's own step at every proposed draw, on a copy of the model whose weights are leaves.
+impl<M, A> Supply<M, A> for MeanGradients
+where
+    M: Module + ModuleDisplay + TrainStep<Input: Clone>,
+    A: FromGradients,
+{
+    fn step(
+        bayesian: &Bayesian<M, A>,
+        item: <M as TrainStep>::Input,
+    ) -> TrainOutput<<M as TrainStep>::Output> {
+        match evaluate(bayesian, item.clone()) {
+            Ok(output) => output,
+            Err(error) => {
+                bayesian.stop(error);
+                let TrainOutput { item, .. } = TrainStep::step(bayesian.template(), item);
+                TrainOutput {
+                    grads: GradientsParams::new(),
+                    item,
+                }
+            }
+        }
+    }
+
+    fn stepped(algorithm: A, _model: &M, step: u64) -> A {
+        algorithm.stepped(step)
+    }
+}
+
+fn evaluate<M, A>(
+    bayesian: &Bayesian<M, A>,
+    item: <M as TrainStep>::Input,
+) -> Result<TrainOutput<<M as TrainStep>::Output>>
+where
+    M: Module + ModuleDisplay + TrainStep<Input: Clone>,
+    A: FromGradients,
+{
+    let (algorithm, layout) = (bayesian.algorithm(), bayesian.layout());
+    let proposal = algorithm.propose(bayesian.clock().tick())?;
+    let share = 1.0 / proposal.draws.len() as f64;
+    let mut pieces = Vec::with_capacity(proposal.draws.len());
+    let mut outside = GradientsParams::new();
+    let mut first = None;
+    for draw in &proposal.draws {
+        let model = layout.write_leaves(bayesian.template().clone(), draw.weights.clone())?;
+        let TrainOutput { mut grads, item } = TrainStep::step(&model, item.clone());
+        pieces.push(layout.gradient_parts(&model, &mut grads)?);
+        if !grads.is_empty() {
+            model.visit(&mut Outside {
+                share,
+                found: &mut grads,
+                sum: &mut outside,
+            });
+        }
+        first.get_or_insert(item);
+    }
+    let mut grads = algorithm.gradients(proposal, pieces)?;
+    if !outside.is_empty() {
+        let moved = &mut Outside {
+            share: 1.0,
+            found: &mut outside,
+            sum: &mut grads,
+        };
+        bayesian.template().visit(moved);
+    }
+    let item = first
+        .ok_or_else(|| burn_bayes_infer::Error::config("draws", "the algorithm proposed none"))?;
+    Ok(TrainOutput { grads, item })
+}
+
+/// Adds the gradients of parameters outside the layout, which stay point estimates.
+struct Outside<'a> {
+    share: f64,
+    found: &'a mut GradientsParams,
+    sum: &'a mut GradientsParams,
+}
+
+impl ModuleVisitor for Outside<'_> {
+    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+        if let Some(gradient) = self.found.remove::<R>(param.id) {
+            let gradient = if self.share == 1.0 {
+                gradient
+            } else {
+                gradient * self.share
+            };
+            let sum = match self.sum.remove::<R>(param.id) {
+                Some(sum) => sum + gradient,
+                None => gradient,
+            };
+            self.sum.register(param.id, sum);
+        }
+    }
+}
+
+/// The user's own step on the model as it is.
+impl<M, A> Supply<M, A> for Iterates
+where
+    M: Module + ModuleDisplay + TrainStep,
+    A: FromIterates,
+{
+    fn step(
+        bayesian: &Bayesian<M, A>,
+        item: <M as TrainStep>::Input,
+    ) -> TrainOutput<<M as TrainStep>::Output> {
+        TrainStep::step(bayesian.template(), item)
+    }
+
+    fn stepped(algorithm: A, model: &M, step: u64) -> A {
+        if !algorithm.wants(step) {
+            return algorithm;
+        }
+        let layout: &Layout = Inference::layout(&algorithm);
+        let weights = layout
+            .flatten(model)
+            .expect("the layout was checked against this model when the two were joined");
+        algorithm.observe(step, weights)
+    }
+}
