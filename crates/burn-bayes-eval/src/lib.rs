@@ -1,1 +1,84 @@
-//! Scores of probabilistic predictions on plain slices: proper scores, calibration, selective prediction.
+//! Scores of probabilistic predictions, from plain slices to plain `f64` numbers.
+//!
+//! A Bayesian model answers with several **draws** of a prediction. This crate says how good those
+//! answers are and how far they can be trusted. It knows no tensor library: probabilities and means
+//! come in as row-major `f64` slices, are checked once by a view type, and every score computed from
+//! a view is an ordinary function that can no longer fail on its data.
+//!
+//! | Question | Where |
+//! |---|---|
+//! | Are the class probabilities right? | [`nll`], [`brier`], [`accuracy`], [`ConfusionMatrix`] |
+//! | Does a stated confidence mean what it says? | [`ReliabilityDiagram`], [`classwise_calibration_error`] |
+//! | How unsure is the model about a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
+//! | What is gained by referring the unsure rows to somebody else? | [`referral_table`], [`RiskCoverage`] |
+//! | Does a score tell known from unknown inputs? | [`auroc`], [`average_precision`], [`false_positive_rate_at`] |
+//! | Are real-valued predictions right, in place and in spread? | [`rmse`], [`nmll`], [`crps`], [`PredictionIntervals`], [`QuantileCalibration`] |
+//!
+//! Bad input (a wrong length, a probability of NaN, a label out of range) is an [`EvalError`] that
+//! names the draw, row and column; nothing here panics on data. All logarithms are natural, so all
+//! information is in nats.
+//!
+//! # Example
+//!
+//! ```
+//! use burn_bayes_eval::{DrawProbabilities, LabelledProbabilities};
+//!
+//! // Two draws of the class probabilities of three rows with two classes.
+//! let values = [
+//!     0.9, 0.1, 0.2, 0.8, 0.5, 0.5, // draw 0
+//!     0.7, 0.3, 0.4, 0.6, 0.9, 0.1, // draw 1
+//! ];
+//! let draws = DrawProbabilities::new(&values, 2, 3, 2)?;
+//! let average = draws.average();
+//! let labelled = LabelledProbabilities::new(&average, &[0, 1, 1])?;
+//!
+//! assert!((burn_bayes_eval::accuracy(&labelled) - 2.0 / 3.0).abs() < 1e-15);
+//! let disagreement = burn_bayes_eval::model_disagreement(&draws);
+//! assert!(disagreement[2] > disagreement[0]); // the draws differ most about row 2
+//! # Ok::<(), burn_bayes_eval::EvalError>(())
+//! ```
+
+mod calibration;
+mod check;
+mod classification;
+mod confusion;
+mod crps;
+mod distribution;
+mod draw_probabilities;
+mod error;
+mod intervals;
+mod labelled;
+mod mixture;
+mod normal;
+mod order;
+mod probabilities;
+mod quantile_calibration;
+mod ranking;
+mod referral;
+mod regression;
+mod risk_coverage;
+mod uncertainty;
+
+pub use calibration::{ReliabilityBin, ReliabilityDiagram, classwise_calibration_error};
+pub use classification::{accuracy, brier, brier_losses, log_losses, nll, zero_one_losses};
+pub use confusion::ConfusionMatrix;
+pub use crps::{crps, crps_gaussian, crps_losses};
+pub use draw_probabilities::DrawProbabilities;
+pub use error::EvalError;
+pub use intervals::{PredictionIntervals, quantiles};
+pub use labelled::LabelledProbabilities;
+pub use mixture::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture};
+pub use probabilities::ClassProbabilities;
+pub use quantile_calibration::{QuantileCalibration, QuantilePoint, pit_values};
+pub use ranking::{
+    BinaryScores, auroc, average_precision, false_positive_rate_at, one_vs_rest_auroc,
+};
+pub use referral::{
+    ReferralRow, ReferralScore, SelectedRow, Selection, referral_scores, referral_table,
+};
+pub use regression::{log_densities, nmll, rmse};
+pub use risk_coverage::{OperatingPoint, RiskCoverage, RiskCoveragePoint};
+pub use uncertainty::{
+    expected_entropy, least_confidence, max_probability, model_disagreement, mutual_information,
+    predictive_entropy, variation_ratio,
+};

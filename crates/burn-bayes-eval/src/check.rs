@@ -1,0 +1,170 @@
+//! The checks that several inputs share; each says what, where and the likely cause.
+
+use crate::error::{EvalError, Place};
+
+pub(crate) fn not_empty(what: &str, length: usize) -> Result<(), EvalError> {
+    if length == 0 {
+        let cause = "the selection or split that made it kept no rows";
+        return Err(EvalError::data(
+            what,
+            Place::WHOLE,
+            "0 rows",
+            "at least 1",
+            cause,
+        ));
+    }
+    Ok(())
+}
+
+pub(crate) fn same_length(what: &str, found: usize, expected: usize) -> Result<(), EvalError> {
+    if found != expected {
+        let found = format!("{found} values");
+        let cause = "two inputs of one score come from different splits or shapes";
+        return Err(EvalError::data(what, Place::WHOLE, found, expected, cause));
+    }
+    Ok(())
+}
+
+/// The length of a flat slice with these extents, none of which may be zero.
+pub(crate) fn shape(what: &str, length: usize, extents: &[(&str, usize)]) -> Result<(), EvalError> {
+    for (name, extent) in extents {
+        if *extent == 0 {
+            let cause = "an empty batch, or the extents were given in another order";
+            return Err(EvalError::data(
+                what,
+                Place::WHOLE,
+                format!("0 {name}"),
+                "at least 1",
+                cause,
+            ));
+        }
+    }
+    let product = extents
+        .iter()
+        .try_fold(1usize, |product, (_, n)| product.checked_mul(*n));
+    if product != Some(length) {
+        let factors: Vec<String> = extents
+            .iter()
+            .map(|(name, n)| format!("{n} {name}"))
+            .collect();
+        let found = format!("{length} values");
+        let cause = "the extents were given in another order, or the slice was cut";
+        return Err(EvalError::data(
+            what,
+            Place::WHOLE,
+            found,
+            factors.join(" × "),
+            cause,
+        ));
+    }
+    Ok(())
+}
+
+pub(crate) fn finite(what: &str, values: &[f64]) -> Result<(), EvalError> {
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(row) => Err(not_finite(what, Place::row(row), values[row])),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn not_finite(what: &str, place: Place, value: f64) -> EvalError {
+    let cause = "the model diverged, or its output overflowed";
+    EvalError::data(what, place, value, "a finite number", cause)
+}
+
+/// Scores are only compared, so infinities are welcome; NaN has no place in an order.
+pub(crate) fn comparable(what: &str, values: &[f64]) -> Result<(), EvalError> {
+    match values.iter().position(|value| value.is_nan()) {
+        Some(row) => {
+            let cause = "the model diverged, or a score took 0/0 or ln of a negative number";
+            Err(EvalError::data(
+                what,
+                Place::row(row),
+                f64::NAN,
+                "a number",
+                cause,
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn at_least_one(name: &str, value: usize) -> Result<(), EvalError> {
+    if value == 0 {
+        return Err(EvalError::config(name, 0, "at least 1"));
+    }
+    Ok(())
+}
+
+/// A probability strictly between 0 and 1.
+pub(crate) fn open_unit(name: &str, value: f64) -> Result<(), EvalError> {
+    if value > 0.0 && value < 1.0 {
+        return Ok(());
+    }
+    Err(EvalError::config(
+        name,
+        value,
+        "a number strictly between 0 and 1",
+    ))
+}
+
+/// A fraction that may be the whole but not nothing.
+pub(crate) fn fraction(name: &str, value: f64) -> Result<(), EvalError> {
+    if value > 0.0 && value <= 1.0 {
+        return Ok(());
+    }
+    Err(EvalError::config(
+        name,
+        value,
+        "a number above 0 and at most 1",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shape_rejects_zero_overflow_and_mismatch() {
+        assert!(shape("x", 6, &[("rows", 2), ("classes", 3)]).is_ok());
+        assert!(
+            shape("x", 0, &[("rows", 0), ("classes", 3)])
+                .unwrap_err()
+                .is_data()
+        );
+        assert!(
+            shape("x", 5, &[("rows", 2), ("classes", 3)])
+                .unwrap_err()
+                .is_data()
+        );
+        assert!(
+            shape("x", 0, &[("rows", usize::MAX), ("classes", 2)])
+                .unwrap_err()
+                .is_data()
+        );
+    }
+
+    #[test]
+    fn settings_reject_their_limits_and_nan() {
+        for value in [0.0, 1.0, -0.1, f64::NAN] {
+            assert!(open_unit("level", value).unwrap_err().is_config());
+        }
+        assert!(fraction("fraction", 1.0).is_ok());
+        for value in [0.0, 1.5, f64::NAN] {
+            assert!(fraction("fraction", value).unwrap_err().is_config());
+        }
+    }
+
+    #[test]
+    fn comparable_lets_infinities_pass_and_finite_does_not() {
+        assert!(comparable("x", &[f64::INFINITY, f64::NEG_INFINITY]).is_ok());
+        assert_eq!(
+            comparable("x", &[0.0, f64::NAN]).unwrap_err().row(),
+            Some(1)
+        );
+        assert_eq!(
+            finite("x", &[0.0, 1.0, f64::INFINITY]).unwrap_err().row(),
+            Some(2)
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! The continuous ranked probability score, in closed form.
+//!
+//!   CRPS(F, y) = ∫ (F(x) − [x ≥ y])² dx = E|Y − y| − ½ E|Y − Y′|,   Y, Y′ ~ F independent.
+//!
+//! For a Gaussian N(m, σ²) with z = (y − m)/σ:
+//!
+//!   CRPS = σ ( z (2Φ(z) − 1) + 2φ(z) − 1/√π ).
+//!
+//! For an equally weighted mixture of N(m_s, σ_s²), s = 1…S:
+//!
+//!   CRPS = (1/S) Σ_s A(y − m_s, σ_s) − (1/2S²) Σ_s Σ_t A(m_s − m_t, √(σ_s² + σ_t²)),
+//!   A(m, σ) = E|N(m, σ²)| = m (2Φ(m/σ) − 1) + 2σ φ(m/σ).
+//!
+//! It has the unit of the target; for a point prediction it would be the absolute error. The double
+//! sum costs S² per row.
+//!
+//! References: T. Gneiting and A. E. Raftery, "Strictly proper scoring rules, prediction, and
+//! estimation" (2007); E. P. Grimit et al., "The continuous ranked probability score for circular
+//! variables and its application to mesoscale forecast ensemble verification" (2006), for mixtures.
+
+use std::f64::consts::PI;
+
+use crate::check;
+use crate::error::{EvalError, Place};
+use crate::mixture::{Component, TargetedMixture};
+use crate::normal;
+use crate::order::mean;
+
+/// Mean CRPS of the targets under the mixtures, in the unit of the target; lower is better.
+///
+/// ```
+/// use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture, crps, crps_gaussian};
+///
+/// let one = GaussianMixture::new(&[1.0], 1, 1, NoisePrecision::Shared(0.25))?;
+/// let score = crps(&TargetedMixture::new(&one, &[2.0])?);
+/// assert!((score - crps_gaussian(1.0, 2.0, 2.0)?).abs() < 1e-15);
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+pub fn crps(targeted: &TargetedMixture<'_>) -> f64 {
+    mean(&crps_losses(targeted))
+}
+
+/// The terms of [`crps`], one per row. Never negative; rounding below zero is cut off.
+pub fn crps_losses(targeted: &TargetedMixture<'_>) -> Vec<f64> {
+    let mixture = targeted.mixture();
+    let draws = mixture.draws() as f64;
+    targeted.map(|row, target| {
+        let components: Vec<Component> = mixture.components(row).collect();
+        let distance: f64 = components
+            .iter()
+            .map(|c| absolute_moment(target - c.mean, c.deviation))
+            .sum();
+        let mut spread = 0.0;
+        for (index, first) in components.iter().enumerate() {
+            // A(0, √2 σ) on the diagonal; every other pair stands in the double sum twice.
+            spread += absolute_moment(0.0, first.deviation * 2f64.sqrt());
+            for second in &components[..index] {
+                let deviation = first.deviation.hypot(second.deviation);
+                spread += 2.0 * absolute_moment(first.mean - second.mean, deviation);
+            }
+        }
+        (distance / draws - 0.5 * spread / (draws * draws)).max(0.0)
+    })
+}
+
+/// CRPS of one Gaussian for one target.
+///
+/// ```
+/// use burn_bayes_eval::crps_gaussian;
+///
+/// // At its own mean: σ (√2 − 1)/√π.
+/// let score = crps_gaussian(3.0, 2.0, 3.0)?;
+/// let expected = 2.0 * (2f64.sqrt() - 1.0) / std::f64::consts::PI.sqrt();
+/// assert!((score - expected).abs() < 1e-15);
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+///
+/// # Errors
+/// A data error if a value is not finite or the deviation not above zero.
+pub fn crps_gaussian(mean: f64, deviation: f64, target: f64) -> Result<f64, EvalError> {
+    for (what, value) in [("mean", mean), ("deviation", deviation), ("target", target)] {
+        if !value.is_finite() {
+            return Err(check::not_finite(what, Place::WHOLE, value));
+        }
+    }
+    if deviation <= 0.0 {
+        let cause = "a point prediction, whose score is the absolute error";
+        return Err(EvalError::data(
+            "deviation",
+            Place::WHOLE,
+            deviation,
+            "above 0",
+            cause,
+        ));
+    }
+    let z = (target - mean) / deviation;
+    let score = z * normal::central(z) + 2.0 * normal::density(z) - PI.sqrt().recip();
+    Ok((deviation * score).max(0.0))
+}
+
+/// E|X| of X ~ N(mean, deviation²).
+fn absolute_moment(mean: f64, deviation: f64) -> f64 {
+    let z = mean / deviation;
+    mean * normal::central(z) + 2.0 * deviation * normal::density(z)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GaussianMixture, NoisePrecision};
+
+    #[test]
+    fn a_far_target_costs_its_distance_less_the_spread() {
+        let score = crps_gaussian(0.0, 1.0, 50.0).unwrap();
+        assert!((score - (50.0 - PI.sqrt().recip())).abs() < 50.0 * 4.0 * f64::EPSILON);
+    }
+
+    #[test]
+    fn two_narrow_components_are_two_points() {
+        // σ → 0: E|Y − y| − ½ E|Y − Y′| of the points 0 and 4 for y = 1: (1 + 3)/2 − ½·2.
+        let precision = NoisePrecision::Shared(1e24);
+        let mixture = GaussianMixture::new(&[0.0, 4.0], 2, 1, precision).unwrap();
+        let score = crps(&TargetedMixture::new(&mixture, &[1.0]).unwrap());
+        assert!((score - 1.0).abs() < 4.0 * 1e-12);
+    }
+
+    #[test]
+    fn equal_components_are_one() {
+        let noise = NoisePrecision::PerDraw(&[0.25, 0.25, 0.25]);
+        let mixture = GaussianMixture::new(&[1.0; 3], 3, 1, noise).unwrap();
+        let score = crps(&TargetedMixture::new(&mixture, &[2.5]).unwrap());
+        let expected = crps_gaussian(1.0, 2.0, 2.5).unwrap();
+        assert!((score - expected).abs() < 16.0 * f64::EPSILON);
+    }
+
+    #[test]
+    fn rejects_what_is_no_gaussian() {
+        assert!(crps_gaussian(0.0, 0.0, 1.0).unwrap_err().is_data());
+        assert!(crps_gaussian(0.0, -1.0, 1.0).unwrap_err().is_data());
+        assert!(crps_gaussian(f64::NAN, 1.0, 1.0).unwrap_err().is_data());
+        assert!(
+            crps_gaussian(0.0, 1.0, f64::INFINITY)
+                .unwrap_err()
+                .is_data()
+        );
+    }
+}

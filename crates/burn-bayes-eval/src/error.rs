@@ -1,0 +1,188 @@
+//! The one error type of this crate.
+//!
+//! Opaque on purpose: callers ask it questions ([`EvalError::is_data`], [`EvalError::is_config`],
+//! [`EvalError::row`], …) and people read its message, which says what was wrong, where (draw, row
+//! and column count from zero) and what the likely cause is.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// Why an input could not be scored.
+///
+/// ```
+/// use burn_bayes_eval::ClassProbabilities;
+///
+/// let error = ClassProbabilities::new(&[0.5, 0.5, f64::NAN, 1.0], 2, 2).unwrap_err();
+/// assert!(error.is_data());
+/// assert_eq!((error.row(), error.column()), (Some(1), Some(0)));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct EvalError {
+    message: Box<str>,
+    kind: Kind,
+    place: Box<Place>,
+}
+
+impl EvalError {
+    /// The data cannot be scored: a wrong length, a value outside its range, a missing class.
+    pub fn is_data(&self) -> bool {
+        self.kind == Kind::Data
+    }
+
+    /// A setting of the score is outside its range: a number of bins, a level, a fraction.
+    pub fn is_config(&self) -> bool {
+        self.kind == Kind::Config
+    }
+
+    /// The draw of the offending value, from zero, where one value is to blame.
+    pub fn draw(&self) -> Option<usize> {
+        self.place.draw
+    }
+
+    /// The row of the offending value, from zero, where one value or row is to blame.
+    pub fn row(&self) -> Option<usize> {
+        self.place.row
+    }
+
+    /// The column (class) of the offending value, from zero, where one value is to blame.
+    pub fn column(&self) -> Option<usize> {
+        self.place.column
+    }
+
+    pub(crate) fn data(
+        what: &str,
+        place: Place,
+        found: impl fmt::Display,
+        expected: impl fmt::Display,
+        cause: &str,
+    ) -> Self {
+        let message =
+            format!("{what}{place}: found {found}, expected {expected}; likely cause: {cause}");
+        Self {
+            message: message.into(),
+            kind: Kind::Data,
+            place: Box::new(place),
+        }
+    }
+
+    pub(crate) fn config(
+        name: &str,
+        found: impl fmt::Display,
+        expected: impl fmt::Display,
+    ) -> Self {
+        let message = format!("setting `{name}`: found {found}, expected {expected}");
+        Self {
+            message: message.into(),
+            kind: Kind::Config,
+            place: Box::default(),
+        }
+    }
+}
+
+/// Where in the input a value stands; absent coordinates are not to blame.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    draw: Option<usize>,
+    row: Option<usize>,
+    column: Option<usize>,
+}
+
+impl Place {
+    pub(crate) const WHOLE: Self = Self {
+        draw: None,
+        row: None,
+        column: None,
+    };
+
+    pub(crate) fn row(row: usize) -> Self {
+        Self {
+            row: Some(row),
+            ..Self::WHOLE
+        }
+    }
+
+    pub(crate) fn draw(draw: usize) -> Self {
+        Self {
+            draw: Some(draw),
+            ..Self::WHOLE
+        }
+    }
+
+    pub(crate) fn at_row(self, row: usize) -> Self {
+        Self {
+            row: Some(row),
+            ..self
+        }
+    }
+
+    pub(crate) fn at_column(self, column: usize) -> Self {
+        Self {
+            column: Some(column),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, index) in [
+            ("draw", self.draw),
+            ("row", self.row),
+            ("column", self.column),
+        ] {
+            if let Some(index) = index {
+                write!(formatter, ", {name} {index}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Data,
+    Config,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_says_what_where_and_likely_cause() {
+        let place = Place::draw(2).at_row(3).at_column(1);
+        let error = EvalError::data("class probabilities", place, -0.5, "a number ≥ 0", "logits");
+        assert_eq!(
+            error.to_string(),
+            "class probabilities, draw 2, row 3, column 1: found -0.5, expected a number ≥ 0; \
+             likely cause: logits"
+        );
+        assert_eq!(
+            (error.draw(), error.row(), error.column()),
+            (Some(2), Some(3), Some(1))
+        );
+        assert!(error.is_data() && !error.is_config());
+    }
+
+    #[test]
+    fn a_setting_is_not_data() {
+        let error = EvalError::config("bins", 0, "at least 1");
+        assert_eq!(
+            error.to_string(),
+            "setting `bins`: found 0, expected at least 1"
+        );
+        assert!(error.is_config() && !error.is_data());
+        assert_eq!(
+            (error.draw(), error.row(), error.column()),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn is_a_thread_safe_standard_error() {
+        fn assert_error<E: std::error::Error + Send + Sync + 'static>() {}
+        assert_error::<EvalError>();
+    }
+}

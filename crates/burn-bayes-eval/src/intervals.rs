@@ -1,0 +1,300 @@
+//! Prediction intervals: how often they hold the target, and how wide they are.
+//!
+//! The central interval at level ℓ of a mixture with distribution function F is
+//!
+//!   [F⁻¹((1 − ℓ)/2), F⁻¹((1 + ℓ)/2)],   F(x) = (1/S) Σ_s Φ((x − m_s)/σ_s).
+//!
+//! F⁻¹ is found by bisection. It lies between the smallest and the largest quantile of a component,
+//! and beyond 40 deviations a component has no mass left in double precision, so
+//! [min (m_s − 40σ_s), max (m_s + 40σ_s)] always brackets it. The upper half is solved in 1 − F, to
+//! keep the precision of its tail.
+//!
+//! Good intervals have coverage ≈ ℓ and, among those, the least mean width (sharpness).
+//!
+//! Reference: T. Gneiting, F. Balabdaoui and A. E. Raftery, "Probabilistic forecasts, calibration
+//! and sharpness" (2007).
+
+use std::borrow::Cow;
+
+use crate::check;
+use crate::error::{EvalError, Place};
+use crate::mixture::{Component, GaussianMixture};
+use crate::normal;
+use crate::order::mean;
+
+/// One closed interval per row.
+///
+/// ```
+/// use burn_bayes_eval::{GaussianMixture, NoisePrecision, PredictionIntervals};
+///
+/// let mixture = GaussianMixture::new(&[0.0, 10.0], 1, 2, NoisePrecision::Shared(1.0))?;
+/// let intervals = PredictionIntervals::central(&mixture, 0.95)?;
+/// assert!((intervals.upper()[0] - 1.959_963_984_540_054).abs() < 1e-12);
+/// assert_eq!(intervals.coverage(&[1.0, 13.0])?, 0.5);
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictionIntervals<'a> {
+    lower: Cow<'a, [f64]>,
+    upper: Cow<'a, [f64]>,
+}
+
+impl<'a> PredictionIntervals<'a> {
+    /// Intervals from given limits (borrowed or owned), which may be infinite.
+    ///
+    /// ```
+    /// # use burn_bayes_eval::PredictionIntervals;
+    /// let intervals = PredictionIntervals::new(&[0.0, 2.0], &[1.0, 5.0])?;
+    /// assert_eq!((intervals.mean_width(), intervals.coverage(&[1.0, 1.0])?), (2.0, 0.5));
+    /// # Ok::<(), burn_bayes_eval::EvalError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A data error if the lengths differ, there are no rows, a limit is NaN or a lower limit is
+    /// above its upper one.
+    pub fn new(
+        lower: impl Into<Cow<'a, [f64]>>,
+        upper: impl Into<Cow<'a, [f64]>>,
+    ) -> Result<Self, EvalError> {
+        let (lower, upper) = (lower.into(), upper.into());
+        check::not_empty("lower limits", lower.len())?;
+        check::same_length("upper limits", upper.len(), lower.len())?;
+        check::comparable("lower limits", &lower)?;
+        check::comparable("upper limits", &upper)?;
+        if let Some(row) = (0..lower.len()).find(|&row| lower[row] > upper[row]) {
+            let expected = format!("at most the upper limit {}", upper[row]);
+            let cause = "lower and upper limits swapped, or quantiles that cross";
+            let place = Place::row(row);
+            return Err(EvalError::data(
+                "lower limits",
+                place,
+                lower[row],
+                expected,
+                cause,
+            ));
+        }
+        Ok(Self { lower, upper })
+    }
+
+    /// The lower limits.
+    pub fn lower(&self) -> &[f64] {
+        &self.lower
+    }
+
+    /// The upper limits.
+    pub fn upper(&self) -> &[f64] {
+        &self.upper
+    }
+
+    /// Fraction of targets in their interval, limits included.
+    ///
+    /// # Errors
+    /// A data error if there is not one target per interval or a target is not finite.
+    pub fn coverage(&self, targets: &[f64]) -> Result<f64, EvalError> {
+        check::same_length("targets", targets.len(), self.lower.len())?;
+        check::finite("targets", targets)?;
+        let limits = self.lower.iter().zip(self.upper.iter());
+        let held = limits
+            .zip(targets)
+            .filter(|((lower, upper), target)| *lower <= *target && *target <= *upper);
+        Ok(held.count() as f64 / targets.len() as f64)
+    }
+
+    /// Mean width of the intervals, in the unit of the target.
+    pub fn mean_width(&self) -> f64 {
+        // Equal limits are a width of 0 even where they are infinite.
+        let width = |(lower, upper): (&f64, &f64)| if lower == upper { 0.0 } else { upper - lower };
+        let widths: Vec<f64> = self
+            .lower
+            .iter()
+            .zip(self.upper.iter())
+            .map(width)
+            .collect();
+        mean(&widths)
+    }
+}
+
+impl PredictionIntervals<'static> {
+    /// The central intervals of mixtures: the level's mass in the middle, equal masses on either
+    /// side.
+    ///
+    /// # Errors
+    /// A config error if the level is not strictly between 0 and 1.
+    pub fn central(mixture: &GaussianMixture<'_>, level: f64) -> Result<Self, EvalError> {
+        check::open_unit("level", level)?;
+        let tail = 0.5 * (1.0 - level);
+        let rows = 0..mixture.rows();
+        let lower: Vec<f64> = rows
+            .clone()
+            .map(|row| lower_quantile(mixture, row, tail))
+            .collect();
+        let upper: Vec<f64> = rows.map(|row| upper_quantile(mixture, row, tail)).collect();
+        Ok(Self {
+            lower: lower.into(),
+            upper: upper.into(),
+        })
+    }
+}
+
+/// The quantile of each row's mixture at one probability, found by bisection.
+///
+/// ```
+/// use burn_bayes_eval::{GaussianMixture, NoisePrecision, quantiles};
+///
+/// let mixture = GaussianMixture::new(&[-3.0, 5.0], 2, 1, NoisePrecision::Shared(1.0))?;
+/// assert!((quantiles(&mixture, 0.5)?[0] - 1.0).abs() < 1e-12); // half-way between the components
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+///
+/// # Errors
+/// A config error if the probability is not strictly between 0 and 1.
+pub fn quantiles(mixture: &GaussianMixture<'_>, probability: f64) -> Result<Vec<f64>, EvalError> {
+    check::open_unit("probability", probability)?;
+    let quantile = |row| {
+        if probability <= 0.5 {
+            lower_quantile(mixture, row, probability)
+        } else {
+            upper_quantile(mixture, row, 1.0 - probability)
+        }
+    };
+    Ok((0..mixture.rows()).map(quantile).collect())
+}
+
+/// The x with F(x) = tail.
+fn lower_quantile(mixture: &GaussianMixture<'_>, row: usize, tail: f64) -> f64 {
+    let components: Vec<Component> = mixture.components(row).collect();
+    tail_limit(&components, tail)
+}
+
+/// The x with 1 − F(x) = tail: the mirror image of a lower quantile.
+fn upper_quantile(mixture: &GaussianMixture<'_>, row: usize, tail: f64) -> f64 {
+    let mirror = |c: Component| Component {
+        mean: -c.mean,
+        deviation: c.deviation,
+    };
+    let components: Vec<Component> = mixture.components(row).map(mirror).collect();
+    -tail_limit(&components, tail)
+}
+
+/// Deviations beyond which Φ is 0 in double precision.
+const REACH: f64 = 40.0;
+
+fn tail_limit(components: &[Component], tail: f64) -> f64 {
+    let narrowest = components
+        .iter()
+        .map(|c| c.deviation)
+        .fold(f64::INFINITY, f64::min);
+    let below = components.iter().map(|c| c.mean - REACH * c.deviation);
+    let above = components.iter().map(|c| c.mean + REACH * c.deviation);
+    let mut low = below.fold(f64::INFINITY, f64::min);
+    let mut high = above.fold(f64::NEG_INFINITY, f64::max);
+    let resolution = f64::EPSILON * narrowest;
+    while high - low > resolution {
+        let middle = 0.5 * low + 0.5 * high;
+        if middle <= low || middle >= high {
+            break; // neighbouring numbers
+        }
+        let mass: f64 = components
+            .iter()
+            .map(|c| normal::cumulative(c.standardised(middle)))
+            .sum();
+        if mass < tail * components.len() as f64 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    0.5 * low + 0.5 * high
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NoisePrecision;
+
+    #[test]
+    fn one_gaussian_has_the_table_quantiles() {
+        let mixture = GaussianMixture::new(&[10.0], 1, 1, NoisePrecision::Shared(0.25)).unwrap();
+        let cases = [
+            (0.5, 0.0),
+            (0.975, 1.959_963_984_540_054),
+            (0.001, -3.090_232_306_167_813_5),
+        ];
+        for (probability, z) in cases {
+            let found = quantiles(&mixture, probability).unwrap()[0];
+            assert!(
+                (found - (10.0 + 2.0 * z)).abs() < 64.0 * f64::EPSILON * 16.0,
+                "{found}"
+            );
+        }
+    }
+
+    #[test]
+    fn both_tails_mirror_each_other() {
+        let noise = NoisePrecision::PerDraw(&[1.0, 4.0]);
+        let mixture = GaussianMixture::new(&[-1.0, 2.0], 2, 1, noise).unwrap();
+        let mirrored = GaussianMixture::new(&[1.0, -2.0], 2, 1, noise).unwrap();
+        let intervals = PredictionIntervals::central(&mixture, 0.9).unwrap();
+        let mirrored = PredictionIntervals::central(&mirrored, 0.9).unwrap();
+        assert_eq!(intervals.lower()[0], -mirrored.upper()[0]);
+        assert_eq!(intervals.upper()[0], -mirrored.lower()[0]);
+    }
+
+    #[test]
+    fn far_apart_components_are_bracketed() {
+        let noise = NoisePrecision::PerDraw(&[1e12, 1.0]);
+        let mixture = GaussianMixture::new(&[-1e6, 1e6], 2, 1, noise).unwrap();
+        let low = quantiles(&mixture, 0.25).unwrap()[0];
+        assert!((low + 1e6).abs() < 1e6 * 2.0 * f64::EPSILON); // median of the narrow component
+        let high = quantiles(&mixture, 0.75).unwrap()[0];
+        assert!((high - 1e6).abs() < 1e6 * 2.0 * f64::EPSILON);
+    }
+
+    #[test]
+    fn given_limits_count_their_ends() {
+        let intervals = PredictionIntervals::new(&[0.0, 0.0, 0.0], &[1.0, 2.0, 3.0]).unwrap();
+        assert_eq!(intervals.coverage(&[1.0, 0.0, 3.5]).unwrap(), 2.0 / 3.0);
+        assert_eq!(intervals.mean_width(), 2.0);
+        let whole = [f64::NEG_INFINITY];
+        let unbounded = PredictionIntervals::new(&whole, &[f64::INFINITY]).unwrap();
+        assert_eq!(unbounded.coverage(&[1e300]).unwrap(), 1.0);
+        assert_eq!(unbounded.mean_width(), f64::INFINITY);
+    }
+
+    #[test]
+    fn rejects_bad_limits_levels_and_targets() {
+        assert_eq!(
+            PredictionIntervals::new(&[0.0, 2.0], &[1.0, 1.0])
+                .unwrap_err()
+                .row(),
+            Some(1)
+        );
+        assert!(
+            PredictionIntervals::new(&[0.0], &[f64::NAN])
+                .unwrap_err()
+                .is_data()
+        );
+        assert!(
+            PredictionIntervals::new(&[0.0], &[1.0, 2.0])
+                .unwrap_err()
+                .is_data()
+        );
+        assert!(
+            PredictionIntervals::new(Vec::new(), Vec::new())
+                .unwrap_err()
+                .is_data()
+        );
+        let intervals = PredictionIntervals::new(&[0.0], &[1.0]).unwrap();
+        assert!(intervals.coverage(&[]).unwrap_err().is_data());
+        assert_eq!(intervals.coverage(&[f64::NAN]).unwrap_err().row(), Some(0));
+        let mixture = GaussianMixture::new(&[0.0], 1, 1, NoisePrecision::Shared(1.0)).unwrap();
+        for level in [0.0, 1.0, f64::NAN] {
+            assert!(
+                PredictionIntervals::central(&mixture, level)
+                    .unwrap_err()
+                    .is_config()
+            );
+            assert!(quantiles(&mixture, level).unwrap_err().is_config());
+        }
+    }
+}

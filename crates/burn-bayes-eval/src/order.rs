@@ -1,0 +1,42 @@
+//! Sorting by a score, with ties kept together.
+//!
+//! Rows with equal scores form one group: whatever is computed group by group cannot depend on the
+//! order in which the rows arrived. `0.0` and `−0.0` are equal.
+
+use std::cmp::Ordering;
+
+/// Row indices by ascending score. The scores hold no NaN.
+pub(crate) fn ascending(scores: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| compare(scores[a], scores[b]));
+    order
+}
+
+/// The runs of equal scores in an order made by [`ascending`].
+pub(crate) fn tie_groups<'o>(
+    order: &'o [usize],
+    scores: &'o [f64],
+) -> impl Iterator<Item = &'o [usize]> {
+    order.chunk_by(|&a, &b| scores[a] == scores[b])
+}
+
+pub(crate) fn compare(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or(Ordering::Equal)
+}
+
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_hold_equal_scores_and_both_zeros() {
+        let scores = [2.0, 0.0, 1.0, -0.0, f64::NEG_INFINITY, 2.0];
+        let order = ascending(&scores);
+        let groups: Vec<Vec<usize>> = tie_groups(&order, &scores).map(<[usize]>::to_vec).collect();
+        assert_eq!(groups, [vec![4], vec![1, 3], vec![2], vec![0, 5]]);
+    }
+}
