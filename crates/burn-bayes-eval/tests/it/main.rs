@@ -1,0 +1,4 @@
+//! Integration tests of `burn-bayes-eval`, one binary: values of other libraries, and properties.
+
+mod golden;
+mod properties;
