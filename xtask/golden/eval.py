@@ -40,6 +40,15 @@ def plain(value):
     return value
 
 
+def text(value, indent=""):
+    """JSON with one line per named value, so that a change shows where it happened."""
+    if not isinstance(value, dict):
+        return json.dumps(value, allow_nan=False)
+    inner = indent + "  "
+    items = [f"{inner}{json.dumps(key)}: {text(item, inner)}" for key, item in value.items()]
+    return "{\n" + ",\n".join(items) + f"\n{indent}}}"
+
+
 def calibration_error(confidence, hit, bins):
     """(expected, maximum) gap over bins of equal width, each open below and closed above."""
     edges = numpy.arange(bins + 1) / bins
@@ -281,7 +290,7 @@ def main():
         "gaussian": gaussian(),
     }
     TARGET.parent.mkdir(parents=True, exist_ok=True)
-    TARGET.write_text(json.dumps(plain(values), allow_nan=False) + "\n", encoding="utf-8")
+    TARGET.write_text(text(plain(values)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

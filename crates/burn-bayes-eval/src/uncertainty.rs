@@ -194,6 +194,20 @@ mod tests {
     }
 
     #[test]
+    fn rounding_makes_no_negative_information() {
+        // Equal draws, whose average and mean entropy round differently from them.
+        for percent in 1..100 {
+            let positive = vec![f64::from(percent) / 100.0; 7];
+            let draws = DrawProbabilities::binary(&positive, 7, 1).unwrap();
+            let information = mutual_information(&draws)[0];
+            assert!(
+                (0.0..=16.0 * f64::EPSILON).contains(&information),
+                "{information:e}"
+            );
+        }
+    }
+
+    #[test]
     fn one_class_leaves_no_doubt() {
         let draws = DrawProbabilities::new(&[1.0, 1.0], 2, 1, 1).unwrap();
         assert_eq!(predictive_entropy(&draws.average()), [0.0]);
