@@ -14,7 +14,7 @@
 use burn::tensor::{Device, Distribution, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::host::normal::{NormalStream, normal};
+use crate::kernels::host::{NormalStream, normal};
 
 /// Who makes the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,8 +103,8 @@ impl Noise {
         self.source
     }
 
-    pub(crate) fn stream(self) -> u64 {
-        self.stream
+    pub(crate) fn stream(self) -> NormalStream {
+        NormalStream { seed: self.seed, stream: self.stream }
     }
 
     /// −1 if negated, else 1.

@@ -220,10 +220,20 @@ pub fn running_moments(
     iterate: &Tensor<1>,
     count: usize,
 ) -> (Moments, Tensor<1>) {
+    #[cfg(feature = "flex")]
+    let moments = match flex::running_moments(moments, iterate, count) {
+        Ok(result) => return result,
+        Err(moments) => *moments,
+    };
     composed::running_moments(moments, iterate, count)
 }
 
 /// Multiplies a tensor, in place where nothing else holds it.
 pub fn scale<const R: usize>(tensor: Tensor<R>, factor: f64) -> Tensor<R> {
+    #[cfg(feature = "flex")]
+    let tensor = match flex::scale(tensor, factor) {
+        Ok(result) => return result,
+        Err(tensor) => *tensor,
+    };
     tensor.mul_scalar(factor)
 }

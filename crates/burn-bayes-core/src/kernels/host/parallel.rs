@@ -13,6 +13,8 @@
 
 use std::cell::RefCell;
 
+const CACHE_LINE: usize = 64;
+
 /// Elements per leaf. A multiple of the group size of the normal generator.
 pub(crate) const BLOCK: usize = 4096;
 
@@ -97,16 +99,52 @@ pub(crate) fn vectorise<Out>(operation: impl FnOnce() -> Out) -> Out {
 
 /// Lends a leaf `length` numbers of scratch that its thread keeps between leaves, with whatever
 /// values the previous leaf left there.
+///
+/// The scratch starts on a cache line: a vector load across two lines costs twice.
 pub(crate) fn with_scratch<Out>(length: usize, leaf: impl FnOnce(&mut [f32]) -> Out) -> Out {
     thread_local! {
         static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
     }
     SCRATCH.with_borrow_mut(|scratch| {
-        if scratch.len() < length {
-            scratch.resize(length, 0.0);
+        if scratch.len() < length + LANES {
+            scratch.resize(length + LANES, 0.0);
         }
-        leaf(&mut scratch[..length])
+        let skip = scratch.as_ptr().align_offset(CACHE_LINE).min(LANES);
+        leaf(&mut scratch[skip..skip + length])
     })
+}
+
+/// Scratch on the stack for one value per element of a tile of `LENGTH` elements.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct Tile<const LENGTH: usize>(pub(crate) [f32; LENGTH]);
+
+impl<const LENGTH: usize> Tile<LENGTH> {
+    /// A tile of zeros.
+    #[inline(always)]
+    pub(crate) fn zeros() -> Self {
+        Self([0.0; LENGTH])
+    }
+}
+
+/// The sum of squares, in 64 separate `f32` sums that are combined in a fixed order.
+#[inline(always)]
+pub(crate) fn squared_norm(values: &[f32]) -> f64 {
+    let mut sums = [[0.0f32; LANES]; 4];
+    let (chunks, rest) = values.as_chunks::<{ 4 * LANES }>();
+    for chunk in chunks {
+        for (sum, value) in sums.as_flattened_mut().iter_mut().zip(chunk) {
+            *sum = value.mul_add(*value, *sum);
+        }
+    }
+    for (sum, value) in sums.as_flattened_mut().iter_mut().zip(rest) {
+        *sum = value.mul_add(*value, *sum);
+    }
+    let mut lanes = [0.0; LANES];
+    for lane in 0..LANES {
+        lanes[lane] = (sums[0][lane] + sums[1][lane]) + (sums[2][lane] + sums[3][lane]);
+    }
+    sum_lanes(&lanes)
 }
 
 /// The sum of the lanes in a fixed order, the last quarter of it in `f64`.

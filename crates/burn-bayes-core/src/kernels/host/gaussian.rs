@@ -1,0 +1,129 @@
+//! The Gaussian that kernels draw from: N(mean, FᵀF + diag ψ), with F of K rows and D columns.
+
+use super::elementary::exponential_pair;
+use super::normal::NormalStream;
+
+/// The diagonal part ψ of a covariance, one number per parameter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Diagonal<'a> {
+    /// ln ψ, the form that is trained.
+    LogVariance(&'a [f32]),
+    /// ψ itself, the form of a finished posterior.
+    Variance(&'a [f32]),
+}
+
+impl Diagonal<'_> {
+    /// Number of parameters.
+    pub(crate) fn len(&self) -> usize {
+        let (Self::LogVariance(values) | Self::Variance(values)) = self;
+        values.len()
+    }
+
+    /// ψ^½ of the elements from `start` on.
+    #[inline(always)]
+    pub(crate) fn deviations(&self, start: usize, out: &mut [f32]) {
+        match self {
+            Self::LogVariance(values) => {
+                let values = &values[start..start + out.len()];
+                for (out, value) in out.iter_mut().zip(values) {
+                    *out = exponential_pair(0.5 * value).0;
+                }
+            }
+            Self::Variance(values) => {
+                let values = &values[start..start + out.len()];
+                for (out, value) in out.iter_mut().zip(values) {
+                    *out = value.sqrt();
+                }
+            }
+        }
+    }
+
+    /// ψ^½ and ψ^-½ of the elements from `start` on.
+    #[inline(always)]
+    pub(crate) fn deviations_and_inverses(
+        &self,
+        start: usize,
+        out: &mut [f32],
+        inverses: &mut [f32],
+    ) {
+        let outs = out.iter_mut().zip(inverses.iter_mut());
+        match self {
+            Self::LogVariance(values) => {
+                for ((out, inverse), value) in outs.zip(&values[start..]) {
+                    (*out, *inverse) = exponential_pair(0.5 * value);
+                }
+            }
+            Self::Variance(values) => {
+                for ((out, inverse), value) in outs.zip(&values[start..]) {
+                    *out = value.sqrt();
+                    *inverse = 1.0 / *out;
+                }
+            }
+        }
+    }
+}
+
+/// A Gaussian with a low-rank-plus-diagonal covariance, borrowed from its owner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LowRankGaussian<'a> {
+    /// Mean, one number per parameter.
+    pub(crate) mean: &'a [f32],
+    /// The factors F, row after row; empty for rank 0.
+    pub(crate) factors: &'a [f32],
+    /// The diagonal part of the covariance.
+    pub(crate) diagonal: Diagonal<'a>,
+}
+
+impl LowRankGaussian<'_> {
+    /// Checks that the parts belong together.
+    pub(crate) fn check(&self, rank: usize) {
+        let length = self.mean.len();
+        assert_eq!(
+            self.diagonal.len(),
+            length,
+            "the diagonal has another length than the mean"
+        );
+        assert_eq!(
+            self.factors.len(),
+            rank * length,
+            "the factors are not [{rank}, {length}]"
+        );
+    }
+}
+
+/// What a draw is made of, apart from the Gaussian: θ = mean + hᵀF + sign · ψ^½ ⊙ z.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draw<'a> {
+    /// h, one number per factor.
+    pub(crate) latent: &'a [f32],
+    /// Where z comes from.
+    pub(crate) noise: NormalStream,
+    /// 1, or −1 with −h as latent for the antithetic twin.
+    pub(crate) sign: f32,
+}
+
+/// `out += Σ_k coefficients[k] · row(k)`, the factors in order.
+#[inline(always)]
+pub(crate) fn add_rows<'a>(
+    out: &mut [f32],
+    coefficients: &[f32],
+    row: impl Fn(usize) -> &'a [f32],
+) {
+    let length = out.len();
+    // Four rows at a time, so that `out` is read and written once for all of them.
+    let (fours, rest) = coefficients.as_chunks::<4>();
+    for (index, h) in fours.iter().enumerate() {
+        let (a, b) = (&row(4 * index)[..length], &row(4 * index + 1)[..length]);
+        let (c, d) = (&row(4 * index + 2)[..length], &row(4 * index + 3)[..length]);
+        for i in 0..length {
+            let sum = h[1].mul_add(b[i], h[0].mul_add(a[i], out[i]));
+            out[i] = h[3].mul_add(d[i], h[2].mul_add(c[i], sum));
+        }
+    }
+    for (index, h) in rest.iter().enumerate() {
+        let a = &row(4 * fours.len() + index)[..length];
+        for i in 0..length {
+            out[i] = h.mul_add(a[i], out[i]);
+        }
+    }
+}

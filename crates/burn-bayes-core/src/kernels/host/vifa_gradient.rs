@@ -1,0 +1,746 @@
+//! The gradient of N·E[mean NLL] + τ·KL in the parameters of a low-rank-plus-diagonal Gaussian,
+//! in one pass over them.
+//!
+//! With g_l the gradient of the mean NLL at draw l, made from (h_l, z_l, sign_l), ψ = exp γ,
+//! A = F ⊘ ψ, W = (I + F Aᵀ)⁻¹, C = W A and prior precisions α:
+//!
+//! ```text
+//! ∇c = (N/L) Σ_l g_l + τ α⊙c
+//! ∇F = (N/L) Σ_l h_l g_lᵀ + τ (α⊙F − C)
+//! ∇γ = ½ [ (N/L) Σ_l sign_l g_l⊙ψ^½⊙z_l + τ (−1 + Σ_k C_k⊙F_k + α⊙ψ) ]
+//! ```
+//!
+//! "Stochastic variational inference with factor analysis" (VIFA), with the corrections of the
+//! book's table of departures: −C replaces the papers' −A + C Bᵀ, to which it is equal.
+
+use super::elementary::exponential_pair;
+use super::gaussian::Draw;
+use super::normal::{GROUP, fill_groups};
+use super::parallel::{RowsMut, Tile, squared_norm, tree_reduce, with_scratch};
+use super::register_tiles::{STRIP, combine_rows};
+use super::segments::{Concatenation, Steps};
+use pulp::{Arch, Simd, WithSimd};
+
+/// Elements that are worked on at a time, for small ranks; a multiple of the normals' group.
+const TILE: usize = 512;
+
+/// Numbers of scaled factors to aim at in scratch: half the level-2 cache of a small core.
+const SCRATCH: usize = 1 << 15;
+
+/// Rows of C that are computed at a time.
+const PANEL: usize = 8;
+
+/// One draw and the gradient found there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DrawGradient<'a> {
+    /// What the draw was made of.
+    pub(crate) draw: Draw<'a>,
+    /// Gradient of the mean NLL at the draw, in pieces that follow each other.
+    pub(crate) gradient: &'a [&'a [f32]],
+}
+
+/// What the gradient depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VifaState<'a> {
+    /// c, one number per parameter.
+    pub(crate) mean: &'a [f32],
+    /// γ = ln ψ, one number per parameter.
+    pub(crate) log_variance: &'a [f32],
+    /// F, row after row; empty for rank 0.
+    pub(crate) factors: &'a [f32],
+    /// W = (I + B)⁻¹, [rank, rank].
+    pub(crate) inner_inverse: &'a [f32],
+    /// α as (number of parameters, precision), in the order of the parameters.
+    pub(crate) prior_precision: &'a [(usize, f32)],
+    /// N, the number of training examples.
+    pub(crate) data_scale: f32,
+    /// τ, the weight of the divergence.
+    pub(crate) temperature: f32,
+}
+
+/// Where the gradient goes; previous contents do not matter.
+#[derive(Debug)]
+pub(crate) struct VifaGradient<'a> {
+    /// ∇c.
+    pub(crate) mean: &'a mut [f32],
+    /// ∇γ.
+    pub(crate) log_variance: &'a mut [f32],
+    /// ∇F, laid out like F.
+    pub(crate) factors: &'a mut [f32],
+}
+
+/// What a step must know about the gradient before it uses it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct GradientSummary {
+    /// ‖∇c‖².
+    pub(crate) mean_squared_norm: f64,
+    /// ‖∇γ‖².
+    pub(crate) log_variance_squared_norm: f64,
+    /// ‖∇F‖².
+    pub(crate) factors_squared_norm: f64,
+    /// Lowest parameter index at which any g_l is infinite or NaN.
+    pub(crate) first_non_finite: Option<usize>,
+}
+
+impl GradientSummary {
+    fn combine(self, other: Self) -> Self {
+        Self {
+            mean_squared_norm: self.mean_squared_norm + other.mean_squared_norm,
+            log_variance_squared_norm: self.log_variance_squared_norm
+                + other.log_variance_squared_norm,
+            factors_squared_norm: self.factors_squared_norm + other.factors_squared_norm,
+            // Blocks are combined in order, so that the left one is the lowest.
+            first_non_finite: self.first_non_finite.or(other.first_non_finite),
+        }
+    }
+}
+
+/// Writes the gradient to `out`.
+///
+/// # Panics
+///
+/// If there is no draw or the lengths do not match.
+pub(crate) fn vifa_gradient(
+    state: &VifaState<'_>,
+    draws: &[DrawGradient<'_>],
+    out: VifaGradient<'_>,
+) -> GradientSummary {
+    let length = state.mean.len();
+    let rank = draws.first().expect("at least one draw").draw.latent.len();
+    let prior = Steps::new(state.prior_precision);
+    let gradients: Vec<_> = draws
+        .iter()
+        .map(|draw| Concatenation::new(draw.gradient))
+        .collect();
+    assert_eq!(
+        state.log_variance.len(),
+        length,
+        "the log-variances do not match the mean"
+    );
+    assert_eq!(
+        state.factors.len(),
+        rank * length,
+        "the factors are not [{rank}, {length}]"
+    );
+    assert_eq!(
+        state.inner_inverse.len(),
+        rank * rank,
+        "the inverse is not [{rank}, {rank}]"
+    );
+    assert_eq!(
+        prior.len(),
+        length,
+        "the prior has another number of parameters"
+    );
+    assert_eq!(
+        out.mean.len(),
+        length,
+        "the mean's gradient has another length"
+    );
+    assert_eq!(
+        out.log_variance.len(),
+        length,
+        "the log-variances' gradient has another length"
+    );
+    assert_eq!(
+        out.factors.len(),
+        rank * length,
+        "the factors' gradient has another length"
+    );
+    for (draw, gradient) in draws.iter().zip(&gradients) {
+        assert_eq!(draw.draw.latent.len(), rank, "the draws differ in rank");
+        assert_eq!(
+            gradient.len(),
+            length,
+            "a gradient has another number of parameters"
+        );
+    }
+    let weights = pack_weights(state.inner_inverse, rank, state.temperature);
+    let tile = (SCRATCH / rank.max(1) / GROUP * GROUP).clamp(GROUP, TILE);
+    let plan = Plan {
+        state,
+        draws,
+        gradients: &gradients,
+        prior: &prior,
+        weights: &weights,
+        rank,
+        tile,
+        scale: state.data_scale / draws.len() as f32,
+    };
+    tree_reduce(
+        (
+            out.mean,
+            out.log_variance,
+            RowsMut::new(out.factors, length),
+        ),
+        length,
+        length * (rank + draws.len()),
+        &|start, (mean, log_variance, RowsMut(factors))| {
+            with_scratch(
+                (rank + if rank == 0 { 0 } else { PANEL }) * tile,
+                |scratch| {
+                    Arch::new().dispatch(Leaf {
+                        plan: &plan,
+                        start,
+                        mean,
+                        log_variance,
+                        factors,
+                        scratch,
+                    })
+                },
+            )
+        },
+        &GradientSummary::combine,
+    )
+}
+
+/// Rows of the next panel when `rows` are left.
+#[inline(always)]
+fn panel_height(rows: usize) -> usize {
+    match rows {
+        PANEL.. => PANEL,
+        4.. => 4,
+        2.. => 2,
+        _ => 1,
+    }
+}
+
+/// τ W, in panels of rows with the layout of [`combine_rows`]; the panel of row r starts at r · K.
+fn pack_weights(inverse: &[f32], rank: usize, temperature: f32) -> Vec<f32> {
+    let mut packed = Vec::with_capacity(rank * rank);
+    let mut first = 0;
+    while first < rank {
+        let height = panel_height(rank - first);
+        for column in 0..rank {
+            packed.extend(
+                (first..first + height).map(|row| temperature * inverse[row * rank + column]),
+            );
+        }
+        first += height;
+    }
+    packed
+}
+
+/// What is the same for all leaves.
+struct Plan<'a> {
+    state: &'a VifaState<'a>,
+    draws: &'a [DrawGradient<'a>],
+    gradients: &'a [Concatenation<'a>],
+    prior: &'a Steps<'a>,
+    weights: &'a [f32],
+    rank: usize,
+    tile: usize,
+    /// N / L.
+    scale: f32,
+}
+
+struct Leaf<'a> {
+    plan: &'a Plan<'a>,
+    start: usize,
+    mean: &'a mut [f32],
+    log_variance: &'a mut [f32],
+    factors: Vec<&'a mut [f32]>,
+    scratch: &'a mut [f32],
+}
+
+/// Values per element of a tile that several steps need.
+struct Columns {
+    deviations: Tile<TILE>,
+    inverses: Tile<TILE>,
+    /// τ α.
+    prior: Tile<TILE>,
+    gradient: Tile<TILE>,
+    normals: Tile<TILE>,
+    /// Σ_l g_l.
+    gradient_sum: Tile<TILE>,
+    /// Σ_l sign_l g_l ⊙ z_l.
+    noise_sum: Tile<TILE>,
+    /// τ Σ_k C_k ⊙ F_k.
+    explained: Tile<TILE>,
+}
+
+impl WithSimd for Leaf<'_> {
+    type Output = GradientSummary;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> GradientSummary {
+        let Self {
+            plan,
+            start,
+            mean,
+            log_variance,
+            mut factors,
+            scratch,
+        } = self;
+        let length = mean.len();
+        let mut columns = Columns {
+            deviations: Tile::zeros(),
+            inverses: Tile::zeros(),
+            prior: Tile::zeros(),
+            gradient: Tile::zeros(),
+            normals: Tile::zeros(),
+            gradient_sum: Tile::zeros(),
+            noise_sum: Tile::zeros(),
+            explained: Tile::zeros(),
+        };
+        let mut summary = GradientSummary::default();
+        for offset in (0..length).step_by(plan.tile) {
+            let width = plan.tile.min(length - offset);
+            let first = start + offset;
+            prepare(plan, first, width, &mut columns);
+            let bad = add_draws(plan, first, offset, width, &mut columns, &mut factors);
+            summary.first_non_finite = summary.first_non_finite.or(bad);
+            let mean = &mut mean[offset..offset + width];
+            mean_gradient(plan, first, &columns, mean);
+            summary.mean_squared_norm += squared_norm(mean);
+            if plan.rank > 0 {
+                summary.factors_squared_norm += factors_gradient(
+                    simd,
+                    plan,
+                    first,
+                    offset,
+                    width,
+                    &mut columns,
+                    &mut factors,
+                    scratch,
+                );
+            }
+            let log_variance = &mut log_variance[offset..offset + width];
+            log_variance_gradient(plan, &columns, log_variance);
+            summary.log_variance_squared_norm += squared_norm(log_variance);
+        }
+        summary
+    }
+}
+
+/// ψ^½, 1/ψ and τ α, and zero for what is summed over factors.
+#[inline(always)]
+fn prepare(plan: &Plan<'_>, first: usize, width: usize, columns: &mut Columns) {
+    let deviations = &mut columns.deviations.0[..width];
+    let inverses = &mut columns.inverses.0[..width];
+    let log_variance = &plan.state.log_variance[first..first + width];
+    for i in 0..width {
+        let (deviation, inverse) = exponential_pair(0.5 * log_variance[i]);
+        deviations[i] = deviation;
+        inverses[i] = inverse * inverse;
+    }
+    let prior = &mut columns.prior.0[..width];
+    plan.prior.copy_to(first, prior);
+    for alpha in prior {
+        *alpha *= plan.state.temperature;
+    }
+    columns.explained.0[..width].fill(0.0);
+}
+
+/// The sums over draws; for several draws also Σ_l h_l g_lᵀ, into the factors' gradient.
+///
+/// Returns the first element that is not finite.
+#[inline(always)]
+fn add_draws(
+    plan: &Plan<'_>,
+    first: usize,
+    offset: usize,
+    width: usize,
+    columns: &mut Columns,
+    factors: &mut [&mut [f32]],
+) -> Option<usize> {
+    let mut first_bad: Option<usize> = None;
+    for (index, (draw, pieces)) in plan.draws.iter().zip(plan.gradients).enumerate() {
+        let Draw {
+            latent,
+            noise,
+            sign,
+        } = draw.draw;
+        let gradient = &mut columns.gradient.0[..width];
+        pieces.copy_to(first, gradient);
+        if let Some(bad) = first_non_finite(gradient) {
+            first_bad = Some(first_bad.map_or(first + bad, |other| other.min(first + bad)));
+        }
+        fill_groups(
+            noise,
+            first,
+            &mut columns.normals.0[..width.next_multiple_of(GROUP)],
+        );
+        let normals = &columns.normals.0[..width];
+        let gradient_sum = &mut columns.gradient_sum.0[..width];
+        let noise_sum = &mut columns.noise_sum.0[..width];
+        if index == 0 {
+            for i in 0..width {
+                gradient_sum[i] = gradient[i];
+                noise_sum[i] = gradient[i] * (sign * normals[i]);
+            }
+        } else {
+            for i in 0..width {
+                gradient_sum[i] += gradient[i];
+                noise_sum[i] = gradient[i].mul_add(sign * normals[i], noise_sum[i]);
+            }
+        }
+        if plan.draws.len() > 1 {
+            for (row, h) in factors.iter_mut().zip(latent) {
+                let row = &mut row[offset..offset + width];
+                if index == 0 {
+                    for i in 0..width {
+                        row[i] = h * gradient[i];
+                    }
+                } else {
+                    for i in 0..width {
+                        row[i] = h.mul_add(gradient[i], row[i]);
+                    }
+                }
+            }
+        }
+    }
+    first_bad
+}
+
+/// Index of the first infinity or NaN.
+#[inline(always)]
+fn first_non_finite(values: &[f32]) -> Option<usize> {
+    const EXPONENT: u32 = 0x7f80_0000;
+    let mut bad = 0;
+    for value in values {
+        bad |= u32::from(value.to_bits() & EXPONENT == EXPONENT);
+    }
+    if bad == 0 {
+        None
+    } else {
+        values.iter().position(|value| !value.is_finite())
+    }
+}
+
+#[inline(always)]
+fn mean_gradient(plan: &Plan<'_>, first: usize, columns: &Columns, out: &mut [f32]) {
+    let width = out.len();
+    let mean = &plan.state.mean[first..first + width];
+    let (prior, sum) = (&columns.prior.0[..width], &columns.gradient_sum.0[..width]);
+    for i in 0..width {
+        out[i] = plan.scale.mul_add(sum[i], prior[i] * mean[i]);
+    }
+}
+
+#[inline(always)]
+fn log_variance_gradient(plan: &Plan<'_>, columns: &Columns, out: &mut [f32]) {
+    let width = out.len();
+    let deviations = &columns.deviations.0[..width];
+    let noise_sum = &columns.noise_sum.0[..width];
+    let explained = &columns.explained.0[..width];
+    let prior = &columns.prior.0[..width];
+    for i in 0..width {
+        let prior = (prior[i] * deviations[i]).mul_add(deviations[i], explained[i]);
+        let data = (plan.scale * deviations[i]).mul_add(noise_sum[i], prior);
+        out[i] = 0.5 * (data - plan.state.temperature);
+    }
+}
+
+/// ∇F of a tile and τ Σ_k C_k ⊙ F_k; returns the squared norm.
+#[inline(always)]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "the parts of a leaf, of which it needs all"
+)]
+fn factors_gradient<S: Simd>(
+    simd: S,
+    plan: &Plan<'_>,
+    first: usize,
+    offset: usize,
+    width: usize,
+    columns: &mut Columns,
+    factors: &mut [&mut [f32]],
+    scratch: &mut [f32],
+) -> f64 {
+    let (scaled, combined) = scratch.split_at_mut(plan.rank * plan.tile);
+    let stride = plan.state.mean.len();
+    let inverses = &columns.inverses.0[..width];
+    for k in 0..plan.rank {
+        let row = &plan.state.factors[k * stride + first..][..width];
+        pack_strips(row, inverses, k, plan.rank, scaled);
+    }
+    let mut squared = 0.0;
+    let mut row = 0;
+    while row < plan.rank {
+        let height = panel_height(plan.rank - row);
+        let weights = &plan.weights[row * plan.rank..][..height * plan.rank];
+        for (index, strip) in scaled
+            .chunks_exact(plan.rank * STRIP)
+            .take(width.div_ceil(STRIP))
+            .enumerate()
+        {
+            let out = &mut combined[index * STRIP..];
+            match height {
+                PANEL => combine_rows::<PANEL, S>(simd, weights, strip, out, plan.tile),
+                4 => combine_rows::<4, S>(simd, weights, strip, out, plan.tile),
+                2 => combine_rows::<2, S>(simd, weights, strip, out, plan.tile),
+                _ => combine_rows::<1, S>(simd, weights, strip, out, plan.tile),
+            }
+        }
+        for k in row..row + height {
+            let combined = &combined[(k - row) * plan.tile..][..width];
+            let out = &mut factors[k][offset..offset + width];
+            squared += factor_gradient(plan, k, first, combined, columns, out);
+        }
+        row += height;
+    }
+    squared
+}
+
+/// ∇F of one factor.
+#[inline(always)]
+fn factor_gradient(
+    plan: &Plan<'_>,
+    k: usize,
+    first: usize,
+    combined: &[f32],
+    columns: &mut Columns,
+    out: &mut [f32],
+) -> f64 {
+    let width = out.len();
+    let combined = &combined[..width];
+    let factor = &plan.state.factors[k * plan.state.mean.len() + first..][..width];
+    let prior = &columns.prior.0[..width];
+    let explained = &mut columns.explained.0[..width];
+    if let [only] = plan.draws {
+        let scale = plan.scale * only.draw.latent[k];
+        let gradient = &columns.gradient.0[..width];
+        for i in 0..width {
+            let divergence = prior[i].mul_add(factor[i], -combined[i]);
+            out[i] = scale.mul_add(gradient[i], divergence);
+            explained[i] = combined[i].mul_add(factor[i], explained[i]);
+        }
+    } else {
+        for i in 0..width {
+            let divergence = prior[i].mul_add(factor[i], -combined[i]);
+            out[i] = plan.scale.mul_add(out[i], divergence);
+            explained[i] = combined[i].mul_add(factor[i], explained[i]);
+        }
+    }
+    squared_norm(out)
+}
+
+/// Row `index` of A, in the layout `[strip][row][STRIP]`; the last strip is filled up with zeros.
+#[inline(always)]
+fn pack_strips(row: &[f32], scale: &[f32], index: usize, rank: usize, out: &mut [f32]) {
+    let (row_strips, row_rest) = row.as_chunks::<STRIP>();
+    let (scale_strips, scale_rest) = scale[..row.len()].as_chunks::<STRIP>();
+    let mut outs = out
+        .as_chunks_mut::<STRIP>()
+        .0
+        .iter_mut()
+        .skip(index)
+        .step_by(rank);
+    for ((row, scale), out) in row_strips.iter().zip(scale_strips).zip(&mut outs) {
+        for lane in 0..STRIP {
+            out[lane] = row[lane] * scale[lane];
+        }
+    }
+    if let (false, Some(out)) = (row_rest.is_empty(), outs.next()) {
+        out.fill(0.0);
+        for ((out, row), scale) in out.iter_mut().zip(row_rest).zip(scale_rest) {
+            *out = row * scale;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::normal::{NormalStream, normal};
+    use super::super::parallel::BLOCK;
+    use super::super::parallel::tests::{LENGTHS, numbers, on_any_thread_count};
+    use super::*;
+
+    /// Everything a gradient depends on, owned.
+    struct Case {
+        mean: Vec<f32>,
+        log_variance: Vec<f32>,
+        factors: Vec<f32>,
+        inner_inverse: Vec<f32>,
+        prior: Vec<(usize, f32)>,
+        latents: Vec<Vec<f32>>,
+        gradients: Vec<Vec<f32>>,
+        rank: usize,
+    }
+
+    const DATA_SCALE: f32 = 50.0;
+    const TEMPERATURE: f32 = 0.7;
+
+    fn noise(draw: usize) -> NormalStream {
+        NormalStream {
+            seed: 21,
+            stream: draw as u64,
+        }
+    }
+
+    fn sign(draw: usize) -> f32 {
+        if draw % 2 == 0 { 1.0 } else { -1.0 }
+    }
+
+    impl Case {
+        fn new(length: usize, rank: usize, draws: usize) -> Self {
+            Self {
+                mean: numbers(1, length),
+                log_variance: numbers(2, length).iter().map(|x| 2.0 * x).collect(),
+                factors: numbers(3, rank * length),
+                inner_inverse: numbers(4, rank * rank),
+                prior: vec![(length / 2, 0.5), (0, 9.0), (length - length / 2, 2.0)],
+                latents: (0..draws)
+                    .map(|draw| numbers(50 + draw as u64, rank))
+                    .collect(),
+                gradients: (0..draws)
+                    .map(|draw| numbers(90 + draw as u64, length))
+                    .collect(),
+                rank,
+            }
+        }
+
+        fn compute(&self) -> (GradientSummary, Vec<f32>, Vec<f32>, Vec<f32>) {
+            on_any_thread_count(|| {
+                let length = self.mean.len();
+                let (mut mean, mut log_variance) = (vec![f32::NAN; length], vec![f32::NAN; length]);
+                let mut factors = vec![f32::NAN; self.rank * length];
+                // Cuts that match neither a tile nor a block.
+                let cuts = [length / 7, length / 3, length - length / 5];
+                let pieces: Vec<_> = self
+                    .gradients
+                    .iter()
+                    .map(|g| {
+                        [
+                            &g[..cuts[0]],
+                            &g[cuts[0]..cuts[1]],
+                            &g[cuts[1]..cuts[2]],
+                            &g[cuts[2]..],
+                        ]
+                    })
+                    .collect();
+                let draws: Vec<_> = pieces
+                    .iter()
+                    .enumerate()
+                    .map(|(draw, gradient)| DrawGradient {
+                        draw: Draw {
+                            latent: &self.latents[draw],
+                            noise: noise(draw),
+                            sign: sign(draw),
+                        },
+                        gradient,
+                    })
+                    .collect();
+                let state = VifaState {
+                    mean: &self.mean,
+                    log_variance: &self.log_variance,
+                    factors: &self.factors,
+                    inner_inverse: &self.inner_inverse,
+                    prior_precision: &self.prior,
+                    data_scale: DATA_SCALE,
+                    temperature: TEMPERATURE,
+                };
+                let out = VifaGradient {
+                    mean: &mut mean,
+                    log_variance: &mut log_variance,
+                    factors: &mut factors,
+                };
+                let summary = vifa_gradient(&state, &draws, out);
+                (summary, mean, log_variance, factors)
+            })
+        }
+
+        /// Compares with the formulas of the module's head in `f64`, element by element.
+        fn check(&self) {
+            let (summary, mean, log_variance, factors) = self.compute();
+            let (length, rank, draws) = (self.mean.len(), self.rank, self.latents.len());
+            let normals: Vec<Vec<f32>> = (0..draws)
+                .map(|draw| {
+                    let mut out = vec![0.0; length];
+                    normal(noise(draw), &mut out);
+                    out
+                })
+                .collect();
+            let (scale, tau) = (f64::from(DATA_SCALE) / draws as f64, f64::from(TEMPERATURE));
+            let close = |result: f32, terms: &[f64], what: &str| {
+                let exact: f64 = terms.iter().sum();
+                let size: f64 = terms.iter().map(|term| term.abs()).sum();
+                let error = (f64::from(result) - exact).abs();
+                assert!(
+                    error <= 8.0 * f64::from(f32::EPSILON) * size,
+                    "{what}: {error:e}"
+                );
+            };
+            for i in 0..length {
+                let alpha = f64::from(if i < length / 2 { 0.5f32 } else { 2.0 });
+                let deviation = f64::from(self.log_variance[i] / 2.0).exp();
+                let factor = |k: usize| f64::from(self.factors[k * length + i]);
+                let gradient = |draw: usize| scale * f64::from(self.gradients[draw][i]);
+                let mut terms: Vec<f64> = (0..draws).map(gradient).collect();
+                terms.push(tau * alpha * f64::from(self.mean[i]));
+                close(mean[i], &terms, "mean");
+                let mut explained = Vec::new();
+                for k in 0..rank {
+                    let combined: Vec<f64> = (0..rank)
+                        .map(|j| {
+                            let weight = f64::from(self.inner_inverse[k * rank + j]);
+                            -tau * weight * factor(j) / (deviation * deviation)
+                        })
+                        .collect();
+                    explained.extend(combined.iter().map(|part| -part * factor(k)));
+                    let mut terms: Vec<f64> = (0..draws)
+                        .map(|draw| gradient(draw) * f64::from(self.latents[draw][k]))
+                        .collect();
+                    terms.extend(combined);
+                    terms.push(tau * alpha * factor(k));
+                    close(factors[k * length + i], &terms, "factors");
+                }
+                let mut terms: Vec<f64> = (0..draws)
+                    .map(|draw| {
+                        gradient(draw) * deviation * f64::from(sign(draw) * normals[draw][i])
+                    })
+                    .collect();
+                terms.extend(explained);
+                terms.extend([-tau, tau * alpha * deviation * deviation]);
+                terms.iter_mut().for_each(|term| *term *= 0.5);
+                close(log_variance[i], &terms, "log-variance");
+            }
+            let norm = |values: &[f32]| values.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();
+            for (result, values) in [
+                (summary.mean_squared_norm, &mean),
+                (summary.log_variance_squared_norm, &log_variance),
+                (summary.factors_squared_norm, &factors),
+            ] {
+                // A tile's sum has at most 32 terms per lane.
+                let exact = norm(values);
+                assert!((result - exact).abs() <= 4.0 * f64::from(f32::EPSILON) * exact);
+            }
+            assert_eq!(summary.first_non_finite, None);
+        }
+    }
+
+    #[test]
+    fn gradients_are_those_of_the_formulas_at_any_length() {
+        for length in LENGTHS {
+            for (rank, draws) in [(0, 1), (1, 1), (3, 2), (4, 3)] {
+                Case::new(length, rank, draws).check();
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_are_those_of_the_formulas_at_any_rank() {
+        for rank in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 32, 47] {
+            Case::new(777, rank, 1).check();
+            Case::new(BLOCK + 33, rank, 2).check();
+        }
+        Case::new(130, 600, 1).check();
+    }
+
+    #[test]
+    fn the_first_bad_element_is_found() {
+        let mut case = Case::new(3 * BLOCK, 2, 3);
+        case.gradients[0][2 * BLOCK + 5] = f32::NAN;
+        assert_eq!(case.compute().0.first_non_finite, Some(2 * BLOCK + 5));
+        case.gradients[2][BLOCK + 700] = f32::INFINITY;
+        case.gradients[1][BLOCK + 900] = f32::NEG_INFINITY;
+        assert_eq!(case.compute().0.first_non_finite, Some(BLOCK + 700));
+        case.gradients[1][0] = f32::NAN;
+        assert_eq!(case.compute().0.first_non_finite, Some(0));
+        // The largest finite number is fine.
+        let mut case = Case::new(10, 0, 1);
+        case.gradients[0][9] = f32::MAX;
+        assert_eq!(case.compute().0.first_non_finite, None);
+    }
+}
