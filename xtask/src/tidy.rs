@@ -16,7 +16,12 @@ const LARGEST_PRELUDE: usize = 14;
 
 const FACADE: &str = "crates/burn-bayes/src/lib.rs";
 const PRELUDE: &str = "crates/burn-bayes/src/prelude.rs";
-const QUICK_START: &str = "#![doc = include_str!(\"../../../README.md\")]";
+/// How the facade takes the README as its documentation: from the root, or through a link beside
+/// its manifest, which is what a published package can hold.
+const QUICK_STARTS: [&str; 2] = [
+    "#![doc = include_str!(\"../../../README.md\")]",
+    "#![doc = include_str!(\"../README.md\")]",
+];
 
 /// Prints every breach of a house rule and fails if there is one.
 pub(crate) fn check(root: &Path) -> Outcome {
@@ -34,6 +39,7 @@ pub(crate) fn check(root: &Path) -> Outcome {
     }
     problems.extend(lints(&packages));
     problems.extend(facade(&files));
+    problems.extend(readme_link(root));
     problems.extend(changelog(&files));
     problems.extend(pages(root, &files, packages));
     problems.extend(chapters::problems(root, &files));
@@ -74,7 +80,8 @@ fn spaces(file: &TextFile) -> Vec<String> {
 }
 
 fn head(file: &TextFile) -> Option<String> {
-    let is_described = file.text.starts_with("//!") || file.text.starts_with(QUICK_START);
+    let includes = |line: &&str| file.text.starts_with(*line);
+    let is_described = file.text.starts_with("//!") || QUICK_STARTS.iter().any(includes);
     (!is_described).then(|| format!("{}:1: the file does not open with `//!`", file.path))
 }
 
@@ -148,9 +155,13 @@ fn facade(files: &[TextFile]) -> Vec<String> {
         return vec![format!("{FACADE} is missing")];
     };
     let mut problems = Vec::new();
-    if !source.lines().any(|line| line.trim() == QUICK_START) {
+    if !source
+        .lines()
+        .any(|line| QUICK_STARTS.contains(&line.trim()))
+    {
+        let wanted = QUICK_STARTS[0];
         problems.push(format!(
-            "{FACADE}: the crate's documentation is not the README: {QUICK_START}"
+            "{FACADE}: the crate's documentation is not the README: {wanted}"
         ));
     }
     let prelude = match text_of(files, PRELUDE) {
@@ -172,6 +183,14 @@ fn facade(files: &[TextFile]) -> Vec<String> {
         problems.push(format!("{path}: a glob in the prelude"));
     }
     problems
+}
+
+/// A README beside the facade's manifest says what the root's says.
+fn readme_link(root: &Path) -> Option<String> {
+    let path = "crates/burn-bayes/README.md";
+    let text = std::fs::read_to_string(root.join(path)).ok()?;
+    let is_same = std::fs::read_to_string(root.join("README.md")).is_ok_and(|main| main == text);
+    (!is_same).then(|| format!("{path}: differs from README.md: make it a link"))
 }
 
 /// The body of `pub mod name { … }` in blanked code.
@@ -253,7 +272,9 @@ mod tests {
     #[test]
     fn a_file_opens_with_its_description() {
         assert_eq!(head(&file("a.rs", "//! A.\n")), None);
-        assert_eq!(head(&file("a.rs", QUICK_START)), None);
+        for line in QUICK_STARTS {
+            assert_eq!(head(&file("a.rs", line)), None);
+        }
         assert!(head(&file("a.rs", "\n//! A.\n")).is_some());
         assert!(head(&file("a.rs", "use b;\n")).is_some());
     }
@@ -316,17 +337,18 @@ mod tests {
 
     #[test]
     fn a_facade_is_checked() {
+        let start = QUICK_STARTS[1];
         let names: Vec<String> = (0..LARGEST_PRELUDE)
             .map(|index| format!("A{index}"))
             .collect();
         let source =
-            |names: &str| format!("{QUICK_START}\npub mod prelude {{ pub use a::{{{names}}}; }}\n");
+            |names: &str| format!("{start}\npub mod prelude {{ pub use a::{{{names}}}; }}\n");
         let good = source(&names.join(", "));
         assert_eq!(facade(&[file(FACADE, &good)]), [""; 0]);
         let crowded = source(&format!("{}, B", names.join(", ")));
         let glob = source("*");
-        let plain = good.replace(QUICK_START, "//! A facade.");
-        let bare = format!("{QUICK_START}\n");
+        let plain = good.replace(start, "//! A facade.");
+        let bare = format!("{start}\n");
         for bad in [&crowded, &glob, &plain, &bare] {
             assert_eq!(facade(&[file(FACADE, bad)]).len(), 1, "{bad}");
         }
