@@ -17,6 +17,7 @@ pub(crate) const EXPONENT_LIMIT: f32 = 87.0;
 /// NaN.
 #[inline(always)]
 pub(crate) fn exponential_pair(x: f32) -> (f32, f32) {
+    const LN_2_HIGH: f32 = 355.0 / 512.0;
     // Not `clamp`, whose lowering keeps a branch, nor `min`, which drops NaN.
     let x = if x > EXPONENT_LIMIT {
         EXPONENT_LIMIT
@@ -30,8 +31,8 @@ pub(crate) fn exponential_pair(x: f32) -> (f32, f32) {
     };
     let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    // ln 2 in two parts; the first has trailing zeros, so that n times it is exact.
-    let r = n.mul_add(-0.693_359_375, x);
+    // ln 2 in two parts; the first has few digits, so that n times it is exact.
+    let r = n.mul_add(-LN_2_HIGH, x);
     let r = n.mul_add(2.121_944_4e-4, r);
     let square = r * r;
     let even = square.mul_add(1.0 / 720.0, 1.0 / 24.0);
@@ -84,7 +85,7 @@ pub(crate) fn point_on_circle(bits: u32) -> (f32, f32) {
     const QUARTERS: f32 = 1.0 / 4_294_967_296.0;
     let t = ((bits << 2) as i32) as f32 * QUARTERS;
     let square = t * t;
-    let sine = square.mul_add(-4.601_658e-3, 7.968_003_3e-2);
+    let sine = square.mul_add(-4.601_658e-3, 7.968_003e-2);
     let sine = t * square.mul_add(square.mul_add(sine, -0.645_963_5), 1.570_796_4);
     let cosine = square.mul_add(9.040_605_7e-4, -2.086_030_9e-2);
     let cosine = square.mul_add(square.mul_add(cosine, 0.253_669_26), -1.233_700_5);

@@ -26,6 +26,4 @@ pub(crate) use moments::update_moments;
 pub(crate) use normal::{NormalStream, normal};
 pub(crate) use scale::scale;
 pub(crate) use sgd::{Momentum, SgdStep, Velocity, sgd_momentum_step, sgd_step};
-pub(crate) use vifa_gradient::{
-    DrawGradient, VifaGradient, VifaState, vifa_gradient,
-};
+pub(crate) use vifa_gradient::{DrawGradient, VifaGradient, VifaState, vifa_gradient};

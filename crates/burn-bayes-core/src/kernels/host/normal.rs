@@ -95,8 +95,8 @@ fn round_keys(seed: u64) -> [[u32; 2]; ROUNDS] {
 #[inline(always)]
 fn fill_group(keys: &[[u32; 2]; ROUNDS], stream: u64, first: u64, out: &mut [f32; GROUP]) {
     let mut words = [[0u32; COUNTERS]; 4];
-    for lane in 0..COUNTERS {
-        let block = philox(keys, first + lane as u64, stream);
+    for (lane, counter) in (0..COUNTERS).zip(first..) {
+        let block = philox(keys, counter, stream);
         words[0][lane] = block[0];
         words[1][lane] = block[1];
         words[2][lane] = block[2];

@@ -165,13 +165,13 @@ impl Split for () {
     }
 }
 
-impl<'a> Split for &'a [f32] {
+impl Split for &[f32] {
     fn split_at(self, middle: usize) -> (Self, Self) {
         <[f32]>::split_at(self, middle)
     }
 }
 
-impl<'a> Split for &'a mut [f32] {
+impl Split for &mut [f32] {
     fn split_at(self, middle: usize) -> (Self, Self) {
         self.split_at_mut(middle)
     }

@@ -570,7 +570,7 @@ mod tests {
     }
 
     fn sign(draw: usize) -> f32 {
-        if draw % 2 == 0 { 1.0 } else { -1.0 }
+        if draw.is_multiple_of(2) { 1.0 } else { -1.0 }
     }
 
     impl Case {
@@ -592,58 +592,56 @@ mod tests {
         }
 
         fn compute(&self) -> (GradientSummary, Vec<f32>, Vec<f32>, Vec<f32>) {
-            on_any_thread_count(|| {
-                let length = self.mean.len();
-                let (mut mean, mut log_variance) = (vec![f32::NAN; length], vec![f32::NAN; length]);
-                let mut factors = vec![f32::NAN; self.rank * length];
-                // Cuts that match neither a tile nor a block.
-                let cuts = [length / 7, length / 3, length - length / 5];
-                let pieces: Vec<_> = self
-                    .gradients
-                    .iter()
-                    .map(|g| {
-                        [
-                            &g[..cuts[0]],
-                            &g[cuts[0]..cuts[1]],
-                            &g[cuts[1]..cuts[2]],
-                            &g[cuts[2]..],
-                        ]
-                    })
-                    .collect();
-                let draws: Vec<_> = pieces
-                    .iter()
-                    .enumerate()
-                    .map(|(draw, gradient)| DrawGradient {
-                        draw: Draw {
-                            latent: &self.latents[draw],
-                            noise: noise(draw),
-                            sign: sign(draw),
-                        },
-                        gradient,
-                    })
-                    .collect();
-                let state = VifaState {
-                    mean: &self.mean,
-                    log_variance: &self.log_variance,
-                    factors: &self.factors,
-                    inner_inverse: &self.inner_inverse,
-                    prior_precision: &self.prior,
-                    data_scale: DATA_SCALE,
-                    temperature: TEMPERATURE,
-                };
-                let out = VifaGradient {
-                    mean: &mut mean,
-                    log_variance: &mut log_variance,
-                    factors: &mut factors,
-                };
-                let summary = vifa_gradient(&state, &draws, out);
-                (summary, mean, log_variance, factors)
-            })
+            let length = self.mean.len();
+            let (mut mean, mut log_variance) = (vec![f32::NAN; length], vec![f32::NAN; length]);
+            let mut factors = vec![f32::NAN; self.rank * length];
+            // Cuts that match neither a tile nor a block.
+            let cuts = [length / 7, length / 3, length - length / 5];
+            let pieces: Vec<_> = self
+                .gradients
+                .iter()
+                .map(|g| {
+                    [
+                        &g[..cuts[0]],
+                        &g[cuts[0]..cuts[1]],
+                        &g[cuts[1]..cuts[2]],
+                        &g[cuts[2]..],
+                    ]
+                })
+                .collect();
+            let draws: Vec<_> = pieces
+                .iter()
+                .enumerate()
+                .map(|(draw, gradient)| DrawGradient {
+                    draw: Draw {
+                        latent: &self.latents[draw],
+                        noise: noise(draw),
+                        sign: sign(draw),
+                    },
+                    gradient,
+                })
+                .collect();
+            let state = VifaState {
+                mean: &self.mean,
+                log_variance: &self.log_variance,
+                factors: &self.factors,
+                inner_inverse: &self.inner_inverse,
+                prior_precision: &self.prior,
+                data_scale: DATA_SCALE,
+                temperature: TEMPERATURE,
+            };
+            let out = VifaGradient {
+                mean: &mut mean,
+                log_variance: &mut log_variance,
+                factors: &mut factors,
+            };
+            let summary = vifa_gradient(&state, &draws, out);
+            (summary, mean, log_variance, factors)
         }
 
         /// Compares with the formulas of the module's head in `f64`, element by element.
         fn check(&self) {
-            let (summary, mean, log_variance, factors) = self.compute();
+            let (summary, mean, log_variance, factors) = on_any_thread_count(|| self.compute());
             let (length, rank, draws) = (self.mean.len(), self.rank, self.latents.len());
             let normals: Vec<Vec<f32>> = (0..draws)
                 .map(|draw| {
@@ -730,17 +728,18 @@ mod tests {
 
     #[test]
     fn the_first_bad_element_is_found() {
+        let first = |case: &Case| on_any_thread_count(|| case.compute().0.first_non_finite);
         let mut case = Case::new(3 * BLOCK, 2, 3);
         case.gradients[0][2 * BLOCK + 5] = f32::NAN;
-        assert_eq!(case.compute().0.first_non_finite, Some(2 * BLOCK + 5));
+        assert_eq!(first(&case), Some(2 * BLOCK + 5));
         case.gradients[2][BLOCK + 700] = f32::INFINITY;
         case.gradients[1][BLOCK + 900] = f32::NEG_INFINITY;
-        assert_eq!(case.compute().0.first_non_finite, Some(BLOCK + 700));
+        assert_eq!(first(&case), Some(BLOCK + 700));
         case.gradients[1][0] = f32::NAN;
-        assert_eq!(case.compute().0.first_non_finite, Some(0));
+        assert_eq!(first(&case), Some(0));
         // The largest finite number is fine.
         let mut case = Case::new(10, 0, 1);
         case.gradients[0][9] = f32::MAX;
-        assert_eq!(case.compute().0.first_non_finite, None);
+        assert_eq!(first(&case), None);
     }
 }
