@@ -42,6 +42,9 @@ pub const GRAM_ROUNDING: f64 = 1e-2;
 /// The largest matrix factorised by plain loops instead of `faer`.
 const LOOP_LIMIT: usize = 16;
 
+/// In how many bases a singular value decomposition is tried.
+const SINGULAR_VALUE_ATTEMPTS: usize = 4;
+
 /// Why a K×K computation could not be done.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
@@ -265,16 +268,41 @@ impl SquareMatrix {
     pub fn nearest_orthogonal(&self) -> Result<Self, AlgebraError> {
         const WHAT: &str = "singular value decomposition";
         self.check_finite(WHAT)?;
-        let size = self.size;
-        if size == 0 {
-            return Ok(self.clone());
+        // faer 0.24 gives up on about one matrix in 10⁵ with clustered singular values. The
+        // reflections H leave P Qᵀ = (P Qᵀ H) H unchanged and lead its iteration another way.
+        for attempt in 0..SINGULAR_VALUE_ATTEMPTS {
+            let direction: Vec<f64> = match attempt {
+                0 => vec![0.0; self.size],
+                _ => (1..=self.size)
+                    .map(|i| ((attempt * i) as f64).cos())
+                    .collect(),
+            };
+            let mut matrix = self.clone();
+            matrix.reflect_rows(&direction);
+            let Ok(factors) = matrix.view().svd() else {
+                continue;
+            };
+            let product = factors.U() * factors.V().transpose();
+            let mut nearest = Self::from_fn(self.size, |row, column| product[(row, column)]);
+            nearest.reflect_rows(&direction);
+            return Ok(nearest);
         }
-        let factors = self
-            .view()
-            .svd()
-            .map_err(|_| AlgebraError::NoConvergence { what: WHAT, size })?;
-        let product = factors.U() * factors.V().transpose();
-        Ok(Self::from_fn(size, |row, column| product[(row, column)]))
+        Err(AlgebraError::NoConvergence {
+            what: WHAT,
+            size: self.size,
+        })
+    }
+
+    /// Multiplies from the right by H = I − 2 v vᵀ/vᵀv, or by I where v is 0.
+    fn reflect_rows(&mut self, direction: &[f64]) {
+        let square = dot(direction, direction);
+        if square == 0.0 {
+            return;
+        }
+        for row in self.values.chunks_exact_mut(self.size) {
+            let scale = -2.0 * dot(row, direction) / square;
+            add_scaled(row, scale, direction);
+        }
     }
 
     pub(crate) fn view(&self) -> MatRef<'_, f64> {
@@ -1015,6 +1043,33 @@ mod tests {
         let huge = SquareMatrix::from_fn(2, |i, j| if i == j { f64::MAX } else { -f64::MAX });
         assert!(Cholesky::new(&huge).is_err());
         assert!(Cholesky::with_floor(&huge).is_err());
+    }
+
+    /// `faer` 0.24.4 does not converge on this product H S of a reflection, 15 H = 15 I − 2vvᵀ,
+    /// and S = 15 (I + wwᵀ); it does after a change of basis.
+    #[test]
+    fn nearest_orthogonal_survives_a_failed_iteration() {
+        let v = [-2.0, 1.0, -2.0, -1.0, -2.0, 1.0];
+        let w = [1.0, 0.0, 0.0, 3.0, -3.0, -2.0];
+        let identity = |i: usize, j: usize| if i == j { 1.0 } else { 0.0 };
+        let reflection = SquareMatrix::from_fn(6, |i, j| 15.0 * identity(i, j) - 2.0 * v[i] * v[j]);
+        let stretch = SquareMatrix::from_fn(6, |i, j| identity(i, j) + w[i] * w[j]);
+        let product = reflection.multiply(&stretch).unwrap();
+        let expected = SquareMatrix::from_fn(6, |i, j| reflection.get(i, j) / 15.0);
+        let found = product.nearest_orthogonal().unwrap();
+        assert!(largest_difference(&found, &expected) <= rounding(6, 24.0));
+    }
+
+    #[test]
+    fn reflections_are_their_own_inverse() {
+        let original = matrix([[1.0, 2.0], [3.0, 4.0]]);
+        let mut reflected = original.clone();
+        // H = [[−3, −4], [−4, 3]]/5 for v = (2, 1).
+        reflected.reflect_rows(&[2.0, 1.0]);
+        let expected = matrix([[-2.2, 0.4], [-5.0, 0.0]]);
+        assert!(largest_difference(&reflected, &expected) <= rounding(2, 5.0));
+        reflected.reflect_rows(&[2.0, 1.0]);
+        assert!(largest_difference(&reflected, &original) <= rounding(2, 5.0));
     }
 
     proptest! {
