@@ -104,7 +104,10 @@ impl Noise {
     }
 
     pub(crate) fn stream(self) -> NormalStream {
-        NormalStream { seed: self.seed, stream: self.stream }
+        NormalStream {
+            seed: self.seed,
+            stream: self.stream,
+        }
     }
 
     /// −1 if negated, else 1.

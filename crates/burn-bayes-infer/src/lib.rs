@@ -7,8 +7,10 @@
 //! backward and never sees a dataset or a training loop; those are the business of
 //! `burn-bayes-train`.
 
+mod average;
 mod error;
 mod inference;
+mod initial;
 mod swag;
 mod vifa;
 
@@ -17,5 +19,6 @@ pub use inference::{
     Draw, FromGradients, FromIterates, GradientPieces, Inference, Iterates, MeanGradients,
     Proposal, Tick,
 };
+pub use initial::{InitialDeviation, InitialMean};
 pub use swag::{Swag, SwagConfig, VARIANCE_FLOOR};
-pub use vifa::{InitialDeviation, InitialMean, Vifa, VifaConfig};
+pub use vifa::{Vifa, VifaConfig};

@@ -19,13 +19,14 @@
 use std::sync::Arc;
 
 use burn::config::Config;
-use burn::module::{Module, Param, ParamGroup, ParamId};
+use burn::module::{Module, Param, ParamGroup};
 use burn::tensor::Tensor;
 use burn_bayes_core::kernels::{self, Moments};
 use burn_bayes_core::{FactorPosterior, Layout, MemoryPlan, Noise, NoiseSource, OptimizerMemory};
 
 use crate::error::{Error, Result};
 use crate::inference::{FromIterates, Inference, Iterates};
+use crate::initial::buffer;
 
 /// The least variance, relative to the square of the weight: rounding of the difference of two
 /// running means leaves nothing below it.
@@ -220,11 +221,6 @@ impl FromIterates for Swag {
         self.square = self.square.map(|_| moments.square);
         self
     }
-}
-
-/// A value that is saved but that no optimiser moves.
-fn buffer<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
-    Param::initialized(ParamId::new(), value)
 }
 
 #[cfg(test)]

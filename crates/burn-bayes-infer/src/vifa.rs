@@ -24,40 +24,23 @@
 use std::sync::Arc;
 
 use burn::config::Config;
-use burn::module::{Module, Param, ParamGroup, ParamId};
+use burn::module::{Module, Param, ParamGroup};
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use burn_bayes_core::kernels::{
-    self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Objective, statistics,
+    self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Objective, Scratch,
 };
 use burn_bayes_core::{
-    Cholesky, FactorPosterior, IdentityPlus, Layout, MemoryPlan, Noise, NoiseSource,
-    OptimizerMemory, Prior, PriorPrecisions, SquareMatrix,
+    FactorPosterior, IdentityPlus, Layout, MemoryPlan, Noise, NoiseSource, OptimizerMemory, Prior,
+    PriorPrecisions, SquareMatrix,
 };
-use serde::{Deserialize, Serialize};
 
+use crate::average::Average;
 use crate::error::{Error, Result};
 use crate::inference::{
     Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, purpose,
 };
-
-/// Where the mean starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum InitialMean {
-    /// The model's own weights.
-    Model,
-    /// Zero, as in the paper.
-    Zero,
-}
-
-/// How far apart draws are at the start.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum InitialDeviation {
-    /// The same standard deviation for every weight.
-    Constant(f64),
-    /// This number over the square root of the parameter's fan-in.
-    OverRootFan(f64),
-}
+use crate::initial::{InitialDeviation, InitialMean, orthogonal_rows, trained};
 
 /// Settings of VIFA.
 ///
@@ -147,12 +130,7 @@ impl VifaConfig {
                 format!("is {value}; it must be finite and above zero"),
             ))
         };
-        let (field, deviation) = match self.initial_deviation {
-            InitialDeviation::Constant(value) | InitialDeviation::OverRootFan(value) => {
-                ("initial_deviation", value)
-            }
-        };
-        positive(field, deviation)?;
+        positive("initial_deviation", self.initial_deviation.scale())?;
         if self.rank > 0 {
             positive("factor_scale", self.factor_scale)?;
         }
@@ -202,13 +180,13 @@ impl VifaConfig {
             InitialMean::Model => weights,
             InitialMean::Zero => weights.zeros_like(),
         };
-        let log_variance = self.initial_log_variance(&layout, &device);
-        let factors = self.initial_factors(layout.len(), &device)?;
-        let average = self.average_from.map(|_| Average {
-            mean: buffer(mean.clone()),
-            factors: factors.clone().map(buffer),
-            log_variance: buffer(log_variance.clone()),
-        });
+        let log_variance = self.initial_deviation.log_variance(&layout, &device);
+        let noise = Noise::new(self.seed, self.noise).fold(purpose::INITIAL_FACTORS);
+        let factors = orthogonal_rows(self.rank, layout.len(), noise, &device)?
+            .map(|rows| rows.mul_scalar(self.factor_scale));
+        let average = self
+            .average_from
+            .map(|_| Average::new(mean.clone(), factors.clone(), log_variance.clone()));
         Ok(Vifa {
             mean: trained(mean),
             factors: factors.map(trained),
@@ -218,56 +196,9 @@ impl VifaConfig {
                 config: self.clone(),
                 layout: Arc::new(layout),
                 prior,
+                scratch: Scratch::default(),
             }),
         })
-    }
-
-    fn initial_log_variance(&self, layout: &Layout, device: &Device) -> Tensor<1> {
-        let pieces = layout.entries().iter().map(|entry| {
-            let deviation = match self.initial_deviation {
-                InitialDeviation::Constant(deviation) => deviation,
-                InitialDeviation::OverRootFan(scale) => scale / (fan(&entry.shape) as f64).sqrt(),
-            };
-            Tensor::full([entry.len()], 2.0 * deviation.ln(), device)
-        });
-        Tensor::cat(pieces.collect(), 0)
-    }
-
-    /// Orthogonal rows of norm `factor_scale`: normals, orthogonalised through the Cholesky factor
-    /// of their Gram matrix, twice for the sake of rounding.
-    fn initial_factors(&self, len: usize, device: &Device) -> Result<Option<Tensor<2>>> {
-        if self.rank == 0 {
-            return Ok(None);
-        }
-        let noise = Noise::new(self.seed, self.noise).fold(purpose::INITIAL_FACTORS);
-        let rows = (0..self.rank as u64).map(|row| noise.row(row).normal(len, device).unsqueeze());
-        let mut rows: Tensor<2> = Tensor::cat(rows.collect(), 0);
-        for _ in 0..2 {
-            let unit = CovarianceParts {
-                mean: Tensor::zeros([len], device),
-                factors: Some(rows.clone()),
-                diagonal: Diagonal::Variance(Tensor::ones([len], device)),
-            };
-            let gram = SquareMatrix::from_row_major(self.rank, kernels::gram(&unit))
-                .map_err(burn_bayes_core::Error::from)?;
-            let lower = Cholesky::with_floor(&gram).map_err(burn_bayes_core::Error::from)?;
-            let mut inverse = SquareMatrix::identity(self.rank).into_row_major();
-            lower
-                .solve_lower(&mut inverse)
-                .map_err(burn_bayes_core::Error::from)?;
-            rows = statistics::mix(&rows, &inverse, self.rank);
-        }
-        Ok(Some(rows.mul_scalar(self.factor_scale)))
-    }
-}
-
-/// Inputs that feed one output: the first dimension of a matrix, as Burn stores linear layers, all
-/// but the first of a convolution, and the width itself for vectors.
-fn fan(shape: &[usize]) -> usize {
-    match shape {
-        [] => 1,
-        [width] | [width, _] => (*width).max(1),
-        [_, rest @ ..] => rest.iter().product::<usize>().max(1),
     }
 }
 
@@ -282,19 +213,12 @@ pub struct Vifa {
     settings: Arc<Settings>,
 }
 
-/// The running average of the parameters.
-#[derive(Module, Debug)]
-struct Average {
-    mean: Param<Tensor<1>>,
-    factors: Option<Param<Tensor<2>>>,
-    log_variance: Param<Tensor<1>>,
-}
-
 #[derive(Debug)]
 struct Settings {
     config: VifaConfig,
     layout: Arc<Layout>,
     prior: PriorPrecisions,
+    scratch: Scratch,
 }
 
 impl Vifa {
@@ -331,22 +255,17 @@ impl Inference for Vifa {
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        let averaged = self
-            .settings
-            .config
-            .average_from
-            .is_some_and(|from| step >= from);
-        let (mean, factors, log_variance) = match &self.average {
-            Some(average) if averaged => (&average.mean, &average.factors, &average.log_variance),
-            _ => (&self.mean, &self.factors, &self.log_variance),
+        let averaged = self.config().average_from.is_some_and(|from| step >= from);
+        let parts = match &self.average {
+            Some(average) if averaged => average.parts(),
+            _ => self.parts(),
         };
+        let layout = self.settings.layout.clone();
         Ok(FactorPosterior::covariance(
-            self.settings.layout.clone(),
-            mean.val().without_autodiff(),
-            factors
-                .as_ref()
-                .map(|factors| factors.val().without_autodiff()),
-            log_variance.val().without_autodiff().exp(),
+            layout,
+            parts.mean,
+            parts.factors,
+            parts.diagonal.variance(),
         )?)
     }
 }
@@ -365,7 +284,7 @@ impl FromGradients for Vifa {
             true => root.row(index as u64 / 2),
             false => root.row(index as u64),
         };
-        let (weights, gram) = kernels::draw_and_gram(&parts, noise(0));
+        let (weights, gram) = kernels::draw_and_gram(&parts, noise(0), &self.settings.scratch);
         let mut draws = vec![Draw {
             weights,
             noise: noise(0),
@@ -385,6 +304,7 @@ impl FromGradients for Vifa {
             config,
             layout,
             prior,
+            scratch,
         } = self.settings.as_ref();
         let rank = self.factors.as_ref().map_or(0, |_| config.rank);
         let inner_inverse = SquareMatrix::from_row_major(rank, proposal.gram)
@@ -406,6 +326,7 @@ impl FromGradients for Vifa {
             temperature: share * config.temperature,
             prior,
             inner_inverse: inner_inverse.as_slice(),
+            scratch,
         };
         let gradient = kernels::covariance_gradient(&self.parts(), &draws, objective);
         if let Some(index) = gradient.first_non_finite {
@@ -421,14 +342,8 @@ impl FromGradients for Vifa {
         };
         // Before `from` the average follows the iterate, so that it is never stale.
         let weight = 1.0 / step.saturating_sub(from).saturating_add(1) as f64;
-        self.average = self.average.map(|average| Average {
-            mean: approach(average.mean, &self.mean, weight),
-            factors: average
-                .factors
-                .zip(self.factors.as_ref())
-                .map(|(average, current)| approach(average, current, weight)),
-            log_variance: approach(average.log_variance, &self.log_variance, weight),
-        });
+        let parts = self.parts();
+        self.average = self.average.map(|average| average.approach(&parts, weight));
         self
     }
 }
@@ -460,40 +375,9 @@ fn scaled<const R: usize>(gradient: Tensor<R>, factor: Option<f64>) -> Tensor<R>
     }
 }
 
-/// average += weight · (current − average)
-fn approach<const R: usize>(
-    average: Param<Tensor<R>>,
-    current: &Param<Tensor<R>>,
-    weight: f64,
-) -> Param<Tensor<R>> {
-    let current = current.val().without_autodiff();
-    average.map(|average| {
-        let average = average.without_autodiff();
-        average.clone() + (current - average).mul_scalar(weight)
-    })
-}
-
-/// A parameter that an optimiser moves: a leaf on an autodiff device, as Burn's optimisers ask.
-fn trained<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
-    Param::initialized(ParamId::new(), Tensor::from_inner(value).require_grad())
-}
-
-/// A value that is saved with the parameters but not moved by an optimiser.
-fn buffer<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
-    Param::initialized(ParamId::new(), value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fans_of_linear_convolution_and_bias() {
-        assert_eq!(
-            [fan(&[13, 50]), fan(&[8, 3, 5, 5]), fan(&[50])],
-            [13, 75, 50]
-        );
-    }
 
     #[test]
     fn refused_settings_name_their_field() {

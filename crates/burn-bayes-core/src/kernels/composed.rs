@@ -4,13 +4,13 @@ use burn::tensor::{Tensor, TensorData};
 
 use super::{
     AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments,
-    Objective, SgdStep, SgdValues,
+    Objective, Scratch, SgdStep, SgdValues,
 };
 use crate::noise::Noise;
 
 impl Diagonal {
     /// ψ.
-    pub(crate) fn variance(&self) -> Tensor<1> {
+    pub fn variance(&self) -> Tensor<1> {
         match self {
             Self::Variance(variance) => variance.clone(),
             Self::LogVariance(log_variance) => log_variance.clone().exp(),
@@ -64,7 +64,11 @@ pub(crate) fn gram(gaussian: &CovarianceParts) -> Vec<f64> {
     to_host(factors.clone().matmul(scaled.transpose()))
 }
 
-pub(crate) fn draw_and_gram(gaussian: &CovarianceParts, noise: Noise) -> (Tensor<1>, Vec<f64>) {
+pub(crate) fn draw_and_gram(
+    gaussian: &CovarianceParts,
+    noise: Noise,
+    _scratch: &Scratch,
+) -> (Tensor<1>, Vec<f64>) {
     (draw(gaussian, noise), gram(gaussian))
 }
 

@@ -9,8 +9,8 @@ use burn::tensor::{Bytes, DType, Shape, Tensor};
 
 use super::host;
 use super::{
-    AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments, Objective,
-    SgdStep, SgdValues,
+    AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments,
+    Objective, Scratch, SgdStep, SgdValues,
 };
 use crate::noise::{Noise, NoiseSource};
 
@@ -31,8 +31,13 @@ impl Contiguous {
 
 /// A new tensor from values in row-major order.
 fn tensor<const R: usize>(values: Vec<f32>, shape: [usize; R]) -> Tensor<R> {
+    stored(Bytes::from_elems(values), shape)
+}
+
+/// A new tensor from the bytes of values in row-major order.
+fn stored<const R: usize>(bytes: Bytes, shape: [usize; R]) -> Tensor<R> {
     let layout = Layout::contiguous(Shape::from(shape));
-    Tensor::from_primitive::<Flex>(FlexTensor::new(Bytes::from_elems(values), layout, DType::F32))
+    Tensor::from_primitive::<Flex>(FlexTensor::new(bytes, layout, DType::F32))
 }
 
 /// The parts of a Gaussian as slices.
@@ -104,7 +109,11 @@ impl HostNoise {
     }
 
     fn view(&self) -> host::Draw<'_> {
-        host::Draw { latent: &self.latent, noise: self.stream, sign: self.sign }
+        host::Draw {
+            latent: &self.latent,
+            noise: self.stream,
+            sign: self.sign,
+        }
     }
 }
 
@@ -131,20 +140,26 @@ pub(super) fn draws(parts: &CovarianceParts, noise: Noise, count: usize) -> Opti
 pub(super) fn gram(parts: &CovarianceParts) -> Option<Vec<f64>> {
     let gaussian = Gaussian::new(parts)?;
     let mut gram = vec![0.0; gaussian.rank * gaussian.rank];
-    host::gram(gaussian.factors(), gaussian.rank, gaussian.diagonal(), &mut gram);
+    host::gram(
+        gaussian.factors(),
+        gaussian.rank,
+        gaussian.diagonal(),
+        &mut gram,
+    );
     Some(gram)
 }
 
 pub(super) fn draw_and_gram(
     parts: &CovarianceParts,
     noise: Noise,
+    scratch: &Scratch,
 ) -> Option<(Tensor<1>, Vec<f64>)> {
     let noise = HostNoise::new(noise, parts.rank())?;
     let gaussian = Gaussian::new(parts)?;
     let (len, rank) = (gaussian.len(), gaussian.rank);
-    let (mut theta, mut gram) = (vec![0.0; len], vec![0.0; rank * rank]);
+    let (mut theta, mut gram) = (scratch.take(len), vec![0.0; rank * rank]);
     host::draw_and_gram(&gaussian.view(), &noise.view(), &mut theta, &mut gram);
-    Some((tensor(theta, [len]), gram))
+    Some((stored(scratch.lend(theta), [len]), gram))
 }
 
 pub(super) fn covariance_gradient(
@@ -163,7 +178,12 @@ pub(super) fn covariance_gradient(
         .collect::<Option<Vec<_>>>()?;
     let tensors = draws
         .iter()
-        .map(|draw| draw.parts.iter().map(Contiguous::new).collect::<Option<Vec<_>>>())
+        .map(|draw| {
+            draw.parts
+                .iter()
+                .map(Contiguous::new)
+                .collect::<Option<Vec<_>>>()
+        })
         .collect::<Option<Vec<_>>>()?;
     let pieces: Vec<Vec<&[f32]>> = tensors
         .iter()
@@ -172,11 +192,18 @@ pub(super) fn covariance_gradient(
     let host_draws: Vec<_> = noises
         .iter()
         .zip(&pieces)
-        .map(|(noise, pieces)| host::DrawGradient { draw: noise.view(), gradient: pieces })
+        .map(|(noise, pieces)| host::DrawGradient {
+            draw: noise.view(),
+            gradient: pieces,
+        })
         .collect();
     let inner_inverse: Vec<f32> = objective.inner_inverse.iter().map(|&w| w as f32).collect();
-    let prior_precision: Vec<(usize, f32)> =
-        objective.prior.segments().iter().map(|&(len, alpha)| (len, alpha as f32)).collect();
+    let prior_precision: Vec<(usize, f32)> = objective
+        .prior
+        .segments()
+        .iter()
+        .map(|&(len, alpha)| (len, alpha as f32))
+        .collect();
     let state = host::VifaState {
         mean: gaussian.mean.values(),
         log_variance,
@@ -187,18 +214,23 @@ pub(super) fn covariance_gradient(
         data_scale: (objective.scale * draws.len() as f64) as f32,
         temperature: objective.temperature as f32,
     };
-    let (mut mean, mut log_variance) = (vec![0.0; len], vec![0.0; len]);
-    let mut factors = vec![0.0; rank * len];
+    let scratch = objective.scratch;
+    let (mut mean, mut log_variance) = (scratch.take(len), scratch.take(len));
+    let mut factors = scratch.take(rank * len);
     let out = host::VifaGradient {
         mean: &mut mean,
         log_variance: &mut log_variance,
         factors: &mut factors,
     };
     let summary = host::vifa_gradient(&state, &host_draws, out);
+    let vector = |values| stored(scratch.lend(values), [len]);
     Some(CovarianceGradient {
-        mean: tensor(mean, [len]),
-        factors: parts.factors.as_ref().map(|_| tensor(factors, [rank, len])),
-        log_variance: tensor(log_variance, [len]),
+        mean: vector(mean),
+        factors: parts
+            .factors
+            .as_ref()
+            .map(|_| stored(scratch.lend(factors), [rank, len])),
+        log_variance: vector(log_variance),
         squared_norms: [
             summary.mean_squared_norm,
             summary.factors_squared_norm,
@@ -215,7 +247,9 @@ fn is_whole<const R: usize>(tensor: &Tensor<R>) -> bool {
 }
 
 fn primitive<const R: usize>(tensor: Tensor<R>) -> FlexTensor {
-    tensor.try_into_primitive::<Flex>().expect("the backend was looked at")
+    tensor
+        .try_into_primitive::<Flex>()
+        .expect("the backend was looked at")
 }
 
 /// The arguments, where the fused kernel does not apply.
@@ -227,8 +261,8 @@ pub(super) fn adam<const R: usize>(
     step: AdamStep,
 ) -> Result<AdamValues<R>, Refused<AdamValues<R>, R>> {
     let written = [&values.moment_1, &values.moment_2, &gradient];
-    let Some(parameter) = Contiguous::new(&values.parameter)
-        .filter(|_| written.into_iter().all(is_whole))
+    let Some(parameter) =
+        Contiguous::new(&values.parameter).filter(|_| written.into_iter().all(is_whole))
     else {
         return Err(Box::new((values, gradient)));
     };
@@ -266,11 +300,16 @@ pub(super) fn sgd<const R: usize>(
         return Err(Box::new((values, gradient)));
     };
     let mut out = primitive(gradient);
-    let host_step =
-        host::SgdStep { learning_rate: step.learning_rate, weight_decay: step.weight_decay };
+    let host_step = host::SgdStep {
+        learning_rate: step.learning_rate,
+        weight_decay: step.weight_decay,
+    };
     if step.momentum == 0.0 {
         host::sgd_step(&host_step, parameter.values(), out.storage_mut());
-        return Ok(SgdValues { parameter: Tensor::from_primitive::<Flex>(out), velocity: None });
+        return Ok(SgdValues {
+            parameter: Tensor::from_primitive::<Flex>(out),
+            velocity: None,
+        });
     }
     let momentum = host::Momentum {
         momentum: step.momentum,
@@ -278,13 +317,22 @@ pub(super) fn sgd<const R: usize>(
         nesterov: step.nesterov,
     };
     let starts = values.velocity.is_none();
-    let mut velocity =
-        primitive(values.velocity.unwrap_or_else(|| values.parameter.zeros_like()));
+    let mut velocity = primitive(
+        values
+            .velocity
+            .unwrap_or_else(|| values.parameter.zeros_like()),
+    );
     let buffer = match starts {
         true => host::Velocity::Start(velocity.storage_mut()),
         false => host::Velocity::Continue(velocity.storage_mut()),
     };
-    host::sgd_momentum_step(&host_step, &momentum, parameter.values(), out.storage_mut(), buffer);
+    host::sgd_momentum_step(
+        &host_step,
+        &momentum,
+        parameter.values(),
+        out.storage_mut(),
+        buffer,
+    );
     Ok(SgdValues {
         parameter: Tensor::from_primitive::<Flex>(out),
         velocity: Some(Tensor::from_primitive::<Flex>(velocity)),
@@ -296,8 +344,8 @@ pub(super) fn running_moments(
     iterate: &Tensor<1>,
     count: usize,
 ) -> Result<(Moments, Tensor<1>), Box<Moments>> {
-    let Some(iterate) = Contiguous::new(iterate)
-        .filter(|_| is_whole(&moments.mean) && is_whole(&moments.square))
+    let Some(iterate) =
+        Contiguous::new(iterate).filter(|_| is_whole(&moments.mean) && is_whole(&moments.square))
     else {
         return Err(Box::new(moments));
     };

@@ -12,10 +12,12 @@ pub(crate) mod composed;
 #[cfg(feature = "flex")]
 mod flex;
 pub(crate) mod host;
+mod scratch;
 pub mod statistics;
 
 use burn::tensor::Tensor;
 
+pub use self::scratch::Scratch;
 use crate::noise::Noise;
 use crate::prior::PriorPrecisions;
 
@@ -66,6 +68,8 @@ pub struct Objective<'a> {
     pub prior: &'a PriorPrecisions,
     /// (I + B)⁻¹, K×K row-major, of the Gaussian.
     pub inner_inverse: &'a [f64],
+    /// Where the gradient's memory comes from.
+    pub scratch: &'a Scratch,
 }
 
 /// The gradient of the variational objective with respect to a Gaussian in covariance form.
@@ -110,8 +114,12 @@ pub fn gram(gaussian: &CovarianceParts) -> Vec<f64> {
 }
 
 /// [`draw`] and [`gram`] in one pass over the factors.
-pub fn draw_and_gram(gaussian: &CovarianceParts, noise: Noise) -> (Tensor<1>, Vec<f64>) {
-    fused_or_composed!(draw_and_gram(gaussian, noise))
+pub fn draw_and_gram(
+    gaussian: &CovarianceParts,
+    noise: Noise,
+    scratch: &Scratch,
+) -> (Tensor<1>, Vec<f64>) {
+    fused_or_composed!(draw_and_gram(gaussian, noise, scratch))
 }
 
 /// The gradient of `scale · Σ_draws NLL + τ · KL` with the factors and log-variances of `gaussian`,

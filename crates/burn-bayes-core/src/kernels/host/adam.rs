@@ -93,37 +93,6 @@ pub(crate) fn adam_step(
     });
 }
 
-/// Reads the gradient and updates `parameter` where it is.
-///
-/// # Panics
-///
-/// If the lengths do not match.
-pub(crate) fn adam_step_in_place(
-    step: &AdamStep,
-    parameter: &mut [f32],
-    gradient: &[f32],
-    moments: AdamMoments<'_>,
-) {
-    let length = parameter.len();
-    let task = (parameter, gradient, moments.check(length));
-    assert_eq!(
-        task.1.len(),
-        length,
-        "the gradient has another length than the parameter"
-    );
-    for_each_block(task, length, 4 * length, &|_,
-                                               (
-        parameter,
-        gradient,
-        moments,
-    )| {
-        vectorise(
-            #[inline(always)]
-            || step_leaf_in_place(step, parameter, gradient, moments),
-        );
-    });
-}
-
 /// The moments as work that can be cut: m, v and the largest v.
 type Moments<'a> = (&'a mut [f32], &'a mut [f32], Option<&'a mut [f32]>);
 
@@ -180,43 +149,6 @@ fn step_leaf(
                 &mut second[i],
             );
             gradient[i] = moved(step, parameter[i], moment, second[i]);
-        }
-    }
-}
-
-#[inline(always)]
-fn step_leaf_in_place(
-    step: &AdamStep,
-    parameter: &mut [f32],
-    gradient: &[f32],
-    (first, second, largest): Moments<'_>,
-) {
-    let length = parameter.len();
-    let gradient = &gradient[..length];
-    let (first, second) = (&mut first[..length], &mut second[..length]);
-    if let Some(largest) = largest {
-        let largest = &mut largest[..length];
-        for i in 0..length {
-            let moment = moments(
-                step,
-                parameter[i],
-                gradient[i],
-                &mut first[i],
-                &mut second[i],
-            );
-            largest[i] = larger(largest[i], second[i]);
-            parameter[i] = moved(step, parameter[i], moment, largest[i]);
-        }
-    } else {
-        for i in 0..length {
-            let moment = moments(
-                step,
-                parameter[i],
-                gradient[i],
-                &mut first[i],
-                &mut second[i],
-            );
-            parameter[i] = moved(step, parameter[i], moment, second[i]);
         }
     }
 }
@@ -340,19 +272,6 @@ mod tests {
                     // Five updates of at most η·√10 each, in f32; v̂ in f32 loses 1 − β₂ᵗ digits.
                     assert!((f64::from(*result) - expected).abs() < 1e-5 * LEARNING_RATE * 50.0);
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn both_variants_agree() {
-        for length in LENGTHS {
-            for amsgrad in [false, true] {
-                let decay = Some(0.01);
-                assert_eq!(
-                    run(length, decay, amsgrad, false),
-                    run(length, decay, amsgrad, true)
-                );
             }
         }
     }

@@ -1,17 +1,17 @@
 //! The K × K matrix B = F diag(1/ψ) Fᵀ, alone or together with a draw that reads the same factors.
 //!
-//! The rows of F, scaled by ψ^-½, are packed tile by tile into panels that fit the cache; each
-//! entry is then a sum of `f32` products over a tile, and tiles are added in `f64`. Only the upper
+//! The rows of F, scaled by ψ^-½, are packed tile by tile into panels that fit the cache. Products
+//! are added in `f32` within a block, in separate lanes, and in `f64` across blocks. Only the upper
 //! triangle is computed.
 
 use super::draw::draw_tile;
 use super::gaussian::{Diagonal, Draw, LowRankGaussian};
-use super::parallel::{LANES, Tile, tree_reduce, with_scratch};
-use super::register_tiles::{inner_products, pack_scaled_row};
-use pulp::{Arch, Simd, WithSimd};
+use super::parallel::{BLOCK, LANES, Tile, sum_lanes, tree_reduce, vectorise, with_scratch};
+use super::register_tiles::{add_inner_products, pack_scaled_row};
+use pulp::{Simd, WithSimd};
 
 /// Elements that are worked on at a time, for small ranks; a multiple of the normals' group.
-const TILE: usize = 1024;
+const TILE: usize = 256;
 
 /// Numbers of packed factors to aim at: half the level-2 cache of a small core.
 const SCRATCH: usize = 1 << 15;
@@ -89,30 +89,35 @@ fn reduce_panels<const HEIGHT: usize>(
     let length = gaussian.diagonal.len();
     let padded_rank = rank.next_multiple_of(HEIGHT);
     let tile = (SCRATCH / padded_rank.max(1) / 64 * 64).clamp(64, TILE);
+    let panels = padded_rank / HEIGHT;
+    let pairs = panels * (panels + 1) / 2;
     let (draw, theta) = draw.unzip();
     let sum = tree_reduce(
         theta,
         length,
         length * (rank + 1),
         &|start, theta: Option<&mut [f32]>| {
-            let length = (length - start).min(super::parallel::BLOCK);
-            with_scratch(padded_rank * tile, |scratch| {
-                let mut sum = vec![0.0; rank * rank];
-                let draw = draw.zip(theta);
-                let sum_mut = sum.as_mut_slice();
-                let leaf = Leaf::<HEIGHT> {
-                    gaussian,
-                    rank,
-                    start,
-                    length,
-                    tile,
-                    draw,
-                    scratch,
-                    sum: sum_mut,
-                };
-                Arch::new().dispatch(leaf);
-                sum
-            })
+            let length = (length - start).min(BLOCK);
+            with_scratch(
+                padded_rank * tile + pairs * HEIGHT * HEIGHT * LANES,
+                |scratch| {
+                    let mut sum = vec![0.0; rank * rank];
+                    let draw = draw.zip(theta);
+                    let sum_mut = sum.as_mut_slice();
+                    let leaf = Leaf::<HEIGHT> {
+                        gaussian,
+                        rank,
+                        start,
+                        length,
+                        tile,
+                        draw,
+                        scratch,
+                        sum: sum_mut,
+                    };
+                    vectorise(leaf);
+                    sum
+                },
+            )
         },
         &|mut left, right| {
             left.iter_mut()
@@ -152,6 +157,8 @@ impl<const HEIGHT: usize> WithSimd for Leaf<'_, HEIGHT> {
         } = self;
         let panels = rank.div_ceil(HEIGHT);
         let panel_length = HEIGHT * tile;
+        let (scratch, sums) = scratch.split_at_mut(panels * panel_length);
+        sums.fill(0.0);
         if !rank.is_multiple_of(HEIGHT) {
             scratch[(panels - 1) * panel_length..].fill(0.0);
         }
@@ -173,34 +180,42 @@ impl<const HEIGHT: usize> WithSimd for Leaf<'_, HEIGHT> {
             for row in 0..rank {
                 let panel = &mut scratch[row / HEIGHT * panel_length..][..panel_length];
                 let values = &gaussian.factors[row * stride + first..][..width];
-                pack_scaled_row::<HEIGHT>(values, inverses, row % HEIGHT, panel);
+                pack_scaled_row::<LANES, S>(simd, values, inverses, row % HEIGHT, HEIGHT, panel);
             }
             let used = HEIGHT * width.next_multiple_of(LANES);
+            let mut pairs = sums.chunks_exact_mut(HEIGHT * HEIGHT * LANES);
             for row in 0..panels {
                 let left = &scratch[row * panel_length..][..used];
-                for column in row..panels {
+                for (column, sums) in (row..panels).zip(&mut pairs) {
                     let right = &scratch[column * panel_length..][..used];
-                    let products = inner_products::<HEIGHT, S>(simd, left, right);
-                    add_products(&products, row * HEIGHT, column * HEIGHT, rank, sum);
+                    add_inner_products::<HEIGHT, S>(simd, left, right, sums);
                 }
+            }
+        }
+        let mut pairs = sums.chunks_exact(HEIGHT * HEIGHT * LANES);
+        for row in 0..panels {
+            for (column, sums) in (row..panels).zip(&mut pairs) {
+                write_sums::<HEIGHT>(sums, row * HEIGHT, column * HEIGHT, rank, sum);
             }
         }
     }
 }
 
+/// Adds up the lanes of a tile of entries that starts at `row` and `column`.
 #[inline(always)]
-fn add_products<const HEIGHT: usize>(
-    products: &[[f64; HEIGHT]; HEIGHT],
+fn write_sums<const HEIGHT: usize>(
+    sums: &[f32],
     row: usize,
     column: usize,
     rank: usize,
-    sum: &mut [f64],
+    gram: &mut [f64],
 ) {
     let columns = HEIGHT.min(rank - column);
-    for (row, products) in (row..rank).zip(products) {
-        let sums = &mut sum[row * rank + column..][..columns];
-        for (sum, product) in sums.iter_mut().zip(products) {
-            *sum += product;
+    let (lanes, _) = sums.as_chunks::<LANES>();
+    for (row, lanes) in (row..rank).zip(lanes.chunks_exact(HEIGHT)) {
+        let entries = &mut gram[row * rank + column..][..columns];
+        for (entry, lanes) in entries.iter_mut().zip(lanes) {
+            *entry = sum_lanes(lanes);
         }
     }
 }

@@ -13,6 +13,10 @@
 
 use std::cell::RefCell;
 
+#[cfg(not(test))]
+use pulp::Arch;
+use pulp::WithSimd;
+
 const CACHE_LINE: usize = 64;
 
 /// Elements per leaf. A multiple of the group size of the normal generator.
@@ -23,7 +27,7 @@ pub(crate) const LANES: usize = 16;
 
 /// Floating-point numbers touched below which handing work to other threads costs more than it
 /// saves.
-pub(crate) const INLINE_WORK: usize = 1 << 15;
+pub(crate) const INLINE_WORK: usize = 1 << 16;
 
 /// A piece of work over a range of elements which can be cut in two.
 pub(crate) trait Split: Send + Sized {
@@ -88,13 +92,16 @@ fn branch<Task: Split, Out: Send>(
     combine(left, right)
 }
 
-/// Compiles `operation` for the CPU at hand.
+/// Runs `operation` as compiled for the CPU at hand.
 ///
-/// The closure and everything it calls must be `#[inline(always)]`: what is not inlined is
-/// compiled for the baseline instruction set.
+/// A closure and everything it calls must be `#[inline(always)]`: what is not inlined is compiled
+/// for the baseline instruction set.
 #[inline(always)]
-pub(crate) fn vectorise<Out>(operation: impl FnOnce() -> Out) -> Out {
-    pulp::Arch::new().dispatch(operation)
+pub(crate) fn vectorise<Operation: WithSimd>(operation: Operation) -> Operation::Output {
+    #[cfg(test)]
+    return tests::dispatch(operation);
+    #[cfg(not(test))]
+    Arch::new().dispatch(operation)
 }
 
 /// Lends a leaf `length` numbers of scratch that its thread keeps between leaves, with whatever
@@ -223,6 +230,49 @@ impl Split for RowsMut<'_> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use pulp::{Arch, Scalar, Simd};
+    use std::cell::Cell;
+
+    /// Which instructions the kernels use on this thread.
+    #[derive(Clone, Copy, Debug)]
+    enum Instructions {
+        Best,
+        Baseline,
+        #[cfg(target_arch = "x86_64")]
+        Avx2,
+    }
+
+    thread_local! {
+        static INSTRUCTIONS: Cell<Instructions> = const { Cell::new(Instructions::Best) };
+    }
+
+    pub(super) fn dispatch<Operation: WithSimd>(operation: Operation) -> Operation::Output {
+        match INSTRUCTIONS.get() {
+            Instructions::Best => Arch::new().dispatch(operation),
+            Instructions::Baseline => Scalar::new().vectorize(operation),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2 => match pulp::x86::V3::try_new() {
+                Some(simd) => simd.vectorize(operation),
+                None => Arch::new().dispatch(operation),
+            },
+        }
+    }
+
+    /// The result of `compute`, after checking that it is the same with every instruction set that
+    /// this CPU has. `compute` must be small enough to stay on its thread.
+    pub(crate) fn on_any_instruction_set<T: PartialEq>(compute: impl Fn() -> T) -> T {
+        let run = |instructions| {
+            INSTRUCTIONS.set(instructions);
+            let result = compute();
+            INSTRUCTIONS.set(Instructions::Best);
+            result
+        };
+        let best = run(Instructions::Best);
+        assert!(best == run(Instructions::Baseline), "the baseline differs");
+        #[cfg(target_arch = "x86_64")]
+        assert!(best == run(Instructions::Avx2), "AVX2 differs");
+        best
+    }
 
     /// Lengths around every boundary of the kernels.
     pub(crate) const LENGTHS: [usize; 16] = [

@@ -8,32 +8,36 @@
 //!
 //! Goto, van de Geijn (2008), "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3).
 
-use super::parallel::{LANES, sum_lanes};
+use super::parallel::LANES;
 use pulp::Simd;
 
 /// Elements of a strip, the unit in which [`combine_rows`] works.
 pub(crate) const STRIP: usize = 2 * LANES;
 
-/// Row `index` of a panel of `HEIGHT` rows, whose layout is `[chunk][row][LANES]`.
+/// Writes `row ⊙ scale` as row `index` of a panel with the layout `[chunk][HEIGHT][WIDTH]`, where
+/// a chunk is `WIDTH` elements and a multiple of [`LANES`].
 ///
-/// Chunks beyond the row's end are left alone; the last one is filled up with zeros.
+/// The last chunk is filled up with zeros; chunks beyond it are left alone.
 #[inline(always)]
-pub(crate) fn pack_scaled_row<const HEIGHT: usize>(
+pub(crate) fn pack_scaled_row<const WIDTH: usize, S: Simd>(
+    simd: S,
     row: &[f32],
     scale: &[f32],
     index: usize,
+    height: usize,
     panel: &mut [f32],
 ) {
-    let (row_chunks, row_rest) = row.as_chunks::<LANES>();
-    let (scale_chunks, scale_rest) = scale[..row.len()].as_chunks::<LANES>();
-    let (chunks, _) = panel.as_chunks_mut::<LANES>();
-    let mut outs = chunks.iter_mut().skip(index).step_by(HEIGHT);
-    for ((row, scale), out) in row_chunks.iter().zip(scale_chunks).zip(&mut outs) {
-        for lane in 0..LANES {
-            out[lane] = row[lane] * scale[lane];
+    let (row_chunks, row_rest) = row.as_chunks::<WIDTH>();
+    let (scale_chunks, scale_rest) = scale[..row.len()].as_chunks::<WIDTH>();
+    for (chunk, (row, scale)) in row_chunks.iter().zip(scale_chunks).enumerate() {
+        let out = &mut panel[(chunk * height + index) * WIDTH..][..WIDTH];
+        let (row, scale) = (S::as_simd_f32s(row).0, S::as_simd_f32s(scale).0);
+        for ((out, row), scale) in S::as_mut_simd_f32s(out).0.iter_mut().zip(row).zip(scale) {
+            *out = simd.mul_f32s(*row, *scale);
         }
     }
-    if let (false, Some(out)) = (row_rest.is_empty(), outs.next()) {
+    if !row_rest.is_empty() {
+        let out = &mut panel[(row_chunks.len() * height + index) * WIDTH..][..WIDTH];
         out.fill(0.0);
         for ((out, row), scale) in out.iter_mut().zip(row_rest).zip(scale_rest) {
             *out = row * scale;
@@ -41,17 +45,26 @@ pub(crate) fn pack_scaled_row<const HEIGHT: usize>(
     }
 }
 
-/// All inner products between the rows of two panels of the layout of [`pack_scaled_row`].
+/// Adds all inner products between the rows of two panels with the layout of
+/// [`pack_scaled_row`] for chunks of [`LANES`], without yet adding up the lanes.
+///
+/// `sums` has the layout `[left row][right row][LANES]`.
 #[inline(always)]
-pub(crate) fn inner_products<const HEIGHT: usize, S: Simd>(
+pub(crate) fn add_inner_products<const HEIGHT: usize, S: Simd>(
     simd: S,
     left: &[f32],
     right: &[f32],
-) -> [[f64; HEIGHT]; HEIGHT] {
+    sums: &mut [f32],
+) {
     let vectors = LANES / S::F32_LANES;
-    let mut sums = [[[0.0f32; LANES]; HEIGHT]; HEIGHT];
+    let sums = &mut S::as_mut_simd_f32s(sums).0[..HEIGHT * HEIGHT * vectors];
     for vector in 0..vectors {
         let mut tile = [[simd.splat_f32s(0.0); HEIGHT]; HEIGHT];
+        for row in 0..HEIGHT {
+            for column in 0..HEIGHT {
+                tile[row][column] = sums[(row * HEIGHT + column) * vectors + vector];
+            }
+        }
         let left = S::as_simd_f32s(left).0.chunks_exact(HEIGHT * vectors);
         let right = S::as_simd_f32s(right).0.chunks_exact(HEIGHT * vectors);
         for (left, right) in left.zip(right) {
@@ -63,20 +76,12 @@ pub(crate) fn inner_products<const HEIGHT: usize, S: Simd>(
                 }
             }
         }
-        for (sums, tile) in sums.as_flattened_mut().iter_mut().zip(tile.as_flattened()) {
-            S::as_mut_simd_f32s(sums).0[vector] = *tile;
+        for row in 0..HEIGHT {
+            for column in 0..HEIGHT {
+                sums[(row * HEIGHT + column) * vectors + vector] = tile[row][column];
+            }
         }
     }
-    // A loop, because the closures of `map` are compiled for the baseline instruction set.
-    let mut products = [[0.0; HEIGHT]; HEIGHT];
-    for (product, lanes) in products
-        .as_flattened_mut()
-        .iter_mut()
-        .zip(sums.as_flattened())
-    {
-        *product = sum_lanes(lanes);
-    }
-    products
 }
 
 /// `out[r] = Σ_j coefficients[j][r] · strip[j]` for `HEIGHT` rows over one strip.

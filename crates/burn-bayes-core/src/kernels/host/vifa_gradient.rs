@@ -16,13 +16,13 @@
 use super::elementary::exponential_pair;
 use super::gaussian::Draw;
 use super::normal::{GROUP, fill_groups};
-use super::parallel::{RowsMut, Tile, squared_norm, tree_reduce, with_scratch};
-use super::register_tiles::{STRIP, combine_rows};
+use super::parallel::{RowsMut, Tile, squared_norm, tree_reduce, vectorise, with_scratch};
+use super::register_tiles::{STRIP, combine_rows, pack_scaled_row};
 use super::segments::{Concatenation, Steps};
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 /// Elements that are worked on at a time, for small ranks; a multiple of the normals' group.
-const TILE: usize = 512;
+const TILE: usize = 256;
 
 /// Numbers of scaled factors to aim at in scratch: half the level-2 cache of a small core.
 const SCRATCH: usize = 1 << 15;
@@ -179,7 +179,7 @@ pub(crate) fn vifa_gradient(
             with_scratch(
                 (rank + if rank == 0 { 0 } else { PANEL }) * tile,
                 |scratch| {
-                    Arch::new().dispatch(Leaf {
+                    vectorise(Leaf {
                         plan: &plan,
                         start,
                         mean,
@@ -324,11 +324,7 @@ fn prepare(plan: &Plan<'_>, first: usize, width: usize, columns: &mut Columns) {
         deviations[i] = deviation;
         inverses[i] = inverse * inverse;
     }
-    let prior = &mut columns.prior.0[..width];
-    plan.prior.copy_to(first, prior);
-    for alpha in prior {
-        *alpha *= plan.state.temperature;
-    }
+    plan.prior.copy_to(first, &mut columns.prior.0[..width]);
     columns.explained.0[..width].fill(0.0);
 }
 
@@ -453,16 +449,17 @@ fn factors_gradient<S: Simd>(
     let inverses = &columns.inverses.0[..width];
     for k in 0..plan.rank {
         let row = &plan.state.factors[k * stride + first..][..width];
-        pack_strips(row, inverses, k, plan.rank, scaled);
+        pack_scaled_row::<STRIP, S>(simd, row, inverses, k, plan.rank, scaled);
     }
     let mut squared = 0.0;
     let mut row = 0;
     while row < plan.rank {
         let height = panel_height(plan.rank - row);
         let weights = &plan.weights[row * plan.rank..][..height * plan.rank];
+        let strips = width.div_ceil(STRIP);
         for (index, strip) in scaled
             .chunks_exact(plan.rank * STRIP)
-            .take(width.div_ceil(STRIP))
+            .take(strips)
             .enumerate()
         {
             let out = &mut combined[index * STRIP..];
@@ -514,30 +511,6 @@ fn factor_gradient(
         }
     }
     squared_norm(out)
-}
-
-/// Row `index` of A, in the layout `[strip][row][STRIP]`; the last strip is filled up with zeros.
-#[inline(always)]
-fn pack_strips(row: &[f32], scale: &[f32], index: usize, rank: usize, out: &mut [f32]) {
-    let (row_strips, row_rest) = row.as_chunks::<STRIP>();
-    let (scale_strips, scale_rest) = scale[..row.len()].as_chunks::<STRIP>();
-    let mut outs = out
-        .as_chunks_mut::<STRIP>()
-        .0
-        .iter_mut()
-        .skip(index)
-        .step_by(rank);
-    for ((row, scale), out) in row_strips.iter().zip(scale_strips).zip(&mut outs) {
-        for lane in 0..STRIP {
-            out[lane] = row[lane] * scale[lane];
-        }
-    }
-    if let (false, Some(out)) = (row_rest.is_empty(), outs.next()) {
-        out.fill(0.0);
-        for ((out, row), scale) in out.iter_mut().zip(row_rest).zip(scale_rest) {
-            *out = row * scale;
-        }
-    }
 }
 
 #[cfg(test)]
