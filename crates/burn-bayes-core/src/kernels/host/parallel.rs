@@ -249,10 +249,10 @@ pub(crate) mod tests {
     pub(super) fn dispatch<Operation: WithSimd>(operation: Operation) -> Operation::Output {
         match INSTRUCTIONS.get() {
             Instructions::Best => Arch::new().dispatch(operation),
-            Instructions::Baseline => Scalar::new().vectorize(operation),
+            Instructions::Baseline => Simd::vectorize(Scalar::new(), operation),
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx2 => match pulp::x86::V3::try_new() {
-                Some(simd) => simd.vectorize(operation),
+                Some(simd) => Simd::vectorize(simd, operation),
                 None => Arch::new().dispatch(operation),
             },
         }

@@ -117,3 +117,139 @@ pub(crate) fn combine_rows<const HEIGHT: usize, S: Simd>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::parallel::tests::{numbers, on_any_instruction_set};
+    use super::super::parallel::{sum_lanes, vectorise};
+    use super::*;
+    use pulp::WithSimd;
+
+    struct Pack<'a, const WIDTH: usize> {
+        rows: &'a [Vec<f32>],
+        scale: &'a [f32],
+        panel: &'a mut [f32],
+    }
+
+    impl<const WIDTH: usize> WithSimd for Pack<'_, WIDTH> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            let height = self.rows.len();
+            for (index, row) in self.rows.iter().enumerate() {
+                pack_scaled_row::<WIDTH, S>(simd, row, self.scale, index, height, self.panel);
+            }
+        }
+    }
+
+    fn pack<const WIDTH: usize>(rows: &[Vec<f32>], scale: &[f32]) -> Vec<f32> {
+        let length = rows.len() * scale.len().next_multiple_of(WIDTH);
+        on_any_instruction_set(|| {
+            let mut panel = vec![9.0; length];
+            vectorise(Pack::<WIDTH> {
+                rows,
+                scale,
+                panel: &mut panel,
+            });
+            panel
+        })
+    }
+
+    struct InnerProducts<'a>(&'a [f32], &'a [f32], &'a mut [f32]);
+
+    impl WithSimd for InnerProducts<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            add_inner_products::<4, S>(simd, self.0, self.1, self.2);
+        }
+    }
+
+    struct Combine<'a, const HEIGHT: usize>(&'a [f32], &'a [f32], &'a mut [f32]);
+
+    impl<const HEIGHT: usize> WithSimd for Combine<'_, HEIGHT> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            combine_rows::<HEIGHT, S>(simd, self.0, self.1, self.2, STRIP);
+        }
+    }
+
+    fn rows(seed: u64, count: usize, length: usize) -> Vec<Vec<f32>> {
+        (0..count)
+            .map(|row| numbers(seed + row as u64, length))
+            .collect()
+    }
+
+    #[test]
+    fn rows_are_packed_by_chunk_and_padded() {
+        for length in [1, 15, 16, 17, 31, 32, 33, 100] {
+            let (rows, scale) = (rows(1, 3, length), numbers(9, length));
+            let panel = pack::<STRIP>(&rows, &scale);
+            for (index, value) in panel.iter().enumerate() {
+                let (chunk, rest) = (index / (3 * STRIP), index % (3 * STRIP));
+                let (row, column) = (rest / STRIP, chunk * STRIP + rest % STRIP);
+                let expected = if column < length {
+                    rows[row][column] * scale[column]
+                } else {
+                    0.0
+                };
+                assert_eq!(*value, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn inner_products_are_added() {
+        for length in [1, 16, 17, 200] {
+            let (left, right, ones) = (rows(1, 4, length), rows(5, 4, length), vec![1.0; length]);
+            let (left_panel, right_panel) = (pack::<16>(&left, &ones), pack::<16>(&right, &ones));
+            let sums = on_any_instruction_set(|| {
+                let mut sums = vec![0.0; 16 * LANES];
+                vectorise(InnerProducts(&left_panel, &right_panel, &mut sums));
+                vectorise(InnerProducts(&left_panel, &right_panel, &mut sums));
+                sums
+            });
+            for (entry, lanes) in sums.as_chunks::<LANES>().0.iter().enumerate() {
+                let pairs = left[entry / 4].iter().zip(&right[entry % 4]);
+                let products = || {
+                    pairs
+                        .clone()
+                        .map(|(a, b)| 2.0 * f64::from(*a) * f64::from(*b))
+                };
+                let size: f64 = products().map(f64::abs).sum();
+                let error = (sum_lanes(lanes) - products().sum::<f64>()).abs();
+                assert!(error <= 4.0 * f64::from(f32::EPSILON) * size);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_combined() {
+        check_combination::<1>();
+        check_combination::<2>();
+        check_combination::<4>();
+        check_combination::<8>();
+    }
+
+    fn check_combination<const HEIGHT: usize>() {
+        for inner in [1, 2, 7, 20] {
+            let (coefficients, strip) = (numbers(1, inner * HEIGHT), numbers(2, inner * STRIP));
+            let out = on_any_instruction_set(|| {
+                let mut out = vec![9.0; HEIGHT * STRIP];
+                vectorise(Combine::<HEIGHT>(&coefficients, &strip, &mut out));
+                out
+            });
+            for (index, value) in out.iter().enumerate() {
+                let (row, column) = (index / STRIP, index % STRIP);
+                let expected = (0..inner).fold(0.0f32, |sum, j| {
+                    coefficients[j * HEIGHT + row].mul_add(strip[j * STRIP + column], sum)
+                });
+                assert_eq!(*value, expected);
+            }
+        }
+    }
+}

@@ -107,7 +107,12 @@ pub(crate) fn vifa_gradient(
 ) -> GradientSummary {
     let length = state.mean.len();
     let rank = draws.first().expect("at least one draw").draw.latent.len();
-    let prior = Steps::new(state.prior_precision);
+    let tempered: Vec<_> = state
+        .prior_precision
+        .iter()
+        .map(|(count, alpha)| (*count, state.temperature * alpha))
+        .collect();
+    let prior = Steps::new(&tempered);
     let gradients: Vec<_> = draws
         .iter()
         .map(|draw| Concatenation::new(draw.gradient))
@@ -226,6 +231,7 @@ struct Plan<'a> {
     state: &'a VifaState<'a>,
     draws: &'a [DrawGradient<'a>],
     gradients: &'a [Concatenation<'a>],
+    /// τ α.
     prior: &'a Steps<'a>,
     weights: &'a [f32],
     rank: usize,
@@ -249,6 +255,7 @@ struct Columns {
     inverses: Tile<TILE>,
     /// τ α.
     prior: Tile<TILE>,
+    /// g_l, from the second draw on.
     gradient: Tile<TILE>,
     normals: Tile<TILE>,
     /// Σ_l g_l.
@@ -313,7 +320,7 @@ impl WithSimd for Leaf<'_> {
     }
 }
 
-/// ψ^½, 1/ψ and τ α, and zero for what is summed over factors.
+/// ψ^½, 1/ψ and τ α, and zero for the sum over factors.
 #[inline(always)]
 fn prepare(plan: &Plan<'_>, first: usize, width: usize, columns: &mut Columns) {
     let deviations = &mut columns.deviations.0[..width];
@@ -340,53 +347,53 @@ fn add_draws(
     columns: &mut Columns,
     factors: &mut [&mut [f32]],
 ) -> Option<usize> {
-    let mut first_bad: Option<usize> = None;
-    for (index, (draw, pieces)) in plan.draws.iter().zip(plan.gradients).enumerate() {
-        let Draw {
-            latent,
-            noise,
-            sign,
-        } = draw.draw;
+    let gradient_sum = &mut columns.gradient_sum.0[..width];
+    let noise_sum = &mut columns.noise_sum.0[..width];
+    let mut bad = read_draw(plan, 0, first, gradient_sum, &mut columns.normals);
+    let (sign, normals) = (plan.draws[0].draw.sign, &columns.normals.0[..width]);
+    for i in 0..width {
+        noise_sum[i] = gradient_sum[i] * (sign * normals[i]);
+    }
+    if plan.draws.len() == 1 {
+        return bad;
+    }
+    for (row, h) in factors.iter_mut().zip(plan.draws[0].draw.latent) {
+        for (out, gradient) in row[offset..offset + width].iter_mut().zip(&*gradient_sum) {
+            *out = h * gradient;
+        }
+    }
+    for index in 1..plan.draws.len() {
+        let Draw { latent, sign, .. } = plan.draws[index].draw;
         let gradient = &mut columns.gradient.0[..width];
-        pieces.copy_to(first, gradient);
-        if let Some(bad) = first_non_finite(gradient) {
-            first_bad = Some(first_bad.map_or(first + bad, |other| other.min(first + bad)));
-        }
-        fill_groups(
-            noise,
-            first,
-            &mut columns.normals.0[..width.next_multiple_of(GROUP)],
-        );
+        let bad_here = read_draw(plan, index, first, gradient, &mut columns.normals);
+        bad = [bad, bad_here].into_iter().flatten().min();
         let normals = &columns.normals.0[..width];
-        let gradient_sum = &mut columns.gradient_sum.0[..width];
-        let noise_sum = &mut columns.noise_sum.0[..width];
-        if index == 0 {
-            for i in 0..width {
-                gradient_sum[i] = gradient[i];
-                noise_sum[i] = gradient[i] * (sign * normals[i]);
-            }
-        } else {
-            for i in 0..width {
-                gradient_sum[i] += gradient[i];
-                noise_sum[i] = gradient[i].mul_add(sign * normals[i], noise_sum[i]);
-            }
+        for i in 0..width {
+            gradient_sum[i] += gradient[i];
+            noise_sum[i] = gradient[i].mul_add(sign * normals[i], noise_sum[i]);
         }
-        if plan.draws.len() > 1 {
-            for (row, h) in factors.iter_mut().zip(latent) {
-                let row = &mut row[offset..offset + width];
-                if index == 0 {
-                    for i in 0..width {
-                        row[i] = h * gradient[i];
-                    }
-                } else {
-                    for i in 0..width {
-                        row[i] = h.mul_add(gradient[i], row[i]);
-                    }
-                }
+        for (row, h) in factors.iter_mut().zip(latent) {
+            for (out, gradient) in row[offset..offset + width].iter_mut().zip(&*gradient) {
+                *out = h.mul_add(*gradient, *out);
             }
         }
     }
-    first_bad
+    bad
+}
+
+/// The gradient and the normals of a draw; returns the first element that is not finite.
+#[inline(always)]
+fn read_draw(
+    plan: &Plan<'_>,
+    index: usize,
+    first: usize,
+    gradient: &mut [f32],
+    normals: &mut Tile<TILE>,
+) -> Option<usize> {
+    plan.gradients[index].copy_to(first, gradient);
+    let normals = &mut normals.0[..gradient.len().next_multiple_of(GROUP)];
+    fill_groups(plan.draws[index].draw.noise, first, normals);
+    first_non_finite(gradient).map(|bad| first + bad)
 }
 
 /// Index of the first infinity or NaN.
@@ -497,7 +504,7 @@ fn factor_gradient(
     let explained = &mut columns.explained.0[..width];
     if let [only] = plan.draws {
         let scale = plan.scale * only.draw.latent[k];
-        let gradient = &columns.gradient.0[..width];
+        let gradient = &columns.gradient_sum.0[..width];
         for i in 0..width {
             let divergence = prior[i].mul_add(factor[i], -combined[i]);
             out[i] = scale.mul_add(gradient[i], divergence);
