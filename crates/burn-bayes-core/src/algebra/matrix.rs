@@ -172,7 +172,7 @@ impl SquareMatrix {
     }
 
     /// Multiplies from the right by H = I − 2 v vᵀ/vᵀv, or by I where v is 0.
-    fn reflect_rows(&mut self, direction: &[f64]) {
+    pub(super) fn reflect_rows(&mut self, direction: &[f64]) {
         let square = dot(direction, direction);
         if square == 0.0 {
             return;

@@ -42,6 +42,8 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
+    use super::identity_plus::Root;
+    use super::matrix::plus_scaled_identity;
     use super::*;
 
     /// Rounding of a few K×K products and solves on matrices of this condition number.

@@ -6,7 +6,7 @@
 
 use super::draw::draw_tile;
 use super::gaussian::{Diagonal, Draw, LowRankGaussian};
-use super::parallel::{BLOCK, LANES, Tile, sum_lanes, tree_reduce, vectorise, with_scratch};
+use super::parallel::{BLOCK, LANES, Tile, dispatch, sum_lanes, tree_reduce, with_scratch};
 use super::register_tiles::{add_inner_products, pack_scaled_row};
 use pulp::{Simd, WithSimd};
 
@@ -114,7 +114,7 @@ fn reduce_panels<const HEIGHT: usize>(
                         scratch,
                         sum: sum_mut,
                     };
-                    vectorise(leaf);
+                    dispatch(leaf);
                     sum
                 },
             )

@@ -92,12 +92,19 @@ fn branch<Task: Split, Out: Send>(
     combine(left, right)
 }
 
-/// Runs `operation` as compiled for the CPU at hand.
+/// Runs a closure as compiled for the CPU at hand.
 ///
-/// A closure and everything it calls must be `#[inline(always)]`: what is not inlined is compiled
-/// for the baseline instruction set.
+/// The closure and everything it calls must be `#[inline(always)]`: what is not inlined is compiled
+/// for the baseline instruction set. The bound must be `FnOnce` itself: for a closure of another
+/// kind the compiler would put a function between, which is not inlined.
 #[inline(always)]
-pub(crate) fn vectorise<Operation: WithSimd>(operation: Operation) -> Operation::Output {
+pub(crate) fn vectorise<Out>(closure: impl FnOnce() -> Out) -> Out {
+    dispatch(closure)
+}
+
+/// Runs an operation that is written in vectors as compiled for the CPU at hand.
+#[inline(always)]
+pub(crate) fn dispatch<Operation: WithSimd>(operation: Operation) -> Operation::Output {
     #[cfg(test)]
     return tests::dispatch(operation);
     #[cfg(not(test))]

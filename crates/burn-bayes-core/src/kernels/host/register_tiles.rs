@@ -121,7 +121,7 @@ pub(crate) fn combine_rows<const HEIGHT: usize, S: Simd>(
 #[cfg(test)]
 mod tests {
     use super::super::parallel::tests::{numbers, on_any_instruction_set};
-    use super::super::parallel::{sum_lanes, vectorise};
+    use super::super::parallel::{dispatch, sum_lanes};
     use super::*;
     use pulp::WithSimd;
 
@@ -147,7 +147,7 @@ mod tests {
         let length = rows.len() * scale.len().next_multiple_of(WIDTH);
         on_any_instruction_set(|| {
             let mut panel = vec![9.0; length];
-            vectorise(Pack::<WIDTH> {
+            dispatch(Pack::<WIDTH> {
                 rows,
                 scale,
                 panel: &mut panel,
@@ -209,8 +209,8 @@ mod tests {
             let (left_panel, right_panel) = (pack::<16>(&left, &ones), pack::<16>(&right, &ones));
             let sums = on_any_instruction_set(|| {
                 let mut sums = vec![0.0; 16 * LANES];
-                vectorise(InnerProducts(&left_panel, &right_panel, &mut sums));
-                vectorise(InnerProducts(&left_panel, &right_panel, &mut sums));
+                dispatch(InnerProducts(&left_panel, &right_panel, &mut sums));
+                dispatch(InnerProducts(&left_panel, &right_panel, &mut sums));
                 sums
             });
             for (entry, lanes) in sums.as_chunks::<LANES>().0.iter().enumerate() {
@@ -240,7 +240,7 @@ mod tests {
             let (coefficients, strip) = (numbers(1, inner * HEIGHT), numbers(2, inner * STRIP));
             let out = on_any_instruction_set(|| {
                 let mut out = vec![9.0; HEIGHT * STRIP];
-                vectorise(Combine::<HEIGHT>(&coefficients, &strip, &mut out));
+                dispatch(Combine::<HEIGHT>(&coefficients, &strip, &mut out));
                 out
             });
             for (index, value) in out.iter().enumerate() {

@@ -16,7 +16,7 @@
 use super::elementary::exponential_pair;
 use super::gaussian::Draw;
 use super::normal::{GROUP, fill_groups};
-use super::parallel::{RowsMut, Tile, squared_norm, tree_reduce, vectorise, with_scratch};
+use super::parallel::{RowsMut, Tile, dispatch, squared_norm, tree_reduce, with_scratch};
 use super::register_tiles::{STRIP, combine_rows, pack_scaled_row};
 use super::segments::{Concatenation, Steps};
 use pulp::{Simd, WithSimd};
@@ -184,7 +184,7 @@ pub(crate) fn vifa_gradient(
             with_scratch(
                 (rank + if rank == 0 { 0 } else { PANEL }) * tile,
                 |scratch| {
-                    vectorise(Leaf {
+                    dispatch(Leaf {
                         plan: &plan,
                         start,
                         mean,
