@@ -14,7 +14,7 @@
 //! Parameters are known by path, not by `ParamId`: ids change when a record is loaded.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamGroup, ParamId};
@@ -303,12 +303,19 @@ impl Layout {
         serde_json::to_string(&self.entries).expect("strings and integers serialise")
     }
 
-    /// Reads [`to_json`](Self::to_json)'s form; refuses offsets that do not follow one another.
+    /// Reads [`to_json`](Self::to_json)'s form; refuses a layout without weights, a path that
+    /// occurs twice, and offsets that do not follow one another.
     pub fn from_json(json: &str) -> Result<Self> {
         let entries: Vec<Entry> = serde_json::from_str(json)
             .map_err(|error| Error::storage(format!("the layout is not readable: {error}")))?;
         let mut offset = 0usize;
+        let mut seen = HashSet::new();
         for entry in &entries {
+            for path in std::iter::once(&entry.path).chain(&entry.tied) {
+                if !seen.insert(path) {
+                    return Err(Error::storage(format!("the layout names {path} twice")));
+                }
+            }
             let len = entry
                 .shape
                 .iter()
@@ -322,6 +329,9 @@ impl Layout {
             offset = len.and_then(|len| offset.checked_add(len)).ok_or_else(|| {
                 Error::storage(format!("the layout's {} is too large", entry.path))
             })?;
+        }
+        if offset == 0 {
+            return Err(Error::storage("the layout holds no weights"));
         }
         Ok(Self::from_entries(entries))
     }

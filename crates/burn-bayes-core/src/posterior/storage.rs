@@ -53,8 +53,8 @@ impl FactorPosterior {
 
     /// Reads a `.safetensors` file onto `device`.
     ///
-    /// Refuses, each with its own message: another format version, a truncated file, missing or
-    /// misshaped tensors, numbers that are not finite, a diagonal that is not above zero.
+    /// Refuses, each with its own message: another format version, a truncated file, missing, unknown
+    /// or misshaped tensors, numbers that are not finite, a diagonal that is not above zero.
     pub fn load_safetensors(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
         let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(|error| unreadable(path, error))?;
@@ -72,7 +72,8 @@ impl FactorPosterior {
                     ));
                 }
                 let bytes = Bytes::from_bytes_vec(view.data().to_vec());
-                let data = TensorData::from_bytes(bytes, view.shape().to_vec(), DType::F32);
+                let data = TensorData::try_from_bytes(bytes, view.shape().to_vec(), DType::F32)
+                    .map_err(|error| damaged(path, error))?;
                 Ok((name.to_string(), data))
             })
             .collect::<Result<_>>()?;
@@ -114,7 +115,9 @@ impl FactorPosterior {
                 if dtype != DType::F32 {
                     return Err(damaged(path, format!("{name} is {dtype:?}, not F32")));
                 }
-                Ok((name, TensorData::from_bytes(bytes, shape, dtype)))
+                let data = TensorData::try_from_bytes(bytes, shape, dtype)
+                    .map_err(|error| damaged(path, error))?;
+                Ok((name, data))
             })
             .collect::<Result<_>>()?;
         Self::from_contents(path, &metadata, tensors, device)
@@ -190,6 +193,12 @@ impl FactorPosterior {
             }
             None => None,
         };
+        if let Some(name) = tensors.keys().min() {
+            return Err(damaged(
+                path,
+                format!("`{name}` is no part of a posterior"),
+            ));
+        }
         match entry(FORM)?.as_str() {
             name if name == FormKind::Covariance.name() => {
                 Self::covariance(layout, mean, factors, diagonal).map_err(named)
