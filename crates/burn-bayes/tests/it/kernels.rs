@@ -1,0 +1,639 @@
+//! The kernels against plain loops in double precision, whichever body runs them.
+
+use burn::optim::decay::WeightDecayConfig;
+use burn::optim::momentum::MomentumConfig;
+use burn::optim::{AdamConfig, Optimizer, SgdConfig};
+use burn::tensor::{Tensor, s};
+use burn_bayes::kernels::{self, CovarianceParts, Diagonal, DrawGradient, Moments, Objective};
+use burn_bayes::{FusedAdamConfig, FusedSgdConfig, Noise, Prior, PriorPrecisions};
+
+use crate::support::{
+    EPSILON, assert_close, bits, device, layout_of, matrix, normals, values, vector, widened,
+};
+
+/// How the tensors lie in memory.
+#[derive(Clone, Copy, Debug)]
+enum Memory {
+    Contiguous,
+    /// Every other element of a longer vector, the transpose of a matrix.
+    Strided,
+}
+
+const MEMORIES: [Memory; 2] = [Memory::Contiguous, Memory::Strided];
+
+impl Memory {
+    fn vector(self, values: &[f32]) -> Tensor<1> {
+        match self {
+            Self::Contiguous => vector(values),
+            Self::Strided => {
+                let spread: Vec<f32> = values.iter().flat_map(|&v| [v, f32::NAN]).collect();
+                vector(&spread).slice(s![..;2])
+            }
+        }
+    }
+
+    fn matrix(self, rows: usize, columns: usize, values: &[f32]) -> Tensor<2> {
+        match self {
+            Self::Contiguous => matrix(rows, columns, values),
+            Self::Strided => {
+                let turned: Vec<f32> = (0..columns)
+                    .flat_map(|column| (0..rows).map(move |row| values[row * columns + column]))
+                    .collect();
+                matrix(columns, rows, &turned).transpose()
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    len: usize,
+    rank: usize,
+    memory: Memory,
+}
+
+fn shapes() -> impl Iterator<Item = Shape> {
+    [1, 2, 7, 1023, 10_007].into_iter().flat_map(|len| {
+        [0, 1, 3, 17].into_iter().flat_map(move |rank| {
+            MEMORIES
+                .into_iter()
+                .map(move |memory| Shape { len, rank, memory })
+        })
+    })
+}
+
+/// A Gaussian as tensors and as numbers.
+struct Gaussian {
+    len: usize,
+    rank: usize,
+    memory: Memory,
+    mean: Vec<f32>,
+    factors: Vec<f32>,
+    log_variance: Vec<f32>,
+}
+
+impl Gaussian {
+    fn new(Shape { len, rank, memory }: Shape) -> Self {
+        let exponents = normals(3, len);
+        Self {
+            len,
+            rank,
+            memory,
+            mean: normals(1, len),
+            factors: normals(2, rank * len),
+            // ψ between e^-4 and e^0, mostly.
+            log_variance: exponents.iter().map(|value| value - 2.0).collect(),
+        }
+    }
+
+    fn variance(&self) -> Vec<f64> {
+        widened(&self.log_variance)
+            .iter()
+            .map(|v| v.exp())
+            .collect()
+    }
+
+    fn factor(&self, row: usize, column: usize) -> f64 {
+        self.factors[row * self.len + column].into()
+    }
+
+    fn parts(&self, is_log: bool) -> CovarianceParts {
+        let diagonal = if is_log {
+            Diagonal::LogVariance(self.memory.vector(&self.log_variance))
+        } else {
+            let variance: Vec<f32> = self.log_variance.iter().map(|v| v.exp()).collect();
+            Diagonal::Variance(self.memory.vector(&variance))
+        };
+        CovarianceParts {
+            mean: self.memory.vector(&self.mean),
+            factors: (self.rank > 0)
+                .then(|| self.memory.matrix(self.rank, self.len, &self.factors)),
+            diagonal,
+        }
+    }
+
+    /// The draw, and the sum of its terms' sizes.
+    fn draw(&self, noise: Noise) -> (Vec<f64>, Vec<f64>) {
+        let normal = values(&noise.normal(self.len, &device()));
+        let latent = widened(&noise.latent(self.rank));
+        let variance = self.variance();
+        (0..self.len)
+            .map(|at| {
+                let mean = f64::from(self.mean[at]);
+                let scaled = variance[at].sqrt() * normal[at];
+                let terms = (0..self.rank).map(|row| latent[row] * self.factor(row, at));
+                (
+                    mean + scaled + terms.clone().sum::<f64>(),
+                    mean.abs() + scaled.abs() + terms.map(f64::abs).sum::<f64>(),
+                )
+            })
+            .unzip()
+    }
+
+    /// B = F diag(ψ)⁻¹ Fᵀ, and the sum of its terms' sizes.
+    fn gram(&self) -> (Vec<f64>, Vec<f64>) {
+        let variance = self.variance();
+        (0..self.rank * self.rank)
+            .map(|index| {
+                let (i, j) = (index / self.rank, index % self.rank);
+                let terms =
+                    (0..self.len).map(|at| self.factor(i, at) * self.factor(j, at) / variance[at]);
+                (terms.clone().sum::<f64>(), terms.map(f64::abs).sum::<f64>())
+            })
+            .unzip()
+    }
+
+    /// Rounding of a draw: one of each term, a few of the exponential.
+    fn draw_tolerance(&self) -> f64 {
+        4.0 * EPSILON * (self.rank + 4) as f64
+    }
+
+    /// Rounding of a sum of `len` products of single-precision numbers, added in any order.
+    fn gram_tolerance(&self) -> f64 {
+        16.0 * EPSILON * (self.len as f64).sqrt()
+    }
+}
+
+fn noises() -> [Noise; 2] {
+    [Noise::host(5).fold(3), Noise::host(5).fold(3).negated()]
+}
+
+#[test]
+fn a_draw_is_its_equation() {
+    for shape in shapes() {
+        let gaussian = Gaussian::new(shape);
+        for noise in noises() {
+            let (expected, scales) = gaussian.draw(noise);
+            for is_log in [true, false] {
+                let found = values(&kernels::draw(&gaussian.parts(is_log), noise));
+                let what = format!("{shape:?} {is_log}");
+                assert_close(&what, &found, &expected, &scales, gaussian.draw_tolerance());
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_draws_are_single_draws_bit_for_bit() {
+    for shape in shapes() {
+        let parts = Gaussian::new(shape).parts(true);
+        let noise = Noise::host(8);
+        let draws = kernels::draws(&parts, noise, 3);
+        assert_eq!(draws.dims(), [3, shape.len]);
+        for row in 0..3 {
+            let single = kernels::draw(&parts, noise.row(row as u64));
+            let found = draws.clone().slice(s![row..row + 1, ..]);
+            assert_eq!(bits(&found), bits(&single), "{shape:?}");
+        }
+        assert_eq!(kernels::draws(&parts, noise, 0).dims(), [0, shape.len]);
+    }
+}
+
+#[test]
+fn a_gram_matrix_is_its_equation_alone_or_with_a_draw() {
+    for shape in shapes() {
+        let gaussian = Gaussian::new(shape);
+        let (expected, scales) = gaussian.gram();
+        for is_log in [true, false] {
+            let parts = gaussian.parts(is_log);
+            let gram = kernels::gram(&parts);
+            let what = format!("{shape:?} {is_log}");
+            assert_close(&what, &gram, &expected, &scales, gaussian.gram_tolerance());
+
+            let noise = Noise::host(2);
+            let (draw, gram) = kernels::draw_and_gram(&parts, noise);
+            assert_close(&what, &gram, &expected, &scales, gaussian.gram_tolerance());
+            assert_eq!(bits(&draw), bits(&kernels::draw(&parts, noise)), "{what}");
+        }
+    }
+}
+
+/// A symmetric matrix with a definite sign, in place of (I+B)⁻¹: the kernel only multiplies by it.
+fn inner_inverse(rank: usize) -> Vec<f64> {
+    (0..rank * rank)
+        .map(|index| {
+            let (i, j) = (index / rank, index % rank);
+            if i == j {
+                0.75
+            } else {
+                0.2 / (1.0 + i.abs_diff(j) as f64) * if (i + j) % 2 == 0 { 1.0 } else { -1.0 }
+            }
+        })
+        .collect()
+}
+
+fn prior(len: usize) -> PriorPrecisions {
+    let layout = match len {
+        1 => layout_of(&[("weight", 1)]),
+        _ => layout_of(&[("weight", len / 2), ("bias", len - len / 2)]),
+    };
+    Prior::isotropic(0.5)
+        .with_group(burn::module::ParamGroup::from_predicate("bias"), 3.0)
+        .resolve(&layout)
+        .unwrap()
+}
+
+fn precisions(prior: &PriorPrecisions) -> Vec<f64> {
+    prior
+        .segments()
+        .iter()
+        .flat_map(|&(len, precision)| std::iter::repeat_n(precision, len))
+        .collect()
+}
+
+/// A gradient in pieces, as a model has parameters.
+fn pieces(memory: Memory, gradient: &[f32]) -> Vec<Tensor<1>> {
+    let len = gradient.len();
+    [0, 1.min(len), len / 3 + 1, len]
+        .windows(2)
+        .filter(|ends| ends[0] < ends[1])
+        .map(|ends| memory.vector(&gradient[ends[0]..ends[1]]))
+        .collect()
+}
+
+/// Numbers and the sums of their terms' sizes.
+#[derive(Default)]
+struct Sums {
+    values: Vec<f64>,
+    sizes: Vec<f64>,
+}
+
+impl Sums {
+    fn push(&mut self, terms: impl IntoIterator<Item = f64>) {
+        let (mut value, mut size) = (0.0, 0.0);
+        for term in terms {
+            value += term;
+            size += term.abs();
+        }
+        self.values.push(value);
+        self.sizes.push(size);
+    }
+}
+
+#[test]
+fn the_gradient_of_the_objective_is_its_equation() {
+    let (scale, temperature) = (12.5, 0.7);
+    for shape in shapes() {
+        let gaussian = Gaussian::new(shape);
+        let (len, rank) = (shape.len, shape.rank);
+        let prior = prior(len);
+        let alpha = precisions(&prior);
+        let inverse = inner_inverse(rank);
+        let variance = gaussian.variance();
+        let root = Noise::host(6);
+        for noises in [
+            vec![root],
+            vec![root, root.negated()],
+            vec![root.row(0), root.row(1), root.row(2)],
+        ] {
+            let gradients: Vec<Vec<f32>> = (0..noises.len() as u64)
+                .map(|draw| normals(50 + draw, len))
+                .collect();
+            let draws: Vec<DrawGradient> = noises
+                .iter()
+                .zip(&gradients)
+                .map(|(&noise, gradient)| DrawGradient {
+                    noise,
+                    parts: pieces(shape.memory, gradient),
+                })
+                .collect();
+            let objective = Objective {
+                scale,
+                temperature,
+                prior: &prior,
+                inner_inverse: &inverse,
+            };
+            let found = kernels::covariance_gradient(&gaussian.parts(true), &draws, objective);
+
+            let normals: Vec<Vec<f64>> = noises
+                .iter()
+                .map(|noise| values(&noise.normal(len, &device())))
+                .collect();
+            let latents: Vec<Vec<f64>> = noises
+                .iter()
+                .map(|noise| widened(&noise.latent(rank)))
+                .collect();
+            let all = 0..noises.len();
+            let gradient = |draw: usize, at: usize| scale * f64::from(gradients[draw][at]);
+            let (mut mean, mut factors, mut log_variance) =
+                (Sums::default(), Sums::default(), Sums::default());
+            // C_k = Σ_j (I+B)⁻¹_kj F_j/ψ
+            let coefficient = |k: usize, at: usize| -> Vec<f64> {
+                (0..rank)
+                    .map(|j| -inverse[k * rank + j] * gaussian.factor(j, at) / variance[at])
+                    .collect()
+            };
+            for at in 0..len {
+                let c = f64::from(gaussian.mean[at]);
+                mean.push(
+                    all.clone()
+                        .map(|draw| gradient(draw, at))
+                        .chain([temperature * alpha[at] * c]),
+                );
+                let scaled = all
+                    .clone()
+                    .map(|draw| 0.5 * gradient(draw, at) * variance[at].sqrt() * normals[draw][at]);
+                let explained = (0..rank)
+                    .flat_map(|k| coefficient(k, at).into_iter().map(move |c| (k, c)))
+                    .map(|(k, c)| -0.5 * temperature * c * gaussian.factor(k, at));
+                let constant = [
+                    0.5 * temperature * alpha[at] * variance[at],
+                    -0.5 * temperature,
+                ];
+                log_variance.push(scaled.chain(explained).chain(constant));
+            }
+            for k in 0..rank {
+                for at in 0..len {
+                    let likelihood = all
+                        .clone()
+                        .map(|draw| latents[draw][k] * gradient(draw, at));
+                    let shrink = temperature * alpha[at] * gaussian.factor(k, at);
+                    let inner = coefficient(k, at).into_iter().map(|c| temperature * c);
+                    factors.push(likelihood.chain([shrink]).chain(inner));
+                }
+            }
+
+            let what = format!("{shape:?}, {} draws", noises.len());
+            let tolerance = 4.0 * EPSILON * (rank + noises.len() + 6) as f64;
+            let check = |part: &str, found: &[f64], expected: &Sums| {
+                let what = format!("{what}: {part}");
+                assert_close(&what, found, &expected.values, &expected.sizes, tolerance);
+            };
+            check("mean", &values(&found.mean), &mean);
+            check("log variance", &values(&found.log_variance), &log_variance);
+            match &found.factors {
+                Some(found) => check("factors", &values(found), &factors),
+                None => assert_eq!(rank, 0),
+            }
+            // The norms are those of what was returned.
+            let squares = |values: Vec<f64>| values.iter().map(|v| v * v).sum::<f64>();
+            let expected = [
+                squares(values(&found.mean)),
+                found.factors.as_ref().map_or(0.0, |f| squares(values(f))),
+                squares(values(&found.log_variance)),
+            ];
+            let count = (len * rank.max(1)) as f64;
+            assert_close(
+                &format!("{what}: norms"),
+                &found.squared_norms,
+                &expected,
+                &expected,
+                8.0 * EPSILON * count.sqrt(),
+            );
+            assert_eq!(found.first_non_finite, None);
+        }
+    }
+}
+
+#[test]
+fn the_first_bad_element_of_any_draw_is_found() {
+    let len = 5000;
+    let shape = |memory| Shape {
+        len,
+        rank: 2,
+        memory,
+    };
+    let prior = prior(len);
+    let inverse = inner_inverse(2);
+    let objective = Objective {
+        scale: 1.0,
+        temperature: 1.0,
+        prior: &prior,
+        inner_inverse: &inverse,
+    };
+    for memory in MEMORIES {
+        let parts = Gaussian::new(shape(memory)).parts(true);
+        for (bad, expected) in [
+            (vec![(0, 0, f32::NAN)], Some(0)),
+            (vec![(1, 4999, f32::NEG_INFINITY)], Some(4999)),
+            (
+                vec![(0, 3000, f32::NAN), (1, 1700, f32::INFINITY)],
+                Some(1700),
+            ),
+            (
+                vec![(0, 20, f32::INFINITY), (1, 20, f32::NEG_INFINITY)],
+                Some(20),
+            ),
+            (vec![], None),
+        ] {
+            let draws: Vec<DrawGradient> = (0..2)
+                .map(|draw| {
+                    let mut gradient = normals(60 + draw, len);
+                    for &(_, at, value) in bad.iter().filter(|bad| bad.0 == draw) {
+                        gradient[at] = value;
+                    }
+                    DrawGradient {
+                        noise: Noise::host(1).row(draw),
+                        parts: pieces(memory, &gradient),
+                    }
+                })
+                .collect();
+            let found = kernels::covariance_gradient(&parts, &draws, objective);
+            assert_eq!(found.first_non_finite, expected, "{bad:?}");
+        }
+    }
+}
+
+/// With g = 1, N/L = 2 and no divergence, the gradient of γ is ψ^½⊙z: the z of the draw.
+#[test]
+fn the_gradient_sees_the_noise_of_the_draw() {
+    let shape = Shape {
+        len: 513,
+        rank: 2,
+        memory: Memory::Contiguous,
+    };
+    let gaussian = Gaussian::new(shape);
+    let parts = gaussian.parts(true);
+    let prior = prior(shape.len);
+    let inverse = inner_inverse(2);
+    let objective = Objective {
+        scale: 2.0,
+        temperature: 0.0,
+        prior: &prior,
+        inner_inverse: &inverse,
+    };
+    let agree = |noise: Noise| {
+        let without_factors = CovarianceParts {
+            factors: None,
+            ..parts.clone()
+        };
+        let draw = values(&kernels::draw(&without_factors, noise));
+        let gradient = kernels::covariance_gradient(
+            &parts,
+            &[DrawGradient {
+                noise,
+                parts: vec![vector(&vec![1.0; shape.len])],
+            }],
+            objective,
+        );
+        let found = values(&gradient.log_variance);
+        found
+            .iter()
+            .zip(&draw)
+            .zip(&gaussian.mean)
+            .all(|((found, draw), mean)| {
+                let mean = f64::from(*mean);
+                (found - (draw - mean)).abs() <= 16.0 * EPSILON * (draw.abs() + mean.abs())
+            })
+    };
+    assert!(agree(Noise::host(4)));
+    assert!(agree(Noise::host(4).negated()));
+    // A device has one generator: another test that uses it in between disturbs the numbers.
+    assert!((0..5).any(|seed| agree(Noise::device(seed))));
+}
+
+fn same<const R: usize>(what: &str, ours: &Tensor<R>, theirs: &Tensor<R>, steps: f64) {
+    let theirs = values(theirs);
+    let scales: Vec<f64> = theirs.iter().map(|value| value.abs() + 0.1).collect();
+    let tolerance = 16.0 * EPSILON * steps;
+    assert_close(what, &values(ours), &theirs, &scales, tolerance);
+}
+
+/// Twenty steps of two optimisers; nothing that a caller still holds may change under them.
+fn race<A: Optimizer, B: Optimizer>(what: &str, ours: &A, theirs: &B, memory: Memory) {
+    const STEPS: u64 = 20;
+    for (rows, columns) in [(1, 1), (3, 1001), (20, 500)] {
+        let start = memory.matrix(rows, columns, &normals(1, rows * columns));
+        let (mut left, mut right) = ((start.clone(), None), (start.clone(), None));
+        for step in 0..STEPS {
+            let gradient = memory.matrix(rows, columns, &normals(100 + step, rows * columns));
+            let held = (left.0.clone(), left.1.clone(), gradient.clone());
+            let before = (bits(&held.0), bits(&held.2));
+            let rate = 0.01 / (1.0 + step as f64);
+            left = ours.step(rate, left.0, gradient.clone(), left.1);
+            right = theirs.step(rate, right.0, gradient, right.1);
+            assert_eq!((bits(&held.0), bits(&held.2)), before, "{what}");
+            // The state that was held leads to the same step again.
+            let again = ours.step(rate, held.0, held.2, held.1).0;
+            assert_eq!(bits(&again), bits(&left.0), "{what}");
+            let what = format!("{what}, step {step}, {rows}×{columns}, {memory:?}");
+            same(&what, &left.0, &right.0, (step + 1) as f64);
+        }
+        assert_eq!(
+            bits(&start),
+            bits(&memory.matrix(rows, columns, &normals(1, rows * columns)))
+        );
+    }
+}
+
+#[test]
+fn adam_is_burns_own() {
+    for memory in MEMORIES {
+        let theirs = AdamConfig::new();
+        race(
+            "adam",
+            &FusedAdamConfig::new().build(),
+            &theirs.build(),
+            memory,
+        );
+        race(
+            "adam with decay",
+            &FusedAdamConfig::new()
+                .with_beta_1(0.8)
+                .with_beta_2(0.99)
+                .with_epsilon(1e-3)
+                .with_weight_decay(0.3)
+                .build(),
+            &theirs
+                .with_beta_1(0.8)
+                .with_beta_2(0.99)
+                .with_epsilon(1e-3)
+                .with_weight_decay(Some(WeightDecayConfig::new(0.3)))
+                .build(),
+            memory,
+        );
+    }
+}
+
+#[test]
+fn gradient_descent_is_burns_own() {
+    for memory in MEMORIES {
+        race(
+            "sgd",
+            &FusedSgdConfig::new().build(),
+            &SgdConfig::new().build(),
+            memory,
+        );
+        for nesterov in [false, true] {
+            for dampening in [0.0f32, 0.25] {
+                for decay in [0.0, 0.5] {
+                    let ours = FusedSgdConfig::new()
+                        .with_momentum(0.9)
+                        .with_dampening(dampening)
+                        .with_nesterov(nesterov)
+                        .with_weight_decay(decay);
+                    let momentum = MomentumConfig::new()
+                        .with_momentum(0.9)
+                        .with_dampening(dampening.into())
+                        .with_nesterov(nesterov);
+                    let theirs = SgdConfig::new()
+                        .with_momentum(Some(momentum))
+                        .with_weight_decay((decay > 0.0).then(|| WeightDecayConfig::new(decay)));
+                    let what = format!("sgd {nesterov} {dampening} {decay}");
+                    race(&what, &ours.build(), &theirs.build(), memory);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn running_moments_are_the_moments_of_the_iterates() {
+    const COUNT: usize = 9;
+    for memory in MEMORIES {
+        for len in [1, 1000, 10_007] {
+            let zeros = vector(&vec![0.0; len]);
+            let mut moments = Moments {
+                mean: zeros.clone(),
+                square: zeros.clone(),
+            };
+            let mut sums = vec![[0.0f64; 3]; len];
+            for count in 1..=COUNT {
+                let iterate = normals(count as u64, len);
+                let held = (moments.clone(), bits(&moments.mean), bits(&moments.square));
+                let (next, deviation) =
+                    kernels::running_moments(moments, &memory.vector(&iterate), count);
+                assert_eq!((bits(&held.0.mean), bits(&held.0.square)), (held.1, held.2));
+                moments = next;
+                let share = 1.0 / count as f64;
+                let (mut means, mut squares, mut deviations) = (vec![], vec![], vec![]);
+                for (sum, &value) in sums.iter_mut().zip(&iterate) {
+                    let value = f64::from(value);
+                    sum[0] += value;
+                    sum[1] += value * value;
+                    sum[2] += value.abs();
+                    means.push(sum[0] * share);
+                    squares.push(sum[1] * share);
+                    deviations.push(value - sum[0] * share);
+                }
+                let what = format!("{memory:?}, {len}, iterate {count}");
+                let sizes: Vec<f64> = sums.iter().map(|sum| sum[2] + sum[1] + 1.0).collect();
+                let check = |part: &str, found: &Tensor<1>, expected: &[f64]| {
+                    let found = values(found);
+                    assert_close(
+                        &format!("{what}: {part}"),
+                        &found,
+                        expected,
+                        &sizes,
+                        8.0 * EPSILON,
+                    );
+                };
+                check("mean", &moments.mean, &means);
+                check("square", &moments.square, &squares);
+                check("deviation", &deviation, &deviations);
+            }
+        }
+    }
+}
+
+#[test]
+fn scaling_leaves_a_held_tensor_alone() {
+    for memory in MEMORIES {
+        let tensor = memory.matrix(3, 5, &normals(1, 15));
+        let scaled = values(&kernels::scale(tensor.clone(), -2.5));
+        let expected: Vec<f64> = widened(&normals(1, 15)).iter().map(|v| -2.5 * v).collect();
+        let sizes: Vec<f64> = expected.iter().map(|value| value.abs()).collect();
+        assert_close("scaled", &scaled, &expected, &sizes, EPSILON);
+        assert_eq!(bits(&tensor), bits(&memory.matrix(3, 5, &normals(1, 15))));
+    }
+}

@@ -1,0 +1,10 @@
+//! The integration suite: every test is written once, for any device.
+//!
+//! `BURN_BAYES_TEST_DEVICE` chooses the device: `flex` (the default), `ndarray`, `wgpu`, `vulkan`
+//! or `cuda`, of those that were compiled in.
+
+mod kernels;
+mod layout;
+mod posterior;
+mod storage;
+mod support;

@@ -1,0 +1,608 @@
+//! The low-rank formulas against dense matrices in double precision that share no algebra with them.
+
+use burn::module::{Module, ParamGroup};
+use burn::nn::LinearConfig;
+use burn::tensor::{Device, Tensor};
+use burn_bayes::{
+    DENSE_LIMIT, DenseGaussian, FactorPosterior, FormKind, Layout, Mixture, Noise, Prior,
+};
+use proptest::prelude::*;
+
+use crate::support::{
+    EPSILON, assert_close, assert_near, autodiff, bits, device, filled, flat_layout, layout_of,
+    matrix, normals, values, vector, widened,
+};
+
+/// A Gaussian in either form, described by numbers that a seed makes.
+#[derive(Clone, Debug)]
+struct Case {
+    kind: FormKind,
+    len: usize,
+    rank: usize,
+    /// The last factor repeats the first.
+    deficient: bool,
+    seed: u64,
+}
+
+impl Case {
+    fn mean(&self) -> Vec<f32> {
+        normals(self.seed, self.len)
+    }
+
+    fn factors(&self) -> Vec<f32> {
+        let mut factors = normals(self.seed + 1, self.rank * self.len);
+        if self.deficient && self.rank > 1 {
+            let (first, rest) = factors.split_at_mut(self.len);
+            let start = rest.len() - self.len;
+            rest[start..].copy_from_slice(first);
+        }
+        factors
+    }
+
+    /// Between e^-1.5 and e^1.5, mostly.
+    fn diagonal(&self) -> Vec<f32> {
+        let exponents = normals(self.seed + 2, self.len);
+        exponents.iter().map(|value| (0.5 * value).exp()).collect()
+    }
+
+    fn posterior(&self) -> FactorPosterior {
+        let layout = flat_layout(self.len);
+        let mean = vector(&self.mean());
+        let factors = (self.rank > 0).then(|| matrix(self.rank, self.len, &self.factors()));
+        let diagonal = vector(&self.diagonal());
+        match self.kind {
+            FormKind::Covariance => FactorPosterior::covariance(layout, mean, factors, diagonal),
+            FormKind::Precision => FactorPosterior::precision(layout, mean, factors, diagonal),
+        }
+        .unwrap()
+    }
+
+    fn dense(&self) -> DenseGaussian {
+        let (mean, diagonal) = (widened(&self.mean()), widened(&self.diagonal()));
+        let factors = widened(&self.factors());
+        match self.kind {
+            FormKind::Covariance => {
+                DenseGaussian::from_covariance_factors(mean, &factors, &diagonal)
+            }
+            FormKind::Precision => DenseGaussian::from_precision_factors(mean, &factors, &diagonal),
+        }
+        .unwrap()
+    }
+
+    /// c · ε · n · condition: what rounding of single-precision inputs to an inverse can do.
+    fn tolerance(&self, dense: &DenseGaussian) -> f64 {
+        let condition = dense.covariance().frobenius_norm() * dense.precision().frobenius_norm();
+        4.0 * EPSILON * (self.len + self.rank) as f64 * condition
+    }
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    (
+        prop_oneof![Just(FormKind::Covariance), Just(FormKind::Precision)],
+        1usize..=12,
+        any::<bool>(),
+        0u64..1 << 32,
+    )
+        .prop_flat_map(|(kind, len, deficient, seed)| {
+            (0..=len).prop_map(move |rank| Case {
+                kind,
+                len,
+                rank,
+                deficient,
+                seed,
+            })
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn densities_and_entropies_are_those_of_the_dense_gaussian(case in cases()) {
+        let (posterior, dense) = (case.posterior(), case.dense());
+        let tolerance = case.tolerance(&dense);
+        let size = dense.log_determinant().abs() + 3.0 * case.len as f64;
+        let entropy = posterior.entropy().unwrap();
+        assert_near("entropy", entropy, dense.entropy(), tolerance * size);
+
+        let point = normals(case.seed + 3, case.len);
+        let expected = dense.log_density(&widened(&point)).unwrap();
+        let distance = 2.0 * (dense.entropy() - expected).abs();
+        let found = posterior.log_density(&vector(&point)).unwrap();
+        assert_near("log density", found, expected, tolerance * (size + distance));
+    }
+
+    #[test]
+    fn variances_and_products_are_those_of_the_dense_gaussian(case in cases()) {
+        let (posterior, dense) = (case.posterior(), case.dense());
+        let tolerance = case.tolerance(&dense);
+        let variances = dense.variances();
+        assert_close("variance", &values(&posterior.variance().unwrap()), &variances,
+            &variances, tolerance);
+
+        let direction = normals(case.seed + 4, case.len);
+        let wide = widened(&direction);
+        let expected = dense.covariance().multiply_vector(&wide).unwrap();
+        let scale = dense.covariance().frobenius_norm()
+            * wide.iter().map(|v| v * v).sum::<f64>().sqrt();
+        let found = posterior.covariance_product(&vector(&direction)).unwrap();
+        assert_close("product", &values(&found), &expected, &vec![scale; case.len], tolerance);
+    }
+
+    #[test]
+    fn the_divergence_from_a_grouped_prior_is_the_dense_one(
+        case in cases(),
+        weight in 0.1f64..10.0,
+        bias in 0.1f64..10.0,
+        cut in 0usize..12,
+    ) {
+        let cut = cut % case.len;
+        let layout = match cut {
+            0 => layout_of(&[("weight", case.len)]),
+            _ => layout_of(&[("weight", cut), ("bias", case.len - cut)]),
+        };
+        let flat = case.posterior();
+        let posterior = match case.kind {
+            FormKind::Covariance => FactorPosterior::covariance(
+                layout.clone(), flat.mean(), flat.factors(), flat.diagonal()),
+            FormKind::Precision => FactorPosterior::precision(
+                layout.clone(), flat.mean(), flat.factors(), flat.diagonal()),
+        }.unwrap();
+        let prior = Prior::isotropic(weight)
+            .with_group(ParamGroup::from_predicate("bias"), bias)
+            .resolve(&layout)
+            .unwrap();
+        let first = if cut == 0 { case.len } else { cut };
+        let precisions: Vec<f64> =
+            (0..case.len).map(|index| if index < first { weight } else { bias }).collect();
+        let prior_variances: Vec<f64> = precisions.iter().map(|value| value.recip()).collect();
+        let dense = case.dense();
+        let expected = dense
+            .kl_divergence(
+                &DenseGaussian::from_variances(vec![0.0; case.len], &prior_variances).unwrap(),
+            )
+            .unwrap();
+        let terms: f64 = precisions
+            .iter()
+            .zip(dense.mean())
+            .zip(dense.variances())
+            .map(|((alpha, mean), variance)| alpha * (mean * mean + variance) + 1.0)
+            .sum();
+        let allowed = case.tolerance(&dense) * (terms + dense.log_determinant().abs());
+        assert_near("divergence", posterior.kl(&prior).unwrap(), expected, allowed);
+    }
+
+    #[test]
+    fn the_dense_copy_is_the_dense_gaussian(case in cases()) {
+        let (copy, dense) = (case.posterior().to_dense().unwrap(), case.dense());
+        // Both are made from the same single-precision numbers.
+        prop_assert_eq!(copy, dense);
+    }
+
+    #[test]
+    fn a_row_of_many_draws_is_the_draw_of_that_row(case in cases(), count in 0usize..5) {
+        let posterior = case.posterior();
+        let noise = Noise::host(case.seed).fold(1);
+        let draws = posterior.draws(noise, count).unwrap();
+        prop_assert_eq!(draws.dims(), [count, case.len]);
+        for row in 0..count {
+            let single = posterior.draw(noise.row(row as u64)).unwrap();
+            prop_assert_eq!(bits(&draws.clone().slice([row..row + 1, 0..case.len])), bits(&single));
+        }
+    }
+
+    #[test]
+    fn the_same_noise_is_the_same_draw_and_its_negation_the_mirrored_one(case in cases()) {
+        let posterior = case.posterior();
+        let noise = Noise::host(case.seed);
+        let draw = posterior.draw(noise).unwrap();
+        prop_assert_eq!(bits(&draw), bits(&posterior.draw(noise).unwrap()));
+        prop_assert_ne!(bits(&draw), bits(&posterior.draw(noise.fold(1)).unwrap()));
+
+        let mirrored = values(&posterior.draw(noise.negated()).unwrap());
+        let (draw, mean) = (values(&draw), values(&posterior.mean()));
+        let expected: Vec<f64> = mean.iter().zip(&draw).map(|(m, d)| 2.0 * m - d).collect();
+        let scales: Vec<f64> = mean.iter().zip(&draw).map(|(m, d)| m.abs() + d.abs() + 1.0).collect();
+        let tolerance = 8.0 * EPSILON * (case.rank + 4) as f64;
+        assert_close("mirrored", &mirrored, &expected, &scales, tolerance);
+    }
+
+    #[test]
+    fn a_draw_in_covariance_form_is_its_equation(case in cases()) {
+        let case = Case { kind: FormKind::Covariance, ..case };
+        let noise = Noise::host(case.seed).fold(2);
+        // Host noise is the same on every device, so it is taken from the host here.
+        let normal = values(&noise.normal(case.len, &device()));
+        let latent = widened(&noise.latent(case.rank));
+        let (mean, factors, diagonal) =
+            (widened(&case.mean()), widened(&case.factors()), widened(&case.diagonal()));
+        let (mut expected, mut scales) = (Vec::new(), Vec::new());
+        for at in 0..case.len {
+            let terms = (0..case.rank).map(|k| latent[k] * factors[k * case.len + at]);
+            let scaled = diagonal[at].sqrt() * normal[at];
+            expected.push(mean[at] + scaled + terms.clone().sum::<f64>());
+            scales.push(mean[at].abs() + scaled.abs() + terms.map(f64::abs).sum::<f64>());
+        }
+        let found = values(&case.posterior().draw(noise).unwrap());
+        assert_close("draw", &found, &expected, &scales, 2.0 * EPSILON * (case.rank + 4) as f64);
+    }
+}
+
+/// Mean and covariance of many draws: each entry within five standard errors, which for a Gaussian
+/// are √(Sᵢᵢ/n) and √((SᵢᵢSⱼⱼ + Sᵢⱼ²)/n). A false alarm has odds of about one in 10⁵ for one seed,
+/// and the seeds are fixed.
+#[test]
+fn draws_have_the_mean_and_the_covariance_of_the_gaussian() {
+    const COUNT: usize = 4000;
+    let shapes = [(5, 0, false), (5, 2, false), (4, 4, false), (5, 3, true)];
+    for kind in [FormKind::Covariance, FormKind::Precision] {
+        for (len, rank, deficient) in shapes {
+            let case = Case {
+                kind,
+                len,
+                rank,
+                deficient,
+                seed: 40,
+            };
+            let dense = case.dense();
+            let draws = values(&case.posterior().draws(Noise::host(9), COUNT).unwrap());
+            let count = COUNT as f64;
+            let mut mean = vec![0.0; len];
+            for row in draws.chunks(len) {
+                mean.iter_mut().zip(row).for_each(|(m, v)| *m += v / count);
+            }
+            let covariance = dense.covariance();
+            for i in 0..len {
+                let error = (covariance.get(i, i) / count).sqrt();
+                assert_near("mean", mean[i], dense.mean()[i], 5.0 * error);
+                for j in 0..=i {
+                    let found = draws
+                        .chunks(len)
+                        .map(|row| (row[i] - dense.mean()[i]) * (row[j] - dense.mean()[j]))
+                        .sum::<f64>()
+                        / count;
+                    let (sii, sjj) = (covariance.get(i, i), covariance.get(j, j));
+                    let sij = covariance.get(i, j);
+                    let error = ((sii * sjj + sij * sij) / count).sqrt();
+                    assert_near(&format!("{case:?} [{i},{j}]"), found, sij, 5.0 * error);
+                }
+            }
+        }
+    }
+}
+
+/// The reference device of this comparison is the CPU backend, where it was compiled in.
+#[cfg(feature = "flex")]
+#[test]
+fn host_noise_is_the_same_on_every_device() {
+    for len in [1, 3, 4, 5, 1023, 4096] {
+        for noise in [Noise::host(3), Noise::host(3).fold(8).negated()] {
+            let here = noise.normal(len, &device());
+            let there = noise.normal(len, &Device::flex());
+            assert_eq!(bits(&here), bits(&there));
+        }
+    }
+    for kind in [FormKind::Covariance, FormKind::Precision] {
+        let case = Case {
+            kind,
+            len: 300,
+            rank: 5,
+            deficient: false,
+            seed: 77,
+        };
+        let here = case.posterior();
+        let there = here.clone().to_device(&Device::flex());
+        let draw = values(&there.draw(Noise::host(1)).unwrap());
+        let scales: Vec<f64> = draw.iter().map(|value| value.abs() + 1.0).collect();
+        let found = values(&here.draw(Noise::host(1)).unwrap());
+        assert_close("draw", &found, &draw, &scales, 64.0 * EPSILON);
+    }
+}
+
+#[test]
+fn without_factors_everything_is_diagonal() {
+    for kind in [FormKind::Covariance, FormKind::Precision] {
+        let case = Case {
+            kind,
+            len: 6,
+            rank: 0,
+            deficient: false,
+            seed: 5,
+        };
+        let posterior = case.posterior();
+        assert_eq!((posterior.rank(), posterior.factors().is_none()), (0, true));
+        let variance: Vec<f64> = widened(&case.diagonal())
+            .into_iter()
+            .map(|value| match kind {
+                FormKind::Covariance => value,
+                FormKind::Precision => value.recip(),
+            })
+            .collect();
+        let found = values(&posterior.variance().unwrap());
+        assert_close("variance", &found, &variance, &variance, 4.0 * EPSILON);
+    }
+    // A matrix of no rows is the same as no matrix.
+    let layout = flat_layout(3);
+    let none = Tensor::<2>::zeros([0, 3], &device());
+    let ones = vector(&[1.0; 3]);
+    let posterior = FactorPosterior::covariance(layout, ones.clone(), Some(none), ones).unwrap();
+    assert!(posterior.factors().is_none());
+}
+
+#[test]
+fn a_dense_copy_of_a_large_posterior_is_refused() {
+    let ones = |len| vector(&vec![1.0; len]);
+    let posterior =
+        |len| FactorPosterior::covariance(flat_layout(len), ones(len), None, ones(len)).unwrap();
+    let error = posterior(DENSE_LIMIT + 1).to_dense().unwrap_err();
+    assert!(error.is_config(), "{error}");
+    let message = error.to_string();
+    assert!(
+        message.contains("4097") && message.contains("covariance_product"),
+        "{message}"
+    );
+}
+
+#[test]
+fn numbers_that_are_no_gaussian_are_refused_by_name_and_place() {
+    let layout = layout_of(&[("weight", 2), ("bias", 1)]);
+    let good = [1.0, 2.0, 3.0];
+    let build = |mean: &[f32], factors: &[f32], diagonal: &[f32]| {
+        FactorPosterior::covariance(
+            layout.clone(),
+            vector(mean),
+            Some(matrix(1, factors.len(), factors)),
+            vector(diagonal),
+        )
+    };
+    assert!(build(&good, &good, &good).is_ok());
+    let cases: [(_, fn(&burn_bayes::error::CoreError) -> bool, _); 8] = [
+        (
+            build(&[1.0, 2.0, f32::NAN], &good, &good),
+            |error| error.is_numerical(),
+            "mean is NaN at bias",
+        ),
+        (
+            build(&good, &[1.0, f32::INFINITY, 1.0], &good),
+            |error| error.is_numerical(),
+            "factors is inf at weight",
+        ),
+        (
+            build(&good, &good, &[1.0, f32::NEG_INFINITY, 1.0]),
+            |error| error.is_numerical(),
+            "variance is -inf at weight",
+        ),
+        (
+            build(&good, &good, &[1.0, 1.0, 0.0]),
+            |error| error.is_numerical(),
+            "variance is 0 at bias",
+        ),
+        (
+            build(&good, &good, &[-1.0, 1.0, 1.0]),
+            |error| error.is_numerical(),
+            "variance is -1 at weight",
+        ),
+        (
+            build(&good[..2], &good, &good),
+            |error| error.is_layout(),
+            "mean holds 2 numbers",
+        ),
+        (
+            build(&good, &good[..1], &good),
+            |error| error.is_layout(),
+            "factors holds 1 numbers",
+        ),
+        (
+            build(&good, &good, &[1.0; 4]),
+            |error| error.is_layout(),
+            "variance holds 4 numbers",
+        ),
+    ];
+    for (result, kind, message) in cases {
+        let error = result.expect_err(message);
+        assert!(
+            kind(&error) && error.to_string().contains(message),
+            "expected {message}, got {error}"
+        );
+    }
+}
+
+#[test]
+fn vectors_and_priors_of_another_length_are_refused() {
+    let case = Case {
+        kind: FormKind::Covariance,
+        len: 4,
+        rank: 1,
+        deficient: false,
+        seed: 1,
+    };
+    let posterior = case.posterior();
+    let short = vector(&[1.0; 3]);
+    let prior = Prior::isotropic(1.0).resolve(&flat_layout(3)).unwrap();
+    for error in [
+        posterior.log_density(&short).unwrap_err(),
+        posterior.covariance_product(&short).unwrap_err(),
+        posterior.kl(&prior).unwrap_err(),
+    ] {
+        assert!(error.is_layout(), "{error}");
+        assert!(error.to_string().contains('3') && error.to_string().contains('4'));
+    }
+}
+
+#[test]
+fn priors_that_are_none_are_refused() {
+    let layout = flat_layout(2);
+    for precision in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        for prior in [
+            Prior::isotropic(precision),
+            Prior::isotropic(1.0).with_group(ParamGroup::from_predicate("none"), precision),
+        ] {
+            let error = prior.resolve(&layout).unwrap_err();
+            assert!(error.is_config() && error.to_string().starts_with("prior"));
+        }
+    }
+    // The last group that matches holds.
+    let prior = Prior::isotropic(1.0)
+        .with_group(ParamGroup::all(), 2.0)
+        .with_group(ParamGroup::from_predicate("bias"), 3.0)
+        .with_group(ParamGroup::from_predicate("nothing"), 4.0)
+        .resolve(&layout_of(&[("weight", 2), ("bias", 1), ("scale", 4)]))
+        .unwrap();
+    assert_eq!(prior.segments(), [(2, 2.0), (1, 3.0), (4, 2.0)]);
+    assert_near("log α", prior.log_sum(), 6.0 * 2f64.ln() + 3f64.ln(), 1e-14);
+}
+
+#[test]
+fn the_mean_and_draws_are_written_into_models() {
+    let model = filled(LinearConfig::new(2, 2).init(&autodiff()), 3, 1.0);
+    let layout = std::sync::Arc::new(Layout::new(&model, &ParamGroup::all()).unwrap());
+    let posterior = FactorPosterior::covariance(
+        layout.clone(),
+        vector(&normals(1, 6)),
+        Some(matrix(2, 6, &normals(2, 12))),
+        vector(&[0.5; 6]),
+    )
+    .unwrap();
+    let mean = posterior.write_mean(model.clone()).unwrap();
+    assert_eq!(
+        bits(&layout.flatten(&mean).unwrap()),
+        bits(&posterior.mean())
+    );
+    let noise = Noise::host(4);
+    let drawn = posterior.write_draw(model.valid(), noise).unwrap();
+    assert_eq!(
+        bits(&layout.flatten(&drawn).unwrap()),
+        bits(&posterior.draw(noise).unwrap())
+    );
+    let other = LinearConfig::new(3, 2).init(&device());
+    let error = posterior.write_mean(other).unwrap_err();
+    assert!(error.is_layout(), "{error}");
+}
+
+#[test]
+fn a_posterior_is_a_module() {
+    for kind in [FormKind::Covariance, FormKind::Precision] {
+        let case = Case {
+            kind,
+            len: 5,
+            rank: 2,
+            deficient: false,
+            seed: 12,
+        };
+        let posterior = case.posterior();
+        let other = Case { seed: 13, ..case }.posterior();
+        let loaded = other.load_record(posterior.clone().into_record());
+        let noise = Noise::host(0);
+        assert_eq!(
+            bits(&loaded.draw(noise).unwrap()),
+            bits(&posterior.draw(noise).unwrap())
+        );
+        assert_eq!(posterior.num_params(), 5 + 10 + 5);
+        // Trained further or not, it never tracks gradients.
+        assert!(!posterior.train().mean().is_require_grad());
+    }
+}
+
+fn mixture() -> (Vec<Case>, Mixture) {
+    let cases: Vec<Case> = [
+        FormKind::Covariance,
+        FormKind::Precision,
+        FormKind::Covariance,
+    ]
+    .into_iter()
+    .zip(20..)
+    .map(|(kind, seed)| Case {
+        kind,
+        len: 3,
+        rank: 1,
+        deficient: false,
+        seed,
+    })
+    .collect();
+    let posteriors = cases.iter().map(Case::posterior).collect();
+    let mixture = Mixture::new(posteriors, vec![2.0, 6.0, 0.0]).unwrap();
+    (cases, mixture)
+}
+
+#[test]
+fn the_density_of_a_mixture_is_the_weighted_sum() {
+    let (cases, mixture) = mixture();
+    assert_eq!(mixture.weights(), [0.25, 0.75, 0.0]);
+    for seed in 0..8 {
+        let point = normals(seed, 3);
+        let densities: Vec<f64> = cases
+            .iter()
+            .map(|case| case.dense().log_density(&widened(&point)).unwrap().exp())
+            .collect();
+        let expected = (0.25 * densities[0] + 0.75 * densities[1]).ln();
+        let found = mixture.log_density(&vector(&point)).unwrap();
+        let allowed = cases[..2]
+            .iter()
+            .map(|case| case.tolerance(&case.dense()))
+            .fold(0.0, f64::max)
+            * (10.0 + expected.abs());
+        assert_near("log density", found, expected, allowed);
+    }
+    // Far away, where every density underflows, the logarithm does not.
+    let far = mixture.log_density(&vector(&[1e6; 3])).unwrap();
+    assert!(far.is_finite() && far < -1e9, "{far}");
+}
+
+#[test]
+fn a_mixture_draws_from_its_components_in_proportion() {
+    let (_, mixture) = mixture();
+    const COUNT: u64 = 2000;
+    let mut from_first = 0;
+    for row in 0..COUNT {
+        let noise = Noise::host(6).row(row);
+        let draw = bits(&mixture.draw(noise).unwrap());
+        let matching = mixture
+            .components()
+            .iter()
+            .position(|component| bits(&component.draw(noise).unwrap()) == draw)
+            .expect("a draw of one of the components");
+        assert_ne!(matching, 2, "a component without weight was drawn");
+        from_first += usize::from(matching == 0);
+    }
+    // Standard error of a share of 1/4 among 2000: 0.0097.
+    assert_near(
+        "share",
+        from_first as f64 / COUNT as f64,
+        0.25,
+        4.0 * 0.0097,
+    );
+}
+
+#[test]
+fn mixtures_that_are_none_are_refused() {
+    let (cases, _) = mixture();
+    let posteriors = || -> Vec<_> { cases.iter().map(Case::posterior).collect() };
+    for weights in [
+        vec![1.0, 1.0],
+        vec![0.0; 3],
+        vec![1.0, -1.0, 1.0],
+        vec![1.0, f64::NAN, 1.0],
+        vec![1.0, f64::INFINITY, 1.0],
+    ] {
+        let error = Mixture::new(posteriors(), weights).map(|_| ()).unwrap_err();
+        assert!(
+            error.is_config() && error.to_string().starts_with("weights"),
+            "{error}"
+        );
+    }
+    let error = Mixture::uniform(Vec::new()).map(|_| ()).unwrap_err();
+    assert!(
+        error.is_config() && error.to_string().starts_with("components"),
+        "{error}"
+    );
+    let mut mixed = posteriors();
+    mixed.push(
+        Case {
+            len: 4,
+            ..cases[0].clone()
+        }
+        .posterior(),
+    );
+    let error = Mixture::uniform(mixed).map(|_| ()).unwrap_err();
+    assert!(error.is_layout(), "{error}");
+}

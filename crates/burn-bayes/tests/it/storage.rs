@@ -1,0 +1,452 @@
+//! Posterior files: what was saved is what is read, and what is no posterior is refused, never
+//! with a panic and never half-written.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use burn::tensor::{Bytes, DType};
+use burn_bayes::error::CoreError;
+use burn_bayes::{FORMAT_VERSION, FactorPosterior, FormKind, Layout};
+use proptest::prelude::*;
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use tempfile::TempDir;
+
+use crate::support::{bits, device, layout_of, matrix, normals, vector};
+
+#[derive(Clone, Copy, Debug)]
+enum Format {
+    Safetensors,
+    Burnpack,
+}
+
+const FORMATS: [Format; 2] = [Format::Safetensors, Format::Burnpack];
+
+impl Format {
+    fn save(self, posterior: &FactorPosterior, path: &Path) -> Result<(), CoreError> {
+        match self {
+            Self::Safetensors => posterior.save_safetensors(path),
+            Self::Burnpack => posterior.save_burnpack(path),
+        }
+    }
+
+    fn load(self, path: &Path) -> Result<FactorPosterior, CoreError> {
+        match self {
+            Self::Safetensors => FactorPosterior::load_safetensors(path, &device()),
+            Self::Burnpack => FactorPosterior::load_burnpack(path, &device()),
+        }
+    }
+
+    /// A file of anything, written without the library.
+    fn write(self, contents: &Contents, path: &Path) {
+        match self {
+            Self::Safetensors => {
+                let tensors: Vec<_> = contents
+                    .tensors
+                    .iter()
+                    .map(|(name, dtype, shape, bytes)| {
+                        let view = TensorView::new(*dtype, shape.clone(), bytes).unwrap();
+                        (name.as_str(), view)
+                    })
+                    .collect();
+                let metadata = Some(contents.metadata.clone());
+                std::fs::write(path, safetensors::serialize(tensors, metadata).unwrap()).unwrap();
+            }
+            Self::Burnpack => {
+                let tensors = contents.tensors.iter().map(|(name, dtype, shape, bytes)| {
+                    let dtype = match dtype {
+                        Dtype::F32 => DType::F32,
+                        Dtype::F64 => DType::F64,
+                        other => panic!("{other:?} is not used here"),
+                    };
+                    let bytes = Bytes::from_bytes_vec(bytes.clone());
+                    burn_pack::Tensor::new(name.clone(), dtype, shape.clone(), None, bytes)
+                });
+                let mut writer = burn_pack::Writer::new(tensors.collect()).auto_extension(false);
+                for (key, value) in &contents.metadata {
+                    writer = writer.with_metadata(key, value);
+                }
+                writer.write_to_file(path).unwrap();
+            }
+        }
+    }
+}
+
+/// The contents of a file, to be spoilt.
+#[derive(Clone)]
+struct Contents {
+    metadata: HashMap<String, String>,
+    tensors: Vec<(String, Dtype, Vec<usize>, Vec<u8>)>,
+}
+
+fn bytes_of(values: &[f32]) -> Vec<u8> {
+    values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect()
+}
+
+impl Contents {
+    /// A good file: rank 2 over three weights and a bias.
+    fn good() -> Self {
+        let metadata = [
+            ("form", "covariance".to_string()),
+            ("layout", layout_of(&[("weight", 3), ("bias", 1)]).to_json()),
+            ("format_version", FORMAT_VERSION.to_string()),
+        ];
+        let tensor = |name: &str, shape: &[usize], values: &[f32]| {
+            (
+                name.to_string(),
+                Dtype::F32,
+                shape.to_vec(),
+                bytes_of(values),
+            )
+        };
+        Self {
+            metadata: metadata
+                .into_iter()
+                .map(|(key, value)| (key.to_string(), value))
+                .collect(),
+            tensors: vec![
+                tensor("mean", &[4], &[1.0, 2.0, 3.0, 4.0]),
+                tensor("factors", &[2, 4], &[0.5; 8]),
+                tensor("diag", &[4], &[0.1, 0.2, 0.3, 0.4]),
+            ],
+        }
+    }
+
+    fn with_metadata(mut self, key: &str, value: &str) -> Self {
+        self.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    fn without_metadata(mut self, key: &str) -> Self {
+        self.metadata.remove(key);
+        self
+    }
+
+    fn with_tensor(mut self, name: &str, shape: &[usize], values: &[f32]) -> Self {
+        self.tensors.retain(|tensor| tensor.0 != name);
+        self.tensors
+            .push((name.into(), Dtype::F32, shape.to_vec(), bytes_of(values)));
+        self
+    }
+
+    fn without_tensor(mut self, name: &str) -> Self {
+        self.tensors.retain(|tensor| tensor.0 != name);
+        self
+    }
+}
+
+fn posterior(kind: FormKind, rank: usize) -> FactorPosterior {
+    let layout = layout_of(&[("layer.weight", 6), ("layer.bias", 3)]);
+    // Every kind of number a file must keep: signed zero, the smallest, the largest.
+    let mut mean = normals(1, 9);
+    mean[..4].copy_from_slice(&[-0.0, f32::MIN_POSITIVE / 8.0, f32::MAX, -1.0e-30]);
+    let mean = vector(&mean);
+    let factors = (rank > 0).then(|| matrix(rank, 9, &normals(2, rank * 9)));
+    let diagonal: Vec<f32> = normals(3, 9).iter().map(|value| value.exp()).collect();
+    let diagonal = vector(&diagonal);
+    match kind {
+        FormKind::Covariance => FactorPosterior::covariance(layout, mean, factors, diagonal),
+        FormKind::Precision => FactorPosterior::precision(layout, mean, factors, diagonal),
+    }
+    .unwrap()
+}
+
+/// A directory with one good posterior in it.
+fn saved(format: Format) -> (TempDir, PathBuf) {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("posterior");
+    format
+        .save(&posterior(FormKind::Precision, 2), &path)
+        .unwrap();
+    (directory, path)
+}
+
+fn files(directory: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_saved_is_read_bit_for_bit() {
+    let directory = TempDir::new().unwrap();
+    for format in FORMATS {
+        for kind in [FormKind::Covariance, FormKind::Precision] {
+            for rank in [0, 1, 4] {
+                let before = posterior(kind, rank);
+                let path = directory.path().join(format!("{format:?}-{kind:?}-{rank}"));
+                format.save(&before, &path).unwrap();
+                let after = format.load(&path).unwrap();
+                assert_eq!((after.kind(), after.rank()), (kind, rank));
+                assert_eq!(after.layout(), before.layout());
+                assert_eq!(bits(&after.mean()), bits(&before.mean()));
+                assert_eq!(bits(&after.diagonal()), bits(&before.diagonal()));
+                assert_eq!(
+                    after.factors().map(|factors| bits(&factors)),
+                    before.factors().map(|factors| bits(&factors))
+                );
+            }
+        }
+    }
+    // Nothing but the files themselves.
+    assert_eq!(files(directory.path()).len(), 12);
+}
+
+#[test]
+fn a_file_says_what_it_is() {
+    let (_directory, path) = saved(Format::Safetensors);
+    let bytes = std::fs::read(&path).unwrap();
+    let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+    let metadata = header.metadata().clone().unwrap();
+    assert_eq!(metadata["form"], "precision");
+    assert_eq!(metadata["format_version"], FORMAT_VERSION.to_string());
+    let layout = Layout::from_json(&metadata["layout"]).unwrap();
+    assert_eq!(
+        layout,
+        *layout_of(&[("layer.weight", 6), ("layer.bias", 3)])
+    );
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    assert_eq!(file.tensor("mean").unwrap().shape(), [9]);
+    assert_eq!(file.tensor("factors").unwrap().shape(), [2, 9]);
+    assert_eq!(file.tensor("diag").unwrap().shape(), [9]);
+    assert_eq!(file.len(), 3);
+
+    let (_directory, path) = saved(Format::Burnpack);
+    let bytes = Bytes::from_bytes_vec(std::fs::read(&path).unwrap());
+    let reader = burn_pack::Reader::from_bytes(bytes).unwrap();
+    assert_eq!(reader.metadata()["form"], "precision");
+    assert_eq!(reader.metadata()["layout"], metadata["layout"]);
+}
+
+#[test]
+fn saving_replaces_a_file() {
+    for format in FORMATS {
+        let (directory, path) = saved(format);
+        let other = posterior(FormKind::Covariance, 1);
+        format.save(&other, &path).unwrap();
+        assert_eq!(format.load(&path).unwrap().kind(), FormKind::Covariance);
+        assert_eq!(files(directory.path()), ["posterior"]);
+    }
+}
+
+#[test]
+fn what_is_no_posterior_is_refused_with_a_reason_and_the_path() {
+    let nan = [1.0, f32::NAN, 3.0, 4.0];
+    let other_dtype = {
+        let mut contents = Contents::good();
+        contents.tensors[0].1 = Dtype::F64;
+        contents.tensors[0].3.extend([0; 16]);
+        contents
+    };
+    let cases: [(Contents, &str); 20] = [
+        (
+            Contents::good().with_metadata("format_version", "2"),
+            "format version 2",
+        ),
+        (
+            Contents::good().with_metadata("format_version", "one"),
+            "format version one",
+        ),
+        (
+            Contents::good().without_metadata("format_version"),
+            "no `format_version`",
+        ),
+        (Contents::good().without_metadata("layout"), "no `layout`"),
+        (Contents::good().without_metadata("form"), "no `form`"),
+        (
+            Contents::good().with_metadata("form", "diagonal"),
+            "form is `diagonal`",
+        ),
+        (
+            Contents::good().with_metadata("layout", "{}"),
+            "layout is not readable",
+        ),
+        (Contents::good().with_metadata("layout", "[]"), "no weights"),
+        (
+            Contents::good().with_metadata("layout", &layout_of(&[("weight", 5)]).to_json()),
+            "`mean` is [4], its layout asks for [5]",
+        ),
+        (Contents::good().without_tensor("mean"), "`mean` is missing"),
+        (Contents::good().without_tensor("diag"), "`diag` is missing"),
+        (
+            Contents::good().with_tensor("mean", &[2, 2], &[1.0; 4]),
+            "`mean` is [2, 2], its layout asks for [4]",
+        ),
+        (
+            Contents::good().with_tensor("factors", &[4, 2], &[1.0; 8]),
+            "`factors` is [4, 2], its layout asks for [4, 4]",
+        ),
+        (
+            Contents::good().with_tensor("factors", &[8], &[1.0; 8]),
+            "`factors` is [8], its layout asks for [8, 4]",
+        ),
+        (
+            Contents::good().with_tensor("mean", &[4], &nan),
+            "mean is NaN at weight",
+        ),
+        (
+            Contents::good().with_tensor("factors", &[1, 4], &nan),
+            "factors is NaN at weight",
+        ),
+        (
+            Contents::good().with_tensor("diag", &[4], &[1.0, 1.0, 1.0, -0.5]),
+            "variance is -0.5 at bias",
+        ),
+        (
+            Contents::good()
+                .with_metadata("form", "precision")
+                .with_tensor("diag", &[4], &[1.0, 1.0, 0.0, 1.0]),
+            "precision is 0 at weight",
+        ),
+        (other_dtype, "mean is F64, not F32"),
+        (
+            Contents::good().with_tensor("offsets", &[1], &[1.0]),
+            "`offsets` is no part of a posterior",
+        ),
+    ];
+    let directory = TempDir::new().unwrap();
+    for format in FORMATS {
+        let path = directory.path().join("crafted");
+        format.write(&Contents::good(), &path);
+        assert_eq!(format.load(&path).unwrap().rank(), 2);
+        for (contents, reason) in &cases {
+            format.write(contents, &path);
+            let error = format.load(&path).map(|_| ()).expect_err(reason);
+            let message = error.to_string();
+            assert!(
+                error.is_storage()
+                    && message.contains(reason)
+                    && message.contains(path.to_str().unwrap()),
+                "{format:?}: expected {reason}, got {message}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_posterior_over_other_parameters_is_told_apart() {
+    for format in FORMATS {
+        let (_directory, path) = saved(format);
+        let loaded = format.load(&path).unwrap();
+        let same = layout_of(&[("layer.weight", 6), ("layer.bias", 3)]);
+        assert!(loaded.expect_layout(&same).is_ok());
+        let model = layout_of(&[("layer.weight", 8), ("layer.bias", 3)]);
+        let error = loaded.expect_layout(&model).unwrap_err();
+        assert!(error.is_layout());
+        assert_eq!(
+            error.to_string(),
+            "layer.weight is [8] in the model, [6] in the posterior"
+        );
+        let error = loaded
+            .expect_layout(&layout_of(&[("layer.bias", 3), ("layer.weight", 6)]))
+            .unwrap_err();
+        assert!(error.to_string().contains("another order"), "{error}");
+    }
+}
+
+#[test]
+fn a_file_cut_anywhere_is_refused() {
+    for format in FORMATS {
+        let (_directory, path) = saved(format);
+        let whole = std::fs::read(&path).unwrap();
+        // Everywhere near the ends, at every seventh place in between.
+        let near = |len: usize| len < 64 || len + 16 > whole.len() || len.is_multiple_of(7);
+        for len in (0..whole.len()).filter(|&len| near(len)) {
+            std::fs::write(&path, &whole[..len]).unwrap();
+            let error = format.load(&path).map(|_| ()).expect_err("a cut file");
+            assert!(error.is_storage(), "{format:?} cut at {len}: {error}");
+        }
+    }
+}
+
+#[test]
+fn other_files_are_refused() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("file");
+    for format in FORMATS {
+        for contents in [
+            &b""[..],
+            b"PK\x03\x04 not a posterior",
+            &[0xff; 4096],
+            &[0; 4096],
+        ] {
+            std::fs::write(&path, contents).unwrap();
+            let error = format.load(&path).map(|_| ()).unwrap_err();
+            assert!(error.is_storage(), "{error}");
+        }
+        // The other format, and no file at all.
+        let (_other, other) = saved(match format {
+            Format::Safetensors => Format::Burnpack,
+            Format::Burnpack => Format::Safetensors,
+        });
+        assert!(format.load(&other).map(|_| ()).unwrap_err().is_storage());
+        let missing = directory.path().join("missing");
+        let error = format.load(&missing).map(|_| ()).unwrap_err();
+        assert!(
+            error.is_storage() && error.to_string().contains("cannot be read"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_keeps_nothing_half_done() {
+    for format in FORMATS {
+        let directory = TempDir::new().unwrap();
+        let posterior = posterior(FormKind::Covariance, 1);
+        // A directory that does not exist, and a place that a directory occupies.
+        let occupied = directory.path().join("occupied");
+        std::fs::create_dir(&occupied).unwrap();
+        std::fs::write(occupied.join("inside"), "kept").unwrap();
+        for path in [
+            directory.path().join("missing").join("file"),
+            occupied.clone(),
+        ] {
+            let error = format.save(&posterior, &path).unwrap_err();
+            assert!(
+                error.is_storage() && error.to_string().contains("cannot be written"),
+                "{error}"
+            );
+        }
+        assert_eq!(files(directory.path()), ["occupied"], "{format:?}");
+        assert_eq!(files(&occupied), ["inside"]);
+    }
+}
+
+/// The bytes of a good file in each format.
+static GOOD: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
+    FORMATS.map(|format| {
+        let (_directory, path) = saved(format);
+        std::fs::read(path).unwrap()
+    })
+});
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Some flips only change a number; none may do worse than be refused.
+    #[test]
+    fn flipped_bytes_never_panic(
+        flips in proptest::collection::vec((any::<prop::sample::Index>(), 1u8..=255), 1..4),
+    ) {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("flipped");
+        for (format, good) in FORMATS.into_iter().zip(GOOD.iter()) {
+            let mut bytes = good.clone();
+            for (place, mask) in &flips {
+                let place = place.index(bytes.len());
+                bytes[place] ^= mask;
+            }
+            std::fs::write(&path, &bytes).unwrap();
+            if let Err(error) = format.load(&path) {
+                prop_assert!(error.is_storage(), "{}", error);
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What all modules of the suite share: the device, numbers from seeds, comparisons.
+
+use std::sync::Arc;
+
+use burn::module::{Module, ModuleVisitor, Param, ParamGroup};
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_bayes::{Layout, Noise};
+
+/// Rounding of one operation in single precision.
+pub(crate) const EPSILON: f64 = f32::EPSILON as f64;
+
+/// The device under test.
+pub(crate) fn device() -> Device {
+    let name = std::env::var("BURN_BAYES_TEST_DEVICE").unwrap_or_else(|_| "flex".into());
+    match name.as_str() {
+        #[cfg(feature = "flex")]
+        "flex" => Device::flex(),
+        #[cfg(feature = "ndarray")]
+        "ndarray" => Device::ndarray(),
+        #[cfg(feature = "wgpu")]
+        "wgpu" => Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
+        #[cfg(feature = "vulkan")]
+        "vulkan" => Device::vulkan(burn::tensor::DeviceKind::DefaultDevice),
+        #[cfg(feature = "cuda")]
+        "cuda" => Device::cuda(0),
+        other => panic!("BURN_BAYES_TEST_DEVICE is {other}, which this build does not hold"),
+    }
+}
+
+/// The device under test, with autodiff.
+pub(crate) fn autodiff() -> Device {
+    device().autodiff()
+}
+
+/// Standard normals that depend on the seed alone.
+pub(crate) fn normals(seed: u64, len: usize) -> Vec<f32> {
+    Noise::host(seed).latent(len)
+}
+
+pub(crate) fn vector(values: &[f32]) -> Tensor<1> {
+    Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), &device())
+}
+
+pub(crate) fn matrix(rows: usize, columns: usize, values: &[f32]) -> Tensor<2> {
+    let data = TensorData::new(values.to_vec(), [rows, columns]);
+    Tensor::from_data(data, &device())
+}
+
+/// The numbers of a tensor in row-major order.
+pub(crate) fn values<const R: usize>(tensor: &Tensor<R>) -> Vec<f64> {
+    tensor.to_data_as::<f32>().iter::<f64>().collect()
+}
+
+/// The bits of a tensor in row-major order.
+pub(crate) fn bits<const R: usize>(tensor: &Tensor<R>) -> Vec<u32> {
+    let data = tensor.to_data_as::<f32>();
+    data.iter::<f32>().map(f32::to_bits).collect()
+}
+
+pub(crate) fn widened(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&value| value.into()).collect()
+}
+
+/// Each element within `tolerance` times its scale, the size of the terms it is a sum of.
+#[track_caller]
+pub(crate) fn assert_close(
+    what: &str,
+    actual: &[f64],
+    expected: &[f64],
+    scales: &[f64],
+    tolerance: f64,
+) {
+    assert_eq!(actual.len(), expected.len(), "{what}: lengths");
+    for (index, ((&actual, &expected), &scale)) in
+        actual.iter().zip(expected).zip(scales).enumerate()
+    {
+        let (error, allowed) = ((actual - expected).abs(), tolerance * scale);
+        // A NaN must fail too.
+        assert!(
+            error <= allowed,
+            "{what}[{index}] is {actual}, expected {expected}: off by {error:e}, allowed {allowed:e}"
+        );
+    }
+}
+
+/// One number within `allowed` of another.
+#[track_caller]
+pub(crate) fn assert_near(what: &str, actual: f64, expected: f64, allowed: f64) {
+    assert_close(what, &[actual], &[expected], &[1.0], allowed);
+}
+
+/// A layout without a model: one parameter, `weights`.
+pub(crate) fn flat_layout(len: usize) -> Arc<Layout> {
+    layout_of(&[("weights", len)])
+}
+
+/// A layout without a model: vectors of these names and lengths.
+pub(crate) fn layout_of(parts: &[(&str, usize)]) -> Arc<Layout> {
+    let mut offset = 0;
+    let mut entries = Vec::new();
+    for (path, len) in parts {
+        entries.push(format!(
+            r#"{{"path":"{path}","shape":[{len}],"offset":{offset}}}"#
+        ));
+        offset += len;
+    }
+    let json = format!("[{}]", entries.join(","));
+    Arc::new(Layout::from_json(&json).unwrap())
+}
+
+/// The model with weights that depend on the seed alone, of standard deviation `scale`.
+pub(crate) fn filled<M: Module>(model: M, seed: u64, scale: f32) -> M {
+    let layout = Layout::new(&model, &ParamGroup::all()).unwrap();
+    let weights = vector(&normals(seed, layout.len())) * scale;
+    layout.write(model, weights).unwrap()
+}
+
+/// The gradients of a module's parameters, joined in the order in which it visits them.
+pub(crate) fn joined_gradients<M: Module>(module: &M, gradients: &GradientsParams) -> Vec<f64> {
+    struct Join<'a>(&'a GradientsParams, Vec<f64>);
+    impl ModuleVisitor for Join<'_> {
+        fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+            if let Some(gradient) = self.0.get::<R>(param.id) {
+                self.1.extend(values(&gradient));
+            }
+        }
+    }
+    let mut join = Join(gradients, Vec::new());
+    module.visit(&mut join);
+    join.1
+}
+
+/// The bits of every float parameter, in the order in which the module visits them.
+pub(crate) fn state<M: Module>(module: &M) -> Vec<Vec<u32>> {
+    #[derive(Default)]
+    struct State(Vec<Vec<u32>>);
+    impl ModuleVisitor for State {
+        fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+            self.0.push(bits(&param.base()));
+        }
+    }
+    let mut state = State::default();
+    module.visit(&mut state);
+    state.0
+}
