@@ -127,3 +127,52 @@ pub(crate) fn add_rows<'a>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::parallel::tests::numbers;
+    use super::*;
+
+    #[test]
+    fn both_forms_of_a_diagonal_agree() {
+        let log_variance: Vec<f32> = numbers(1, 100).iter().map(|x| 8.0 * x).collect();
+        let variance: Vec<f32> = log_variance.iter().map(|x| x.exp()).collect();
+        let results = [
+            Diagonal::LogVariance(&log_variance),
+            Diagonal::Variance(&variance),
+        ]
+        .map(|diagonal| {
+            assert_eq!(diagonal.len(), 100);
+            let (mut alone, mut both, mut inverses) = ([0.0; 50], [0.0; 50], [0.0; 50]);
+            diagonal.deviations(30, &mut alone);
+            diagonal.deviations_and_inverses(30, &mut both, &mut inverses);
+            assert_eq!(alone, both);
+            (alone, inverses)
+        });
+        for i in 0..50 {
+            let exact = f64::from(log_variance[30 + i] / 2.0).exp();
+            for (deviations, inverses) in results {
+                // Two units for the functions, and half of one for the rounded variance.
+                let tolerance = 3.0 * f64::from(f32::EPSILON);
+                assert!((f64::from(deviations[i]) / exact - 1.0).abs() < tolerance);
+                assert!((f64::from(inverses[i]) * exact - 1.0).abs() < tolerance);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_added_in_order() {
+        for rank in 0..=9 {
+            let (rows, coefficients) = (numbers(1, rank * 20), numbers(2, rank));
+            let mut out = numbers(3, 20);
+            let mut expected = out.clone();
+            add_rows(&mut out, &coefficients, |k| &rows[k * 20..]);
+            for (k, coefficient) in coefficients.iter().enumerate() {
+                for (i, sum) in expected.iter_mut().enumerate() {
+                    *sum = coefficient.mul_add(rows[k * 20 + i], *sum);
+                }
+            }
+            assert_eq!(out, expected);
+        }
+    }
+}

@@ -17,6 +17,7 @@ mod scale;
 mod segments;
 mod sgd;
 mod vifa_gradient;
+mod vifa_leaf;
 
 pub(crate) use adam::{AdamMoments, AdamStep, adam_step};
 pub(crate) use draw::{draw, draws};
