@@ -1,0 +1,265 @@
+//! The models that are timed: perceptrons of any widths and a residual network of 18 layers.
+
+use burn::module::Module;
+use burn::nn::conv::{Conv2d, Conv2dConfig};
+use burn::nn::loss::CrossEntropyLossConfig;
+use burn::nn::pool::{AdaptiveAvgPool2d, AdaptiveAvgPool2dConfig};
+use burn::nn::{BatchNorm, BatchNormConfig, Initializer, Linear, LinearConfig, PaddingConfig2d};
+use burn::tensor::activation::relu;
+use burn::tensor::{Device, Int, Tensor};
+use burn::train::{ClassificationOutput, InferenceStep, RegressionOutput, TrainOutput, TrainStep};
+
+/// Rows of features and their classes.
+#[derive(Clone, Debug)]
+pub struct Labelled {
+    /// `[rows, features]`.
+    pub inputs: Tensor<2>,
+    /// `[rows]`.
+    pub targets: Tensor<1, Int>,
+}
+
+/// Rows of features and real targets.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// `[rows, features]`.
+    pub inputs: Tensor<2>,
+    /// `[rows, 1]`.
+    pub targets: Tensor<2>,
+}
+
+/// Images and their classes.
+#[derive(Clone, Debug)]
+pub struct Images {
+    /// `[rows, channels, height, width]`.
+    pub inputs: Tensor<4>,
+    /// `[rows]`.
+    pub targets: Tensor<1, Int>,
+}
+
+/// Linear layers with rectifiers between them.
+#[derive(Module, Debug)]
+struct Perceptron {
+    layers: Vec<Linear>,
+}
+
+impl Perceptron {
+    fn new(widths: &[usize], device: &Device) -> Self {
+        let layers = widths
+            .windows(2)
+            .map(|pair| LinearConfig::new(pair[0], pair[1]).init(device))
+            .collect();
+        Self { layers }
+    }
+
+    fn forward(&self, inputs: Tensor<2>) -> Tensor<2> {
+        let mut layers = self.layers.iter();
+        let first = layers.next().map(|layer| layer.forward(inputs.clone()));
+        layers.fold(first.unwrap_or(inputs), |values, layer| {
+            layer.forward(relu(values))
+        })
+    }
+}
+
+/// A perceptron that classifies.
+#[derive(Module, Debug)]
+pub struct MlpClassifier {
+    network: Perceptron,
+}
+
+impl MlpClassifier {
+    /// Layers between the given widths, input and classes included.
+    pub fn new(widths: &[usize], device: &Device) -> Self {
+        Self {
+            network: Perceptron::new(widths, device),
+        }
+    }
+
+    fn output(&self, batch: Labelled) -> ClassificationOutput {
+        classified(self.network.forward(batch.inputs), batch.targets)
+    }
+}
+
+impl TrainStep for MlpClassifier {
+    type Input = Labelled;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: Labelled) -> TrainOutput<ClassificationOutput> {
+        let output = self.output(batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl InferenceStep for MlpClassifier {
+    type Input = Labelled;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: Labelled) -> ClassificationOutput {
+        self.output(batch)
+    }
+}
+
+/// A perceptron that regresses; its loss is that of unit noise, up to a constant.
+#[derive(Module, Debug)]
+pub struct MlpRegressor {
+    network: Perceptron,
+}
+
+impl MlpRegressor {
+    /// Layers between the given widths, input and output included.
+    pub fn new(widths: &[usize], device: &Device) -> Self {
+        Self {
+            network: Perceptron::new(widths, device),
+        }
+    }
+
+    fn output(&self, batch: Measured) -> RegressionOutput {
+        let output = self.network.forward(batch.inputs);
+        let residual = output.clone() - batch.targets.clone();
+        let loss = residual.square().mean().mul_scalar(0.5);
+        RegressionOutput::new(loss, output, batch.targets)
+    }
+}
+
+impl TrainStep for MlpRegressor {
+    type Input = Measured;
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: Measured) -> TrainOutput<RegressionOutput> {
+        let output = self.output(batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl InferenceStep for MlpRegressor {
+    type Input = Measured;
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: Measured) -> RegressionOutput {
+        self.output(batch)
+    }
+}
+
+/// The residual network of 18 layers (He et al. 2016) in the form for small images: a 3×3 stem
+/// without pooling, four stages of two blocks, batch normalisation throughout.
+#[derive(Module, Debug)]
+pub struct ResNet18 {
+    stem: Unit,
+    blocks: Vec<Block>,
+    pool: AdaptiveAvgPool2d,
+    head: Linear,
+}
+
+/// A 3×3 or 1×1 convolution without bias, normalised.
+#[derive(Module, Debug)]
+struct Unit {
+    convolution: Conv2d,
+    norm: BatchNorm,
+}
+
+#[derive(Module, Debug)]
+struct Block {
+    first: Unit,
+    second: Unit,
+    shortcut: Option<Unit>,
+}
+
+impl Unit {
+    fn new(channels: [usize; 2], kernel: usize, stride: usize, device: &Device) -> Self {
+        let margin = kernel / 2;
+        Self {
+            convolution: Conv2dConfig::new(channels, [kernel, kernel])
+                .with_stride([stride, stride])
+                .with_padding(PaddingConfig2d::Explicit(margin, margin, margin, margin))
+                .with_bias(false)
+                .with_initializer(Initializer::KaimingNormal {
+                    gain: std::f64::consts::SQRT_2,
+                    fan_out_only: false,
+                })
+                .init(device),
+            norm: BatchNormConfig::new(channels[1]).init(device),
+        }
+    }
+
+    fn forward(&self, inputs: Tensor<4>) -> Tensor<4> {
+        self.norm.forward(self.convolution.forward(inputs))
+    }
+}
+
+impl Block {
+    fn new(channels: [usize; 2], stride: usize, device: &Device) -> Self {
+        let reshapes = stride != 1 || channels[0] != channels[1];
+        Self {
+            first: Unit::new(channels, 3, stride, device),
+            second: Unit::new([channels[1], channels[1]], 3, 1, device),
+            shortcut: reshapes.then(|| Unit::new(channels, 1, stride, device)),
+        }
+    }
+
+    fn forward(&self, inputs: Tensor<4>) -> Tensor<4> {
+        let residual = relu(self.first.forward(inputs.clone()));
+        let residual = self.second.forward(residual);
+        let passed = match &self.shortcut {
+            Some(shortcut) => shortcut.forward(inputs),
+            None => inputs,
+        };
+        relu(residual + passed)
+    }
+}
+
+impl ResNet18 {
+    /// A network for images of `channels` channels.
+    pub fn new(channels: usize, classes: usize, device: &Device) -> Self {
+        let mut before = 64;
+        let blocks = [64, 128, 256, 512]
+            .into_iter()
+            .flat_map(|width| [(width, if width == 64 { 1 } else { 2 }), (width, 1)])
+            .map(|(width, stride)| {
+                let block = Block::new([before, width], stride, device);
+                before = width;
+                block
+            })
+            .collect();
+        Self {
+            stem: Unit::new([channels, 64], 3, 1, device),
+            blocks,
+            pool: AdaptiveAvgPool2dConfig::new([1, 1]).init(),
+            head: LinearConfig::new(512, classes).init(device),
+        }
+    }
+
+    fn output(&self, batch: Images) -> ClassificationOutput {
+        let stem = relu(self.stem.forward(batch.inputs));
+        let features = self
+            .blocks
+            .iter()
+            .fold(stem, |values, block| block.forward(values));
+        let features: Tensor<2> = self.pool.forward(features).flatten(1, 3);
+        classified(self.head.forward(features), batch.targets)
+    }
+}
+
+impl TrainStep for ResNet18 {
+    type Input = Images;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: Images) -> TrainOutput<ClassificationOutput> {
+        let output = self.output(batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl InferenceStep for ResNet18 {
+    type Input = Images;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: Images) -> ClassificationOutput {
+        self.output(batch)
+    }
+}
+
+fn classified(logits: Tensor<2>, targets: Tensor<1, Int>) -> ClassificationOutput {
+    let loss = CrossEntropyLossConfig::new()
+        .init(&logits.device())
+        .forward(logits.clone(), targets.clone());
+    ClassificationOutput::new(loss, logits, targets)
+}
