@@ -1,1 +1,15 @@
-//! Models and data shared by the examples.
+//! What the example programs share: models, generated data, settings and plain output.
+
+mod batches;
+mod glyphs;
+mod models;
+mod progress;
+mod scores;
+mod settings;
+
+pub use batches::{ClassBatch, ClassBatcher, ClassRow, RealBatch, ToBatch, class_loader};
+pub use glyphs::Glyphs;
+pub use models::{Activation, Classifier, LinearRegressor, Regressor};
+pub use progress::EpochLines;
+pub use scores::{ClassScores, probabilities_of};
+pub use settings::{Arguments, is_smoke};

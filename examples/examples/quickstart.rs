@@ -1,0 +1,159 @@
+//! A classifier trained twice with Burn's Learner: as it is, and with a posterior over its weights.
+//!
+//! ```text
+//! cargo run --example quickstart
+//! cargo run --example quickstart -- --seed 1 --out target/quickstart
+//! ```
+#![allow(clippy::print_stdout, reason = "the program talks to a person")]
+
+use std::error::Error;
+use std::path::Path;
+
+use burn::optim::AdamConfig;
+use burn::tensor::Device;
+use burn::tensor::activation::softmax;
+use burn::train::metric::{AccuracyMetric, LossMetric};
+use burn::train::{InferenceStep, Learner, LearnerModel, SupervisedTraining, TrainStep};
+use burn_bayes::prelude::*;
+use burn_bayes_examples::{
+    Arguments, ClassBatch, ClassRow, ClassScores, Classifier, EpochLines, Glyphs, class_loader,
+    is_smoke,
+};
+
+const HIDDEN: usize = 64;
+const BATCH: usize = 32;
+const LEARNING_RATE: f64 = 2e-3;
+
+struct Data {
+    train: Vec<ClassRow>,
+    valid: Vec<ClassRow>,
+    test: Vec<ClassRow>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::read(&["seed", "epochs", "out"])?;
+    let seed: u64 = arguments.get("seed", 0)?;
+    let epochs: usize = arguments.get("epochs", if is_smoke() { 2 } else { 40 })?;
+    let folder = arguments.output_folder("quickstart")?;
+    let data = data(seed);
+    let device = Device::default();
+    let test = ClassBatch::new(&data.test, &device);
+
+    // The model as it is.
+    device.seed(seed);
+    let model = Classifier::new(
+        Glyphs::PIXELS,
+        HIDDEN,
+        Glyphs::CLASSES,
+        &device.clone().autodiff(),
+    );
+    let plain = training(&data, seed, epochs, "plain model", &folder.join("plain"))
+        .metrics((AccuracyMetric::new(), LossMetric::new()))
+        .launch(Learner::new(
+            model.clone(),
+            AdamConfig::new().init(),
+            LEARNING_RATE,
+        ))
+        .model;
+    let logits = plain.forward(test.inputs.clone());
+    let plain = ClassScores::new(softmax(logits, 1).unsqueeze(), &data.test)?;
+
+    // The same model with a posterior over its weights.
+    let config = VifaConfig::new(data.train.len())
+        .with_rank(4)
+        .with_seed(seed);
+    let bayesian = training(&data, seed, epochs, "posterior", &folder.join("posterior"))
+        .metrics((AccuracyMetric::new(), LossMetric::new()))
+        .launch(Learner::new(
+            config.init(model),
+            FusedAdamConfig::new().init(),
+            LEARNING_RATE,
+        ))
+        .model;
+    let prediction = bayesian.predict(test, 100)?;
+    let averaged = ClassScores::new(prediction.draw_probabilities, &data.test)?;
+    let file = folder.join("posterior.safetensors");
+    bayesian.posterior().save_safetensors(&file)?;
+
+    print(&plain, &averaged, data.test.len());
+    println!("\nThe posterior is in {}", file.display());
+    Ok(())
+}
+
+/// Training, validation and test rows: three sets that share no row.
+fn data(seed: u64) -> Data {
+    let counts = if is_smoke() {
+        [160, 64, 100]
+    } else {
+        [2000, 500, 4000]
+    };
+    let mut set = 3 * seed;
+    let [train, valid, test] = counts.map(|count| {
+        set += 1;
+        Glyphs {
+            noise: 0.35,
+            seed: set,
+        }
+        .rows(count)
+    });
+    Data { train, valid, test }
+}
+
+/// Burn's training of any model that takes these batches.
+fn training<M>(
+    data: &Data,
+    seed: u64,
+    epochs: usize,
+    name: &str,
+    folder: &Path,
+) -> SupervisedTraining<M>
+where
+    M: LearnerModel + TrainStep<Input = ClassBatch> + InferenceStep<Input = ClassBatch>,
+{
+    let device = Device::default();
+    let train = class_loader(
+        data.train.clone(),
+        BATCH,
+        Some(seed),
+        &device.clone().autodiff(),
+    );
+    let valid = class_loader(data.valid.clone(), 250, None, &device);
+    let training = SupervisedTraining::new(folder, train, valid)
+        .num_epochs(epochs)
+        .label(name)
+        .with_application_logger(None);
+    let interrupter = training.interrupter();
+    training.renderer(EpochLines::renderer(10, interrupter))
+}
+
+fn print(plain: &ClassScores, averaged: &ClassScores, rows: usize) {
+    println!("\n{rows} test rows              plain  posterior");
+    let lines = [
+        ("accuracy", plain.accuracy, averaged.accuracy),
+        ("mean confidence", plain.confidence, averaged.confidence),
+        ("negative log-likelihood", plain.nll, averaged.nll),
+        (
+            "calibration error",
+            plain.calibration_error,
+            averaged.calibration_error,
+        ),
+    ];
+    for (name, plain, averaged) in lines {
+        println!("{name:<24} {plain:>9.3}  {averaged:>9.3}");
+    }
+    println!("\naccuracy on the rows that are kept when the least certain are referred");
+    println!("kept   plain, entropy  posterior, entropy  posterior, disagreement");
+    for (index, kept) in ClassScores::KEPT.iter().enumerate() {
+        let disagreement = averaged
+            .by_disagreement
+            .as_ref()
+            .map(|column| column[index]);
+        println!(
+            "{:>3.0} %  {:>14.3}  {:>18.3}  {:>23.3}",
+            100.0 * kept,
+            plain.by_entropy[index],
+            averaged.by_entropy[index],
+            disagreement.unwrap_or(f64::NAN),
+        );
+    }
+}

@@ -1,0 +1,104 @@
+//! Generated pictures of digits, so noisy that some of them cannot be told apart.
+//!
+//! A digit is drawn from a 5×7 stencil at one of nine places on a 9×11 canvas, each of its pixels
+//! with a brightness of its own, under Gaussian noise. Row number i of a set is a function of the
+//! set's seed and of i alone.
+
+use burn_bayes::Noise;
+
+use crate::batches::ClassRow;
+
+const STENCILS: [[u8; 7]; 10] = [
+    [
+        0b01110, 0b10001, 0b10001, 0b10001, 0b10001, 0b10001, 0b01110,
+    ],
+    [
+        0b00100, 0b01100, 0b00100, 0b00100, 0b00100, 0b00100, 0b01110,
+    ],
+    [
+        0b01110, 0b10001, 0b00001, 0b00110, 0b01000, 0b10000, 0b11111,
+    ],
+    [
+        0b01110, 0b10001, 0b00001, 0b00110, 0b00001, 0b10001, 0b01110,
+    ],
+    [
+        0b00010, 0b00110, 0b01010, 0b10010, 0b11111, 0b00010, 0b00010,
+    ],
+    [
+        0b11111, 0b10000, 0b11110, 0b00001, 0b00001, 0b10001, 0b01110,
+    ],
+    [
+        0b00110, 0b01000, 0b10000, 0b11110, 0b10001, 0b10001, 0b01110,
+    ],
+    [
+        0b11111, 0b00001, 0b00010, 0b00100, 0b00100, 0b01000, 0b01000,
+    ],
+    [
+        0b01110, 0b10001, 0b10001, 0b01110, 0b10001, 0b10001, 0b01110,
+    ],
+    [
+        0b01110, 0b10001, 0b10001, 0b01111, 0b00001, 0b00010, 0b01100,
+    ],
+];
+const WIDTH: usize = 9;
+const HEIGHT: usize = 11;
+
+/// A generator of noisy digits.
+#[derive(Clone, Copy, Debug)]
+pub struct Glyphs {
+    /// Standard deviation of the noise; a stencil's pixels are about 1.
+    pub noise: f32,
+    /// Names the set.
+    pub seed: u64,
+}
+
+impl Glyphs {
+    /// Pixels of a picture.
+    pub const PIXELS: usize = WIDTH * HEIGHT;
+    /// Digits.
+    pub const CLASSES: usize = STENCILS.len();
+
+    /// The first `count` rows of the set.
+    pub fn rows(self, count: usize) -> Vec<ClassRow> {
+        (0..count as u64).map(|index| self.row(index)).collect()
+    }
+
+    fn row(self, index: u64) -> ClassRow {
+        let noise = Noise::host(self.seed).fold(index);
+        let pick = |purpose: u64, choices: usize| {
+            let uniform = noise.fold(purpose).uniform();
+            ((uniform * choices as f64) as usize).min(choices - 1)
+        };
+        let class = pick(1, Self::CLASSES);
+        let (right, down) = (1 + pick(2, 3), 1 + pick(3, 3));
+        let mut pixels = noise.fold(4).latent(Self::PIXELS);
+        pixels.iter_mut().for_each(|pixel| *pixel *= self.noise);
+        let brightness = noise.fold(5).latent(5 * 7);
+        for (y, bits) in STENCILS[class].iter().enumerate() {
+            for x in (0..5).filter(|x| bits >> (4 - x) & 1 == 1) {
+                let lit = 1.0 + 0.3 * brightness[5 * y + x];
+                pixels[WIDTH * (down + y) + right + x] += lit;
+            }
+        }
+        ClassRow {
+            features: pixels,
+            class,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_depend_on_seed_and_number_alone() {
+        let glyphs = Glyphs {
+            noise: 0.5,
+            seed: 3,
+        };
+        let (few, many) = (glyphs.rows(4), glyphs.rows(9));
+        assert_eq!(few, many[..4]);
+        assert_ne!(few[0], Glyphs { seed: 4, ..glyphs }.rows(1)[0]);
+    }
+}

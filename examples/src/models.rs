@@ -1,0 +1,205 @@
+//! Ordinary Burn models: nothing in this file knows that their weights will be random.
+
+use burn::module::Module;
+use burn::nn::loss::CrossEntropyLossConfig;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::activation::{relu, tanh};
+use burn::tensor::{Device, Tensor};
+use burn::train::{ClassificationOutput, InferenceStep, RegressionOutput, TrainOutput, TrainStep};
+
+use crate::batches::{ClassBatch, RealBatch};
+
+/// A perceptron with two hidden layers that classifies.
+#[derive(Module, Debug)]
+pub struct Classifier {
+    first: Linear,
+    second: Linear,
+    head: Linear,
+}
+
+impl Classifier {
+    /// A classifier with `hidden` units in each hidden layer.
+    pub fn new(features: usize, hidden: usize, classes: usize, device: &Device) -> Self {
+        Self {
+            first: LinearConfig::new(features, hidden).init(device),
+            second: LinearConfig::new(hidden, hidden).init(device),
+            head: LinearConfig::new(hidden, classes).init(device),
+        }
+    }
+
+    /// Logits, `[rows, classes]`.
+    pub fn forward(&self, inputs: Tensor<2>) -> Tensor<2> {
+        let hidden = relu(self.first.forward(inputs));
+        let hidden = relu(self.second.forward(hidden));
+        self.head.forward(hidden)
+    }
+
+    fn classify(&self, batch: ClassBatch) -> ClassificationOutput {
+        let logits = self.forward(batch.inputs);
+        let loss = CrossEntropyLossConfig::new()
+            .init(&logits.device())
+            .forward(logits.clone(), batch.targets.clone());
+        ClassificationOutput::new(loss, logits, batch.targets)
+    }
+}
+
+impl TrainStep for Classifier {
+    type Input = ClassBatch;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: ClassBatch) -> TrainOutput<ClassificationOutput> {
+        let output = self.classify(batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl InferenceStep for Classifier {
+    type Input = ClassBatch;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: ClassBatch) -> ClassificationOutput {
+        self.classify(batch)
+    }
+}
+
+/// The mean negative log-likelihood of targets around predictions with Gaussian noise of known
+/// precision β: ½ [β (y − f)² − log β + log 2π].
+fn gaussian_loss(output: &Tensor<2>, targets: &Tensor<2>, noise_precision: f64) -> Tensor<1> {
+    let constant = 0.5 * (std::f64::consts::TAU.ln() - noise_precision.ln());
+    (output.clone() - targets.clone())
+        .square()
+        .mean()
+        .mul_scalar(0.5 * noise_precision)
+        .add_scalar(constant)
+}
+
+/// A non-linearity between layers.
+#[derive(Clone, Copy, Debug)]
+pub enum Activation {
+    /// max(0, x).
+    Rectifier,
+    /// tanh x.
+    Tanh,
+}
+
+/// A perceptron with hidden layers and one output, under Gaussian noise of known precision.
+#[derive(Module, Debug)]
+pub struct Regressor {
+    hidden: Vec<Linear>,
+    head: Linear,
+    #[module(skip)]
+    activation: Activation,
+    noise_precision: f64,
+}
+
+impl Regressor {
+    /// A perceptron with hidden layers of the given widths.
+    pub fn new(
+        features: usize,
+        hidden: &[usize],
+        activation: Activation,
+        noise_precision: f64,
+        device: &Device,
+    ) -> Self {
+        let mut width = features;
+        let layers = hidden.iter().map(|&next| {
+            let layer = LinearConfig::new(width, next).init(device);
+            width = next;
+            layer
+        });
+        Self {
+            hidden: layers.collect(),
+            head: LinearConfig::new(hidden.last().copied().unwrap_or(features), 1).init(device),
+            activation,
+            noise_precision,
+        }
+    }
+
+    /// The same network under another noise.
+    #[must_use]
+    pub fn with_noise_precision(self, noise_precision: f64) -> Self {
+        Self {
+            noise_precision,
+            ..self
+        }
+    }
+
+    /// Predictions, `[rows, 1]`.
+    pub fn forward(&self, inputs: Tensor<2>) -> Tensor<2> {
+        let hidden = self.hidden.iter().fold(inputs, |values, layer| {
+            let values = layer.forward(values);
+            match self.activation {
+                Activation::Rectifier => relu(values),
+                Activation::Tanh => tanh(values),
+            }
+        });
+        self.head.forward(hidden)
+    }
+
+    fn regress(&self, batch: RealBatch) -> RegressionOutput {
+        let output = self.forward(batch.inputs);
+        let loss = gaussian_loss(&output, &batch.targets, self.noise_precision);
+        RegressionOutput::new(loss, output, batch.targets)
+    }
+}
+
+impl TrainStep for Regressor {
+    type Input = RealBatch;
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: RealBatch) -> TrainOutput<RegressionOutput> {
+        let output = self.regress(batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl InferenceStep for Regressor {
+    type Input = RealBatch;
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: RealBatch) -> RegressionOutput {
+        self.regress(batch)
+    }
+}
+
+/// A linear model without intercept, under Gaussian noise of known precision.
+#[derive(Module, Debug)]
+pub struct LinearRegressor {
+    layer: Linear,
+    noise_precision: f64,
+}
+
+impl LinearRegressor {
+    /// A model of `features` inputs.
+    pub fn new(features: usize, noise_precision: f64, device: &Device) -> Self {
+        Self {
+            layer: LinearConfig::new(features, 1).with_bias(false).init(device),
+            noise_precision,
+        }
+    }
+
+    fn regress(&self, batch: RealBatch) -> RegressionOutput {
+        let output = self.layer.forward(batch.inputs);
+        let loss = gaussian_loss(&output, &batch.targets, self.noise_precision);
+        RegressionOutput::new(loss, output, batch.targets)
+    }
+}
+
+impl TrainStep for LinearRegressor {
+    type Input = RealBatch;
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: RealBatch) -> TrainOutput<RegressionOutput> {
+        let output = self.regress(batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl InferenceStep for LinearRegressor {
+    type Input = RealBatch;
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: RealBatch) -> RegressionOutput {
+        self.regress(batch)
+    }
+}
