@@ -2,18 +2,23 @@
 //!
 //! [`BayesianConfig::init`] wraps a model into a [`Bayesian`], which trains wherever the model did.
 //! Validation averages draws of the weights: [`ClassificationMixture`] and [`RegressionMixture`]
-//! feed Burn's own metrics with the average, and the metrics of this crate with the spread.
+//! feed Burn's own metrics with the average, and those of [`metric`] with the spread.
+//!
+//! [`GaussianNll`] is a loss on the right scale.
 
 mod bayesian;
 mod clock;
 mod error;
 mod guard;
 mod init;
+mod loss;
+pub mod metric;
 mod mixture;
 mod supply;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS};
 pub use error::{Error, Result};
 pub use init::BayesianConfig;
+pub use loss::GaussianNll;
 pub use mixture::{ClassificationMixture, MixDraws, RegressionMixture};
 pub use supply::Supply;

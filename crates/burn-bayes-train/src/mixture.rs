@@ -3,12 +3,13 @@
 //! Classification: p̄_c = mean_s softmax(logits_s)_c; Burn's own metrics read log p̄ as logits.
 //! Regression: an equal mixture of the draws' predictions.
 
-use burn::tensor::activation::softmax;
 use burn::tensor::{ExecutionError, Int, Tensor};
 use burn::train::metric::{
     AccuracyInput, Adaptor, ConfusionStatsInput, LossInput, PerplexityInput, TopKAccuracyInput,
 };
 use burn::train::{ClassificationOutput, ItemLazy, RegressionOutput};
+
+use crate::metric::{ClassificationDraws, RegressionDraws, probabilities_of};
 
 /// An output that can be averaged over draws of the weights.
 ///
@@ -33,8 +34,8 @@ pub struct ClassificationMixture {
     pub output: Tensor<2>,
     /// The true classes, `[rows]`.
     pub targets: Tensor<1, Int>,
-    /// Each draw's probabilities, `[draws, rows, classes]`.
-    pub draw_probabilities: Tensor<3>,
+    /// Each draw's probabilities, which the metrics of this crate read.
+    pub draws: ClassificationDraws,
 }
 
 impl MixDraws for ClassificationOutput {
@@ -48,16 +49,11 @@ impl MixDraws for ClassificationOutput {
         let targets = draws[0].targets.clone();
         let probabilities = draws
             .into_iter()
-            .map(|draw| softmax(draw.output, 1).unsqueeze::<3>())
+            .map(|draw| probabilities_of(draw.output).unsqueeze::<3>())
             .collect();
-        let draw_probabilities = Tensor::<3>::cat(probabilities, 0);
-        let [_, rows, classes] = draw_probabilities.dims();
-        let average: Tensor<2> = draw_probabilities
-            .clone()
-            .mean_dim(0)
-            .reshape([rows, classes]);
+        let draws = ClassificationDraws::new(Tensor::cat(probabilities, 0), targets.clone());
         // The floor keeps Burn's metrics finite where every draw rules the class out.
-        let output = average.clamp_min(f32::MIN_POSITIVE).log();
+        let output = draws.average().clamp_min(f32::MIN_POSITIVE).log();
         let loss = output
             .clone()
             .gather(1, targets.clone().unsqueeze_dim(1))
@@ -67,7 +63,7 @@ impl MixDraws for ClassificationOutput {
             loss,
             output,
             targets,
-            draw_probabilities,
+            draws,
         }
     }
 }
@@ -79,7 +75,7 @@ impl ItemLazy for ClassificationMixture {
             loss: self.loss.without_autodiff(),
             output: self.output.without_autodiff(),
             targets: self.targets.without_autodiff(),
-            draw_probabilities: self.draw_probabilities.without_autodiff(),
+            draws: self.draws.without_autodiff(),
         })
     }
 }
@@ -91,7 +87,7 @@ impl ClassificationMixture {
     }
 }
 
-/// Burn's metrics see the average.
+/// Burn's metrics of loss and rank see the average.
 macro_rules! adapt_average {
     ($mixture:ty: $($input:ty),+) => {
         $(impl Adaptor<$input> for $mixture {
@@ -103,9 +99,24 @@ macro_rules! adapt_average {
 }
 
 adapt_average!(
-    ClassificationMixture: AccuracyInput, LossInput, TopKAccuracyInput, PerplexityInput,
-    ConfusionStatsInput
+    ClassificationMixture: AccuracyInput, LossInput, TopKAccuracyInput, PerplexityInput
 );
+
+/// Precision, recall, F-scores, AUROC and AUC-PR see p̄ itself, because they compare it with a
+/// threshold.
+impl Adaptor<ConfusionStatsInput> for ClassificationMixture {
+    fn adapt(&self) -> ConfusionStatsInput {
+        let average = self.draws.average();
+        let [_, classes] = average.dims();
+        ConfusionStatsInput::new(average, self.targets.clone().one_hot(classes).bool())
+    }
+}
+
+impl Adaptor<ClassificationDraws> for ClassificationMixture {
+    fn adapt(&self) -> ClassificationDraws {
+        self.draws.clone()
+    }
+}
 
 /// Regression averaged over draws.
 #[derive(Clone, Debug)]
@@ -116,8 +127,8 @@ pub struct RegressionMixture {
     pub output: Tensor<2>,
     /// The true values, `[rows, targets]`.
     pub targets: Tensor<2>,
-    /// Each draw's predictions, `[draws, rows, targets]`.
-    pub draw_outputs: Tensor<3>,
+    /// Each draw's predictions, which the metrics of this crate read.
+    pub draws: RegressionDraws,
 }
 
 impl MixDraws for RegressionOutput {
@@ -134,13 +145,12 @@ impl MixDraws for RegressionOutput {
             .into_iter()
             .map(|draw| draw.output.unsqueeze::<3>())
             .collect();
-        let draw_outputs = Tensor::<3>::cat(outputs, 0);
-        let [_, rows, columns] = draw_outputs.dims();
+        let draws = RegressionDraws::new(Tensor::cat(outputs, 0), targets.clone());
         RegressionMixture {
             loss: Tensor::cat(losses, 0).mean(),
-            output: draw_outputs.clone().mean_dim(0).reshape([rows, columns]),
+            output: draws.average(),
             targets,
-            draw_outputs,
+            draws,
         }
     }
 }
@@ -152,7 +162,7 @@ impl ItemLazy for RegressionMixture {
             loss: self.loss.without_autodiff(),
             output: self.output.without_autodiff(),
             targets: self.targets.without_autodiff(),
-            draw_outputs: self.draw_outputs.without_autodiff(),
+            draws: self.draws.without_autodiff(),
         })
     }
 }
@@ -164,3 +174,82 @@ impl RegressionMixture {
 }
 
 adapt_average!(RegressionMixture: LossInput);
+
+impl Adaptor<RegressionDraws> for RegressionMixture {
+    fn adapt(&self) -> RegressionDraws {
+        self.draws.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+    use burn::train::metric::{ClassReduction, Metric, Numeric, PrecisionMetric};
+
+    use super::*;
+    use crate::metric::testing::{assert_close, metadata};
+
+    /// Two draws of two rows: the average of class 1 is 0.7 and 0.4.
+    fn mixture() -> ClassificationMixture {
+        let device = Device::default();
+        let draw = |positive: [f32; 2]| {
+            let row = |positive: f32| [(1.0 - positive).ln(), positive.ln()];
+            ClassificationOutput::new(
+                Tensor::zeros([1], &device),
+                Tensor::from_data(positive.map(row), &device),
+                Tensor::from_data([1, 1], &device),
+            )
+        };
+        MixDraws::mix(vec![draw([0.9, 0.2]), draw([0.5, 0.6])])
+    }
+
+    #[test]
+    fn probabilities_are_averaged_and_not_logits() {
+        let mixture = mixture();
+        let average: Vec<f64> = mixture.output.exp().into_data().iter().collect();
+        for (value, expected) in average.into_iter().zip([0.3, 0.7, 0.6, 0.4]) {
+            assert_close(value, expected, 4);
+        }
+        let expected = -(0.7f64.ln() + 0.4f64.ln()) / 2.0;
+        assert_close(mixture.loss.into_scalar::<f64>(), expected, 4);
+    }
+
+    #[test]
+    fn thresholds_are_compared_with_probabilities() {
+        let input: ConfusionStatsInput = mixture().adapt();
+        let mut precision = PrecisionMetric::multilabel(0.5, ClassReduction::Micro);
+        precision.update(&input, &metadata()).unwrap();
+        precision.compute().unwrap();
+        assert_eq!(precision.final_value().current(), 50.0);
+        let scores: Vec<f64> = input.predictions.into_data().iter().collect();
+        assert_close(scores[1], 0.7, 4);
+    }
+
+    #[test]
+    fn an_average_that_rules_the_truth_out_stays_finite() {
+        let device = Device::default();
+        let certain = ClassificationOutput::new(
+            Tensor::zeros([1], &device),
+            Tensor::from_data([[0.0, 1e4]], &device),
+            Tensor::from_data([0], &device),
+        );
+        let mixture = MixDraws::mix(vec![certain]);
+        assert!(mixture.loss.into_scalar::<f64>().is_finite());
+    }
+
+    #[test]
+    fn regression_averages_predictions() {
+        let device = Device::default();
+        let draw = |value: f32| {
+            RegressionOutput::new(
+                Tensor::full([1], value, &device),
+                Tensor::full([2, 1], value, &device),
+                Tensor::zeros([2, 1], &device),
+            )
+        };
+        let mixture = MixDraws::mix(vec![draw(1.0), draw(4.0)]);
+        assert_eq!(mixture.loss.into_scalar::<f64>(), 2.5);
+        let average: Vec<f64> = mixture.output.into_data().iter().collect();
+        assert_eq!(average, [2.5, 2.5]);
+    }
+}

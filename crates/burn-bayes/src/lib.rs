@@ -13,8 +13,8 @@ pub use burn_bayes_infer::{
 };
 #[cfg(feature = "train")]
 pub use burn_bayes_train::{
-    Bayesian, BayesianConfig, ClassificationMixture, DEFAULT_PREDICTION_DRAWS, MixDraws,
-    RegressionMixture, Supply,
+    Bayesian, BayesianConfig, ClassificationMixture, DEFAULT_PREDICTION_DRAWS, GaussianNll,
+    MixDraws, RegressionMixture, Supply, metric,
 };
 
 /// Scores of probabilistic predictions on plain slices.
@@ -27,7 +27,7 @@ pub mod prelude {
     pub use burn_bayes_core::{FactorPosterior, FusedAdamConfig, Noise, Prior};
     pub use burn_bayes_infer::{SwagConfig, VifaConfig};
     #[cfg(feature = "train")]
-    pub use burn_bayes_train::{Bayesian, BayesianConfig};
+    pub use burn_bayes_train::{Bayesian, BayesianConfig, GaussianNll};
 }
 
 /// The errors of the crates.

@@ -1,0 +1,120 @@
+//! The negative log-likelihood of the mixture of the draws (NMLL).
+//!
+//! −ln (1/S) Σ_s N(y; f_s, 1/β), by log-sum-exp; on the original scale of the targets it grows by the
+//! log of their deviation.
+
+use burn::tensor::TensorReadError;
+use burn_bayes_eval::{TargetScale, log_densities};
+
+use super::observation::Observation;
+use super::regression_draws::RegressionDraws;
+use super::row_mean::RowMeanMetric;
+use super::score::{Caption, RowScore};
+
+/// The mean negative log-likelihood of an epoch's rows under the mixture of the draws.
+///
+/// ```
+/// use burn_bayes_eval::TargetScale;
+/// use burn_bayes_train::metric::MixtureNllMetric;
+///
+/// // The model learned (y − 22.5)/9.2, with noise of precision 10 on that scale.
+/// let scale = TargetScale { mean: 22.5, deviation: 9.2 };
+/// let metric = MixtureNllMetric::new(10.0).with_target_scale(scale);
+/// ```
+pub type MixtureNllMetric = RowMeanMetric<MixtureNll>;
+
+/// The negative log-density of each target under its mixture.
+#[derive(Clone, Copy, Debug)]
+pub struct MixtureNll {
+    observation: Observation,
+}
+
+impl MixtureNllMetric {
+    /// The metric for noise of this precision, on the scale of the targets that the model sees.
+    ///
+    /// # Panics
+    ///
+    /// If the precision is not finite and above zero.
+    pub fn new(noise_precision: f64) -> Self {
+        let observation = Observation::new(noise_precision);
+        Self::of(MixtureNll { observation })
+    }
+
+    /// Undoes a standardisation of the targets.
+    ///
+    /// # Panics
+    ///
+    /// If the mean is not finite, or the deviation not finite and above zero.
+    #[must_use]
+    pub fn with_target_scale(self, scale: TargetScale) -> Self {
+        let observation = self.score().observation.with_target_scale(scale);
+        Self::of(MixtureNll { observation })
+    }
+}
+
+impl RowScore for MixtureNll {
+    type Input = RegressionDraws;
+
+    fn caption(&self) -> Caption {
+        Caption {
+            name: "Mixture NLL".into(),
+            description: "Negative log-likelihood of the mixture of the draws.".into(),
+            unit: Some("nats"),
+            higher_is_better: false,
+        }
+    }
+
+    fn scores(&self, batch: &RegressionDraws) -> Result<Vec<f64>, TensorReadError> {
+        let densities = self.observation.score(batch.read()?, log_densities)?;
+        Ok(densities.into_iter().map(|density| -density).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::f64::consts::PI;
+
+    use super::*;
+    use crate::metric::testing::{assert_close, epoch, regression};
+
+    fn batches() -> [RegressionDraws; 2] {
+        // Draws 1 away on either side (twice), then one draw 2 away.
+        let first = regression([[-1.0, 4.0], [1.0, 6.0]], [0.0, 5.0]);
+        let second = regression([[3.0]], [1.0]);
+        [first, second]
+    }
+
+    #[test]
+    fn hand_worked_batches_average_by_rows() {
+        // ½ β e² + ½ ln(2π/β) with β = 4 and e² = 1, 1, 4.
+        let expected = 2.0 * 6.0 / 3.0 + 0.5 * (PI / 2.0).ln();
+        assert_close(epoch(MixtureNllMetric::new(4.0), &batches()), expected, 4);
+    }
+
+    #[test]
+    fn the_original_scale_adds_its_logarithm() {
+        let scale = TargetScale {
+            mean: -3.0,
+            deviation: 10.0,
+        };
+        let original = MixtureNllMetric::new(4.0).with_target_scale(scale);
+        let expected = epoch(MixtureNllMetric::new(4.0), &batches()) + 10f64.ln();
+        assert_close(epoch(original, &batches()), expected, 4);
+    }
+
+    #[test]
+    #[should_panic(expected = "noise_precision is 0")]
+    fn a_precision_of_zero_is_refused() {
+        MixtureNllMetric::new(0.0);
+    }
+
+    #[test]
+    #[should_panic(expected = "the targets' scale")]
+    fn a_deviation_of_zero_is_refused() {
+        let scale = TargetScale {
+            mean: 0.0,
+            deviation: 0.0,
+        };
+        let _ = MixtureNllMetric::new(1.0).with_target_scale(scale);
+    }
+}

@@ -1,0 +1,66 @@
+//! From predictions to distributions of what is observed: the noise, and the targets' own scale.
+
+use burn::tensor::TensorReadError;
+use burn_bayes_eval::{TargetScale, TargetedMixture};
+
+use super::regression_draws::TargetedDraws;
+use super::score::refused;
+
+/// How targets come about from predictions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Observation {
+    noise_precision: f64,
+    scale: TargetScale,
+}
+
+impl Observation {
+    /// Gaussian noise of this precision, on the scale of the targets that the model sees.
+    ///
+    /// # Panics
+    ///
+    /// If the precision is not finite and above zero.
+    pub(crate) fn new(noise_precision: f64) -> Self {
+        assert!(
+            noise_precision.is_finite() && noise_precision > 0.0,
+            "noise_precision is {noise_precision}; it must be finite and above zero"
+        );
+        Self {
+            noise_precision,
+            scale: TargetScale {
+                mean: 0.0,
+                deviation: 1.0,
+            },
+        }
+    }
+
+    /// Undoes a standardisation of the targets.
+    ///
+    /// # Panics
+    ///
+    /// If the mean is not finite, or the deviation not finite and above zero.
+    pub(crate) fn with_target_scale(self, scale: TargetScale) -> Self {
+        assert!(
+            scale.mean.is_finite() && scale.deviation.is_finite() && scale.deviation > 0.0,
+            "the targets' scale is {scale:?}; both must be finite, the deviation above zero"
+        );
+        Self { scale, ..self }
+    }
+
+    /// The score of a batch, on the original scale of the targets.
+    pub(crate) fn score<T>(
+        &self,
+        draws: &TargetedDraws,
+        score: impl FnOnce(&TargetedMixture<'_>) -> T,
+    ) -> Result<T, TensorReadError> {
+        let TargetScale { mean, deviation } = self.scale;
+        let mixture = draws.mixture(self.noise_precision)?;
+        let original = mixture.unnormalised(self.scale).map_err(refused)?;
+        let targets: Vec<f64> = draws
+            .targets()
+            .iter()
+            .map(|target| deviation.mul_add(*target, mean))
+            .collect();
+        let targeted = TargetedMixture::new(&original, &targets).map_err(refused)?;
+        Ok(score(&targeted))
+    }
+}

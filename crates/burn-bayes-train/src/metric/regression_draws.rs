@@ -1,0 +1,158 @@
+//! What the metrics of regression read: every draw's predictions, and the truth.
+
+use std::sync::{Arc, OnceLock};
+
+use burn::tensor::{Tensor, TensorReadError, Transaction};
+use burn::train::RegressionOutput;
+use burn::train::metric::Adaptor;
+use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture};
+
+use super::score::refused;
+
+/// Predictions of one batch under several draws of the weights, and the true values.
+///
+/// With several target columns every (row, column) is scored as a row of its own, under its own
+/// mixture. It is read from its device once, however many metrics and clones ask for it.
+#[derive(Clone, Debug)]
+pub struct RegressionDraws {
+    outputs: Tensor<3>,
+    targets: Tensor<2>,
+    read: Arc<OnceLock<TargetedDraws>>,
+}
+
+/// [`RegressionDraws`] on the host, checked.
+#[derive(Clone, Debug)]
+pub struct TargetedDraws {
+    means: Vec<f64>,
+    targets: Vec<f64>,
+    draws: usize,
+}
+
+impl RegressionDraws {
+    /// Predictions `[draws, rows, targets]` and the true values `[rows, targets]`.
+    pub fn new(outputs: Tensor<3>, targets: Tensor<2>) -> Self {
+        Self {
+            outputs,
+            targets,
+            read: Arc::default(),
+        }
+    }
+
+    /// Each draw's predictions, `[draws, rows, targets]`.
+    pub fn outputs(&self) -> &Tensor<3> {
+        &self.outputs
+    }
+
+    /// The true values, `[rows, targets]`.
+    pub fn targets(&self) -> &Tensor<2> {
+        &self.targets
+    }
+
+    /// The average over draws, `[rows, targets]`.
+    pub fn average(&self) -> Tensor<2> {
+        self.outputs.clone().mean_dim(0).squeeze_dim(0)
+    }
+
+    /// The same without the graph of automatic differentiation.
+    pub(crate) fn without_autodiff(self) -> Self {
+        Self {
+            outputs: self.outputs.without_autodiff(),
+            targets: self.targets.without_autodiff(),
+            read: self.read,
+        }
+    }
+
+    /// The numbers on the host.
+    ///
+    /// # Errors
+    ///
+    /// The device failed, or a number is not finite.
+    pub fn read(&self) -> Result<&TargetedDraws, TensorReadError> {
+        if let Some(read) = self.read.get() {
+            return Ok(read);
+        }
+        let [draws, ..] = self.outputs.dims();
+        let [means, targets] = Transaction::default()
+            .register(self.outputs.clone())
+            .register(self.targets.clone())
+            .try_execute()?
+            .try_into()
+            .expect("a transaction returns what was registered");
+        let read = TargetedDraws {
+            means: means.try_into_vec_as::<f64>()?,
+            targets: targets.try_into_vec_as::<f64>()?,
+            draws,
+        };
+        let mixture = read.mixture(1.0)?;
+        TargetedMixture::new(&mixture, &read.targets).map_err(refused)?;
+        Ok(self.read.get_or_init(|| read))
+    }
+}
+
+impl TargetedDraws {
+    /// Each (row, column)'s mixture over the draws.
+    ///
+    /// # Errors
+    ///
+    /// The precision of the noise is not finite and above zero.
+    pub fn mixture(&self, noise_precision: f64) -> Result<GaussianMixture<'_>, TensorReadError> {
+        let noise = NoisePrecision::Shared(noise_precision);
+        let rows = self.targets.len();
+        GaussianMixture::new(&self.means, self.draws, rows, noise).map_err(refused)
+    }
+
+    /// The true values.
+    pub fn targets(&self) -> &[f64] {
+        &self.targets
+    }
+}
+
+/// Burn's plain output is one draw.
+impl Adaptor<RegressionDraws> for RegressionOutput {
+    fn adapt(&self) -> RegressionDraws {
+        RegressionDraws::new(self.output.clone().unsqueeze(), self.targets.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::metric::testing::regression;
+
+    #[test]
+    fn a_plain_output_is_one_draw() {
+        let device = Device::default();
+        let output = RegressionOutput::new(
+            Tensor::zeros([1], &device),
+            Tensor::from_data([[1.0, 2.0], [3.0, 4.0]], &device),
+            Tensor::from_data([[0.0, 2.0], [3.0, 3.0]], &device),
+        );
+        let draws: RegressionDraws = output.adapt();
+        assert_eq!(draws.outputs().dims(), [1, 2, 2]);
+        let read = draws.read().unwrap();
+        assert_eq!(read.mixture(4.0).unwrap().mean(), [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(read.mixture(4.0).unwrap().variance(), [0.25; 4]);
+        assert_eq!(read.targets(), [0.0, 2.0, 3.0, 3.0]);
+    }
+
+    #[test]
+    fn draws_become_components() {
+        let draws = regression([[1.0, 5.0], [3.0, 5.0]], [0.0, 0.0]);
+        let mixture = draws.read().unwrap().mixture(1.0).unwrap();
+        assert_eq!(mixture.mean(), [2.0, 5.0]);
+        assert_eq!(mixture.variance_between_draws(), [1.0, 0.0]);
+        let average: Vec<f32> = draws.average().into_data().iter().collect();
+        assert_eq!(average, [2.0, 5.0]);
+    }
+
+    #[test]
+    fn what_cannot_be_scored_is_refused_with_its_place() {
+        let message = |draws: RegressionDraws| draws.read().unwrap_err().to_string();
+        let diverged = regression([[1.0, f32::INFINITY]], [0.0, 0.0]);
+        assert!(message(diverged).contains("row 1"));
+        let unknown = regression([[1.0, 2.0]], [f32::NAN, 0.0]);
+        assert!(message(unknown).contains("row 0"));
+    }
+}
