@@ -4,7 +4,8 @@
 //! Validation averages draws of the weights: [`ClassificationMixture`] and [`RegressionMixture`]
 //! feed Burn's own metrics with the average, and those of [`metric`] with the spread.
 //!
-//! [`GaussianNll`] is a loss on the right scale.
+//! [`GaussianNll`] is a loss on the right scale, [`StagedLearningRate`] and [`PowerDecay`] are
+//! schedules.
 
 mod bayesian;
 mod clock;
@@ -14,6 +15,7 @@ mod init;
 mod loss;
 pub mod metric;
 mod mixture;
+mod staging;
 mod supply;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS};
@@ -21,4 +23,5 @@ pub use error::{Error, Result};
 pub use init::BayesianConfig;
 pub use loss::GaussianNll;
 pub use mixture::{ClassificationMixture, MixDraws, RegressionMixture};
+pub use staging::{PowerDecay, PowerDecayConfig, StagedLearningRate};
 pub use supply::Supply;

@@ -14,7 +14,7 @@ pub use burn_bayes_infer::{
 #[cfg(feature = "train")]
 pub use burn_bayes_train::{
     Bayesian, BayesianConfig, ClassificationMixture, DEFAULT_PREDICTION_DRAWS, GaussianNll,
-    MixDraws, RegressionMixture, Supply, metric,
+    MixDraws, PowerDecay, PowerDecayConfig, RegressionMixture, StagedLearningRate, Supply, metric,
 };
 
 /// Scores of probabilistic predictions on plain slices.
