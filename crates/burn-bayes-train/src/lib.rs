@@ -5,7 +5,7 @@
 //! feed Burn's own metrics with the average, and those of [`metric`] with the spread.
 //!
 //! [`GaussianNll`] is a loss on the right scale, [`StagedLearningRate`] and [`PowerDecay`] are
-//! schedules.
+//! schedules, and [`refresh_running_statistics`] gives a drawn model its batch-norm statistics.
 
 mod bayesian;
 mod clock;
@@ -16,6 +16,7 @@ mod loss;
 pub mod metric;
 mod mixture;
 mod staging;
+mod statistics;
 mod supply;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS};
@@ -24,4 +25,5 @@ pub use init::BayesianConfig;
 pub use loss::GaussianNll;
 pub use mixture::{ClassificationMixture, MixDraws, RegressionMixture};
 pub use staging::{PowerDecay, PowerDecayConfig, StagedLearningRate};
+pub use statistics::refresh_running_statistics;
 pub use supply::Supply;

@@ -15,6 +15,7 @@ pub use burn_bayes_infer::{
 pub use burn_bayes_train::{
     Bayesian, BayesianConfig, ClassificationMixture, DEFAULT_PREDICTION_DRAWS, GaussianNll,
     MixDraws, PowerDecay, PowerDecayConfig, RegressionMixture, StagedLearningRate, Supply, metric,
+    refresh_running_statistics,
 };
 
 /// Scores of probabilistic predictions on plain slices.
