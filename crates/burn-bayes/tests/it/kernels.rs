@@ -4,7 +4,9 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{AdamConfig, Optimizer, SgdConfig};
 use burn::tensor::{Tensor, s};
-use burn_bayes::kernels::{self, CovarianceParts, Diagonal, DrawGradient, Moments, Objective};
+use burn_bayes::kernels::{
+    self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments, Objective, Scratch,
+};
 use burn_bayes::{FusedAdamConfig, FusedSgdConfig, Noise, Prior, PriorPrecisions};
 
 use crate::support::{
@@ -191,6 +193,9 @@ fn rows_of_draws_are_single_draws_bit_for_bit() {
 
 #[test]
 fn a_gram_matrix_is_its_equation_alone_or_with_a_draw() {
+    // One scratch for all, as a training has: what it lends must not be what it has lent.
+    let scratch = Scratch::default();
+    let mut held: Option<(Tensor<1>, Vec<u32>)> = None;
     for shape in shapes() {
         let gaussian = Gaussian::new(shape);
         let (expected, scales) = gaussian.gram();
@@ -201,9 +206,12 @@ fn a_gram_matrix_is_its_equation_alone_or_with_a_draw() {
             assert_close(&what, &gram, &expected, &scales, gaussian.gram_tolerance());
 
             let noise = Noise::host(2);
-            let (draw, gram) = kernels::draw_and_gram(&parts, noise);
+            let (draw, gram) = kernels::draw_and_gram(&parts, noise, &scratch);
             assert_close(&what, &gram, &expected, &scales, gaussian.gram_tolerance());
             assert_eq!(bits(&draw), bits(&kernels::draw(&parts, noise)), "{what}");
+            if let Some((draw, before)) = held.replace((draw.clone(), bits(&draw))) {
+                assert_eq!(bits(&draw), before, "{what}");
+            }
         }
     }
 }
@@ -273,6 +281,8 @@ impl Sums {
 #[test]
 fn the_gradient_of_the_objective_is_its_equation() {
     let (scale, temperature) = (12.5, 0.7);
+    let scratch = Scratch::default();
+    let mut held: Option<(CovarianceGradient, [Vec<u32>; 3])> = None;
     for shape in shapes() {
         let gaussian = Gaussian::new(shape);
         let (len, rank) = (shape.len, shape.rank);
@@ -302,6 +312,7 @@ fn the_gradient_of_the_objective_is_its_equation() {
                 temperature,
                 prior: &prior,
                 inner_inverse: &inverse,
+                scratch: &scratch,
             };
             let found = kernels::covariance_gradient(&gaussian.parts(true), &draws, objective);
 
@@ -381,6 +392,22 @@ fn the_gradient_of_the_objective_is_its_equation() {
                 8.0 * EPSILON * count.sqrt(),
             );
             assert_eq!(found.first_non_finite, None);
+            let all = |gradient: &CovarianceGradient| {
+                let factors = gradient.factors.as_ref().map(bits);
+                [
+                    bits(&gradient.mean),
+                    factors.unwrap_or_default(),
+                    bits(&gradient.log_variance),
+                ]
+            };
+            let now = all(&found);
+            if let Some((gradient, before)) = held.replace((found, now)) {
+                assert_eq!(
+                    all(&gradient),
+                    before,
+                    "{what}: the gradient before it changed"
+                );
+            }
         }
     }
 }
@@ -395,11 +422,13 @@ fn the_first_bad_element_of_any_draw_is_found() {
     };
     let prior = prior(len);
     let inverse = inner_inverse(2);
+    let scratch = Scratch::default();
     let objective = Objective {
         scale: 1.0,
         temperature: 1.0,
         prior: &prior,
         inner_inverse: &inverse,
+        scratch: &scratch,
     };
     for memory in MEMORIES {
         let parts = Gaussian::new(shape(memory)).parts(true);
@@ -446,11 +475,13 @@ fn the_gradient_sees_the_noise_of_the_draw() {
     let parts = gaussian.parts(true);
     let prior = prior(shape.len);
     let inverse = inner_inverse(2);
+    let scratch = Scratch::default();
     let objective = Objective {
         scale: 2.0,
         temperature: 0.0,
         prior: &prior,
         inner_inverse: &inverse,
+        scratch: &scratch,
     };
     let agree = |noise: Noise| {
         let without_factors = CovarianceParts {
