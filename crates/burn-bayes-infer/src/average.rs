@@ -7,7 +7,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn_bayes_core::kernels::{CovarianceParts, Diagonal};
 
-use crate::initial::buffer;
+use crate::initial::{buffer, updated};
 
 /// An average of the parameters of a Gaussian in covariance form.
 #[derive(Module, Debug)]
@@ -64,8 +64,7 @@ fn approach<const R: usize>(
     current: &Tensor<R>,
     weight: f64,
 ) -> Param<Tensor<R>> {
-    average.map(|average| {
-        let average = average.without_autodiff();
+    updated(average, |average| {
         average.clone() + (current.clone() - average).mul_scalar(weight)
     })
 }

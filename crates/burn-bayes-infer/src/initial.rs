@@ -100,9 +100,19 @@ pub(crate) fn trained<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
     Param::initialized(ParamId::new(), Tensor::from_inner(value).require_grad())
 }
 
-/// A value that is saved with the parameters but not moved by an optimiser.
+/// A value that is saved with the parameters but not moved by an optimiser. It is on an autodiff
+/// device too, because Burn marks every float parameter of a model that trains in replicas, and
+/// can only mark those.
 pub(crate) fn buffer<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
-    Param::initialized(ParamId::new(), value)
+    Param::initialized(ParamId::new(), Tensor::from_inner(value))
+}
+
+/// Changes a buffer by a computation without autodiff.
+pub(crate) fn updated<const R: usize>(
+    buffer: Param<Tensor<R>>,
+    change: impl FnOnce(Tensor<R>) -> Tensor<R>,
+) -> Param<Tensor<R>> {
+    buffer.map(|value| Tensor::from_inner(change(value.without_autodiff())))
 }
 
 #[cfg(test)]

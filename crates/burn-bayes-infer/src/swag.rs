@@ -26,7 +26,7 @@ use burn_bayes_core::{FactorPosterior, Layout, MemoryPlan, Noise, NoiseSource, O
 
 use crate::error::{Error, Result};
 use crate::inference::{FromIterates, Inference, Iterates};
-use crate::initial::buffer;
+use crate::initial::{buffer, updated};
 
 /// The least variance, relative to the square of the weight: rounding of the difference of two
 /// running means leaves nothing below it.
@@ -174,20 +174,21 @@ impl Inference for Swag {
                  `interval`"
             )));
         }
-        let mean = self.mean.val();
+        let mean = self.mean.val().without_autodiff();
         let mean_square = mean.clone().square();
         let floor = mean_square
             .clone()
             .mul_scalar(VARIANCE_FLOOR)
             .add_scalar(f32::MIN_POSITIVE);
-        let variance = (self.square.val() - mean_square)
+        let variance = (self.square.val().without_autodiff() - mean_square)
             .mul_scalar(0.5)
             .max_pair(floor);
         let factors = self.deviations.as_ref().map(|deviations| {
             let [max_rank, len] = deviations.dims();
             let kept = max_rank.min(usize::try_from(taken).unwrap_or(max_rank));
             let scale = 1.0 / (2.0 * (kept as f64 - 1.0)).sqrt();
-            deviations.val().slice([0..kept, 0..len]).mul_scalar(scale)
+            let rows = deviations.val().without_autodiff();
+            rows.slice([0..kept, 0..len]).mul_scalar(scale)
         });
         Ok(FactorPosterior::covariance(
             self.settings.layout.clone(),
@@ -206,19 +207,19 @@ impl FromIterates for Swag {
     fn observe(mut self, step: u64, weights: Tensor<1>) -> Self {
         let taken = self.taken(step) as usize;
         let moments = Moments {
-            mean: self.mean.val(),
-            square: self.square.val(),
+            mean: self.mean.val().without_autodiff(),
+            square: self.square.val().without_autodiff(),
         };
         let (moments, deviation) = kernels::running_moments(moments, &weights, taken);
         self.deviations = self.deviations.map(|deviations| {
-            deviations.map(|rows| {
+            updated(deviations, |rows| {
                 let [max_rank, len] = rows.dims();
                 let row = (taken - 1) % max_rank;
                 rows.slice_assign([row..row + 1, 0..len], deviation.unsqueeze())
             })
         });
-        self.mean = self.mean.map(|_| moments.mean);
-        self.square = self.square.map(|_| moments.square);
+        self.mean = updated(self.mean, |_| moments.mean);
+        self.square = updated(self.square, |_| moments.square);
         self
     }
 }
