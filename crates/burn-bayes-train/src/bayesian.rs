@@ -1,7 +1,7 @@
 //! [`Bayesian`]: a user's model and an algorithm, as one module that Burn's Learner can train.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use burn::module::{Flag, Module, ModuleDisplay, ModuleMapper, Param};
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
@@ -10,6 +10,7 @@ use burn::train::{InferenceStep, Interrupter, TrainOutput, TrainStep};
 use burn_bayes_core::{FactorPosterior, Layout};
 use burn_bayes_infer::Inference;
 
+use crate::cache::PosteriorCache;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::guard::Guard;
@@ -30,18 +31,11 @@ pub struct Bayesian<M: Module, A: Module> {
     model: M,
     algorithm: A,
     clock: Clock,
+    posterior: PosteriorCache,
     #[module(skip)]
-    prediction: Prediction,
+    prediction_draws: usize,
     #[module(skip)]
     guard: Guard,
-}
-
-/// How predictions are made, and the posterior they are made from.
-#[derive(Clone, Debug)]
-struct Prediction {
-    draws: usize,
-    /// The posterior of the present parameters, once it was asked for.
-    posterior: Arc<OnceLock<FactorPosterior>>,
 }
 
 /// Streams of random numbers, by purpose; the algorithms number their own from 1.
@@ -68,10 +62,8 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
             }),
             algorithm,
             clock: Clock::new(),
-            prediction: Prediction {
-                draws: DEFAULT_PREDICTION_DRAWS,
-                posterior: Arc::default(),
-            },
+            posterior: PosteriorCache::default(),
+            prediction_draws: DEFAULT_PREDICTION_DRAWS,
             guard: Guard::default(),
         })
     }
@@ -79,7 +71,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     /// Averages this many draws in validation.
     #[must_use]
     pub fn with_prediction_draws(mut self, draws: usize) -> Self {
-        self.prediction.draws = draws.max(1);
+        self.prediction_draws = draws.max(1);
         self
     }
 
@@ -140,11 +132,8 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     ///
     /// An algorithm that collects iterates has none before it has enough of them.
     pub fn try_posterior(&self) -> Result<FactorPosterior> {
-        if let Some(posterior) = self.prediction.posterior.get() {
-            return Ok(posterior.clone());
-        }
-        let posterior = self.algorithm.posterior(self.clock.step())?;
-        Ok(self.prediction.posterior.get_or_init(|| posterior).clone())
+        self.posterior
+            .get(|| Ok(self.algorithm.posterior(self.clock.step())?))
     }
 
     /// The posterior over the weights.
@@ -191,21 +180,19 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
             model,
             algorithm,
             clock,
-            prediction,
+            prediction_draws,
             guard,
+            ..
         } = self;
         let Trainable { model, algorithm } = step(Trainable { model, algorithm });
         let clock = clock.stepped();
         let algorithm = E::stepped(algorithm, &model, clock.step());
-        let prediction = Prediction {
-            posterior: Arc::default(),
-            ..prediction
-        };
         Self {
             model,
             algorithm,
             clock,
-            prediction,
+            posterior: PosteriorCache::default(),
+            prediction_draws,
             guard,
         }
     }
@@ -267,8 +254,8 @@ where
         learning_rate: ModuleLearningRate,
         gradients: GradientsParams,
     ) -> Self {
-        if gradients.is_empty() {
-            // A step that stopped the training: the parameters are the last good ones.
+        if self.guard.has_stopped() {
+            // The parameters are the last good ones, whatever else was accumulated.
             return self;
         }
         self.optimized(|trainable| optim.step(learning_rate, trainable, gradients))
@@ -280,11 +267,7 @@ where
         learning_rate: ModuleLearningRate,
         gradients: MultiGradientsParams,
     ) -> Self {
-        if gradients
-            .grads
-            .iter()
-            .any(|(gradients, _)| gradients.is_empty())
-        {
+        if self.guard.has_stopped() {
             return self;
         }
         self.optimized(|trainable| optim.step_multi(learning_rate, trainable, gradients))
@@ -300,7 +283,7 @@ where
     type Output = <<M as InferenceStep>::Output as MixDraws>::Mixture;
 
     fn step(&self, item: Self::Input) -> Self::Output {
-        self.predict(item, self.prediction.draws)
+        self.predict(item, self.prediction_draws)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 }

@@ -28,9 +28,11 @@ impl std::fmt::Debug for Guard {
 }
 
 impl Guard {
+    /// A new interrupter is a new training: an old error is forgotten.
     pub(crate) fn with_interrupter(self, interrupter: Interrupter) -> Self {
         Self {
             interrupter: Some(interrupter),
+            fault: Arc::default(),
             ..self
         }
     }
@@ -45,6 +47,15 @@ impl Guard {
     /// The error that training stopped on.
     pub(crate) fn fault(&self) -> Option<Arc<Error>> {
         self.fault.get().cloned()
+    }
+
+    /// Whether the training was stopped on an error, and has not been taken up again.
+    pub(crate) fn has_stopped(&self) -> bool {
+        let stopped = self
+            .interrupter
+            .as_ref()
+            .is_some_and(Interrupter::should_stop);
+        stopped && self.fault.get().is_some()
     }
 
     /// Saves `state`, the last good one, and stops the training.

@@ -8,6 +8,7 @@
 //! schedules, and [`refresh_running_statistics`] gives a drawn model its batch-norm statistics.
 
 mod bayesian;
+mod cache;
 mod clock;
 mod error;
 mod guard;
