@@ -8,3 +8,8 @@ mod layout;
 mod posterior;
 mod storage;
 mod support;
+
+#[cfg(feature = "train")]
+mod conformance;
+#[cfg(feature = "train")]
+mod recovery;

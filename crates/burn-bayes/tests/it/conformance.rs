@@ -1,0 +1,506 @@
+//! The laws of [`Inference`], each tested once, for every algorithm: one row of the table at the
+//! end per algorithm.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::nn::{Linear, LinearConfig};
+use burn::optim::ModuleOptimizer;
+use burn::store::ModuleRecord;
+use burn::tensor::{Device, Tensor};
+use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
+use burn_bayes::{
+    Bayesian, BayesianConfig, FactorPosterior, FusedAdamConfig, FusedSgdConfig, Inference, Mixture,
+    Supply, SwagConfig, VifaConfig,
+};
+
+use crate::support::{
+    EPSILON, assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, state, values,
+};
+
+/// Rows of a regression of one number on one number.
+#[derive(Clone, Debug)]
+struct Batch {
+    inputs: Tensor<2>,
+    targets: Tensor<2>,
+}
+
+impl Batch {
+    /// `len` points of a noisy sine.
+    fn new(len: usize, seed: u64) -> Self {
+        let inputs: Vec<f32> = (0..len)
+            .map(|i| i as f32 / len as f32 * 2.0 - 1.0)
+            .collect();
+        let targets: Vec<f32> = inputs
+            .iter()
+            .zip(normals(seed, len))
+            .map(|(x, noise)| (3.0 * x).sin() + 0.25 * noise)
+            .collect();
+        Self {
+            inputs: Tensor::from_inner(matrix(len, 1, &inputs)),
+            targets: Tensor::from_inner(matrix(len, 1, &targets)),
+        }
+    }
+
+    fn rows(&self, start: usize, end: usize) -> Self {
+        Self {
+            inputs: self.inputs.clone().slice([start..end, 0..1]),
+            targets: self.targets.clone().slice([start..end, 0..1]),
+        }
+    }
+}
+
+/// A user's model: nothing in it knows of this library.
+#[derive(Module, Debug)]
+struct Regressor {
+    hidden: Linear,
+    output: Linear,
+}
+
+/// Precision of the targets' noise.
+const NOISE_PRECISION: f64 = 16.0;
+/// Training examples.
+const LEN: usize = 40;
+
+impl Regressor {
+    fn new(device: &Device) -> Self {
+        Self {
+            hidden: LinearConfig::new(1, 8).init(device),
+            output: LinearConfig::new(8, 1).init(device),
+        }
+    }
+
+    fn predict(&self, batch: Batch) -> RegressionOutput {
+        let output = self
+            .output
+            .forward(self.hidden.forward(batch.inputs).tanh());
+        let error = output.clone() - batch.targets.clone();
+        let loss = error.square().mean() * (0.5 * NOISE_PRECISION);
+        RegressionOutput::new(loss, output, batch.targets)
+    }
+}
+
+impl TrainStep for Regressor {
+    type Input = Batch;
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
+        let output = self.predict(batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl InferenceStep for Regressor {
+    type Input = Batch;
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: Batch) -> RegressionOutput {
+        self.predict(batch)
+    }
+}
+
+fn wrapped<C: BayesianConfig>(config: &C, seed: u64) -> Bayesian<Regressor, C::Algorithm> {
+    config.init(filled(Regressor::new(&autodiff()), seed, 0.5))
+}
+
+fn adam() -> ModuleOptimizer {
+    FusedAdamConfig::new().init()
+}
+
+/// What the Learner does, without one.
+fn trained<A>(
+    mut bayesian: Bayesian<Regressor, A>,
+    optimizer: &mut ModuleOptimizer,
+    steps: usize,
+) -> Bayesian<Regressor, A>
+where
+    A: Inference,
+    A::Evidence: Supply<Regressor, A>,
+{
+    let data = Batch::new(LEN, 1);
+    let batches = [data.rows(0, 20), data.rows(20, LEN)];
+    for step in 0..steps {
+        let output = TrainStep::step(&bayesian, batches[step % 2].clone());
+        bayesian = bayesian.optimize(optimizer, 0.01.into(), output.grads);
+    }
+    bayesian
+}
+
+fn fingerprint(posterior: &FactorPosterior) -> [Vec<u32>; 3] {
+    let factors = posterior.factors().map(|factors| bits(&factors));
+    [
+        bits(&posterior.mean()),
+        factors.unwrap_or_default(),
+        bits(&posterior.diagonal()),
+    ]
+}
+
+/// The laws that hold for every algorithm.
+mod law {
+    use super::*;
+
+    /// 1. Two trainings from the same model and seed agree in every bit.
+    pub(super) fn pure<C: BayesianConfig>(config: impl Fn(usize) -> C)
+    where
+        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+    {
+        let run = || trained(wrapped(&config(LEN), 1), &mut adam(), 20);
+        let (first, second) = (run(), run());
+        assert_eq!(state(&first), state(&second));
+        assert_eq!(
+            fingerprint(&first.posterior()),
+            fingerprint(&second.posterior())
+        );
+        assert_eq!(first.steps(), 20);
+    }
+
+    /// 2. Saved, loaded into a fresh model with other weights and continued, it goes on bit for bit.
+    pub(super) fn round_trip<C: BayesianConfig>(config: impl Fn(usize) -> C)
+    where
+        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+    {
+        let mut optimizer = adam();
+        let bayesian = trained(wrapped(&config(LEN), 1), &mut optimizer, 13);
+        let record = bayesian.clone().into_record().into_bytes().unwrap();
+        let optimizer_record = optimizer.into_bytes().unwrap();
+
+        let fresh = wrapped(&config(LEN), 2);
+        // A posterior that was asked for before must not outlive the record.
+        let _ = fresh.try_posterior();
+        let restored = fresh.load_record(ModuleRecord::from_bytes(record).unwrap());
+        assert_eq!(restored.steps(), 13);
+        assert_eq!(state(&restored), state(&bayesian));
+        assert_eq!(
+            fingerprint(&restored.posterior()),
+            fingerprint(&bayesian.posterior())
+        );
+
+        let mut restored_optimizer = adam().from_bytes(optimizer_record).unwrap();
+        for steps in [1, 6] {
+            let expected = trained(bayesian.clone(), &mut optimizer.clone(), steps);
+            let found = trained(restored.clone(), &mut restored_optimizer.clone(), steps);
+            assert_eq!(state(&found), state(&expected), "after {steps} more steps");
+        }
+        // Not because nothing moves.
+        let moved = trained(restored.clone(), &mut restored_optimizer, 1);
+        assert_ne!(state(&moved), state(&restored));
+    }
+
+    /// 3. A thousand steps from the default initialisation stay finite, and learn.
+    pub(super) fn finite<C: BayesianConfig>(config: impl Fn(usize) -> C)
+    where
+        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+    {
+        let bayesian = trained(wrapped(&config(LEN), 1), &mut adam(), 1000);
+        let everything = state(&bayesian).concat();
+        assert!(
+            everything
+                .iter()
+                .all(|&bits| f32::from_bits(bits).is_finite())
+        );
+        let data = Batch::new(LEN, 1);
+        let plain = Batch {
+            inputs: data.inputs.without_autodiff(),
+            targets: data.targets.without_autodiff(),
+        };
+        let squared_error = |model: &Regressor| {
+            let output = model.predict(plain.clone());
+            values(&(output.output - output.targets).square().mean())[0]
+        };
+        let untrained = wrapped(&config(LEN), 1).template().valid();
+        let (before, after) = (
+            squared_error(&untrained),
+            squared_error(&bayesian.mean_model().unwrap()),
+        );
+        assert!(
+            after < 0.5 * before,
+            "squared error {before} before, {after} after"
+        );
+    }
+
+    /// 5. The posterior has the layout's length and the rank that was asked for.
+    pub(super) fn shape<C: BayesianConfig>(config: impl Fn(usize) -> C, rank: usize)
+    where
+        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+    {
+        let bayesian = trained(wrapped(&config(LEN), 1), &mut adam(), 30);
+        let posterior = bayesian.posterior();
+        assert_eq!(posterior.len(), 8 + 8 + 8 + 1);
+        assert_eq!(posterior.layout(), bayesian.layout());
+        assert_eq!(posterior.rank(), rank);
+        assert_eq!(bayesian.algorithm().train_len(), LEN);
+    }
+
+    /// The gradient of a batch is the mean of its halves', at the same draw.
+    pub(super) fn batch_size<C: BayesianConfig>(config: impl Fn(usize) -> C)
+    where
+        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+    {
+        let bayesian = trained(wrapped(&config(LEN), 1), &mut adam(), 5);
+        let data = Batch::new(LEN, 1);
+        // A fork has a clock of its own, so each of them evaluates at the same draws.
+        let gradient = |batch: Batch| {
+            let fork = bayesian.clone().fork(&autodiff());
+            joined_gradients(&fork, &TrainStep::step(&fork, batch).grads)
+        };
+        let whole = gradient(data.clone());
+        let halves = [gradient(data.rows(0, 20)), gradient(data.rows(20, LEN))];
+        let mean: Vec<f64> = (0..whole.len())
+            .map(|at| 0.5 * (halves[0][at] + halves[1][at]))
+            .collect();
+        // Every element is a sum over the batch: the terms are no larger than the largest gradient.
+        let scale = halves
+            .concat()
+            .iter()
+            .fold(0.0f64, |max, g| max.max(g.abs()));
+        let scales = vec![scale; whole.len()];
+        assert_close(
+            "gradient",
+            &whole,
+            &mean,
+            &scales,
+            4.0 * EPSILON * LEN as f64,
+        );
+        let difference = (halves[0][0] - halves[1][0]).abs();
+        assert!(difference > 1e-3 * scale, "the halves are different data");
+    }
+
+    /// Burn marks every float parameter for its collective reductions, which asks for autodiff.
+    pub(super) fn autodiff_everywhere<C: BayesianConfig>(config: impl Fn(usize) -> C)
+    where
+        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+    {
+        #[derive(Default)]
+        struct Plain(usize);
+        impl ModuleVisitor for Plain {
+            fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+                self.0 += usize::from(!param.base().is_autodiff());
+            }
+        }
+        let plain = |bayesian: &Bayesian<Regressor, C::Algorithm>| {
+            let mut plain = Plain::default();
+            bayesian.visit(&mut plain);
+            plain.0
+        };
+        let bayesian = trained(wrapped(&config(LEN), 1), &mut adam(), 8);
+        assert_eq!(plain(&bayesian), 0);
+        let record = bayesian.into_record();
+        assert_eq!(plain(&wrapped(&config(LEN), 2).load_record(record)), 0);
+    }
+}
+
+/// The laws of algorithms that learn from gradients, whose objective is N·NLL + τ·KL.
+mod gradient_law {
+    use super::*;
+
+    fn gradient(config: &VifaConfig, data: &Batch) -> Vec<f64> {
+        let bayesian = wrapped(config, 1);
+        let output = TrainStep::step(&bayesian, data.clone());
+        joined_gradients(bayesian.algorithm(), &output.grads)
+    }
+
+    /// 4. Twice the examples at twice the temperature is twice the objective; and the divergence's
+    ///    share, 2·∇(N) − ∇(2N), does not depend on the data.
+    pub(super) fn scale(config: impl Fn(usize) -> VifaConfig) {
+        let data = Batch::new(LEN, 1);
+        let single = gradient(&config(LEN), &data);
+        let tempered = gradient(&config(2 * LEN).with_temperature(2.0), &data);
+        let doubled: Vec<f64> = single.iter().map(|g| 2.0 * g).collect();
+        let largest = doubled.iter().fold(0.0f64, |max, g| max.max(g.abs()));
+        let scales = vec![largest; single.len()];
+        assert_close("objective", &tempered, &doubled, &scales, 8.0 * EPSILON);
+
+        let divergence = |data: &Batch| -> Vec<f64> {
+            let (single, double) = (
+                gradient(&config(LEN), data),
+                gradient(&config(2 * LEN), data),
+            );
+            single
+                .iter()
+                .zip(&double)
+                .map(|(s, d)| 2.0 * s - d)
+                .collect()
+        };
+        let (here, there) = (divergence(&data), divergence(&Batch::new(LEN, 99)));
+        assert_close("divergence", &here, &there, &scales, 16.0 * EPSILON);
+        let largest_share = here.iter().fold(0.0f64, |max, g| max.max(g.abs()));
+        assert!(
+            largest_share > 1e3 * 16.0 * EPSILON * largest,
+            "a share to be seen"
+        );
+
+        // τ = 0 leaves the likelihood alone: no share at all.
+        let cold = |len| gradient(&config(len).with_temperature(0.0), &data);
+        let (single, double) = (cold(LEN), cold(2 * LEN));
+        let doubled: Vec<f64> = single.iter().map(|g| 2.0 * g).collect();
+        assert_close("likelihood", &double, &doubled, &scales, 8.0 * EPSILON);
+    }
+
+    /// Another seed is another training.
+    pub(super) fn seeds(config: impl Fn(usize) -> VifaConfig) {
+        let run = |seed| {
+            state(&trained(
+                wrapped(&config(LEN).with_seed(seed), 1),
+                &mut adam(),
+                3,
+            ))
+        };
+        assert_eq!(run(1), run(1));
+        assert_ne!(run(1), run(2));
+    }
+}
+
+#[test]
+fn everything_can_be_sent_and_shared() {
+    fn sent_and_shared<T: Send + Sync>() {}
+    sent_and_shared::<Bayesian<Regressor, burn_bayes::Vifa>>();
+    sent_and_shared::<Bayesian<Regressor, burn_bayes::Swag>>();
+    sent_and_shared::<FactorPosterior>();
+    sent_and_shared::<Mixture>();
+    sent_and_shared::<burn_bayes::Layout>();
+    sent_and_shared::<burn_bayes::error::CoreError>();
+    sent_and_shared::<burn_bayes::error::InferError>();
+    sent_and_shared::<burn_bayes::error::TrainError>();
+}
+
+/// SWAG through the seam against the moments of the weights, worked out in double precision.
+#[test]
+fn swag_is_the_moments_of_the_weights_a_training_passes_through() {
+    const RANK: usize = 3;
+    let config = SwagConfig::new(LEN)
+        .with_start(4)
+        .with_interval(3)
+        .with_max_rank(RANK);
+    let mut bayesian = wrapped(&config, 1);
+    let mut optimizer = FusedSgdConfig::new().with_momentum(0.9).init();
+    let data = Batch::new(LEN, 1);
+    let mut iterates: Vec<Vec<f64>> = Vec::new();
+    let mut deviations: Vec<Vec<f64>> = Vec::new();
+    for step in 1..=18usize {
+        let output = TrainStep::step(&bayesian, data.clone());
+        bayesian = bayesian.optimize(&mut optimizer, 0.01.into(), output.grads);
+        if step < 4 || (step - 4) % 3 != 0 {
+            continue;
+        }
+        iterates.push(values(
+            &bayesian.layout().flatten(bayesian.template()).unwrap(),
+        ));
+        let count = iterates.len() as f64;
+        let last = iterates.last().unwrap();
+        let mean = |at: usize| iterates.iter().map(|w| w[at]).sum::<f64>() / count;
+        deviations.push((0..last.len()).map(|at| last[at] - mean(at)).collect());
+    }
+    assert_eq!(iterates.len(), 5);
+    let count = iterates.len() as f64;
+    let len = iterates[0].len();
+    let moment =
+        |at: usize, power: i32| iterates.iter().map(|w| w[at].powi(power)).sum::<f64>() / count;
+    let mean: Vec<f64> = (0..len).map(|at| moment(at, 1)).collect();
+    let squares: Vec<f64> = (0..len).map(|at| moment(at, 2)).collect();
+
+    let posterior = bayesian.posterior();
+    let sizes: Vec<f64> = squares.iter().map(|square| square.sqrt()).collect();
+    assert_close(
+        "mean",
+        &values(&posterior.mean()),
+        &mean,
+        &sizes,
+        8.0 * EPSILON,
+    );
+    let variance: Vec<f64> = (0..len)
+        .map(|at| 0.5 * (squares[at] - mean[at] * mean[at]))
+        .collect();
+    // A difference of squares keeps the rounding of the squares.
+    let found = values(&posterior.diagonal());
+    assert_close("variance", &found, &variance, &squares, 8.0 * EPSILON);
+    assert!(
+        variance
+            .iter()
+            .zip(&squares)
+            .any(|(v, s)| *v > 100.0 * 8.0 * EPSILON * s)
+    );
+    // Deviations are kept in a ring: the order of the rows means nothing.
+    let factors = values(&posterior.factors().unwrap());
+    assert_eq!(factors.len(), RANK * len);
+    for deviation in &deviations[deviations.len() - RANK..] {
+        let scale = (2.0 * (RANK as f64 - 1.0)).sqrt();
+        let row = factors.chunks(len).position(|row| {
+            row.iter()
+                .zip(deviation)
+                .zip(&sizes)
+                .all(|((f, d), size)| (f * scale - d).abs() <= 32.0 * EPSILON * size)
+        });
+        assert!(row.is_some(), "a deviation is missing");
+    }
+}
+
+macro_rules! conformance {
+    ($($name:ident: $config:expr, $rank:expr;)+) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn same_seed_same_result() {
+                law::pure($config);
+            }
+
+            #[test]
+            fn goes_on_after_a_record() {
+                law::round_trip($config);
+            }
+
+            #[test]
+            fn stays_finite_and_learns() {
+                law::finite($config);
+            }
+
+            #[test]
+            fn has_the_shape_of_the_layout() {
+                law::shape($config, $rank);
+            }
+
+            #[test]
+            fn does_not_depend_on_the_batch_size() {
+                law::batch_size($config);
+            }
+
+            #[test]
+            fn is_on_autodiff_as_a_whole() {
+                law::autodiff_everywhere($config);
+            }
+        }
+    )+};
+}
+
+macro_rules! gradient_conformance {
+    ($($name:ident: $config:expr;)+) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn scales_with_the_number_of_examples() {
+                gradient_law::scale($config);
+            }
+
+            #[test]
+            fn another_seed_another_result() {
+                gradient_law::seeds($config);
+            }
+        }
+    )+};
+}
+
+conformance! {
+    vifa_of_rank_one: VifaConfig::new, 1;
+    vifa_of_rank_three: |len| VifaConfig::new(len).with_rank(3).with_draws(2).with_antithetic(true), 3;
+    vifa_averaged: |len| VifaConfig::new(len).with_rank(2).with_average_from(Some(5)), 2;
+    mean_field: |len| VifaConfig::new(len).with_rank(0), 0;
+    vafc: |len| VifaConfig::vafc(len, 2), 2;
+    swag: |len| SwagConfig::new(len).with_start(5).with_interval(3).with_max_rank(4), 4;
+    swag_diagonal: |len| SwagConfig::new(len).with_max_rank(0), 0;
+}
+
+gradient_conformance! {
+    vifa_of_rank_one_objective: VifaConfig::new;
+    vifa_of_rank_three_objective: |len| VifaConfig::new(len).with_rank(3).with_draws(2);
+    mean_field_objective: |len| VifaConfig::new(len).with_rank(0);
+    vafc_objective: |len| VifaConfig::vafc(len, 2);
+}

@@ -1,0 +1,372 @@
+//! VIFA's analytic gradients against its objective, and the exact posterior it converges to.
+
+use burn::module::{Module, ParamGroup};
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::Tensor;
+use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
+use burn_bayes::{
+    BayesianConfig, DenseGaussian, FromGradients, FusedAdamConfig, GaussianDistance, Inference,
+    InitialDeviation, Prior, Proposal, Tick, Vifa, VifaConfig, linear_regression_posterior,
+};
+
+use crate::support::{
+    EPSILON, assert_close, assert_near, autodiff, filled, joined_gradients, matrix, normals,
+    values, vector, widened,
+};
+
+/// D: a matrix of two weights and a bias.
+const LEN: usize = 3;
+const RANK: usize = 2;
+const TRAIN_LEN: usize = 7;
+const TEMPERATURE: f64 = 0.5;
+
+/// A quadratic mean NLL ½(θ−t)ᵀH(θ−t), whose expectation under a Gaussian is known.
+const CURVATURE: [[f64; LEN]; LEN] = [[1.5, -0.4, 0.2], [-0.4, 0.8, 0.3], [0.2, 0.3, 2.0]];
+const TARGET: [f64; LEN] = [0.7, -1.1, 0.4];
+
+fn config() -> VifaConfig {
+    VifaConfig::new(TRAIN_LEN)
+        .with_rank(RANK)
+        .with_temperature(TEMPERATURE)
+        .with_prior(prior())
+        .with_initial_deviation(InitialDeviation::Constant(0.6))
+        .with_factor_scale(0.8)
+}
+
+fn prior() -> Prior {
+    Prior::isotropic(0.5).with_group(ParamGroup::from_predicate("bias"), 2.0)
+}
+
+const PRIOR: [f64; LEN] = [0.5, 0.5, 2.0];
+
+fn model() -> Linear {
+    filled(LinearConfig::new(2, 1).init(&autodiff()), 4, 1.0)
+}
+
+fn algorithm(config: &VifaConfig) -> Vifa {
+    config.build(&model()).unwrap()
+}
+
+/// c, F and γ, in the order of the algorithm's parameters.
+fn parameters(vifa: &Vifa) -> Vec<f64> {
+    let posterior = vifa.posterior(0).unwrap();
+    let mut parameters = values(&posterior.mean());
+    parameters.extend(posterior.factors().iter().flat_map(values));
+    parameters.extend(values(&posterior.diagonal()).iter().map(|v| v.ln()));
+    parameters
+}
+
+fn gaussian(parameters: &[f64]) -> DenseGaussian {
+    let (mean, rest) = parameters.split_at(LEN);
+    let (factors, log_variance) = rest.split_at(rest.len() - LEN);
+    let variance: Vec<f64> = log_variance.iter().map(|value| value.exp()).collect();
+    DenseGaussian::from_covariance_factors(mean.to_vec(), factors, &variance).unwrap()
+}
+
+/// KL(q‖prior), in double precision.
+fn divergence(parameters: &[f64]) -> f64 {
+    let prior = DenseGaussian::from_variances(vec![0.0; LEN], &PRIOR.map(f64::recip)).unwrap();
+    gaussian(parameters).kl_divergence(&prior).unwrap()
+}
+
+/// N·E[mean NLL] + τ·KL, in double precision.
+fn objective(parameters: &[f64]) -> f64 {
+    let q = gaussian(parameters);
+    let mut expectation = 0.0;
+    for i in 0..LEN {
+        for j in 0..LEN {
+            let deviations = (q.mean()[i] - TARGET[i]) * (q.mean()[j] - TARGET[j]);
+            expectation += 0.5 * CURVATURE[i][j] * (deviations + q.covariance().get(i, j));
+        }
+    }
+    TRAIN_LEN as f64 * expectation + TEMPERATURE * divergence(parameters)
+}
+
+/// Central differences: their error is of the order of the square of the step.
+fn differences(function: impl Fn(&[f64]) -> f64, at: &[f64]) -> Vec<f64> {
+    const STEP: f64 = 1e-4;
+    (0..at.len())
+        .map(|index| {
+            let shifted = |step: f64| {
+                let mut point = at.to_vec();
+                point[index] += step;
+                function(&point)
+            };
+            (shifted(STEP) - shifted(-STEP)) / (2.0 * STEP)
+        })
+        .collect()
+}
+
+/// H(θ−t), in the pieces of the layout.
+fn likelihood_gradient(weights: &Tensor<1>) -> Vec<Tensor<1>> {
+    let weights = values(weights);
+    let gradient = CURVATURE.map(|row| {
+        let terms = row.iter().zip(&weights).zip(&TARGET);
+        terms.map(|((h, w), t)| h * (w - t)).sum::<f64>() as f32
+    });
+    vec![vector(&gradient[..2]), vector(&gradient[2..])]
+}
+
+fn answered(vifa: &Vifa, proposal: Proposal) -> Vec<f64> {
+    let pieces = proposal
+        .draws
+        .iter()
+        .map(|draw| likelihood_gradient(&draw.weights))
+        .collect();
+    joined_gradients(vifa, &vifa.gradients(proposal, pieces).unwrap())
+}
+
+fn tick(step: u64, pass: u64) -> Tick {
+    Tick { step, pass }
+}
+
+/// The mean of many gradients is the gradient of the objective, each element within five of its
+/// own standard errors; the seeds are fixed.
+#[test]
+fn gradients_are_unbiased() {
+    const COUNT: u64 = 1500;
+    for config in [
+        config(),
+        config().with_draws(4).with_antithetic(true),
+        config().with_rank(0),
+    ] {
+        let vifa = algorithm(&config);
+        let expected = differences(objective, &parameters(&vifa));
+        let mut sums = vec![[0.0f64; 2]; expected.len()];
+        for step in 0..COUNT {
+            let gradient = answered(&vifa, vifa.propose(tick(step, 0)).unwrap());
+            assert_eq!(gradient.len(), expected.len());
+            for (sum, value) in sums.iter_mut().zip(&gradient) {
+                sum[0] += value;
+                sum[1] += value * value;
+            }
+        }
+        let norm = |values: &[f64]| values.iter().map(|v| v * v).sum::<f64>().sqrt();
+        let mut errors = Vec::new();
+        for (index, (sum, &expected)) in sums.iter().zip(&expected).enumerate() {
+            let mean = sum[0] / COUNT as f64;
+            let variance = (sum[1] / COUNT as f64 - mean * mean).max(0.0);
+            let error = (variance / COUNT as f64).sqrt();
+            errors.push(error);
+            let rounding = 1e-5 * (1.0 + expected.abs());
+            assert_near(
+                &format!("{config:?} [{index}]"),
+                mean,
+                expected,
+                5.0 * error + rounding,
+            );
+        }
+        // The errors are small enough for a wrong term to show.
+        assert!(
+            norm(&errors) < 0.05 * norm(&expected),
+            "{errors:?} of {expected:?}"
+        );
+    }
+}
+
+/// Where the likelihood is flat, the gradient is τ∇KL, without noise.
+#[test]
+fn the_divergence_has_its_exact_gradient() {
+    for config in [config(), config().with_rank(0), config().with_rank(3)] {
+        let vifa = algorithm(&config);
+        let at = parameters(&vifa);
+        let expected: Vec<f64> = differences(divergence, &at)
+            .iter()
+            .map(|value| TEMPERATURE * value)
+            .collect();
+        let proposal = vifa.propose(tick(0, 0)).unwrap();
+        let flat = vec![vec![vector(&[0.0; 2]), vector(&[0.0])]];
+        let found = joined_gradients(&vifa, &vifa.gradients(proposal, flat).unwrap());
+        let sizes: Vec<f64> = expected.iter().map(|value| value.abs() + 1.0).collect();
+        // Differences are off by their step's square, 1e-8, times a third derivative of order ten.
+        assert_close(
+            "divergence",
+            &found,
+            &expected,
+            &sizes,
+            1e-6 + 16.0 * EPSILON,
+        );
+    }
+}
+
+/// Antithetic pairs cancel what is odd: for a quadratic the gradient of the mean has no noise.
+#[test]
+fn antithetic_draws_give_the_exact_gradient_of_the_mean() {
+    let vifa = algorithm(&config().with_draws(2).with_antithetic(true));
+    let expected = differences(objective, &parameters(&vifa));
+    for step in 0..5 {
+        let proposal = vifa.propose(tick(step, 0)).unwrap();
+        assert_eq!(proposal.draws[1].noise, proposal.draws[0].noise.negated());
+        let found = answered(&vifa, proposal);
+        let sizes: Vec<f64> = expected[..LEN]
+            .iter()
+            .map(|v| v.abs() + TRAIN_LEN as f64)
+            .collect();
+        assert_close(
+            "mean",
+            &found[..LEN],
+            &expected[..LEN],
+            &sizes,
+            1e-6 + 16.0 * EPSILON,
+        );
+    }
+}
+
+/// Batches that are accumulated use draws of their own, and their sum is an average.
+#[test]
+fn accumulated_gradients_add_up_to_their_average() {
+    let single = algorithm(&config());
+    let shared = algorithm(&config().with_accumulation(2));
+    let gradients =
+        |vifa: &Vifa| [0, 1].map(|pass| answered(vifa, vifa.propose(tick(3, pass)).unwrap()));
+    let (single, shared) = (gradients(&single), gradients(&shared));
+    assert_ne!(single[0], single[1]);
+    let pairs = |pair: &[Vec<f64>; 2], share: f64| -> Vec<f64> {
+        pair[0]
+            .iter()
+            .zip(&pair[1])
+            .map(|(a, b)| share * (a + b))
+            .collect()
+    };
+    let (expected, found) = (pairs(&single, 0.5), pairs(&shared, 1.0));
+    let sizes: Vec<f64> = (0..expected.len())
+        .map(|at| single[0][at].abs() + single[1][at].abs() + 1.0)
+        .collect();
+    assert_close("sum", &found, &expected, &sizes, 16.0 * EPSILON);
+}
+
+#[test]
+fn clipping_bounds_each_gradient_and_keeps_its_direction() {
+    let clip = 0.5;
+    let free = algorithm(&config());
+    let clipped = algorithm(&config().with_clip(Some(clip)));
+    let answer = |vifa: &Vifa| answered(vifa, vifa.propose(tick(0, 0)).unwrap());
+    let (free, clipped) = (answer(&free), answer(&clipped));
+    let parts = [
+        0..LEN,
+        LEN..LEN * (1 + RANK),
+        LEN * (1 + RANK)..LEN * (2 + RANK),
+    ];
+    for part in parts {
+        let (free, clipped) = (&free[part.clone()], &clipped[part]);
+        let norm = free.iter().map(|v| v * v).sum::<f64>().sqrt();
+        assert!(norm > clip, "this gradient has something to clip: {norm}");
+        let expected: Vec<f64> = free.iter().map(|value| value * clip / norm).collect();
+        assert_close(
+            "clipped",
+            clipped,
+            &expected,
+            &vec![clip; free.len()],
+            16.0 * EPSILON,
+        );
+    }
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_is_an_error_with_step_and_path() {
+    let vifa = algorithm(&config());
+    let proposal = vifa.propose(tick(6, 0)).unwrap();
+    let pieces = vec![vec![vector(&[0.0; 2]), vector(&[f32::NAN])]];
+    let error = vifa.gradients(proposal, pieces).map(|_| ()).unwrap_err();
+    assert!(error.is_numerical(), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("step 7: the gradient is not finite at bias"),
+        "{error}"
+    );
+}
+
+#[derive(Module, Debug)]
+struct LinearRegression {
+    linear: Linear,
+}
+
+const PRIOR_PRECISION: f64 = 1.0;
+const NOISE_PRECISION: f64 = 4.0;
+
+impl LinearRegression {
+    fn predict(&self, (inputs, targets): (Tensor<2>, Tensor<2>)) -> RegressionOutput {
+        let output = self.linear.forward(inputs);
+        let loss = (output.clone() - targets.clone()).square().mean() * (0.5 * NOISE_PRECISION);
+        RegressionOutput::new(loss, output, targets)
+    }
+}
+
+impl TrainStep for LinearRegression {
+    type Input = (Tensor<2>, Tensor<2>);
+    type Output = RegressionOutput;
+
+    fn step(&self, item: Self::Input) -> TrainOutput<RegressionOutput> {
+        let output = self.predict(item);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl InferenceStep for LinearRegression {
+    type Input = (Tensor<2>, Tensor<2>);
+    type Output = RegressionOutput;
+
+    fn step(&self, item: Self::Input) -> RegressionOutput {
+        self.predict(item)
+    }
+}
+
+/// With K = D−1 the family holds the exact posterior, and training finds it.
+#[test]
+fn linear_regression_is_solved_exactly() {
+    const INPUTS: usize = 4;
+    const ROWS: usize = 20;
+    const STEPS: u64 = 3000;
+    let mut inputs = normals(1, ROWS * INPUTS);
+    for row in inputs.chunks_mut(INPUTS) {
+        // Correlated inputs, so that the posterior is far from diagonal.
+        row[1] = 0.8 * row[0] + 0.6 * row[1];
+        row[3] -= 0.7 * row[2];
+    }
+    let noise = normals(2, ROWS);
+    let targets: Vec<f32> = inputs
+        .chunks(INPUTS)
+        .zip(&noise)
+        .map(|(x, noise)| x[0] - 0.5 * x[1] + 2.0 * x[2] + 0.5 * noise)
+        .collect();
+    let exact = linear_regression_posterior(
+        &widened(&inputs),
+        &widened(&targets),
+        PRIOR_PRECISION,
+        NOISE_PRECISION,
+    )
+    .unwrap();
+
+    let model = LinearRegression {
+        linear: LinearConfig::new(INPUTS, 1)
+            .with_bias(false)
+            .init(&autodiff()),
+    };
+    let mut bayesian = VifaConfig::new(ROWS)
+        .with_rank(INPUTS - 1)
+        .with_prior(Prior::isotropic(PRIOR_PRECISION))
+        .with_draws(8)
+        .with_antithetic(true)
+        .with_initial_deviation(InitialDeviation::Constant(0.1))
+        .with_factor_scale(0.1)
+        .with_average_from(Some(STEPS / 2))
+        .init(filled(model, 3, 0.5));
+    let batch = (
+        Tensor::from_inner(matrix(ROWS, INPUTS, &inputs)),
+        Tensor::from_inner(matrix(ROWS, 1, &targets)),
+    );
+    let distance = |posterior: burn_bayes::FactorPosterior| {
+        GaussianDistance::between(&exact, &posterior.to_dense().unwrap()).unwrap()
+    };
+    let before = distance(bayesian.posterior());
+    let mut optimizer = FusedAdamConfig::new().init();
+    for step in 0..STEPS {
+        let output = TrainStep::step(&bayesian, batch.clone());
+        let rate = 0.05 * 0.01f64.powf(step as f64 / STEPS as f64);
+        bayesian = bayesian.optimize(&mut optimizer, rate.into(), output.grads);
+    }
+    let after = distance(bayesian.posterior());
+    assert!(before.reverse_kl > 1.0, "{before:?}");
+    assert!(after.reverse_kl < 0.01 && after.kl < 0.01, "{after:?}");
+}
