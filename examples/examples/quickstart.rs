@@ -58,6 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let logits = plain.forward(test.inputs.clone());
     let plain = ClassScores::new(softmax(logits, 1).unsqueeze(), &data.test)?;
 
+    // ANCHOR: posterior
     // The same model with a posterior over its weights.
     let config = VifaConfig::new(data.train.len())
         .with_rank(4)
@@ -70,6 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             LEARNING_RATE,
         ))
         .model;
+    // ANCHOR_END: posterior
     let prediction = bayesian.predict(test, 100)?;
     let averaged = ClassScores::new(prediction.draw_probabilities, &data.test)?;
     let file = folder.join("posterior.safetensors");
@@ -99,6 +101,7 @@ fn data(seed: u64) -> Data {
     Data { train, valid, test }
 }
 
+// ANCHOR: training
 /// Burn's training of any model that takes these batches.
 fn training<M>(
     data: &Data,
@@ -125,6 +128,7 @@ where
     let interrupter = training.interrupter();
     training.renderer(EpochLines::renderer(10, interrupter))
 }
+// ANCHOR_END: training
 
 fn print(plain: &ClassScores, averaged: &ClassScores, rows: usize) {
     println!("\n{rows} test rows              plain  posterior");

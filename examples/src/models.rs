@@ -43,6 +43,7 @@ impl Classifier {
     }
 }
 
+// ANCHOR: step
 impl TrainStep for Classifier {
     type Input = ClassBatch;
     type Output = ClassificationOutput;
@@ -61,6 +62,7 @@ impl InferenceStep for Classifier {
         self.classify(batch)
     }
 }
+// ANCHOR_END: step
 
 /// The mean negative log-likelihood of targets around predictions with Gaussian noise of known
 /// precision β: ½ [β (y − f)² − log β + log 2π].
