@@ -1,4 +1,4 @@
-//! Bayesian training for any Burn model.
+#![doc = include_str!("../../../README.md")]
 
 pub use burn_bayes_core::{
     AlgebraError, CovarianceForm, DENSE_LIMIT, DenseGaussian, Entry, FORMAT_VERSION,
