@@ -34,8 +34,10 @@ pub struct ClassificationMixture {
     pub output: Tensor<2>,
     /// The true classes, `[rows]`.
     pub targets: Tensor<1, Int>,
-    /// Each draw's probabilities, which the metrics of this crate read.
-    pub draws: ClassificationDraws,
+    /// Each draw's probabilities, `[draws, rows, classes]`.
+    pub draw_probabilities: Tensor<3>,
+    /// The same, to be read once by all metrics.
+    draws: ClassificationDraws,
 }
 
 impl MixDraws for ClassificationOutput {
@@ -51,7 +53,8 @@ impl MixDraws for ClassificationOutput {
             .into_iter()
             .map(|draw| probabilities_of(draw.output).unsqueeze::<3>())
             .collect();
-        let draws = ClassificationDraws::new(Tensor::cat(probabilities, 0), targets.clone());
+        let draw_probabilities = Tensor::cat(probabilities, 0);
+        let draws = ClassificationDraws::new(draw_probabilities.clone(), targets.clone());
         // The floor keeps Burn's metrics finite where every draw rules the class out.
         let output = draws.average().clamp_min(f32::MIN_POSITIVE).log();
         let loss = output
@@ -63,6 +66,7 @@ impl MixDraws for ClassificationOutput {
             loss,
             output,
             targets,
+            draw_probabilities,
             draws,
         }
     }
@@ -75,6 +79,7 @@ impl ItemLazy for ClassificationMixture {
             loss: self.loss.without_autodiff(),
             output: self.output.without_autodiff(),
             targets: self.targets.without_autodiff(),
+            draw_probabilities: self.draw_probabilities.without_autodiff(),
             draws: self.draws.without_autodiff(),
         })
     }
@@ -127,8 +132,10 @@ pub struct RegressionMixture {
     pub output: Tensor<2>,
     /// The true values, `[rows, targets]`.
     pub targets: Tensor<2>,
-    /// Each draw's predictions, which the metrics of this crate read.
-    pub draws: RegressionDraws,
+    /// Each draw's predictions, `[draws, rows, targets]`.
+    pub draw_outputs: Tensor<3>,
+    /// The same, to be read once by all metrics.
+    draws: RegressionDraws,
 }
 
 impl MixDraws for RegressionOutput {
@@ -145,11 +152,13 @@ impl MixDraws for RegressionOutput {
             .into_iter()
             .map(|draw| draw.output.unsqueeze::<3>())
             .collect();
-        let draws = RegressionDraws::new(Tensor::cat(outputs, 0), targets.clone());
+        let draw_outputs = Tensor::cat(outputs, 0);
+        let draws = RegressionDraws::new(draw_outputs.clone(), targets.clone());
         RegressionMixture {
             loss: Tensor::cat(losses, 0).mean(),
             output: draws.average(),
             targets,
+            draw_outputs,
             draws,
         }
     }
@@ -162,6 +171,7 @@ impl ItemLazy for RegressionMixture {
             loss: self.loss.without_autodiff(),
             output: self.output.without_autodiff(),
             targets: self.targets.without_autodiff(),
+            draw_outputs: self.draw_outputs.without_autodiff(),
             draws: self.draws.without_autodiff(),
         })
     }

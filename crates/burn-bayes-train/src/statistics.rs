@@ -118,7 +118,7 @@ fn momenta(statistics: HashMap<ParamId, Tensor<1>>) -> Result<HashMap<ParamId, f
     let mut momenta = HashMap::new();
     for (id, statistic) in statistics {
         let large = large_number(statistic.dtype());
-        let value = statistic.slice([0..1]).into_scalar::<f64>();
+        let value = statistic.narrow(0, 0, 1).into_scalar::<f64>();
         if value != large {
             momenta.insert(id, 1.0 - value / large);
         }
