@@ -194,10 +194,7 @@ impl FactorPosterior {
             None => None,
         };
         if let Some(name) = tensors.keys().min() {
-            return Err(damaged(
-                path,
-                format!("`{name}` is no part of a posterior"),
-            ));
+            return Err(damaged(path, format!("`{name}` is no part of a posterior")));
         }
         match entry(FORM)?.as_str() {
             name if name == FormKind::Covariance.name() => {
