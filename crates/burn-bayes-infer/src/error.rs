@@ -28,7 +28,8 @@ impl Error {
         burn_bayes_core::Error::config(field, problem).into()
     }
 
-    pub(crate) fn non_finite(step: u64, path: impl Into<String>) -> Self {
+    /// A gradient that is not finite: names the optimiser step (from 1) and the parameter.
+    pub fn non_finite(step: u64, path: impl Into<String>) -> Self {
         Kind::NonFinite {
             step,
             path: path.into(),

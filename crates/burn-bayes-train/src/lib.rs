@@ -11,6 +11,7 @@ mod bayesian;
 mod cache;
 mod clock;
 mod error;
+mod finite;
 mod guard;
 mod init;
 mod loss;

@@ -9,6 +9,7 @@ use burn_bayes_infer::{FromGradients, FromIterates, Inference, Iterates, MeanGra
 
 use crate::bayesian::Bayesian;
 use crate::error::Result;
+use crate::finite::first_non_finite;
 
 /// A kind of evidence that a training step can gather for an algorithm.
 pub trait Supply<M: Module + TrainStep, A: Module>: Sized {
@@ -77,6 +78,9 @@ where
         }
         first.get_or_insert(item);
     }
+    if let Some(path) = first_non_finite(bayesian.template(), &outside) {
+        return Err(burn_bayes_infer::Error::non_finite(proposal.tick.step + 1, path).into());
+    }
     let mut grads = algorithm.gradients(proposal, pieces)?;
     if !outside.is_empty() {
         let moved = &mut Outside {
@@ -125,7 +129,12 @@ where
         bayesian: &Bayesian<M, A>,
         item: <M as TrainStep>::Input,
     ) -> TrainOutput<<M as TrainStep>::Output> {
-        TrainStep::step(bayesian.template(), item)
+        let output = TrainStep::step(bayesian.template(), item);
+        if let Some(path) = first_non_finite(bayesian.template(), &output.grads) {
+            let step = bayesian.steps() + 1;
+            bayesian.stop(burn_bayes_infer::Error::non_finite(step, path).into());
+        }
+        output
     }
 
     fn stepped(algorithm: A, model: &M, step: u64) -> A {

@@ -1,0 +1,78 @@
+//! Whether the gradients of a module are finite, at the cost of one number from the device.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+
+/// The path of the first parameter of `module` whose gradient is not finite.
+pub(crate) fn first_non_finite<M: Module>(
+    module: &M,
+    gradients: &GradientsParams,
+) -> Option<String> {
+    let mut total = Total {
+        gradients,
+        sum: None,
+    };
+    module.visit(&mut total);
+    let sum: f32 = total.sum?.into_scalar();
+    if sum.is_finite() {
+        return None;
+    }
+    // A sum of finite numbers can overflow, so the elements decide.
+    let mut search = Search {
+        gradients,
+        names: Vec::new(),
+        found: None,
+    };
+    module.visit(&mut search);
+    search.found
+}
+
+/// The sum of all gradients: not finite if one of them is not.
+struct Total<'a> {
+    gradients: &'a GradientsParams,
+    sum: Option<Tensor<1>>,
+}
+
+impl ModuleVisitor for Total<'_> {
+    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+        if let Some(gradient) = self.gradients.get::<R>(param.id) {
+            let sum = gradient.without_autodiff().sum();
+            self.sum = Some(match self.sum.take() {
+                Some(total) => {
+                    let device = total.device();
+                    total + sum.to_device(&device)
+                }
+                None => sum,
+            });
+        }
+    }
+}
+
+/// The first parameter with a gradient that is not finite.
+struct Search<'a> {
+    gradients: &'a GradientsParams,
+    names: Vec<String>,
+    found: Option<String>,
+}
+
+impl ModuleVisitor for Search<'_> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.names.push(name.to_string());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.names.pop();
+    }
+
+    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+        if self.found.is_some() {
+            return;
+        }
+        if let Some(gradient) = self.gradients.get::<R>(param.id) {
+            if !gradient.into_data().iter::<f32>().all(f32::is_finite) {
+                self.found = Some(self.names.join("."));
+            }
+        }
+    }
+}
