@@ -12,4 +12,6 @@ mod support;
 #[cfg(feature = "train")]
 mod conformance;
 #[cfg(feature = "train")]
+mod learner;
+#[cfg(feature = "train")]
 mod recovery;
