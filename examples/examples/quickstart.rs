@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .model;
     // ANCHOR_END: posterior
     let prediction = bayesian.predict(test, 100)?;
-    let averaged = ClassScores::new(prediction.draws.probabilities().clone(), &data.test)?;
+    let averaged = ClassScores::new(prediction.draw_probabilities, &data.test)?;
     let file = folder.join("posterior.safetensors");
     bayesian.posterior().save_safetensors(&file)?;
 
