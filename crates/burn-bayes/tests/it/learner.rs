@@ -717,7 +717,7 @@ fn predictions_average_the_drawn_models() {
     let bayesian = wrapped(&vifa(), 1);
     let batch = batch(&points(7, 9), &device());
     let mixture = bayesian.predict(batch.clone(), 5).unwrap();
-    assert_eq!(mixture.draws.probabilities().dims(), [5, 7, 3]);
+    assert_eq!(mixture.draw_probabilities.dims(), [5, 7, 3]);
     let mut expected = vec![0.0; 21];
     for draw in 0..5 {
         let model = bayesian.drawn_model(draw).unwrap();
@@ -752,8 +752,7 @@ fn predictions_average_the_drawn_models() {
     assert_eq!(
         swag.predict(batch_of_one(), 5)
             .unwrap()
-            .draws
-            .probabilities()
+            .draw_probabilities
             .dims(),
         [1, 1, 3]
     );
