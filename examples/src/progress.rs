@@ -61,7 +61,7 @@ impl TrainingProgressLogger for EpochLines {
 
     fn update_epoch(&mut self, epoch: usize) {
         let sums = std::mem::take(&mut self.sums);
-        if epoch % self.every != 0 && epoch != self.epochs {
+        if !epoch.is_multiple_of(self.every) && epoch != self.epochs {
             return;
         }
         let values: Vec<String> = sums
