@@ -162,9 +162,10 @@ pub(crate) fn without_tests(source: &str) -> String {
     result
 }
 
-/// How many lines a file has besides its test modules and the blank lines at its end.
-pub(crate) fn length_without_tests(source: &str) -> usize {
-    without_tests(source).trim_end().lines().count()
+/// How many lines of code a file has: neither tests, nor blank, nor comments alone.
+pub(crate) fn lines_of_code(source: &str) -> usize {
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+    without_tests(source).lines().filter(is_code).count()
 }
 
 /// Does `word` occur in `line` with no letter, digit or underscore on either side?
@@ -229,13 +230,13 @@ mod tests {
         assert_eq!(kept.lines().count(), WITH_TESTS.lines().count());
         assert!(kept.contains("b();") && kept.contains("fn e()"));
         assert!(!kept.contains("D") && !kept.contains("fn f()"));
-        assert_eq!(length_without_tests(WITH_TESTS), 8);
+        assert_eq!(lines_of_code(WITH_TESTS), 4);
     }
 
     #[test]
-    fn code_after_a_test_module_counts() {
-        let source = format!("{WITH_TESTS}\nfn last() {{}}\n");
-        assert_eq!(length_without_tests(&source), source.lines().count());
+    fn code_after_a_test_module_counts_and_comments_do_not() {
+        let source = format!("{WITH_TESTS}\n/// Last.\nfn last() {{}} // at last\n");
+        assert_eq!(lines_of_code(&source), 5);
     }
 
     #[test]

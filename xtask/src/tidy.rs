@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use crate::commands::{self, Known};
-use crate::source::{Comments, blank, has_word, length_without_tests, without_tests};
+use crate::source::{Comments, blank, has_word, lines_of_code, without_tests};
 use crate::workspace::{self, Package, TextFile};
 use crate::{Outcome, chapters};
 
-/// Lines of a file without its tests.
+/// Lines of code in a file, tests and comments aside.
 const LONGEST_FILE: usize = 600;
 /// The same for a file that holds one algorithm.
 const LONGEST_ALGORITHM: usize = 300;
@@ -95,9 +95,9 @@ fn length(file: &TextFile) -> Option<String> {
     } else {
         LONGEST_FILE
     };
-    let lines = length_without_tests(&file.text);
+    let lines = lines_of_code(&file.text);
     let path = &file.path;
-    (lines > limit).then(|| format!("{path}: {lines} lines without tests, {limit} allowed"))
+    (lines > limit).then(|| format!("{path}: {lines} lines of code, {limit} allowed"))
 }
 
 fn is_test_file(path: &str) -> bool {
