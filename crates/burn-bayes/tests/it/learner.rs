@@ -23,19 +23,23 @@ use burn::tensor::distributed::{DistributedConfig, ReduceOperation};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
 use burn::train::metric::store::{Aggregate, Direction, Split};
-use burn::train::metric::{AccuracyMetric, LossMetric, MetricDefinition};
+use burn::train::metric::{AccuracyMetric, Adaptor, LossMetric, MetricDefinition};
 use burn::train::renderer::{
     EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation,
     MetricsRendererTraining,
 };
 use burn::train::{
     ClassificationOutput, EvaluatorBuilder, ExecutionStrategy, InferenceStep, Interrupter, Learner,
-    LearningResult, MetricEarlyStoppingStrategy, MultiDeviceOptim, StoppingCondition,
-    SupervisedTraining, TrainOutput, TrainStep,
+    LearnerSummary, LearningResult, MetricEarlyStoppingStrategy, MetricSummary, MultiDeviceOptim,
+    StoppingCondition, SupervisedTraining, TrainOutput, TrainStep,
+};
+use burn_bayes::metric::{
+    ClassificationDraws, ExpectedCalibrationErrorMetric, ModelDisagreementMetric,
+    PredictiveEntropyMetric,
 };
 use burn_bayes::{
-    Bayesian, BayesianConfig, FromGradients, FusedAdamConfig, FusedSgdConfig, Inference,
-    InitialDeviation, Supply, SwagConfig, Tick, Vifa, VifaConfig,
+    Bayesian, BayesianConfig, DEFAULT_PREDICTION_DRAWS, FromGradients, FusedAdamConfig,
+    FusedSgdConfig, Inference, InitialDeviation, Supply, SwagConfig, Tick, Vifa, VifaConfig, eval,
 };
 use tempfile::TempDir;
 
@@ -710,6 +714,47 @@ fn the_rest_of_a_model_has_the_gradient_of_the_average_loss() {
         joined_gradients(&bayesian.template().output, &grads).len(),
         0
     );
+}
+
+#[test]
+fn metrics_of_uncertainty_report_the_scores_of_the_epoch() {
+    let directory = TempDir::new().unwrap();
+    let trained = training(directory.path(), loader(data(), BATCH), 1)
+        .metrics((
+            PredictiveEntropyMetric::new(),
+            ModelDisagreementMetric::new(),
+            ExpectedCalibrationErrorMetric::new(),
+        ))
+        .launch(Learner::new(wrapped(&vifa(), 1), adam(), 1e-2))
+        .model;
+
+    let valid = batch(&points(30, 2), &device());
+    let mixture = trained.predict(valid, DEFAULT_PREDICTION_DRAWS).unwrap();
+    let draws: ClassificationDraws = mixture.adapt();
+    let read = draws.read().unwrap();
+    let mean = |scores: Vec<f64>| scores.iter().sum::<f64>() / scores.len() as f64;
+    let diagram = eval::ReliabilityDiagram::equal_width(&read.labelled(), 15).unwrap();
+    let expected = [
+        mean(eval::predictive_entropy(read.average())),
+        mean(eval::model_disagreement(read.draws())),
+        diagram.expected_calibration_error(),
+    ];
+
+    let names = [
+        "Predictive Entropy",
+        "Model Disagreement",
+        "Expected Calibration Error @ 15 bins",
+    ];
+    let summary = LearnerSummary::new(directory.path(), &names).unwrap();
+    let value = |split: &[MetricSummary], name: &str| {
+        let metric = split.iter().find(|metric| metric.name == name);
+        metric.expect("it was registered").entries[0].value
+    };
+    let [train, valid] = [&summary.metrics.train, &summary.metrics.valid]
+        .map(|split| names.map(|name| value(split, name)));
+    assert_close("validation", &valid, &expected, &[1.0; 3], EPSILON);
+    // A training step is one draw, which disagrees with nobody.
+    assert!(train[0] > 0.0 && train[1] == 0.0 && train[2] > 0.0);
 }
 
 #[test]
