@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let held_out = ClassBatch::new(&test, &device);
 
     // Two draws with opposite noise for every batch: half the variance of two independent ones.
+    // ANCHOR: wrapper
     let mut bayesian = VifaConfig::new(loader.num_items())
         .with_rank(4)
         .with_draws(2)
@@ -43,8 +44,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .with_seed(seed)
         .init(model);
     let mut optimizer = FusedAdamConfig::new().init();
+    // ANCHOR_END: wrapper
 
     println!("epoch  training loss  test accuracy  test NLL");
+    // ANCHOR: loop
     for epoch in 1..=epochs {
         let mut losses = Vec::new();
         for batch in loader.iter() {
@@ -62,6 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             );
         }
     }
+    // ANCHOR_END: loop
     println!("{} optimiser steps", bayesian.steps());
     Ok(())
 }

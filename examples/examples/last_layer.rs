@@ -42,6 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let model = Classifier::new(Glyphs::PIXELS, 64, Glyphs::CLASSES, &training_device);
     let all = model.num_params();
 
+    // ANCHOR: group
     // Paths are those that `println!("{model}")` shows: `head.weight` and `head.bias` here.
     let bayesian = VifaConfig::new(train.len())
         .with_group(ParamGroup::from_predicate("head."))
@@ -52,6 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("random: {:<12} {:?}", entry.path, entry.shape);
     }
     println!("{} of {all} weights are random\n", bayesian.layout().len());
+    // ANCHOR_END: group
 
     let training = SupervisedTraining::new(
         &folder,

@@ -80,6 +80,7 @@ impl Setting {
         }
     }
 
+    // ANCHOR: setting
     fn config(self, seed: u64, steps: u64) -> VifaConfig {
         // The optimiser clips what the batches add up to, as the paper does; `clip` would clip
         // each batch's share.
@@ -104,7 +105,9 @@ impl Setting {
         };
         FusedSgdConfig::new().with_grad_clipping(clipping).init()
     }
+    // ANCHOR_END: setting
 
+    // ANCHOR: rates
     /// Rates of the mean and the log-variances, of the factors.
     fn learning_rates(self) -> ModuleLrScheduler {
         let mean = match self {
@@ -115,6 +118,7 @@ impl Setting {
             .with_group(ParamGroup::from_path("algorithm.factors"), 1e-4)
             .with_group(ParamGroup::from_path("algorithm.log_variance"), 0.01)
     }
+    // ANCHOR_END: rates
 }
 
 /// One distance per seed, the seeds shared between two threads.
@@ -149,6 +153,7 @@ fn distance(setting: Setting, seed: u64, epochs: u64) -> Result<GaussianDistance
     let mut bayes = setting.config(seed, epochs).try_init(model)?;
     let mut optimizer = setting.optimizer();
     let mut learning_rates = setting.learning_rates();
+    // ANCHOR: accumulation
     for epoch in 0..epochs {
         let mut sum = GradientsAccumulator::new();
         for batch in rows.shuffled(BATCH, Noise::host(seed).fold(epoch), &device) {
@@ -157,10 +162,13 @@ fn distance(setting: Setting, seed: u64, epochs: u64) -> Result<GaussianDistance
         }
         bayes = bayes.optimize(&mut optimizer, learning_rates.step(), sum.grads());
     }
+    // ANCHOR_END: accumulation
+    // ANCHOR: distance
     Ok(GaussianDistance::between(
         &truth,
         &bayes.try_posterior()?.to_dense()?,
     )?)
+    // ANCHOR_END: distance
 }
 
 /// Inputs with unit variances and covariance ½, and noisy linear targets.
@@ -193,6 +201,7 @@ impl Data {
         data
     }
 
+    // ANCHOR: exact
     fn exact_posterior(&self) -> Result<DenseGaussian, Box<dyn Error>> {
         Ok(linear_regression_posterior(
             &self.inputs,
@@ -201,6 +210,7 @@ impl Data {
             NOISE,
         )?)
     }
+    // ANCHOR_END: exact
 }
 
 fn narrow(values: &[f64]) -> Vec<f32> {

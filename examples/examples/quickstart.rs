@@ -74,8 +74,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     // ANCHOR_END: posterior
     let prediction = bayesian.predict(test, 100)?;
     let averaged = ClassScores::new(prediction.draw_probabilities, &data.test)?;
+    // ANCHOR: save
     let file = folder.join("posterior.safetensors");
     bayesian.posterior().save_safetensors(&file)?;
+    // ANCHOR_END: save
 
     print(&plain, &averaged, data.test.len());
     println!("\nThe posterior is in {}", file.display());

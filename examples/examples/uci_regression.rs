@@ -189,6 +189,7 @@ impl Fit {
             noise_precision,
             &device,
         );
+        // ANCHOR: network
         let mut bayes = VifaConfig::new(rows.train.targets.len())
             .with_draws(4)
             .with_prior(Prior::isotropic(settings.prior_precision))
@@ -200,6 +201,7 @@ impl Fit {
         let mut learning_rate =
             PowerDecayConfig::new(settings.learning_rate, settings.half_life * steps as f64)
                 .init()?;
+        // ANCHOR_END: network
         for epoch in 0..settings.epochs as u64 {
             for batch in train.shuffled(BATCH, Noise::host(seed).fold(epoch), &device) {
                 let output = TrainStep::step(&bayes, batch);
