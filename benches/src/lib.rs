@@ -1,9 +1,12 @@
-//! Models, batches and training holders that the benchmarks share.
+//! Models, batches and training steps that the benchmarks share.
 
 mod batches;
+mod cases;
 mod models;
+pub mod ratios;
 mod training;
 
 pub use batches::{classification_batch, image_batch, regression_batch};
+pub use cases::{Case, Optimizer, Stepper, Variant};
 pub use models::{Images, Labelled, Measured, MlpClassifier, MlpRegressor, ResNet18};
-pub use training::{Holder, LearnerLike, Owned};
+pub use training::{Holder, Training};

@@ -4,69 +4,61 @@ use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::train::TrainStep;
 
-/// What holds a model between steps.
-pub trait Holder<M: TrainStep + Module> {
-    /// Holds a model and its optimiser.
-    fn new(model: M, optimizer: ModuleOptimizer) -> Self;
-
-    /// Forward, backward and update.
-    fn step(&mut self, batch: <M as TrainStep>::Input);
-}
-
 const LEARNING_RATE: f64 = 1e-4;
 
-/// Keeps the model while a copy is updated, as Burn's Learner does: optimisers then cannot write
-/// in place.
-#[derive(Debug)]
-pub struct LearnerLike<M> {
-    model: M,
-    optimizer: Optimizer,
+/// Who holds the model while it is updated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Keeps it while a copy is updated, as Burn's Learner does: an optimiser cannot write in place.
+    Learner,
+    /// Gives it away.
+    Owner,
 }
 
-/// Gives the model away for the update.
-#[derive(Debug)]
-pub struct Owned<M> {
+/// A model and its optimiser, to be stepped.
+#[allow(
+    missing_debug_implementations,
+    reason = "Burn's optimiser cannot be printed"
+)]
+pub struct Training<M> {
+    // Absent only while a step owns it.
     model: Option<M>,
-    optimizer: Optimizer,
+    optimizer: ModuleOptimizer,
+    holder: Holder,
 }
 
-struct Optimizer(ModuleOptimizer);
-
-impl std::fmt::Debug for Optimizer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ModuleOptimizer")
-    }
-}
-
-impl<M: TrainStep + Module> Holder<M> for LearnerLike<M> {
-    fn new(model: M, optimizer: ModuleOptimizer) -> Self {
-        Self {
-            model,
-            optimizer: Optimizer(optimizer),
-        }
-    }
-
-    fn step(&mut self, batch: <M as TrainStep>::Input) {
-        let output = self.model.step(batch);
-        let copy = self.model.clone();
-        self.model = copy.optimize(&mut self.optimizer.0, LEARNING_RATE.into(), output.grads);
-    }
-}
-
-impl<M: TrainStep + Module> Holder<M> for Owned<M> {
-    fn new(model: M, optimizer: ModuleOptimizer) -> Self {
+impl<M: Module + TrainStep> Training<M> {
+    /// A training that has not begun.
+    pub fn new(model: M, optimizer: ModuleOptimizer, holder: Holder) -> Self {
         Self {
             model: Some(model),
-            optimizer: Optimizer(optimizer),
+            optimizer,
+            holder,
         }
     }
 
-    fn step(&mut self, batch: <M as TrainStep>::Input) {
-        let Some(model) = self.model.take() else {
-            return;
+    /// The model.
+    ///
+    /// # Panics
+    ///
+    /// After a step that panicked.
+    pub fn model(&self) -> &M {
+        self.model.as_ref().expect("no step is under way")
+    }
+
+    /// Forward, backward and update.
+    pub fn step(&mut self, batch: <M as TrainStep>::Input) {
+        let gradients = self.model().step(batch).grads;
+        self.update(gradients);
+    }
+
+    /// The update alone.
+    pub fn update(&mut self, gradients: burn::optim::GradientsParams) {
+        let model = match self.holder {
+            Holder::Learner => self.model.clone(),
+            Holder::Owner => self.model.take(),
         };
-        let output = model.step(batch);
-        let updated = model.optimize(&mut self.optimizer.0, LEARNING_RATE.into(), output.grads);
-        self.model = Some(updated);
+        let rate = LEARNING_RATE.into();
+        self.model = model.map(|model| model.optimize(&mut self.optimizer, rate, gradients));
     }
 }

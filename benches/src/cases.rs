@@ -1,0 +1,265 @@
+//! What is timed: a network with its batch, and the ways to train it.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use burn::module::{Module, ModuleDisplay};
+use burn::optim::{AdamConfig, ModuleOptimizer};
+use burn::tensor::Device;
+use burn::train::{TrainOutput, TrainStep};
+use burn_bayes::{
+    Bayesian, BayesianConfig, FromGradients, FusedAdamConfig, MixDraws, Tick, Vifa, VifaConfig,
+};
+
+use crate::batches::{classification_batch, image_batch, regression_batch};
+use crate::models::{MlpClassifier, MlpRegressor, ResNet18};
+use crate::training::{Holder, Training};
+
+/// A network and the shape of its batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// A regression network 13-50-1 on batches of 10 rows.
+    Small,
+    /// A classifier 784-400-400-10 on batches of 200 rows.
+    Mlp,
+    /// The residual network of 18 layers on batches of 16 images, 32×32.
+    ResNet32,
+    /// The same, 64×64.
+    ResNet64,
+}
+
+impl Case {
+    /// All of them, quickest first.
+    pub const ALL: [Self; 4] = [Self::Small, Self::Mlp, Self::ResNet32, Self::ResNet64];
+
+    /// The network, and its batch.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Small => "13-50-1/batch=10",
+            Self::Mlp => "784-400-400-10/batch=200",
+            Self::ResNet32 => "resnet18/32x32/batch=16",
+            Self::ResNet64 => "resnet18/64x64/batch=16",
+        }
+    }
+
+    /// The ways to train that are compared; the first is what the others are ratios to.
+    pub fn variants(self) -> Vec<Variant> {
+        let mut variants = vec![
+            Variant::Plain(Optimizer::Burn),
+            Variant::Plain(Optimizer::Fused),
+            Variant::vifa(1),
+        ];
+        match self {
+            Self::Small => variants.push(Variant::Vifa {
+                rank: 1,
+                draws: 4,
+                optimizer: Optimizer::Fused,
+            }),
+            Self::Mlp => variants.extend([Variant::vifa(8), Variant::vifa(32)]),
+            Self::ResNet32 | Self::ResNet64 => {}
+        }
+        variants
+    }
+
+    /// A training of this case.
+    pub fn stepper(self, variant: Variant, holder: Holder) -> Box<dyn Stepper> {
+        let device = Device::default().autodiff();
+        device.seed(0);
+        match self {
+            Self::Small => stepper(
+                MlpRegressor::new(&[13, 50, 1], &device),
+                regression_batch(10, 13, &device),
+                variant,
+                holder,
+            ),
+            Self::Mlp => stepper(
+                MlpClassifier::new(&[784, 400, 400, 10], &device),
+                classification_batch(200, 784, 10, &device),
+                variant,
+                holder,
+            ),
+            Self::ResNet32 | Self::ResNet64 => {
+                let side = if self == Self::ResNet32 { 32 } else { 64 };
+                let model = ResNet18::new(3, 10, &device);
+                stepper(model, image_batch(16, side, 10, &device), variant, holder)
+            }
+        }
+    }
+}
+
+/// Which Adam.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Optimizer {
+    /// Burn's.
+    Burn,
+    /// Ours, in one pass.
+    Fused,
+}
+
+impl Optimizer {
+    fn init(self) -> ModuleOptimizer {
+        match self {
+            Self::Burn => AdamConfig::new().init(),
+            Self::Fused => FusedAdamConfig::new().init(),
+        }
+    }
+}
+
+/// A way to train.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// The model as it is.
+    Plain(Optimizer),
+    /// VIFA of this rank with this many draws.
+    Vifa {
+        /// Factors.
+        rank: usize,
+        /// Draws per step.
+        draws: usize,
+        /// Who moves the parameters.
+        optimizer: Optimizer,
+    },
+}
+
+impl Variant {
+    /// VIFA of this rank with one draw and our Adam.
+    pub fn vifa(rank: usize) -> Self {
+        Self::Vifa {
+            rank,
+            draws: 1,
+            optimizer: Optimizer::Fused,
+        }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let adam = |optimizer: &Optimizer| match optimizer {
+            Optimizer::Burn => "Adam",
+            Optimizer::Fused => "FusedAdam",
+        };
+        match self {
+            Self::Plain(optimizer) => write!(f, "plain/{}", adam(optimizer)),
+            Self::Vifa {
+                rank,
+                draws,
+                optimizer,
+            } => write!(f, "vifa/k={rank}/draws={draws}/{}", adam(optimizer)),
+        }
+    }
+}
+
+/// A training that can be stepped without knowing what it trains.
+pub trait Stepper {
+    /// One step.
+    fn step(&mut self);
+
+    /// One step of VIFA, part by part; nothing for a plain model.
+    fn parts(&mut self) -> Option<Parts>;
+}
+
+/// Where the time of a step goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parts {
+    /// The draw, and the K×K block that comes with it.
+    pub draw: Duration,
+    /// Writing the draw into a copy of the model.
+    pub write: Duration,
+    /// The model's own forward and backward pass.
+    pub model: Duration,
+    /// The posterior's gradient from the model's.
+    pub gradient: Duration,
+    /// The optimiser.
+    pub optimizer: Duration,
+}
+
+struct Plain<M: TrainStep>(Training<M>, <M as TrainStep>::Input);
+
+struct Wrapped<M: Module + TrainStep>(Training<Bayesian<M, Vifa>>, <M as TrainStep>::Input, u64);
+
+fn stepper<M>(
+    model: M,
+    batch: <M as TrainStep>::Input,
+    variant: Variant,
+    holder: Holder,
+) -> Box<dyn Stepper>
+where
+    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws> + 'static,
+{
+    match variant {
+        Variant::Plain(optimizer) => {
+            Box::new(Plain(Training::new(model, optimizer.init(), holder), batch))
+        }
+        Variant::Vifa {
+            rank,
+            draws,
+            optimizer,
+        } => {
+            let bayesian = VifaConfig::new(60_000)
+                .with_rank(rank)
+                .with_draws(draws)
+                .init(model);
+            let training = Training::new(bayesian, optimizer.init(), holder);
+            Box::new(Wrapped(training, batch, 0))
+        }
+    }
+}
+
+impl<M: Module + TrainStep<Input: Clone>> Stepper for Plain<M> {
+    fn step(&mut self) {
+        self.0.step(self.1.clone());
+    }
+
+    fn parts(&mut self) -> Option<Parts> {
+        None
+    }
+}
+
+impl<M> Stepper for Wrapped<M>
+where
+    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws>,
+{
+    fn step(&mut self) {
+        self.0.step(self.1.clone());
+    }
+
+    fn parts(&mut self) -> Option<Parts> {
+        let Self(training, batch, step) = self;
+        *step += 1;
+        let tick = Tick {
+            step: *step,
+            pass: 0,
+        };
+        let mut parts = Parts::default();
+        let bayesian = training.model();
+        let (algorithm, layout) = (bayesian.algorithm(), bayesian.layout());
+        let proposal = timed(&mut parts.draw, || algorithm.propose(tick)).ok()?;
+        let mut pieces = Vec::new();
+        for draw in &proposal.draws {
+            let model = timed(&mut parts.write, || {
+                layout.write_leaves(bayesian.template().clone(), draw.weights.clone())
+            })
+            .ok()?;
+            let TrainOutput { mut grads, .. } =
+                timed(&mut parts.model, || TrainStep::step(&model, batch.clone()));
+            let piece = timed(&mut parts.gradient, || {
+                layout.gradient_parts(&model, &mut grads)
+            });
+            pieces.push(piece.ok()?);
+        }
+        let gradients = timed(&mut parts.gradient, || {
+            algorithm.gradients(proposal, pieces)
+        })
+        .ok()?;
+        timed(&mut parts.optimizer, || training.update(gradients));
+        Some(parts)
+    }
+}
+
+/// Adds the time that `work` takes to `total`.
+fn timed<T>(total: &mut Duration, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = work();
+    *total += start.elapsed();
+    result
+}

@@ -1,0 +1,136 @@
+//! Times several ways to train one network in turns, so that what else the machine does falls on
+//! all of them alike: rounds of A B C A B C …, the median of each, and the median over rounds of
+//! each one's ratio to the first.
+#![allow(clippy::print_stdout, reason = "a program's report")]
+
+use std::time::{Duration, Instant};
+
+use crate::cases::{Case, Parts, Stepper};
+use crate::training::Holder;
+
+/// Reads the command line, times and prints.
+///
+/// # Errors
+///
+/// A word on the command line that is not known.
+pub fn main(allocator: &str) -> Result<(), String> {
+    let mut cases = Vec::new();
+    let mut holders = vec![Holder::Learner, Holder::Owner];
+    let mut rounds = None;
+    for word in std::env::args().skip(1) {
+        match word.split_once('=').unwrap_or((&word, "")) {
+            ("small", _) => cases.push(Case::Small),
+            ("mlp", _) => cases.push(Case::Mlp),
+            ("resnet32", _) => cases.push(Case::ResNet32),
+            ("resnet64", _) => cases.push(Case::ResNet64),
+            ("learner", _) => holders = vec![Holder::Learner],
+            ("owner", _) => holders = vec![Holder::Owner],
+            ("rounds", count) => {
+                rounds = Some(count.parse().map_err(|_| format!("rounds={count}"))?);
+            }
+            _ => {
+                return Err(format!(
+                    "`{word}`: use small, mlp, resnet32, resnet64, learner, owner, rounds=<number>"
+                ));
+            }
+        }
+    }
+    if cases.is_empty() {
+        cases = vec![Case::Small, Case::Mlp, Case::ResNet64];
+    }
+    println!("allocator: {allocator}");
+    for case in cases {
+        for &holder in &holders {
+            measure(case, holder, rounds.unwrap_or(plan(case).rounds));
+        }
+    }
+    Ok(())
+}
+
+struct Plan {
+    rounds: usize,
+    /// Steps of one variant in one round.
+    steps: u32,
+}
+
+fn plan(case: Case) -> Plan {
+    let (rounds, steps) = match case {
+        Case::Small => (60, 100),
+        Case::Mlp => (40, 4),
+        Case::ResNet32 => (15, 1),
+        Case::ResNet64 => (9, 1),
+    };
+    Plan { rounds, steps }
+}
+
+fn measure(case: Case, holder: Holder, rounds: usize) {
+    let held = match holder {
+        Holder::Learner => "the model is kept during the update, as by Burn's Learner",
+        Holder::Owner => "the model is given away for the update",
+    };
+    println!("\n{}: {held}", case.name());
+    let steps = plan(case).steps;
+    let variants = case.variants();
+    let mut steppers: Vec<Box<dyn Stepper>> = variants
+        .iter()
+        .map(|&variant| case.stepper(variant, holder))
+        .collect();
+    for stepper in &mut steppers {
+        (0..2).for_each(|_| stepper.step());
+    }
+    let mut times = vec![Vec::new(); steppers.len()];
+    let mut parts = vec![Vec::new(); steppers.len()];
+    for _ in 0..rounds {
+        for (index, stepper) in steppers.iter_mut().enumerate() {
+            let start = Instant::now();
+            (0..steps).for_each(|_| stepper.step());
+            times[index].push(start.elapsed().as_secs_f64() / f64::from(steps));
+        }
+        for (index, stepper) in steppers.iter_mut().enumerate() {
+            parts[index].extend(stepper.parts());
+        }
+    }
+    println!("{:<28} {:>11}  ratio (quartiles)", "", "ms per step");
+    for (index, variant) in variants.iter().enumerate() {
+        let ratios = times[index]
+            .iter()
+            .zip(&times[0])
+            .map(|(time, first)| time / first);
+        let mut ratios: Vec<f64> = ratios.collect();
+        let [low, ratio, high] = quartiles(&mut ratios);
+        let [_, median, _] = quartiles(&mut times[index].clone());
+        println!(
+            "{:<28} {:>11.4}  {ratio:.3} ({low:.3} … {high:.3})",
+            variant.to_string(),
+            1e3 * median
+        );
+    }
+    println!(
+        "\n{:<28} {:>9} {:>9} {:>9} {:>9} {:>9}  medians, ms",
+        "of which", "draw", "write", "model", "gradient", "optimiser"
+    );
+    for (variant, parts) in variants.iter().zip(&parts) {
+        if parts.is_empty() {
+            continue;
+        }
+        let median = |part: fn(&Parts) -> Duration| {
+            let mut values: Vec<f64> = parts.iter().map(|p| part(p).as_secs_f64()).collect();
+            1e3 * quartiles(&mut values)[1]
+        };
+        println!(
+            "{:<28} {:>9.4} {:>9.4} {:>9.4} {:>9.4} {:>9.4}",
+            variant.to_string(),
+            median(|parts| parts.draw),
+            median(|parts| parts.write),
+            median(|parts| parts.model),
+            median(|parts| parts.gradient),
+            median(|parts| parts.optimizer),
+        );
+    }
+}
+
+fn quartiles(values: &mut [f64]) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().saturating_sub(1);
+    [1, 2, 3].map(|quarter| values.get(last * quarter / 4).copied().unwrap_or(f64::NAN))
+}
