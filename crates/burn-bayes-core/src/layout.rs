@@ -194,7 +194,7 @@ impl Layout {
         Some(problems.join("; "))
     }
 
-    /// The module's weights as one flat vector, on the module's device without autodiff.
+    /// The module's weights as one flat vector, on the first parameter's device without autodiff.
     pub fn flatten<M: Module>(&self, module: &M) -> Result<Tensor<1>> {
         self.check(module)?;
         let mut visitor = FlattenVisitor {
@@ -203,7 +203,11 @@ impl Layout {
             parts: self.empty_parts(),
         };
         module.visit(&mut visitor);
-        Ok(Tensor::cat(self.complete(visitor.parts, "the model")?, 0))
+        let parts = self.complete(visitor.parts, "the model")?;
+        // An optimiser that is sharded over devices leaves parameters on different ones.
+        let device = parts[0].device();
+        let parts = parts.into_iter().map(|part| part.to_device(&device));
+        Ok(Tensor::cat(parts.collect(), 0))
     }
 
     /// The gradients as one flat vector; a parameter without one contributes zeros.

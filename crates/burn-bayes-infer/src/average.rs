@@ -65,6 +65,8 @@ fn approach<const R: usize>(
     weight: f64,
 ) -> Param<Tensor<R>> {
     updated(average, |average| {
-        average.clone() + (current.clone() - average).mul_scalar(weight)
+        // An optimiser that is sharded over devices moves parameters, but no buffers.
+        let current = current.clone().to_device(&average.device());
+        average.clone() + (current - average).mul_scalar(weight)
     })
 }

@@ -17,7 +17,8 @@ use burn_bayes_infer::Tick;
 /// Counts optimiser steps, and the gradients taken since the last of them.
 ///
 /// Clones share the count of gradients, so that a learner's copies see one training; a fork to
-/// another device starts its own copy, so that all replicas of a step use the same noise.
+/// another device starts its own copy, so that all replicas of a step use the same noise. Replicas
+/// are forked anew for every batch, so batches that they accumulate for one step share a draw.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     id: ParamId,
