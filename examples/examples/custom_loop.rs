@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let loader = class_loader(train, BATCH, Some(seed), &training_device);
     let held_out = ClassBatch::new(&test, &device);
 
-    // Two draws with opposite noise for every batch: half the variance of two independent ones.
+    // Two draws with opposite noise for every batch: what is odd in the noise cancels.
     // ANCHOR: wrapper
     let mut bayesian = VifaConfig::new(loader.num_items())
         .with_rank(4)

@@ -80,9 +80,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let settings = Settings {
         epochs: arguments.get("epochs", if is_smoke() { 2 } else { 120 })?,
         learning_rate: arguments.get("learning-rate", 0.01)?,
-        half_life: arguments.get("half-life", 0.25)?,
+        half_life: arguments.get("half-life", 0.1)?,
         prior_precision: arguments.get("prior-precision", 1.0)?,
-        initial_deviation: arguments.get("deviation", 0.1)?,
+        initial_deviation: arguments.get("deviation", 0.03)?,
     };
     let splits: usize = arguments.get("splits", if is_smoke() { 1 } else { 3 })?;
     let validate: bool = arguments.get("validate", false)?;

@@ -102,7 +102,7 @@ impl Layout {
         let len = entries.iter().map(Entry::len).sum();
         let mut places = HashMap::new();
         for (index, entry) in entries.iter().enumerate() {
-            for path in std::iter::once(&entry.path).chain(&entry.tied) {
+            for path in paths(entry) {
                 places.insert(path.clone(), index);
             }
         }
@@ -148,7 +148,7 @@ impl Layout {
         module.visit(&mut visitor);
         let mut problems = Vec::new();
         for entry in &self.entries {
-            for path in std::iter::once(&entry.path).chain(&entry.tied) {
+            for path in paths(entry) {
                 match visitor.shapes.get(path) {
                     None => problems.push(format!("{path} is missing in the model")),
                     Some(shape) if *shape != entry.shape => problems.push(format!(
@@ -315,7 +315,7 @@ impl Layout {
         let mut offset = 0usize;
         let mut seen = HashSet::new();
         for entry in &entries {
-            for path in std::iter::once(&entry.path).chain(&entry.tied) {
+            for path in paths(entry) {
                 if !seen.insert(path) {
                     return Err(Error::storage(format!("the layout names {path} twice")));
                 }
@@ -378,28 +378,39 @@ impl Path {
     }
 }
 
-/// The trainable float parameters that `group` selects.
+/// The trainable float parameters that `group` selects; a tied one by any of its paths.
 fn collect<M: Module>(module: &M, group: &ParamGroup) -> Vec<Entry> {
-    let mut collector = Collector {
-        group,
-        path: Path::default(),
-        entries: Vec::new(),
-        seen: HashMap::new(),
-        offset: 0,
-    };
+    let mut collector = Collector::default();
     module.visit(&mut collector);
-    collector.entries
+    let mut offset = 0;
+    let is_selected =
+        |(id, entry): &(ParamId, Entry)| paths(entry).any(|path| group.matches(id, Some(path)));
+    let selected = collector
+        .found
+        .into_iter()
+        .filter(is_selected)
+        .map(|(_, mut entry)| {
+            entry.offset = offset;
+            offset += entry.len();
+            entry
+        });
+    selected.collect()
 }
 
-struct Collector<'a> {
-    group: &'a ParamGroup,
+/// All paths of a parameter, the first of them first.
+fn paths(entry: &Entry) -> impl Iterator<Item = &String> {
+    std::iter::once(&entry.path).chain(&entry.tied)
+}
+
+/// Every trainable float parameter, whatever its place will be.
+#[derive(Default)]
+struct Collector {
     path: Path,
-    entries: Vec<Entry>,
+    found: Vec<(ParamId, Entry)>,
     seen: HashMap<ParamId, usize>,
-    offset: usize,
 }
 
-impl ModuleVisitor for Collector<'_> {
+impl ModuleVisitor for Collector {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.enter(name);
     }
@@ -409,27 +420,25 @@ impl ModuleVisitor for Collector<'_> {
     }
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
-        let path = self.path.joined.as_str();
         if !param.is_require_grad() {
             return;
         }
+        let path = self.path.joined.clone();
         if let Some(&index) = self.seen.get(&param.id) {
-            self.entries[index].tied.push(path.to_string());
+            self.found[index].1.tied.push(path);
             return;
         }
-        if !self.group.matches(&param.id, Some(path)) {
-            return;
-        }
-        let shape = param.lazy_shape().iter().copied().collect::<Vec<_>>();
-        self.seen.insert(param.id, self.entries.len());
-        let entry = Entry {
-            path: path.to_string(),
-            shape,
-            offset: self.offset,
-            tied: Vec::new(),
-        };
-        self.offset += entry.len();
-        self.entries.push(entry);
+        let shape = param.lazy_shape().iter().copied().collect();
+        self.seen.insert(param.id, self.found.len());
+        self.found.push((
+            param.id,
+            Entry {
+                path,
+                shape,
+                offset: 0,
+                tied: Vec::new(),
+            },
+        ));
     }
 }
 

@@ -33,7 +33,8 @@ impl Prior {
     }
 
     /// Another precision for the parameters that `group` selects by path; the last group that
-    /// matches a parameter holds.
+    /// matches a parameter holds. A group of ids matches nothing: ids change when a record is
+    /// loaded.
     #[must_use]
     pub fn with_group(mut self, group: ParamGroup, precision: f64) -> Self {
         self.groups.push((group, precision));

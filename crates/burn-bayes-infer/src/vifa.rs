@@ -74,13 +74,13 @@ pub struct VifaConfig {
     #[config(default = 1)]
     pub accumulation: usize,
     /// Norm to which each of the three gradients is clipped. Paper: 10; none by default, because
-    /// clipping biases the covariance.
+    /// clipping biases the covariance. Not with `accumulation`: clip in the optimiser instead.
     pub clip: Option<f64>,
     /// Where the mean starts. Paper: zero.
     #[config(default = "InitialMean::Model")]
     pub initial_mean: InitialMean,
     /// ψ^½ at the start. Paper: 1.
-    #[config(default = "InitialDeviation::OverRootFan(0.1)")]
+    #[config(default = "InitialDeviation::OverRootFan(0.03)")]
     pub initial_deviation: InitialDeviation,
     /// Norm of each row of F at the start; the rows are orthogonal. Paper: 1.
     #[config(default = 0.01)]
@@ -100,7 +100,8 @@ pub struct VifaConfig {
 
 impl VifaConfig {
     /// The settings of the VIFA paper's synthetic experiments (4.1): zero mean, unit scales,
-    /// clipping at 10. Ten successive batches per step are `accumulation`'s business.
+    /// clipping at 10. With several batches per step, take the clipping out and give it to the
+    /// optimiser.
     pub fn paper(train_len: usize) -> Self {
         Self::new(train_len)
             .with_initial_mean(InitialMean::Zero)
@@ -110,8 +111,7 @@ impl VifaConfig {
     }
 
     /// Variational approximation with factor covariance (Ong, Nott and Smith 2018): the same
-    /// objective at rank `rank`, one draw per step, small initial scales; train it with Adadelta or
-    /// Adam.
+    /// objective at rank `rank`, one draw per step, small initial scales; train it with Adam.
     pub fn vafc(train_len: usize, rank: usize) -> Self {
         Self::new(train_len)
             .with_rank(rank)
@@ -153,6 +153,11 @@ impl VifaConfig {
                 return Err(Error::config(field, "is 0; it must be at least 1"));
             }
         }
+        if self.clip.is_some() && self.accumulation > 1 {
+            let problem = "would clip each batch's share, not the sum that makes a step; leave it \
+                           out and clip in the optimiser, whose clipping comes after accumulation";
+            return Err(Error::config("clip", problem));
+        }
         if self.antithetic && !self.draws.is_multiple_of(2) {
             let problem = format!("is {}; antithetic draws come in pairs", self.draws);
             return Err(Error::config("draws", problem));
@@ -162,7 +167,11 @@ impl VifaConfig {
 
     /// The memory of training `weights` weights.
     pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
-        MemoryPlan::gaussian(weights, self.rank, self.draws, optimizer)
+        let mut plan = MemoryPlan::gaussian(weights, self.rank, self.draws, optimizer);
+        if self.average_from.is_some() {
+            plan.parameters *= 2;
+        }
+        plan
     }
 
     /// The algorithm for the weights of `model`.
@@ -389,6 +398,7 @@ mod tests {
             (base.clone().with_accumulation(0), "accumulation"),
             (base.clone().with_temperature(-1.0), "temperature"),
             (base.clone().with_clip(Some(0.0)), "clip"),
+            (VifaConfig::paper(10).with_accumulation(10), "clip"),
             (base.clone().with_factor_scale(f64::NAN), "factor_scale"),
             (
                 base.with_initial_deviation(InitialDeviation::Constant(0.0)),

@@ -69,10 +69,10 @@ impl ModuleVisitor for Search<'_> {
         if self.found.is_some() {
             return;
         }
-        if let Some(gradient) = self.gradients.get::<R>(param.id) {
-            if !gradient.into_data().iter::<f32>().all(f32::is_finite) {
-                self.found = Some(self.names.join("."));
-            }
+        if let Some(gradient) = self.gradients.get::<R>(param.id)
+            && !gradient.into_data().iter::<f32>().all(f32::is_finite)
+        {
+            self.found = Some(self.names.join("."));
         }
     }
 }

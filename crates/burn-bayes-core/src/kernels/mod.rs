@@ -1,9 +1,9 @@
 //! All arithmetic on vectors as long as the model has weights.
 //!
-//! Every function here has two bodies: [`composed`], in Burn's tensor operations, which runs on
-//! every backend and is the oracle; and [`flex`], fused passes over slices ([`host`]), which runs
-//! where the tensors are contiguous `f32` on Burn's CPU backend. The choice is made here and
-//! nowhere else. Tensors given and returned carry no autodiff.
+//! Every function here has two bodies: a composed one, in Burn's tensor operations, which runs on
+//! every backend and is the oracle; and a fused one, passes over slices, which runs where the
+//! tensors are contiguous `f32` on Burn's CPU backend. The choice is made here and nowhere else.
+//! Tensors given and returned carry no autodiff.
 //!
 //! Fused passes visit fixed blocks of elements in parallel and add partial sums in block order, so
 //! results do not depend on the number of threads.

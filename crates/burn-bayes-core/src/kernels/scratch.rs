@@ -98,8 +98,9 @@ mod tests {
         let bytes = scratch.lend(buffer);
         assert_eq!(bytes[..4], 7f32.to_le_bytes());
         drop(bytes);
-        assert_eq!(scratch.take(5).as_ptr(), place);
-        assert_ne!(scratch.take(5).as_ptr(), place);
+        let (again, another) = (scratch.take(5), scratch.take(5));
+        assert_eq!(again.as_ptr(), place);
+        assert_ne!(another.as_ptr(), place);
     }
 
     #[test]

@@ -1,4 +1,8 @@
 //! The kernels against plain loops in double precision, whichever body runs them.
+#![allow(
+    clippy::needless_range_loop,
+    reason = "the oracles are the formulas, index by index"
+)]
 
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::momentum::MomentumConfig;

@@ -19,7 +19,7 @@
 //! Box, Muller (1958), "A note on the generation of random normal deviates".
 
 use super::elementary::{minus_two_log_uniform, point_on_circle};
-use super::parallel::{BLOCK, for_each_block, vectorise};
+use super::parallel::{for_each_block, vectorise};
 
 /// Elements that share one set of counters.
 pub(crate) const GROUP: usize = 64;
