@@ -360,27 +360,18 @@ impl FromGradients for Vifa {
 impl Vifa {
     fn clipped(&self, gradient: CovarianceGradient) -> GradientsParams {
         let factor = |squared_norm: f64| match self.config().clip {
-            Some(clip) if squared_norm > clip * clip => Some(clip / squared_norm.sqrt()),
-            _ => None,
+            Some(clip) if squared_norm > clip * clip => clip / squared_norm.sqrt(),
+            _ => 1.0,
         };
         let [mean, factors, log_variance] = gradient.squared_norms.map(factor);
         let mut gradients = GradientsParams::new();
-        gradients.register(self.mean.id, scaled(gradient.mean, mean));
+        gradients.register(self.mean.id, kernels::scale(gradient.mean, mean));
         if let (Some(param), Some(value)) = (&self.factors, gradient.factors) {
-            gradients.register(param.id, scaled(value, factors));
+            gradients.register(param.id, kernels::scale(value, factors));
         }
-        gradients.register(
-            self.log_variance.id,
-            scaled(gradient.log_variance, log_variance),
-        );
+        let log_variances = kernels::scale(gradient.log_variance, log_variance);
+        gradients.register(self.log_variance.id, log_variances);
         gradients
-    }
-}
-
-fn scaled<const R: usize>(gradient: Tensor<R>, factor: Option<f64>) -> Tensor<R> {
-    match factor {
-        Some(factor) => kernels::scale(gradient, factor),
-        None => gradient,
     }
 }
 

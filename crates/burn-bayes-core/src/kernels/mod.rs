@@ -236,8 +236,11 @@ pub fn running_moments(
     composed::running_moments(moments, iterate, count)
 }
 
-/// Multiplies a tensor, in place where nothing else holds it.
+/// Multiplies a tensor, in place where nothing else holds it; a factor of one costs nothing.
 pub fn scale<const R: usize>(tensor: Tensor<R>, factor: f64) -> Tensor<R> {
+    if factor == 1.0 {
+        return tensor;
+    }
     #[cfg(feature = "flex")]
     let tensor = match flex::scale(tensor, factor) {
         Ok(result) => return result,
