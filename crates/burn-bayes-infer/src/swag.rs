@@ -210,6 +210,8 @@ impl FromIterates for Swag {
             mean: self.mean.val().without_autodiff(),
             square: self.square.val().without_autodiff(),
         };
+        // An optimiser that is sharded over devices moves parameters, but no buffers.
+        let weights = weights.to_device(&moments.mean.device());
         let (moments, deviation) = kernels::running_moments(moments, &weights, taken);
         self.deviations = self.deviations.map(|deviations| {
             updated(deviations, |rows| {

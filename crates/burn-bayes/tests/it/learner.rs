@@ -1077,28 +1077,29 @@ fn running_statistics_follow_the_training_and_reach_predictions() {
 #[cfg(all(feature = "flex", feature = "ndarray"))]
 #[test]
 fn a_sharded_optimiser_may_spread_parameters_over_devices() {
-    let sharded = |training: SupervisedTraining<Bayes<Vifa>>| {
-        let devices = vec![Device::flex().autodiff(), Device::ndarray().autodiff()];
-        let strategy = ExecutionStrategy::multi(devices, MultiDeviceOptim::OptimSharded);
-        training.with_training_strategy(strategy.into())
+    let sharded = || {
+        let devices = vec![
+            Device::flex().autodiff(),
+            crate::support::ndarray().autodiff(),
+        ];
+        ExecutionStrategy::multi(devices, MultiDeviceOptim::OptimSharded)
     };
     let config = vifa().with_accumulation(2).with_average_from(Some(2));
-    let result = run(wrapped(&config, 1), sgd(), 1e-3, loader(data(), 8), sharded);
+    let train = loader(data(), 8);
+    let result = run(
+        wrapped(&config, 1),
+        sgd(),
+        1e-3,
+        train.clone(),
+        |training| training.with_training_strategy(sharded().into()),
+    );
     assert!(result.error.is_none(), "{:?}", result.error);
     assert_eq!(result.model.steps(), 6);
 
     let config = SwagConfig::new(TRAIN_LEN).with_max_rank(2);
-    let result = run(
-        wrapped(&config, 1),
-        sgd(),
-        0.1,
-        loader(data(), 8),
-        |training| {
-            let devices = vec![Device::flex().autodiff(), Device::ndarray().autodiff()];
-            let strategy = ExecutionStrategy::multi(devices, MultiDeviceOptim::OptimSharded);
-            training.with_training_strategy(strategy.into())
-        },
-    );
+    let result = run(wrapped(&config, 1), sgd(), 0.1, train, |training| {
+        training.with_training_strategy(sharded().into())
+    });
     assert!(result.error.is_none(), "{:?}", result.error);
     assert_eq!(result.model.posterior().rank(), 2);
 }

@@ -17,7 +17,7 @@ pub(crate) fn device() -> Device {
         #[cfg(feature = "flex")]
         "flex" => Device::flex(),
         #[cfg(feature = "ndarray")]
-        "ndarray" => Device::ndarray(),
+        "ndarray" => ndarray(),
         #[cfg(feature = "wgpu")]
         "wgpu" => Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
         #[cfg(feature = "vulkan")]
@@ -26,6 +26,13 @@ pub(crate) fn device() -> Device {
         "cuda" => Device::cuda(0),
         other => panic!("BURN_BAYES_TEST_DEVICE is {other}, which this build does not hold"),
     }
+}
+
+/// Burn's older CPU backend.
+#[cfg(feature = "ndarray")]
+#[expect(deprecated, reason = "it is offered as long as Burn ships it")]
+pub(crate) fn ndarray() -> Device {
+    Device::ndarray()
 }
 
 /// The device under test, with autodiff.
