@@ -21,20 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let seed: u64 = arguments.get("seed", 0)?;
     let epochs: usize = arguments.get("epochs", if is_smoke() { 2 } else { 40 })?;
     let folder = arguments.output_folder("last-layer")?;
-    let counts = if is_smoke() {
-        [160, 64, 100]
-    } else {
-        [2000, 500, 4000]
-    };
-    let mut set = 3 * seed;
-    let [train, valid, test] = counts.map(|count| {
-        set += 1;
-        Glyphs {
-            noise: 0.35,
-            seed: set,
-        }
-        .rows(count)
-    });
+    let [train, valid, test] = Glyphs::sets(seed);
 
     let device = Device::default();
     device.seed(seed);

@@ -86,20 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Training, validation and test rows: three sets that share no row.
 fn data(seed: u64) -> Data {
-    let counts = if is_smoke() {
-        [160, 64, 100]
-    } else {
-        [2000, 500, 4000]
-    };
-    let mut set = 3 * seed;
-    let [train, valid, test] = counts.map(|count| {
-        set += 1;
-        Glyphs {
-            noise: 0.35,
-            seed: set,
-        }
-        .rows(count)
-    });
+    let [train, valid, test] = Glyphs::sets(seed);
     Data { train, valid, test }
 }
 

@@ -7,6 +7,7 @@
 use burn_bayes::Noise;
 
 use crate::batches::ClassRow;
+use crate::settings::is_smoke;
 
 const STENCILS: [[u8; 7]; 10] = [
     [
@@ -57,6 +58,25 @@ impl Glyphs {
     pub const PIXELS: usize = WIDTH * HEIGHT;
     /// Digits.
     pub const CLASSES: usize = STENCILS.len();
+
+    /// Training, validation and test rows of the examples, three sets that share no row; small ones
+    /// for a smoke run.
+    pub fn sets(seed: u64) -> [Vec<ClassRow>; 3] {
+        let counts = if is_smoke() {
+            [160, 64, 100]
+        } else {
+            [2000, 500, 4000]
+        };
+        let mut set = 3 * seed;
+        counts.map(|count| {
+            set += 1;
+            Self {
+                noise: 0.35,
+                seed: set,
+            }
+            .rows(count)
+        })
+    }
 
     /// The first `count` rows of the set.
     pub fn rows(self, count: usize) -> Vec<ClassRow> {

@@ -34,11 +34,6 @@ impl PrecisionParts {
     }
 }
 
-/// Σ vᵢ.
-pub fn sum(vector: Tensor<1>) -> f64 {
-    to_host(vector).into_iter().sum()
-}
-
 /// Σ log vᵢ.
 pub fn log_sum(vector: Tensor<1>) -> f64 {
     to_host(vector).into_iter().map(f64::ln).sum()
