@@ -1,0 +1,1 @@
+//! Captured graphs of Burn models: factored per-example gradients, and many weight draws in one pass.
