@@ -33,8 +33,7 @@ impl Prior {
     }
 
     /// Another precision for the parameters that `group` selects by path; the last group that
-    /// matches a parameter holds. A group of ids matches nothing: ids change when a record is
-    /// loaded.
+    /// matches a parameter holds.
     #[must_use]
     pub fn with_group(mut self, group: ParamGroup, precision: f64) -> Self {
         self.groups.push((group, precision));
@@ -42,6 +41,9 @@ impl Prior {
     }
 
     /// The precision of every weight of `layout`.
+    ///
+    /// Refuses a precision that is not finite and above zero, and a group that selects none of the
+    /// layout's parameters. A group of ids selects none: ids change when a record is loaded.
     pub fn resolve(&self, layout: &Layout) -> Result<PriorPrecisions> {
         let all = std::iter::once(self.precision).chain(self.groups.iter().map(|group| group.1));
         if let Some(precision) = all
@@ -53,15 +55,29 @@ impl Prior {
                 format!("a precision of {precision} was given; it must be finite and above zero"),
             ));
         }
-        // Groups are matched by path alone: ids change when a record is loaded.
         let nobody = ParamId::new();
+        let selects = |group: &ParamGroup, path: &str| group.matches(&nobody, Some(path));
+        for (group, precision) in &self.groups {
+            let mut entries = layout.entries().iter();
+            if !entries.any(|entry| selects(group, &entry.path)) {
+                return Err(Error::config(
+                    "prior",
+                    format!(
+                        "the group of precision {precision}, {group:?}, selects none of the \
+                         parameters that are random; groups are matched by paths in the model, \
+                         such as `{}`, and not by ids",
+                        layout.path_at(0).unwrap_or_default()
+                    ),
+                ));
+            }
+        }
         let mut segments: Vec<(usize, f64)> = Vec::new();
         for entry in layout.entries() {
             let precision = self
                 .groups
                 .iter()
                 .rev()
-                .find(|(group, _)| group.matches(&nobody, Some(&entry.path)))
+                .find(|(group, _)| selects(group, &entry.path))
                 .map_or(self.precision, |&(_, precision)| precision);
             match segments.last_mut() {
                 Some((len, before)) if *before == precision => *len += entry.len(),

@@ -235,13 +235,13 @@ fn inner_inverse(rank: usize) -> Vec<f64> {
 }
 
 fn prior(len: usize) -> PriorPrecisions {
-    let layout = match len {
-        1 => layout_of(&[("weight", 1)]),
-        _ => layout_of(&[("weight", len / 2), ("bias", len - len / 2)]),
-    };
-    Prior::isotropic(0.5)
+    let prior = Prior::isotropic(0.5);
+    if len == 1 {
+        return prior.resolve(&layout_of(&[("weight", 1)])).unwrap();
+    }
+    prior
         .with_group(burn::module::ParamGroup::from_predicate("bias"), 3.0)
-        .resolve(&layout)
+        .resolve(&layout_of(&[("weight", len / 2), ("bias", len - len / 2)]))
         .unwrap()
 }
 

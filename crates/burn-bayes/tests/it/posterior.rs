@@ -1,6 +1,6 @@
 //! The low-rank formulas against dense matrices in double precision that share no algebra with them.
 
-use burn::module::{Module, ParamGroup};
+use burn::module::{Module, ParamGroup, ParamId};
 use burn::nn::LinearConfig;
 use burn::tensor::{Device, Tensor};
 use burn_bayes::{
@@ -191,10 +191,11 @@ proptest! {
             FormKind::Precision => FactorPosterior::precision(
                 layout.clone(), flat.mean(), flat.factors(), flat.diagonal()),
         }.unwrap();
-        let prior = Prior::isotropic(weight)
-            .with_group(ParamGroup::from_predicate("bias"), bias)
-            .resolve(&layout)
-            .unwrap();
+        let prior = match cut {
+            0 => Prior::isotropic(weight),
+            _ => Prior::isotropic(weight).with_group(ParamGroup::from_predicate("bias"), bias),
+        };
+        let prior = prior.resolve(&layout).unwrap();
         let first = if cut == 0 { case.len } else { cut };
         let precisions: Vec<f64> =
             (0..case.len).map(|index| if index < first { weight } else { bias }).collect();
@@ -479,17 +480,45 @@ fn priors_that_are_none_are_refused() {
     for precision in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         for prior in [
             Prior::isotropic(precision),
-            Prior::isotropic(1.0).with_group(ParamGroup::from_predicate("none"), precision),
+            Prior::isotropic(1.0).with_group(ParamGroup::all(), precision),
         ] {
             let error = prior.resolve(&layout).unwrap_err();
             assert!(error.is_config() && error.to_string().starts_with("prior"));
         }
     }
-    // The last group that matches holds.
+}
+
+#[test]
+fn a_prior_group_that_selects_nothing_is_refused_by_name() {
+    let layout = layout_of(&[("hidden.weight", 2), ("hidden.bias", 1)]);
+    for (group, name) in [
+        (ParamGroup::from_predicate("head"), "Include([\"head\"])"),
+        (
+            ParamGroup::from_path("model.hidden.bias"),
+            "model.hidden.bias",
+        ),
+        (ParamGroup::from_ids(vec![ParamId::new()]), "Explicit"),
+    ] {
+        let prior = Prior::isotropic(1.0)
+            .with_group(ParamGroup::from_predicate("bias"), 2.0)
+            .with_group(group, 3.0);
+        let error = prior.resolve(&layout).unwrap_err();
+        assert!(error.is_config(), "{error}");
+        let message = error.to_string();
+        assert!(
+            message.starts_with("prior: the group of precision 3,")
+                && message.contains(name)
+                && message.contains("`hidden.weight`"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn the_last_prior_group_that_matches_holds() {
     let prior = Prior::isotropic(1.0)
         .with_group(ParamGroup::all(), 2.0)
         .with_group(ParamGroup::from_predicate("bias"), 3.0)
-        .with_group(ParamGroup::from_predicate("nothing"), 4.0)
         .resolve(&layout_of(&[("weight", 2), ("bias", 1), ("scale", 4)]))
         .unwrap();
     assert_eq!(prior.segments(), [(2, 2.0), (1, 3.0), (4, 2.0)]);
