@@ -38,16 +38,16 @@ pub const VARIANCE_FLOOR: f64 = 1e-10;
 /// use burn_bayes_infer::SwagConfig;
 ///
 /// // Ten iterates: after steps 100, 110, … 190 of a training of 200 steps.
-/// let config = SwagConfig::new(60_000).with_start(100).with_interval(10).with_max_rank(5);
+/// let config = SwagConfig::new(60_000, 100).with_interval(10).with_max_rank(5);
 /// ```
 #[derive(Config, Debug)]
 pub struct SwagConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
-    /// The first optimiser step whose weights are taken. Paper: after 75 % of the budget.
-    #[config(default = 0)]
+    /// The first optimiser step, from 1, whose weights are taken: where the loss has levelled off.
+    /// Paper: after 75 % of the budget.
     pub start: u64,
-    /// Steps from one iterate to the next. Paper: one epoch.
+    /// Steps from one iterate to the next; the closer they are, the more alike. Paper: one epoch.
     #[config(default = 1)]
     pub interval: u64,
     /// The most deviations that are kept, K. Paper: 20.
@@ -65,13 +65,30 @@ pub struct SwagConfig {
 }
 
 impl SwagConfig {
+    /// The settings of the SWAG paper for a training of `epochs` epochs in batches of `batch_size`:
+    /// an iterate at the end of every epoch, from the one that completes 75 % of them.
+    ///
+    /// ```
+    /// use burn_bayes_infer::SwagConfig;
+    ///
+    /// let config = SwagConfig::paper(60_000, 128, 40);
+    /// assert_eq!((config.start, config.interval), (30 * 469, 469));
+    /// ```
+    pub fn paper(train_len: usize, batch_size: usize, epochs: usize) -> Self {
+        let epoch = train_len.div_ceil(batch_size.max(1)).max(1);
+        let first = (3 * epochs).div_ceil(4);
+        Self::new(train_len, (first * epoch) as u64).with_interval(epoch as u64)
+    }
+
     /// Refuses what cannot be used, naming the field.
     pub fn validate(&self) -> Result<()> {
         if self.train_len == 0 {
             return Err(Error::config("train_len", "is 0; it must be at least 1"));
         }
-        if self.interval == 0 {
-            return Err(Error::config("interval", "is 0; it must be at least 1"));
+        for (field, value) in [("start", self.start), ("interval", self.interval)] {
+            if value == 0 {
+                return Err(Error::config(field, "is 0; it must be at least 1"));
+            }
         }
         if self.max_rank == 1 {
             let problem = "is 1; one deviation has no spread: use 0 for a diagonal, or 2 and more";
@@ -140,9 +157,7 @@ impl Swag {
         let SwagConfig {
             start, interval, ..
         } = *self.config();
-        // There is no step 0, so a start of 0 or 1 both mean the first step.
-        let first = start.max(1);
-        step.checked_sub(first)
+        step.checked_sub(start)
             .map_or(0, |since| since / interval + 1)
     }
 }
@@ -234,8 +249,7 @@ mod tests {
 
     fn swag(start: u64, interval: u64) -> Swag {
         let layer = LinearConfig::new(2, 1).init(&Device::default().autodiff());
-        SwagConfig::new(10)
-            .with_start(start)
+        SwagConfig::new(10, start)
             .with_interval(interval)
             .with_max_rank(2)
             .build(&layer)
@@ -250,10 +264,31 @@ mod tests {
     }
 
     #[test]
-    fn a_start_of_zero_means_the_first_step() {
-        let swag = swag(0, 5);
-        let wanted: Vec<u64> = (1..=12).filter(|&step| swag.wants(step)).collect();
-        assert_eq!(wanted, [1, 6, 11]);
+    fn the_papers_iterates_are_the_ends_of_the_last_quarter_of_the_epochs() {
+        // Three batches of at most four rows make an epoch.
+        let config = SwagConfig::paper(10, 4, 8);
+        let layer = LinearConfig::new(2, 1).init(&Device::default().autodiff());
+        let swag = config.with_max_rank(2).build(&layer).unwrap();
+        let wanted: Vec<u64> = (1..=24).filter(|&step| swag.wants(step)).collect();
+        assert_eq!(wanted, [18, 21, 24]);
+    }
+
+    #[test]
+    fn refused_settings_name_their_field() {
+        let base = SwagConfig::new(10, 1);
+        let cases = [
+            (SwagConfig::new(0, 1), "train_len"),
+            (SwagConfig::new(10, 0), "start"),
+            (base.clone().with_interval(0), "interval"),
+            (base.with_max_rank(1), "max_rank"),
+        ];
+        for (config, field) in cases {
+            let error = config.validate().expect_err(field);
+            assert!(
+                error.is_config() && error.to_string().starts_with(field),
+                "{error}"
+            );
+        }
     }
 
     #[test]

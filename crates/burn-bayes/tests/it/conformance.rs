@@ -365,10 +365,7 @@ fn everything_can_be_sent_and_shared() {
 #[test]
 fn swag_is_the_moments_of_the_weights_a_training_passes_through() {
     const RANK: usize = 3;
-    let config = SwagConfig::new(LEN)
-        .with_start(4)
-        .with_interval(3)
-        .with_max_rank(RANK);
+    let config = SwagConfig::new(LEN, 4).with_interval(3).with_max_rank(RANK);
     let mut bayesian = wrapped(&config, 1);
     let mut optimizer = FusedSgdConfig::new().with_momentum(0.9).init();
     let data = Batch::new(LEN, 1);
@@ -494,8 +491,8 @@ conformance! {
     vifa_averaged: |len| VifaConfig::new(len).with_rank(2).with_average_from(Some(5)), 2;
     mean_field: |len| VifaConfig::new(len).with_rank(0), 0;
     vafc: |len| VifaConfig::vafc(len, 2), 2;
-    swag: |len| SwagConfig::new(len).with_start(5).with_interval(3).with_max_rank(4), 4;
-    swag_diagonal: |len| SwagConfig::new(len).with_max_rank(0), 0;
+    swag: |len| SwagConfig::new(len, 5).with_interval(3).with_max_rank(4), 4;
+    swag_diagonal: |len| SwagConfig::new(len, 1).with_max_rank(0), 0;
 }
 
 gradient_conformance! {

@@ -343,8 +343,7 @@ fn a_resumed_training_is_the_uninterrupted_one_with_momentum() {
         let config = FusedSgdConfig::new().with_momentum(0.5).with_nesterov(true);
         config.init()
     };
-    let config = SwagConfig::new(TRAIN_LEN)
-        .with_start(3)
+    let config = SwagConfig::new(TRAIN_LEN, 3)
         .with_interval(2)
         .with_max_rank(4);
     resumes(&config, momentum);
@@ -412,7 +411,7 @@ fn accumulated_batches_are_one_big_batch_where_the_noise_is_negligible() {
 #[test]
 fn accumulated_batches_of_an_ordinary_training_add_up() {
     // Burn adds accumulated gradients, so half the rate is the same step.
-    let config = SwagConfig::new(TRAIN_LEN).with_max_rank(2);
+    let config = SwagConfig::new(TRAIN_LEN, 1).with_max_rank(2);
     let big = run(
         wrapped(&config, 1),
         sgd(),
@@ -793,7 +792,7 @@ fn predictions_average_the_drawn_models() {
     let found = values(&mixture.loss);
     assert_close("loss", &found, &[loss], &[1.0 + loss], 16.0 * EPSILON);
     // An algorithm without a posterior predicts with the model alone.
-    let swag = wrapped(&SwagConfig::new(TRAIN_LEN), 1);
+    let swag = wrapped(&SwagConfig::new(TRAIN_LEN, 1), 1);
     assert_eq!(
         swag.predict(batch_of_one(), 5)
             .unwrap()
@@ -921,7 +920,7 @@ fn without_an_interrupter_a_bad_gradient_panics_with_the_message() {
 
 #[test]
 fn an_ordinary_training_is_watched_too() {
-    let config = SwagConfig::new(TRAIN_LEN).with_max_rank(2);
+    let config = SwagConfig::new(TRAIN_LEN, 1).with_max_rank(2);
     let interrupter = Interrupter::new();
     let bayesian = wrapped(&config, 1).with_interrupter(interrupter.clone());
     let result = run(
@@ -1096,7 +1095,7 @@ fn a_sharded_optimiser_may_spread_parameters_over_devices() {
     assert!(result.error.is_none(), "{:?}", result.error);
     assert_eq!(result.model.steps(), 6);
 
-    let config = SwagConfig::new(TRAIN_LEN).with_max_rank(2);
+    let config = SwagConfig::new(TRAIN_LEN, 1).with_max_rank(2);
     let result = run(wrapped(&config, 1), sgd(), 0.1, train, |training| {
         training.with_training_strategy(sharded().into())
     });
