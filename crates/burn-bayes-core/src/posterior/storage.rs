@@ -1,5 +1,5 @@
 //! Posterior files: the tensors `mean`, `factors`, `diag` and the metadata `form`, `layout`,
-//! `format_version`, in safetensors or in Burn's burnpack.
+//! `format_version`, in safetensors or in Burn's burnpack. Equal posteriors make equal files.
 //!
 //! A file appears under its name only when it is whole: it is written beside its place and renamed.
 
@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use burn::tensor::{Bytes, DType, Device, Tensor, TensorData};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::{Dtype, SafeTensors};
+use serde_json::json;
 
 use super::{FactorPosterior, FormKind};
 use crate::error::{Error, Result};
@@ -19,7 +20,7 @@ pub const FORMAT_VERSION: u32 = 1;
 
 /// The tensors of a posterior on the host.
 struct Contents {
-    metadata: HashMap<String, String>,
+    metadata: [(&'static str, String); 3],
     tensors: Vec<(&'static str, TensorData)>,
 }
 
@@ -35,18 +36,9 @@ impl FactorPosterior {
     /// Writes a `.safetensors` file.
     pub fn save_safetensors(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let contents = self.contents();
-        let views = contents
-            .tensors
-            .iter()
-            .map(|(name, data)| {
-                let shape = data.shape().iter().copied().collect();
-                let view = TensorView::new(Dtype::F32, shape, data.as_bytes());
-                view.map(|view| (*name, view))
-                    .map_err(|error| unwritable(path, error))
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let bytes = safetensors::serialize(views, Some(contents.metadata))
+        let bytes = self
+            .contents()
+            .to_safetensors()
             .map_err(|error| unwritable(path, error))?;
         write_whole(path, &bytes)
     }
@@ -89,8 +81,8 @@ impl FactorPosterior {
             burn_pack::Tensor::new(name.to_string(), dtype, shape, None, bytes)
         });
         let mut writer = burn_pack::Writer::new(tensors.collect()).auto_extension(false);
-        for (key, value) in &contents.metadata {
-            writer = writer.with_metadata(key, value);
+        for (key, value) in contents.metadata {
+            writer = writer.with_metadata(key, &value);
         }
         writer
             .write_to_file(path)
@@ -143,13 +135,7 @@ impl FactorPosterior {
             tensors.push((FACTORS, factors.into_data_as::<f32>()));
         }
         tensors.push((DIAGONAL, self.diagonal().into_data_as::<f32>()));
-        Contents {
-            metadata: metadata
-                .into_iter()
-                .map(|(key, value)| (key.to_string(), value))
-                .collect(),
-            tensors,
-        }
+        Contents { metadata, tensors }
     }
 
     fn from_contents(
@@ -208,6 +194,35 @@ impl FactorPosterior {
                 format!("its form is `{other}`, where covariance or precision was expected"),
             )),
         }
+    }
+}
+
+impl Contents {
+    /// The bytes of a safetensors file: the length of a header, the header in JSON, the tensors.
+    ///
+    /// The crate of that name would write the metadata in a hash map's order, another one each time.
+    fn to_safetensors(&self) -> serde_json::Result<Vec<u8>> {
+        let metadata = self.metadata.iter();
+        let metadata = metadata.map(|(key, value)| (key.to_string(), json!(value)));
+        let metadata = serde_json::Value::from_iter(metadata);
+        let mut header = serde_json::Map::from_iter([("__metadata__".to_string(), metadata)]);
+        let mut end = 0;
+        for (name, data) in &self.tensors {
+            let start = end;
+            end += data.as_bytes().len();
+            let shape: Vec<usize> = data.shape().iter().copied().collect();
+            let info = json!({"dtype": "F32", "shape": shape, "data_offsets": [start, end]});
+            header.insert(name.to_string(), info);
+        }
+        let mut header = serde_json::to_vec(&header)?;
+        header.resize(header.len().next_multiple_of(8), b' ');
+        let mut bytes = Vec::with_capacity(8 + header.len() + end);
+        bytes.extend((header.len() as u64).to_le_bytes());
+        bytes.extend(header);
+        for (_, data) in &self.tensors {
+            bytes.extend(data.as_bytes());
+        }
+        Ok(bytes)
     }
 }
 
