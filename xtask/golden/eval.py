@@ -126,6 +126,9 @@ def referral(labels, positive, uncertainty, fraction):
         "kept_fraction": fraction,
         "kept": kept,
         "accuracy": metrics.accuracy_score(y, predicted, sample_weight=w),
+        "balanced_accuracy": metrics.recall_score(
+            y, predicted, labels=numpy.unique(y), average="macro", sample_weight=w
+        ),
         "macro_f1": metrics.f1_score(y, predicted, average="macro", sample_weight=w),
         "binary_f1": metrics.f1_score(y, predicted, sample_weight=w, zero_division=numpy.nan),
         "auroc": metrics.roc_auc_score(y, p, sample_weight=w) if 0 < y.sum() < len(y) else None,
@@ -273,6 +276,159 @@ def gaussian():
     return cases
 
 
+def temperature(generator):
+    """The temperature as the root of the slope of the NLL in T itself, from its own derivative."""
+    rows, classes = 50, 4
+    logits = generator.normal(0.0, 3.0, size=(rows, classes))
+    labels = numpy.array([generator.choice(classes, p=special.softmax(z / 2.5)) for z in logits])
+
+    def slope(value):
+        expected = (special.softmax(logits / value, axis=1) * logits).sum(axis=1)
+        return (logits[numpy.arange(rows), labels] - expected).sum() / value**2
+
+    value = optimize.brentq(slope, 0.5, 10.0, xtol=1e-15, rtol=4 * numpy.finfo(float).eps)
+    scaled = special.softmax(logits / value, axis=1)
+    return {
+        "rows": rows,
+        "classes": classes,
+        "probabilities": special.softmax(logits, axis=1).ravel(),
+        "labels": labels,
+        "value": value,
+        "scaled": scaled.ravel(),
+        "nll": metrics.log_loss(labels, scaled),
+    }
+
+
+def conformal_threshold(scores, level):
+    rank = math.ceil(round((len(scores) + 1) * level, 9))
+    return numpy.sort(scores)[rank - 1] if rank <= len(scores) else math.inf
+
+
+def conformal_classification(generator):
+    calibration_rows, rows, classes, level = 40, 15, 5, 0.8
+    probabilities = generator.dirichlet(numpy.full(classes, 0.6), size=calibration_rows + rows)
+    labels = numpy.array([generator.choice(classes, p=p) for p in probabilities])
+    uniforms = generator.uniform(size=calibration_rows + rows)
+
+    # The mass at or above each class, by comparing all pairs; no two probabilities are equal.
+    above = probabilities[:, :, None] <= probabilities[:, None, :]
+    mass = (above * probabilities[:, None, :]).sum(axis=2)
+    scores = {
+        "lac": 1.0 - probabilities,
+        "aps": mass,
+        "randomised_aps": mass - uniforms[:, None] * probabilities,
+    }
+    methods = {}
+    for name, table in scores.items():
+        known = table[numpy.arange(calibration_rows), labels[:calibration_rows]]
+        threshold = conformal_threshold(known, level)
+        held = table[calibration_rows:] <= threshold
+        methods[name] = {
+            "threshold": threshold,
+            "sets": [numpy.flatnonzero(row) for row in held],
+            "coverage": held[numpy.arange(rows), labels[calibration_rows:]].mean(),
+            "mean_size": held.sum(axis=1).mean(),
+        }
+    return {
+        "calibration_rows": calibration_rows,
+        "rows": rows,
+        "classes": classes,
+        "level": level,
+        "probabilities": probabilities.ravel(),
+        "labels": labels,
+        "uniforms": uniforms,
+        **methods,
+    }
+
+
+def conformal_regression(generator):
+    rows, level = 30, 0.9
+    spreads = generator.gamma(3.0, 0.5, size=rows)
+    predicted = generator.normal(0.0, 2.0, size=rows)
+    targets = predicted + spreads * generator.standard_t(5, size=rows)
+    residuals = numpy.abs(targets - predicted)
+    return {
+        "level": level,
+        "predicted": predicted,
+        "spreads": spreads,
+        "targets": targets,
+        "threshold": conformal_threshold(residuals, level),
+        "normalised_threshold": conformal_threshold(residuals / spreads, level),
+    }
+
+
+def bootstrap(generator):
+    """SciPy's intervals from a bootstrap distribution that is stored."""
+    values, resamples, level = generator.gamma(1.5, 1.0, size=25), 400, 0.9
+    result = stats.bootstrap(
+        (values,), numpy.mean, n_resamples=resamples, method="BCa", rng=generator
+    )
+    intervals = {}
+    for method in ["percentile", "BCa"]:
+        again = stats.bootstrap(
+            (values,),
+            numpy.mean,
+            n_resamples=0,
+            bootstrap_result=result,
+            method=method,
+            confidence_level=level,
+        )
+        intervals[method.lower()] = list(again.confidence_interval)
+    return {
+        "values": values,
+        "level": level,
+        "scores": result.bootstrap_distribution,
+        "standard_error": result.standard_error,
+        **intervals,
+    }
+
+
+def paired(generator):
+    """Two methods' losses on the same rows, few and many, with tied and equal ones."""
+    cases = []
+    for rows, decimals in [(9, 3), (12, 1), (40, 6), (80, 1), (200, 6)]:
+        first = numpy.round(generator.gamma(2.0, 0.5, size=rows), decimals)
+        second = numpy.round(first + generator.normal(0.1, 0.4, size=rows), decimals)
+        differences = numpy.round(first - second, decimals)
+        used = differences[differences != 0.0]
+        ranks = stats.rankdata(numpy.abs(used))
+        t = stats.ttest_1samp(differences, 0.0)
+        if len(used) <= 12:
+            # Every assignment of signs.
+            signs = numpy.array(list(itertools.product([0, 1], repeat=len(used))))
+            sums, found = signs @ ranks, ranks[used > 0].sum()
+            p = min(1.0, 2.0 * min((sums <= found).mean(), (sums >= found).mean()))
+        else:
+            method = "exact" if len(used) <= 50 else "asymptotic"
+            p = stats.wilcoxon(differences, method=method).pvalue
+        cases.append(
+            {
+                "differences": differences,
+                "t": [t.statistic, t.pvalue],
+                "wilcoxon": [ranks[used > 0].sum(), p],
+            }
+        )
+    return cases
+
+
+def mcnemar():
+    """(only the first right, only the second right, p): the exact binomial test."""
+    cases = [(0, 1), (3, 3), (2, 9), (15, 40), (600, 700), (5000, 5300)]
+    return [[*case, stats.binomtest(case[0], sum(case)).pvalue] for case in cases]
+
+
+def clopper_pearson():
+    """(events, trials, tail, lower, upper): each limit one-sided, at the given tail."""
+    cases = []
+    for events, trials, tail in [
+        (0, 10, 0.05), (10, 10, 0.05), (3, 20, 0.01), (57, 1000, 0.0125), (4900, 10000, 0.001),
+        (120, 60000, 0.025),
+    ]:
+        result = stats.binomtest(events, trials).proportion_ci(1.0 - 2.0 * tail, method="exact")
+        cases.append([events, trials, tail, result.low, result.high])
+    return cases
+
+
 def main():
     generator = numpy.random.default_rng(SEED)
     values = {
@@ -288,6 +444,13 @@ def main():
         "selective": selective(),
         "regression": regression(generator),
         "gaussian": gaussian(),
+        "temperature": temperature(generator),
+        "conformal_classification": conformal_classification(generator),
+        "conformal_regression": conformal_regression(generator),
+        "bootstrap": bootstrap(generator),
+        "paired": paired(generator),
+        "mcnemar": mcnemar(),
+        "clopper_pearson": clopper_pearson(),
     }
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     TARGET.write_text(text(plain(values)) + "\n", encoding="utf-8")

@@ -89,6 +89,23 @@ pub(crate) fn comparable(what: &str, values: &[f64]) -> Result<(), EvalError> {
     }
 }
 
+/// Values in [0, 1].
+pub(crate) fn unit(what: &str, values: &[f64], cause: &str) -> Result<(), EvalError> {
+    match values.iter().position(|value| !(0.0..=1.0).contains(value)) {
+        Some(row) => {
+            let expected = "a number in [0, 1]";
+            Err(EvalError::data(
+                what,
+                Place::row(row),
+                values[row],
+                expected,
+                cause,
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn at_least_one(name: &str, value: usize) -> Result<(), EvalError> {
     if value == 0 {
         return Err(EvalError::config(name, 0, "at least 1"));

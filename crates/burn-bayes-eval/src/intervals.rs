@@ -16,6 +16,7 @@
 
 use std::borrow::Cow;
 
+use crate::bisection::bisect;
 use crate::check;
 use crate::error::{EvalError, Place};
 use crate::mixture::{Component, GaussianMixture};
@@ -186,25 +187,15 @@ fn tail_limit(components: &[Component], tail: f64) -> f64 {
         .fold(f64::INFINITY, f64::min);
     let below = components.iter().map(|c| c.mean - REACH * c.deviation);
     let above = components.iter().map(|c| c.mean + REACH * c.deviation);
-    let mut low = below.fold(f64::INFINITY, f64::min);
-    let mut high = above.fold(f64::NEG_INFINITY, f64::max);
-    let resolution = f64::EPSILON * narrowest;
-    while high - low > resolution {
-        let middle = 0.5 * low + 0.5 * high;
-        if middle <= low || middle >= high {
-            break; // neighbouring numbers
-        }
+    let low = below.fold(f64::INFINITY, f64::min);
+    let high = above.fold(f64::NEG_INFINITY, f64::max);
+    bisect(low, high, f64::EPSILON * narrowest, |limit| {
         let mass: f64 = components
             .iter()
-            .map(|c| normal::cumulative(c.standardised(middle)))
+            .map(|c| normal::cumulative(c.standardised(limit)))
             .sum();
-        if mass < tail * components.len() as f64 {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    0.5 * low + 0.5 * high
+        mass < tail * components.len() as f64
+    })
 }
 
 #[cfg(test)]

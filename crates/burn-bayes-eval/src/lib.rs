@@ -9,10 +9,12 @@
 //! |---|---|
 //! | Are the class probabilities right? | [`nll`], [`brier`], [`accuracy`], [`ConfusionMatrix`] |
 //! | Does a stated confidence mean what it says? | [`ReliabilityDiagram`], [`classwise_calibration_error`] |
+//! | Can that be repaired afterwards? | [`Temperature`] |
 //! | How unsure is the model about a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
 //! | What is gained by referring the unsure rows to somebody else? | [`referral_table`], [`RiskCoverage`] |
 //! | Does a score tell known from unknown inputs? | [`auroc`], [`average_precision`], [`false_positive_rate_at`] |
 //! | Are real-valued predictions right, in place and in spread? | [`rmse`], [`nmll`], [`crps`], [`PredictionIntervals`], [`QuantileCalibration`] |
+//! | Which answers cannot be ruled out, with a guarantee? | [`ConformalLac`], [`ConformalAps`], [`ConformalResidual`], … |
 //!
 //! Bad input (a wrong length, a probability of NaN, a label out of range) is an [`EvalError`] that
 //! names the draw, row and column; nothing here panics on data. All logarithms are natural, so all
@@ -38,9 +40,13 @@
 //! # Ok::<(), burn_bayes_eval::EvalError>(())
 //! ```
 
+mod bisection;
 mod calibration;
 mod check;
 mod classification;
+mod conformal;
+mod conformal_residuals;
+mod conformal_sets;
 mod confusion;
 mod crps;
 mod distribution;
@@ -53,14 +59,19 @@ mod normal;
 mod order;
 mod probabilities;
 mod quantile_calibration;
+mod random;
 mod ranking;
 mod referral;
 mod regression;
 mod risk_coverage;
+mod temperature;
 mod uncertainty;
 
 pub use calibration::{ReliabilityBin, ReliabilityDiagram, classwise_calibration_error};
 pub use classification::{accuracy, brier, brier_losses, log_losses, nll, zero_one_losses};
+pub use conformal::conformal_threshold;
+pub use conformal_residuals::{ConformalNormalisedResidual, ConformalResidual};
+pub use conformal_sets::{ConformalAps, ConformalLac, ConformalRandomisedAps, PredictionSets};
 pub use confusion::ConfusionMatrix;
 pub use crps::{crps, crps_gaussian, crps_losses};
 pub use draw_probabilities::DrawProbabilities;
@@ -70,6 +81,7 @@ pub use labelled::LabelledProbabilities;
 pub use mixture::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture};
 pub use probabilities::ClassProbabilities;
 pub use quantile_calibration::{QuantileCalibration, QuantilePoint, pit_values};
+pub use random::uniforms;
 pub use ranking::{
     BinaryScores, auroc, average_precision, false_positive_rate_at, one_vs_rest_auroc,
 };
@@ -78,6 +90,7 @@ pub use referral::{
 };
 pub use regression::{log_densities, nmll, rmse};
 pub use risk_coverage::{OperatingPoint, RiskCoverage, RiskCoveragePoint};
+pub use temperature::Temperature;
 pub use uncertainty::{
     expected_entropy, least_confidence, max_probability, model_disagreement, mutual_information,
     predictive_entropy, variation_ratio,

@@ -1,4 +1,4 @@
-//! Sorting by a score, with ties kept together.
+//! Sorting by a score, with ties kept together, and ranks in the sorted order.
 //!
 //! Rows with equal scores form one group: whatever is computed group by group cannot depend on the
 //! order in which the rows arrived. `0.0` and `−0.0` are equal.
@@ -24,6 +24,16 @@ pub(crate) fn compare(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or(Ordering::Equal)
 }
 
+/// ⌈fraction · rows⌉, between 1 and `rows`. A product within rounding of an integer is that integer:
+/// 0.07 · 100 is rank 7.
+pub(crate) fn rank(fraction: f64, rows: usize) -> usize {
+    let product = fraction * rows as f64;
+    let nearest = product.round();
+    let exact = (product - nearest).abs() <= 2.0 * f64::EPSILON * product;
+    let rank = if exact { nearest } else { product.ceil() };
+    (rank as usize).clamp(1, rows)
+}
+
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
@@ -38,5 +48,20 @@ mod tests {
         let order = ascending(&scores);
         let groups: Vec<Vec<usize>> = tie_groups(&order, &scores).map(<[usize]>::to_vec).collect();
         assert_eq!(groups, [vec![4], vec![1, 3], vec![2], vec![0, 5]]);
+    }
+
+    #[test]
+    fn ranks_round_up_but_not_by_rounding_error() {
+        let cases = [
+            (0.07, 100, 7),
+            (0.9, 10, 9),
+            (0.7, 10, 7),
+            (0.55, 10, 6),
+            (0.001, 10, 1),
+        ];
+        for (fraction, rows, expected) in cases {
+            assert_eq!(rank(fraction, rows), expected, "{fraction} of {rows}");
+        }
+        assert_eq!(rank(1.0, 3), 3);
     }
 }

@@ -17,7 +17,7 @@
 //! [`QuantileCalibration::root_mean_square_error`].
 
 use crate::check;
-use crate::error::{EvalError, Place};
+use crate::error::EvalError;
 use crate::mixture::TargetedMixture;
 use crate::normal;
 use crate::order::mean;
@@ -76,17 +76,8 @@ impl QuantileCalibration {
     pub fn new(pit: &[f64], levels: usize) -> Result<Self, EvalError> {
         check::at_least_one("levels", levels)?;
         check::not_empty("transforms", pit.len())?;
-        if let Some(row) = pit.iter().position(|value| !(0.0..=1.0).contains(value)) {
-            let cause = "targets or quantiles passed in place of their transforms";
-            let expected = "a number in [0, 1]";
-            return Err(EvalError::data(
-                "transforms",
-                Place::row(row),
-                pit[row],
-                expected,
-                cause,
-            ));
-        }
+        let cause = "targets or quantiles passed in place of their transforms";
+        check::unit("transforms", pit, cause)?;
         let mut sorted = pit.to_vec();
         sorted.sort_by(f64::total_cmp);
         let point = |index: usize| {

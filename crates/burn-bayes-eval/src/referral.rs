@@ -13,7 +13,7 @@ use crate::check;
 use crate::confusion::ConfusionMatrix;
 use crate::error::EvalError;
 use crate::labelled::LabelledProbabilities;
-use crate::order::{ascending, tie_groups};
+use crate::order::{ascending, rank, tie_groups};
 use crate::ranking::weighted_one_vs_rest_auroc;
 
 /// One line of a [`referral_table`].
@@ -25,6 +25,8 @@ pub struct ReferralRow {
     pub kept: usize,
     /// Accuracy on the kept rows.
     pub accuracy: f64,
+    /// Mean recall over the classes that are the label of a kept row.
+    pub balanced_accuracy: f64,
     /// Macro F1 on the kept rows, over the classes that occur in them.
     pub macro_f1: f64,
     /// F1 of class 1 on the kept rows; `None` unless there are two classes and class 1 is the label
@@ -35,7 +37,7 @@ pub struct ReferralRow {
     pub auroc: Option<f64>,
 }
 
-/// Accuracy, F1 and AUROC on the most certain rows, for each fraction to keep.
+/// Accuracy, balanced accuracy, F1 and AUROC on the most certain rows, for each fraction to keep.
 ///
 /// `uncertainty` has one value per row, high meaning unsure; it may be infinite but not NaN.
 ///
@@ -73,6 +75,7 @@ pub fn referral_table(
             kept_fraction: selection.kept_fraction,
             kept: selection.kept,
             accuracy: confusion.accuracy(),
+            balanced_accuracy: confusion.balanced_accuracy(),
             macro_f1: confusion.macro_f1(),
             binary_f1: if classes == 2 { confusion.f1(1) } else { None },
             auroc: weighted_one_vs_rest_auroc(labelled, rows),
@@ -176,7 +179,7 @@ impl Selection {
     }
 
     fn of_order(order: &[usize], uncertainty: &[f64], kept_fraction: f64) -> Self {
-        let kept = kept_rows(kept_fraction, order.len());
+        let kept = rank(kept_fraction, order.len());
         let mut rows = Vec::with_capacity(kept);
         let mut free = kept;
         for group in tie_groups(order, uncertainty) {
@@ -226,34 +229,10 @@ impl Selection {
     }
 }
 
-/// ⌈qN⌉, where a product within rounding of an integer is that integer: 0.07 · 100 keeps 7 rows.
-fn kept_rows(fraction: f64, rows: usize) -> usize {
-    let product = fraction * rows as f64;
-    let nearest = product.round();
-    let exact = (product - nearest).abs() <= 2.0 * f64::EPSILON * product;
-    let kept = if exact { nearest } else { product.ceil() };
-    (kept as usize).clamp(1, rows)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ClassProbabilities;
-
-    #[test]
-    fn rows_kept_round_up_but_not_by_rounding_error() {
-        let cases = [
-            (0.07, 100, 7),
-            (0.9, 10, 9),
-            (0.7, 10, 7),
-            (0.55, 10, 6),
-            (0.001, 10, 1),
-        ];
-        for (fraction, rows, kept) in cases {
-            assert_eq!(kept_rows(fraction, rows), kept, "{fraction} of {rows}");
-        }
-        assert_eq!(kept_rows(1.0, 3), 3);
-    }
 
     #[test]
     fn hand_worked_table() {
@@ -267,6 +246,7 @@ mod tests {
         assert_eq!((rows[0].binary_f1, rows[0].auroc), (None, None));
         // Rows 0, 1, 2: F1 of class 0 is 2/3, of class 1 is 2/3; 0.9 beats 0.1 and 0.8.
         assert_eq!(rows[1].accuracy, 2.0 / 3.0);
+        assert_eq!(rows[1].balanced_accuracy, 0.75); // recalls of 1/2 and 1
         assert_eq!(
             (rows[1].macro_f1, rows[1].binary_f1),
             (2.0 / 3.0, Some(2.0 / 3.0))

@@ -76,6 +76,7 @@ struct Referral {
     kept_fraction: f64,
     kept: usize,
     accuracy: f64,
+    balanced_accuracy: f64,
     macro_f1: f64,
     binary_f1: Option<f64>,
     auroc: Option<f64>,
@@ -127,12 +128,12 @@ fn golden() -> Golden {
     serde_json::from_str(include_str!("golden/eval.json")).unwrap()
 }
 
-fn rounding(terms: usize, expected: f64) -> f64 {
+pub(crate) fn rounding(terms: usize, expected: f64) -> f64 {
     8.0 * f64::EPSILON * terms as f64 * expected.abs().max(1.0)
 }
 
 #[track_caller]
-fn assert_close(found: f64, expected: f64, tolerance: f64) {
+pub(crate) fn assert_close(found: f64, expected: f64, tolerance: f64) {
     let error = (found - expected).abs();
     assert!(
         error <= tolerance,
@@ -141,7 +142,7 @@ fn assert_close(found: f64, expected: f64, tolerance: f64) {
 }
 
 #[track_caller]
-fn assert_all_close(found: &[f64], expected: &[f64], terms: usize) {
+pub(crate) fn assert_all_close(found: &[f64], expected: &[f64], terms: usize) {
     assert_eq!(found.len(), expected.len());
     for (&found, &expected) in found.iter().zip(expected) {
         assert_close(found, expected, rounding(terms, expected));
@@ -299,6 +300,11 @@ fn referral_agrees_with_weighted_scikit_learn() {
     for (found, expected) in rows.iter().zip(&golden.referral) {
         assert_eq!(found.kept, expected.kept);
         assert_close(found.accuracy, expected.accuracy, rounding(80, 1.0));
+        assert_close(
+            found.balanced_accuracy,
+            expected.balanced_accuracy,
+            rounding(80, 1.0),
+        );
         assert_close(found.macro_f1, expected.macro_f1, rounding(80, 1.0));
         option_close(found.binary_f1, expected.binary_f1);
         option_close(found.auroc, expected.auroc);

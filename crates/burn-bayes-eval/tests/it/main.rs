@@ -1,4 +1,5 @@
 //! Integration tests of `burn-bayes-eval`, one binary: values of other libraries, and properties.
 
 mod golden;
+mod golden_decisions;
 mod properties;

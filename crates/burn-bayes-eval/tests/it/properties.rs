@@ -2,12 +2,14 @@
 //! order of the rows.
 
 use burn_bayes_eval::{
-    BinaryScores, ClassProbabilities, DrawProbabilities, GaussianMixture, LabelledProbabilities,
-    NoisePrecision, PredictionIntervals, QuantileCalibration, ReferralRow, ReliabilityDiagram,
-    RiskCoverage, Selection, TargetedMixture, accuracy, auroc, average_precision, brier,
-    classwise_calibration_error, crps, crps_gaussian, expected_entropy, false_positive_rate_at,
-    model_disagreement, mutual_information, nll, nmll, one_vs_rest_auroc, pit_values,
-    predictive_entropy, quantiles, referral_table, variation_ratio, zero_one_losses,
+    BinaryScores, ClassProbabilities, ConformalAps, ConformalLac, ConformalNormalisedResidual,
+    ConformalRandomisedAps, ConformalResidual, DrawProbabilities, GaussianMixture,
+    LabelledProbabilities, NoisePrecision, PredictionIntervals, QuantileCalibration, ReferralRow,
+    ReliabilityDiagram, RiskCoverage, Selection, TargetedMixture, Temperature, accuracy, auroc,
+    average_precision, brier, classwise_calibration_error, crps, crps_gaussian, expected_entropy,
+    false_positive_rate_at, model_disagreement, mutual_information, nll, nmll, one_vs_rest_auroc,
+    pit_values, predictive_entropy, quantiles, referral_table, uniforms, variation_ratio,
+    zero_one_losses,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -238,6 +240,7 @@ proptest! {
         let same = |a: &ReferralRow, b: &ReferralRow| {
             a.kept == b.kept
                 && close(a.accuracy, b.accuracy)
+                && close(a.balanced_accuracy, b.balanced_accuracy)
                 && close(a.macro_f1, b.macro_f1)
                 && option_close(a.binary_f1, b.binary_f1)
                 && option_close(a.auroc, b.auroc)
@@ -409,5 +412,83 @@ proptest! {
         let most = calibration.maximum_error();
         prop_assert!(0.0 <= mean && mean <= root + ROUNDING);
         prop_assert!(root <= most + ROUNDING && most <= 1.0);
+    }
+
+    #[test]
+    fn calibration_rows_are_covered_at_least_at_the_level(
+        case in cases(),
+        level in 0.05f64..0.95,
+        seed in any::<u64>(),
+    ) {
+        // With n rows, ⌈(n + 1)ℓ⌉ of them score at most the threshold, which is at least ℓn.
+        let average = case.draws().average();
+        let labelled = LabelledProbabilities::new(&average, &case.labels).unwrap();
+        let uniforms = uniforms(case.rows, seed);
+        let lac = ConformalLac::calibrate(&labelled, level).unwrap();
+        let aps = ConformalAps::calibrate(&labelled, level).unwrap();
+        let randomised = ConformalRandomisedAps::calibrate(&labelled, level, &uniforms).unwrap();
+        let every = [
+            lac.sets(&average).unwrap(),
+            aps.sets(&average).unwrap(),
+            randomised.sets(&average, &uniforms).unwrap(),
+        ];
+        for sets in every {
+            prop_assert!(sets.coverage(&case.labels).unwrap() >= level - ROUNDING);
+            prop_assert!(sets.mean_size() <= case.classes as f64);
+        }
+        // A class in a set brings every more probable one with it.
+        let sets = aps.sets(&average).unwrap();
+        for row in 0..case.rows {
+            let least = sets.classes_of(row).iter().map(|&c| average.row(row)[c]).fold(1.0, f64::min);
+            let above = (0..case.classes).filter(|&c| average.row(row)[c] > least);
+            prop_assert!(above.clone().all(|c| sets.contains(row, c)));
+        }
+    }
+
+    #[test]
+    fn a_fitted_temperature_is_no_worse_than_any_other(case in cases(), other in 0.02f64..50.0) {
+        let average = case.draws().average();
+        let labelled = LabelledProbabilities::new(&average, &case.labels).unwrap();
+        let score = |temperature: Temperature| {
+            let scaled = temperature.apply(&average);
+            nll(&LabelledProbabilities::new(&scaled, &case.labels).unwrap())
+        };
+        match Temperature::fit(&labelled) {
+            Ok(fitted) => {
+                let (best, other) = (score(fitted), score(Temperature::new(other).unwrap()));
+                prop_assert!(best <= other + ROUNDING * other.max(1.0));
+            }
+            Err(error) => {
+                prop_assert!(error.is_data() && nll(&labelled) == f64::INFINITY);
+            }
+        }
+    }
+
+    #[test]
+    fn conformal_intervals_cover_their_calibration_rows(
+        case in real_cases(),
+        level in 0.05f64..0.95,
+    ) {
+        let mixture = case.mixture();
+        let spreads: Vec<f64> = mixture.variance().into_iter().map(f64::sqrt).collect();
+        let predicted = mixture.mean();
+        let plain = ConformalResidual::calibrate(&predicted, &case.targets, level).unwrap();
+        let intervals = plain.intervals(&predicted).unwrap();
+        // A residual on the threshold may leave its interval by rounding.
+        let slack = |limits: &[f64], by: f64| limits.iter().map(|l| l + by).collect::<Vec<_>>();
+        let (lower, upper) = (intervals.lower(), intervals.upper());
+        let wider =
+            PredictionIntervals::new(slack(lower, -ROUNDING), slack(upper, ROUNDING)).unwrap();
+        prop_assert!(wider.coverage(&case.targets).unwrap() >= level - ROUNDING);
+
+        let normalised = ConformalNormalisedResidual::calibrate(
+            &predicted, &spreads, &case.targets, level,
+        ).unwrap();
+        let widths = normalised.intervals(&predicted, &spreads).unwrap();
+        for (row, spread) in spreads.iter().enumerate() {
+            let expected = 2.0 * normalised.threshold() * spread;
+            let found = widths.upper()[row] - widths.lower()[row];
+            prop_assert!(found == expected || close(found, expected));
+        }
     }
 }

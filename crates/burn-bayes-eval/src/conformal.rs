@@ -1,0 +1,80 @@
+//! Split conformal prediction: a threshold on any score of misfit, with a guarantee for new rows.
+//!
+//! Let s₁ … s_n be the scores of n **calibration** rows with known answers, none of which the model
+//! was trained on, high meaning a bad fit. At level ℓ (the wanted coverage, 1 − α) the threshold is
+//!
+//!   q̂ = the ⌈(n + 1)ℓ⌉-th smallest of s₁ … s_n, and +∞ if ⌈(n + 1)ℓ⌉ > n.
+//!
+//! A new row's prediction is the set of all answers whose score would be at most q̂. If the
+//! calibration rows and the new row are exchangeable, then, whatever the model,
+//!
+//!   ℓ ≤ P(the true answer is in the set) ≤ ℓ + 1/(n + 1),
+//!
+//! the upper bound if scores do not tie. The probability is over calibration rows and new row
+//! together: it is no statement about single inputs or classes, nor about one calibration set.
+//!
+//! **Ties** among the scores make sets larger, never too small.
+//!
+//! References: V. Vovk, A. Gammerman and G. Shafer, "Algorithmic learning in a random world" (2005);
+//! J. Lei et al., "Distribution-free predictive inference for regression" (2018), for the bounds.
+
+use crate::check;
+use crate::error::EvalError;
+use crate::order::{compare, rank};
+
+/// The threshold q̂ that new rows' scores must not exceed.
+///
+/// [`ConformalLac`](crate::ConformalLac), [`ConformalAps`](crate::ConformalAps),
+/// [`ConformalResidual`](crate::ConformalResidual) and their relatives compute their own scores; this
+/// is for scores of one's own.
+///
+/// ```
+/// use burn_bayes_eval::conformal_threshold;
+///
+/// let scores = [0.4, 0.1, 0.3, 0.2];
+/// assert_eq!(conformal_threshold(&scores, 0.6)?, 0.3); // the third of five places
+/// assert_eq!(conformal_threshold(&scores, 0.9)?, f64::INFINITY); // would take nine rows
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+///
+/// # Errors
+/// A data error if there are no scores or one is NaN; a config error if the level is not strictly
+/// between 0 and 1.
+pub fn conformal_threshold(scores: &[f64], level: f64) -> Result<f64, EvalError> {
+    check::open_unit("level", level)?;
+    check::not_empty("conformal scores", scores.len())?;
+    check::comparable("conformal scores", scores)?;
+    let rank = rank(level, scores.len() + 1);
+    if rank > scores.len() {
+        return Ok(f64::INFINITY);
+    }
+    let mut scores = scores.to_vec();
+    let (_, threshold, _) = scores.select_nth_unstable_by(rank - 1, |a, b| compare(*a, *b));
+    Ok(*threshold)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rank_counts_the_new_row_and_suffers_no_rounding() {
+        // 10 · 0.7 and 20 · 0.95 are integers, though not in floating point.
+        let scores = |count: u8| (1..=count).rev().map(f64::from).collect::<Vec<_>>();
+        assert_eq!(conformal_threshold(&scores(9), 0.7).unwrap(), 7.0);
+        assert_eq!(conformal_threshold(&scores(19), 0.95).unwrap(), 19.0);
+        let beyond = conformal_threshold(&scores(18), 0.95).unwrap();
+        assert_eq!(beyond, f64::INFINITY);
+        assert_eq!(conformal_threshold(&[5.0], 0.5).unwrap(), 5.0);
+    }
+
+    #[test]
+    fn rejects_nan_nothing_and_bad_levels() {
+        assert!(conformal_threshold(&[], 0.5).unwrap_err().is_data());
+        let error = conformal_threshold(&[0.0, f64::NAN], 0.5).unwrap_err();
+        assert_eq!(error.row(), Some(1));
+        for level in [0.0, 1.0, f64::NAN] {
+            assert!(conformal_threshold(&[0.0], level).unwrap_err().is_config());
+        }
+    }
+}

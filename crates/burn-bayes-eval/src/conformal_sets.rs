@@ -1,0 +1,401 @@
+//! Conformal sets of classes, on top of any class probabilities.
+//!
+//! With π_c the mass of class c and of all classes before it, by falling probability:
+//!
+//! | Method | Score of class c | Its sets |
+//! |---|---|---|
+//! | [`ConformalLac`] | 1 − p_c | smallest on average; may be empty where the model is unsure |
+//! | [`ConformalAps`] | π_c | larger where the model is unsure |
+//! | [`ConformalRandomisedAps`] | π_c − u·p_c, one uniform u per row | the same, without the steps of single classes |
+//!
+//! The threshold q̂ is that of [`conformal_threshold`], from the scores of the true classes of the
+//! calibration rows. A set holds exactly the classes whose score is at most q̂. No class is added to
+//! fill an empty set, which would only raise the coverage.
+//!
+//! **Ties.** Equally probable classes stand in π in the order of their index, as they do for a
+//! prediction.
+//!
+//! References: M. Sadinle, J. Lei and L. Wasserman, "Least ambiguous set-valued classifiers with
+//! bounded error levels" (2019), for LAC; Y. Romano, M. Sesia and E. J. Candès, "Classification with
+//! valid and adaptive coverage" (2020), for APS.
+
+use crate::check;
+use crate::conformal::conformal_threshold;
+use crate::error::{EvalError, Place};
+use crate::labelled::{LabelledProbabilities, check_labels};
+use crate::order::{compare, mean};
+use crate::probabilities::ClassProbabilities;
+
+/// Least ambiguous set-valued classifier: keeps the classes that are probable enough.
+///
+/// ```
+/// use burn_bayes_eval::{ClassProbabilities, ConformalLac, LabelledProbabilities};
+///
+/// let calibration = ClassProbabilities::binary(&[0.9, 0.2, 0.6, 0.3])?;
+/// let labelled = LabelledProbabilities::new(&calibration, &[1, 0, 1, 1])?;
+/// let conformal = ConformalLac::calibrate(&labelled, 0.6)?;
+/// assert!((conformal.threshold() - 0.4).abs() < 1e-15); // classes of at least 0.6
+///
+/// let sets = conformal.sets(&ClassProbabilities::binary(&[0.95, 0.5])?)?;
+/// assert_eq!((sets.classes_of(0), sets.classes_of(1)), (vec![1], vec![]));
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ConformalLac {
+    threshold: f64,
+    classes: usize,
+}
+
+/// Adaptive prediction sets: keeps the most probable classes up to a mass.
+///
+/// ```
+/// use burn_bayes_eval::{ClassProbabilities, ConformalAps, LabelledProbabilities};
+///
+/// let calibration = ClassProbabilities::new(&[0.7, 0.2, 0.1, 0.5, 0.3, 0.2], 2, 3)?;
+/// let labelled = LabelledProbabilities::new(&calibration, &[0, 1])?;
+/// let conformal = ConformalAps::calibrate(&labelled, 0.6)?;
+/// assert_eq!(conformal.threshold(), 0.8);
+///
+/// let sets = conformal.sets(&ClassProbabilities::new(&[0.4, 0.25, 0.35], 1, 3)?)?;
+/// assert_eq!(sets.classes_of(0), [0, 2]); // 0.4, then 0.75, then too much
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ConformalAps {
+    threshold: f64,
+    classes: usize,
+}
+
+/// Adaptive prediction sets with the last class kept at random, so that coverage is met and not
+/// exceeded.
+///
+/// The uniform numbers are arguments, one per row; [`uniforms`](crate::uniforms) makes them from a
+/// seed. Calibration and prediction need independent ones: use different seeds.
+///
+/// ```
+/// use burn_bayes_eval::{
+///     ClassProbabilities, ConformalRandomisedAps, LabelledProbabilities, uniforms,
+/// };
+///
+/// let calibration = ClassProbabilities::binary(&[0.75, 0.75, 0.75])?;
+/// let labelled = LabelledProbabilities::new(&calibration, &[1, 1, 0])?;
+/// let conformal = ConformalRandomisedAps::calibrate(&labelled, 0.5, &uniforms(3, 1))?;
+/// let sets = conformal.sets(&calibration, &uniforms(3, 2))?;
+/// assert!(sets.mean_size() <= 2.0);
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ConformalRandomisedAps {
+    threshold: f64,
+    classes: usize,
+}
+
+impl ConformalLac {
+    /// Finds the threshold at which sets hold the true class with probability `level`.
+    ///
+    /// # Errors
+    /// A config error if the level is not strictly between 0 and 1.
+    pub fn calibrate(
+        calibration: &LabelledProbabilities<'_>,
+        level: f64,
+    ) -> Result<Self, EvalError> {
+        let scores: Vec<f64> = calibration
+            .iter()
+            .map(|(probabilities, label)| 1.0 - probabilities[label])
+            .collect();
+        Ok(Self {
+            threshold: conformal_threshold(&scores, level)?,
+            classes: calibration.probabilities().classes(),
+        })
+    }
+
+    /// The largest 1 − p_c of a class in a set.
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
+    /// The sets of new rows.
+    ///
+    /// # Errors
+    /// A data error if the number of classes is not that of the calibration rows.
+    pub fn sets(
+        &self,
+        probabilities: &ClassProbabilities<'_>,
+    ) -> Result<PredictionSets, EvalError> {
+        PredictionSets::scored(probabilities, self.classes, self.threshold, |_, row| {
+            row.iter().map(|probability| 1.0 - probability).collect()
+        })
+    }
+}
+
+impl ConformalAps {
+    /// Finds the threshold at which sets hold the true class with probability `level`.
+    ///
+    /// # Errors
+    /// A config error if the level is not strictly between 0 and 1.
+    pub fn calibrate(
+        calibration: &LabelledProbabilities<'_>,
+        level: f64,
+    ) -> Result<Self, EvalError> {
+        let scores: Vec<f64> = calibration
+            .iter()
+            .map(|(probabilities, label)| adaptive_scores(probabilities, 0.0)[label])
+            .collect();
+        Ok(Self {
+            threshold: conformal_threshold(&scores, level)?,
+            classes: calibration.probabilities().classes(),
+        })
+    }
+
+    /// The largest mass π_c of a class in a set.
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
+    /// The sets of new rows.
+    ///
+    /// # Errors
+    /// A data error if the number of classes is not that of the calibration rows.
+    pub fn sets(
+        &self,
+        probabilities: &ClassProbabilities<'_>,
+    ) -> Result<PredictionSets, EvalError> {
+        PredictionSets::scored(probabilities, self.classes, self.threshold, |_, row| {
+            adaptive_scores(row, 0.0)
+        })
+    }
+}
+
+impl ConformalRandomisedAps {
+    /// Finds the threshold at which sets hold the true class with probability `level`.
+    ///
+    /// # Errors
+    /// A config error if the level is not strictly between 0 and 1; a data error if there is not
+    /// one number in [0, 1] per row.
+    pub fn calibrate(
+        calibration: &LabelledProbabilities<'_>,
+        level: f64,
+        uniforms: &[f64],
+    ) -> Result<Self, EvalError> {
+        check_uniforms(uniforms, calibration.labels().len())?;
+        let scores: Vec<f64> = calibration
+            .iter()
+            .zip(uniforms)
+            .map(|((probabilities, label), &u)| adaptive_scores(probabilities, u)[label])
+            .collect();
+        Ok(Self {
+            threshold: conformal_threshold(&scores, level)?,
+            classes: calibration.probabilities().classes(),
+        })
+    }
+
+    /// The largest π_c − u·p_c of a class in a set.
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
+    /// The sets of new rows.
+    ///
+    /// # Errors
+    /// A data error if the number of classes is not that of the calibration rows, or there is not
+    /// one number in [0, 1] per row.
+    pub fn sets(
+        &self,
+        probabilities: &ClassProbabilities<'_>,
+        uniforms: &[f64],
+    ) -> Result<PredictionSets, EvalError> {
+        check_uniforms(uniforms, probabilities.rows())?;
+        PredictionSets::scored(
+            probabilities,
+            self.classes,
+            self.threshold,
+            |row, values| adaptive_scores(values, uniforms[row]),
+        )
+    }
+}
+
+/// A set of classes per row.
+///
+/// ```
+/// use burn_bayes_eval::{ClassProbabilities, ConformalLac, LabelledProbabilities};
+///
+/// let table = ClassProbabilities::binary(&[0.9, 0.2, 0.6])?;
+/// let labelled = LabelledProbabilities::new(&table, &[1, 0, 1])?;
+/// let sets = ConformalLac::calibrate(&labelled, 0.75)?.sets(&table)?;
+/// assert_eq!((sets.coverage(&[1, 0, 1])?, sets.mean_size()), (1.0, 1.0));
+/// assert!(sets.contains(2, 1) && !sets.contains(2, 0));
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PredictionSets {
+    held: Vec<bool>,
+    classes: usize,
+}
+
+impl PredictionSets {
+    /// The classes whose score is at most the threshold.
+    fn scored(
+        probabilities: &ClassProbabilities<'_>,
+        classes: usize,
+        threshold: f64,
+        scores: impl Fn(usize, &[f64]) -> Vec<f64>,
+    ) -> Result<Self, EvalError> {
+        if probabilities.classes() != classes {
+            return Err(EvalError::data(
+                "class probabilities",
+                Place::WHOLE,
+                format!("{} classes", probabilities.classes()),
+                format!("the {classes} classes of the calibration rows"),
+                "calibrated with another model or data set",
+            ));
+        }
+        let rows = probabilities.iter().enumerate();
+        let held = rows
+            .flat_map(|(row, values)| scores(row, values))
+            .map(|score| score <= threshold)
+            .collect();
+        Ok(Self { held, classes })
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.held.len() / self.classes
+    }
+
+    /// Is the class in the set of the row? No unknown class or row is.
+    pub fn contains(&self, row: usize, class: usize) -> bool {
+        let index = row.checked_mul(self.classes);
+        class < self.classes
+            && index.is_some_and(|index| self.held.get(index + class) == Some(&true))
+    }
+
+    /// The classes in the set of the row, ascending.
+    pub fn classes_of(&self, row: usize) -> Vec<usize> {
+        let is_held = |class: &usize| self.contains(row, *class);
+        (0..self.classes).filter(is_held).collect()
+    }
+
+    /// The number of classes in each set.
+    pub fn sizes(&self) -> Vec<usize> {
+        self.held
+            .chunks_exact(self.classes)
+            .map(|row| row.iter().filter(|&&held| held).count())
+            .collect()
+    }
+
+    /// Mean number of classes in a set.
+    pub fn mean_size(&self) -> f64 {
+        let sizes: Vec<f64> = self.sizes().iter().map(|&size| size as f64).collect();
+        mean(&sizes)
+    }
+
+    /// Fraction of rows whose set holds the true class.
+    ///
+    /// # Errors
+    /// A data error if there is not one label per row or a label is no class.
+    pub fn coverage(&self, labels: &[usize]) -> Result<f64, EvalError> {
+        check::same_length("labels", labels.len(), self.rows())?;
+        check_labels("labels", labels, self.classes)?;
+        let rows = labels.iter().enumerate();
+        let held = rows.filter(|(row, label)| self.contains(*row, **label));
+        Ok(held.count() as f64 / labels.len() as f64)
+    }
+}
+
+/// π_c − u·p_c of every class.
+fn adaptive_scores(probabilities: &[f64], u: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..probabilities.len()).collect();
+    order.sort_by(|&a, &b| compare(probabilities[b], probabilities[a]));
+    let mut scores = vec![0.0; probabilities.len()];
+    let mut mass = 0.0;
+    for class in order {
+        mass += probabilities[class];
+        scores[class] = mass - u * probabilities[class];
+    }
+    scores
+}
+
+fn check_uniforms(uniforms: &[f64], rows: usize) -> Result<(), EvalError> {
+    check::same_length("uniform numbers", uniforms.len(), rows)?;
+    check::unit(
+        "uniform numbers",
+        uniforms,
+        "numbers of another distribution",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equally_probable_classes_stand_by_index() {
+        assert_eq!(adaptive_scores(&[0.25, 0.5, 0.25], 0.0), [0.75, 0.5, 1.0]);
+        assert_eq!(
+            adaptive_scores(&[0.25, 0.5, 0.25], 0.5),
+            [0.625, 0.25, 0.875]
+        );
+        assert_eq!(adaptive_scores(&[1.0], 0.25), [0.75]);
+    }
+
+    #[test]
+    fn all_right_and_certain_makes_single_classes_all_wrong_makes_full_sets() {
+        let table = ClassProbabilities::binary(&[1.0, 0.0, 1.0]).unwrap();
+        let right = LabelledProbabilities::new(&table, &[1, 0, 1]).unwrap();
+        let wrong = LabelledProbabilities::new(&table, &[0, 1, 0]).unwrap();
+        for (labelled, size) in [(right, 1.0), (wrong, 2.0)] {
+            let lac = ConformalLac::calibrate(&labelled, 0.5).unwrap();
+            assert_eq!(lac.sets(&table).unwrap().mean_size(), size);
+        }
+        // The second class of a certain row adds no mass, so it is never left out.
+        let aps = ConformalAps::calibrate(&right, 0.5).unwrap();
+        assert_eq!(aps.sets(&table).unwrap().mean_size(), 2.0);
+    }
+
+    #[test]
+    fn too_few_rows_for_the_level_keep_every_class() {
+        let table = ClassProbabilities::new(&[0.9, 0.1, 0.0], 1, 3).unwrap();
+        let labelled = LabelledProbabilities::new(&table, &[0]).unwrap();
+        let lac = ConformalLac::calibrate(&labelled, 0.9).unwrap();
+        assert_eq!(lac.threshold(), f64::INFINITY);
+        assert_eq!(lac.sets(&table).unwrap().classes_of(0), [0, 1, 2]);
+    }
+
+    #[test]
+    fn one_class_is_always_held() {
+        let table = ClassProbabilities::new(&[1.0, 1.0], 2, 1).unwrap();
+        let labelled = LabelledProbabilities::new(&table, &[0, 0]).unwrap();
+        let sets = ConformalAps::calibrate(&labelled, 0.5).unwrap();
+        let sets = sets.sets(&table).unwrap();
+        assert_eq!(
+            (sets.coverage(&[0, 0]).unwrap(), sets.mean_size()),
+            (1.0, 1.0)
+        );
+    }
+
+    #[test]
+    fn rejects_other_classes_labels_and_uniforms() {
+        let table = ClassProbabilities::binary(&[0.4, 0.8]).unwrap();
+        let labelled = LabelledProbabilities::new(&table, &[0, 1]).unwrap();
+        let three = ClassProbabilities::new(&[0.2, 0.3, 0.5], 1, 3).unwrap();
+        let lac = ConformalLac::calibrate(&labelled, 0.5).unwrap();
+        assert!(lac.sets(&three).unwrap_err().is_data());
+        let sets = lac.sets(&table).unwrap();
+        assert!(sets.coverage(&[0]).unwrap_err().is_data());
+        assert_eq!(sets.coverage(&[0, 2]).unwrap_err().row(), Some(1));
+        assert!(!sets.contains(0, 2) && !sets.contains(2, 0) && !sets.contains(usize::MAX, 1));
+
+        let randomised =
+            |uniforms: &[f64]| ConformalRandomisedAps::calibrate(&labelled, 0.5, uniforms);
+        assert!(randomised(&[0.5]).unwrap_err().is_data());
+        assert_eq!(randomised(&[0.5, 1.5]).unwrap_err().row(), Some(1));
+        assert_eq!(randomised(&[f64::NAN, 0.5]).unwrap_err().row(), Some(0));
+        for level in [0.0, 1.0] {
+            assert!(
+                ConformalLac::calibrate(&labelled, level)
+                    .unwrap_err()
+                    .is_config()
+            );
+        }
+    }
+}

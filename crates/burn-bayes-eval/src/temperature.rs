@@ -1,0 +1,199 @@
+//! Temperature scaling: one number that makes a classifier more or less sure of itself.
+//!
+//!   p_c(T) = p_c^{1/T} / Σ_k p_k^{1/T}
+//!
+//! For a Bayesian model p is the **average** over draws, so what is corrected is the prediction that
+//! is used; scaling each draw's logits before averaging is another thing. T > 1 flattens, T < 1
+//! sharpens, and the predicted class stays the same. With p = softmax(z) it is softmax(z/T).
+//!
+//! T minimises the NLL of rows the model was not trained on. With b = 1/T and l = ln p,
+//!
+//!   NLL(b) = mean_r [ ln Σ_c exp(b·l_rc) − b·l_ry ],   dNLL/db = mean_r [ Σ_c p_rc(T)·l_rc − l_ry ]
+//!
+//! is convex in b, so its derivative changes sign at most once and bisection over ln b finds the
+//! place. Classes of probability 0 stay at 0 and take no part.
+//!
+//! Reference: C. Guo et al., "On calibration of modern neural networks" (2017), section 4.2.
+
+use crate::bisection::bisect;
+use crate::error::{EvalError, Place};
+use crate::labelled::LabelledProbabilities;
+use crate::order::mean;
+use crate::probabilities::ClassProbabilities;
+
+/// The temperature T of a softmax.
+///
+/// ```
+/// use burn_bayes_eval::{ClassProbabilities, LabelledProbabilities, Temperature};
+///
+/// // Says 0.9, is right three times in four.
+/// let validation = ClassProbabilities::binary(&[0.9; 4])?;
+/// let temperature = Temperature::fit(&LabelledProbabilities::new(&validation, &[1, 1, 1, 0])?)?;
+/// assert!((temperature.value() - 2.0).abs() < 1e-12); // ln 9 = 2 ln 3
+///
+/// let test = ClassProbabilities::binary(&[0.9])?;
+/// assert!((temperature.apply(&test).row(0)[1] - 0.75).abs() < 1e-12);
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Temperature {
+    value: f64,
+}
+
+impl Temperature {
+    /// The temperature of least NLL between [`LOWEST`](Self::LOWEST) and
+    /// [`HIGHEST`](Self::HIGHEST).
+    ///
+    /// Rows that are all predicted right have no optimum: the colder the better, and the result is
+    /// the lowest temperature. Where guessing would be better than the model it is the highest.
+    /// If no temperature makes a difference (one class, or nothing but uniform rows) it is 1.
+    ///
+    /// # Errors
+    /// A data error if a row gives its true class the probability 0, which no temperature cures.
+    pub fn fit(validation: &LabelledProbabilities<'_>) -> Result<Self, EvalError> {
+        let impossible = |(probabilities, label): (&[f64], usize)| probabilities[label] == 0.0;
+        if let Some(row) = validation.iter().position(impossible) {
+            return Err(EvalError::data(
+                "class probabilities",
+                Place::row(row).at_column(validation.labels()[row]),
+                "0 for the true class",
+                "a number above 0",
+                "probabilities that were rounded, or a softmax that underflowed in single precision",
+            ));
+        }
+        let slope = |logarithm: f64| mean(&slopes(validation, logarithm.exp()));
+        let (low, high) = (-Self::HIGHEST.ln(), -Self::LOWEST.ln());
+        let (at_low, at_high) = (slope(low), slope(high));
+        let value = if at_low == 0.0 && at_high == 0.0 {
+            1.0
+        } else if at_low >= 0.0 {
+            Self::HIGHEST
+        } else if at_high <= 0.0 {
+            Self::LOWEST
+        } else {
+            let resolution = f64::EPSILON; // of a logarithm: relative
+            (-bisect(low, high, resolution, |logarithm| slope(logarithm) < 0.0)).exp()
+        };
+        Ok(Self { value })
+    }
+
+    /// The lowest temperature that [`fit`](Self::fit) returns.
+    pub const LOWEST: f64 = 0.01;
+
+    /// The highest temperature that [`fit`](Self::fit) returns.
+    pub const HIGHEST: f64 = 100.0;
+
+    /// A temperature that is known.
+    ///
+    /// # Errors
+    /// A config error if the value is not a finite number above zero.
+    pub fn new(value: f64) -> Result<Self, EvalError> {
+        if value.is_finite() && value > 0.0 {
+            return Ok(Self { value });
+        }
+        Err(EvalError::config(
+            "temperature",
+            value,
+            "a finite number above 0",
+        ))
+    }
+
+    /// The number T.
+    pub fn value(&self) -> f64 {
+        self.value
+    }
+
+    /// The probabilities at this temperature.
+    pub fn apply(&self, probabilities: &ClassProbabilities<'_>) -> ClassProbabilities<'static> {
+        let rows = probabilities.iter();
+        let values = rows
+            .flat_map(|row| tempered(row, self.value.recip()))
+            .collect();
+        ClassProbabilities::of_checked(values, probabilities.rows(), probabilities.classes())
+    }
+}
+
+/// Σ_c p_c(T)·l_c − l_y of each row.
+fn slopes(validation: &LabelledProbabilities<'_>, inverse: f64) -> Vec<f64> {
+    let slope = |(probabilities, label): (&[f64], usize)| {
+        let truth = probabilities[label];
+        // Ratios and not logarithms of both, so that equal probabilities give exactly zero.
+        let terms = tempered(probabilities, inverse)
+            .into_iter()
+            .zip(probabilities);
+        let possible = terms.filter(|(_, probability)| **probability > 0.0);
+        possible
+            .map(|(tempered, probability)| tempered * (probability / truth).ln())
+            .sum()
+    };
+    validation.iter().map(slope).collect()
+}
+
+/// p_c^b / Σ_k p_k^b, from ratios to the largest probability, which keep the sum from underflowing.
+fn tempered(probabilities: &[f64], inverse: f64) -> Vec<f64> {
+    let largest = probabilities.iter().copied().fold(0.0, f64::max);
+    let power = |probability: &f64| (probability / largest).powf(inverse);
+    let powers: Vec<f64> = probabilities.iter().map(power).collect();
+    let sum: f64 = powers.iter().sum();
+    powers.into_iter().map(|power| power / sum).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{nll, zero_one_losses};
+
+    fn fitted(values: &[f64], classes: usize, labels: &[usize]) -> f64 {
+        let table = ClassProbabilities::new(values, labels.len(), classes).unwrap();
+        let labelled = LabelledProbabilities::new(&table, labels).unwrap();
+        Temperature::fit(&labelled).unwrap().value()
+    }
+
+    #[test]
+    fn what_is_calibrated_stays() {
+        let labels = [0, 1, 1, 1];
+        let found = fitted(&[0.25, 0.75].repeat(4), 2, &labels);
+        assert!((found - 1.0).abs() < 16.0 * f64::EPSILON, "{found}");
+    }
+
+    #[test]
+    fn without_an_optimum_the_limits_are_returned() {
+        let confident = [0.2, 0.8, 0.9, 0.1];
+        assert_eq!(fitted(&confident, 2, &[1, 0]), Temperature::LOWEST);
+        assert_eq!(fitted(&confident, 2, &[0, 1]), Temperature::HIGHEST);
+        let undecided = [1.0 / 3.0; 6];
+        assert_eq!(fitted(&undecided, 3, &[0, 1]), 1.0);
+        assert_eq!(fitted(&[1.0, 1.0], 1, &[0, 0]), 1.0);
+    }
+
+    #[test]
+    fn impossible_classes_stay_impossible_unless_they_happen() {
+        let values = [0.0, 0.6, 0.4, 0.0, 0.9, 0.1, 0.0, 0.9, 0.1];
+        let table = ClassProbabilities::new(&values, 3, 3).unwrap();
+        let labelled = LabelledProbabilities::new(&table, &[1, 2, 1]).unwrap();
+        let temperature = Temperature::fit(&labelled).unwrap();
+        let scaled = temperature.apply(&table);
+        assert!((0..3).all(|row| scaled.row(row)[0] == 0.0));
+        let scaled = LabelledProbabilities::new(&scaled, &[1, 2, 1]).unwrap();
+        assert!(nll(&scaled) <= nll(&labelled));
+        assert_eq!(zero_one_losses(&scaled), zero_one_losses(&labelled));
+
+        let labelled = LabelledProbabilities::new(&table, &[1, 0, 1]).unwrap();
+        let error = Temperature::fit(&labelled).unwrap_err();
+        assert_eq!((error.row(), error.column()), (Some(1), Some(0)));
+    }
+
+    #[test]
+    fn extreme_temperatures_leave_distributions() {
+        let table = ClassProbabilities::new(&[1e-300, 0.75, 0.25], 1, 3).unwrap();
+        for value in [1e-3, 1e3] {
+            let scaled = Temperature::new(value).unwrap().apply(&table);
+            let sum: f64 = scaled.row(0).iter().sum();
+            assert!((sum - 1.0).abs() < 4.0 * f64::EPSILON);
+            assert_eq!(scaled.predicted_classes(), [1]);
+        }
+        for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(Temperature::new(value).unwrap_err().is_config());
+        }
+    }
+}
