@@ -1,7 +1,14 @@
 //! The average of a model's outputs over draws of its weights.
 //!
-//! Classification: p̄_c = mean_s softmax(logits_s)_c; Burn's own metrics read log p̄ as logits.
-//! Regression: an equal mixture of the draws' predictions.
+//! Classification: p̄_c = mean_s softmax(logits_s)_c; Burn's own metrics read log p̄ as logits, and the
+//! loss is the negative log-likelihood of p̄.
+//!
+//! Regression: an equal mixture of the draws' predictions. The loss is the mean of the draws' losses
+//! and **not** the negative log-likelihood of the mixture, −log mean_s N(y; f_s, 1/β): that needs the
+//! noise's precision β, which Burn's output does not carry. Where the draws' losses are negative
+//! log-likelihoods, their mean is never below the mixture's (Jensen's inequality), and equal to it
+//! where the draws agree. [`MixtureNllMetric`](crate::metric::MixtureNllMetric) is given β and reports
+//! the mixture's.
 
 use burn::tensor::{ExecutionError, Int, Tensor};
 use burn::train::metric::{
@@ -126,7 +133,9 @@ impl Adaptor<ClassificationDraws> for ClassificationMixture {
 /// Regression averaged over draws.
 #[derive(Clone, Debug)]
 pub struct RegressionMixture {
-    /// The mean of the draws' losses, `[1]`.
+    /// The mean of the draws' losses, `[1]`: an upper bound of the negative log-likelihood of the
+    /// mixture, which only [`MixtureNllMetric`](crate::metric::MixtureNllMetric) can know, because it
+    /// is told the noise.
     pub loss: Tensor<1>,
     /// The mean of the draws' predictions, `[rows, targets]`.
     pub output: Tensor<2>,
@@ -197,7 +206,9 @@ mod tests {
     use burn::train::metric::{ClassReduction, Metric, Numeric, PrecisionMetric};
 
     use super::*;
-    use crate::metric::testing::{assert_close, metadata};
+    use crate::GaussianNll;
+    use crate::metric::MixtureNllMetric;
+    use crate::metric::testing::{assert_close, epoch, metadata};
 
     /// Two draws of two rows: the average of class 1 is 0.7 and 0.4.
     fn mixture() -> ClassificationMixture {
@@ -261,5 +272,30 @@ mod tests {
         assert_eq!(mixture.loss.into_scalar::<f64>(), 2.5);
         let average: Vec<f64> = mixture.output.into_data().iter().collect();
         assert_eq!(average, [2.5, 2.5]);
+    }
+
+    #[test]
+    fn the_loss_of_regression_bounds_that_of_the_mixture() {
+        let device = Device::default();
+        let mixed = |predictions: [f32; 2]| -> RegressionMixture {
+            let targets = Tensor::from_data([[0.5]], &device);
+            MixDraws::mix(
+                predictions
+                    .map(|prediction| {
+                        let output = Tensor::from_data([[prediction]], &device);
+                        let loss = GaussianNll::new(4.0).forward(output.clone(), targets.clone());
+                        RegressionOutput::new(loss, output, targets.clone())
+                    })
+                    .into(),
+            )
+        };
+        let both = |mixture: RegressionMixture| {
+            let known = epoch(MixtureNllMetric::new(4.0), &[mixture.adapt()]);
+            (mixture.loss.into_scalar::<f64>(), known)
+        };
+        let (bound, mixture) = both(mixed([1.0, -1.0]));
+        assert!(bound > mixture + 0.5, "{bound}, {mixture}");
+        let (bound, mixture) = both(mixed([1.0, 1.0]));
+        assert_close(bound, mixture, 4);
     }
 }
