@@ -102,7 +102,6 @@ pub(crate) fn covariance_gradient(
         });
         mean_sum = mean_sum + gradient;
     }
-    let first_non_finite = first_non_finite(&mean_sum);
 
     // C = (I+B)⁻¹ F/ψ, and Σ_k C_k ⊙ F_k.
     let coefficients = gaussian.factors.clone().map(|factors| {
@@ -123,7 +122,7 @@ pub(crate) fn covariance_gradient(
     });
 
     let temperature = objective.temperature;
-    let mean = mean_sum.mul_scalar(objective.scale)
+    let mean = mean_sum.clone().mul_scalar(objective.scale)
         + (gaussian.mean.clone() * alpha.clone()).mul_scalar(temperature);
     let factors = factor_sum
         .zip(coefficients)
@@ -138,11 +137,21 @@ pub(crate) fn covariance_gradient(
     let log_variance = (scale_sum.mul_scalar(objective.scale) + divergence.mul_scalar(temperature))
         .mul_scalar(0.5);
 
-    let squared_norms = [
-        squared_norm(&mean),
-        factors.as_ref().map_or(0.0, squared_norm),
-        squared_norm(&log_variance),
+    // What the host must know comes back together: a device is waited for once.
+    let mut sums = vec![
+        mean_sum.clone().mul_scalar(0.0).sum(),
+        square_sum(&mean),
+        square_sum(&log_variance),
     ];
+    sums.extend(factors.as_ref().map(square_sum));
+    let sums = to_host(Tensor::cat(sums, 0));
+    let first_non_finite = if sums[0] == 0.0 {
+        None
+    } else {
+        let values = to_host(mean_sum);
+        values.iter().position(|value| !value.is_finite())
+    };
+    let squared_norms = [sums[1], sums.get(3).copied().unwrap_or(0.0), sums[2]];
     CovarianceGradient {
         mean,
         factors,
@@ -152,18 +161,8 @@ pub(crate) fn covariance_gradient(
     }
 }
 
-fn squared_norm<const R: usize>(tensor: &Tensor<R>) -> f64 {
-    tensor.clone().square().sum().into_scalar::<f32>().into()
-}
-
-/// One scalar comes back to the host; the vector itself only once it is known to be bad.
-fn first_non_finite(gradient: &Tensor<1>) -> Option<usize> {
-    let sum: f32 = gradient.clone().mul_scalar(0.0).sum().into_scalar();
-    if sum == 0.0 {
-        return None;
-    }
-    let values = to_host(gradient.clone());
-    values.iter().position(|value| !value.is_finite())
+fn square_sum<const R: usize>(tensor: &Tensor<R>) -> Tensor<1> {
+    tensor.clone().square().sum()
 }
 
 /// The values of a tensor, as `f64` on the host.
