@@ -70,10 +70,13 @@ impl Guard {
         if let (true, Some(path)) = (first, &self.rescue) {
             // Replicas may fail at the same time; one file is enough.
             let _one = self.saving.lock();
-            match state.clone().into_record().save(path) {
-                Ok(()) => message += &format!("; they are saved in {}", path.display()),
-                Err(problem) => message += &format!("; they could not be saved: {problem}"),
-            }
+            let shown = path.display();
+            message += &match state.clone().into_record().save(path) {
+                Ok(()) => format!("; the last good state is saved in {shown}"),
+                Err(problem) => {
+                    format!("; the last good state could not be saved in {shown}: {problem}")
+                }
+            };
         }
         match &self.interrupter {
             Some(interrupter) => {

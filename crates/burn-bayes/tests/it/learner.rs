@@ -958,7 +958,11 @@ fn a_batch_larger_than_the_training_set_is_a_config_error() {
     assert!(message.starts_with(sentence), "{message}");
 
     let interrupter = Interrupter::new();
-    let bayesian = wrapped(&config, 1).with_interrupter(interrupter.clone());
+    let directory = TempDir::new().unwrap();
+    let rescue = directory.path().join("rescue.bpk");
+    let bayesian = wrapped(&config, 1)
+        .with_interrupter(interrupter.clone())
+        .with_rescue_file(&rescue);
     let before = state(&bayesian);
     let result = run(bayesian, sgd(), 0.1, loader(data(), BATCH), |training| {
         training.with_interrupter(interrupter.clone())
@@ -968,6 +972,11 @@ fn a_batch_larger_than_the_training_set_is_a_config_error() {
         fault.is_config() && fault.to_string().starts_with(sentence),
         "{fault}"
     );
+    let reason = result.interrupted.expect("an interruption").reason.unwrap();
+    let saved = format!("; the last good state is saved in {}", rescue.display());
+    assert_eq!(reason, format!("{fault}{saved}"));
+    let rescued = wrapped(&config, 2).load_file(&rescue);
+    assert_eq!(state(&rescued), before);
     assert_eq!((result.model.steps(), state(&result.model)), (0, before));
     // As many rows as there are examples is one full batch.
     let full = wrapped(&VifaConfig::new(BATCH), 1);
