@@ -9,7 +9,11 @@
 //!   function of seed, stream and i alone, so every backend, device and number of threads gives
 //!   the same draw.
 //! * **Device** noise comes from the device's own generator, seeded from seed and stream before each
-//!   use: for large models on accelerators, where making numbers on the host would dominate.
+//!   use: for large models on accelerators, where making numbers on the host would dominate. Burn
+//!   has one such generator for all threads, so draws of noise take turns. What else uses it (a
+//!   dropout layer, the initial weights of a model) on another thread does not, and can come between.
+
+use std::sync::{Mutex, PoisonError};
 
 use burn::tensor::{Device, Distribution, Tensor};
 use serde::{Deserialize, Serialize};
@@ -134,8 +138,7 @@ impl Noise {
                 Tensor::from_data(burn::tensor::TensorData::new(values, [len]), &device)
             }
             NoiseSource::Device => {
-                device.seed(mix(self.seed ^ mix(self.stream)));
-                Tensor::random([len], Distribution::Normal(0.0, 1.0), &device) * self.sign()
+                seeded_normal(mix(self.seed ^ mix(self.stream)), len, &device) * self.sign()
             }
         }
     }
@@ -160,6 +163,18 @@ impl Noise {
     pub fn uniform(self) -> f64 {
         (mix(self.seed ^ mix(self.stream ^ UNIFORM)) >> 11) as f64 / (1u64 << 53) as f64
     }
+}
+
+/// Standard normals of the device's generator, started at `seed`.
+fn seeded_normal(seed: u64, len: usize, device: &Device) -> Tensor<1> {
+    static GENERATOR: Mutex<()> = Mutex::new(());
+    let _turn = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
+    device.seed(seed);
+    let normal = Tensor::random([len], Distribution::Normal(0.0, 1.0), device);
+    // A backend that delays operations would read the generator after the turn. An error of the
+    // device is the tensor's own too, and comes back when that is read.
+    let _ = device.flush();
+    normal
 }
 
 const LATENT: u64 = 0x6c61_7465_6e74_0001;
@@ -197,6 +212,20 @@ mod tests {
         assert_eq!(noise.negated().negated(), noise);
         let flipped: Vec<f32> = noise.latent(5).iter().map(|value| -value).collect();
         assert_eq!(noise.negated().latent(5), flipped);
+    }
+
+    #[test]
+    fn threads_do_not_disturb_each_others_device_noise() {
+        let draw = |seed| {
+            let normal = Noise::device(seed).normal(1024, &Device::default());
+            normal.try_into_vec_as::<f32>().unwrap()
+        };
+        let alone = [0, 1, 2, 3].map(draw);
+        std::thread::scope(|scope| {
+            for (seed, alone) in (0..).zip(&alone) {
+                scope.spawn(move || (0..1000).for_each(|_| assert_eq!(&draw(seed), alone)));
+            }
+        });
     }
 
     #[test]
