@@ -6,6 +6,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{relu, tanh};
 use burn::tensor::{Device, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, RegressionOutput, TrainOutput, TrainStep};
+use burn_bayes::GaussianNll;
 
 use crate::batches::{ClassBatch, RealBatch};
 
@@ -64,17 +65,6 @@ impl InferenceStep for Classifier {
 }
 // ANCHOR_END: step
 
-/// The mean negative log-likelihood of targets around predictions with Gaussian noise of known
-/// precision β: ½ [β (y − f)² − log β + log 2π].
-fn gaussian_loss(output: &Tensor<2>, targets: &Tensor<2>, noise_precision: f64) -> Tensor<1> {
-    let constant = 0.5 * (std::f64::consts::TAU.ln() - noise_precision.ln());
-    (output.clone() - targets.clone())
-        .square()
-        .mean()
-        .mul_scalar(0.5 * noise_precision)
-        .add_scalar(constant)
-}
-
 /// A non-linearity between layers.
 #[derive(Clone, Copy, Debug)]
 pub enum Activation {
@@ -91,7 +81,7 @@ pub struct Regressor {
     head: Linear,
     #[module(skip)]
     activation: Activation,
-    noise_precision: f64,
+    likelihood: GaussianNll,
 }
 
 impl Regressor {
@@ -113,16 +103,7 @@ impl Regressor {
             hidden: layers.collect(),
             head: LinearConfig::new(hidden.last().copied().unwrap_or(features), 1).init(device),
             activation,
-            noise_precision,
-        }
-    }
-
-    /// The same network under another noise.
-    #[must_use]
-    pub fn with_noise_precision(self, noise_precision: f64) -> Self {
-        Self {
-            noise_precision,
-            ..self
+            likelihood: GaussianNll::new(noise_precision),
         }
     }
 
@@ -140,7 +121,9 @@ impl Regressor {
 
     fn regress(&self, batch: RealBatch) -> RegressionOutput {
         let output = self.forward(batch.inputs);
-        let loss = gaussian_loss(&output, &batch.targets, self.noise_precision);
+        let loss = self
+            .likelihood
+            .forward(output.clone(), batch.targets.clone());
         RegressionOutput::new(loss, output, batch.targets)
     }
 }
@@ -168,7 +151,7 @@ impl InferenceStep for Regressor {
 #[derive(Module, Debug)]
 pub struct LinearRegressor {
     layer: Linear,
-    noise_precision: f64,
+    likelihood: GaussianNll,
 }
 
 impl LinearRegressor {
@@ -176,13 +159,15 @@ impl LinearRegressor {
     pub fn new(features: usize, noise_precision: f64, device: &Device) -> Self {
         Self {
             layer: LinearConfig::new(features, 1).with_bias(false).init(device),
-            noise_precision,
+            likelihood: GaussianNll::new(noise_precision),
         }
     }
 
     fn regress(&self, batch: RealBatch) -> RegressionOutput {
         let output = self.layer.forward(batch.inputs);
-        let loss = gaussian_loss(&output, &batch.targets, self.noise_precision);
+        let loss = self
+            .likelihood
+            .forward(output.clone(), batch.targets.clone());
         RegressionOutput::new(loss, output, batch.targets)
     }
 }
