@@ -23,6 +23,7 @@ use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::module_path::ModulePath;
 
 /// Where one parameter lies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +134,11 @@ impl Layout {
         self.places.get(path).map(|&index| &self.entries[index])
     }
 
+    /// The number of the parameter at this path among the [entries](Self::entries).
+    pub fn index(&self, path: &str) -> Option<usize> {
+        self.places.get(path).copied()
+    }
+
     /// The path of the parameter that holds element `index` of the flat vector.
     pub fn path_at(&self, index: usize) -> Option<&str> {
         self.entries
@@ -199,7 +205,7 @@ impl Layout {
         self.check(module)?;
         let mut visitor = FlattenVisitor {
             layout: self,
-            path: Path::default(),
+            path: ModulePath::default(),
             parts: self.empty_parts(),
         };
         module.visit(&mut visitor);
@@ -229,7 +235,7 @@ impl Layout {
     ) -> Result<Vec<Tensor<1>>> {
         let mut visitor = GradientVisitor {
             layout: self,
-            path: Path::default(),
+            path: ModulePath::default(),
             parts: self.empty_parts(),
             gradients,
             device: None,
@@ -268,7 +274,7 @@ impl Layout {
         }
         let mut mapper = WriteMapper {
             layout: self,
-            path: Path::default(),
+            path: ModulePath::default(),
             flat: flat.without_autodiff(),
             written,
             leaves: HashMap::new(),
@@ -356,28 +362,6 @@ enum Written {
     Leaves,
 }
 
-/// The names of the modules on the way to the current parameter.
-#[derive(Default)]
-struct Path {
-    joined: String,
-    ends: Vec<usize>,
-}
-
-impl Path {
-    fn enter(&mut self, name: &str) {
-        self.ends.push(self.joined.len());
-        if !self.joined.is_empty() {
-            self.joined.push('.');
-        }
-        self.joined.push_str(name);
-    }
-
-    fn exit(&mut self) {
-        let end = self.ends.pop().unwrap_or(0);
-        self.joined.truncate(end);
-    }
-}
-
 /// The trainable float parameters that `group` selects; a tied one by any of its paths.
 fn collect<M: Module>(module: &M, group: &ParamGroup) -> Vec<Entry> {
     let mut collector = Collector::default();
@@ -405,7 +389,7 @@ fn paths(entry: &Entry) -> impl Iterator<Item = &String> {
 /// Every trainable float parameter, whatever its place will be.
 #[derive(Default)]
 struct Collector {
-    path: Path,
+    path: ModulePath,
     found: Vec<(ParamId, Entry)>,
     seen: HashMap<ParamId, usize>,
 }
@@ -423,7 +407,7 @@ impl ModuleVisitor for Collector {
         if !param.is_require_grad() {
             return;
         }
-        let path = self.path.joined.clone();
+        let path = self.path.as_str().to_owned();
         if let Some(&index) = self.seen.get(&param.id) {
             self.found[index].1.tied.push(path);
             return;
@@ -444,7 +428,7 @@ impl ModuleVisitor for Collector {
 
 #[derive(Default)]
 struct ShapeVisitor {
-    path: Path,
+    path: ModulePath,
     shapes: HashMap<String, Vec<usize>>,
 }
 
@@ -459,13 +443,13 @@ impl ModuleVisitor for ShapeVisitor {
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         let shape = param.lazy_shape().iter().copied().collect();
-        self.shapes.insert(self.path.joined.clone(), shape);
+        self.shapes.insert(self.path.as_str().to_owned(), shape);
     }
 }
 
 struct FlattenVisitor<'a> {
     layout: &'a Layout,
-    path: Path,
+    path: ModulePath,
     parts: Vec<Option<Tensor<1>>>,
 }
 
@@ -479,7 +463,7 @@ impl ModuleVisitor for FlattenVisitor<'_> {
     }
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
-        if let Some(&index) = self.layout.places.get(&self.path.joined) {
+        if let Some(&index) = self.layout.places.get(self.path.as_str()) {
             let len = self.layout.entries[index].len();
             self.parts[index] = Some(param.base().without_autodiff().reshape([len]));
         }
@@ -488,7 +472,7 @@ impl ModuleVisitor for FlattenVisitor<'_> {
 
 struct GradientVisitor<'a> {
     layout: &'a Layout,
-    path: Path,
+    path: ModulePath,
     parts: Vec<Option<Tensor<1>>>,
     gradients: &'a mut GradientsParams,
     device: Option<Device>,
@@ -504,7 +488,7 @@ impl ModuleVisitor for GradientVisitor<'_> {
     }
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
-        let Some(&index) = self.layout.places.get(&self.path.joined) else {
+        let Some(&index) = self.layout.places.get(self.path.as_str()) else {
             return;
         };
         if self.device.is_none() {
@@ -519,7 +503,7 @@ impl ModuleVisitor for GradientVisitor<'_> {
 
 struct WriteMapper<'a> {
     layout: &'a Layout,
-    path: Path,
+    path: ModulePath,
     flat: Tensor<1>,
     written: Written,
     /// Tied parameters share one leaf, so that their gradients add up.
@@ -566,7 +550,7 @@ impl ModuleMapper for WriteMapper<'_> {
     }
 
     fn map_float<const R: usize>(&mut self, param: Param<Tensor<R>>) -> Param<Tensor<R>> {
-        let Some(&index) = self.layout.places.get(&self.path.joined) else {
+        let Some(&index) = self.layout.places.get(self.path.as_str()) else {
             return param;
         };
         let entry = &self.layout.entries[index];
@@ -574,7 +558,7 @@ impl ModuleMapper for WriteMapper<'_> {
         if before.dims().as_slice() != entry.shape {
             self.problem.get_or_insert(format!(
                 "{} is {:?} in the model, {:?} in the posterior",
-                self.path.joined,
+                self.path.as_str(),
                 before.dims(),
                 entry.shape
             ));

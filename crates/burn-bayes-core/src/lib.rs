@@ -17,6 +17,7 @@ mod error;
 pub mod kernels;
 mod layout;
 mod memory;
+mod module_path;
 mod noise;
 mod optimizer;
 mod posterior;
@@ -30,6 +31,7 @@ pub use divergence::GaussianDistance;
 pub use error::{Error, Result};
 pub use layout::{Entry, Layout};
 pub use memory::{MemoryPlan, OptimizerMemory};
+pub use module_path::ModulePath;
 pub use noise::{Noise, NoiseSource};
 pub use optimizer::{
     FusedAdam, FusedAdamConfig, FusedAdamState, FusedSgd, FusedSgdConfig, FusedSgdState,

@@ -1,0 +1,102 @@
+//! Batches whose tensors can be found: moved to another device, cut into single examples, read.
+
+use burn::tensor::{Device, Tensor, kind};
+
+/// A batch of examples: every tensor in it has one entry per example along its first axis.
+///
+/// Tensors are batches, and so are tuples of up to four batches. A structure needs one line for
+/// each of its tensors:
+///
+/// ```
+/// use burn::tensor::{Int, Tensor};
+/// use burn_bayes_graph::{ExampleBatch, TensorMapper};
+///
+/// #[derive(Clone)]
+/// struct ImageBatch {
+///     images: Tensor<4>,
+///     labels: Tensor<1, Int>,
+/// }
+///
+/// impl ExampleBatch for ImageBatch {
+///     fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
+///         Self {
+///             images: mapper.map(self.images),
+///             labels: mapper.map(self.labels),
+///         }
+///     }
+/// }
+/// ```
+pub trait ExampleBatch: Clone {
+    /// Hands every tensor to `mapper`, always in the same order, and keeps what it returns.
+    #[must_use]
+    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self;
+}
+
+/// What is done to the tensors of a batch.
+pub trait TensorMapper {
+    /// The tensor that takes this one's place.
+    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K>;
+}
+
+impl<const R: usize, K: kind::Autodiff> ExampleBatch for Tensor<R, K> {
+    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
+        mapper.map(self)
+    }
+}
+
+macro_rules! tuple_batches {
+    ($($name:ident)+) => {
+        impl<$($name: ExampleBatch),+> ExampleBatch for ($($name,)+) {
+            fn map_tensors<Mapper: TensorMapper>(self, mapper: &mut Mapper) -> Self {
+                #[allow(non_snake_case, reason = "a field is named like its type parameter")]
+                let ($($name,)+) = self;
+                ($($name.map_tensors(mapper),)+)
+            }
+        }
+    };
+}
+
+tuple_batches!(A);
+tuple_batches!(A B);
+tuple_batches!(A B C);
+tuple_batches!(A B C D);
+
+/// The length of every tensor's first axis, in order.
+#[derive(Default)]
+pub(crate) struct Lengths(pub(crate) Vec<usize>);
+
+impl TensorMapper for Lengths {
+    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+        self.0.push(tensor.dims().first().copied().unwrap_or(0));
+        tensor
+    }
+}
+
+/// Moves every tensor, without its autodiff.
+pub(crate) struct ToDevice<'a>(pub(crate) &'a Device);
+
+impl TensorMapper for ToDevice<'_> {
+    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+        tensor.without_autodiff().to_device(self.0)
+    }
+}
+
+/// Keeps one example.
+pub(crate) struct Single(pub(crate) usize);
+
+impl TensorMapper for Single {
+    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+        tensor.narrow(0, self.0, 1)
+    }
+}
+
+/// Puts the first example last.
+pub(crate) struct Rotated;
+
+impl TensorMapper for Rotated {
+    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+        let examples = tensor.dims()[0];
+        let first = tensor.clone().narrow(0, 0, 1);
+        Tensor::cat(vec![tensor.narrow(0, 1, examples - 1), first], 0)
+    }
+}

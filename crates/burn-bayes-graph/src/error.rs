@@ -1,0 +1,59 @@
+//! The error of this crate: opaque, with predicates; the message says what, where and the cure.
+
+/// What went wrong, where, and the likely cure.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(#[from] Kind);
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Kind {
+    #[error("{0}")]
+    Batch(String),
+    #[error(
+        "the loss lets the examples of a batch see each other, in {operation} of a tensor of shape \
+         {shape:?}; a loss per example has no such operation: return one loss for each example, \
+         not their mean, and use normalisation that does not depend on the batch"
+    )]
+    Coupled {
+        operation: String,
+        shape: Vec<usize>,
+    },
+    #[error(
+        "the loss draws random numbers ({0}), which would differ from one evaluation to the next; \
+         draw them before, and pass them in as a tensor of the batch"
+    )]
+    Random(String),
+    #[error(transparent)]
+    Core(#[from] burn_bayes_core::Error),
+}
+
+impl Error {
+    /// The batch cannot be used: its tensors disagree about the number of examples, or it is empty.
+    pub fn is_batch(&self) -> bool {
+        matches!(self.0, Kind::Batch(_))
+    }
+
+    /// The examples of a batch influence each other's losses.
+    pub fn is_coupled(&self) -> bool {
+        matches!(self.0, Kind::Coupled { .. })
+    }
+
+    /// The loss is not a function of weights and batch alone.
+    pub fn is_random(&self) -> bool {
+        matches!(self.0, Kind::Random(_))
+    }
+
+    /// A model does not fit the layout.
+    pub fn is_layout(&self) -> bool {
+        matches!(&self.0, Kind::Core(error) if error.is_layout())
+    }
+}
+
+impl From<burn_bayes_core::Error> for Error {
+    fn from(error: burn_bayes_core::Error) -> Self {
+        Kind::from(error).into()
+    }
+}

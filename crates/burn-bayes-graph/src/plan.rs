@@ -1,0 +1,623 @@
+//! From a recording to a plan: what is computed once, what in every replay, and where gradients are
+//! tapped.
+//!
+//! A parameter meets the batch in an operation. If the operation is a product with a weight, the
+//! product's result is **tapped**: it becomes the sum of itself and a leaf, whose gradient δ, with
+//! the operation's other operand, says the gradient of every example. In any other operation that
+//! treats examples apart, the parameter is **copied**: each example gets its own, as a leaf whose
+//! gradient is the answer. What is neither is left to the loop over single examples.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use burn::backend::ir::{
+    BaseOperationIr, BinaryOpIr, IrVisitorMut, ModuleOperationIr, NumericOperationIr, OperationIr,
+    ShapeOpIr, TensorId, TensorIr, TensorStatus,
+};
+use burn::tensor::{Shape, TensorData};
+use burn_bayes_core::Layout;
+
+use crate::axis::{ExampleAxis, Lost, follow, out_of};
+use crate::capture::Recording;
+use crate::error::{Error, Kind};
+use crate::execute::{is_supported, name};
+use crate::semantics::{Semantics, semantics};
+use crate::view::View;
+
+/// How the gradients of a batch's examples are computed.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) slots: usize,
+    pub(crate) held: Vec<usize>,
+    pub(crate) inputs: Vec<usize>,
+    pub(crate) losses: usize,
+    /// Values that no replay changes, and what is computed from them alone.
+    pub(crate) constants: Vec<(usize, TensorData)>,
+    pub(crate) constant_operations: Vec<OperationIr>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) taps: Vec<Tap>,
+    pub(crate) copies: Vec<Copied>,
+    /// Parameters whose gradients come from the loop over single examples.
+    pub(crate) looped: BTreeSet<usize>,
+}
+
+/// One step of a replay.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Run(OperationIr),
+    /// Runs the operation of a tap, and puts the leaf in.
+    Tap(usize),
+    /// Copies a parameter for every example.
+    Copy(usize),
+}
+
+/// A product with a weight.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    /// The product, without its bias.
+    pub(crate) operation: OperationIr,
+    /// The operand that is not the weight.
+    pub(crate) input: usize,
+    pub(crate) input_axis: ExampleAxis,
+    pub(crate) output: TensorIr,
+    pub(crate) output_axis: ExampleAxis,
+    /// The weight, if its gradient is wanted.
+    pub(crate) weight: Option<View>,
+    /// The bias, and its view if its gradient is wanted.
+    pub(crate) bias: Option<(usize, Option<View>)>,
+    /// Whether the input depends on a leaf.
+    pub(crate) is_tracked: bool,
+}
+
+impl Tap {
+    /// The number of the input's axes.
+    pub(crate) fn input_rank(&self) -> usize {
+        let input = self.operation.inputs().find(|input| slot(input) == self.input);
+        input.map_or(0, |input| input.shape.num_dims())
+    }
+
+    /// The shape under which the bias is added to the output.
+    pub(crate) fn bias_shape(&self) -> Vec<usize> {
+        let mut shape = vec![1; self.output.shape.num_dims()];
+        let channel = match semantics(&self.operation) {
+            Semantics::Convolution { .. } => 1,
+            _ => shape.len() - 1,
+        };
+        shape[channel] = self.output.shape[channel];
+        shape
+    }
+}
+
+/// A parameter with a copy for every example.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    pub(crate) source: usize,
+    pub(crate) target: usize,
+    /// The shape of the copies, with all examples along `axis`.
+    pub(crate) shape: Vec<usize>,
+    pub(crate) axis: ExampleAxis,
+    /// The parameter, with one entry along `axis`.
+    pub(crate) view: View,
+}
+
+/// Why there is no plan.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The loop over single examples is exact all the same; the reason in words.
+    Loop(String),
+    /// No per-example gradients exist.
+    Refused(Error),
+}
+
+/// What a slot depends on.
+#[derive(Clone, Debug)]
+enum Role {
+    /// Nothing.
+    Constant,
+    /// Tensors of the module outside the layout.
+    Fixed,
+    /// Parameters, picked and arranged.
+    View(View),
+    /// Parameters, computed with.
+    Derived(BTreeSet<usize>),
+    /// The batch.
+    Data(ExampleAxis),
+}
+
+/// Plans the replay of a recording.
+pub(crate) fn plan(
+    recording: Recording,
+    parameters: &[Option<usize>],
+    layout: &Layout,
+    examples: usize,
+) -> Result<Plan, Failure> {
+    let mut planner = Planner {
+        layout,
+        examples,
+        roles: BTreeMap::new(),
+        tracked: BTreeSet::new(),
+        values: recording.constants.iter().cloned().collect(),
+        plan: Plan {
+            slots: recording.slots,
+            held: recording.held,
+            inputs: recording.inputs,
+            losses: recording.losses,
+            constants: recording.constants,
+            constant_operations: Vec::new(),
+            steps: Vec::new(),
+            taps: Vec::new(),
+            copies: Vec::new(),
+            looped: BTreeSet::new(),
+        },
+    };
+    planner.enter(parameters);
+    for operation in recording.operations {
+        planner.add(operation)?;
+    }
+    planner.finish()
+}
+
+struct Planner<'a> {
+    layout: &'a Layout,
+    examples: usize,
+    roles: BTreeMap<usize, Role>,
+    tracked: BTreeSet<usize>,
+    values: BTreeMap<usize, TensorData>,
+    plan: Plan,
+}
+
+fn slot(tensor: &TensorIr) -> usize {
+    tensor.id.value() as usize
+}
+
+impl Planner<'_> {
+    fn enter(&mut self, parameters: &[Option<usize>]) {
+        for (slot, parameter) in self.plan.held.iter().zip(parameters) {
+            let role = match parameter {
+                Some(parameter) => {
+                    let shape = &self.layout.entries()[*parameter].shape;
+                    Role::View(View::of(*parameter, shape))
+                }
+                None => Role::Fixed,
+            };
+            self.roles.insert(*slot, role);
+        }
+        for (slot, _) in &self.plan.constants {
+            self.roles.insert(*slot, Role::Constant);
+        }
+        for slot in &self.plan.inputs {
+            self.roles.insert(*slot, Role::Data(ExampleAxis::plain(0)));
+        }
+    }
+
+    fn role(&self, tensor: &TensorIr) -> &Role {
+        self.roles.get(&slot(tensor)).unwrap_or(&Role::Constant)
+    }
+
+    fn view(&self, tensor: &TensorIr) -> Option<View> {
+        match self.role(tensor) {
+            Role::View(view) => Some(view.clone()),
+            _ => None,
+        }
+    }
+
+    fn axis(&self, tensor: &TensorIr) -> Option<ExampleAxis> {
+        match self.role(tensor) {
+            Role::Data(axis) => Some(*axis),
+            _ => None,
+        }
+    }
+
+    fn assign(&mut self, operation: &OperationIr, role: &Role) {
+        let is_tracked = operation
+            .inputs()
+            .any(|input| self.tracked.contains(&slot(input)));
+        for out in operation.outputs() {
+            self.roles.insert(slot(out), role.clone());
+            if is_tracked {
+                self.tracked.insert(slot(out));
+            }
+        }
+    }
+
+    fn new_tensor(&mut self, like: &TensorIr, shape: &[usize], role: Role) -> TensorIr {
+        let number = self.plan.slots;
+        self.plan.slots += 1;
+        self.roles.insert(number, role);
+        TensorIr {
+            id: TensorId::new(number as u64),
+            shape: Shape::from(shape.to_vec()),
+            status: TensorStatus::ReadOnly,
+            dtype: like.dtype,
+        }
+    }
+
+    fn add(&mut self, operation: OperationIr) -> Result<(), Failure> {
+        if matches!(semantics(&operation), Semantics::Random) {
+            return Err(Failure::Refused(Kind::Random(name(&operation)).into()));
+        }
+        if !is_supported(&operation) {
+            let name = name(&operation);
+            return Err(Failure::Loop(format!("{name} cannot be replayed")));
+        }
+        if operation.inputs().any(|input| self.axis(input).is_some()) {
+            self.add_data(operation)
+        } else {
+            self.add_still(operation);
+            Ok(())
+        }
+    }
+
+    /// An operation that the batch does not reach.
+    fn add_still(&mut self, operation: OperationIr) {
+        let mut derived = BTreeSet::new();
+        let mut fixed = false;
+        for input in operation.inputs() {
+            match self.role(input) {
+                Role::Constant | Role::Data(_) => {}
+                Role::Fixed => fixed = true,
+                Role::View(view) => derived.extend(view.parameters()),
+                Role::Derived(parameters) => derived.extend(parameters),
+            }
+        }
+        if derived.is_empty() && !fixed {
+            self.assign(&operation, &Role::Constant);
+            self.plan.constant_operations.push(operation);
+            return;
+        }
+        let role = match self.viewed(&operation) {
+            Some(view) => Role::View(view),
+            None if derived.is_empty() => Role::Fixed,
+            None => Role::Derived(derived),
+        };
+        self.assign(&operation, &role);
+        self.plan.steps.push(Step::Run(operation));
+    }
+
+    /// The result of an operation that only picks and arranges elements of parameters.
+    fn viewed(&self, operation: &OperationIr) -> Option<View> {
+        let out = &out_of(operation).shape;
+        match semantics(operation) {
+            Semantics::Reshape(input) => Some(self.view(input)?.reshape(out)),
+            Semantics::Permute(input, axes) => Some(self.view(input)?.permute(&axes)),
+            Semantics::Expand(input) => Some(self.view(input)?.expand(out)),
+            Semantics::Slice(input, ranges) => self.view(input)?.slice(ranges, out),
+            Semantics::Repeat(input, dim, times) => Some(self.view(input)?.repeat(dim, times)),
+            Semantics::Select {
+                tensor,
+                dim,
+                indices,
+            } => Some(self.view(tensor)?.select(dim, &self.constant(indices)?)),
+            Semantics::Embedding { weights, indices } => {
+                let rows = self.view(weights)?.select(0, &self.constant(indices)?);
+                Some(rows.reshape(out))
+            }
+            Semantics::Elementwise(operands) => match operation {
+                OperationIr::BaseFloat(BaseOperationIr::Cast(_)) => self.view(operands[0]),
+                _ => None,
+            },
+            Semantics::Along(operands, axes) => match operation {
+                OperationIr::BaseFloat(BaseOperationIr::Flip(op)) => {
+                    Some(self.view(operands[0])?.flip(&op.axes))
+                }
+                OperationIr::BaseFloat(BaseOperationIr::Cat(_)) => {
+                    let part = |operand: &&TensorIr| match self.role(operand) {
+                        Role::View(view) => Some(Ok(view.clone())),
+                        Role::Constant | Role::Fixed => Some(Err(operand.shape.to_vec())),
+                        Role::Derived(_) | Role::Data(_) => None,
+                    };
+                    let parts = operands.iter().map(part).collect::<Option<_>>()?;
+                    Some(View::join(parts, axes[0]))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The values of a constant that was recorded with them.
+    fn constant(&self, indices: &TensorIr) -> Option<Vec<usize>> {
+        let values = self.values.get(&slot(indices))?;
+        let values = values.clone().convert::<i64>().try_into_vec::<i64>().ok()?;
+        values.into_iter().map(|index| index.try_into().ok()).collect()
+    }
+
+    /// An operation that the batch reaches.
+    fn add_data(&mut self, operation: OperationIr) -> Result<(), Failure> {
+        if let Some(lowered) = self.lowered(&operation) {
+            return lowered.into_iter().try_for_each(|part| self.add(part));
+        }
+        let axis = match follow(&operation, self.examples, |tensor| self.axis(tensor)) {
+            Ok(axis) => axis,
+            Err(Lost::Mixed) => {
+                return Err(Failure::Refused(
+                    Kind::Coupled {
+                        operation: name(&operation),
+                        shape: operation
+                            .inputs()
+                            .next()
+                            .map_or_else(Vec::new, |input| input.shape.to_vec()),
+                    }
+                    .into(),
+                ));
+            }
+            Err(Lost::Unknown) => {
+                let name = name(&operation);
+                return Err(Failure::Loop(format!(
+                    "the examples cannot be followed through {name}"
+                )));
+            }
+        };
+        let mut operation = operation;
+        match self.tap(&operation, axis) {
+            Some(tap) => {
+                self.assign(&operation, &Role::Data(axis));
+                self.tracked.insert(slot(&tap.output));
+                self.plan.steps.push(Step::Tap(self.plan.taps.len()));
+                self.plan.taps.push(tap);
+            }
+            None => {
+                self.copy_operands(&mut operation, axis);
+                self.assign(&operation, &Role::Data(axis));
+                self.plan.steps.push(Step::Run(operation));
+            }
+        }
+        Ok(())
+    }
+
+    /// A product with a weight whose gradient, or whose bias's, is wanted.
+    fn tap(&mut self, operation: &OperationIr, output_axis: ExampleAxis) -> Option<Tap> {
+        let (input, weight, bias) = match semantics(operation) {
+            Semantics::Linear { x, weight, bias } => (x, weight, bias),
+            Semantics::Convolution { x, weight, bias } => (x, weight, bias),
+            Semantics::Embedding { weights, indices } => (indices, weights, None),
+            Semantics::Select {
+                tensor,
+                dim: 0,
+                indices,
+            } => (indices, tensor, None),
+            Semantics::Matmul { lhs, rhs } if self.axis(rhs).is_none() => (lhs, rhs, None),
+            Semantics::Matmul { lhs, rhs } if self.axis(lhs).is_none() => (rhs, lhs, None),
+            _ => return None,
+        };
+        for operand in [Some(weight), bias].into_iter().flatten() {
+            if let Role::Derived(parameters) = self.role(operand) {
+                self.plan.looped.extend(parameters.clone());
+            }
+        }
+        let weight_view = self.view(weight);
+        let bias_view = bias.map(|bias| (slot(bias), self.view(bias)));
+        if weight_view.is_none() && !matches!(bias_view, Some((_, Some(_)))) {
+            return None;
+        }
+        Some(Tap {
+            operation: without_bias(operation.clone()),
+            input: slot(input),
+            input_axis: self.axis(input)?,
+            output: out_of(operation).clone(),
+            output_axis,
+            weight: weight_view,
+            bias: bias_view,
+            is_tracked: self.tracked.contains(&slot(input)),
+        })
+    }
+
+    /// Gives every example its own copy of the parameters among the operands.
+    fn copy_operands(&mut self, operation: &mut OperationIr, out_axis: ExampleAxis) {
+        let operands: Vec<TensorIr> = operation.inputs().cloned().collect();
+        let Some(axis) = operands.iter().find_map(|operand| self.axis(operand)) else {
+            return;
+        };
+        for operand in operands {
+            let parameters = match self.role(&operand) {
+                Role::View(view) => view.parameters(),
+                Role::Derived(parameters) => parameters.clone(),
+                _ => continue,
+            };
+            match self.copied(operation, &operand, axis, out_axis) {
+                Some(copied) => {
+                    let target = TensorId::new(copied.target as u64);
+                    operation.visit_mut(&mut Replace {
+                        from: operand.id,
+                        to: target,
+                        shape: Shape::from(copied.shape.clone()),
+                    });
+                    self.plan.steps.push(Step::Copy(self.plan.copies.len()));
+                    self.plan.copies.push(copied);
+                }
+                None => self.plan.looped.extend(parameters),
+            }
+        }
+    }
+
+    fn copied(
+        &mut self,
+        operation: &OperationIr,
+        operand: &TensorIr,
+        axis: ExampleAxis,
+        out_axis: ExampleAxis,
+    ) -> Option<Copied> {
+        let view = self.view(operand)?;
+        let mut shape = operand.shape.to_vec();
+        let len = axis.len(self.examples);
+        if axis.axis >= shape.len() || (shape[axis.axis] != 1 && shape[axis.axis] != len) {
+            return None;
+        }
+        // The operation must treat the copies of one example apart from those of another.
+        let as_data = |tensor: &TensorIr| match tensor.id == operand.id {
+            true => Some(axis),
+            false => self.axis(tensor),
+        };
+        if follow(operation, self.examples, as_data) != Ok(out_axis) {
+            return None;
+        }
+        let view = view.unrepeated(axis.axis)?;
+        shape[axis.axis] = len;
+        let target = slot(&self.new_tensor(operand, &shape, Role::Data(axis)));
+        self.tracked.insert(target);
+        Some(Copied {
+            source: slot(operand),
+            target,
+            shape,
+            axis,
+            view,
+        })
+    }
+
+    /// Normalisations whose scale or shift is wanted, as element-wise operations.
+    fn lowered(&mut self, operation: &OperationIr) -> Option<Vec<OperationIr>> {
+        let OperationIr::Module(module) = operation else {
+            return None;
+        };
+        let mut module = module.clone();
+        let (gamma, beta, out, channel) = match &mut module {
+            ModuleOperationIr::LayerNorm(op) => {
+                let last = op.input.shape.num_dims() - 1;
+                (&mut op.gamma, op.beta.take(), &mut op.out, last)
+            }
+            ModuleOperationIr::BatchNorm(op) => {
+                (&mut op.gamma, Some(op.beta.clone()), &mut op.out, 1)
+            }
+            _ => return None,
+        };
+        let is_wanted = |tensor: &TensorIr| {
+            matches!(self.role(tensor), Role::View(_) | Role::Derived(_))
+        };
+        if !is_wanted(gamma) && !beta.as_ref().is_some_and(is_wanted) {
+            return None;
+        }
+        let result = out.clone();
+        let (scale, shift) = (gamma.clone(), beta);
+        let mut across = vec![1; result.shape.num_dims()];
+        across[channel] = scale.shape.num_elements();
+        *gamma = self.filled(&scale, 1.0);
+        *out = self.new_tensor(&result, &result.shape, Role::Constant);
+        let normalised = out.clone();
+        if let ModuleOperationIr::BatchNorm(op) = &mut module {
+            op.beta = self.filled(&scale, 0.0);
+        }
+        let scaled = match &shift {
+            Some(_) => self.new_tensor(&result, &result.shape, Role::Constant),
+            None => result.clone(),
+        };
+        let mut operations = vec![OperationIr::Module(module)];
+        let factor = self.new_tensor(&scale, &across, Role::Constant);
+        operations.push(reshape(scale, factor.clone()));
+        operations.push(arithmetic(NumericOperationIr::Mul, normalised, factor, scaled.clone()));
+        if let Some(shift) = shift {
+            let summand = self.new_tensor(&shift, &across, Role::Constant);
+            operations.push(reshape(shift, summand.clone()));
+            operations.push(arithmetic(NumericOperationIr::Add, scaled, summand, result));
+        }
+        Some(operations)
+    }
+
+    /// A new constant of the shape of `like`.
+    fn filled(&mut self, like: &TensorIr, value: f32) -> TensorIr {
+        let tensor = self.new_tensor(like, &like.shape.clone(), Role::Constant);
+        let data = TensorData::full(like.shape.clone(), value).convert_dtype(like.dtype);
+        self.plan.constants.push((slot(&tensor), data));
+        tensor
+    }
+
+    fn finish(mut self) -> Result<Plan, Failure> {
+        match self.roles.get(&self.plan.losses) {
+            Some(Role::Data(axis)) if *axis == ExampleAxis::plain(0) => {}
+            _ => {
+                return Err(Failure::Refused(
+                    Kind::Batch("the loss does not depend on the batch".into()).into(),
+                ));
+            }
+        }
+        self.plan.mark_last_reads();
+        Ok(self.plan)
+    }
+}
+
+impl Plan {
+    /// Lets the last reader of a slot take its tensor.
+    fn mark_last_reads(&mut self) {
+        let mut later = BTreeSet::from([self.losses]);
+        for step in self.steps.iter_mut().rev() {
+            match step {
+                Step::Run(operation) => mark(operation, &mut later),
+                Step::Tap(number) => {
+                    let tap = &mut self.taps[*number];
+                    later.insert(tap.input);
+                    later.extend(tap.bias.as_ref().map(|(slot, _)| *slot));
+                    mark(&mut tap.operation, &mut later);
+                }
+                Step::Copy(number) => {
+                    later.insert(self.copies[*number].source);
+                }
+            }
+        }
+    }
+}
+
+/// Marks the operands that no later step reads, and adds them to those that a later step reads.
+fn mark(operation: &mut OperationIr, later: &mut BTreeSet<usize>) {
+    struct Marker<'a> {
+        later: &'a BTreeSet<usize>,
+        reads: Vec<usize>,
+    }
+    impl IrVisitorMut for Marker<'_> {
+        fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
+            let slot = slot(tensor);
+            let once = self.reads.iter().filter(|&&read| read == slot).count() == 1;
+            if once && !self.later.contains(&slot) {
+                tensor.status = TensorStatus::ReadWrite;
+            }
+        }
+    }
+    let reads: Vec<_> = operation.inputs().map(slot).collect();
+    let mut marker = Marker { later, reads };
+    operation.visit_mut(&mut marker);
+    let reads = marker.reads;
+    later.extend(reads);
+}
+
+/// Puts one operand in the place of another.
+struct Replace {
+    from: TensorId,
+    to: TensorId,
+    shape: Shape,
+}
+
+impl IrVisitorMut for Replace {
+    fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
+        if tensor.id == self.from {
+            tensor.id = self.to;
+            tensor.shape = self.shape.clone();
+        }
+    }
+}
+
+fn without_bias(mut operation: OperationIr) -> OperationIr {
+    use ModuleOperationIr as M;
+    if let OperationIr::Module(module) = &mut operation {
+        match module {
+            M::Linear(op) => op.bias = None,
+            M::Conv1d(op) => op.bias = None,
+            M::Conv2d(op) => op.bias = None,
+            M::Conv3d(op) => op.bias = None,
+            M::ConvTranspose1d(op) => op.bias = None,
+            M::ConvTranspose2d(op) => op.bias = None,
+            M::ConvTranspose3d(op) => op.bias = None,
+            _ => {}
+        }
+    }
+    operation
+}
+
+fn reshape(input: TensorIr, out: TensorIr) -> OperationIr {
+    OperationIr::BaseFloat(BaseOperationIr::Reshape(ShapeOpIr { input, out }))
+}
+
+fn arithmetic(
+    operation: fn(BinaryOpIr) -> NumericOperationIr,
+    lhs: TensorIr,
+    rhs: TensorIr,
+    out: TensorIr,
+) -> OperationIr {
+    OperationIr::NumericFloat(out.dtype, operation(BinaryOpIr { lhs, rhs, out }))
+}

@@ -1,0 +1,173 @@
+//! Replays a plan: forward with leaves put in, one backward pass, the gradients at the leaves.
+
+use std::sync::{Mutex, PoisonError};
+
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor, TensorMetadata};
+use burn::tensor::{Shape, TensorData};
+
+use crate::execute::{Slots, execute};
+use crate::parameters::Held;
+use crate::plan::{Copied, Plan, Step, Tap};
+use crate::untyped::Untyped;
+
+/// What a replay leaves behind, in the order of the plan's taps and copies.
+pub(crate) struct Replay {
+    pub(crate) losses: Untyped,
+    pub(crate) taps: Vec<Tapped>,
+    pub(crate) copies: Vec<Option<Untyped>>,
+}
+
+/// A tap after the backward pass.
+pub(crate) struct Tapped {
+    pub(crate) input: Untyped,
+    /// The gradient at the output; `None` if no loss depends on it.
+    pub(crate) delta: Option<Untyped>,
+}
+
+/// The tensors that no replay changes, on the device of the last replay.
+#[derive(Debug, Default)]
+pub(crate) struct Constants(Mutex<Option<(DispatchDevice, Vec<(usize, DispatchTensor)>)>>);
+
+impl Plan {
+    /// Evaluates the losses and the gradients at the leaves.
+    pub(crate) fn replay(
+        &self,
+        device: &DispatchDevice,
+        constants: &Constants,
+        tensors: Vec<Held>,
+        inputs: Vec<DispatchTensor>,
+    ) -> Replay {
+        let mut slots = Slots::new(self.slots, device.clone());
+        for (slot, value) in self.constants_on(device, constants) {
+            slots.set(slot, value);
+        }
+        for (slot, held) in self.held.iter().zip(tensors) {
+            slots.set(*slot, held.value);
+        }
+        for (slot, value) in self.inputs.iter().zip(inputs) {
+            slots.set(*slot, value);
+        }
+        let (mut taps, mut copies) = (Vec::new(), Vec::new());
+        for step in &self.steps {
+            match step {
+                Step::Run(operation) => run(operation, &mut slots),
+                Step::Tap(number) => taps.push(self.taps[*number].put_in(&mut slots)),
+                Step::Copy(number) => copies.push(self.copies[*number].put_in(&mut slots)),
+            }
+        }
+        let losses = slots.get(self.losses).clone();
+        if taps.is_empty() && copies.is_empty() {
+            return Replay {
+                losses: Untyped::new(losses),
+                taps: Vec::new(),
+                copies: Vec::new(),
+            };
+        }
+        let mut gradients = Dispatch::backward(Dispatch::float_sum(losses.clone()));
+        let mut gradient = |leaf: &DispatchTensor| {
+            Dispatch::grad_remove(leaf, &mut gradients).map(Untyped::new)
+        };
+        let taps = taps.into_iter().map(|(input, leaf)| Tapped {
+            input: Untyped::new(input),
+            delta: gradient(&leaf),
+        });
+        let taps = taps.collect();
+        let copies = copies.iter().map(gradient).collect();
+        Replay {
+            losses: Untyped::new(losses),
+            taps,
+            copies,
+        }
+    }
+
+    fn constants_on(
+        &self,
+        device: &DispatchDevice,
+        constants: &Constants,
+    ) -> Vec<(usize, DispatchTensor)> {
+        let mut known = constants.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some((place, tensors)) if place == device => tensors.clone(),
+            _ => {
+                let tensors = self.computed_constants(device);
+                *known = Some((device.clone(), tensors.clone()));
+                tensors
+            }
+        }
+    }
+
+    fn computed_constants(&self, device: &DispatchDevice) -> Vec<(usize, DispatchTensor)> {
+        let mut slots = Slots::new(self.slots, device.clone());
+        for (slot, value) in &self.constants {
+            slots.set(*slot, upload(value.clone(), device));
+        }
+        for operation in &self.constant_operations {
+            run(operation, &mut slots);
+        }
+        slots.into_filled()
+    }
+}
+
+impl Tap {
+    /// Runs the product and adds the leaf; returns the input and the leaf.
+    fn put_in(&self, slots: &mut Slots) -> (DispatchTensor, DispatchTensor) {
+        let input = slots.get(self.input).clone();
+        run(&self.operation, slots);
+        let slot = self.output.id.value() as usize;
+        let product = slots.get(slot).clone();
+        let bias = self.bias.as_ref().map(|(bias, _)| {
+            let bias = Untyped::new(slots.get(*bias).clone());
+            bias.reshape(&self.bias_shape()).into_dispatch()
+        });
+        let (leaf, output) = if self.is_tracked {
+            let dtype = self.output.dtype.into();
+            let shape = self.output.shape.clone();
+            let leaf = leaf(match bias {
+                Some(bias) => Dispatch::float_expand(bias, shape),
+                None => Dispatch::float_zeros(shape, slots.device(), dtype),
+            });
+            (leaf.clone(), Dispatch::float_add(product, leaf))
+        } else {
+            // Nothing before it has a gradient: the output itself can be the leaf.
+            let output = match bias {
+                Some(bias) => Dispatch::float_add(product, bias),
+                None => product,
+            };
+            let leaf = leaf(output);
+            (leaf.clone(), leaf)
+        };
+        slots.set(slot, output);
+        (input, leaf)
+    }
+}
+
+impl Copied {
+    fn put_in(&self, slots: &mut Slots) -> DispatchTensor {
+        let source = Untyped::new(slots.get(self.source).clone());
+        let leaf = leaf(source.expand(&self.shape).into_dispatch());
+        slots.set(self.target, leaf.clone());
+        leaf
+    }
+}
+
+fn leaf(tensor: DispatchTensor) -> DispatchTensor {
+    Dispatch::float_set_require_grad(Dispatch::from_inner(tensor), true)
+}
+
+fn run(operation: &burn::backend::ir::OperationIr, slots: &mut Slots) {
+    if let Err(unsupported) = execute(operation, slots) {
+        unreachable!("{} was refused when the plan was made", unsupported.0);
+    }
+}
+
+fn upload(value: TensorData, device: &DispatchDevice) -> DispatchTensor {
+    let dtype = value.dtype();
+    if dtype.is_float() {
+        Dispatch::float_from_data(value, device)
+    } else if dtype.is_bool() {
+        Dispatch::bool_from_data(value, device)
+    } else {
+        Dispatch::int_from_data(value, device)
+    }
+}

@@ -1,0 +1,135 @@
+//! Float tensors whose rank is known at run time only, and the way back to typed ones.
+
+use burn::backend::ops::{FloatTensorOps, IntTensorOps, PadMode};
+use burn::backend::{AutodiffBackend, Dispatch, DispatchTensor, TensorMetadata};
+use burn::tensor::{Int, Shape, Slice, Tensor};
+
+use crate::axis::ExampleAxis;
+
+/// A tensor without autodiff.
+#[derive(Clone, Debug)]
+pub(crate) struct Untyped(DispatchTensor);
+
+impl Untyped {
+    /// Drops the tensor's autodiff.
+    pub(crate) fn new(tensor: DispatchTensor) -> Self {
+        use burn::backend::DispatchAutodiffContext as Context;
+        match tensor.autodiff {
+            Context::Disabled => Self(tensor),
+            Context::Enabled(_) if tensor.dtype().is_float() => Self(Dispatch::inner(tensor)),
+            Context::Enabled(_) => Self(Dispatch::int_inner(tensor)),
+        }
+    }
+
+    pub(crate) fn shape(&self) -> Vec<usize> {
+        self.0.shape().to_vec()
+    }
+
+    pub(crate) fn rank(&self) -> usize {
+        self.0.shape().num_dims()
+    }
+
+    pub(crate) fn reshape(self, shape: &[usize]) -> Self {
+        Self(Dispatch::float_reshape(self.0, Shape::from(shape.to_vec())))
+    }
+
+    pub(crate) fn expand(self, shape: &[usize]) -> Self {
+        Self(Dispatch::float_expand(self.0, Shape::from(shape.to_vec())))
+    }
+
+    fn permute(self, axes: &[usize]) -> Self {
+        Self(Dispatch::float_permute(self.0, axes))
+    }
+
+    pub(crate) fn cat(parts: Vec<Self>, dim: usize) -> Self {
+        let parts = parts.into_iter().map(|part| part.0).collect();
+        Self(Dispatch::float_cat(parts, dim))
+    }
+
+    /// Zeros around the axes after the second.
+    pub(crate) fn pad_spatial(self, padding: &[(usize, usize)]) -> Self {
+        if padding.iter().all(|&(before, after)| before + after == 0) {
+            return self;
+        }
+        let padding = [&[(0, 0), (0, 0)], padding].concat();
+        Self(Dispatch::float_pad(self.0, &padding, PadMode::Constant(0.0)))
+    }
+
+    /// `lens` entries of each axis after the second, from `starts`, `steps` apart; zeros beyond the
+    /// end.
+    pub(crate) fn strided(self, starts: Vec<usize>, steps: &[usize], lens: &[usize]) -> Self {
+        let shape = self.shape();
+        let mut ranges = vec![Slice::full(), Slice::full()];
+        for (axis, start) in starts.iter().enumerate() {
+            let end = start + (lens[axis] - 1) * steps[axis] + 1;
+            debug_assert!(end <= shape[axis + 2], "a patch lies inside what it is cut from");
+            ranges.push(Slice::new(*start as isize, Some(end as isize), steps[axis] as isize));
+        }
+        Self(Dispatch::float_slice(self.0, &ranges))
+    }
+
+    pub(crate) fn into_dispatch(self) -> DispatchTensor {
+        self.0
+    }
+
+    /// The tensor, whose rank is `R`.
+    pub(crate) fn typed<const R: usize>(self) -> Tensor<R> {
+        assert_eq!(self.rank(), R, "the rank of a tensor");
+        Tensor::from_dispatch(self.0)
+    }
+
+    /// Integers as `[M, T]`.
+    pub(crate) fn arranged_indices(self, axis: ExampleAxis, examples: usize) -> Tensor<2, Int> {
+        let (split, order) = split(&self.shape(), axis, examples, &[], &[]);
+        let len: usize = split.iter().product();
+        let tensor = Dispatch::int_reshape(self.0, Shape::from(split));
+        let tensor = Dispatch::int_permute(tensor, &order);
+        let shape = Shape::from(vec![examples, len / examples]);
+        Tensor::from_dispatch(Dispatch::int_reshape(tensor, shape))
+    }
+}
+
+/// The tensor as `[groups, examples, positions, features]`: the axes `groups` joined, the examples,
+/// all other axes joined, the axes `features` joined.
+pub(crate) fn arranged(
+    tensor: Untyped,
+    axis: ExampleAxis,
+    examples: usize,
+    groups: &[usize],
+    features: &[usize],
+) -> Tensor<4> {
+    let shape = tensor.shape();
+    let (split, order) = split(&shape, axis, examples, groups, features);
+    let len = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).product::<usize>();
+    let (groups, features) = (len(groups), len(features));
+    let all: usize = shape.iter().product();
+    let positions = all / (groups * examples * features).max(1);
+    let permuted = tensor.reshape(&split).permute(&order);
+    permuted
+        .reshape(&[groups, examples, positions, features])
+        .typed()
+}
+
+/// The shape with the example axis split in three, and the order that brings groups, examples,
+/// positions and features behind each other.
+fn split(
+    shape: &[usize],
+    axis: ExampleAxis,
+    examples: usize,
+    groups: &[usize],
+    features: &[usize],
+) -> (Vec<usize>, Vec<usize>) {
+    let mut split = shape.to_vec();
+    split.splice(axis.axis..=axis.axis, [axis.outer, examples, axis.inner]);
+    // Where an axis of `shape` went; the example axis itself went to three places.
+    let moved = |other: usize| if other > axis.axis { other + 2 } else { other };
+    let groups: Vec<_> = groups.iter().map(|&axis| moved(axis)).collect();
+    let features: Vec<_> = features.iter().map(|&axis| moved(axis)).collect();
+    let place = axis.axis + 1;
+    let is_position =
+        |axis: &usize| *axis != place && !groups.contains(axis) && !features.contains(axis);
+    let positions = (0..split.len()).filter(is_position);
+    let order = groups.iter().copied().chain([place]).chain(positions);
+    let order: Vec<_> = order.chain(features.iter().copied()).collect();
+    (split, order)
+}

@@ -1,0 +1,271 @@
+//! Views of parameters: which element of which parameter lies where in a tensor that was made from
+//! parameters by reshaping, permuting, slicing, expanding, picking and joining alone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use burn::tensor::Slice;
+
+/// An element of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The parameter, by its number in the layout.
+    pub(crate) parameter: usize,
+    /// The element, in memory order.
+    pub(crate) element: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Base {
+    /// All elements of one parameter.
+    Parameter(usize),
+    /// Picked elements; `None` is a constant.
+    Picked(Arc<[Option<Place>]>),
+}
+
+/// A tensor whose elements are elements of parameters: an n-dimensional window with strides.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    base: Base,
+    offset: usize,
+    shape: Vec<usize>,
+    strides: Vec<usize>,
+}
+
+impl View {
+    /// The parameter as it is.
+    pub(crate) fn of(parameter: usize, shape: &[usize]) -> Self {
+        Self::whole(Base::Parameter(parameter), shape)
+    }
+
+    fn picked(places: Vec<Option<Place>>, shape: &[usize]) -> Self {
+        Self::whole(Base::Picked(places.into()), shape)
+    }
+
+    fn whole(base: Base, shape: &[usize]) -> Self {
+        Self {
+            base,
+            offset: 0,
+            shape: shape.to_vec(),
+            strides: row_major(shape),
+        }
+    }
+
+    pub(crate) fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The parameter, if this is one entire parameter in memory order.
+    pub(crate) fn parameter(&self, len: impl Fn(usize) -> usize) -> Option<usize> {
+        match self.base {
+            Base::Parameter(parameter)
+                if self.is_contiguous()
+                    && self.offset == 0
+                    && self.len() == len(parameter) =>
+            {
+                Some(parameter)
+            }
+            _ => None,
+        }
+    }
+
+    /// All parameters that have elements here.
+    pub(crate) fn parameters(&self) -> BTreeSet<usize> {
+        match &self.base {
+            Base::Parameter(parameter) => BTreeSet::from([*parameter]),
+            Base::Picked(_) => {
+                let places = self.places().into_iter().flatten();
+                places.map(|place| place.parameter).collect()
+            }
+        }
+    }
+
+    /// The number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    fn is_contiguous(&self) -> bool {
+        let expected = row_major(&self.shape);
+        let mut axes = self.shape.iter().zip(self.strides.iter().zip(&expected));
+        axes.all(|(&len, (stride, expected))| len == 1 || stride == expected)
+    }
+
+    /// Every element's place, in row-major order.
+    pub(crate) fn places(&self) -> Vec<Option<Place>> {
+        let mut places = Vec::with_capacity(self.len());
+        self.visit(0, self.offset, &mut |position| {
+            places.push(match &self.base {
+                Base::Parameter(parameter) => Some(Place {
+                    parameter: *parameter,
+                    element: position,
+                }),
+                Base::Picked(picked) => picked[position],
+            });
+        });
+        places
+    }
+
+    fn visit(&self, axis: usize, position: usize, see: &mut impl FnMut(usize)) {
+        if axis == self.shape.len() {
+            return see(position);
+        }
+        for index in 0..self.shape[axis] {
+            self.visit(axis + 1, position + index * self.strides[axis], see);
+        }
+    }
+
+    pub(crate) fn reshape(&self, shape: &[usize]) -> Self {
+        if self.is_contiguous() {
+            return Self {
+                shape: shape.to_vec(),
+                strides: row_major(shape),
+                ..self.clone()
+            };
+        }
+        Self::picked(self.places(), shape)
+    }
+
+    pub(crate) fn permute(&self, axes: &[usize]) -> Self {
+        Self {
+            shape: axes.iter().map(|&axis| self.shape[axis]).collect(),
+            strides: axes.iter().map(|&axis| self.strides[axis]).collect(),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn expand(&self, shape: &[usize]) -> Self {
+        let new = shape.len() - self.shape.len();
+        let stride = |axis: usize| match axis.checked_sub(new) {
+            Some(old) if self.shape[old] == shape[axis] => self.strides[old],
+            _ => 0,
+        };
+        Self {
+            shape: shape.to_vec(),
+            strides: (0..shape.len()).map(stride).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Slices with positive steps and bounds inside the axes; `None` otherwise.
+    pub(crate) fn slice(&self, ranges: &[Slice], shape: &[usize]) -> Option<Self> {
+        let mut view = self.clone();
+        view.shape = shape.to_vec();
+        for (axis, range) in ranges.iter().enumerate() {
+            let start = usize::try_from(range.start).ok()?;
+            let step = usize::try_from(range.step).ok().filter(|&step| step > 0)?;
+            view.offset += start * self.strides[axis];
+            view.strides[axis] *= step;
+        }
+        Some(view)
+    }
+
+    /// The entries `indices` along `dim`.
+    pub(crate) fn select(&self, dim: usize, indices: &[usize]) -> Self {
+        let parts = indices.iter().map(|&index| {
+            let mut part = self.clone();
+            part.offset += index * self.strides[dim];
+            part.shape[dim] = 1;
+            Ok(part)
+        });
+        Self::join(parts.collect(), dim)
+    }
+
+    pub(crate) fn repeat(&self, dim: usize, times: usize) -> Self {
+        Self::join(vec![Ok(self.clone()); times], dim)
+    }
+
+    pub(crate) fn flip(&self, axes: &[usize]) -> Self {
+        axes.iter().fold(self.clone(), |view, &axis| {
+            let backwards: Vec<_> = (0..view.shape[axis]).rev().collect();
+            view.select(axis, &backwards)
+        })
+    }
+
+    /// Views, and the shapes of constants, joined along an axis.
+    pub(crate) fn join(parts: Vec<Result<Self, Vec<usize>>>, dim: usize) -> Self {
+        let shape_of = |part: &Result<Self, Vec<usize>>| match part {
+            Ok(view) => view.shape.clone(),
+            Err(shape) => shape.clone(),
+        };
+        let mut shape = shape_of(&parts[0]);
+        shape[dim] = parts.iter().map(|part| shape_of(part)[dim]).sum();
+        let before: usize = shape[..dim].iter().product();
+        let columns: Vec<_> = parts
+            .iter()
+            .map(|part| match part {
+                Ok(view) => view.places(),
+                Err(shape) => vec![None; shape.iter().product()],
+            })
+            .collect();
+        let mut places = Vec::with_capacity(shape.iter().product());
+        for row in 0..before {
+            for column in &columns {
+                let len = column.len() / before;
+                places.extend_from_slice(&column[row * len..(row + 1) * len]);
+            }
+        }
+        Self::picked(places, &shape)
+    }
+
+    /// One entry of an axis along which all entries are the same elements, if they are.
+    pub(crate) fn unrepeated(&self, axis: usize) -> Option<Self> {
+        let mut first = self.clone();
+        first.shape[axis] = 1;
+        if self.shape[axis] == 1 || self.strides[axis] == 0 {
+            return Some(first);
+        }
+        let places = first.places();
+        let same = (1..self.shape[axis]).all(|index| {
+            let mut other = first.clone();
+            other.offset += index * self.strides[axis];
+            other.places() == places
+        });
+        same.then_some(first)
+    }
+}
+
+fn row_major(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis];
+    }
+    strides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elements(view: &View) -> Vec<Option<usize>> {
+        let places = view.places().into_iter();
+        places.map(|place| place.map(|place| place.element)).collect()
+    }
+
+    #[test]
+    fn views_of_views_find_their_elements() {
+        let view = View::of(0, &[2, 3]);
+        let transposed = view.permute(&[1, 0]);
+        assert_eq!(elements(&transposed), [0, 3, 1, 4, 2, 5].map(Some));
+        assert_eq!(transposed.parameter(|_| 6), None);
+        let flat = transposed.reshape(&[6]);
+        assert_eq!(elements(&flat), [0, 3, 1, 4, 2, 5].map(Some));
+        let column = view.slice(&[Slice::from(0..2), Slice::from(1..2)], &[2, 1]);
+        let column = column.expect("the slice is inside");
+        assert_eq!(elements(&column.expand(&[2, 2])), [1, 1, 4, 4].map(Some));
+        assert_eq!(elements(&view.flip(&[1])), [2, 1, 0, 5, 4, 3].map(Some));
+        assert_eq!(elements(&view.repeat(0, 2)).len(), 12);
+        let joined = View::join(vec![Ok(column), Err(vec![2, 1])], 1);
+        assert_eq!(elements(&joined), [Some(1), None, Some(4), None]);
+    }
+
+    #[test]
+    fn a_repeated_axis_is_recognised_however_it_was_made() {
+        let view = View::of(0, &[1, 3]);
+        for repeated in [view.expand(&[4, 3]), view.repeat(0, 4)] {
+            let first = repeated.unrepeated(0).expect("all entries are alike");
+            assert_eq!(elements(&first), [0, 1, 2].map(Some));
+        }
+        assert!(View::of(0, &[2, 3]).unrepeated(0).is_none());
+    }
+}
