@@ -1,14 +1,30 @@
 //! Captured graphs of Burn models: factored per-example gradients, and many weight draws in one pass.
+//!
+//! [`CapturedModel`] records a model's loss once and replays it with the weights that the model then
+//! has; what comes out are the losses of a batch's examples and an [`ExampleGradients`]: the
+//! gradients of M examples with respect to D weights in factored form, so that nothing as large as
+//! M × D is held.
 
-mod execute;
+mod assemble;
 mod axis;
 mod batch;
 mod capture;
+mod captured;
 mod error;
+mod execute;
+mod factor;
+mod gradients;
+mod looped;
 mod parameters;
 mod plan;
+mod replay;
+mod rules;
 mod semantics;
+mod untyped;
 mod view;
 
 pub use batch::{ExampleBatch, TensorMapper};
+pub use captured::{CapturedModel, ExampleLosses};
 pub use error::{Error, Result};
+pub use factor::Term;
+pub use gradients::{Block, ExampleGradients};

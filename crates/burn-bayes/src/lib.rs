@@ -23,6 +23,11 @@ pub mod eval {
     pub use burn_bayes_eval::*;
 }
 
+/// Captured graphs of models, and the per-example gradients that come of them.
+pub mod graph {
+    pub use burn_bayes_graph::*;
+}
+
 /// What most programs need.
 pub mod prelude {
     pub use burn_bayes_core::{FactorPosterior, FusedAdamConfig, Noise, Prior};
