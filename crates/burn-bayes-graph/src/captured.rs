@@ -10,7 +10,7 @@ use burn::tensor::{Tensor, kind};
 use burn_bayes_core::Layout;
 
 use crate::assemble::GradientSum;
-use crate::batch::{ExampleBatch, TensorMapper};
+use crate::batch::{ExampleBatch, Lengths, TensorMapper};
 use crate::capture::record;
 use crate::error::{Kind, Result};
 use crate::factor::Term;

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor, TensorMetadata};
-use burn::tensor::{Shape, TensorData};
+use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor};
+use burn::tensor::TensorData;
 
 use crate::execute::{Slots, execute};
 use crate::parameters::Held;
