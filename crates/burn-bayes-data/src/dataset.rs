@@ -1,0 +1,375 @@
+//! What a model is fitted to: a dense matrix of features and a target for each row.
+
+use crate::error::{DataError, Place, shown};
+use crate::levels::Levels;
+use crate::table::number_label;
+
+/// A dense matrix, row by row.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Features {
+    rows: usize,
+    columns: usize,
+    values: Vec<f64>,
+}
+
+impl Features {
+    /// A matrix of `values`, row by row.
+    ///
+    /// # Errors
+    /// If their number is not rows · columns.
+    pub fn new(rows: usize, columns: usize, values: Vec<f64>) -> Result<Self, DataError> {
+        if rows.checked_mul(columns) != Some(values.len()) {
+            return Err(DataError::config(
+                "values",
+                format_args!("{} numbers", values.len()),
+                format_args!("{rows} rows of {columns}"),
+            ));
+        }
+        Ok(Self {
+            rows,
+            columns,
+            values,
+        })
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of columns.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// All values, row by row.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// One row.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn row(&self, row: usize) -> &[f64] {
+        &self.values[row * self.columns..][..self.columns]
+    }
+
+    /// The rows with the given numbers, in the given order.
+    ///
+    /// # Errors
+    /// If there is no row of one of the numbers.
+    pub fn select(&self, rows: &[usize]) -> Result<Self, DataError> {
+        check_rows(rows, self.rows)?;
+        let values = rows.iter().flat_map(|&row| self.row(row));
+        Ok(Self {
+            rows: rows.len(),
+            columns: self.columns,
+            values: values.copied().collect(),
+        })
+    }
+
+    /// All values, row by row, in single precision.
+    pub fn to_f32(&self) -> Vec<f32> {
+        self.values.iter().map(|&value| value as f32).collect()
+    }
+
+    /// A data set of some of the columns, with another one as its target.
+    ///
+    /// # Errors
+    /// If there is no such column.
+    pub fn into_dataset(self, features: &[usize], target: usize) -> Result<Dataset, DataError> {
+        for &column in features.iter().chain([&target]) {
+            if column >= self.columns {
+                return Err(DataError::config(
+                    "columns",
+                    format_args!("column {column}"),
+                    format_args!("columns below {}", self.columns),
+                ));
+            }
+        }
+        let targets = (0..self.rows).map(|row| self.row(row)[target]).collect();
+        let values = (0..self.rows).flat_map(|row| {
+            let row = self.row(row);
+            features.iter().map(|&column| row[column])
+        });
+        let values = values.collect();
+        let features = Self::new(self.rows, features.len(), values)?;
+        Dataset::new(features, Targets::Real(targets))
+    }
+
+    pub(crate) fn map_rows(&mut self, mut change: impl FnMut(&mut [f64])) {
+        if self.columns > 0 {
+            self.values
+                .chunks_exact_mut(self.columns)
+                .for_each(&mut change);
+        }
+    }
+}
+
+/// What is to be predicted, one for each row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Targets {
+    /// Numbers.
+    Real(Vec<f64>),
+    /// Classes, from 0.
+    Classes(Vec<usize>),
+}
+
+impl Targets {
+    /// The number of targets.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Real(values) => values.len(),
+            Self::Classes(classes) => classes.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The numbers, unless these are classes.
+    pub fn as_real(&self) -> Option<&[f64]> {
+        match self {
+            Self::Real(values) => Some(values),
+            Self::Classes(_) => None,
+        }
+    }
+
+    /// The classes, unless these are numbers.
+    pub fn as_classes(&self) -> Option<&[usize]> {
+        match self {
+            Self::Real(_) => None,
+            Self::Classes(classes) => Some(classes),
+        }
+    }
+
+    fn select(&self, rows: &[usize]) -> Self {
+        match self {
+            Self::Real(values) => Self::Real(rows.iter().map(|&row| values[row]).collect()),
+            Self::Classes(classes) => Self::Classes(rows.iter().map(|&row| classes[row]).collect()),
+        }
+    }
+}
+
+/// Features and a target for each row.
+///
+/// ```
+/// use burn_bayes_data::{Dataset, Features, Targets};
+///
+/// let features = Features::new(3, 2, vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0])?;
+/// let data = Dataset::new(features, Targets::Real(vec![-1.0, 1.0, -1.0]))?;
+///
+/// // Numbers that stand for classes become classes, in the order of the numbers.
+/// let levels = data.target_levels()?;
+/// let data = data.with_classes(&levels)?;
+/// assert_eq!(data.targets().as_classes(), Some(&[0, 1, 0][..]));
+/// assert_eq!(levels.names(), ["-1", "1"]);
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dataset {
+    features: Features,
+    targets: Targets,
+}
+
+impl Dataset {
+    /// Features and a target for each row.
+    ///
+    /// # Errors
+    /// If their numbers differ.
+    pub fn new(features: Features, targets: Targets) -> Result<Self, DataError> {
+        if features.rows != targets.len() {
+            return Err(DataError::config(
+                "targets",
+                format_args!("{} targets", targets.len()),
+                format_args!("one for each of {} rows", features.rows),
+            ));
+        }
+        Ok(Self { features, targets })
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.features.rows
+    }
+
+    /// The features.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// The targets.
+    pub fn targets(&self) -> &Targets {
+        &self.targets
+    }
+
+    /// Features and targets on their own.
+    pub fn into_parts(self) -> (Features, Targets) {
+        (self.features, self.targets)
+    }
+
+    /// The rows with the given numbers, in the given order.
+    ///
+    /// # Errors
+    /// If there is no row of one of the numbers.
+    pub fn select(&self, rows: &[usize]) -> Result<Self, DataError> {
+        Ok(Self {
+            features: self.features.select(rows)?,
+            targets: self.targets.select(rows),
+        })
+    }
+
+    /// Adds the rows of `other` behind these.
+    ///
+    /// # Errors
+    /// If it has other columns or another kind of target.
+    pub fn append(&mut self, other: Self) -> Result<(), DataError> {
+        if self.features.columns != other.features.columns {
+            return Err(DataError::config(
+                "other",
+                format_args!("{} columns", other.features.columns),
+                self.features.columns,
+            ));
+        }
+        match (&mut self.targets, other.targets) {
+            (Targets::Real(values), Targets::Real(more)) => values.extend(more),
+            (Targets::Classes(classes), Targets::Classes(more)) => classes.extend(more),
+            _ => {
+                let expected = "targets of the same kind";
+                return Err(DataError::config(
+                    "other",
+                    "classes beside numbers",
+                    expected,
+                ));
+            }
+        }
+        self.features.rows += other.features.rows;
+        self.features.values.extend(other.features.values);
+        Ok(())
+    }
+
+    /// The different targets, where numbers stand for classes.
+    ///
+    /// # Errors
+    /// If the targets are classes already, or there are fewer than two of them.
+    pub fn target_levels(&self) -> Result<Levels, DataError> {
+        let names = self
+            .real_targets()?
+            .iter()
+            .map(|&value| number_label(value));
+        Levels::classes(names, Place::default())
+    }
+
+    /// The same with classes in the place of numbers.
+    ///
+    /// # Errors
+    /// If the targets are classes already, or a target is not among `levels`.
+    pub fn with_classes(self, levels: &Levels) -> Result<Self, DataError> {
+        let classes = self
+            .real_targets()?
+            .iter()
+            .enumerate()
+            .map(|(row, &value)| {
+                let name = number_label(value);
+                levels.index(&name).ok_or_else(|| {
+                    DataError::data(
+                        Place::default().row(row),
+                        format_args!("the label {}", shown(&name)),
+                        format_args!("one of {levels}"),
+                        "use the same labels as in the training data",
+                    )
+                })
+            });
+        Ok(Self {
+            targets: Targets::Classes(classes.collect::<Result<_, _>>()?),
+            features: self.features,
+        })
+    }
+
+    fn real_targets(&self) -> Result<&[f64], DataError> {
+        let values = self.targets.as_real();
+        values.ok_or_else(|| DataError::config("targets", "classes", "numbers"))
+    }
+}
+
+/// Whether there is a row of each of these numbers.
+pub(crate) fn check_rows(rows: &[usize], count: usize) -> Result<(), DataError> {
+    match rows.iter().find(|&&row| row >= count) {
+        Some(row) => Err(DataError::config(
+            "rows",
+            format_args!("row {row}"),
+            format_args!("rows below {count}, which is all there are"),
+        )),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn features() -> Features {
+        Features::new(3, 2, vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap()
+    }
+
+    #[test]
+    fn rows_are_selected_in_order_and_may_repeat() {
+        let selected = features().select(&[2, 0, 2]).unwrap();
+        assert_eq!(selected.values(), [4.0, 5.0, 0.0, 1.0, 4.0, 5.0]);
+        let error = features().select(&[3]).unwrap_err();
+        assert!(
+            error.is_config() && error.to_string().contains("row 3"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_column_becomes_the_target() {
+        let data = features().into_dataset(&[1], 0).unwrap();
+        assert_eq!(data.features().values(), [1.0, 3.0, 5.0]);
+        assert_eq!(data.targets().as_real(), Some(&[0.0, 2.0, 4.0][..]));
+        assert!(features().into_dataset(&[2], 0).unwrap_err().is_config());
+    }
+
+    #[test]
+    fn counts_must_agree() {
+        assert!(Features::new(2, 2, vec![0.0; 3]).is_err());
+        assert!(Features::new(usize::MAX, 2, Vec::new()).is_err());
+        assert!(Dataset::new(features(), Targets::Classes(vec![0; 2])).is_err());
+    }
+
+    #[test]
+    fn appended_rows_follow() {
+        let data = |value| {
+            let features = Features::new(1, 1, vec![value]).unwrap();
+            Dataset::new(features, Targets::Real(vec![-value])).unwrap()
+        };
+        let mut all = data(1.0);
+        all.append(data(2.0)).unwrap();
+        assert_eq!(all.features().row(1), [2.0]);
+        assert_eq!(all.targets().as_real(), Some(&[-1.0, -2.0][..]));
+        let classes = Dataset::new(
+            Features::new(1, 1, vec![0.0]).unwrap(),
+            Targets::Classes(vec![0]),
+        );
+        assert!(all.append(classes.unwrap()).unwrap_err().is_config());
+        assert_eq!(all.rows(), 2);
+    }
+
+    #[test]
+    fn labels_of_another_set_are_refused() {
+        let data = |targets: &[f64]| {
+            let features = Features::new(targets.len(), 0, Vec::new()).unwrap();
+            Dataset::new(features, Targets::Real(targets.to_vec())).unwrap()
+        };
+        let levels = data(&[10.0, 2.0, 10.0]).target_levels().unwrap();
+        assert_eq!(levels.names(), ["2", "10"]);
+        let error = data(&[2.0, 3.0]).with_classes(&levels).unwrap_err();
+        assert_eq!((error.is_data(), error.row()), (true, Some(1)));
+        assert!(error.to_string().contains("one of `2`, `10`"), "{error}");
+        assert!(data(&[1.0, 1.0]).target_levels().unwrap_err().is_data());
+    }
+}

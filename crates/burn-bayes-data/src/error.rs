@@ -1,0 +1,254 @@
+//! The one error type of this crate.
+//!
+//! Opaque on purpose: callers ask it questions ([`DataError::is_data`], [`DataError::line`], …) and
+//! people read its message: which file, line and column, what was found, what was expected, and the
+//! likely cure.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use thiserror::Error;
+
+/// Why data could not be read, prepared or generated.
+///
+/// ```
+/// use burn_bayes_data::{CsvOptions, CsvReader};
+///
+/// let text = "age,income\n31,100\nold,200\n32,300\n";
+/// let reader = CsvReader::new(text.as_bytes(), "people.csv", CsvOptions::default())?;
+/// let error = reader.read_all().unwrap_err();
+/// assert!(error.is_data());
+/// assert_eq!((error.line(), error.column()), (Some(3), Some("age")));
+/// assert!(error.to_string().starts_with("people.csv, line 3, column `age`: found `old`"));
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+#[derive(Debug, Error)]
+#[error("{message}")]
+pub struct DataError {
+    message: Box<str>,
+    kind: Kind,
+    place: Box<Place>,
+}
+
+impl DataError {
+    /// The content is not what it should be: a cell, a header, a label, a checksum.
+    pub fn is_data(&self) -> bool {
+        self.kind == Kind::Data
+    }
+
+    /// A setting is wrong or does not fit the data: an unknown target, more folds than rows.
+    pub fn is_config(&self) -> bool {
+        self.kind == Kind::Config
+    }
+
+    /// The operating system refused to read or write a file.
+    pub fn is_io(&self) -> bool {
+        self.kind == Kind::Io
+    }
+
+    /// The file, or what else the data came from.
+    pub fn source_name(&self) -> Option<&str> {
+        self.place.source.as_deref()
+    }
+
+    /// The line of a text file, from 1, as an editor counts.
+    pub fn line(&self) -> Option<u64> {
+        self.place.line
+    }
+
+    /// The row of the data, from 0, where there is no line to name.
+    pub fn row(&self) -> Option<usize> {
+        self.place.row
+    }
+
+    /// The column; columns without a name are called `column_0`, `column_1`, ….
+    pub fn column(&self) -> Option<&str> {
+        self.place.column.as_deref()
+    }
+
+    /// Content at `place`: what was found, what was expected, and what may help.
+    pub(crate) fn data(
+        place: Place,
+        found: impl fmt::Display,
+        expected: impl fmt::Display,
+        cure: &str,
+    ) -> Self {
+        Self {
+            message: format!("{place}: found {found}, expected {expected}; {cure}").into(),
+            kind: Kind::Data,
+            place: Box::new(place),
+        }
+    }
+
+    /// Bytes at `place` that no text is made of.
+    pub(crate) fn not_text(place: Place) -> Self {
+        let found = "bytes that are not UTF-8";
+        Self::data(place, found, "text", "save the file as UTF-8")
+    }
+
+    /// The setting `name`.
+    pub(crate) fn config(
+        name: &str,
+        found: impl fmt::Display,
+        expected: impl fmt::Display,
+    ) -> Self {
+        Self {
+            message: format!("setting `{name}`: found {found}, expected {expected}").into(),
+            kind: Kind::Config,
+            place: Box::default(),
+        }
+    }
+
+    /// What the operating system, or a decoder below it, said about `source`.
+    pub(crate) fn io(source: &str, error: &io::Error) -> Self {
+        let place = Place::of(source);
+        match error.kind() {
+            // A decoder speaks through `io::Error` too.
+            io::ErrorKind::InvalidData
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::UnexpectedEof => Self::data(
+                place,
+                format_args!("damaged bytes ({error})"),
+                "a complete file",
+                "copy or fetch the file again",
+            ),
+            io::ErrorKind::NotFound => Self {
+                message: format!("{place}: there is no such file; check the path").into(),
+                kind: Kind::Io,
+                place: Box::new(place),
+            },
+            _ => Self {
+                message: format!("{place}: {error}; check the path and its permissions").into(),
+                kind: Kind::Io,
+                place: Box::new(place),
+            },
+        }
+    }
+}
+
+/// Turns the errors of reading or writing `path` into ours.
+pub(crate) fn at_path(path: &Path) -> impl Fn(io::Error) -> DataError {
+    let name = path.display().to_string();
+    move |error| DataError::io(&name, &error)
+}
+
+/// Where in the data something stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    source: Option<Box<str>>,
+    line: Option<u64>,
+    row: Option<usize>,
+    column: Option<Box<str>>,
+}
+
+impl Place {
+    pub(crate) fn of(source: &str) -> Self {
+        Self {
+            source: Some(source.into()),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn line(self, line: u64) -> Self {
+        Self {
+            line: Some(line),
+            ..self
+        }
+    }
+
+    pub(crate) fn row(self, row: usize) -> Self {
+        Self {
+            row: Some(row),
+            ..self
+        }
+    }
+
+    pub(crate) fn column(self, column: &str) -> Self {
+        Self {
+            column: Some(column.into()),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.source.as_deref().unwrap_or("the table"))?;
+        if let Some(line) = self.line {
+            write!(formatter, ", line {line}")?;
+        }
+        if let Some(row) = self.row {
+            write!(formatter, ", row {row}")?;
+        }
+        if let Some(column) = &self.column {
+            write!(formatter, ", column `{column}`")?;
+        }
+        Ok(())
+    }
+}
+
+/// Text of a file inside a message: short, on one line, in backquotes.
+pub(crate) fn shown(text: &str) -> String {
+    const LONGEST: usize = 40;
+    let escaped: String = text
+        .chars()
+        .flat_map(char::escape_debug)
+        .take(LONGEST + 1)
+        .collect();
+    match escaped.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("`{}…`", &escaped[..end]),
+        None => format!("`{escaped}`"),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Data,
+    Config,
+    Io,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_what_where_and_the_cure() {
+        let place = Place::of("a.csv").line(7).column("age");
+        let error = DataError::data(place, shown("x"), "a number", "correct the cell");
+        assert_eq!(
+            error.to_string(),
+            "a.csv, line 7, column `age`: found `x`, expected a number; correct the cell"
+        );
+        assert_eq!(error.source_name(), Some("a.csv"));
+        assert_eq!(
+            (error.line(), error.row(), error.column()),
+            (Some(7), None, Some("age"))
+        );
+        assert!(error.is_data() && !error.is_config() && !error.is_io());
+    }
+
+    #[test]
+    fn a_damaged_file_is_data_and_a_missing_one_is_not() {
+        let damaged = DataError::io("a", &io::ErrorKind::UnexpectedEof.into());
+        let missing = DataError::io("a", &io::ErrorKind::NotFound.into());
+        assert!(damaged.is_data() && missing.is_io());
+        assert_eq!(
+            missing.to_string(),
+            "a: there is no such file; check the path"
+        );
+    }
+
+    #[test]
+    fn long_or_strange_text_stays_on_one_short_line() {
+        assert_eq!(shown("a\nb"), "`a\\nb`");
+        assert_eq!(shown(&"ä".repeat(1000)).chars().count(), 43);
+    }
+
+    #[test]
+    fn is_a_thread_safe_standard_error() {
+        fn assert_error<E: std::error::Error + Send + Sync + 'static>() {}
+        assert_error::<DataError>();
+    }
+}

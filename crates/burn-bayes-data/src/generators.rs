@@ -1,0 +1,350 @@
+//! Data whose law is known: for tests, for pictures, and for measuring an approximate posterior
+//! against a true one. The same settings and seed give the same rows on every machine.
+
+use rand::RngExt;
+use rand_distr::{Distribution, StandardNormal};
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::{Dataset, Features, Targets};
+use crate::error::DataError;
+use crate::random::{Generator, generator};
+
+/// Two half circles that reach into each other, one for each class, under Gaussian noise.
+///
+/// Class 0 is (cos t, sin t) and class 1 is (1 − cos t, ½ − sin t), t uniform on [0, π]; classes take
+/// turns.
+///
+/// # Errors
+/// If there are no rows, or the noise is negative or not finite.
+pub fn two_moons(rows: usize, noise_deviation: f64, seed: u64) -> Result<Dataset, DataError> {
+    check_rows(rows)?;
+    check(
+        "noise_deviation",
+        noise_deviation,
+        noise_deviation >= 0.0,
+        "0 or more",
+    )?;
+    let mut generator = generator(seed, "two moons");
+    let mut values = Vec::with_capacity(2 * rows);
+    let classes: Vec<usize> = (0..rows).map(|row| row % 2).collect();
+    for &class in &classes {
+        let (sine, cosine) = (std::f64::consts::PI * uniform(&mut generator)).sin_cos();
+        let point = match class {
+            0 => [cosine, sine],
+            _ => [1.0 - cosine, 0.5 - sine],
+        };
+        values.extend(point.map(|value| value + noise_deviation * normal(&mut generator)));
+    }
+    Dataset::new(Features::new(rows, 2, values)?, Targets::Classes(classes))
+}
+
+/// Noisy values of [`gap_function`] at inputs on [−2, −0.7] and [0.7, 2], in turns: what lies between,
+/// a model cannot know.
+///
+/// # Errors
+/// If there are no rows, or the noise is negative or not finite.
+pub fn gap_regression(rows: usize, noise_deviation: f64, seed: u64) -> Result<Dataset, DataError> {
+    check_rows(rows)?;
+    check(
+        "noise_deviation",
+        noise_deviation,
+        noise_deviation >= 0.0,
+        "0 or more",
+    )?;
+    let mut generator = generator(seed, "gap");
+    let inputs: Vec<f64> = (0..rows)
+        .map(|row| {
+            let size = 0.7 + 1.3 * uniform(&mut generator);
+            if row % 2 == 0 { -size } else { size }
+        })
+        .collect();
+    let noisy = |&input| gap_function(input) + noise_deviation * normal(&mut generator);
+    let targets = inputs.iter().map(noisy).collect();
+    Dataset::new(Features::new(rows, 1, inputs)?, Targets::Real(targets))
+}
+
+/// sin 1.6x + 0.3x, the function behind [`gap_regression`].
+pub fn gap_function(input: f64) -> f64 {
+    (1.6 * input).sin() + 0.3 * input
+}
+
+/// Rows of a linear or logistic model whose weights are drawn from a Gaussian, without intercept.
+///
+/// x ~ N(0, R) with ones on R's diagonal and `correlation` elsewhere, θ ~ N(0, `prior_precision`⁻¹ I).
+/// The defaults are the paper's, for the linear model.
+///
+/// ```
+/// use burn_bayes_data::LinearModelConfig;
+///
+/// let linear = LinearModelConfig::default().regression(0.1, 1)?;
+/// assert_eq!((linear.dataset.rows(), linear.weights.len()), (1000, 2));
+/// let logistic = LinearModelConfig { rows: 3000, ..LinearModelConfig::default() };
+/// assert!(logistic.classification(1)?.dataset.targets().as_classes().is_some());
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinearModelConfig {
+    /// Rows; 1000 in the paper's linear, 3000 in its logistic experiment.
+    pub rows: usize,
+    /// Features and weights; 2 in the paper.
+    pub features: usize,
+    /// Covariance of any two features; 0.5 in the paper.
+    pub correlation: f64,
+    /// Precision of the weights' Gaussian; 0.01 in the paper.
+    pub prior_precision: f64,
+}
+
+impl Default for LinearModelConfig {
+    fn default() -> Self {
+        Self {
+            rows: 1000,
+            features: 2,
+            correlation: 0.5,
+            prior_precision: 0.01,
+        }
+    }
+}
+
+/// Rows and the weights behind them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinearModelData {
+    /// Features and targets.
+    pub dataset: Dataset,
+    /// θ, one for each feature.
+    pub weights: Vec<f64>,
+}
+
+impl LinearModelConfig {
+    /// Targets θᵀx + ε with ε ~ N(0, `noise_precision`⁻¹); the paper's precision is 0.1.
+    ///
+    /// # Errors
+    /// If a setting is outside its range.
+    pub fn regression(
+        &self,
+        noise_precision: f64,
+        seed: u64,
+    ) -> Result<LinearModelData, DataError> {
+        check(
+            "noise_precision",
+            noise_precision,
+            noise_precision > 0.0,
+            "more than 0",
+        )?;
+        let deviation = noise_precision.sqrt().recip();
+        self.generate(seed, |outputs, generator| {
+            let noisy = |output| output + deviation * normal(generator);
+            Targets::Real(outputs.into_iter().map(noisy).collect())
+        })
+    }
+
+    /// Classes 1 with probability σ(θᵀx), else 0.
+    ///
+    /// # Errors
+    /// If a setting is outside its range.
+    pub fn classification(&self, seed: u64) -> Result<LinearModelData, DataError> {
+        self.generate(seed, |outputs, generator| {
+            let class =
+                |output: f64| usize::from(uniform(generator) < 1.0 / (1.0 + (-output).exp()));
+            Targets::Classes(outputs.into_iter().map(class).collect())
+        })
+    }
+
+    fn generate(
+        &self,
+        seed: u64,
+        targets: impl FnOnce(Vec<f64>, &mut Generator) -> Targets,
+    ) -> Result<LinearModelData, DataError> {
+        check_rows(self.rows)?;
+        let (correlation, precision) = (self.correlation, self.prior_precision);
+        check(
+            "correlation",
+            correlation,
+            (0.0..1.0).contains(&correlation),
+            "from 0 and below 1",
+        )?;
+        check("prior_precision", precision, precision > 0.0, "more than 0")?;
+        if self.features == 0 {
+            return Err(DataError::config("features", 0, "at least 1"));
+        }
+        let mut generator = generator(seed, "linear model");
+        let deviation = precision.sqrt().recip();
+        let weights: Vec<f64> = (0..self.features)
+            .map(|_| deviation * normal(&mut generator))
+            .collect();
+        // A shared and an own part of each feature make the covariance.
+        let (shared, own) = (correlation.sqrt(), (1.0 - correlation).sqrt());
+        let mut values = Vec::with_capacity(self.rows * self.features);
+        let mut outputs = Vec::with_capacity(self.rows);
+        for _ in 0..self.rows {
+            let common = shared * normal(&mut generator);
+            let start = values.len();
+            values.extend((0..self.features).map(|_| common + own * normal(&mut generator)));
+            outputs.push(dot(&values[start..], &weights));
+        }
+        let features = Features::new(self.rows, self.features, values)?;
+        let targets = targets(outputs, &mut generator);
+        Ok(LinearModelData {
+            dataset: Dataset::new(features, targets)?,
+            weights,
+        })
+    }
+}
+
+/// How a [`FactorModel`] is drawn, after Algorithm 4 of the thesis on multiple and factor-analysis
+/// posteriors.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FactorModelConfig {
+    /// D, the length of an observation; 100 and 1000 in the thesis.
+    pub dimension: usize,
+    /// K, the number of factors; 10 in the thesis.
+    pub rank: usize,
+    /// The range [a, b] of the factors' squared norms; [1, 10], [1, 100] and [1, 1000] in the thesis.
+    pub spectrum: [f64; 2],
+}
+
+/// Observations c + Σₖ hₖ Fₖ + ε with h ~ N(0, I) and ε ~ N(0, diag ψ).
+///
+/// ```
+/// use burn_bayes_data::FactorModelConfig;
+///
+/// let config = FactorModelConfig { dimension: 100, rank: 10, spectrum: [1.0, 10.0] };
+/// let model = config.generate(3)?;
+/// let observations = model.sample(500, 4)?;
+/// assert_eq!((observations.rows(), observations.columns()), (500, 100));
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct FactorModel {
+    /// c, D numbers.
+    pub mean: Vec<f64>,
+    /// F, a row of D numbers for each factor.
+    pub factors: Features,
+    /// ψ, D numbers.
+    pub diagonal: Vec<f64>,
+}
+
+impl FactorModelConfig {
+    /// Draws a model: c ~ N(0, I), orthogonal factors of squared norms sₖ² ~ U(a, b), ψ ~ U(0, max s²).
+    ///
+    /// The thesis takes the directions of the factors from the eigenvectors of A·Aᵀ with A a square
+    /// matrix of normals. These are uniform among orthonormal frames, so a frame made from K vectors of
+    /// normals has the same law, without a decomposition of a D×D matrix.
+    ///
+    /// # Errors
+    /// If a setting is outside its range.
+    pub fn generate(&self, seed: u64) -> Result<FactorModel, DataError> {
+        let [least, most] = self.spectrum;
+        if self.rank == 0 || self.rank > self.dimension {
+            let expected = format_args!("from 1 to the dimension {}", self.dimension);
+            return Err(DataError::config("rank", self.rank, expected));
+        }
+        if !(least > 0.0 && least <= most && most.is_finite()) {
+            let found = format_args!("{:?}", self.spectrum);
+            return Err(DataError::config("spectrum", found, "0 < a ≤ b"));
+        }
+        let mut generator = generator(seed, "factor model");
+        let mean = normals(self.dimension, &mut generator);
+        let mut values = Vec::with_capacity(self.rank * self.dimension);
+        for _ in 0..self.rank {
+            let direction = orthonormal(&values, self.dimension, &mut generator);
+            values.extend(direction);
+        }
+        let mut greatest = 0.0_f64;
+        for factor in values.chunks_exact_mut(self.dimension) {
+            let square = least + (most - least) * uniform(&mut generator);
+            greatest = greatest.max(square);
+            factor.iter_mut().for_each(|value| *value *= square.sqrt());
+        }
+        let diagonal = (0..self.dimension).map(|_| greatest * uniform(&mut generator));
+        Ok(FactorModel {
+            mean,
+            diagonal: diagonal.collect(),
+            factors: Features::new(self.rank, self.dimension, values)?,
+        })
+    }
+}
+
+impl FactorModel {
+    /// Draws observations.
+    ///
+    /// # Errors
+    /// If no rows are asked for.
+    pub fn sample(&self, rows: usize, seed: u64) -> Result<Features, DataError> {
+        check_rows(rows)?;
+        let mut generator = generator(seed, "observations");
+        let mut values = Vec::with_capacity(rows * self.mean.len());
+        for _ in 0..rows {
+            let start = values.len();
+            let noise = self.mean.iter().zip(&self.diagonal);
+            values.extend(
+                noise.map(|(mean, variance)| mean + variance.sqrt() * normal(&mut generator)),
+            );
+            for factor in 0..self.factors.rows() {
+                let latent = normal(&mut generator);
+                for (value, loading) in values[start..].iter_mut().zip(self.factors.row(factor)) {
+                    *value += latent * loading;
+                }
+            }
+        }
+        Features::new(rows, self.mean.len(), values)
+    }
+}
+
+/// A random unit vector at right angles to those in `frame`.
+fn orthonormal(frame: &[f64], dimension: usize, generator: &mut Generator) -> Vec<f64> {
+    loop {
+        let mut vector = normals(dimension, generator);
+        let length = dot(&vector, &vector).sqrt();
+        // The second pass removes what rounding left of the first.
+        for _ in 0..2 {
+            for other in frame.chunks_exact(dimension) {
+                let along = dot(&vector, other);
+                vector
+                    .iter_mut()
+                    .zip(other)
+                    .for_each(|(value, other)| *value -= along * other);
+            }
+        }
+        let rest = dot(&vector, &vector).sqrt();
+        // A vector that all but lies in the frame has no direction left; another one is drawn.
+        if rest > 1e-6 * length {
+            vector.iter_mut().for_each(|value| *value /= rest);
+            return vector;
+        }
+    }
+}
+
+fn dot(left: &[f64], right: &[f64]) -> f64 {
+    left.iter()
+        .zip(right)
+        .map(|(left, right)| left * right)
+        .sum()
+}
+
+fn normal(generator: &mut Generator) -> f64 {
+    generator.sample(StandardNormal)
+}
+
+fn normals(count: usize, generator: &mut Generator) -> Vec<f64> {
+    StandardNormal.sample_iter(generator).take(count).collect()
+}
+
+fn uniform(generator: &mut Generator) -> f64 {
+    generator.random()
+}
+
+fn check_rows(rows: usize) -> Result<(), DataError> {
+    if rows > 0 {
+        return Ok(());
+    }
+    Err(DataError::config("rows", 0, "at least 1"))
+}
+
+fn check(name: &str, value: f64, is_good: bool, expected: &str) -> Result<(), DataError> {
+    if is_good && value.is_finite() {
+        return Ok(());
+    }
+    Err(DataError::config(name, value, expected))
+}

@@ -1,0 +1,142 @@
+//! The different values of a column of categories, in order: classes, or places in a one-hot code.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{DataError, Place};
+use crate::table::listed;
+
+/// Different names in order; the number of a name is its class.
+///
+/// Names that are all numbers are in the order of the numbers, others in that of the alphabet.
+/// Stored as a list of names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+pub struct Levels {
+    names: Vec<String>,
+    index: HashMap<String, usize>,
+}
+
+impl Levels {
+    /// The different ones of `names`.
+    pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Self {
+        let names: std::collections::BTreeSet<String> = names.into_iter().collect();
+        let mut names: Vec<String> = names.into_iter().collect();
+        let numbers: Option<Vec<f64>> = names.iter().map(|name| name.parse().ok()).collect();
+        if let Some(numbers) = numbers {
+            let mut order: Vec<usize> = (0..names.len()).collect();
+            order.sort_by(|&left, &right| numbers[left].total_cmp(&numbers[right]));
+            names = order
+                .iter()
+                .map(|&place| std::mem::take(&mut names[place]))
+                .collect();
+        }
+        Self::of_distinct(names)
+    }
+
+    /// The same for the classes of a target, which must be at least two.
+    pub(crate) fn classes(
+        names: impl IntoIterator<Item = String>,
+        place: Place,
+    ) -> Result<Self, DataError> {
+        let levels = Self::new(names);
+        if levels.len() < 2 {
+            return Err(DataError::data(
+                place,
+                match levels.names.first() {
+                    Some(name) => format!("the one class {}", crate::error::shown(name)),
+                    None => "no class".into(),
+                },
+                "at least two classes",
+                "check the target column and the choice of rows",
+            ));
+        }
+        Ok(levels)
+    }
+
+    fn of_distinct(names: Vec<String>) -> Self {
+        let index = names.iter().cloned().zip(0..).collect();
+        Self { names, index }
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The number of names.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The number of `name`, if it is one of these.
+    pub fn index(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+}
+
+impl TryFrom<Vec<String>> for Levels {
+    type Error = String;
+
+    fn try_from(names: Vec<String>) -> Result<Self, String> {
+        let count = names.len();
+        let levels = Self::of_distinct(names);
+        if levels.index.len() == count {
+            Ok(levels)
+        } else {
+            Err(format!("a name stands twice among {levels}"))
+        }
+    }
+}
+
+impl From<Levels> for Vec<String> {
+    fn from(levels: Levels) -> Self {
+        levels.names
+    }
+}
+
+impl fmt::Display for Levels {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&listed(&self.names))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels(names: &[&str]) -> Levels {
+        Levels::new(names.iter().map(ToString::to_string))
+    }
+
+    #[test]
+    fn numbers_are_in_the_order_of_numbers() {
+        assert_eq!(levels(&["10", "9", "-1", "9"]).names(), ["-1", "9", "10"]);
+        assert_eq!(levels(&["10", "9", "x"]).names(), ["10", "9", "x"]);
+        // Different texts are different categories, whatever they are worth.
+        assert_eq!(levels(&["1", "01"]).len(), 2);
+    }
+
+    #[test]
+    fn a_stored_list_comes_back_in_its_order() {
+        let stored = serde_json::to_string(&levels(&["b", "a"])).unwrap();
+        assert_eq!(stored, r#"["a","b"]"#);
+        let read: Levels = serde_json::from_str(r#"["b","a"]"#).unwrap();
+        assert_eq!((read.index("b"), read.index("c")), (Some(0), None));
+        assert!(serde_json::from_str::<Levels>(r#"["a","a"]"#).is_err());
+    }
+
+    #[test]
+    fn one_class_is_too_few() {
+        let error = Levels::classes(["a".to_string()], Place::of("f")).unwrap_err();
+        assert!(error.to_string().contains("the one class `a`"), "{error}");
+        assert!(Levels::classes([], Place::of("f")).is_err());
+    }
+}

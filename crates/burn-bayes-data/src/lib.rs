@@ -1,0 +1,82 @@
+//! Data for models that know what they do not know: read, split, prepare, generate.
+//!
+//! This crate knows no tensor library. What it hands out are plain types: a [`Table`] of raw columns, or
+//! [`Features`] (a dense matrix, row by row) in a [`Dataset`] with its targets.
+//!
+//! | Want | Where |
+//! |---|---|
+//! | A delimited file of one's own | [`read_csv`], [`CsvReader`], then a [`Preprocessor`] |
+//! | The sets of the papers | [`UciFolder`], [`read_libsvm`], [`read_presplit`], [`read_numbers`] |
+//! | Pictures | [`read_mnist`], [`read_medmnist`] |
+//! | Training and test rows | [`KFold`], [`partition`], [`UciFolder::split`] |
+//! | Columns on one scale | [`Scaler`], [`ColumnScale`] |
+//! | Data whose law is known | [`two_moons`], [`gap_regression`], [`LinearModelConfig`], [`FactorModelConfig`] |
+//!
+//! Text files may be packed with gzip. A bad file is a [`DataError`] that names the file, the line, the
+//! column, what stood there and what was expected; nothing here panics on data, and memory grows with
+//! the bytes that were read, not with what a header promises. Randomness comes from a seed alone, and a
+//! seed means the same numbers on every machine.
+//!
+//! # Example
+//!
+//! ```
+//! use burn_bayes_data::{
+//!     CsvOptions, CsvReader, Preprocessor, PreprocessorConfig, Split, Targets, Task,
+//! };
+//!
+//! let file = "length;colour;kind\n1.5;red;a\n2.5;blue;b\n1.0;red;a\n3.0;blue;b\n";
+//! let table = CsvReader::new(file.as_bytes(), "flowers.csv", CsvOptions::default())?.read_all()?;
+//! let split = Split { train: vec![0, 1], test: vec![2, 3] }; // or from `KFold`
+//!
+//! // Scales, categories and classes are learnt from the training rows alone …
+//! let config = PreprocessorConfig::new("kind", Task::Classification);
+//! let preprocessor = Preprocessor::fit(&config, &table, split.train.iter().copied())?;
+//! assert_eq!(preprocessor.feature_names(), ["length", "colour=blue", "colour=red"]);
+//!
+//! // … and applied to all.
+//! let test = preprocessor.dataset(&table, split.test.iter().copied())?;
+//! assert_eq!(test.features().row(0), [-2.0, 0.0, 1.0]);
+//! assert_eq!(test.targets(), &Targets::Classes(vec![0, 1]));
+//! # Ok::<(), burn_bayes_data::DataError>(())
+//! ```
+
+mod csv_file;
+mod dataset;
+mod error;
+mod generators;
+mod idx;
+mod images;
+mod levels;
+mod libsvm;
+mod npz;
+mod numbers;
+mod preprocessor;
+mod preprocessor_fit;
+mod presplit;
+mod random;
+mod scale;
+mod source;
+mod split;
+mod table;
+mod uci;
+
+pub use csv_file::{CsvOptions, CsvReader, Header, read_csv};
+pub use dataset::{Dataset, Features, Targets};
+pub use error::DataError;
+pub use generators::{
+    FactorModel, FactorModelConfig, LinearModelConfig, LinearModelData, gap_function,
+    gap_regression, two_moons,
+};
+pub use idx::{MnistImages, read_idx_from, read_mnist};
+pub use images::{ImageShape, LabelledImages};
+pub use levels::Levels;
+pub use libsvm::{LibsvmOptions, read_libsvm, read_libsvm_from};
+pub use npz::{MedMnistImages, read_medmnist, read_medmnist_from};
+pub use numbers::{read_numbers, read_numbers_from};
+pub use preprocessor::{MissingPolicy, Preprocessor, PreprocessorConfig, Task, UnseenPolicy};
+pub use preprocessor_fit::PreprocessorFit;
+pub use presplit::{Presplit, read_presplit};
+pub use scale::{ColumnScale, Scaler, Scaling};
+pub use split::{KFold, Split, partition, stratified_partition};
+pub use table::{Column, ColumnKind, Table};
+pub use uci::UciFolder;

@@ -1,0 +1,236 @@
+//! Sparse text in the format of libsvm: `label index:value index:value …`, zeros left out.
+
+use std::io::Read;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::{Dataset, Features, Targets};
+use crate::error::{DataError, Place, shown};
+use crate::numbers::finite;
+use crate::source::{self, Lines, Plain};
+
+/// How a libsvm file is to be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LibsvmOptions {
+    /// The number of features; the highest index in the file if `None`. Give it for test files,
+    /// whose last features may be zero in every row.
+    pub features: Option<usize>,
+    /// The most cells that the dense matrix may have, since one wrong index can ask for any number.
+    pub most_cells: usize,
+}
+
+impl Default for LibsvmOptions {
+    fn default() -> Self {
+        Self {
+            features: None,
+            most_cells: 1 << 27,
+        }
+    }
+}
+
+impl LibsvmOptions {
+    /// The same with a number of features.
+    #[must_use]
+    pub fn with_features(self, features: usize) -> Self {
+        Self {
+            features: Some(features),
+            ..self
+        }
+    }
+}
+
+/// Reads a libsvm file, packed with gzip or not, into a dense matrix with the labels as numbers;
+/// [`Dataset::with_classes`] makes classes of them.
+///
+/// # Errors
+/// If the file cannot be read or has no rows, a row is not `label index:value …` with growing indices
+/// from 1, or the matrix would have more cells than allowed.
+pub fn read_libsvm(path: impl AsRef<Path>, options: &LibsvmOptions) -> Result<Dataset, DataError> {
+    let (reader, name) = source::open(path.as_ref())?;
+    read_plain(reader, &name, options)
+}
+
+/// The same from any reader, which messages call `name`.
+///
+/// ```
+/// use burn_bayes_data::{LibsvmOptions, read_libsvm_from};
+///
+/// let text = "-1 3:0.5\n+1 1:1 # the rest is a remark\n";
+/// let data = read_libsvm_from(text.as_bytes(), "example", &LibsvmOptions::default())?;
+/// assert_eq!(data.features().values(), [0.0, 0.0, 0.5, 1.0, 0.0, 0.0]);
+/// assert_eq!(data.targets().as_real(), Some(&[-1.0, 1.0][..]));
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+///
+/// # Errors
+/// As for [`read_libsvm`].
+pub fn read_libsvm_from(
+    reader: impl Read,
+    name: &str,
+    options: &LibsvmOptions,
+) -> Result<Dataset, DataError> {
+    read_plain(source::plain(reader, name)?, name, options)
+}
+
+fn read_plain(
+    reader: Plain<'_>,
+    name: &str,
+    options: &LibsvmOptions,
+) -> Result<Dataset, DataError> {
+    let mut lines = Lines::new(reader, name);
+    let mut sparse = Sparse::default();
+    while let Some((line, text)) = lines.next()? {
+        sparse.push(text, Place::of(name).line(line), options)?;
+    }
+    if sparse.labels.is_empty() {
+        return Err(DataError::data(
+            Place::of(name),
+            "no rows",
+            "at least one row",
+            "check that the file is the right one and was written completely",
+        ));
+    }
+    sparse.into_dense(name, options)
+}
+
+/// The entries that a file has.
+#[derive(Default)]
+struct Sparse {
+    labels: Vec<f64>,
+    /// Columns and values of all rows.
+    entries: Vec<(usize, f64)>,
+    /// Where the entries of each row end.
+    ends: Vec<usize>,
+    /// The number of features that the entries need.
+    width: usize,
+}
+
+impl Sparse {
+    fn push(&mut self, text: &str, place: Place, options: &LibsvmOptions) -> Result<(), DataError> {
+        let text = text.split_once('#').map_or(text, |(text, _)| text);
+        let mut words = text.split_ascii_whitespace();
+        let Some(label) = words.next() else {
+            return Ok(());
+        };
+        let mut next_column = 0;
+        let label = finite(label, || place.clone().column("label"))?;
+        for word in words {
+            let wrong = |expected: &str| {
+                let cure = "correct the file, or check that it is of this format";
+                DataError::data(place.clone(), shown(word), expected, cure)
+            };
+            let (index, value) = word.split_once(':').ok_or_else(|| wrong("index:value"))?;
+            let index: usize = index
+                .parse()
+                .map_err(|_| wrong("a whole number before the colon"))?;
+            let column = index
+                .checked_sub(1)
+                .ok_or_else(|| wrong("an index from 1"))?;
+            if column < next_column {
+                return Err(wrong("indices that grow along the row"));
+            }
+            if options.features.is_some_and(|features| column >= features) {
+                return Err(wrong(
+                    "an index up to the number of features that was given",
+                ));
+            }
+            next_column = index;
+            let value = finite(value, || place.clone().column(&index.to_string()))?;
+            self.entries.push((column, value));
+        }
+        self.labels.push(label);
+        self.ends.push(self.entries.len());
+        self.width = self.width.max(next_column);
+        Ok(())
+    }
+
+    fn into_dense(self, name: &str, options: &LibsvmOptions) -> Result<Dataset, DataError> {
+        let (rows, columns) = (self.labels.len(), options.features.unwrap_or(self.width));
+        let cells = rows.checked_mul(columns);
+        let Some(cells) = cells.filter(|&cells| cells <= options.most_cells) else {
+            return Err(DataError::data(
+                Place::of(name),
+                format_args!("{rows} rows and the feature index {columns}"),
+                format_args!("at most {} cells in all", options.most_cells),
+                "look for a wrong index, or allow more cells",
+            ));
+        };
+        let mut values = vec![0.0; cells];
+        let mut start = 0;
+        for (row, &end) in self.ends.iter().enumerate() {
+            for &(column, value) in &self.entries[start..end] {
+                values[row * columns + column] = value;
+            }
+            start = end;
+        }
+        Dataset::new(
+            Features::new(rows, columns, values)?,
+            Targets::Real(self.labels),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, options: &LibsvmOptions) -> Result<Dataset, DataError> {
+        read_libsvm_from(text.as_bytes(), "test", options)
+    }
+
+    #[test]
+    fn the_number_of_features_is_found_or_given() {
+        let text = "1 1:1\n0\n\n# remark\n1 2:5 3:-1e2\n";
+        let data = read(text, &LibsvmOptions::default()).unwrap();
+        assert_eq!((data.rows(), data.features().columns()), (3, 3));
+        assert_eq!(data.features().row(1), [0.0; 3]);
+        assert_eq!(data.features().row(2), [0.0, 5.0, -100.0]);
+        let wide = read(text, &LibsvmOptions::default().with_features(5)).unwrap();
+        assert_eq!(wide.features().row(2), [0.0, 5.0, -100.0, 0.0, 0.0]);
+        let error = read(text, &LibsvmOptions::default().with_features(2)).unwrap_err();
+        assert_eq!(error.line(), Some(5));
+    }
+
+    #[test]
+    fn a_wrong_row_is_named_by_its_line() {
+        for row in [
+            "x 1:1",
+            "1 1",
+            "1 0:1",
+            "1 a:1",
+            "1 -1:1",
+            "1 1:x",
+            "1 1:inf",
+            "nan 1:1",
+            "1 2:1 2:1",
+            "1 2:1 1:1",
+            "1 1:",
+            "1 :1",
+            "1 qid:3 1:1",
+            "1,2 1:1",
+            "1 1:2:3",
+        ] {
+            let error = read(&format!("1 1:1\n{row}\n"), &LibsvmOptions::default()).unwrap_err();
+            assert_eq!(
+                (error.is_data(), error.line()),
+                (true, Some(2)),
+                "{row}: {error}"
+            );
+        }
+        assert!(
+            read("\n#\n", &LibsvmOptions::default())
+                .unwrap_err()
+                .is_data()
+        );
+    }
+
+    #[test]
+    fn one_wrong_index_does_not_fill_the_memory() {
+        for text in ["1 18446744073709551615:1\n0 1:1\n", "1 99999999999:1\n"] {
+            let error = read(text, &LibsvmOptions::default()).unwrap_err();
+            assert!(error.to_string().contains("allow more cells"), "{error}");
+        }
+    }
+}

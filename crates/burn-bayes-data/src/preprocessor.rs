@@ -1,0 +1,536 @@
+//! From raw columns to the numbers a model takes, as learnt from the training rows.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::csv_file::CsvOptions;
+use crate::dataset::{Dataset, Features, Targets};
+use crate::error::{DataError, Place, at_path, shown};
+use crate::levels::Levels;
+use crate::scale::{ColumnScale, Scaling};
+use crate::source;
+use crate::table::{Column, ColumnKind, Table};
+
+/// The format of a saved [`Preprocessor`].
+const FORMAT: u32 = 1;
+
+/// What the target is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// A number.
+    Regression,
+    /// One of some classes.
+    Classification,
+}
+
+/// What a missing feature means.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MissingPolicy {
+    /// An error. [`Table::complete_rows`] lists the rows to keep if the others are to be dropped.
+    #[default]
+    Refuse,
+    /// The mean of a column of numbers, the most frequent category of another one.
+    Impute,
+}
+
+/// What a category means that no training row has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnseenPolicy {
+    /// An error.
+    #[default]
+    Refuse,
+    /// None of the known categories: zeros in all their places.
+    Zeros,
+}
+
+/// How a table is to be prepared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PreprocessorConfig {
+    /// The column to predict.
+    pub target: String,
+    /// What the target is.
+    pub task: Task,
+    /// Columns that are neither target nor feature.
+    #[serde(default)]
+    pub ignore: BTreeSet<String>,
+    /// What a missing feature means.
+    #[serde(default)]
+    pub missing: MissingPolicy,
+    /// What a category means that no training row has.
+    #[serde(default)]
+    pub unseen: UnseenPolicy,
+    /// The scale of features that are numbers.
+    #[serde(default)]
+    pub scaling: Scaling,
+    /// The scale of a target that is a number.
+    #[serde(default)]
+    pub target_scaling: Scaling,
+    /// The most categories that a column, or classes that a target may have: a column of names or
+    /// identifiers has one for nearly every row, and would become as many features.
+    #[serde(default = "most_levels")]
+    pub most_levels: usize,
+}
+
+fn most_levels() -> usize {
+    1000
+}
+
+impl PreprocessorConfig {
+    /// Every column but the target is a feature, nothing may be missing or new, and numbers are
+    /// standardised.
+    pub fn new(target: impl Into<String>, task: Task) -> Self {
+        Self {
+            target: target.into(),
+            task,
+            ignore: BTreeSet::new(),
+            missing: MissingPolicy::Refuse,
+            unseen: UnseenPolicy::Refuse,
+            scaling: Scaling::Standardise,
+            target_scaling: Scaling::Standardise,
+            most_levels: most_levels(),
+        }
+    }
+
+    /// The same without some columns.
+    #[must_use]
+    pub fn with_ignored<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Self {
+        Self {
+            ignore: columns.into_iter().map(Into::into).collect(),
+            ..self
+        }
+    }
+
+    /// The same with another meaning of missing features.
+    #[must_use]
+    pub fn with_missing(self, missing: MissingPolicy) -> Self {
+        Self { missing, ..self }
+    }
+
+    /// The same with another meaning of new categories.
+    #[must_use]
+    pub fn with_unseen(self, unseen: UnseenPolicy) -> Self {
+        Self { unseen, ..self }
+    }
+
+    /// The same with another scale of the features.
+    #[must_use]
+    pub fn with_scaling(self, scaling: Scaling) -> Self {
+        Self { scaling, ..self }
+    }
+
+    /// The same with another scale of the target.
+    #[must_use]
+    pub fn with_target_scaling(self, target_scaling: Scaling) -> Self {
+        Self {
+            target_scaling,
+            ..self
+        }
+    }
+}
+
+/// A preparation that was learnt from training rows and is saved with the model.
+///
+/// ```
+/// use burn_bayes_data::{CsvOptions, CsvReader, Preprocessor, PreprocessorConfig, Task};
+///
+/// let text = "size,town,price\n50,Oslo,10\n70,Rome,12\n90,Oslo,20\n";
+/// let table = CsvReader::new(text.as_bytes(), "flats.csv", CsvOptions::default())?.read_all()?;
+/// let config = PreprocessorConfig::new("price", Task::Regression);
+/// let preprocessor = Preprocessor::fit(&config, &table, 0..2)?;
+/// assert_eq!(preprocessor.feature_names(), ["size", "town=Oslo", "town=Rome"]);
+///
+/// let test = preprocessor.dataset(&table, 2..3)?;
+/// assert_eq!(test.features().row(0), [3.0, 1.0, 0.0]);
+///
+/// // A file of other people, without prices, and with a town that no training row has.
+/// let text = "town,size\nParis,60\n";
+/// let options = preprocessor.csv_options(CsvOptions::default());
+/// let table = CsvReader::new(text.as_bytes(), "new.csv", options)?.read_all()?;
+/// let error = preprocessor.features(&table, 0..1).unwrap_err();
+/// assert!(error.to_string().starts_with(
+///     "new.csv, line 2, column `town`: found `Paris`, expected one of `Oslo`, `Rome`"
+/// ));
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preprocessor {
+    format: u32,
+    missing: MissingPolicy,
+    unseen: UnseenPolicy,
+    features: Vec<FeaturePlan>,
+    target: TargetPlan,
+}
+
+/// What becomes of one column.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FeaturePlan {
+    pub(crate) name: String,
+    pub(crate) code: Code,
+}
+
+/// A column in numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Code {
+    /// A scaled number; `imputed` stands for a missing one.
+    Number { scale: ColumnScale, imputed: f64 },
+    /// A one at the place of the category; `imputed` stands for a missing one.
+    OneHot { levels: Levels, imputed: String },
+}
+
+/// What becomes of the target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TargetPlan {
+    pub(crate) name: String,
+    pub(crate) code: TargetCode,
+}
+
+/// A target in numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "task", rename_all = "snake_case")]
+pub(crate) enum TargetCode {
+    Regression { scale: ColumnScale },
+    Classification { classes: Levels },
+}
+
+impl Preprocessor {
+    /// Learns from some rows of a table.
+    ///
+    /// # Errors
+    /// If the table has no such target, a cell of these rows is missing and may not be, a target is
+    /// constant or of one class, or a column has too many categories.
+    pub fn fit(
+        config: &PreprocessorConfig,
+        table: &Table,
+        rows: impl IntoIterator<Item = usize>,
+    ) -> Result<Self, DataError> {
+        let mut fit = crate::PreprocessorFit::new(config.clone());
+        fit.observe(table, rows)?;
+        fit.finish()
+    }
+
+    pub(crate) fn new(
+        config: &PreprocessorConfig,
+        features: Vec<FeaturePlan>,
+        target: TargetPlan,
+    ) -> Self {
+        Self {
+            format: FORMAT,
+            missing: config.missing,
+            unseen: config.unseen,
+            features,
+            target,
+        }
+    }
+
+    /// The names of the features of a model, in order; one of a category is `column=category`.
+    pub fn feature_names(&self) -> Vec<String> {
+        let names = self.features.iter().flat_map(|plan| match &plan.code {
+            Code::Number { .. } => vec![plan.name.clone()],
+            Code::OneHot { levels, .. } => {
+                let names = levels.names().iter();
+                names
+                    .map(|level| format!("{}={level}", plan.name))
+                    .collect()
+            }
+        });
+        names.collect()
+    }
+
+    /// The column that is predicted.
+    pub fn target_name(&self) -> &str {
+        &self.target.name
+    }
+
+    /// What the target is.
+    pub fn task(&self) -> Task {
+        match self.target.code {
+            TargetCode::Regression { .. } => Task::Regression,
+            TargetCode::Classification { .. } => Task::Classification,
+        }
+    }
+
+    /// The scale of a target that is a number: its [`undo`](ColumnScale::undo) turns predictions back.
+    pub fn target_scale(&self) -> Option<ColumnScale> {
+        match self.target.code {
+            TargetCode::Regression { scale } => Some(scale),
+            TargetCode::Classification { .. } => None,
+        }
+    }
+
+    /// The classes of a target, in order.
+    pub fn classes(&self) -> Option<&Levels> {
+        match &self.target.code {
+            TargetCode::Regression { .. } => None,
+            TargetCode::Classification { classes } => Some(classes),
+        }
+    }
+
+    /// `options`, made to read the columns that this preparation needs, as what they were in training;
+    /// other columns are passed over.
+    #[must_use]
+    pub fn csv_options(&self, options: CsvOptions) -> CsvOptions {
+        let features = self.features.iter().map(|plan| {
+            let kind = match plan.code {
+                Code::Number { .. } => ColumnKind::Number,
+                Code::OneHot { .. } => ColumnKind::Category,
+            };
+            (plan.name.clone(), kind)
+        });
+        let target_kind = match self.task() {
+            Task::Regression => Some(ColumnKind::Number),
+            // Labels may be either.
+            Task::Classification => None,
+        };
+        let target = target_kind.map(|kind| (self.target.name.clone(), kind));
+        let names = self.features.iter().map(|plan| &plan.name);
+        let only = names.chain([&self.target.name]).cloned().collect();
+        CsvOptions {
+            kinds: features.chain(target).collect(),
+            only: Some(only),
+            ..options
+        }
+    }
+
+    /// The features of some rows.
+    ///
+    /// # Errors
+    /// If a column is missing or holds something else than in training, or a cell is missing or new
+    /// against the policies.
+    pub fn features(
+        &self,
+        table: &Table,
+        rows: impl IntoIterator<Item = usize>,
+    ) -> Result<Features, DataError> {
+        let columns = self.features.iter().map(|plan| plan.find(table));
+        let columns: Vec<&Column> = columns.collect::<Result<_, _>>()?;
+        let width = self.features.iter().map(FeaturePlan::width).sum();
+        let (mut count, mut values) = (0, Vec::new());
+        for row in rows {
+            table.check_row(row)?;
+            for (plan, column) in self.features.iter().zip(&columns) {
+                let place = || table.place(row).column(&plan.name);
+                plan.push(column, row, self, &mut values, place)?;
+            }
+            count += 1;
+        }
+        Features::new(count, width, values)
+    }
+
+    /// Features and targets of some rows.
+    ///
+    /// # Errors
+    /// As for [`Preprocessor::features`], and if a target is missing or a class is new.
+    pub fn dataset(
+        &self,
+        table: &Table,
+        rows: impl IntoIterator<Item = usize> + Clone,
+    ) -> Result<Dataset, DataError> {
+        let features = self.features(table, rows.clone())?;
+        let column = table.column(&self.target.name)?;
+        let rows = rows.into_iter();
+        let targets = match &self.target.code {
+            TargetCode::Regression { scale } => {
+                let value = |row| Ok(scale.apply(real_target(table, column, row)?));
+                Targets::Real(rows.map(value).collect::<Result<_, DataError>>()?)
+            }
+            TargetCode::Classification { classes } => {
+                let class = |row| {
+                    let label = class_label(table, column, row)?;
+                    classes.index(&label).ok_or_else(|| {
+                        DataError::data(
+                            table.place(row).column(column.name()),
+                            format_args!("the label {}", shown(&label)),
+                            format_args!("one of {classes}"),
+                            "use the labels of the training data, or train again with all of them",
+                        )
+                    })
+                };
+                Targets::Classes(rows.map(class).collect::<Result<_, DataError>>()?)
+            }
+        };
+        Dataset::new(features, targets)
+    }
+
+    /// Writes this as TOML, whole or not at all. Numbers keep every bit.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), DataError> {
+        let path = path.as_ref();
+        let text =
+            toml::to_string(self).map_err(|error| at_path(path)(std::io::Error::other(error)))?;
+        source::write_whole(path, text.as_bytes())
+    }
+
+    /// Reads what [`Preprocessor::save`] wrote.
+    ///
+    /// # Errors
+    /// If the file cannot be read or was not written in this version of the format.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, DataError> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(at_path(path))?;
+        let wrong = |found: String| {
+            DataError::data(
+                Place::of(&path.display().to_string()),
+                found,
+                format_args!("a preparation in format {FORMAT}"),
+                "use the file that was saved with the model, unchanged",
+            )
+        };
+        let loaded: Self = toml::from_str(&text).map_err(|error| wrong(error.message().into()))?;
+        loaded.check().map_err(wrong)?;
+        Ok(loaded)
+    }
+
+    /// What an edited file could have spoilt.
+    fn check(&self) -> Result<(), String> {
+        if self.format != FORMAT {
+            return Err(format!("format {}", self.format));
+        }
+        let unsound = |name: &str| {
+            Err(format!(
+                "a scale of column {} that is not positive",
+                shown(name)
+            ))
+        };
+        for plan in &self.features {
+            match &plan.code {
+                Code::Number { scale, imputed } if !scale.is_sound() || !imputed.is_finite() => {
+                    return unsound(&plan.name);
+                }
+                Code::OneHot { levels, imputed } if levels.index(imputed).is_none() => {
+                    return Err(format!("the unknown category {}", shown(imputed)));
+                }
+                _ => {}
+            }
+        }
+        match &self.target.code {
+            TargetCode::Regression { scale } if !scale.is_sound() => unsound(&self.target.name),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl FeaturePlan {
+    /// The number of features that the column becomes.
+    fn width(&self) -> usize {
+        match &self.code {
+            Code::Number { .. } => 1,
+            Code::OneHot { levels, .. } => levels.len(),
+        }
+    }
+
+    fn find<'a>(&self, table: &'a Table) -> Result<&'a Column, DataError> {
+        let column = table.column(&self.name)?;
+        let expected = match self.code {
+            Code::Number { .. } => ColumnKind::Number,
+            Code::OneHot { .. } => ColumnKind::Category,
+        };
+        check_kind(table, column, expected)?;
+        Ok(column)
+    }
+
+    fn push(
+        &self,
+        column: &Column,
+        row: usize,
+        policies: &Preprocessor,
+        values: &mut Vec<f64>,
+        place: impl Fn() -> Place,
+    ) -> Result<(), DataError> {
+        if column.is_missing(row) && policies.missing == MissingPolicy::Refuse {
+            return Err(missing(place()));
+        }
+        match &self.code {
+            Code::Number { scale, imputed } => {
+                let value = column.number(row).unwrap_or(*imputed);
+                values.push(scale.apply(check_finite(value, place)?));
+            }
+            Code::OneHot { levels, imputed } => {
+                let category = column.category(row).unwrap_or(imputed);
+                let found = levels.index(category);
+                if found.is_none() && policies.unseen == UnseenPolicy::Refuse {
+                    return Err(DataError::data(
+                        place(),
+                        shown(category),
+                        format_args!("one of {levels}, the categories of the training rows"),
+                        "correct the cell, train again, or choose the policy that takes new \
+                         categories for none",
+                    ));
+                }
+                values.extend((0..levels.len()).map(|place| f64::from(found == Some(place))));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a column holds what it held before.
+pub(crate) fn check_kind(
+    table: &Table,
+    column: &Column,
+    expected: ColumnKind,
+) -> Result<(), DataError> {
+    let name = |kind| match kind {
+        ColumnKind::Number => "numbers",
+        ColumnKind::Category => "categories",
+    };
+    if column.kind() == expected {
+        return Ok(());
+    }
+    Err(DataError::data(
+        table.whole().column(column.name()),
+        name(column.kind()),
+        format_args!("{}, as in training", name(expected)),
+        "declare the kind of the column when the file is read",
+    ))
+}
+
+/// The target of a row, as a number.
+pub(crate) fn real_target(table: &Table, column: &Column, row: usize) -> Result<f64, DataError> {
+    let place = || table.place(row).column(column.name());
+    match (column.number(row), column.category(row)) {
+        (Some(value), _) => check_finite(value, place),
+        (None, Some(text)) => Err(DataError::data(
+            place(),
+            shown(text),
+            "a number, since the task is regression",
+            "choose classification, or another target",
+        )),
+        (None, None) => Err(missing(place())),
+    }
+}
+
+/// The target of a row, as the name of a class.
+pub(crate) fn class_label(table: &Table, column: &Column, row: usize) -> Result<String, DataError> {
+    let label = column.label(row);
+    label.ok_or_else(|| missing(table.place(row).column(column.name())))
+}
+
+/// Tables made in memory may hold infinities.
+pub(crate) fn check_finite(value: f64, place: impl Fn() -> Place) -> Result<f64, DataError> {
+    if value.is_finite() {
+        return Ok(value);
+    }
+    let cure = "correct the value";
+    Err(DataError::data(place(), value, "a finite number", cure))
+}
+
+pub(crate) fn missing(place: Place) -> DataError {
+    DataError::data(
+        place,
+        "a missing cell",
+        "a value",
+        "fill it in, leave the row out, or, if it is a feature, let it be imputed",
+    )
+}

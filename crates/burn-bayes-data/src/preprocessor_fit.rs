@@ -1,0 +1,274 @@
+//! How a [`Preprocessor`] is learnt, from one table or from a file in pieces.
+
+use std::collections::BTreeMap;
+
+use crate::error::{DataError, Place};
+use crate::levels::Levels;
+use crate::preprocessor::{
+    Code, FeaturePlan, MissingPolicy, Preprocessor, PreprocessorConfig, TargetCode, TargetPlan,
+    Task, check_finite, check_kind, class_label, missing, real_target,
+};
+use crate::scale::Spread;
+use crate::table::{ColumnKind, Table, listed};
+
+/// Learns a [`Preprocessor`] from rows that come in pieces, of which none is kept.
+///
+/// Two passes over a file prepare it whatever its size: one through
+/// [`observe`](PreprocessorFit::observe), one through [`Preprocessor::dataset`].
+///
+/// ```
+/// use burn_bayes_data::{
+///     CsvOptions, CsvReader, Dataset, PreprocessorConfig, PreprocessorFit, Task,
+/// };
+///
+/// let text = "x,y\n1,a\n2,b\n3,a\n4,b\n5,b\n";
+/// let read = |options| CsvReader::new(text.as_bytes(), "example", options);
+///
+/// let mut fit = PreprocessorFit::new(PreprocessorConfig::new("y", Task::Classification));
+/// let mut reader = read(CsvOptions::default())?;
+/// while let Some(table) = reader.next_table(2)? {
+///     fit.observe(&table, 0..table.rows())?;
+/// }
+/// let preprocessor = fit.finish()?;
+///
+/// let mut all: Option<Dataset> = None;
+/// let mut reader = read(preprocessor.csv_options(CsvOptions::default()))?;
+/// while let Some(table) = reader.next_table(2)? {
+///     let piece = preprocessor.dataset(&table, 0..table.rows())?;
+///     match &mut all {
+///         Some(all) => all.append(piece)?,
+///         None => all = Some(piece),
+///     }
+/// }
+/// assert_eq!(all.unwrap().targets().as_classes(), Some(&[0, 1, 0, 1, 1][..]));
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct PreprocessorFit {
+    config: PreprocessorConfig,
+    /// What is known of each feature, once a table has said which there are.
+    features: Option<Vec<(String, Seen)>>,
+    target: Seen,
+    /// Where the first table came from.
+    source: Place,
+}
+
+/// What the rows so far have shown of a column.
+#[derive(Debug, Clone)]
+enum Seen {
+    Numbers(Spread),
+    /// How often each category was there.
+    Categories(BTreeMap<String, usize>),
+}
+
+impl Seen {
+    fn new(kind: ColumnKind) -> Self {
+        match kind {
+            ColumnKind::Number => Self::Numbers(Spread::default()),
+            ColumnKind::Category => Self::Categories(BTreeMap::new()),
+        }
+    }
+
+    fn kind(&self) -> ColumnKind {
+        match self {
+            Self::Numbers(_) => ColumnKind::Number,
+            Self::Categories(_) => ColumnKind::Category,
+        }
+    }
+}
+
+impl PreprocessorFit {
+    /// Nothing learnt yet.
+    pub fn new(config: PreprocessorConfig) -> Self {
+        let target = Seen::new(match config.task {
+            Task::Regression => ColumnKind::Number,
+            Task::Classification => ColumnKind::Category,
+        });
+        Self {
+            config,
+            features: None,
+            target,
+            source: Place::default(),
+        }
+    }
+
+    /// Takes in some rows of a table. The first table says which features there are.
+    ///
+    /// # Errors
+    /// As for [`Preprocessor::fit`]; what was taken in before the error stays.
+    pub fn observe(
+        &mut self,
+        table: &Table,
+        rows: impl IntoIterator<Item = usize>,
+    ) -> Result<(), DataError> {
+        let features = match &mut self.features {
+            Some(features) => features,
+            None => {
+                self.source = table.whole();
+                self.features.insert(features_of(table, &self.config)?)
+            }
+        };
+        let mut columns = Vec::with_capacity(features.len());
+        for (name, seen) in features.iter() {
+            let column = table.column(name)?;
+            check_kind(table, column, seen.kind())?;
+            columns.push(column);
+        }
+        let target = table.column(&self.config.target)?;
+        for row in rows {
+            table.check_row(row)?;
+            for ((name, seen), column) in features.iter_mut().zip(&columns) {
+                let place = || table.place(row).column(name);
+                if column.is_missing(row) && self.config.missing == MissingPolicy::Refuse {
+                    return Err(missing(place()));
+                }
+                match seen {
+                    Seen::Numbers(spread) => {
+                        if let Some(value) = column.number(row) {
+                            spread.push(check_finite(value, place)?);
+                        }
+                    }
+                    Seen::Categories(counts) => {
+                        if let Some(category) = column.category(row) {
+                            count(counts, category, self.config.most_levels, place)?;
+                        }
+                    }
+                }
+            }
+            match &mut self.target {
+                Seen::Numbers(spread) => spread.push(real_target(table, target, row)?),
+                Seen::Categories(counts) => {
+                    let label = class_label(table, target, row)?;
+                    let place = || table.place(row).column(target.name());
+                    count(counts, &label, self.config.most_levels, place)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What was learnt.
+    ///
+    /// # Errors
+    /// If there were no rows, a column was missing in all of them, or the target was constant or of one
+    /// class.
+    pub fn finish(self) -> Result<Preprocessor, DataError> {
+        let place = |name: &str| self.source.clone().column(name);
+        let name = &self.config.target;
+        let code = match self.target {
+            Seen::Numbers(spread) => {
+                let scale = spread.scale(self.config.target_scaling, place(name))?;
+                if spread.is_constant() {
+                    return Err(DataError::data(
+                        place(name),
+                        format_args!("the target {} in every training row", spread.mean()),
+                        "a target that varies",
+                        "check the target column and the choice of rows",
+                    ));
+                }
+                TargetCode::Regression { scale }
+            }
+            Seen::Categories(counts) => TargetCode::Classification {
+                classes: Levels::classes(counts.into_keys(), place(name))?,
+            },
+        };
+        let features = self
+            .features
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(name, seen)| {
+                let code = match seen {
+                    Seen::Numbers(spread) => Code::Number {
+                        scale: spread.scale(self.config.scaling, place(&name))?,
+                        imputed: spread.mean(),
+                    },
+                    Seen::Categories(counts) => one_hot(counts, place(&name))?,
+                };
+                Ok(FeaturePlan { name, code })
+            });
+        let features = features.collect::<Result<_, DataError>>()?;
+        let name = self.config.target.clone();
+        Ok(Preprocessor::new(
+            &self.config,
+            features,
+            TargetPlan { name, code },
+        ))
+    }
+}
+
+/// The columns of a table that are features, after a look at the names in the configuration.
+fn features_of(
+    table: &Table,
+    config: &PreprocessorConfig,
+) -> Result<Vec<(String, Seen)>, DataError> {
+    let columns = table.columns();
+    let names: Vec<&str> = columns.iter().map(|column| column.name()).collect();
+    for (setting, name) in [("target", &config.target)]
+        .into_iter()
+        .chain(config.ignore.iter().map(|name| ("ignore", name)))
+    {
+        if !names.contains(&name.as_str()) {
+            let expected = format_args!("a column of {}: {}", table.whole(), listed(&names));
+            return Err(DataError::config(
+                setting,
+                crate::error::shown(name),
+                expected,
+            ));
+        }
+    }
+    let features: Vec<_> = columns
+        .iter()
+        .filter(|column| column.name() != config.target && !config.ignore.contains(column.name()))
+        .map(|column| (column.name().to_string(), Seen::new(column.kind())))
+        .collect();
+    if features.is_empty() {
+        let found = "every column but the target";
+        return Err(DataError::config(
+            "ignore",
+            found,
+            "at least one feature left",
+        ));
+    }
+    Ok(features)
+}
+
+/// One more of a category, unless that is one category too many.
+fn count(
+    counts: &mut BTreeMap<String, usize>,
+    category: &str,
+    most: usize,
+    place: impl Fn() -> Place,
+) -> Result<(), DataError> {
+    if let Some(count) = counts.get_mut(category) {
+        *count += 1;
+    } else if counts.len() < most {
+        counts.insert(category.into(), 1);
+    } else {
+        return Err(DataError::data(
+            place(),
+            format_args!("more than {most} categories"),
+            "at most as many as `most_levels`",
+            "ignore a column of names or identifiers, choose regression for a target of numbers, \
+             or raise the limit",
+        ));
+    }
+    Ok(())
+}
+
+/// The code of the categories; of equally frequent ones the first is imputed.
+fn one_hot(counts: BTreeMap<String, usize>, place: Place) -> Result<Code, DataError> {
+    let mut most: Option<(&String, usize)> = None;
+    for (category, &count) in &counts {
+        if most.is_none_or(|(_, before)| count > before) {
+            most = Some((category, count));
+        }
+    }
+    let Some((imputed, _)) = most else {
+        let cure = "choose other rows, or leave the column out";
+        return Err(DataError::data(place, "no value", "at least one", cure));
+    };
+    Ok(Code::OneHot {
+        imputed: imputed.clone(),
+        levels: Levels::new(counts.into_keys()),
+    })
+}

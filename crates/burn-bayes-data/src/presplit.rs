@@ -1,0 +1,46 @@
+//! Classification sets that come split in half, as four files of numbers.
+
+use std::path::Path;
+
+use crate::dataset::{Dataset, Targets};
+use crate::error::{DataError, Place};
+use crate::numbers::read_numbers;
+
+/// The halves of a set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Presplit {
+    /// Rows to train on.
+    pub train: Dataset,
+    /// Rows to test on.
+    pub test: Dataset,
+}
+
+/// Reads `{name}_X_tr.csv`, `{name}_y_tr.csv`, `{name}_X_te.csv` and `{name}_y_te.csv`, which hold
+/// numbers between spaces in spite of how they are called. Labels become classes, in the order of
+/// the numbers.
+///
+/// # Errors
+/// If a file is missing or not of numbers, counts differ, or the test half has other labels.
+pub fn read_presplit(folder: impl AsRef<Path>, name: &str) -> Result<Presplit, DataError> {
+    let folder = folder.as_ref();
+    let half = |part: &str| {
+        let path = |what: &str| folder.join(format!("{name}_{what}_{part}.csv"));
+        let features = read_numbers(path("X"))?;
+        let targets = read_numbers(path("y"))?;
+        if (targets.rows(), targets.columns()) != (features.rows(), 1) {
+            return Err(DataError::data(
+                Place::of(&path("y").display().to_string()),
+                format_args!("{} rows of {} numbers", targets.rows(), targets.columns()),
+                format_args!("one label for each of {} rows", features.rows()),
+                "check that the files belong together",
+            ));
+        }
+        Dataset::new(features, Targets::Real(targets.values().to_vec()))
+    };
+    let (train, test) = (half("tr")?, half("te")?);
+    let levels = train.target_levels()?;
+    Ok(Presplit {
+        train: train.with_classes(&levels)?,
+        test: test.with_classes(&levels)?,
+    })
+}

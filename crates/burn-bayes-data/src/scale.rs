@@ -1,0 +1,263 @@
+//! Columns brought to a common scale and back, as learnt from training rows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::{Features, check_rows};
+use crate::error::{DataError, Place};
+
+/// What a scaled column is like over the training rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scaling {
+    /// Mean 0 and (population) standard deviation 1.
+    #[default]
+    Standardise,
+    /// From 0 to 1.
+    UnitRange,
+    /// As it was.
+    Keep,
+}
+
+/// (value − centre) / spread.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ColumnScale {
+    /// What becomes 0: the mean or the least value.
+    pub centre: f64,
+    /// What becomes 1: the standard deviation or the range; 1 for a constant column.
+    pub spread: f64,
+}
+
+impl ColumnScale {
+    /// Learns the scale of some values.
+    ///
+    /// # Errors
+    /// If there are none or they are not finite, or so large that their spread is not.
+    pub fn fit(values: impl IntoIterator<Item = f64>, scaling: Scaling) -> Result<Self, DataError> {
+        let mut spread = Spread::default();
+        for (row, value) in values.into_iter().enumerate() {
+            if !value.is_finite() {
+                let cure = "leave the row out, or impute the value";
+                return Err(DataError::data(
+                    Place::default().row(row),
+                    value,
+                    "a finite number",
+                    cure,
+                ));
+            }
+            spread.push(value);
+        }
+        spread.scale(scaling, Place::default())
+    }
+
+    /// The scaled value.
+    pub fn apply(&self, value: f64) -> f64 {
+        (value - self.centre) / self.spread
+    }
+
+    /// The value that [`apply`](Self::apply) makes `scaled` of.
+    pub fn undo(&self, scaled: f64) -> f64 {
+        scaled * self.spread + self.centre
+    }
+
+    /// Whether it can be applied and undone.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.centre.is_finite() && self.spread.is_finite() && self.spread > 0.0
+    }
+}
+
+/// The scales of all columns of a matrix.
+///
+/// ```
+/// use burn_bayes_data::{Features, Scaler, Scaling};
+///
+/// let features = Features::new(3, 2, vec![1.0, 5.0, 3.0, 5.0, 9.0, 5.0])?;
+/// let scaler = Scaler::fit(&features, &[0, 1], Scaling::Standardise)?;
+/// let scaled = scaler.apply(features)?;
+/// assert_eq!(scaled.row(0), [-1.0, 0.0]); // a constant column becomes 0
+/// assert_eq!(scaled.row(2), [7.0, 0.0]); // a row that was not fitted
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scaler {
+    columns: Vec<ColumnScale>,
+}
+
+impl Scaler {
+    /// Learns the scale of each column from the rows with the given numbers.
+    ///
+    /// # Errors
+    /// If there are no rows, one of them does not exist, or a value is not finite.
+    pub fn fit(features: &Features, rows: &[usize], scaling: Scaling) -> Result<Self, DataError> {
+        check_rows(rows, features.rows())?;
+        let column = |column: usize| {
+            ColumnScale::fit(rows.iter().map(|&row| features.row(row)[column]), scaling)
+        };
+        Ok(Self {
+            columns: (0..features.columns())
+                .map(column)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The scales, one for each column.
+    pub fn columns(&self) -> &[ColumnScale] {
+        &self.columns
+    }
+
+    /// The scaled matrix.
+    ///
+    /// # Errors
+    /// If it has another number of columns.
+    pub fn apply(&self, mut features: Features) -> Result<Features, DataError> {
+        if features.columns() != self.columns.len() {
+            return Err(DataError::config(
+                "features",
+                format_args!("{} columns", features.columns()),
+                format_args!("{}, as when the scales were learnt", self.columns.len()),
+            ));
+        }
+        features.map_rows(|row| {
+            for (value, scale) in row.iter_mut().zip(&self.columns) {
+                *value = scale.apply(*value);
+            }
+        });
+        Ok(features)
+    }
+}
+
+/// Mean and spread of values that come one at a time, by Welford's recurrence.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spread {
+    count: u64,
+    mean: f64,
+    /// Σ (x − mean)².
+    squares: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            mean: 0.0,
+            squares: 0.0,
+            least: f64::INFINITY,
+            most: f64::NEG_INFINITY,
+        }
+    }
+}
+
+impl Spread {
+    pub(crate) fn push(&mut self, value: f64) {
+        self.count += 1;
+        let from_old = value - self.mean;
+        self.mean += from_old / self.count as f64;
+        self.squares += from_old * (value - self.mean);
+        self.least = self.least.min(value);
+        self.most = self.most.max(value);
+    }
+
+    /// Whether all values were the same.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.least == self.most
+    }
+
+    /// The mean, between the least and the greatest value.
+    pub(crate) fn mean(&self) -> f64 {
+        self.mean.clamp(self.least, self.most)
+    }
+
+    /// The scale of the values, which `place` names should they have none.
+    pub(crate) fn scale(&self, scaling: Scaling, place: Place) -> Result<ColumnScale, DataError> {
+        if self.count == 0 {
+            let cure = "choose other rows, or leave the column out";
+            return Err(DataError::data(place, "no value", "at least one", cure));
+        }
+        // Compared by value: the rounded squares of a constant column need not be zero.
+        let spread = |spread: f64| if self.is_constant() { 1.0 } else { spread };
+        let scale = match scaling {
+            Scaling::Standardise => ColumnScale {
+                centre: self.mean(),
+                spread: spread((self.squares / self.count as f64).sqrt()),
+            },
+            Scaling::UnitRange => ColumnScale {
+                centre: self.least,
+                spread: spread(self.most - self.least),
+            },
+            Scaling::Keep => ColumnScale {
+                centre: 0.0,
+                spread: 1.0,
+            },
+        };
+        if scale.is_sound() {
+            Ok(scale)
+        } else {
+            Err(DataError::data(
+                place,
+                format_args!("values from {:e} to {:e}", self.least, self.most),
+                "values whose spread is a number",
+                "give them in another unit",
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit(values: &[f64], scaling: Scaling) -> ColumnScale {
+        ColumnScale::fit(values.iter().copied(), scaling).unwrap()
+    }
+
+    #[test]
+    fn a_constant_column_stays_finite() {
+        for value in [0.1, 1e300, -7.0, 0.0] {
+            for scaling in [Scaling::Standardise, Scaling::UnitRange] {
+                let scale = fit(&[value; 10], scaling);
+                assert_eq!((scale.apply(value), scale.spread), (0.0, 1.0));
+            }
+        }
+    }
+
+    #[test]
+    fn scaled_values_have_the_promised_spread() {
+        let values = [3.0, 1e6, -2.5, 7.0, 7.0];
+        let scale = fit(&values, Scaling::Standardise);
+        let scaled = values.map(|value| scale.apply(value));
+        let mean = scaled.iter().sum::<f64>() / 5.0;
+        let variance = scaled
+            .iter()
+            .map(|value| (value - mean).powi(2))
+            .sum::<f64>()
+            / 5.0;
+        let rounding = 1e2 * f64::EPSILON;
+        assert!(mean.abs() < rounding && (variance - 1.0).abs() < rounding);
+        let scale = fit(&values, Scaling::UnitRange);
+        assert_eq!((scale.apply(-2.5), scale.apply(1e6)), (0.0, 1.0));
+        assert_eq!(fit(&values, Scaling::Keep).apply(3.0), 3.0);
+    }
+
+    #[test]
+    fn undo_is_the_inverse() {
+        let scale = fit(&[10.0, 20.0, 40.0], Scaling::Standardise);
+        assert!((scale.undo(scale.apply(33.0)) - 33.0).abs() < 1e2 * f64::EPSILON * 33.0);
+    }
+
+    #[test]
+    fn what_has_no_spread_is_refused() {
+        for values in [
+            &[][..],
+            &[1e300, -1e300],
+            &[1.0, f64::NAN],
+            &[f64::INFINITY],
+        ] {
+            let error = ColumnScale::fit(values.iter().copied(), Scaling::Standardise);
+            assert!(error.unwrap_err().is_data(), "{values:?}");
+        }
+        // Subnormal differences: the squares vanish although the values differ.
+        let tiny = ColumnScale::fit([0.0, 1e-200], Scaling::Standardise);
+        assert!(tiny.unwrap_err().is_data());
+    }
+}

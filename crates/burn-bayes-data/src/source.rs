@@ -1,0 +1,178 @@
+//! Opening files and writing them: gzip is recognised by its bytes, and nothing is left half-written.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Cursor, Read, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+
+use crate::error::{DataError, Place, at_path};
+
+/// A reader of plain bytes, whatever the file is packed in.
+pub(crate) type Plain<'a> = Box<dyn BufRead + 'a>;
+
+/// The first bytes of a gzip file.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Reads `path`, or `path` with `.gz` appended where only that exists.
+pub(crate) fn open(path: &Path) -> Result<(Plain<'static>, String), DataError> {
+    let path = &present(path);
+    let file = File::open(path).map_err(at_path(path))?;
+    let name = path.display().to_string();
+    Ok((plain(file, &name)?, name))
+}
+
+/// `path`, or `path` with `.gz` appended where only that exists.
+pub(crate) fn present(path: &Path) -> PathBuf {
+    let mut packed = path.as_os_str().to_owned();
+    packed.push(".gz");
+    let packed = PathBuf::from(packed);
+    if !path.exists() && packed.exists() {
+        packed
+    } else {
+        path.to_path_buf()
+    }
+}
+
+/// Unpacks gzip where `reader` begins with its mark, and hands on other bytes as they are.
+pub(crate) fn plain<'a>(mut reader: impl Read + 'a, name: &str) -> Result<Plain<'a>, DataError> {
+    let mut start = Vec::with_capacity(GZIP.len());
+    (&mut reader)
+        .take(GZIP.len() as u64)
+        .read_to_end(&mut start)
+        .map_err(|error| DataError::io(name, &error))?;
+    let is_packed = start == GZIP;
+    let whole = BufReader::new(Cursor::new(start).chain(reader));
+    Ok(if is_packed {
+        Box::new(BufReader::new(MultiGzDecoder::new(whole)))
+    } else {
+        Box::new(whole)
+    })
+}
+
+/// The lines of a text with their numbers from 1, without one being kept.
+pub(crate) struct Lines<'a> {
+    reader: Plain<'a>,
+    name: String,
+    number: u64,
+    text: Vec<u8>,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn new(reader: Plain<'a>, name: &str) -> Self {
+        Self {
+            reader,
+            name: name.into(),
+            number: 0,
+            text: Vec::new(),
+        }
+    }
+
+    /// The next line, or `None` after the last one.
+    pub(crate) fn next(&mut self) -> Result<Option<(u64, &str)>, DataError> {
+        self.text.clear();
+        let length = self
+            .reader
+            .read_until(b'\n', &mut self.text)
+            .map_err(|error| DataError::io(&self.name, &error))?;
+        if length == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        let text = std::str::from_utf8(&self.text)
+            .map_err(|_| DataError::not_text(Place::of(&self.name).line(self.number)))?;
+        Ok(Some((self.number, text)))
+    }
+}
+
+/// Writes `bytes` under another name beside `path`, then renames.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
+    let mut file = temporary_beside(path)?;
+    file.write_all(bytes).map_err(at_path(path))?;
+    file.persist(path)
+        .map_err(|error| at_path(path)(error.error))?;
+    Ok(())
+}
+
+/// A file without a name of its own in the folder of `path`, which is made if it is missing.
+pub(crate) fn temporary_beside(path: &Path) -> Result<tempfile::NamedTempFile, DataError> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(folder).map_err(at_path(folder))?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".unfinished-");
+    // A temporary file is private; what it becomes is as public as any file its user makes.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder).map_err(at_path(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn packed(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn read(bytes: &[u8]) -> Result<String, DataError> {
+        let mut text = String::new();
+        plain(bytes, "test")?
+            .read_to_string(&mut text)
+            .map_err(|error| DataError::io("test", &error))?;
+        Ok(text)
+    }
+
+    #[test]
+    fn gzip_is_known_by_its_first_bytes() {
+        assert_eq!(read(b"").unwrap(), "");
+        assert_eq!(read(b"a").unwrap(), "a");
+        assert_eq!(read(b"plain text").unwrap(), "plain text");
+        assert_eq!(read(&packed(b"packed text")).unwrap(), "packed text");
+        // Members one after the other are one text, as gunzip has it.
+        assert_eq!(
+            read(&[packed(b"one "), packed(b"two")].concat()).unwrap(),
+            "one two"
+        );
+    }
+
+    #[test]
+    fn damaged_gzip_is_an_error_about_the_data() {
+        let mut bytes = packed(b"packed text");
+        bytes.truncate(bytes.len() - 3);
+        assert!(read(&bytes).unwrap_err().is_data());
+    }
+
+    #[test]
+    fn lines_are_counted_from_one() {
+        let mut lines = Lines::new(plain(&b"one\n\nthree"[..], "test").unwrap(), "test");
+        let mut seen = Vec::new();
+        while let Some((number, text)) = lines.next().unwrap() {
+            seen.push((number, text.trim_end().to_string()));
+        }
+        assert_eq!(
+            seen,
+            [(1, "one".into()), (2, String::new()), (3, "three".into())]
+        );
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/file.txt");
+        write_whole(&path, b"first").unwrap();
+        write_whole(&path, b"second").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"second");
+        assert_eq!(
+            std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1
+        );
+    }
+}

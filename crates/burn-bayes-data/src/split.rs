@@ -1,0 +1,284 @@
+//! Which rows train a model and which test it.
+
+use rand::seq::SliceRandom;
+use serde::{Deserialize, Serialize};
+
+use crate::error::DataError;
+use crate::random::{Generator, generator};
+
+/// Row numbers for training and for testing; no row is in both.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Split {
+    /// Rows to train on.
+    pub train: Vec<usize>,
+    /// Rows to test on.
+    pub test: Vec<usize>,
+}
+
+/// Cross-validation: the rows in random order, dealt to folds, each of which is the test set once.
+///
+/// ```
+/// use burn_bayes_data::KFold;
+///
+/// let splits = KFold::new(5).with_seed(7).splits(100)?;
+/// assert_eq!((splits.len(), splits[0].train.len(), splits[0].test.len()), (5, 80, 20));
+///
+/// // Ten times five folds, each with its share of both classes.
+/// let classes = [0, 0, 0, 1].repeat(25);
+/// let splits = KFold::new(5).with_repeats(10).stratified_splits(&classes)?;
+/// assert_eq!(splits.len(), 50);
+/// assert!(splits.iter().all(|split| split.test.iter().filter(|&&row| classes[row] == 1).count() == 5));
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KFold {
+    /// The number of folds, at least two.
+    pub folds: usize,
+    /// How often all rows are dealt anew.
+    pub repeats: usize,
+    /// Names the order of the rows.
+    pub seed: u64,
+}
+
+impl KFold {
+    /// So many folds, dealt once, with seed 0.
+    pub fn new(folds: usize) -> Self {
+        Self {
+            folds,
+            repeats: 1,
+            seed: 0,
+        }
+    }
+
+    /// The same, dealt more often.
+    #[must_use]
+    pub fn with_repeats(self, repeats: usize) -> Self {
+        Self { repeats, ..self }
+    }
+
+    /// The same in another order.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Splits of `rows` rows, repeat by repeat and fold by fold. The sizes of folds differ by at most
+    /// one.
+    ///
+    /// # Errors
+    /// If there are fewer than two folds, fewer rows than folds, or no repeats.
+    pub fn splits(&self, rows: usize) -> Result<Vec<Split>, DataError> {
+        self.check(rows)?;
+        Ok(self.deal(vec![(0..rows).collect()]))
+    }
+
+    /// Splits in which every fold has its share of every class.
+    ///
+    /// # Errors
+    /// As for [`KFold::splits`], and if a class has fewer rows than there are folds.
+    pub fn stratified_splits(&self, classes: &[usize]) -> Result<Vec<Split>, DataError> {
+        self.check(classes.len())?;
+        let strata = strata(classes);
+        for rows in &strata {
+            if rows.len() < self.folds {
+                return Err(DataError::config(
+                    "folds",
+                    self.folds,
+                    format_args!(
+                        "at most {}, the rows of class {}",
+                        rows.len(),
+                        classes[rows[0]]
+                    ),
+                ));
+            }
+        }
+        Ok(self.deal(strata))
+    }
+
+    fn check(&self, rows: usize) -> Result<(), DataError> {
+        if self.folds < 2 {
+            return Err(DataError::config("folds", self.folds, "at least 2"));
+        }
+        if self.repeats == 0 {
+            return Err(DataError::config("repeats", 0, "at least 1"));
+        }
+        if rows < self.folds {
+            let expected = format_args!("at most {rows}, the number of rows");
+            return Err(DataError::config("folds", self.folds, expected));
+        }
+        Ok(())
+    }
+
+    /// Deals each stratum in turn, going on with the fold after the last one that got a row.
+    fn deal(&self, strata: Vec<Vec<usize>>) -> Vec<Split> {
+        let mut generator = generator(self.seed, "folds");
+        let mut splits = Vec::with_capacity(self.repeats * self.folds);
+        for _ in 0..self.repeats {
+            let order = shuffled(&strata, &mut generator);
+            let dealt = |fold: usize| {
+                let rows = order.iter().enumerate();
+                rows.map(move |(place, &row)| (place % self.folds == fold, row))
+            };
+            splits.extend((0..self.folds).map(|fold| Split {
+                train: pick(dealt(fold), false),
+                test: pick(dealt(fold), true),
+            }));
+        }
+        splits
+    }
+}
+
+fn pick(rows: impl Iterator<Item = (bool, usize)>, wanted: bool) -> Vec<usize> {
+    rows.filter(|&(is_test, _)| is_test == wanted)
+        .map(|(_, row)| row)
+        .collect()
+}
+
+/// Deals all rows at random to parts of given shares, such as training, validation and test.
+///
+/// ```
+/// let parts = burn_bayes_data::partition(1000, &[0.5, 0.2, 0.3], 1)?;
+/// assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [500, 200, 300]);
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+///
+/// # Errors
+/// If the shares are not positive with sum 1, or there are too few rows to give each part one.
+pub fn partition(rows: usize, shares: &[f64], seed: u64) -> Result<Vec<Vec<usize>>, DataError> {
+    deal_shares(vec![(0..rows).collect()], shares, seed)
+}
+
+/// The same with the share of every class in every part.
+///
+/// # Errors
+/// As for [`partition`], for the rows of every class.
+pub fn stratified_partition(
+    classes: &[usize],
+    shares: &[f64],
+    seed: u64,
+) -> Result<Vec<Vec<usize>>, DataError> {
+    deal_shares(strata(classes), shares, seed)
+}
+
+fn deal_shares(
+    strata: Vec<Vec<usize>>,
+    shares: &[f64],
+    seed: u64,
+) -> Result<Vec<Vec<usize>>, DataError> {
+    let sum: f64 = shares.iter().sum();
+    if !shares.iter().all(|&share| share > 0.0) || (sum - 1.0).abs() > 1e-9 {
+        let found = format_args!("{shares:?}");
+        return Err(DataError::config(
+            "shares",
+            found,
+            "positive numbers whose sum is 1",
+        ));
+    }
+    let mut generator = generator(seed, "parts");
+    let mut parts = vec![Vec::new(); shares.len()];
+    for stratum in strata {
+        let order = shuffled(&[stratum], &mut generator);
+        let (mut start, mut share_before) = (0, 0.0);
+        for (part, share) in parts.iter_mut().zip(shares) {
+            share_before += share;
+            let end = (share_before * order.len() as f64).round() as usize;
+            let end = end.min(order.len());
+            if end == start {
+                let found = format_args!("{shares:?}");
+                let expected = format_args!("a row for each part, of {} rows", order.len());
+                return Err(DataError::config("shares", found, expected));
+            }
+            part.extend_from_slice(&order[start..end]);
+            start = end;
+        }
+    }
+    Ok(parts)
+}
+
+/// The rows of each class.
+fn strata(classes: &[usize]) -> Vec<Vec<usize>> {
+    let mut strata = std::collections::BTreeMap::<usize, Vec<usize>>::new();
+    for (row, &class) in classes.iter().enumerate() {
+        strata.entry(class).or_default().push(row);
+    }
+    strata.into_values().collect()
+}
+
+/// The rows of all strata one after the other, each in random order.
+fn shuffled(strata: &[Vec<usize>], generator: &mut Generator) -> Vec<usize> {
+    let mut order = Vec::new();
+    for rows in strata {
+        let start = order.len();
+        order.extend_from_slice(rows);
+        order[start..].shuffle(generator);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_partition(split: &Split, rows: usize) -> bool {
+        let mut all = [split.train.clone(), split.test.clone()].concat();
+        all.sort_unstable();
+        all == (0..rows).collect::<Vec<_>>()
+    }
+
+    #[test]
+    fn every_row_is_tested_once_in_a_repeat() {
+        let splits = KFold::new(4).with_repeats(3).splits(11).unwrap();
+        assert_eq!(splits.len(), 12);
+        for repeat in splits.chunks(4) {
+            let mut tested: Vec<_> = repeat.iter().flat_map(|split| split.test.clone()).collect();
+            tested.sort_unstable();
+            assert_eq!(tested, (0..11).collect::<Vec<_>>());
+            assert!(repeat.iter().all(|split| is_partition(split, 11)));
+            assert!(repeat.iter().all(|split| matches!(split.test.len(), 2 | 3)));
+        }
+        assert_ne!(splits[0], splits[4], "each repeat has an order of its own");
+    }
+
+    #[test]
+    fn strata_are_dealt_evenly() {
+        let classes: Vec<usize> = (0..30).map(|row| usize::from(row < 7)).collect();
+        for split in KFold::new(3)
+            .with_seed(2)
+            .stratified_splits(&classes)
+            .unwrap()
+        {
+            let ones = split.test.iter().filter(|&&row| classes[row] == 1).count();
+            assert!(is_partition(&split, 30) && matches!(ones, 2 | 3) && split.test.len() == 10);
+        }
+        let parts = stratified_partition(&classes, &[0.6, 0.4], 0).unwrap();
+        let ones = |part: &[usize]| part.iter().filter(|&&row| classes[row] == 1).count();
+        assert_eq!((ones(&parts[0]), ones(&parts[1])), (4, 3));
+    }
+
+    #[test]
+    fn a_seed_names_a_split_for_ever() {
+        let split = |seed| KFold::new(2).with_seed(seed).splits(8).unwrap()[0].clone();
+        assert_eq!(split(1), split(1));
+        assert_ne!(split(1), split(2));
+        // Written down from this code: a release that changes it changes everybody's results.
+        assert_eq!(split(1).test, [7, 3, 0, 4]);
+    }
+
+    #[test]
+    fn impossible_requests_are_refused() {
+        let fold = KFold::new(5);
+        for error in [
+            fold.splits(4).unwrap_err(),
+            KFold::new(1).splits(4).unwrap_err(),
+            fold.with_repeats(0).splits(9).unwrap_err(),
+            fold.stratified_splits(&[0, 0, 0, 0, 0, 1]).unwrap_err(),
+            partition(10, &[0.5, 0.6], 0).unwrap_err(),
+            partition(10, &[0.5, f64::NAN], 0).unwrap_err(),
+            partition(10, &[1.5, -0.5], 0).unwrap_err(),
+            partition(2, &[0.5, 0.2, 0.3], 0).unwrap_err(),
+            partition(0, &[1.0], 0).unwrap_err(),
+        ] {
+            assert!(error.is_config(), "{error}");
+        }
+    }
+}

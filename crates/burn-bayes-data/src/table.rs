@@ -1,0 +1,338 @@
+//! Raw columns as they stand in a file: numbers or categories, some cells missing.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{DataError, Place};
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColumnKind {
+    /// Finite numbers.
+    Number,
+    /// Names out of a set.
+    Category,
+}
+
+/// Columns of equal length, and where each row came from.
+///
+/// ```
+/// use burn_bayes_data::{Column, Table};
+///
+/// let table = Table::new(vec![
+///     Column::numbers("age", vec![31.0, f64::NAN]),
+///     Column::categories("town", [Some("Oslo"), None]),
+/// ])?;
+/// assert_eq!(table.rows(), 2);
+/// assert_eq!(table.column("town")?.category(0), Some("Oslo"));
+/// assert_eq!(table.complete_rows(), [0]);
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: usize,
+    source: String,
+    /// The line of each row in a text file; empty for a table that was made in memory.
+    lines: Vec<u64>,
+}
+
+impl Table {
+    /// A table made in memory.
+    ///
+    /// # Errors
+    /// If columns differ in length or two have the same name.
+    pub fn new(columns: Vec<Column>) -> Result<Self, DataError> {
+        Self::with_lines(columns, "the table", Vec::new())
+    }
+
+    pub(crate) fn with_lines(
+        columns: Vec<Column>,
+        source: &str,
+        lines: Vec<u64>,
+    ) -> Result<Self, DataError> {
+        let rows = columns.first().map_or(0, Column::len);
+        let mut names = std::collections::HashSet::new();
+        for column in &columns {
+            let place = || Place::of(source).column(&column.name);
+            if column.len() != rows {
+                let (found, expected) = (column.len(), rows);
+                return Err(DataError::data(
+                    place(),
+                    format_args!("{found} cells"),
+                    format_args!("{expected}, as in the first column"),
+                    "give every column a cell for every row",
+                ));
+            }
+            if !names.insert(&column.name) {
+                return Err(DataError::data(
+                    place(),
+                    "the same name twice",
+                    "names that differ",
+                    "rename one of the columns",
+                ));
+            }
+        }
+        Ok(Self {
+            rows,
+            columns,
+            source: source.into(),
+            lines,
+        })
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// All columns, in the order of the file.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The column called `name`.
+    ///
+    /// # Errors
+    /// If there is none; the message lists what there is.
+    pub fn column(&self, name: &str) -> Result<&Column, DataError> {
+        let found = self.columns.iter().find(|column| column.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<_> = self
+                .columns
+                .iter()
+                .map(|column| column.name.as_str())
+                .collect();
+            DataError::data(
+                self.whole().column(name),
+                format_args!("no such column among {}", listed(&names)),
+                "one of that name",
+                "check the spelling, and whether the file has a header line",
+            )
+        })
+    }
+
+    /// The rows without a missing cell.
+    pub fn complete_rows(&self) -> Vec<usize> {
+        (0..self.rows)
+            .filter(|&row| !self.columns.iter().any(|column| column.is_missing(row)))
+            .collect()
+    }
+
+    /// The table as a whole, for a message.
+    pub(crate) fn whole(&self) -> Place {
+        Place::of(&self.source)
+    }
+
+    /// Whether there is a row of this number.
+    pub(crate) fn check_row(&self, row: usize) -> Result<(), DataError> {
+        crate::dataset::check_rows(&[row], self.rows)
+    }
+
+    /// Where `row` is, for a message.
+    pub(crate) fn place(&self, row: usize) -> Place {
+        let place = self.whole();
+        match self.lines.get(row) {
+            Some(&line) => place.line(line),
+            None => place.row(row),
+        }
+    }
+}
+
+/// One column of a [`Table`].
+#[derive(Debug, Clone)]
+pub struct Column {
+    name: String,
+    cells: Cells,
+}
+
+#[derive(Debug, Clone)]
+enum Cells {
+    /// NaN where a cell is missing.
+    Numbers(Vec<f64>),
+    Categories(Categories),
+}
+
+impl Column {
+    /// A column of numbers; NaN stands for a missing cell.
+    pub fn numbers(name: impl Into<String>, values: Vec<f64>) -> Self {
+        Self {
+            name: name.into(),
+            cells: Cells::Numbers(values),
+        }
+    }
+
+    /// A column of categories; `None` stands for a missing cell.
+    pub fn categories<'a>(
+        name: impl Into<String>,
+        values: impl IntoIterator<Item = Option<&'a str>>,
+    ) -> Self {
+        let mut cells = Categories::default();
+        for value in values {
+            cells.push(value);
+        }
+        Self::from_categories(name.into(), cells)
+    }
+
+    pub(crate) fn from_categories(name: String, cells: Categories) -> Self {
+        Self {
+            name,
+            cells: Cells::Categories(cells),
+        }
+    }
+
+    /// What the column is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the column holds.
+    pub fn kind(&self) -> ColumnKind {
+        match self.cells {
+            Cells::Numbers(_) => ColumnKind::Number,
+            Cells::Categories(_) => ColumnKind::Category,
+        }
+    }
+
+    /// The number of cells.
+    pub fn len(&self) -> usize {
+        match &self.cells {
+            Cells::Numbers(values) => values.len(),
+            Cells::Categories(cells) => cells.codes.len(),
+        }
+    }
+
+    /// Whether there are no cells.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number in `row`; `None` if it is missing or the column holds categories.
+    pub fn number(&self, row: usize) -> Option<f64> {
+        match &self.cells {
+            Cells::Numbers(values) => values.get(row).copied().filter(|value| !value.is_nan()),
+            Cells::Categories(_) => None,
+        }
+    }
+
+    /// The category in `row`; `None` if it is missing or the column holds numbers.
+    pub fn category(&self, row: usize) -> Option<&str> {
+        match &self.cells {
+            Cells::Numbers(_) => None,
+            Cells::Categories(cells) => cells.get(row),
+        }
+    }
+
+    /// Whether the cell in `row` is missing.
+    pub fn is_missing(&self, row: usize) -> bool {
+        self.number(row).is_none() && self.category(row).is_none()
+    }
+
+    /// The cell as a label: the category, or the shortest text of the number.
+    pub(crate) fn label(&self, row: usize) -> Option<String> {
+        match &self.cells {
+            Cells::Numbers(_) => self.number(row).map(number_label),
+            Cells::Categories(cells) => cells.get(row).map(str::to_string),
+        }
+    }
+}
+
+/// The label of a class that is written as a number: `1` for 1, 1.0 and 1e0.
+pub(crate) fn number_label(value: f64) -> String {
+    // Negative zero is zero.
+    (value + 0.0).to_string()
+}
+
+/// Categories as numbers into a list of the different ones, in the order of their first appearance.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Categories {
+    codes: Vec<u32>,
+    levels: Vec<String>,
+    index: HashMap<String, u32>,
+}
+
+impl Categories {
+    /// The code of a missing cell.
+    const MISSING: u32 = u32::MAX;
+
+    pub(crate) fn push(&mut self, value: Option<&str>) {
+        let code = match value {
+            None => Self::MISSING,
+            Some(value) => match self.index.get(value) {
+                Some(&code) => code,
+                None => {
+                    // A file with 2³² different categories would not fit into memory.
+                    let code = self.levels.len() as u32;
+                    self.levels.push(value.into());
+                    self.index.insert(value.into(), code);
+                    code
+                }
+            },
+        };
+        self.codes.push(code);
+    }
+
+    fn get(&self, row: usize) -> Option<&str> {
+        let code = *self.codes.get(row)?;
+        self.levels.get(code as usize).map(String::as_str)
+    }
+}
+
+/// The first few of `names`, for a message.
+pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
+    const MOST: usize = 12;
+    let mut text: Vec<String> = names
+        .iter()
+        .take(MOST)
+        .map(|name| crate::error::shown(name.as_ref()))
+        .collect();
+    if names.len() > MOST {
+        text.push(format!("… ({} in all)", names.len()));
+    }
+    text.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_cells_are_missing_in_both_kinds() {
+        let numbers = Column::numbers("a", vec![1.0, f64::NAN]);
+        let names = Column::categories("b", [Some("x"), None]);
+        for column in [&numbers, &names] {
+            assert!(!column.is_missing(0) && column.is_missing(1) && column.is_missing(2));
+        }
+        assert_eq!((numbers.number(0), numbers.category(0)), (Some(1.0), None));
+        assert_eq!((names.number(0), names.category(0)), (None, Some("x")));
+    }
+
+    #[test]
+    fn columns_must_agree_in_length_and_differ_in_name() {
+        let column = |name: &str, rows| Column::numbers(name, vec![0.0; rows]);
+        assert!(
+            Table::new(vec![column("a", 2), column("b", 3)])
+                .unwrap_err()
+                .is_data()
+        );
+        let error = Table::new(vec![column("a", 2), column("a", 2)]).unwrap_err();
+        assert_eq!(error.column(), Some("a"));
+        assert_eq!(Table::new(Vec::new()).unwrap().rows(), 0);
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_the_right_ones() {
+        let table = Table::new(vec![Column::numbers("price", vec![1.0])]).unwrap();
+        let error = table.column("prise").unwrap_err();
+        assert!(error.to_string().contains("among `price`"), "{error}");
+    }
+
+    #[test]
+    fn labels_of_numbers_do_not_depend_on_how_they_are_written() {
+        assert_eq!(number_label("1e0".parse().unwrap()), "1");
+        assert_eq!(number_label(-0.0), "0");
+        assert_eq!(number_label(-1.0), "-1");
+    }
+}

@@ -1,0 +1,121 @@
+//! Regression sets with their published splits, in the layout that the papers share.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use crate::dataset::Dataset;
+use crate::error::{DataError, Place};
+use crate::numbers::read_numbers;
+use crate::source;
+use crate::split::Split;
+
+/// A folder with `data.txt`, the columns of features and target in `index_features.txt` and
+/// `index_target.txt`, and the rows of each split in `index_train_0.txt`, `index_test_0.txt`, …, all
+/// counted from 0. Each file may be packed with gzip and end in `.gz`.
+///
+/// ```no_run
+/// use burn_bayes_data::{Scaler, Scaling, UciFolder};
+///
+/// let folder = UciFolder::open("data/uci_regression/energy")?;
+/// for number in 0..folder.splits() {
+///     let split = folder.split(number)?;
+///     let scaler = Scaler::fit(folder.dataset().features(), &split.train, Scaling::Standardise)?;
+///     let train = folder.dataset().select(&split.train)?;
+/// }
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct UciFolder {
+    folder: PathBuf,
+    dataset: Dataset,
+    splits: usize,
+}
+
+impl UciFolder {
+    /// Reads the data and the number of splits, which `n_splits.txt` says.
+    ///
+    /// # Errors
+    /// If a file is missing or not what it should be.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Self, DataError> {
+        let folder = folder.into();
+        let numbers = read_numbers(folder.join("data.txt"))?;
+        let features = read_indices(&folder.join("index_features.txt"), numbers.columns())?;
+        let target = read_one(&folder.join("index_target.txt"), numbers.columns())?;
+        Ok(Self {
+            dataset: numbers.into_dataset(&features, target)?,
+            splits: read_one(&folder.join("n_splits.txt"), usize::MAX)?,
+            folder,
+        })
+    }
+
+    /// All rows.
+    pub fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// The number of splits.
+    pub fn splits(&self) -> usize {
+        self.splits
+    }
+
+    /// A published split, counted from 0.
+    ///
+    /// # Errors
+    /// If there is no such split, or its files are missing or not what they should be.
+    pub fn split(&self, number: usize) -> Result<Split, DataError> {
+        if number >= self.splits {
+            let expected = format_args!("a number below {}", self.splits);
+            return Err(DataError::config("split", number, expected));
+        }
+        let path = |part: &str| self.folder.join(format!("index_{part}_{number}.txt"));
+        let read = |part: &str| read_indices(&path(part), self.dataset.rows());
+        let split = Split {
+            train: read("train")?,
+            test: read("test")?,
+        };
+        let train: HashSet<_> = split.train.iter().collect();
+        match split.test.iter().find(|row| train.contains(row)) {
+            None => Ok(split),
+            Some(row) => Err(DataError::data(
+                place(&path("test")),
+                format_args!("row {row}, which is a training row too"),
+                "rows that are not in the training part",
+                "copy or fetch the files of the split again",
+            )),
+        }
+    }
+}
+
+fn place(path: &Path) -> Place {
+    Place::of(&source::present(path).display().to_string())
+}
+
+/// Whole numbers below `limit`, which some of the published files write as decimals.
+fn read_indices(path: &Path, limit: usize) -> Result<Vec<usize>, DataError> {
+    let numbers = read_numbers(path)?;
+    let indices = numbers.values().iter().map(|&number| {
+        let index = number as usize;
+        if index as f64 == number && index < limit {
+            return Ok(index);
+        }
+        Err(DataError::data(
+            place(path),
+            number,
+            format_args!("whole numbers from 0 and below {limit}"),
+            "check that the index files belong to the data",
+        ))
+    });
+    indices.collect()
+}
+
+fn read_one(path: &Path, limit: usize) -> Result<usize, DataError> {
+    match read_indices(path, limit)?[..] {
+        [number] => Ok(number),
+        ref numbers => Err(DataError::data(
+            place(path),
+            format_args!("{} numbers", numbers.len()),
+            "one",
+            "copy or fetch the file again",
+        )),
+    }
+}

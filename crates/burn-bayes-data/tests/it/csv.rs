@@ -1,0 +1,152 @@
+//! Delimited text in the shapes it comes in.
+
+use burn_bayes_data::{ColumnKind, CsvOptions, CsvReader, Header, Table};
+
+fn read_with(text: &str, options: CsvOptions) -> Table {
+    let reader = CsvReader::new(text.as_bytes(), "test.csv", options).unwrap();
+    reader.read_all().unwrap()
+}
+
+fn read(text: &str) -> Table {
+    read_with(text, CsvOptions::default())
+}
+
+fn names(table: &Table) -> Vec<&str> {
+    table.columns().iter().map(|column| column.name()).collect()
+}
+
+fn numbers(table: &Table, name: &str) -> Vec<Option<f64>> {
+    let column = table.column(name).unwrap();
+    (0..table.rows()).map(|row| column.number(row)).collect()
+}
+
+fn categories<'a>(table: &'a Table, name: &str) -> Vec<Option<&'a str>> {
+    let column = table.column(name).unwrap();
+    (0..table.rows()).map(|row| column.category(row)).collect()
+}
+
+#[test]
+fn columns_are_typed_by_what_they_hold() {
+    let table = read("age, town ,score\n31,Oslo,1e-3\n32, Rome,-.5\n,Oslo,NA\n");
+    assert_eq!(names(&table), ["age", "town", "score"]);
+    assert_eq!(numbers(&table, "age"), [Some(31.0), Some(32.0), None]);
+    assert_eq!(
+        categories(&table, "town"),
+        [Some("Oslo"), Some("Rome"), Some("Oslo")]
+    );
+    assert_eq!(numbers(&table, "score"), [Some(1e-3), Some(-0.5), None]);
+    assert_eq!(table.complete_rows(), [0, 1]);
+}
+
+#[test]
+fn every_delimiter_is_found() {
+    for delimiter in [',', '\t', ';', '|', ' '] {
+        let text = "x,name,y\n1,a,2\n3,b,4\n".replace(',', &delimiter.to_string());
+        let table = read(&text);
+        assert_eq!(names(&table), ["x", "name", "y"], "{delimiter:?}");
+        assert_eq!(
+            numbers(&table, "y"),
+            [Some(2.0), Some(4.0)],
+            "{delimiter:?}"
+        );
+    }
+    // Commas inside quotes or sentences do not mislead.
+    let table = read("id;remark\n1;\"so, so, so\"\n2;well, yes\n3;no\n");
+    assert_eq!(
+        categories(&table, "remark"),
+        [Some("so, so, so"), Some("well, yes"), Some("no")]
+    );
+    let table = read_with("a:b\n1:2\n", CsvOptions::default().with_delimiter(b':'));
+    assert_eq!(names(&table), ["a", "b"]);
+    assert_eq!(names(&read("only\n1\n2\n")), ["only"]);
+}
+
+#[test]
+fn quotes_hold_delimiters_quotes_and_line_ends() {
+    let text = "name,note,x\n\"a,b\",\"say \"\"hi\"\"\",1\nc,\"two\nlines\",2\n";
+    let table = read(text);
+    assert_eq!(categories(&table, "name"), [Some("a,b"), Some("c")]);
+    assert_eq!(
+        categories(&table, "note"),
+        [Some("say \"hi\""), Some("two\nlines")]
+    );
+}
+
+#[test]
+fn the_header_is_found_or_given() {
+    assert_eq!(names(&read("1,a\n2,b\n")), ["column_0", "column_1"]);
+    assert_eq!(names(&read("x,\n2,b\n")), ["x", "column_1"]);
+    let options = CsvOptions::default().with_header(Header::Absent);
+    assert_eq!(read_with("x,y\nu,v\n", options).rows(), 2);
+    let options = CsvOptions::default().with_header(Header::Present);
+    assert_eq!(
+        names(&read_with("2020,2021\n1,2\n", options)),
+        ["2020", "2021"]
+    );
+}
+
+#[test]
+fn line_ends_blank_lines_and_byte_order_marks_are_nothing() {
+    let table = read("\u{feff}x,y\r\n1,2\r\n\r\n3,4");
+    assert_eq!(names(&table), ["x", "y"]);
+    assert_eq!(numbers(&table, "x"), [Some(1.0), Some(3.0)]);
+}
+
+#[test]
+fn kinds_and_missing_words_can_be_given() {
+    let options = CsvOptions::default()
+        .with_kind("code", ColumnKind::Category)
+        .with_missing(["-", "unknown"]);
+    let table = read_with("code,x\n01,-\n1,2\nunknown,3\n", options);
+    assert_eq!(categories(&table, "code"), [Some("01"), Some("1"), None]);
+    assert_eq!(numbers(&table, "x"), [None, Some(2.0), Some(3.0)]);
+}
+
+#[test]
+fn columns_that_are_not_wanted_are_not_looked_at() {
+    let mut text = "x,y,z\n".to_string();
+    text.extend((0..1500).map(|row| format!("{row},{row},{row}\n")));
+    text.push_str("1500,what is this,1500\n");
+    let table = read_with(&text, CsvOptions::default().with_only(["x", "z"]));
+    assert_eq!((names(&table), table.rows()), (vec!["x", "z"], 1501));
+}
+
+#[test]
+fn pieces_are_the_whole() {
+    let mut text = "x,name\n".to_string();
+    text.extend((0..2500).map(|row| format!("{row},level {}\n", row % 7)));
+    let whole = read(&text);
+    let mut reader = CsvReader::new(text.as_bytes(), "test.csv", CsvOptions::default()).unwrap();
+    let mut row = 0;
+    while let Some(piece) = reader.next_table(600).unwrap() {
+        for inside in 0..piece.rows() {
+            for (column, other) in piece.columns().iter().zip(whole.columns()) {
+                assert_eq!(column.number(inside), other.number(row));
+                assert_eq!(column.category(inside), other.category(row));
+            }
+            row += 1;
+        }
+    }
+    assert_eq!(row, whole.rows());
+}
+
+#[test]
+fn errors_name_the_line_that_an_editor_shows() {
+    let rows = "1,a\n".repeat(1200);
+    let text = format!("x,note\n3,\"one\ntwo\"\n\n{rows}4 5,b\n");
+    let reader = CsvReader::new(text.as_bytes(), "test.csv", CsvOptions::default()).unwrap();
+    let error = reader.read_all().unwrap_err();
+    assert_eq!(
+        (error.line(), error.column()),
+        (Some(1205), Some("x")),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_wide_sample_does_not_hide_a_short_row() {
+    let text = format!("{}1,2\n", "1,2,3\n".repeat(2000));
+    let reader = CsvReader::new(text.as_bytes(), "test.csv", CsvOptions::default()).unwrap();
+    let error = reader.read_all().unwrap_err();
+    assert_eq!((error.is_data(), error.line()), (true, Some(2001)));
+}

@@ -1,0 +1,212 @@
+//! What a preprocessor learns, keeps and refuses.
+
+use burn_bayes_data::{
+    Column, CsvOptions, CsvReader, DataError, MissingPolicy, Preprocessor, PreprocessorConfig,
+    PreprocessorFit, Scaling, Table, Targets, Task, UnseenPolicy,
+};
+
+const TEXT: &str =
+    "size,town,flat,price\n50,Oslo,1,10\n70,Rome,1,14\n90,Oslo,1,21\n,,1,30\n80,Paris,1,9\n";
+
+fn read(text: &str, options: CsvOptions) -> Result<Table, DataError> {
+    CsvReader::new(text.as_bytes(), "test.csv", options)?.read_all()
+}
+
+fn table() -> Table {
+    read(TEXT, CsvOptions::default()).unwrap()
+}
+
+fn config() -> PreprocessorConfig {
+    PreprocessorConfig::new("price", Task::Regression)
+}
+
+#[test]
+fn only_training_rows_are_learnt_from() {
+    let preprocessor = Preprocessor::fit(&config(), &table(), [0, 1]).unwrap();
+    assert_eq!(
+        preprocessor.feature_names(),
+        ["size", "town=Oslo", "town=Rome", "flat"]
+    );
+    let data = preprocessor.dataset(&table(), [0, 1, 2]).unwrap();
+    assert_eq!(data.features().row(0), [-1.0, 1.0, 0.0, 0.0]);
+    assert_eq!(data.features().row(2), [3.0, 1.0, 0.0, 0.0]);
+    assert_eq!(data.targets(), &Targets::Real(vec![-1.0, 1.0, 4.5]));
+    let scale = preprocessor.target_scale().unwrap();
+    assert_eq!((scale.undo(-1.0), scale.undo(4.5)), (10.0, 21.0));
+}
+
+#[test]
+fn missing_cells_are_refused_or_imputed() {
+    let error = Preprocessor::fit(&config(), &table(), [0, 3]).unwrap_err();
+    assert_eq!((error.line(), error.column()), (Some(5), Some("size")));
+    let config = config().with_missing(MissingPolicy::Impute);
+    let preprocessor = Preprocessor::fit(&config, &table(), [0, 1, 2, 3]).unwrap();
+    let data = preprocessor.features(&table(), [3]).unwrap();
+    // The mean of the sizes, which is 0 when scaled, and the most frequent town.
+    assert_eq!(data.row(0), [0.0, 1.0, 0.0, 0.0]);
+    let nothing = read("size,price\n,1\n,2\n", CsvOptions::default()).unwrap();
+    let error = Preprocessor::fit(&config, &nothing, 0..2).unwrap_err();
+    assert!(
+        error.to_string().contains("column `size`: found no value"),
+        "{error}"
+    );
+}
+
+#[test]
+fn new_categories_are_refused_or_none_of_the_known() {
+    let preprocessor = Preprocessor::fit(&config(), &table(), [0, 1]).unwrap();
+    let error = preprocessor.features(&table(), [4]).unwrap_err();
+    assert_eq!((error.line(), error.column()), (Some(6), Some("town")));
+    let config = config().with_unseen(UnseenPolicy::Zeros);
+    let preprocessor = Preprocessor::fit(&config, &table(), [0, 1]).unwrap();
+    assert_eq!(
+        preprocessor.features(&table(), [4]).unwrap().row(0),
+        [2.0, 0.0, 0.0, 0.0]
+    );
+}
+
+#[test]
+fn classes_are_the_labels_of_the_training_rows() {
+    let text = "x,kind\n1,10\n2,9\n3,10\n4,8\n";
+    let table = read(text, CsvOptions::default()).unwrap();
+    let config = PreprocessorConfig::new("kind", Task::Classification);
+    let preprocessor = Preprocessor::fit(&config, &table, 0..3).unwrap();
+    assert_eq!(preprocessor.classes().unwrap().names(), ["9", "10"]);
+    let data = preprocessor.dataset(&table, 0..3).unwrap();
+    assert_eq!(data.targets().as_classes(), Some(&[1, 0, 1][..]));
+    let error = preprocessor.dataset(&table, 0..4).unwrap_err();
+    assert_eq!(
+        (error.is_data(), error.line(), error.column()),
+        (true, Some(5), Some("kind"))
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("found the label `8`, expected one of `9`, `10`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_saved_preparation_does_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run/preparation.toml");
+    for (config, rows) in [
+        (config().with_scaling(Scaling::UnitRange), [0, 1, 2]),
+        (
+            PreprocessorConfig::new("town", Task::Classification),
+            [0, 1, 2],
+        ),
+    ] {
+        let preprocessor = Preprocessor::fit(&config, &table(), rows).unwrap();
+        preprocessor.save(&path).unwrap();
+        let loaded = Preprocessor::load(&path).unwrap();
+        assert_eq!(loaded, preprocessor);
+        assert_eq!(
+            loaded.dataset(&table(), rows).unwrap(),
+            preprocessor.dataset(&table(), rows).unwrap()
+        );
+    }
+}
+
+#[test]
+fn a_saved_scale_keeps_every_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("preparation.toml");
+    for seed in 1..200 {
+        let value = |row: u32| (f64::from(seed * row + 1)).sqrt() * 10_f64.powi(seed as i32 - 100);
+        let columns = ["x", "y"].map(|name| Column::numbers(name, (0..3).map(value).collect()));
+        let table = Table::new(columns.into()).unwrap();
+        let config = PreprocessorConfig::new("y", Task::Regression);
+        let preprocessor = Preprocessor::fit(&config, &table, 0..3).unwrap();
+        preprocessor.save(&path).unwrap();
+        assert_eq!(Preprocessor::load(&path).unwrap(), preprocessor);
+    }
+}
+
+#[test]
+fn a_spoilt_preparation_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("preparation.toml");
+    Preprocessor::fit(&config(), &table(), [0, 1])
+        .unwrap()
+        .save(&path)
+        .unwrap();
+    let good = std::fs::read_to_string(&path).unwrap();
+    for (from, to) in [
+        ("format = 1", "format = 2"),
+        ("spread = 10.0", "spread = 0.0"),
+        ("imputed = \"Oslo\"", "imputed = \"Bonn\""),
+        ("\"Rome\"", "\"Oslo\""),
+        ("\"one_hot\"", "\"two_hot\""),
+        ("[target]", ""),
+    ] {
+        assert!(good.contains(from), "{from} is not in {good}");
+        std::fs::write(&path, good.replace(from, to)).unwrap();
+        let error = Preprocessor::load(&path).unwrap_err();
+        assert!(error.is_data(), "{from}: {error}");
+    }
+}
+
+#[test]
+fn a_new_file_may_have_other_columns_but_must_have_these() {
+    let preprocessor = Preprocessor::fit(&config(), &table(), [0, 1]).unwrap();
+    let options = preprocessor.csv_options(CsvOptions::default());
+    // In another order, with a column nobody knows, and with towns that look like numbers.
+    let table = read("note,flat,size,town\nhello,1,60,7\n", options.clone()).unwrap();
+    let error = preprocessor.features(&table, 0..1).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("found `7`, expected one of `Oslo`, `Rome`"),
+        "{error}"
+    );
+    let table = read("flat,size,town\n1,60,Rome\n", options.clone()).unwrap();
+    let features = preprocessor.features(&table, 0..1).unwrap();
+    assert_eq!(features.row(0), [0.0, 0.0, 1.0, 0.0]);
+    // No targets, as is usual where something is to be predicted.
+    assert!(
+        preprocessor
+            .dataset(&table, 0..1)
+            .unwrap_err()
+            .to_string()
+            .contains("`price`")
+    );
+    let table = read("flat,town\n1,Rome\n", options).unwrap();
+    let error = preprocessor.features(&table, 0..1).unwrap_err();
+    assert_eq!((error.is_data(), error.column()), (true, Some("size")));
+    let table = read("flat,size,town\n1,60,7\n", CsvOptions::default()).unwrap();
+    let error = preprocessor.features(&table, 0..1).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("found numbers, expected categories"),
+        "{error}"
+    );
+}
+
+#[test]
+fn learning_in_pieces_is_learning() {
+    let mut text = "x,name,y\n".to_string();
+    text.extend((0..3000).map(|row| format!("{},n{},{}\n", (row * row) % 101, row % 5, row % 3)));
+    let config = PreprocessorConfig::new("y", Task::Classification);
+    let whole = read(&text, CsvOptions::default()).unwrap();
+    let expected = Preprocessor::fit(&config, &whole, 0..whole.rows()).unwrap();
+    let mut fit = PreprocessorFit::new(config);
+    let mut reader = CsvReader::new(text.as_bytes(), "test.csv", CsvOptions::default()).unwrap();
+    while let Some(piece) = reader.next_table(700).unwrap() {
+        fit.observe(&piece, 0..piece.rows()).unwrap();
+    }
+    assert_eq!(fit.finish().unwrap(), expected);
+}
+
+#[test]
+fn settings_are_data() {
+    let text = r#"{"target": "y", "task": "classification", "missing": "impute"}"#;
+    let config: PreprocessorConfig = serde_json::from_str(text).unwrap();
+    let expected = PreprocessorConfig::new("y", Task::Classification);
+    assert_eq!(config, expected.with_missing(MissingPolicy::Impute));
+    assert!(serde_json::from_str::<PreprocessorConfig>(r#"{"target": "y"}"#).is_err());
+    let options: CsvOptions = serde_json::from_str(r#"{"header": "absent"}"#).unwrap();
+    assert_eq!(options.missing, CsvOptions::default().missing);
+}
