@@ -418,14 +418,20 @@ def mcnemar():
 
 
 def clopper_pearson():
-    """(events, trials, tail, lower, upper): each limit one-sided, at the given tail."""
+    """(events, trials, tail, lower, upper): each limit one-sided, as a quantile of a beta law."""
     cases = []
     for events, trials, tail in [
-        (0, 10, 0.05), (10, 10, 0.05), (3, 20, 0.01), (57, 1000, 0.0125), (4900, 10000, 0.001),
+        (0, 10, 0.05),
+        (10, 10, 0.05),
+        (3, 20, 0.01),
+        (57, 1000, 0.0125),
+        (4900, 10000, 0.001),
         (120, 60000, 0.025),
     ]:
-        result = stats.binomtest(events, trials).proportion_ci(1.0 - 2.0 * tail, method="exact")
-        cases.append([events, trials, tail, result.low, result.high])
+        rest = trials - events
+        lower = special.betaincinv(events, rest + 1, tail) if events else 0.0
+        upper = special.betainccinv(events + 1, rest, tail) if rest else 1.0
+        cases.append([events, trials, tail, lower, upper])
     return cases
 
 

@@ -106,6 +106,13 @@ pub(crate) fn unit(what: &str, values: &[f64], cause: &str) -> Result<(), EvalEr
     }
 }
 
+pub(crate) fn finite_setting(name: &str, value: f64) -> Result<(), EvalError> {
+    if !value.is_finite() {
+        return Err(EvalError::config(name, value, "a finite number"));
+    }
+    Ok(())
+}
+
 pub(crate) fn at_least_one(name: &str, value: usize) -> Result<(), EvalError> {
     if value == 0 {
         return Err(EvalError::config(name, 0, "at least 1"));

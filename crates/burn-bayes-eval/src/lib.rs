@@ -11,10 +11,11 @@
 //! | Does a stated confidence mean what it says? | [`ReliabilityDiagram`], [`classwise_calibration_error`] |
 //! | Can that be repaired afterwards? | [`Temperature`] |
 //! | How unsure is the model about a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
-//! | What is gained by referring the unsure rows to somebody else? | [`referral_table`], [`RiskCoverage`] |
+//! | What is gained by referring the unsure rows to somebody else? | [`referral_table`], [`RiskCoverage`], with a guarantee [`SelectiveBounds`] |
 //! | Does a score tell known from unknown inputs? | [`auroc`], [`average_precision`], [`false_positive_rate_at`] |
 //! | Are real-valued predictions right, in place and in spread? | [`rmse`], [`nmll`], [`crps`], [`PredictionIntervals`], [`QuantileCalibration`] |
 //! | Which answers cannot be ruled out, with a guarantee? | [`ConformalLac`], [`ConformalAps`], [`ConformalResidual`], … |
+//! | How sure is the score itself? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`] |
 //!
 //! Bad input (a wrong length, a probability of NaN, a label out of range) is an [`EvalError`] that
 //! names the draw, row and column; nothing here panics on data. All logarithms are natural, so all
@@ -40,7 +41,10 @@
 //! # Ok::<(), burn_bayes_eval::EvalError>(())
 //! ```
 
+mod beta;
+mod binomial;
 mod bisection;
+mod bootstrap;
 mod calibration;
 mod check;
 mod classification;
@@ -57,6 +61,7 @@ mod labelled;
 mod mixture;
 mod normal;
 mod order;
+mod paired;
 mod probabilities;
 mod quantile_calibration;
 mod random;
@@ -64,9 +69,11 @@ mod ranking;
 mod referral;
 mod regression;
 mod risk_coverage;
+mod selective_bounds;
 mod temperature;
 mod uncertainty;
 
+pub use bootstrap::{Bootstrap, ScoreInterval};
 pub use calibration::{ReliabilityBin, ReliabilityDiagram, classwise_calibration_error};
 pub use classification::{accuracy, brier, brier_losses, log_losses, nll, zero_one_losses};
 pub use conformal::conformal_threshold;
@@ -79,6 +86,9 @@ pub use error::EvalError;
 pub use intervals::{PredictionIntervals, quantiles};
 pub use labelled::LabelledProbabilities;
 pub use mixture::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture};
+pub use paired::{
+    McNemarTest, PairedLosses, PairedTest, mcnemar, paired_t_test, wilcoxon_signed_rank,
+};
 pub use probabilities::ClassProbabilities;
 pub use quantile_calibration::{QuantileCalibration, QuantilePoint, pit_values};
 pub use random::uniforms;
@@ -90,6 +100,7 @@ pub use referral::{
 };
 pub use regression::{log_densities, nmll, rmse};
 pub use risk_coverage::{OperatingPoint, RiskCoverage, RiskCoveragePoint};
+pub use selective_bounds::{BoundedPoint, SelectiveBounds};
 pub use temperature::Temperature;
 pub use uncertainty::{
     expected_entropy, least_confidence, max_probability, model_disagreement, mutual_information,

@@ -3,9 +3,11 @@
 //!   φ(z) = exp(−z²/2)/√(2π),   Φ(z) = ½ erfc(−z/√2)
 //!
 //! The complementary error function keeps full relative precision in the lower tail; the upper tail
-//! is Φ(−z), never 1 − Φ(z).
+//! is Φ(−z), never 1 − Φ(z). The quantile Φ⁻¹ is found by bisection.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+use crate::bisection::bisect;
 
 pub(crate) fn density(z: f64) -> f64 {
     (-0.5 * z * z).exp() / (2.0 * PI).sqrt()
@@ -17,6 +19,15 @@ pub(crate) fn log_density(z: f64) -> f64 {
 
 pub(crate) fn cumulative(z: f64) -> f64 {
     0.5 * libm::erfc(-z * FRAC_1_SQRT_2)
+}
+
+/// Φ⁻¹ of a probability strictly between 0 and 1.
+pub(crate) fn quantile(probability: f64) -> f64 {
+    if probability > 0.5 {
+        return -quantile(1.0 - probability);
+    }
+    // Φ(−40) is 0 in double precision.
+    bisect(-40.0, 0.0, f64::EPSILON, |z| cumulative(z) < probability)
 }
 
 /// Φ(z) − Φ(−z) = 2Φ(z) − 1, without cancellation around zero.
@@ -36,6 +47,17 @@ mod tests {
         assert!((central(1.0) - 0.682_689_492_137_085_9).abs() < tolerance);
         assert!((density(0.0) - 0.398_942_280_401_432_7).abs() < tolerance);
         assert!((log_density(2.0).exp() - density(2.0)).abs() < tolerance);
+    }
+
+    #[test]
+    fn the_quantile_inverts() {
+        assert!(quantile(0.5).abs() <= f64::EPSILON);
+        for (probability, z) in [
+            (0.975, 1.959_963_984_540_054),
+            (1e-20, -9.262_340_089_798_409),
+        ] {
+            assert!((quantile(probability) - z).abs() < 64.0 * f64::EPSILON);
+        }
     }
 
     #[test]

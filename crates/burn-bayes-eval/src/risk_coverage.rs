@@ -21,7 +21,7 @@
 
 use crate::check;
 use crate::error::EvalError;
-use crate::order::{ascending, compare, mean, tie_groups};
+use crate::order::{ascending, compare, mean, rank, tie_groups};
 
 /// The risk of keeping the k most certain rows, for every k.
 ///
@@ -150,7 +150,8 @@ impl RiskCoverage {
     /// `None` if even the most certain rows cost more.
     ///
     /// Only thresholds that keep or refer tied rows together are considered, since no others can be
-    /// put to use. The risk holds for these rows; it is no guarantee for new ones.
+    /// put to use. The risk holds for these rows; for a guarantee on new ones see
+    /// [`SelectiveBounds`](crate::SelectiveBounds).
     ///
     /// ```
     /// # use burn_bayes_eval::RiskCoverage;
@@ -163,15 +164,33 @@ impl RiskCoverage {
     /// # Errors
     /// A config error if `target` is not finite.
     pub fn coverage_at_risk(&self, target: f64) -> Result<Option<OperatingPoint>, EvalError> {
-        if !target.is_finite() {
-            return Err(EvalError::config("target", target, "a finite risk"));
-        }
+        check::finite_setting("target", target)?;
         Ok(self
             .thresholds
             .iter()
             .rev()
             .find(|point| point.risk <= target)
             .copied())
+    }
+
+    /// The lowest threshold that keeps at least the fraction `target` of the rows, tied rows
+    /// together.
+    ///
+    /// ```
+    /// # use burn_bayes_eval::RiskCoverage;
+    /// let curve = RiskCoverage::new(&[0.1, 0.2, 0.2, 0.4], &[0.0, 1.0, 0.0, 1.0])?;
+    /// let point = curve.risk_at_coverage(0.5)?;
+    /// assert_eq!((point.coverage, point.threshold, point.risk), (0.75, 0.2, 1.0 / 3.0));
+    /// # Ok::<(), burn_bayes_eval::EvalError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A config error if `target` is not above 0 and at most 1.
+    pub fn risk_at_coverage(&self, target: f64) -> Result<OperatingPoint, EvalError> {
+        check::fraction("target", target)?;
+        let kept = rank(target, self.points.len());
+        let index = self.thresholds.partition_point(|point| point.kept < kept);
+        Ok(self.thresholds[index])
     }
 }
 
@@ -233,6 +252,7 @@ mod tests {
         let point = curve.coverage_at_risk(0.25).unwrap().unwrap();
         assert_eq!((point.kept, point.threshold), (4, 5.0));
         assert_eq!(curve.coverage_at_risk(0.2).unwrap(), None);
+        assert_eq!(curve.risk_at_coverage(0.01).unwrap(), point);
     }
 
     #[test]
@@ -262,5 +282,8 @@ mod tests {
         assert!(RiskCoverage::new(&[], &[]).unwrap_err().is_data());
         let curve = RiskCoverage::new(&[0.0], &[0.0]).unwrap();
         assert!(curve.coverage_at_risk(f64::NAN).unwrap_err().is_config());
+        for target in [0.0, 1.1, f64::NAN] {
+            assert!(curve.risk_at_coverage(target).unwrap_err().is_config());
+        }
     }
 }

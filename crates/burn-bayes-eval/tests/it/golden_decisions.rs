@@ -1,10 +1,11 @@
 //! Agreement with SciPy and NumPy of what is built on top of scores: temperature scaling, conformal
-//! sets and intervals. Values and tolerances as in `golden.rs`.
+//! sets and intervals, bounds and tests. Values and tolerances as in `golden.rs`.
 
 use burn_bayes_eval::{
     ClassProbabilities, ConformalAps, ConformalLac, ConformalNormalisedResidual,
-    ConformalRandomisedAps, ConformalResidual, LabelledProbabilities, PredictionSets, Temperature,
-    nll,
+    ConformalRandomisedAps, ConformalResidual, LabelledProbabilities, PairedLosses, PairedTest,
+    PredictionSets, SelectiveBounds, Temperature, mcnemar, nll, paired_t_test,
+    wilcoxon_signed_rank,
 };
 use serde::Deserialize;
 
@@ -15,6 +16,9 @@ struct Golden {
     temperature: TemperatureCase,
     conformal_classification: ConformalClassification,
     conformal_regression: ConformalRegression,
+    paired: Vec<PairedCase>,
+    mcnemar: Vec<(usize, usize, f64)>,
+    clopper_pearson: Vec<(usize, usize, f64, f64, f64)>,
 }
 
 #[derive(Deserialize)]
@@ -76,6 +80,14 @@ struct ConformalRegression {
     targets: Vec<f64>,
     threshold: f64,
     normalised_threshold: f64,
+}
+
+/// Differences of losses; statistic and p-value of each test.
+#[derive(Deserialize)]
+struct PairedCase {
+    differences: Vec<f64>,
+    t: (f64, f64),
+    wilcoxon: (f64, f64),
 }
 
 fn golden() -> Golden {
@@ -147,4 +159,66 @@ fn conformal_intervals_agree_with_numpy() {
         golden.normalised_threshold,
         rounding(1, golden.normalised_threshold),
     );
+}
+
+#[test]
+fn paired_tests_agree_with_scipy() {
+    for case in golden().paired {
+        let rows = case.differences.len();
+        let paired = PairedLosses::new(&case.differences, &vec![0.0; rows]).unwrap();
+        let agree = |found: Option<PairedTest>, (statistic, p_value): (f64, f64)| {
+            let found = found.unwrap();
+            assert_close(found.statistic, statistic, rounding(rows, statistic));
+            assert_close(found.p_value, p_value, rounding(rows, 1.0));
+        };
+        agree(paired_t_test(&paired), case.t);
+        agree(wilcoxon_signed_rank(&paired), case.wilcoxon);
+    }
+}
+
+#[test]
+fn mcnemar_is_the_binomial_test() {
+    for (first, second, expected) in golden().mcnemar {
+        let rows = first + second;
+        let predicted: Vec<usize> = (0..rows).map(|row| usize::from(row >= first)).collect();
+        let test = mcnemar(&vec![0; rows], &predicted, &vec![1; rows]).unwrap();
+        assert_eq!((test.only_first_right, test.only_second_right), (first, 0));
+        let opposite: Vec<usize> = predicted.iter().map(|class| 1 - class).collect();
+        let test = mcnemar(&vec![0; rows], &predicted, &opposite).unwrap();
+        assert_eq!(
+            (test.only_first_right, test.only_second_right),
+            (first, second)
+        );
+        assert_close(test.p_value, expected, cancellation(rows) * expected);
+    }
+}
+
+#[test]
+fn bounds_agree_with_quantiles_of_the_beta_distribution() {
+    for (events, trials, tail, lower, upper) in golden().clopper_pearson {
+        // A tail's relative error moves a limit by as many standard errors, 1/√(4n) at most.
+        let tolerance = rounding(1, 1.0) + cancellation(trials) * (0.25 / trials as f64).sqrt();
+        let is_event: Vec<f64> = (0..trials)
+            .map(|row| f64::from(u8::from(row < events)))
+            .collect();
+        // One threshold has two bounds, which share what the confidence leaves.
+        let bounds = |uncertainty: &[f64], losses: &[f64], threshold: f64| {
+            let confidence = 1.0 - 2.0 * tail;
+            SelectiveBounds::exact(uncertainty, losses, &[threshold], confidence)
+                .unwrap()
+                .points()[0]
+        };
+        let point = bounds(&vec![0.0; trials], &is_event, 0.5);
+        assert_close(point.risk_upper, upper, tolerance);
+        let is_referred: Vec<f64> = is_event.iter().map(|event| 1.0 - event).collect();
+        let point = bounds(&is_referred, &vec![0.0; trials], 0.5);
+        assert_eq!(point.kept, events);
+        assert_close(point.coverage_lower, lower, tolerance);
+    }
+}
+
+/// The relative error of a binomial tail, whose logarithms of factorials cancel.
+fn cancellation(trials: usize) -> f64 {
+    let trials = trials as f64 + 2.0;
+    8.0 * f64::EPSILON * trials * trials.ln()
 }
