@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::stages::TASKS;
-use crate::workspace::{Package, TextFile, keys, stems};
+use crate::workspace::{Package, TextFile, examples, keys, stems};
 
 /// What a command may refer to.
 pub(crate) struct Known {
@@ -26,7 +26,7 @@ impl Known {
             suites.chain(stems(&folder, "rs")).collect::<Vec<_>>()
         });
         Self {
-            examples: stems(&root.join("examples/examples"), "rs"),
+            examples: examples(root, &packages),
             benches: stems(&root.join("benches/benches"), "rs"),
             tests: tests.collect(),
             dependencies: dependencies.unwrap_or_default(),

@@ -239,7 +239,8 @@ fn doc(request: &Request) -> Outcome {
 /// Builds all examples at once with the features of the whole workspace (one by one they would
 /// rebuild Burn with others), then runs each.
 fn examples(request: &Request) -> Outcome {
-    let names = workspace::stems(&request.root.join("examples/examples"), "rs");
+    let packages = workspace::packages(&workspace::text_files(&request.root)?);
+    let names = workspace::examples(&request.root, &packages);
     if names.is_empty() {
         println!("examples: none yet");
         return Ok(());

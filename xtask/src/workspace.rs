@@ -143,6 +143,14 @@ pub(crate) fn value(toml: &str, header: &str, key: &str) -> Option<String> {
         .map(|(_, value)| value.trim().trim_matches('"').to_string())
 }
 
+/// The names of all packages' examples.
+pub(crate) fn examples(root: &Path, packages: &[Package]) -> Vec<String> {
+    let folders = packages.iter().map(|package| &package.folder);
+    folders
+        .flat_map(|folder| stems(&root.join(folder).join("examples"), "rs"))
+        .collect()
+}
+
 /// The names without extension of the files in `folder` that have this extension, sorted.
 /// A folder that does not exist has none.
 pub(crate) fn stems(folder: &Path, extension: &str) -> Vec<String> {

@@ -56,6 +56,7 @@ pub fn conformal_threshold(scores: &[f64], level: f64) -> Result<f64, EvalError>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::uniforms;
 
     #[test]
     fn the_rank_counts_the_new_row_and_suffers_no_rounding() {
@@ -66,6 +67,28 @@ mod tests {
         let beyond = conformal_threshold(&scores(18), 0.95).unwrap();
         assert_eq!(beyond, f64::INFINITY);
         assert_eq!(conformal_threshold(&[5.0], 0.5).unwrap(), 5.0);
+    }
+
+    /// A new score is within the threshold with probability ⌈(n + 1)ℓ⌉/(n + 1), whatever its law.
+    #[test]
+    fn new_rows_are_covered_as_promised() {
+        let (rows, repetitions) = (12, 20_000);
+        let numbers = uniforms((rows + 1) * repetitions, 4);
+        for level in [0.3, 0.75, 0.9] {
+            let is_covered = |scores: &[f64]| {
+                let (new, known) = scores.split_last().unwrap();
+                *new <= conformal_threshold(known, level).unwrap()
+            };
+            let covered = numbers.chunks(rows + 1).filter(|scores| is_covered(scores));
+            let found = covered.count() as f64 / repetitions as f64;
+            let expected = ((rows + 1) as f64 * level).ceil() / (rows + 1) as f64;
+            // Five standard errors.
+            let tolerance = 5.0 * (expected * (1.0 - expected) / repetitions as f64).sqrt();
+            assert!(
+                (found - expected).abs() < tolerance,
+                "{found} for {expected}"
+            );
+        }
     }
 
     #[test]

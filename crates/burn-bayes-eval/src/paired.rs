@@ -13,6 +13,9 @@
 //! beyond that normal. With k comparisons multiply the p-values by k (Bonferroni). A p-value says
 //! nothing of how large a difference is: give an interval of it too.
 //!
+//! Wilcoxon's test is about ranks and not about the mean that is reported: a method that makes most
+//! rows slightly worse and a few much better has the lower mean loss and the worse ranks.
+//!
 //! **Ties.** Wilcoxon's test leaves out rows without a difference and gives equal abs(d_r) the mean
 //! of their ranks, under which its distribution is computed.
 //!
