@@ -41,10 +41,7 @@ use crate::probabilities::ClassProbabilities;
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ConformalLac {
-    threshold: f64,
-    classes: usize,
-}
+pub struct ConformalLac(Calibrated);
 
 /// Adaptive prediction sets: keeps the most probable classes up to a mass.
 ///
@@ -61,10 +58,7 @@ pub struct ConformalLac {
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ConformalAps {
-    threshold: f64,
-    classes: usize,
-}
+pub struct ConformalAps(Calibrated);
 
 /// Adaptive prediction sets with the last class kept at random, so that coverage is met and not
 /// exceeded.
@@ -85,10 +79,7 @@ pub struct ConformalAps {
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ConformalRandomisedAps {
-    threshold: f64,
-    classes: usize,
-}
+pub struct ConformalRandomisedAps(Calibrated);
 
 impl ConformalLac {
     /// Finds the threshold at which sets hold the true class with probability `level`.
@@ -99,19 +90,12 @@ impl ConformalLac {
         calibration: &LabelledProbabilities<'_>,
         level: f64,
     ) -> Result<Self, EvalError> {
-        let scores: Vec<f64> = calibration
-            .iter()
-            .map(|(probabilities, label)| 1.0 - probabilities[label])
-            .collect();
-        Ok(Self {
-            threshold: conformal_threshold(&scores, level)?,
-            classes: calibration.probabilities().classes(),
-        })
+        Calibrated::new(calibration, level, |_, row| ambiguity(row)).map(Self)
     }
 
     /// The largest 1 − p_c of a class in a set.
     pub fn threshold(&self) -> f64 {
-        self.threshold
+        self.0.threshold
     }
 
     /// The sets of new rows.
@@ -122,9 +106,7 @@ impl ConformalLac {
         &self,
         probabilities: &ClassProbabilities<'_>,
     ) -> Result<PredictionSets, EvalError> {
-        PredictionSets::scored(probabilities, self.classes, self.threshold, |_, row| {
-            row.iter().map(|probability| 1.0 - probability).collect()
-        })
+        self.0.sets(probabilities, |_, row| ambiguity(row))
     }
 }
 
@@ -137,19 +119,12 @@ impl ConformalAps {
         calibration: &LabelledProbabilities<'_>,
         level: f64,
     ) -> Result<Self, EvalError> {
-        let scores: Vec<f64> = calibration
-            .iter()
-            .map(|(probabilities, label)| adaptive_scores(probabilities, 0.0)[label])
-            .collect();
-        Ok(Self {
-            threshold: conformal_threshold(&scores, level)?,
-            classes: calibration.probabilities().classes(),
-        })
+        Calibrated::new(calibration, level, |_, row| mass(row, 0.0)).map(Self)
     }
 
     /// The largest mass π_c of a class in a set.
     pub fn threshold(&self) -> f64 {
-        self.threshold
+        self.0.threshold
     }
 
     /// The sets of new rows.
@@ -160,9 +135,7 @@ impl ConformalAps {
         &self,
         probabilities: &ClassProbabilities<'_>,
     ) -> Result<PredictionSets, EvalError> {
-        PredictionSets::scored(probabilities, self.classes, self.threshold, |_, row| {
-            adaptive_scores(row, 0.0)
-        })
+        self.0.sets(probabilities, |_, row| mass(row, 0.0))
     }
 }
 
@@ -178,20 +151,12 @@ impl ConformalRandomisedAps {
         uniforms: &[f64],
     ) -> Result<Self, EvalError> {
         check_uniforms(uniforms, calibration.labels().len())?;
-        let scores: Vec<f64> = calibration
-            .iter()
-            .zip(uniforms)
-            .map(|((probabilities, label), &u)| adaptive_scores(probabilities, u)[label])
-            .collect();
-        Ok(Self {
-            threshold: conformal_threshold(&scores, level)?,
-            classes: calibration.probabilities().classes(),
-        })
+        Calibrated::new(calibration, level, |index, row| mass(row, uniforms[index])).map(Self)
     }
 
     /// The largest π_c − u·p_c of a class in a set.
     pub fn threshold(&self) -> f64 {
-        self.threshold
+        self.0.threshold
     }
 
     /// The sets of new rows.
@@ -205,13 +170,88 @@ impl ConformalRandomisedAps {
         uniforms: &[f64],
     ) -> Result<PredictionSets, EvalError> {
         check_uniforms(uniforms, probabilities.rows())?;
-        PredictionSets::scored(
-            probabilities,
-            self.classes,
-            self.threshold,
-            |row, values| adaptive_scores(values, uniforms[row]),
-        )
+        self.0
+            .sets(probabilities, |index, row| mass(row, uniforms[index]))
     }
+}
+
+/// What the methods share: their scores are a function of the row's index and probabilities.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Calibrated {
+    threshold: f64,
+    classes: usize,
+}
+
+impl Calibrated {
+    fn new(
+        calibration: &LabelledProbabilities<'_>,
+        level: f64,
+        scores: impl Fn(usize, &[f64]) -> Vec<f64>,
+    ) -> Result<Self, EvalError> {
+        let rows = calibration.iter().enumerate();
+        let of_truth: Vec<f64> = rows
+            .map(|(index, (row, label))| scores(index, row)[label])
+            .collect();
+        Ok(Self {
+            threshold: conformal_threshold(&of_truth, level)?,
+            classes: calibration.probabilities().classes(),
+        })
+    }
+
+    fn sets(
+        &self,
+        probabilities: &ClassProbabilities<'_>,
+        scores: impl Fn(usize, &[f64]) -> Vec<f64>,
+    ) -> Result<PredictionSets, EvalError> {
+        if probabilities.classes() != self.classes {
+            return Err(EvalError::data(
+                "class probabilities",
+                Place::WHOLE,
+                format!("{} classes", probabilities.classes()),
+                format!("the {} classes of the calibration rows", self.classes),
+                "calibrated with another model or data set",
+            ));
+        }
+        let rows = probabilities.iter().enumerate();
+        let held = rows
+            .flat_map(|(index, row)| scores(index, row))
+            .map(|score| score <= self.threshold)
+            .collect();
+        Ok(PredictionSets {
+            held,
+            classes: self.classes,
+        })
+    }
+}
+
+/// 1 − p_c of every class.
+fn ambiguity(probabilities: &[f64]) -> Vec<f64> {
+    probabilities
+        .iter()
+        .map(|probability| 1.0 - probability)
+        .collect()
+}
+
+/// π_c − u·p_c of every class.
+fn mass(probabilities: &[f64], u: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..probabilities.len()).collect();
+    order.sort_by(|&a, &b| compare(probabilities[b], probabilities[a]));
+    let mut scores = vec![0.0; probabilities.len()];
+    let mut cumulated = 0.0;
+    for class in order {
+        cumulated += probabilities[class];
+        scores[class] = cumulated - u * probabilities[class];
+    }
+    scores
+}
+
+fn check_uniforms(uniforms: &[f64], rows: usize) -> Result<(), EvalError> {
+    check::same_length("uniform numbers", uniforms.len(), rows)?;
+    check::unit(
+        "uniform numbers",
+        uniforms,
+        "numbers of another distribution",
+    )
 }
 
 /// A set of classes per row.
@@ -233,30 +273,6 @@ pub struct PredictionSets {
 }
 
 impl PredictionSets {
-    /// The classes whose score is at most the threshold.
-    fn scored(
-        probabilities: &ClassProbabilities<'_>,
-        classes: usize,
-        threshold: f64,
-        scores: impl Fn(usize, &[f64]) -> Vec<f64>,
-    ) -> Result<Self, EvalError> {
-        if probabilities.classes() != classes {
-            return Err(EvalError::data(
-                "class probabilities",
-                Place::WHOLE,
-                format!("{} classes", probabilities.classes()),
-                format!("the {classes} classes of the calibration rows"),
-                "calibrated with another model or data set",
-            ));
-        }
-        let rows = probabilities.iter().enumerate();
-        let held = rows
-            .flat_map(|(row, values)| scores(row, values))
-            .map(|score| score <= threshold)
-            .collect();
-        Ok(Self { held, classes })
-    }
-
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.held.len() / self.classes
@@ -302,40 +318,15 @@ impl PredictionSets {
     }
 }
 
-/// π_c − u·p_c of every class.
-fn adaptive_scores(probabilities: &[f64], u: f64) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..probabilities.len()).collect();
-    order.sort_by(|&a, &b| compare(probabilities[b], probabilities[a]));
-    let mut scores = vec![0.0; probabilities.len()];
-    let mut mass = 0.0;
-    for class in order {
-        mass += probabilities[class];
-        scores[class] = mass - u * probabilities[class];
-    }
-    scores
-}
-
-fn check_uniforms(uniforms: &[f64], rows: usize) -> Result<(), EvalError> {
-    check::same_length("uniform numbers", uniforms.len(), rows)?;
-    check::unit(
-        "uniform numbers",
-        uniforms,
-        "numbers of another distribution",
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn equally_probable_classes_stand_by_index() {
-        assert_eq!(adaptive_scores(&[0.25, 0.5, 0.25], 0.0), [0.75, 0.5, 1.0]);
-        assert_eq!(
-            adaptive_scores(&[0.25, 0.5, 0.25], 0.5),
-            [0.625, 0.25, 0.875]
-        );
-        assert_eq!(adaptive_scores(&[1.0], 0.25), [0.75]);
+        assert_eq!(mass(&[0.25, 0.5, 0.25], 0.0), [0.75, 0.5, 1.0]);
+        assert_eq!(mass(&[0.25, 0.5, 0.25], 0.5), [0.625, 0.25, 0.875]);
+        assert_eq!(mass(&[1.0], 0.25), [0.75]);
     }
 
     #[test]

@@ -41,6 +41,12 @@ pub struct Temperature {
 }
 
 impl Temperature {
+    /// The lowest temperature that [`fit`](Self::fit) returns.
+    pub const LOWEST: f64 = 0.01;
+
+    /// The highest temperature that [`fit`](Self::fit) returns.
+    pub const HIGHEST: f64 = 100.0;
+
     /// The temperature of least NLL between [`LOWEST`](Self::LOWEST) and
     /// [`HIGHEST`](Self::HIGHEST).
     ///
@@ -76,12 +82,6 @@ impl Temperature {
         };
         Ok(Self { value })
     }
-
-    /// The lowest temperature that [`fit`](Self::fit) returns.
-    pub const LOWEST: f64 = 0.01;
-
-    /// The highest temperature that [`fit`](Self::fit) returns.
-    pub const HIGHEST: f64 = 100.0;
 
     /// A temperature that is known.
     ///
