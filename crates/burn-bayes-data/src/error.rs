@@ -10,7 +10,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
-/// Why data could not be read, prepared or generated.
+/// Why data could not be read, prepared, generated or fetched.
 ///
 /// ```
 /// use burn_bayes_data::{CsvOptions, CsvReader};
@@ -45,6 +45,11 @@ impl DataError {
     /// The operating system refused to read or write a file.
     pub fn is_io(&self) -> bool {
         self.kind == Kind::Io
+    }
+
+    /// No mirror could be reached, or none sent the right file.
+    pub fn is_network(&self) -> bool {
+        self.kind == Kind::Network
     }
 
     /// The file, or what else the data came from.
@@ -123,6 +128,16 @@ impl DataError {
                 kind: Kind::Io,
                 place: Box::new(place),
             },
+        }
+    }
+
+    #[cfg(feature = "fetch")]
+    pub(crate) fn network(source: &str, message: impl fmt::Display) -> Self {
+        let place = Place::of(source);
+        Self {
+            message: format!("{place}: {message}").into(),
+            kind: Kind::Network,
+            place: Box::new(place),
         }
     }
 }
@@ -207,6 +222,11 @@ enum Kind {
     Data,
     Config,
     Io,
+    #[cfg_attr(
+        not(feature = "fetch"),
+        allow(dead_code, reason = "only a download makes one")
+    )]
+    Network,
 }
 
 #[cfg(test)]
@@ -226,7 +246,7 @@ mod tests {
             (error.line(), error.row(), error.column()),
             (Some(7), None, Some("age"))
         );
-        assert!(error.is_data() && !error.is_config() && !error.is_io());
+        assert!(error.is_data() && !error.is_config() && !error.is_io() && !error.is_network());
     }
 
     #[test]

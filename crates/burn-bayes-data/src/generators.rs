@@ -28,7 +28,7 @@ pub fn two_moons(rows: usize, noise_deviation: f64, seed: u64) -> Result<Dataset
     let mut values = Vec::with_capacity(2 * rows);
     let classes: Vec<usize> = (0..rows).map(|row| row % 2).collect();
     for &class in &classes {
-        let (sine, cosine) = (std::f64::consts::PI * uniform(&mut generator)).sin_cos();
+        let (sine, cosine) = libm::sincos(std::f64::consts::PI * uniform(&mut generator));
         let point = match class {
             0 => [cosine, sine],
             _ => [1.0 - cosine, 0.5 - sine],
@@ -65,7 +65,7 @@ pub fn gap_regression(rows: usize, noise_deviation: f64, seed: u64) -> Result<Da
 
 /// sin 1.6x + 0.3x, the function behind [`gap_regression`].
 pub fn gap_function(input: f64) -> f64 {
-    (1.6 * input).sin() + 0.3 * input
+    libm::sin(1.6 * input) + 0.3 * input
 }
 
 /// Rows of a linear or logistic model whose weights are drawn from a Gaussian, without intercept.
@@ -145,7 +145,7 @@ impl LinearModelConfig {
     pub fn classification(&self, seed: u64) -> Result<LinearModelData, DataError> {
         self.generate(seed, |outputs, generator| {
             let class =
-                |output: f64| usize::from(uniform(generator) < 1.0 / (1.0 + (-output).exp()));
+                |output: f64| usize::from(uniform(generator) < 1.0 / (1.0 + libm::exp(-output)));
             Targets::Classes(outputs.into_iter().map(class).collect())
         })
     }

@@ -1,4 +1,4 @@
-//! Data for models that know what they do not know: read, split, prepare, generate.
+//! Data for models that know what they do not know: read, split, prepare, generate, fetch.
 //!
 //! This crate knows no tensor library. What it hands out are plain types: a [`Table`] of raw columns, or
 //! [`Features`] (a dense matrix, row by row) in a [`Dataset`] with its targets.
@@ -11,11 +11,12 @@
 //! | Training and test rows | [`KFold`], [`partition`], [`UciFolder::split`] |
 //! | Columns on one scale | [`Scaler`], [`ColumnScale`] |
 //! | Data whose law is known | [`two_moons`], [`gap_regression`], [`LinearModelConfig`], [`FactorModelConfig`] |
+//! | A set by its name | [`NamedSet`], and `Fetcher` with the feature `fetch` |
 //!
 //! Text files may be packed with gzip. A bad file is a [`DataError`] that names the file, the line, the
 //! column, what stood there and what was expected; nothing here panics on data, and memory grows with
 //! the bytes that were read, not with what a header promises. Randomness comes from a seed alone, and a
-//! seed means the same numbers on every machine.
+//! seed means the same numbers on every machine. The network is used by `Fetcher` alone.
 //!
 //! # Example
 //!
@@ -43,11 +44,14 @@
 mod csv_file;
 mod dataset;
 mod error;
+#[cfg(feature = "fetch")]
+mod fetch;
 mod generators;
 mod idx;
 mod images;
 mod levels;
 mod libsvm;
+mod named_sets;
 mod npz;
 mod numbers;
 mod preprocessor;
@@ -63,6 +67,8 @@ mod uci;
 pub use csv_file::{CsvOptions, CsvReader, Header, read_csv};
 pub use dataset::{Dataset, Features, Targets};
 pub use error::DataError;
+#[cfg(feature = "fetch")]
+pub use fetch::{Fetched, Fetcher};
 pub use generators::{
     FactorModel, FactorModelConfig, LinearModelConfig, LinearModelData, gap_function,
     gap_regression, two_moons,
@@ -71,6 +77,7 @@ pub use idx::{MnistImages, read_idx_from, read_mnist};
 pub use images::{ImageShape, LabelledImages};
 pub use levels::Levels;
 pub use libsvm::{LibsvmOptions, read_libsvm, read_libsvm_from};
+pub use named_sets::{NAMED_SETS, NamedFile, NamedSet};
 pub use npz::{MedMnistImages, read_medmnist, read_medmnist_from};
 pub use numbers::{read_numbers, read_numbers_from};
 pub use preprocessor::{MissingPolicy, Preprocessor, PreprocessorConfig, Task, UnseenPolicy};

@@ -1,8 +1,11 @@
-//! Integration tests of `burn-bayes-data`, one binary: bad files in a table, the shared data sets,
-//! preparation, and generators.
+//! Integration tests of `burn-bayes-data`, one binary: files good, bad and damaged at random, the shared
+//! data sets, downloads, preparation, generators, and memory.
 
 mod bad_files;
 mod csv;
+mod fetch;
+mod fuzz;
 mod generators;
+mod memory;
 mod preparation;
 mod shared_sets;

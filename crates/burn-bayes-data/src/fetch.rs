@@ -1,0 +1,374 @@
+//! Downloads of the named sets; nothing else in the library uses the network.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use ureq::Agent;
+
+use crate::error::{DataError, at_path};
+use crate::named_sets::{NamedFile, NamedSet, hexadecimal};
+use crate::source;
+
+/// How long a mirror may be silent.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Brings named sets into a folder, each file checked against its SHA-256 before it gets its name.
+///
+/// ```no_run
+/// use burn_bayes_data::{Fetcher, NamedSet};
+///
+/// let set = NamedSet::find("energy")?;
+/// let fetched = Fetcher::new("data").fetch(set, |file| println!("{}", file.path))?;
+/// let folder = burn_bayes_data::UciFolder::open(fetched.folder)?;
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Fetcher {
+    root: PathBuf,
+    mirror: Option<String>,
+    agent: Agent,
+}
+
+/// What a [`Fetcher`] did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    /// The folder of the set.
+    pub folder: PathBuf,
+    /// Files that were downloaded.
+    pub downloaded: usize,
+    /// Files that were there.
+    pub present: usize,
+}
+
+impl Fetcher {
+    /// Fetches into `root`, from the public mirrors.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        let config = Agent::config_builder()
+            .timeout_connect(Some(PATIENCE))
+            .timeout_recv_response(Some(PATIENCE))
+            .timeout_per_read(Some(PATIENCE))
+            .build();
+        Self {
+            root: root.into(),
+            mirror: None,
+            agent: config.into(),
+        }
+    }
+
+    /// The same from a mirror of one's own in the place of the public ones: an address below which
+    /// the files lie as they shall lie below the folder.
+    #[must_use]
+    pub fn with_mirror(self, address: impl Into<String>) -> Self {
+        Self {
+            mirror: Some(address.into()),
+            ..self
+        }
+    }
+
+    /// Downloads the files of a set that are not there; `on_download` hears of each before it comes.
+    ///
+    /// # Errors
+    /// If a file is there with other bytes, no mirror gives one with the right bytes, or one cannot be
+    /// written. Files that were downloaded before are kept, and none is half-written.
+    pub fn fetch(
+        &self,
+        set: &NamedSet,
+        mut on_download: impl FnMut(&NamedFile),
+    ) -> Result<Fetched, DataError> {
+        let missing = set.missing(&self.root)?;
+        for file in &missing {
+            on_download(file);
+            self.download(file, &self.addresses(set, file)).map_err(|failures| match failures {
+                Failure::Here(error) => error,
+                Failure::There(failures) => DataError::network(
+                    file.path,
+                    format_args!(
+                        "no mirror gave this file ({failures}); without a network, download the {} \
+                         files of `{}` elsewhere and place them in {}",
+                        set.files().count(),
+                        set.name,
+                        set.folder(&self.root).display(),
+                    ),
+                ),
+            })?;
+        }
+        Ok(Fetched {
+            folder: set.folder(&self.root),
+            downloaded: missing.len(),
+            present: set.files().count() - missing.len(),
+        })
+    }
+
+    fn addresses(&self, set: &NamedSet, file: &NamedFile) -> Vec<String> {
+        match &self.mirror {
+            Some(mirror) => vec![format!("{}/{}", mirror.trim_end_matches('/'), file.path)],
+            None => set
+                .mirrors
+                .iter()
+                .map(|mirror| format!("{mirror}{}", file.name()))
+                .collect(),
+        }
+    }
+
+    /// Tries one address after the other.
+    fn download(&self, file: &NamedFile, addresses: &[String]) -> Result<(), Failure> {
+        let mut failures = Vec::new();
+        for address in addresses {
+            match self.download_from(file, address) {
+                Err(Failure::There(failure)) => failures.push(format!("{address}: {failure}")),
+                other => return other,
+            }
+        }
+        Err(Failure::There(failures.join("; ")))
+    }
+
+    fn download_from(&self, file: &NamedFile, address: &str) -> Result<(), Failure> {
+        let path = self.root.join(file.path);
+        let mut response = self.agent.get(address).call().map_err(Failure::there)?;
+        let mut body = response.body_mut().as_reader();
+        let mut unfinished = source::temporary_beside(&path).map_err(Failure::Here)?;
+        let (mut hasher, mut count) = (Sha256::new(), 0);
+        let mut piece = vec![0; 1 << 16];
+        loop {
+            let length = body.read(&mut piece).map_err(Failure::there)?;
+            if length == 0 {
+                break;
+            }
+            count += length as u64;
+            if count > file.bytes {
+                return Err(Failure::there(format_args!(
+                    "more than {} bytes",
+                    file.bytes
+                )));
+            }
+            hasher.update(&piece[..length]);
+            unfinished
+                .write_all(&piece[..length])
+                .map_err(|error| Failure::here(&path, error))?;
+        }
+        if count < file.bytes {
+            return Err(Failure::there(format_args!(
+                "{count} of {} bytes",
+                file.bytes
+            )));
+        }
+        let found = hexadecimal(hasher);
+        if found != file.sha256 {
+            return Err(Failure::there(format_args!(
+                "SHA-256 {found}, not {}",
+                file.sha256
+            )));
+        }
+        unfinished
+            .persist(&path)
+            .map_err(|error| Failure::here(&path, error.error))?;
+        Ok(())
+    }
+}
+
+/// Why a download did not end well.
+#[derive(Debug)]
+enum Failure {
+    /// This machine's fault, which another mirror would not cure.
+    Here(DataError),
+    /// The network's or the mirror's.
+    There(String),
+}
+
+impl Failure {
+    fn here(path: &Path, error: std::io::Error) -> Self {
+        Self::Here(at_path(path)(error))
+    }
+
+    fn there(message: impl fmt::Display) -> Self {
+        Self::There(message.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread::JoinHandle;
+
+    use super::*;
+
+    const FILE: NamedFile = NamedFile {
+        path: "folder/greeting.txt",
+        bytes: 12,
+        // Of "hello, world".
+        sha256: "09ca7e4eaa6e8ae9c7d261167129184883644d07dfba7cbfbc4c8a2e08360d5b",
+    };
+
+    /// Answers one connection after the other on the loopback device, then hands back the paths that
+    /// were asked for.
+    fn serve(answers: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let thread = std::thread::spawn(move || {
+            let answer = |answer: Vec<u8>| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let path = requested(&stream);
+                stream.write_all(&answer).unwrap();
+                path
+            };
+            answers.into_iter().map(answer).collect()
+        });
+        (address, thread)
+    }
+
+    fn requested(stream: &TcpStream) -> String {
+        let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+        let first = lines.next().unwrap();
+        lines.find(String::is_empty).unwrap();
+        first.split(' ').nth(1).unwrap().to_string()
+    }
+
+    fn answer(status: &str, length: Option<usize>, body: &str) -> Vec<u8> {
+        let length = length.map_or(String::new(), |length| {
+            format!("Content-Length: {length}\r\n")
+        });
+        format!("HTTP/1.1 {status}\r\n{length}Connection: close\r\n\r\n{body}").into_bytes()
+    }
+
+    fn good() -> Vec<u8> {
+        answer("200 OK", Some(12), "hello, world")
+    }
+
+    /// A fetcher that no proxy of the environment comes between.
+    fn fetcher(root: &Path) -> Fetcher {
+        let agent = Agent::config_builder().proxy(None).build().into();
+        Fetcher {
+            agent,
+            ..Fetcher::new(root)
+        }
+    }
+
+    fn files_below(folder: &Path) -> usize {
+        std::fs::read_dir(folder).map_or(0, |entries| entries.count())
+    }
+
+    #[test]
+    fn a_file_gets_its_name_when_it_is_right() {
+        let root = tempfile::tempdir().unwrap();
+        for body in [good(), answer("200 OK", None, "hello, world")] {
+            let (address, server) = serve(vec![body]);
+            let address = format!("{address}/mirror/greeting.txt");
+            fetcher(root.path()).download(&FILE, &[address]).unwrap();
+            assert_eq!(server.join().unwrap(), ["/mirror/greeting.txt"]);
+            assert!(FILE.is_in(root.path()).unwrap());
+            assert_eq!(files_below(&root.path().join("folder")), 1);
+        }
+    }
+
+    #[test]
+    fn whatever_is_wrong_leaves_nothing_behind() {
+        let root = tempfile::tempdir().unwrap();
+        for (case, bytes, expected) in [
+            (
+                "wrong checksum",
+                answer("200 OK", Some(12), "hello, wurld"),
+                "SHA-256 ",
+            ),
+            ("truncated body", answer("200 OK", Some(12), "hello"), ""),
+            (
+                "truncated body of no stated length",
+                answer("200 OK", None, "hello"),
+                "5 of 12 bytes",
+            ),
+            (
+                "longer body",
+                answer("200 OK", None, "hello, world!"),
+                "more than 12 bytes",
+            ),
+            ("no such file", answer("404 Not Found", Some(0), ""), "404"),
+            ("not http", b"220 smtp ready\r\n".to_vec(), ""),
+        ] {
+            let (address, server) = serve(vec![bytes]);
+            let failure = fetcher(root.path()).download(&FILE, std::slice::from_ref(&address));
+            match failure.unwrap_err() {
+                Failure::There(message) => {
+                    assert!(message.starts_with(&address), "{case}: {message}");
+                    assert!(message.contains(expected), "{case}: {message}");
+                }
+                Failure::Here(error) => panic!("{case}: {error}"),
+            }
+            server.join().unwrap();
+            assert_eq!(files_below(&root.path().join("folder")), 0, "{case}");
+        }
+    }
+
+    #[test]
+    fn the_next_mirror_is_asked() {
+        let root = tempfile::tempdir().unwrap();
+        // A port that was free a moment ago refuses connections.
+        let closed = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let (address, server) = serve(vec![answer("200 OK", Some(12), "hello, wurld"), good()]);
+        let addresses = [
+            format!("http://{closed}/"),
+            format!("{address}/a"),
+            format!("{address}/b"),
+        ];
+        fetcher(root.path()).download(&FILE, &addresses).unwrap();
+        assert_eq!(server.join().unwrap(), ["/a", "/b"]);
+    }
+
+    #[test]
+    fn without_a_network_the_message_says_what_to_do() {
+        let root = tempfile::tempdir().unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let fetcher = fetcher(root.path()).with_mirror(format!("http://{closed}"));
+        let set = NamedSet::find("mnist").unwrap();
+        let mut heard = Vec::new();
+        let error = fetcher
+            .fetch(set, |file| heard.push(file.path))
+            .unwrap_err();
+        assert!(error.is_network(), "{error}");
+        assert_eq!(heard.len(), 1);
+        let message = error.to_string();
+        for part in [
+            &format!("http://{closed}/mnist/"),
+            "download the 4 files of `mnist`",
+            &root.path().join("mnist").display().to_string(),
+        ] {
+            assert!(message.contains(part), "{part} is not in {message}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_not_the_networks_fault() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(
+            root.path().join("folder"),
+            "a file in the place of the folder",
+        )
+        .unwrap();
+        let (address, server) = serve(vec![good()]);
+        let failure = fetcher(root.path()).download(&FILE, &[address.clone(), address]);
+        assert!(matches!(failure.unwrap_err(), Failure::Here(error) if error.is_io()));
+        assert_eq!(server.join().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_kept_or_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let set = NamedSet::find("energy").unwrap();
+        let file = set.files().next().unwrap();
+        source::write_whole(&root.path().join(file.path), b"mine").unwrap();
+        // Nothing listens: a file with other bytes is found before anything is asked for.
+        let error = fetcher(root.path())
+            .with_mirror("http://127.0.0.1:9")
+            .fetch(set, |_| {});
+        assert!(error.unwrap_err().is_data());
+        assert_eq!(std::fs::read(root.path().join(file.path)).unwrap(), b"mine");
+    }
+}

