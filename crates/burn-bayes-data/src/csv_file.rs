@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{DataError, Place, shown};
 use crate::source::{self, Plain};
-use crate::table::{Categories, Column, ColumnKind, Table};
+use crate::table::{Categories, Column, ColumnKind, Origin, Table};
 
 /// Rows from which the kinds of the columns are found.
 const SAMPLE_ROWS: usize = 1000;
@@ -199,7 +199,7 @@ impl<'a> CsvReader<'a> {
 
     fn from_plain(reader: Plain<'a>, name: &str, options: CsvOptions) -> Result<Self, DataError> {
         let mut records = Records::new(reader, name, options.delimiter)?;
-        let first = records.next()?.ok_or_else(|| records.empty())?;
+        let first = records.next()?.ok_or_else(|| DataError::no_rows(name))?;
         let first_cells = records.cells(&first)?;
         let has_header = match options.header {
             Header::Present => true,
@@ -217,7 +217,7 @@ impl<'a> CsvReader<'a> {
             sample.push(record);
         }
         if sample.is_empty() {
-            return Err(records.empty());
+            return Err(DataError::no_rows(name));
         }
         let columns = names.into_iter().enumerate().map(|(index, name)| Field {
             kind: match options.kinds.get(&name) {
@@ -244,7 +244,7 @@ impl<'a> CsvReader<'a> {
         kept.map(|field| (field.name.as_str(), field.kind))
     }
 
-    /// The next rows, at most `most` of them; `None` when there are no more.
+    /// The next rows, at most `most` of them but at least one; `None` when there are no more.
     ///
     /// # Errors
     /// If a row has another number of cells than the first one, a cell is not UTF-8, or a cell of a
@@ -252,14 +252,13 @@ impl<'a> CsvReader<'a> {
     pub fn next_table(&mut self, most: usize) -> Result<Option<Table>, DataError> {
         let mut cells: Vec<Growing> = self.columns.iter().map(Growing::new).collect();
         let mut lines = Vec::new();
-        while lines.len() < most {
-            let record = match self.sample.next() {
-                Some(record) => record,
-                None => match self.records.next()? {
-                    Some(record) => record,
-                    None => break,
-                },
-            };
+        let mut record = ByteRecord::new();
+        while lines.len() < most.max(1) {
+            match self.sample.next() {
+                Some(sampled) => record = sampled,
+                None if self.records.read(&mut record)? => {}
+                None => break,
+            }
             let line = line_of(&record);
             for ((field, cells), bytes) in self.columns.iter().zip(&mut cells).zip(&record) {
                 if field.is_kept {
@@ -273,11 +272,20 @@ impl<'a> CsvReader<'a> {
         if lines.is_empty() {
             return Ok(None);
         }
-        let columns = self.columns.iter().zip(cells);
-        let columns = columns
-            .filter(|(field, _)| field.is_kept)
-            .map(|(field, cells)| cells.into_column(&field.name));
-        Table::with_lines(columns.collect(), &self.records.name, lines).map(Some)
+        let (mut columns, mut passed_over) = (Vec::new(), Vec::new());
+        for (field, cells) in self.columns.iter().zip(cells) {
+            if field.is_kept {
+                columns.push(cells.into_column(&field.name));
+            } else {
+                passed_over.push(field.name.clone());
+            }
+        }
+        let origin = Origin {
+            source: self.records.name.clone(),
+            lines,
+            passed_over,
+        };
+        Ok(Some(Table::of_lines(columns, origin)))
     }
 
     /// All rows that are left.
@@ -286,7 +294,7 @@ impl<'a> CsvReader<'a> {
     /// As for [`CsvReader::next_table`], and if there are none.
     pub fn read_all(mut self) -> Result<Table, DataError> {
         self.next_table(usize::MAX)?
-            .ok_or_else(|| self.records.empty())
+            .ok_or_else(|| DataError::no_rows(&self.records.name))
     }
 }
 
@@ -320,7 +328,7 @@ impl Growing {
                     return Err(DataError::data(
                         place(),
                         shown(cell),
-                        "a finite number, as in most rows above",
+                        "a finite number in a column of numbers",
                         "correct the cell, list it among the words for a missing cell, or declare \
                          the column to hold categories",
                     ));
@@ -371,27 +379,20 @@ impl<'a> Records<'a> {
         })
     }
 
-    fn next(&mut self) -> Result<Option<ByteRecord>, DataError> {
-        let mut record = ByteRecord::new();
-        let is_there =
-            self.reader
-                .read_byte_record(&mut record)
-                .map_err(|error| match error.into_kind() {
-                    csv::ErrorKind::Io(error) => DataError::io(&self.name, &error),
-                    other => DataError::data(
-                        Place::of(&self.name),
-                        format_args!("{other:?}"),
-                        "delimited text",
-                        "check the file's format",
-                    ),
-                })?;
+    /// Whether there was another row to put into `record`.
+    fn read(&mut self, record: &mut ByteRecord) -> Result<bool, DataError> {
+        // Rows of any width and any bytes are taken, so that reading is all that can fail.
+        let is_there = self
+            .reader
+            .read_byte_record(record)
+            .map_err(|error| DataError::io(&self.name, &error.into()))?;
         if !is_there {
-            return Ok(None);
+            return Ok(false);
         }
         let width = *self.width.get_or_insert(record.len());
         if record.len() != width {
             return Err(DataError::data(
-                self.place(line_of(&record)),
+                self.place(line_of(record)),
                 format_args!("{} cells", record.len()),
                 format_args!(
                     "{width}, as in the first row, between delimiters {:?}",
@@ -400,7 +401,12 @@ impl<'a> Records<'a> {
                 "look for a missing or additional delimiter or quote, or give the delimiter",
             ));
         }
-        Ok(Some(record))
+        Ok(true)
+    }
+
+    fn next(&mut self) -> Result<Option<ByteRecord>, DataError> {
+        let mut record = ByteRecord::new();
+        Ok(self.read(&mut record)?.then_some(record))
     }
 
     fn cells<'r>(&self, record: &'r ByteRecord) -> Result<Vec<&'r str>, DataError> {
@@ -410,15 +416,6 @@ impl<'a> Records<'a> {
 
     fn place(&self, line: u64) -> Place {
         Place::of(&self.name).line(line)
-    }
-
-    fn empty(&self) -> DataError {
-        DataError::data(
-            Place::of(&self.name),
-            "no rows",
-            "at least one row of data",
-            "check that the file is the right one and was written completely",
-        )
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a model is fitted to: a dense matrix of features and a target for each row.
 
-use crate::error::{DataError, Place, shown};
+use crate::error::{DataError, Place};
 use crate::levels::Levels;
 use crate::table::number_label;
 
@@ -272,17 +272,7 @@ impl Dataset {
             .real_targets()?
             .iter()
             .enumerate()
-            .map(|(row, &value)| {
-                let name = number_label(value);
-                levels.index(&name).ok_or_else(|| {
-                    DataError::data(
-                        Place::default().row(row),
-                        format_args!("the label {}", shown(&name)),
-                        format_args!("one of {levels}"),
-                        "use the same labels as in the training data",
-                    )
-                })
-            });
+            .map(|(row, &value)| levels.class(&number_label(value), || Place::default().row(row)));
         Ok(Self {
             targets: Targets::Classes(classes.collect::<Result<_, _>>()?),
             features: self.features,

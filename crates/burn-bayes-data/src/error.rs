@@ -86,6 +86,17 @@ impl DataError {
         }
     }
 
+    /// A text without a row.
+    pub(crate) fn no_rows(source: &str) -> Self {
+        let cure = "check that the file is the right one and was written completely";
+        Self::data(
+            Place::of(source),
+            "no rows",
+            "at least one row of data",
+            cure,
+        )
+    }
+
     /// Bytes at `place` that no text is made of.
     pub(crate) fn not_text(place: Place) -> Self {
         let found = "bytes that are not UTF-8";

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{DataError, Place};
+use crate::error::{DataError, Place, shown};
 use crate::table::listed;
 
 /// Different names in order; the number of a name is its class.
@@ -46,7 +46,7 @@ impl Levels {
             return Err(DataError::data(
                 place,
                 match levels.names.first() {
-                    Some(name) => format!("the one class {}", crate::error::shown(name)),
+                    Some(name) => format!("the one class {}", shown(name)),
                     None => "no class".into(),
                 },
                 "at least two classes",
@@ -74,6 +74,22 @@ impl Levels {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
+    }
+
+    /// The class called `name`, which stands at `place`.
+    pub(crate) fn class(
+        &self,
+        name: &str,
+        place: impl FnOnce() -> Place,
+    ) -> Result<usize, DataError> {
+        self.index(name).ok_or_else(|| {
+            DataError::data(
+                place(),
+                format_args!("the label {}", shown(name)),
+                format_args!("one of {self}"),
+                "use the labels of the training data, or train again with all of them",
+            )
+        })
     }
 
     /// The number of `name`, if it is one of these.

@@ -85,12 +85,7 @@ fn read_plain(
         sparse.push(text, Place::of(name).line(line), options)?;
     }
     if sparse.labels.is_empty() {
-        return Err(DataError::data(
-            Place::of(name),
-            "no rows",
-            "at least one row",
-            "check that the file is the right one and was written completely",
-        ));
+        return Err(DataError::no_rows(name));
     }
     sparse.into_dense(name, options)
 }

@@ -54,12 +54,7 @@ fn read_plain(reader: Plain<'_>, name: &str) -> Result<Features, DataError> {
         rows += 1;
     }
     if rows == 0 {
-        return Err(DataError::data(
-            Place::of(name),
-            "no rows",
-            "at least one row of numbers",
-            "check that the file is the right one and was written completely",
-        ));
+        return Err(DataError::no_rows(name));
     }
     Features::new(rows, columns, values)
 }

@@ -198,8 +198,14 @@ pub(crate) struct TargetPlan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "snake_case")]
 pub(crate) enum TargetCode {
-    Regression { scale: ColumnScale },
-    Classification { classes: Levels },
+    Regression {
+        scale: ColumnScale,
+    },
+    /// `labels` says how the classes are written: 1 and 01 are one number and two names.
+    Classification {
+        classes: Levels,
+        labels: ColumnKind,
+    },
 }
 
 impl Preprocessor {
@@ -271,7 +277,7 @@ impl Preprocessor {
     pub fn classes(&self) -> Option<&Levels> {
         match &self.target.code {
             TargetCode::Regression { .. } => None,
-            TargetCode::Classification { classes } => Some(classes),
+            TargetCode::Classification { classes, .. } => Some(classes),
         }
     }
 
@@ -286,16 +292,15 @@ impl Preprocessor {
             };
             (plan.name.clone(), kind)
         });
-        let target_kind = match self.task() {
-            Task::Regression => Some(ColumnKind::Number),
-            // Labels may be either.
-            Task::Classification => None,
+        let target_kind = match self.target.code {
+            TargetCode::Regression { .. } => ColumnKind::Number,
+            TargetCode::Classification { labels, .. } => labels,
         };
-        let target = target_kind.map(|kind| (self.target.name.clone(), kind));
+        let target = (self.target.name.clone(), target_kind);
         let names = self.features.iter().map(|plan| &plan.name);
         let only = names.chain([&self.target.name]).cloned().collect();
         CsvOptions {
-            kinds: features.chain(target).collect(),
+            kinds: features.chain([target]).collect(),
             only: Some(only),
             ..options
         }
@@ -343,17 +348,10 @@ impl Preprocessor {
                 let value = |row| Ok(scale.apply(real_target(table, column, row)?));
                 Targets::Real(rows.map(value).collect::<Result<_, DataError>>()?)
             }
-            TargetCode::Classification { classes } => {
+            TargetCode::Classification { classes, .. } => {
                 let class = |row| {
-                    let label = class_label(table, column, row)?;
-                    classes.index(&label).ok_or_else(|| {
-                        DataError::data(
-                            table.place(row).column(column.name()),
-                            format_args!("the label {}", shown(&label)),
-                            format_args!("one of {classes}"),
-                            "use the labels of the training data, or train again with all of them",
-                        )
-                    })
+                    let place = || table.place(row).column(column.name());
+                    classes.class(&class_label(table, column, row)?, place)
                 };
                 Targets::Classes(rows.map(class).collect::<Result<_, DataError>>()?)
             }
@@ -416,6 +414,9 @@ impl Preprocessor {
         }
         match &self.target.code {
             TargetCode::Regression { scale } if !scale.is_sound() => unsound(&self.target.name),
+            TargetCode::Classification { classes, .. } if classes.len() < 2 => {
+                Err("fewer than two classes".into())
+            }
             _ => Ok(()),
         }
     }

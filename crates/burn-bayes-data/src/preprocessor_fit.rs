@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{DataError, Place};
+use crate::error::{DataError, Place, shown};
 use crate::levels::Levels;
 use crate::preprocessor::{
     Code, FeaturePlan, MissingPolicy, Preprocessor, PreprocessorConfig, TargetCode, TargetPlan,
@@ -46,10 +46,18 @@ use crate::table::{ColumnKind, Table, listed};
 #[derive(Debug, Clone)]
 pub struct PreprocessorFit {
     config: PreprocessorConfig,
-    /// What is known of each feature, once a table has said which there are.
-    features: Option<Vec<(String, Seen)>>,
     target: Seen,
-    /// Where the first table came from.
+    /// What the first table said, and what was seen since.
+    columns: Option<Columns>,
+}
+
+/// The columns that the first table has.
+#[derive(Debug, Clone)]
+struct Columns {
+    features: Vec<(String, Seen)>,
+    /// How the target is written.
+    target_kind: ColumnKind,
+    /// Where the table came from.
     source: Place,
 }
 
@@ -86,9 +94,8 @@ impl PreprocessorFit {
         });
         Self {
             config,
-            features: None,
             target,
-            source: Place::default(),
+            columns: None,
         }
     }
 
@@ -101,12 +108,9 @@ impl PreprocessorFit {
         table: &Table,
         rows: impl IntoIterator<Item = usize>,
     ) -> Result<(), DataError> {
-        let features = match &mut self.features {
-            Some(features) => features,
-            None => {
-                self.source = table.whole();
-                self.features.insert(features_of(table, &self.config)?)
-            }
+        let Columns { features, .. } = match &mut self.columns {
+            Some(columns) => columns,
+            None => self.columns.insert(Columns::of(table, &self.config)?),
         };
         let mut columns = Vec::with_capacity(features.len());
         for (name, seen) in features.iter() {
@@ -153,14 +157,23 @@ impl PreprocessorFit {
     /// If there were no rows, a column was missing in all of them, or the target was constant or of one
     /// class.
     pub fn finish(self) -> Result<Preprocessor, DataError> {
-        let place = |name: &str| self.source.clone().column(name);
-        let name = &self.config.target;
+        let Some(columns) = self.columns else {
+            let cure = "check that the file has rows";
+            return Err(DataError::data(
+                Place::default(),
+                "no table",
+                "at least one",
+                cure,
+            ));
+        };
+        let place = |name: &str| columns.source.clone().column(name);
+        let name = self.config.target.clone();
         let code = match self.target {
             Seen::Numbers(spread) => {
-                let scale = spread.scale(self.config.target_scaling, place(name))?;
+                let scale = spread.scale(self.config.target_scaling, place(&name))?;
                 if spread.is_constant() {
                     return Err(DataError::data(
-                        place(name),
+                        place(&name),
                         format_args!("the target {} in every training row", spread.mean()),
                         "a target that varies",
                         "check the target column and the choice of rows",
@@ -169,67 +182,57 @@ impl PreprocessorFit {
                 TargetCode::Regression { scale }
             }
             Seen::Categories(counts) => TargetCode::Classification {
-                classes: Levels::classes(counts.into_keys(), place(name))?,
+                classes: Levels::classes(counts.into_keys(), place(&name))?,
+                labels: columns.target_kind,
             },
         };
-        let features = self
-            .features
-            .unwrap_or_default()
-            .into_iter()
-            .map(|(name, seen)| {
-                let code = match seen {
-                    Seen::Numbers(spread) => Code::Number {
-                        scale: spread.scale(self.config.scaling, place(&name))?,
-                        imputed: spread.mean(),
-                    },
-                    Seen::Categories(counts) => one_hot(counts, place(&name))?,
-                };
-                Ok(FeaturePlan { name, code })
-            });
+        let target = TargetPlan { name, code };
+        let features = columns.features.into_iter().map(|(name, seen)| {
+            let code = match seen {
+                Seen::Numbers(spread) => Code::Number {
+                    scale: spread.scale(self.config.scaling, place(&name))?,
+                    imputed: spread.mean(),
+                },
+                Seen::Categories(counts) => one_hot(counts, place(&name))?,
+            };
+            Ok(FeaturePlan { name, code })
+        });
         let features = features.collect::<Result<_, DataError>>()?;
-        let name = self.config.target.clone();
-        Ok(Preprocessor::new(
-            &self.config,
-            features,
-            TargetPlan { name, code },
-        ))
+        Ok(Preprocessor::new(&self.config, features, target))
     }
 }
 
-/// The columns of a table that are features, after a look at the names in the configuration.
-fn features_of(
-    table: &Table,
-    config: &PreprocessorConfig,
-) -> Result<Vec<(String, Seen)>, DataError> {
-    let columns = table.columns();
-    let names: Vec<&str> = columns.iter().map(|column| column.name()).collect();
-    for (setting, name) in [("target", &config.target)]
-        .into_iter()
-        .chain(config.ignore.iter().map(|name| ("ignore", name)))
-    {
-        if !names.contains(&name.as_str()) {
-            let expected = format_args!("a column of {}: {}", table.whole(), listed(&names));
+impl Columns {
+    /// The columns of a table, after a look at the names in the configuration.
+    fn of(table: &Table, config: &PreprocessorConfig) -> Result<Self, DataError> {
+        let names = table.names();
+        let ignored = config.ignore.iter().map(|name| ("ignore", name));
+        for (setting, name) in [("target", &config.target)].into_iter().chain(ignored) {
+            if !names.contains(&name.as_str()) {
+                let expected = format_args!("a column of {}: {}", table.whole(), listed(&names));
+                return Err(DataError::config(setting, shown(name), expected));
+            }
+        }
+        let is_feature = |name: &str| name != config.target && !config.ignore.contains(name);
+        let columns = table.columns().iter();
+        let features: Vec<_> = columns
+            .filter(|column| is_feature(column.name()))
+            .map(|column| (column.name().to_string(), Seen::new(column.kind())))
+            .collect();
+        if features.is_empty() {
+            let found = "every column but the target";
             return Err(DataError::config(
-                setting,
-                crate::error::shown(name),
-                expected,
+                "ignore",
+                found,
+                "at least one feature left",
             ));
         }
+        Ok(Self {
+            features,
+            target_kind: table.column(&config.target)?.kind(),
+            source: table.whole(),
+        })
     }
-    let features: Vec<_> = columns
-        .iter()
-        .filter(|column| column.name() != config.target && !config.ignore.contains(column.name()))
-        .map(|column| (column.name().to_string(), Seen::new(column.kind())))
-        .collect();
-    if features.is_empty() {
-        let found = "every column but the target";
-        return Err(DataError::config(
-            "ignore",
-            found,
-            "at least one feature left",
-        ));
-    }
-    Ok(features)
 }
 
 /// One more of a category, unless that is one category too many.

@@ -1,6 +1,6 @@
 //! Raw columns as they stand in a file: numbers or categories, some cells missing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,9 +34,18 @@ pub enum ColumnKind {
 pub struct Table {
     columns: Vec<Column>,
     rows: usize,
-    source: String,
+    origin: Origin,
+}
+
+/// Where a table came from, for messages.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// The file, or what else was read.
+    pub(crate) source: String,
     /// The line of each row in a text file; empty for a table that was made in memory.
-    lines: Vec<u64>,
+    pub(crate) lines: Vec<u64>,
+    /// Columns that were there and were not wanted.
+    pub(crate) passed_over: Vec<String>,
 }
 
 impl Table {
@@ -45,24 +54,15 @@ impl Table {
     /// # Errors
     /// If columns differ in length or two have the same name.
     pub fn new(columns: Vec<Column>) -> Result<Self, DataError> {
-        Self::with_lines(columns, "the table", Vec::new())
-    }
-
-    pub(crate) fn with_lines(
-        columns: Vec<Column>,
-        source: &str,
-        lines: Vec<u64>,
-    ) -> Result<Self, DataError> {
         let rows = columns.first().map_or(0, Column::len);
-        let mut names = std::collections::HashSet::new();
+        let mut names = HashSet::new();
         for column in &columns {
-            let place = || Place::of(source).column(&column.name);
+            let place = || Place::default().column(&column.name);
             if column.len() != rows {
-                let (found, expected) = (column.len(), rows);
                 return Err(DataError::data(
                     place(),
-                    format_args!("{found} cells"),
-                    format_args!("{expected}, as in the first column"),
+                    format_args!("{} cells", column.len()),
+                    format_args!("{rows}, as in the first column"),
                     "give every column a cell for every row",
                 ));
             }
@@ -75,12 +75,25 @@ impl Table {
                 ));
             }
         }
+        let origin = Origin {
+            source: "the table".into(),
+            lines: Vec::new(),
+            passed_over: Vec::new(),
+        };
         Ok(Self {
-            rows,
             columns,
-            source: source.into(),
-            lines,
+            rows,
+            origin,
         })
+    }
+
+    /// Columns of different names that a reader has given a cell for every line.
+    pub(crate) fn of_lines(columns: Vec<Column>, origin: Origin) -> Self {
+        Self {
+            columns,
+            rows: origin.lines.len(),
+            origin,
+        }
     }
 
     /// The number of rows.
@@ -100,21 +113,27 @@ impl Table {
     pub fn column(&self, name: &str) -> Result<&Column, DataError> {
         let found = self.columns.iter().find(|column| column.name == name);
         found.ok_or_else(|| {
-            let names: Vec<_> = self
-                .columns
-                .iter()
-                .map(|column| column.name.as_str())
-                .collect();
             DataError::data(
                 self.whole().column(name),
-                format_args!("no such column among {}", listed(&names)),
+                format_args!("no such column among {}", listed(&self.names())),
                 "one of that name",
                 "check the spelling, and whether the file has a header line",
             )
         })
     }
 
-    /// The rows without a missing cell.
+    /// The names of all columns, those included that a reader passed over.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let passed_over = self.origin.passed_over.iter().map(String::as_str);
+        self.columns
+            .iter()
+            .map(Column::name)
+            .chain(passed_over)
+            .collect()
+    }
+
+    /// The rows without a missing cell in any column; one that is to be ignored counts too, unless it
+    /// is [not read](crate::CsvOptions::with_only).
     pub fn complete_rows(&self) -> Vec<usize> {
         (0..self.rows)
             .filter(|&row| !self.columns.iter().any(|column| column.is_missing(row)))
@@ -123,7 +142,7 @@ impl Table {
 
     /// The table as a whole, for a message.
     pub(crate) fn whole(&self) -> Place {
-        Place::of(&self.source)
+        Place::of(&self.origin.source)
     }
 
     /// Whether there is a row of this number.
@@ -134,7 +153,7 @@ impl Table {
     /// Where `row` is, for a message.
     pub(crate) fn place(&self, row: usize) -> Place {
         let place = self.whole();
-        match self.lines.get(row) {
+        match self.origin.lines.get(row) {
             Some(&line) => place.line(line),
             None => place.row(row),
         }

@@ -109,6 +109,11 @@ fn columns_that_are_not_wanted_are_not_looked_at() {
     text.push_str("1500,what is this,1500\n");
     let table = read_with(&text, CsvOptions::default().with_only(["x", "z"]));
     assert_eq!((names(&table), table.rows()), (vec!["x", "z"], 1501));
+    // They are named where one is looked for in vain.
+    let message = table.column("w").unwrap_err().to_string();
+    assert!(message.contains("among `x`, `z`, `y`"), "{message}");
+    let none = read_with("x,y\n1,2\n", CsvOptions::default().with_only(["w"]));
+    assert_eq!((none.rows(), none.columns().len()), (1, 0));
 }
 
 #[test]

@@ -88,6 +88,18 @@ fn classes_are_the_labels_of_the_training_rows() {
 }
 
 #[test]
+fn labels_are_read_as_they_were_written() {
+    // Labels with a leading zero are names, also in a file where each of them is a number.
+    let table = read("x,kind\n1,01\n2,b\n3,c\n", CsvOptions::default()).unwrap();
+    let config = PreprocessorConfig::new("kind", Task::Classification);
+    let preprocessor = Preprocessor::fit(&config, &table, 0..3).unwrap();
+    let options = preprocessor.csv_options(CsvOptions::default());
+    let table = read("x,kind\n5,01\n6,01\n", options).unwrap();
+    let data = preprocessor.dataset(&table, 0..2).unwrap();
+    assert_eq!(data.targets().as_classes(), Some(&[0, 0][..]));
+}
+
+#[test]
 fn a_saved_preparation_does_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run/preparation.toml");
