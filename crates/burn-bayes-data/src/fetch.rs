@@ -81,18 +81,10 @@ impl Fetcher {
         let missing = set.missing(&self.root)?;
         for file in &missing {
             on_download(file);
-            self.download(file, &self.addresses(set, file)).map_err(|failures| match failures {
+            let result = self.download(file, &self.addresses(set, file));
+            result.map_err(|failure| match failure {
                 Failure::Here(error) => error,
-                Failure::There(failures) => DataError::network(
-                    file.path,
-                    format_args!(
-                        "no mirror gave this file ({failures}); without a network, download the {} \
-                         files of `{}` elsewhere and place them in {}",
-                        set.files().count(),
-                        set.name,
-                        set.folder(&self.root).display(),
-                    ),
-                ),
+                Failure::There(failures) => self.no_mirror(set, file, &failures),
             })?;
         }
         Ok(Fetched {
@@ -111,6 +103,18 @@ impl Fetcher {
                 .map(|mirror| format!("{mirror}{}", file.name()))
                 .collect(),
         }
+    }
+
+    fn no_mirror(&self, set: &NamedSet, file: &NamedFile, failures: &str) -> DataError {
+        let message = format!(
+            "no mirror gave this file ({failures}); without a network, download the {} files of `{}` \
+             from {} elsewhere and place them in {}",
+            set.files().count(),
+            set.name,
+            set.mirrors.join(" or "),
+            set.folder(&self.root).display(),
+        );
+        DataError::network(file.path, message)
     }
 
     /// Tries one address after the other.
@@ -337,7 +341,7 @@ mod tests {
         let message = error.to_string();
         for part in [
             &format!("http://{closed}/mnist/"),
-            "download the 4 files of `mnist`",
+            "download the 4 files of `mnist` from https://",
             &root.path().join("mnist").display().to_string(),
         ] {
             assert!(message.contains(part), "{part} is not in {message}");

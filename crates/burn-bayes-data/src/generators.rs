@@ -17,13 +17,7 @@ use crate::random::{Generator, generator};
 /// # Errors
 /// If there are no rows, or the noise is negative or not finite.
 pub fn two_moons(rows: usize, noise_deviation: f64, seed: u64) -> Result<Dataset, DataError> {
-    check_rows(rows)?;
-    check(
-        "noise_deviation",
-        noise_deviation,
-        noise_deviation >= 0.0,
-        "0 or more",
-    )?;
+    check_noisy(rows, noise_deviation)?;
     let mut generator = generator(seed, "two moons");
     let mut values = Vec::with_capacity(2 * rows);
     let classes: Vec<usize> = (0..rows).map(|row| row % 2).collect();
@@ -44,13 +38,7 @@ pub fn two_moons(rows: usize, noise_deviation: f64, seed: u64) -> Result<Dataset
 /// # Errors
 /// If there are no rows, or the noise is negative or not finite.
 pub fn gap_regression(rows: usize, noise_deviation: f64, seed: u64) -> Result<Dataset, DataError> {
-    check_rows(rows)?;
-    check(
-        "noise_deviation",
-        noise_deviation,
-        noise_deviation >= 0.0,
-        "0 or more",
-    )?;
+    check_noisy(rows, noise_deviation)?;
     let mut generator = generator(seed, "gap");
     let inputs: Vec<f64> = (0..rows)
         .map(|row| {
@@ -340,6 +328,12 @@ fn check_rows(rows: usize) -> Result<(), DataError> {
         return Ok(());
     }
     Err(DataError::config("rows", 0, "at least 1"))
+}
+
+fn check_noisy(rows: usize, noise_deviation: f64) -> Result<(), DataError> {
+    check_rows(rows)?;
+    let is_good = noise_deviation >= 0.0;
+    check("noise_deviation", noise_deviation, is_good, "0 or more")
 }
 
 fn check(name: &str, value: f64, is_good: bool, expected: &str) -> Result<(), DataError> {

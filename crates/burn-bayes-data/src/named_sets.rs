@@ -123,7 +123,10 @@ pub const NAMED_SETS: &[NamedSet] = &[
         about: "Articles of clothing, 28 × 28, 10 classes",
         terms: "MIT, Zalando SE",
         mirrors: &[
-            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+            concat!(
+                "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/",
+                "b2617bb6d3ffa2e429640350f613e3291e10b141/data/fashion/"
+            ),
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         ],
         prefix: "fashion_mnist/",

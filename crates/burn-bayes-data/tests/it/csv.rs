@@ -1,6 +1,8 @@
 //! Delimited text in the shapes it comes in.
 
 use burn_bayes_data::{ColumnKind, CsvOptions, CsvReader, Header, Table};
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 fn read_with(text: &str, options: CsvOptions) -> Table {
     let reader = CsvReader::new(text.as_bytes(), "test.csv", options).unwrap();
@@ -154,4 +156,28 @@ fn a_wide_sample_does_not_hide_a_short_row() {
     let reader = CsvReader::new(text.as_bytes(), "test.csv", CsvOptions::default()).unwrap();
     let error = reader.read_all().unwrap_err();
     assert_eq!((error.is_data(), error.line()), (true, Some(2001)));
+}
+
+proptest! {
+    /// Numbers of every size, and text with whatever needs quotes, come back as they were written.
+    #[test]
+    fn what_was_written_is_read(
+        rows in vec((proptest::num::f64::NORMAL, "[a-z\"',;|\t\n é]{0,12}"), 1..40),
+        delimiter in prop::sample::select(b",;\t|".to_vec()),
+    ) {
+        let mut writer = csv::WriterBuilder::new().delimiter(delimiter).from_writer(Vec::new());
+        writer.write_record(["number", "text"]).unwrap();
+        for (number, text) in &rows {
+            writer.write_record([number.to_string(), format!("t{text}.")]).unwrap();
+        }
+        let bytes = writer.into_inner().unwrap();
+        let reader = CsvReader::new(&bytes[..], "test.csv", CsvOptions::default()).unwrap();
+        let table = reader.read_all().unwrap();
+        prop_assert_eq!(table.rows(), rows.len());
+        for (row, (number, text)) in rows.iter().enumerate() {
+            prop_assert_eq!(table.column("number").unwrap().number(row), Some(*number));
+            let expected = format!("t{text}.");
+            prop_assert_eq!(table.column("text").unwrap().category(row), Some(expected.as_str()));
+        }
+    }
 }

@@ -9,3 +9,4 @@ mod generators;
 mod memory;
 mod preparation;
 mod shared_sets;
+mod splits;
