@@ -37,6 +37,7 @@ pub use optimizer::{
     FusedAdam, FusedAdamConfig, FusedAdamState, FusedSgd, FusedSgdConfig, FusedSgdState,
 };
 pub use posterior::{
-    CovarianceForm, DENSE_LIMIT, FORMAT_VERSION, FactorPosterior, FormKind, Mixture, PrecisionForm,
+    CovarianceForm, DENSE_LIMIT, FORMAT_VERSION, FactorPosterior, FormKind, Mixture,
+    PrecisionDraws, PrecisionForm, precision_draws,
 };
 pub use prior::{Prior, PriorPrecisions};

@@ -118,17 +118,18 @@ impl PriorPrecisions {
             .sum()
     }
 
+    /// α of every weight, `[D]`.
+    pub fn expanded(&self, device: &Device) -> Tensor<1> {
+        let runs = self.segments.iter();
+        let runs = runs.map(|&(len, precision)| Tensor::full([len], precision as f32, device));
+        Tensor::cat(runs.collect(), 0)
+    }
+
     /// α as a tensor, broadcastable to `[D]`: one element where all are equal.
     pub(crate) fn tensor(&self, device: &Device) -> Tensor<1> {
         match self.segments.as_slice() {
             [(_, precision)] => Tensor::from_data(TensorData::from([*precision as f32]), device),
-            segments => Tensor::cat(
-                segments
-                    .iter()
-                    .map(|&(len, precision)| Tensor::full([len], precision as f32, device))
-                    .collect(),
-                0,
-            ),
+            _ => self.expanded(device),
         }
     }
 }

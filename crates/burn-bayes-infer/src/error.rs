@@ -16,6 +16,12 @@ enum Kind {
          of zero; the weights are those of the step before"
     )]
     NonFinite { step: u64, path: String },
+    #[error(
+        "the step in closed form was lost on its way to the optimiser: such steps cannot be added up, \
+         so train without gradient accumulation and on one device (larger batches have the effect \
+         of accumulation)"
+    )]
+    LostStep,
     #[error("{0}")]
     TooEarly(String),
     #[error(transparent)]
@@ -37,20 +43,28 @@ impl Error {
         .into()
     }
 
+    pub(crate) fn lost_step() -> Self {
+        Kind::LostStep.into()
+    }
+
     pub(crate) fn too_early(message: impl Into<String>) -> Self {
         Kind::TooEarly(message.into()).into()
     }
 
     /// A setting was refused.
     pub fn is_config(&self) -> bool {
-        matches!(&self.0, Kind::Core(error) if error.is_config())
+        match &self.0 {
+            Kind::LostStep => true,
+            Kind::Core(error) => error.is_config(),
+            Kind::NonFinite { .. } | Kind::TooEarly(_) => false,
+        }
     }
 
     /// A computation left the finite, positive-definite numbers.
     pub fn is_numerical(&self) -> bool {
         match &self.0 {
             Kind::NonFinite { .. } => true,
-            Kind::TooEarly(_) => false,
+            Kind::LostStep | Kind::TooEarly(_) => false,
             Kind::Core(error) => error.is_numerical(),
         }
     }

@@ -8,6 +8,7 @@
 //! | evidence | trait | the loop |
 //! |---|---|---|
 //! | [`MeanGradients`] | [`FromGradients`] | evaluates the loss's gradient at proposed draws, hands the answer to an optimiser |
+//! | [`ExampleGradients`] | [`FromExamples`] | the same with the gradient of every example's loss |
 //! | [`Iterates`] | [`FromIterates`] | trains the model as it is, shows the weights after each step |
 
 use std::fmt::Debug;
@@ -17,6 +18,7 @@ use burn::module::{Module, ModuleDisplay};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn_bayes_core::{FactorPosterior, Layout, Noise};
+use burn_bayes_graph::ExampleGradients;
 
 use crate::error::Result;
 
@@ -64,6 +66,19 @@ pub trait Inference: Module + ModuleDisplay + Debug + 'static {
 
     /// The posterior after `step` optimiser steps.
     fn posterior(&self, step: u64) -> Result<FactorPosterior>;
+
+    /// Makes its own step, if it has one in closed form, at the turn of the optimiser and with its
+    /// learning rate: takes out of the gradients what it put there for that, and leaves the rest
+    /// to the optimiser.
+    ///
+    /// # Errors
+    ///
+    /// What it put there is gone. A closed-form step is made of one evaluation: steps cannot be added
+    /// up, as accumulation and training on several devices do with gradients.
+    fn moved(self, gradients: &mut GradientsParams, learning_rate: f64) -> Result<Self> {
+        let _ = (gradients, learning_rate);
+        Ok(self)
+    }
 }
 
 /// A place where the loss's gradient is wanted.
@@ -82,7 +97,8 @@ pub struct Proposal {
     pub tick: Tick,
     /// Where.
     pub draws: Vec<Draw>,
-    /// B = F ψ⁻¹ Fᵀ of the Gaussian that was drawn from, K×K, which the pass that draws gives too.
+    /// What the pass that draws finds out about the factors too, K×K: F ψ⁻¹ Fᵀ in covariance form,
+    /// U Uᵀ in precision form.
     pub gram: Vec<f64>,
 }
 
@@ -106,6 +122,24 @@ pub trait FromGradients: Inference<Evidence = MeanGradients> {
     }
 }
 
+/// An algorithm that learns from the gradient of every example's loss at draws.
+///
+/// # Laws
+///
+/// The order of the examples does not matter, and neither does how their gradients are held.
+pub trait FromExamples: Inference<Evidence = ExampleGradients> {
+    /// The draws at which gradients are wanted now; never none.
+    fn propose(&self, tick: Tick) -> Result<Proposal>;
+
+    /// From each draw's gradients of the examples' negative log-likelihoods, what
+    /// [`moved`](Inference::moved) or an optimiser that minimises takes.
+    fn gradients(
+        &self,
+        proposal: Proposal,
+        evidence: Vec<ExampleGradients>,
+    ) -> Result<GradientsParams>;
+}
+
 /// An algorithm that watches the weights of an ordinary training.
 pub trait FromIterates: Inference<Evidence = Iterates> {
     /// Whether it wants the weights after optimiser step number `step` (from 1).
@@ -120,4 +154,5 @@ pub trait FromIterates: Inference<Evidence = Iterates> {
 pub(crate) mod purpose {
     pub(crate) const INITIAL_FACTORS: u64 = 1;
     pub(crate) const TRAINING: u64 = 2;
+    pub(crate) const PROBE: u64 = 3;
 }

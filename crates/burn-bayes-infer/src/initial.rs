@@ -1,7 +1,8 @@
-//! Where a Gaussian in covariance form starts.
+//! Where a Gaussian starts.
 //!
-//! The mean starts at the model's own weights, the diagonal small against them, and the factors as
-//! orthogonal rows, so that none of them is redundant before the data have spoken.
+//! In covariance form: the mean at the model's own weights, the diagonal small against them, and the
+//! factors as orthogonal rows, so that none of them is redundant before the data have spoken. In
+//! precision form the factors start at zero, and the data bring them.
 
 use burn::module::{Param, ParamId};
 use burn::tensor::{Device, Tensor};
@@ -18,6 +19,16 @@ pub enum InitialMean {
     Model,
     /// Zero, as in the VIFA paper.
     Zero,
+}
+
+impl InitialMean {
+    /// The mean at the start, given the model's weights.
+    pub(crate) fn of(self, weights: Tensor<1>) -> Tensor<1> {
+        match self {
+            Self::Model => weights,
+            Self::Zero => weights.zeros_like(),
+        }
+    }
 }
 
 /// How far apart draws are at the start.

@@ -1,6 +1,9 @@
 //! Algorithms that estimate a posterior over the weights of a Burn model, one per file.
 //!
 //! * [`Vifa`]: variational inference with a factor-analysis covariance; rank 0 is mean-field.
+//! * [`Slang`]: natural gradients with a low-rank-plus-diagonal precision; rank 0 is VOGN.
+//! * [`Von`]: natural gradients with a diagonal precision and a choice of curvatures.
+//! * [`Vadam`]: Adam with perturbed weights.
 //! * [`Swag`]: moments of the weights an ordinary training passes through.
 //!
 //! An algorithm implements [`Inference`] and the trait of the evidence it consumes. It never calls
@@ -8,17 +11,28 @@
 //! `burn-bayes-train`.
 
 mod average;
+mod courier;
 mod error;
 mod inference;
 mod initial;
+mod natural;
+mod rate;
+mod slang;
 mod swag;
+mod vadam;
 mod vifa;
+mod von;
 
+pub use courier::MAX_REJECTIONS;
 pub use error::{Error, Result};
 pub use inference::{
-    Draw, FromGradients, FromIterates, GradientPieces, Inference, Iterates, MeanGradients,
-    Proposal, Tick,
+    Draw, FromExamples, FromGradients, FromIterates, GradientPieces, Inference, Iterates,
+    MeanGradients, Proposal, Tick,
 };
 pub use initial::{InitialDeviation, InitialMean};
+pub use rate::Rate;
+pub use slang::{Slang, SlangConfig};
 pub use swag::{Swag, SwagConfig, VARIANCE_FLOOR};
+pub use vadam::{Vadam, VadamConfig};
 pub use vifa::{Vifa, VifaConfig};
+pub use von::{Curvature, Von, VonConfig};

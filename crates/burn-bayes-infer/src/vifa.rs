@@ -185,10 +185,7 @@ impl VifaConfig {
         let prior = self.prior.resolve(&layout)?;
         let weights = layout.flatten(model)?;
         let device = weights.device();
-        let mean = match self.initial_mean {
-            InitialMean::Model => weights,
-            InitialMean::Zero => weights.zeros_like(),
-        };
+        let mean = self.initial_mean.of(weights);
         let log_variance = self.initial_deviation.log_variance(&layout, &device);
         let noise = Noise::new(self.seed, self.noise).fold(purpose::INITIAL_FACTORS);
         let factors = orthogonal_rows(self.rank, layout.len(), noise, &device)?

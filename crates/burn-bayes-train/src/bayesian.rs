@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use burn::module::{Flag, Module, ModuleDisplay, ModuleMapper, Param};
+use burn::module::{Flag, Module, ModuleDisplay, ModuleMapper, Param, ParamId};
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
 use burn::train::{InferenceStep, Interrupter, TrainOutput, TrainStep};
 use burn_bayes_core::{FactorPosterior, Layout};
 use burn_bayes_infer::Inference;
 
-use crate::cache::PosteriorCache;
+use crate::cache::{PosteriorCache, RecordingCache};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::guard::Guard;
@@ -33,6 +33,8 @@ pub struct Bayesian<M: Module, A: Module> {
     clock: Clock,
     posterior: PosteriorCache,
     #[module(skip)]
+    recording: RecordingCache,
+    #[module(skip)]
     prediction_draws: usize,
     #[module(skip)]
     guard: Guard,
@@ -40,6 +42,9 @@ pub struct Bayesian<M: Module, A: Module> {
 
 /// Streams of random numbers, by purpose; the algorithms number their own from 1.
 const PREDICTION: u64 = 0x7072_6564;
+
+/// The path of the algorithm as an optimiser sees it.
+const ALGORITHM: &str = "algorithm";
 
 /// Draws that validation averages unless told otherwise.
 pub const DEFAULT_PREDICTION_DRAWS: usize = 10;
@@ -63,6 +68,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
             algorithm,
             clock: Clock::new(),
             posterior: PosteriorCache::default(),
+            recording: RecordingCache::default(),
             prediction_draws: DEFAULT_PREDICTION_DRAWS,
             guard: Guard::default(),
         })
@@ -164,6 +170,11 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
         &self.clock
     }
 
+    /// What was recorded of the model, kept for later steps.
+    pub(crate) fn recording<R: Send + Sync + 'static>(&self, make: impl Fn() -> R) -> Arc<R> {
+        self.recording.get(make)
+    }
+
     /// Stops the training with the present parameters as the last good ones.
     pub(crate) fn stop(&self, error: Error) {
         self.guard.stop(error, self);
@@ -180,6 +191,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
             model,
             algorithm,
             clock,
+            recording,
             prediction_draws,
             guard,
             ..
@@ -192,6 +204,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
             algorithm,
             clock,
             posterior: PosteriorCache::default(),
+            recording,
             prediction_draws,
             guard,
         }
@@ -252,13 +265,25 @@ where
         self,
         optim: &mut ModuleOptimizer,
         learning_rate: ModuleLearningRate,
-        gradients: GradientsParams,
+        mut gradients: GradientsParams,
     ) -> Self {
         if self.guard.has_stopped() {
             // The parameters are the last good ones, whatever else was accumulated.
             return self;
         }
-        self.optimized(|trainable| optim.step(learning_rate, trainable, gradients))
+        let rate = learning_rate.lr_from_param(ParamId::new(), Some(ALGORITHM));
+        match self.algorithm.clone().moved(&mut gradients, rate) {
+            Ok(algorithm) => {
+                Self { algorithm, ..self }.optimized(|trainable| match gradients.is_empty() {
+                    true => trainable,
+                    false => optim.step(learning_rate, trainable, gradients),
+                })
+            }
+            Err(error) => {
+                self.stop(error.into());
+                self
+            }
+        }
     }
 
     fn optimize_multi(
@@ -270,7 +295,19 @@ where
         if self.guard.has_stopped() {
             return self;
         }
-        self.optimized(|trainable| optim.step_multi(learning_rate, trainable, gradients))
+        // A step in closed form is one evaluation's, which none of these gradients holds.
+        let moved = self
+            .algorithm
+            .clone()
+            .moved(&mut GradientsParams::new(), 0.0);
+        match moved {
+            Ok(algorithm) => Self { algorithm, ..self }
+                .optimized(|trainable| optim.step_multi(learning_rate, trainable, gradients)),
+            Err(error) => {
+                self.stop(error.into());
+                self
+            }
+        }
     }
 }
 

@@ -1,8 +1,12 @@
-//! The posterior of the present parameters, kept from the first time that it is asked for.
+//! What is kept from the first time that it is asked for: the posterior of the present parameters,
+//! and the recording of the model's loss.
 //!
-//! It is a module without parameters, so that whatever changes parameters (a record, a move to a
-//! device, a mapper) makes it forget.
+//! The posterior is kept in a module without parameters, so that whatever changes parameters (a
+//! record, a move to a device, a mapper) makes it forget. A recording holds no parameters, and is
+//! good for all copies of a model.
 
+use std::any::Any;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use burn::module::{
@@ -12,6 +16,26 @@ use burn::tensor::Device;
 use burn_bayes_core::FactorPosterior;
 
 use crate::error::Result;
+
+/// A recording that was made, if it was, of the one type that is asked for.
+#[derive(Clone, Default)]
+pub(crate) struct RecordingCache(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
+
+impl RecordingCache {
+    /// The recording, made if there is none.
+    pub(crate) fn get<R: Send + Sync + 'static>(&self, make: impl Fn() -> R) -> Arc<R> {
+        let known = self.0.get_or_init(|| Arc::new(make())).clone();
+        known.downcast().unwrap_or_else(|_| Arc::new(make()))
+    }
+}
+
+impl fmt::Debug for RecordingCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RecordingCache")
+            .field(&self.0.get().is_some())
+            .finish()
+    }
+}
 
 /// A posterior that was computed, if it was.
 #[derive(Clone, Debug, Default)]
@@ -71,8 +95,8 @@ impl ModuleDisplayDefault for PosteriorCache {
 
 impl ModuleDisplay for PosteriorCache {}
 
-impl std::fmt::Display for PosteriorCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for PosteriorCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0.get() {
             Some(_) => "PosteriorCache(known)",
             None => "PosteriorCache(not computed)",

@@ -1,7 +1,10 @@
 //! From a configuration and a model to a [`Bayesian`] model.
 
 use burn::module::{Module, ModuleDisplay};
-use burn_bayes_infer::{Inference, Swag, SwagConfig, Vifa, VifaConfig};
+use burn_bayes_infer::{
+    Inference, Slang, SlangConfig, Swag, SwagConfig, Vadam, VadamConfig, Vifa, VifaConfig, Von,
+    VonConfig,
+};
 
 use crate::bayesian::Bayesian;
 use crate::error::Result;
@@ -46,10 +49,34 @@ impl BayesianConfig for VifaConfig {
     }
 }
 
+impl BayesianConfig for SlangConfig {
+    type Algorithm = Slang;
+
+    fn algorithm<M: Module>(&self, model: &M) -> Result<Slang> {
+        Ok(self.build(model)?)
+    }
+}
+
 impl BayesianConfig for SwagConfig {
     type Algorithm = Swag;
 
     fn algorithm<M: Module>(&self, model: &M) -> Result<Swag> {
+        Ok(self.build(model)?)
+    }
+}
+
+impl BayesianConfig for VadamConfig {
+    type Algorithm = Vadam;
+
+    fn algorithm<M: Module>(&self, model: &M) -> Result<Vadam> {
+        Ok(self.build(model)?)
+    }
+}
+
+impl BayesianConfig for VonConfig {
+    type Algorithm = Von;
+
+    fn algorithm<M: Module>(&self, model: &M) -> Result<Von> {
         Ok(self.build(model)?)
     }
 }

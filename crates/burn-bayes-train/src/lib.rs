@@ -11,6 +11,7 @@ mod bayesian;
 mod cache;
 mod clock;
 mod error;
+mod examples;
 mod finite;
 mod guard;
 mod init;
@@ -23,6 +24,7 @@ mod supply;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS};
 pub use error::{Error, Result};
+pub use examples::ExampleLoss;
 pub use init::BayesianConfig;
 pub use loss::GaussianNll;
 pub use mixture::{ClassificationMixture, MixDraws, RegressionMixture};

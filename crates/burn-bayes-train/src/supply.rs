@@ -8,7 +8,7 @@ use burn_bayes_core::Layout;
 use burn_bayes_infer::{FromGradients, FromIterates, Inference, Iterates, MeanGradients};
 
 use crate::bayesian::Bayesian;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::finite::first_non_finite;
 
 /// A kind of evidence that a training step can gather for an algorithm.
@@ -33,21 +33,30 @@ where
         bayesian: &Bayesian<M, A>,
         item: <M as TrainStep>::Input,
     ) -> TrainOutput<<M as TrainStep>::Output> {
-        match evaluate(bayesian, item.clone()) {
-            Ok(output) => output,
-            Err(error) => {
-                bayesian.stop(error);
-                let TrainOutput { item, .. } = TrainStep::step(bayesian.template(), item);
-                TrainOutput {
-                    grads: GradientsParams::new(),
-                    item,
-                }
-            }
-        }
+        let output = evaluate(bayesian, item.clone());
+        output.unwrap_or_else(|error| stopped(bayesian, item, error))
     }
 
     fn stepped(algorithm: A, _model: &M, step: u64) -> A {
         algorithm.stepped(step)
+    }
+}
+
+/// Stops the training; a step has to return something, but nothing that moves a parameter.
+pub(crate) fn stopped<M, A>(
+    bayesian: &Bayesian<M, A>,
+    item: <M as TrainStep>::Input,
+    error: Error,
+) -> TrainOutput<<M as TrainStep>::Output>
+where
+    M: Module + ModuleDisplay + TrainStep,
+    A: Inference,
+{
+    bayesian.stop(error);
+    let TrainOutput { item, .. } = TrainStep::step(bayesian.template(), item);
+    TrainOutput {
+        grads: GradientsParams::new(),
+        item,
     }
 }
 
@@ -69,37 +78,38 @@ where
         let model = layout.write_leaves(bayesian.template().clone(), draw.weights.clone())?;
         let TrainOutput { mut grads, item } = TrainStep::step(&model, item.clone());
         pieces.push(layout.gradient_parts(&model, &mut grads)?);
-        if !grads.is_empty() {
-            model.visit(&mut Outside {
-                share,
-                found: &mut grads,
-                sum: &mut outside,
-            });
-        }
+        Outside::add(&model, share, &mut grads, &mut outside);
         first.get_or_insert(item);
     }
     if let Some(path) = first_non_finite(bayesian.template(), &outside) {
         return Err(burn_bayes_infer::Error::non_finite(proposal.tick.step + 1, path).into());
     }
     let mut grads = algorithm.gradients(proposal, pieces)?;
-    if !outside.is_empty() {
-        let moved = &mut Outside {
-            share: 1.0,
-            found: &mut outside,
-            sum: &mut grads,
-        };
-        bayesian.template().visit(moved);
-    }
+    Outside::add(bayesian.template(), 1.0, &mut outside, &mut grads);
     let item = first
         .ok_or_else(|| burn_bayes_infer::Error::config("draws", "the algorithm proposed none"))?;
     Ok(TrainOutput { grads, item })
 }
 
 /// Adds the gradients of parameters outside the layout, which stay point estimates.
-struct Outside<'a> {
+pub(crate) struct Outside<'a> {
     share: f64,
     found: &'a mut GradientsParams,
     sum: &'a mut GradientsParams,
+}
+
+impl Outside<'_> {
+    /// Moves `share` times every gradient in `found` that belongs to `model` to `sum`.
+    pub(crate) fn add<M: Module>(
+        model: &M,
+        share: f64,
+        found: &mut GradientsParams,
+        sum: &mut GradientsParams,
+    ) {
+        if !found.is_empty() {
+            model.visit(&mut Outside { share, found, sum });
+        }
+    }
 }
 
 impl ModuleVisitor for Outside<'_> {

@@ -8,14 +8,15 @@ pub use burn_bayes_core::{
     linear_regression_posterior,
 };
 pub use burn_bayes_infer::{
-    Draw, FromGradients, FromIterates, GradientPieces, Inference, InitialDeviation, InitialMean,
-    Iterates, MeanGradients, Proposal, Swag, SwagConfig, Tick, Vifa, VifaConfig,
+    Curvature, Draw, FromExamples, FromGradients, FromIterates, GradientPieces, Inference,
+    InitialDeviation, InitialMean, Iterates, MAX_REJECTIONS, MeanGradients, Proposal, Rate, Slang,
+    SlangConfig, Swag, SwagConfig, Tick, Vadam, VadamConfig, Vifa, VifaConfig, Von, VonConfig,
 };
 #[cfg(feature = "train")]
 pub use burn_bayes_train::{
-    Bayesian, BayesianConfig, ClassificationMixture, DEFAULT_PREDICTION_DRAWS, GaussianNll,
-    MixDraws, PowerDecay, PowerDecayConfig, RegressionMixture, StagedLearningRate, Supply, metric,
-    refresh_running_statistics,
+    Bayesian, BayesianConfig, ClassificationMixture, DEFAULT_PREDICTION_DRAWS, ExampleLoss,
+    GaussianNll, MixDraws, PowerDecay, PowerDecayConfig, RegressionMixture, StagedLearningRate,
+    Supply, metric, refresh_running_statistics,
 };
 
 /// Scores of probabilistic predictions on plain slices.
@@ -31,7 +32,7 @@ pub mod graph {
 /// What most programs need.
 pub mod prelude {
     pub use burn_bayes_core::{FactorPosterior, FusedAdamConfig, Noise, Prior};
-    pub use burn_bayes_infer::{SwagConfig, VifaConfig};
+    pub use burn_bayes_infer::{SlangConfig, SwagConfig, VifaConfig};
     #[cfg(feature = "train")]
     pub use burn_bayes_train::{Bayesian, BayesianConfig, GaussianNll};
 }

@@ -9,14 +9,20 @@
 //! results do not depend on the number of threads.
 
 pub(crate) mod composed;
+mod composed_precision;
 #[cfg(feature = "flex")]
 mod flex;
 pub(crate) mod host;
+mod precision;
 mod scratch;
 pub mod statistics;
 
 use burn::tensor::Tensor;
 
+pub use self::precision::{
+    MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
+    mean_step, precision_draw, precision_step, projections,
+};
 pub use self::scratch::Scratch;
 use crate::noise::Noise;
 use crate::prior::PriorPrecisions;

@@ -96,28 +96,3 @@ pub fn precision_variance(parts: &PrecisionParts, woodbury: &[f64]) -> Tensor<1>
         None => variance,
     }
 }
-
-/// μ + d^-½ ⊙ (ε − Vᵀ M V ε) with V = U/√d and M, K×K row-major, from the host.
-pub fn precision_draw(
-    parts: &PrecisionParts,
-    coefficients: &[f64],
-    normal: Tensor<1>,
-) -> Tensor<1> {
-    let deviation = parts.precision.clone().sqrt().recip();
-    let centred = match &parts.factors {
-        Some(factors) => {
-            let scaled = factors.clone() * deviation.clone().unsqueeze::<2>();
-            let projection = project(&scaled, &normal);
-            let rank = projection.len();
-            let weights: Vec<f64> = (0..rank)
-                .map(|row| {
-                    let row = &coefficients[row * rank..(row + 1) * rank];
-                    row.iter().zip(&projection).map(|(m, p)| m * p).sum()
-                })
-                .collect();
-            normal - combine(&scaled, &weights)
-        }
-        None => normal,
-    };
-    parts.mean.clone() + deviation * centred
-}

@@ -15,7 +15,7 @@ use burn::tensor::{Device, Tensor};
 pub use self::covariance::CovarianceForm;
 use self::form::{GaussianForm, Moments};
 pub use self::mixture::Mixture;
-pub use self::precision::PrecisionForm;
+pub use self::precision::{PrecisionDraws, PrecisionForm, precision_draws};
 pub use self::storage::FORMAT_VERSION;
 use crate::dense::DenseGaussian;
 use crate::error::{Error, Result};

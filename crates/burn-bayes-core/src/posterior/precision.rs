@@ -17,6 +17,7 @@ use super::form::{GaussianForm, Moments};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::Result;
 use crate::kernels::statistics::{self, PrecisionParts};
+use crate::kernels::{self, Projections};
 use crate::noise::Noise;
 
 /// The parameters of a Gaussian in precision form.
@@ -42,30 +43,51 @@ impl PrecisionForm {
     }
 }
 
+/// Draws, and U Uᵀ, which the pass that makes them gives too.
+#[derive(Clone, Debug)]
+pub struct PrecisionDraws {
+    /// One draw per noise, `[D]` each.
+    pub draws: Vec<Tensor<1>>,
+    /// U Uᵀ, K×K row-major.
+    pub gram: Vec<f64>,
+}
+
+/// A draw from every noise.
+pub fn precision_draws(parts: &PrecisionParts, noises: &[Noise]) -> Result<PrecisionDraws> {
+    let Projections {
+        scaled_gram,
+        gram,
+        products,
+    } = kernels::projections(parts, noises);
+    let gram_of_scaled = SquareMatrix::from_row_major(parts.rank(), scaled_gram)?;
+    let coefficients = IdentityPlus::new(&gram_of_scaled)?.draw_coefficients();
+    let draws = noises.iter().zip(products).map(|(&noise, product)| {
+        let weights = coefficients.multiply_vector(&product)?;
+        Ok(kernels::precision_draw(parts, noise, &weights))
+    });
+    Ok(PrecisionDraws {
+        draws: draws.collect::<Result<_>>()?,
+        gram,
+    })
+}
+
 impl GaussianForm for PrecisionForm {
     fn draw(&self, noise: Noise) -> Result<Tensor<1>> {
-        let parts = self.parts();
-        let coefficients = self.inner(&parts)?.draw_coefficients();
-        let normal = noise.normal(parts.mean.dims()[0], &parts.mean.device());
-        Ok(statistics::precision_draw(
-            &parts,
-            coefficients.as_slice(),
-            normal,
-        ))
+        let mut draws = precision_draws(&self.parts(), &[noise])?.draws;
+        Ok(draws.swap_remove(0))
     }
 
     fn draws(&self, noise: Noise, count: usize) -> Result<Tensor<2>> {
         let parts = self.parts();
-        let coefficients = self.inner(&parts)?.draw_coefficients();
-        let ([len], device) = (parts.mean.dims(), parts.mean.device());
         if count == 0 {
-            return Ok(Tensor::zeros([0, len], &device));
+            return Ok(Tensor::zeros(
+                [0, parts.mean.dims()[0]],
+                &parts.mean.device(),
+            ));
         }
-        let rows = (0..count as u64).map(|row| {
-            let normal = noise.row(row).normal(len, &device);
-            statistics::precision_draw(&parts, coefficients.as_slice(), normal).unsqueeze::<2>()
-        });
-        Ok(Tensor::cat(rows.collect(), 0))
+        let noises: Vec<_> = (0..count as u64).map(|row| noise.row(row)).collect();
+        let draws = precision_draws(&parts, &noises)?.draws;
+        Ok(Tensor::stack(draws, 0))
     }
 
     fn variance(&self) -> Result<Tensor<1>> {

@@ -7,9 +7,11 @@ use burn::optim::ModuleOptimizer;
 use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
+use burn_bayes::graph::{ExampleBatch, TensorMapper};
 use burn_bayes::{
-    Bayesian, BayesianConfig, FactorPosterior, FusedAdamConfig, FusedSgdConfig, Inference, Mixture,
-    Supply, SwagConfig, VifaConfig,
+    Bayesian, BayesianConfig, Curvature, ExampleLoss, FactorPosterior, FusedAdamConfig,
+    FusedSgdConfig, Inference, Mixture, SlangConfig, Supply, SwagConfig, VadamConfig, VifaConfig,
+    VonConfig,
 };
 
 use crate::support::{
@@ -68,10 +70,12 @@ impl Regressor {
         }
     }
 
+    fn forward(&self, inputs: Tensor<2>) -> Tensor<2> {
+        self.output.forward(self.hidden.forward(inputs).tanh())
+    }
+
     fn predict(&self, batch: Batch) -> RegressionOutput {
-        let output = self
-            .output
-            .forward(self.hidden.forward(batch.inputs).tanh());
+        let output = self.forward(batch.inputs);
         let error = output.clone() - batch.targets.clone();
         let loss = error.square().mean() * (0.5 * NOISE_PRECISION);
         RegressionOutput::new(loss, output, batch.targets)
@@ -85,6 +89,27 @@ impl TrainStep for Regressor {
     fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
         let output = self.predict(batch);
         TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl ExampleBatch for Batch {
+    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
+        Self {
+            inputs: mapper.map(self.inputs),
+            targets: mapper.map(self.targets),
+        }
+    }
+}
+
+impl ExampleLoss for Regressor {
+    fn example_losses(&self, batch: Batch) -> Tensor<1> {
+        let error = self.forward(batch.inputs) - batch.targets;
+        let losses = error.square() * (0.5 * NOISE_PRECISION);
+        losses.squeeze_dim(1)
+    }
+
+    fn example_outputs(&self, batch: Batch) -> RegressionOutput {
+        self.predict(batch)
     }
 }
 
@@ -353,6 +378,7 @@ fn everything_can_be_sent_and_shared() {
     fn sent_and_shared<T: Send + Sync>() {}
     sent_and_shared::<Bayesian<Regressor, burn_bayes::Vifa>>();
     sent_and_shared::<Bayesian<Regressor, burn_bayes::Swag>>();
+    sent_and_shared::<Bayesian<Regressor, burn_bayes::Slang>>();
     sent_and_shared::<FactorPosterior>();
     sent_and_shared::<Mixture>();
     sent_and_shared::<burn_bayes::Layout>();
@@ -455,14 +481,19 @@ macro_rules! conformance {
             }
 
             #[test]
-            fn does_not_depend_on_the_batch_size() {
-                law::batch_size($config);
-            }
-
-            #[test]
             fn is_on_autodiff_as_a_whole() {
                 law::autodiff_everywhere($config);
             }
+        }
+    )+};
+}
+
+/// Of algorithms whose gradients go to an optimiser.
+macro_rules! additive_conformance {
+    ($($name:ident: $config:expr;)+) => {$(
+        #[test]
+        fn $name() {
+            law::batch_size($config);
         }
     )+};
 }
@@ -493,6 +524,20 @@ conformance! {
     vafc: |len| VifaConfig::vafc(len, 2), 2;
     swag: |len| SwagConfig::new(len, 5).with_interval(3).with_max_rank(4), 4;
     swag_diagonal: |len| SwagConfig::new(len, 1).with_max_rank(0), 0;
+    slang_of_rank_one: SlangConfig::new, 1;
+    slang_of_rank_three: |len| SlangConfig::new(len).with_rank(3).with_draws(2).with_momentum(0.9), 3;
+    slang_grouped: |len| SlangConfig::new(len).with_rank(2).with_group_size(4), 2;
+    vogn: SlangConfig::vogn, 0;
+    von_of_price: VonConfig::new, 0;
+    von_of_hutchinson: |len| VonConfig::new(len).with_curvature(Curvature::Hutchinson { probe: 0.1 }), 0;
+    von_of_squares: |len| VonConfig::new(len).with_curvature(Curvature::SquaredMean).with_momentum(0.9), 0;
+    vadam: |len| VadamConfig::new(len).with_initial_precision(100.0), 0;
+}
+
+additive_conformance! {
+    vifa_does_not_depend_on_the_batch_size: |len| VifaConfig::new(len).with_rank(2).with_draws(2);
+    mean_field_does_not_depend_on_the_batch_size: |len| VifaConfig::new(len).with_rank(0);
+    swag_does_not_depend_on_the_batch_size: |len| SwagConfig::new(len, 1).with_max_rank(0);
 }
 
 gradient_conformance! {

@@ -18,7 +18,7 @@ use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, Linea
 use burn::optim::lr_scheduler::linear::LinearLrSchedulerConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::{ModuleLrScheduler, ModuleLrSchedulerConfig};
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
-use burn::tensor::activation::softmax;
+use burn::tensor::activation::{log_softmax, softmax};
 use burn::tensor::distributed::{DistributedConfig, ReduceOperation};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
@@ -33,13 +33,15 @@ use burn::train::{
     LearnerSummary, LearningResult, MetricEarlyStoppingStrategy, MetricSummary, MultiDeviceOptim,
     StoppingCondition, SupervisedTraining, TrainOutput, TrainStep,
 };
+use burn_bayes::graph::{ExampleBatch, TensorMapper};
 use burn_bayes::metric::{
     ClassificationDraws, ExpectedCalibrationErrorMetric, ModelDisagreementMetric,
     PredictiveEntropyMetric,
 };
 use burn_bayes::{
-    Bayesian, BayesianConfig, DEFAULT_PREDICTION_DRAWS, FromGradients, FusedAdamConfig,
-    FusedSgdConfig, Inference, InitialDeviation, Supply, SwagConfig, Tick, Vifa, VifaConfig, eval,
+    Bayesian, BayesianConfig, DEFAULT_PREDICTION_DRAWS, ExampleLoss, FromExamples, FromGradients,
+    FusedAdamConfig, FusedSgdConfig, Inference, InitialDeviation, Rate, SlangConfig, Supply,
+    SwagConfig, Tick, Vifa, VifaConfig, eval,
 };
 use tempfile::TempDir;
 
@@ -118,9 +120,13 @@ impl Classifier {
         }
     }
 
+    fn forward(&self, places: Tensor<2>) -> Tensor<2> {
+        let hidden = self.hidden.forward(places).tanh();
+        self.output.forward(self.dropout.forward(hidden))
+    }
+
     fn predict(&self, batch: Batch) -> ClassificationOutput {
-        let hidden = self.hidden.forward(batch.places).tanh();
-        let output = self.output.forward(self.dropout.forward(hidden));
+        let output = self.forward(batch.places);
         let loss = CrossEntropyLossConfig::new()
             .init(&output.device())
             .forward(output.clone(), batch.classes.clone());
@@ -135,6 +141,23 @@ impl TrainStep for Classifier {
     fn step(&self, batch: Batch) -> TrainOutput<ClassificationOutput> {
         let output = self.predict(batch);
         TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl ExampleBatch for Batch {
+    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
+        Self {
+            places: mapper.map(self.places),
+            classes: mapper.map(self.classes),
+        }
+    }
+}
+
+impl ExampleLoss for Classifier {
+    fn example_losses(&self, batch: Batch) -> Tensor<1> {
+        let log_probabilities = log_softmax(self.forward(batch.places), 1);
+        let chosen = log_probabilities.gather(1, batch.classes.unsqueeze_dim(1));
+        chosen.neg().squeeze_dim(1)
     }
 }
 
@@ -163,6 +186,13 @@ fn wrapped<C: BayesianConfig>(config: &C, seed: u64) -> Bayes<C::Algorithm> {
 
 fn vifa() -> VifaConfig {
     VifaConfig::new(TRAIN_LEN).with_rank(2).with_seed(3)
+}
+
+fn slang() -> SlangConfig {
+    SlangConfig::new(TRAIN_LEN)
+        .with_rank(2)
+        .with_precision_rate(Rate::Constant(0.05))
+        .with_seed(3)
 }
 
 /// A renderer that shows nothing.
@@ -276,6 +306,103 @@ fn a_wrapped_model_learns() {
     assert!(result.model.template().hidden.weight.val().device() == device());
 }
 
+/// The rate is the Newton step's; the optimiser has nothing to do.
+#[test]
+fn a_closed_form_step_learns_with_the_learners_rate() {
+    let run = |rate| {
+        run(
+            wrapped(&slang(), 1),
+            sgd(),
+            rate,
+            loader(data(), BATCH),
+            |training| training.num_epochs(20),
+        )
+    };
+    let result = run(0.1);
+    assert!(result.error.is_none() && result.interrupted.is_none());
+    assert_eq!(result.model.steps(), 20 * STEPS_PER_EPOCH);
+    let found = accuracy(&result.model);
+    assert!(found > 0.85, "{found}");
+    let mean = |rate| bits(&run(rate).model.posterior().mean());
+    let start = bits(&wrapped(&slang(), 1).posterior().mean());
+    assert_eq!(mean(0.0), start);
+    assert_ne!(mean(0.1), start);
+}
+
+/// Steps in closed form cannot be added up, so whatever adds gradients up is told so.
+#[test]
+fn a_closed_form_step_refuses_accumulation_and_several_devices() {
+    let replicas = |optim| ExecutionStrategy::multi(vec![autodiff(), autodiff()], optim);
+    let adjustments: [&dyn Fn(SupervisedTraining<_>) -> SupervisedTraining<_>; 3] = [
+        &|training| training.grads_accumulation(2),
+        &|training| {
+            training.with_training_strategy(replicas(MultiDeviceOptim::OptimMainDevice).into())
+        },
+        &|training| {
+            training.with_training_strategy(replicas(MultiDeviceOptim::OptimSharded).into())
+        },
+    ];
+    for adjust in adjustments {
+        let interrupter = Interrupter::new();
+        let bayesian = wrapped(&slang(), 1).with_interrupter(interrupter.clone());
+        let result = run(bayesian, sgd(), 0.1, loader(data(), BATCH), |training| {
+            adjust(training.with_interrupter(interrupter))
+        });
+        assert!(result.interrupted.is_some());
+        let fault = wrapped_fault(&result.model);
+        assert!(
+            fault.contains("accumulation") && fault.contains("one device"),
+            "{fault}"
+        );
+    }
+}
+
+fn wrapped_fault<A: Inference>(bayesian: &Bayes<A>) -> String {
+    let fault = bayesian.fault().expect("a fault");
+    assert!(fault.is_config(), "{fault}");
+    fault.to_string()
+}
+
+#[test]
+fn a_closed_form_step_trains_the_rest_of_a_model_by_the_optimiser() {
+    let config = slang()
+        .with_group(ParamGroup::from_predicate("output"))
+        .with_draws(3);
+    let bayesian = wrapped(&config, 1);
+    let batch = batch(&data()[..BATCH], &autodiff());
+    let proposal = bayesian.algorithm().propose(Tick::default()).unwrap();
+    let mut expected = vec![0.0; 2 * 8 + 8];
+    for draw in &proposal.draws {
+        let template = bayesian.template().clone();
+        let weights = draw.weights.clone();
+        let model = bayesian.layout().write_leaves(template, weights).unwrap();
+        let grads = TrainStep::step(&model, batch.clone()).grads;
+        let hidden = joined_gradients(&model.hidden, &grads);
+        expected
+            .iter_mut()
+            .zip(hidden)
+            .for_each(|(sum, g)| *sum += g / 3.0);
+    }
+    let output = TrainStep::step(&bayesian, batch);
+    let found = joined_gradients(&bayesian.template().hidden, &output.grads);
+    let size = expected.iter().fold(0.0f64, |max, g| max.max(g.abs()));
+    assert_close(
+        "hidden",
+        &found,
+        &expected,
+        &vec![size; expected.len()],
+        16.0 * EPSILON,
+    );
+
+    let before = state(bayesian.template());
+    let posterior = bits(&bayesian.posterior().mean());
+    let after = bayesian.optimize(&mut sgd(), 0.1.into(), output.grads);
+    assert_ne!(bits(&after.posterior().mean()), posterior);
+    let moved = state(after.template());
+    let changed: Vec<bool> = moved.iter().zip(&before).map(|(m, b)| m != b).collect();
+    assert_eq!(changed, [true, true, false, false]);
+}
+
 fn resumes<C: BayesianConfig>(config: &C, optimizer: fn() -> ModuleOptimizer)
 where
     <C::Algorithm as Inference>::Evidence: Supply<Classifier, C::Algorithm>,
@@ -335,6 +462,12 @@ fn a_resumed_training_is_the_uninterrupted_one_with_the_fused_adam() {
     resumes(&vifa().with_average_from(Some(8)), || {
         FusedAdamConfig::new().init()
     });
+}
+
+#[test]
+fn a_resumed_training_is_the_uninterrupted_one_with_steps_in_closed_form() {
+    resumes(&slang().with_momentum(0.9), adam);
+    resumes(&SlangConfig::vogn(TRAIN_LEN), sgd);
 }
 
 #[test]

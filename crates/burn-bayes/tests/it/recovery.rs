@@ -1,5 +1,7 @@
 //! VIFA's analytic gradients against its objective, and the exact posterior it converges to.
 
+mod natural;
+
 use burn::module::{Module, ParamGroup};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Tensor;

@@ -1,0 +1,133 @@
+//! The kernels of the precision form in Burn's tensor operations.
+
+use burn::tensor::Tensor;
+
+use super::composed::to_host;
+use super::precision::{
+    MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
+};
+use super::statistics::{PrecisionParts, column_dot, combine, mix};
+use crate::noise::Noise;
+
+pub(crate) fn projections(gaussian: &PrecisionParts, noises: &[Noise]) -> Projections {
+    let Some(factors) = &gaussian.factors else {
+        return Projections {
+            scaled_gram: Vec::new(),
+            gram: Vec::new(),
+            products: vec![Vec::new(); noises.len()],
+        };
+    };
+    let [rank, len] = factors.dims();
+    let device = factors.device();
+    let deviation = gaussian.precision.clone().sqrt().recip();
+    let scaled = factors.clone() * deviation.unsqueeze::<2>();
+    let normals: Vec<_> = noises
+        .iter()
+        .map(|noise| noise.normal(len, &device).unsqueeze::<2>())
+        .collect();
+    // One matrix on the right, so that one read brings everything to the host.
+    let mut columns = vec![scaled.clone()];
+    columns.extend(normals);
+    let products = scaled.matmul(Tensor::cat(columns, 0).transpose());
+    let gram = factors.clone().matmul(factors.clone().transpose());
+    let width = 2 * rank + noises.len();
+    let all = to_host(Tensor::cat(vec![gram, products], 1));
+    let block = |from: usize, to: usize| -> Vec<f64> {
+        all.chunks_exact(width)
+            .flat_map(|row| row[from..to].iter().copied())
+            .collect()
+    };
+    Projections {
+        scaled_gram: block(rank, 2 * rank),
+        gram: block(0, rank),
+        products: (0..noises.len())
+            .map(|draw| block(2 * rank + draw, 2 * rank + draw + 1))
+            .collect(),
+    }
+}
+
+pub(crate) fn precision_draw(
+    gaussian: &PrecisionParts,
+    noise: Noise,
+    weights: &[f64],
+) -> Tensor<1> {
+    let [len] = gaussian.mean.dims();
+    let normal = noise.normal(len, &gaussian.mean.device());
+    let deviation = gaussian.precision.clone().sqrt().recip();
+    let theta = gaussian.mean.clone() + normal * deviation;
+    match &gaussian.factors {
+        Some(factors) => theta - combine(factors, weights) / gaussian.precision.clone(),
+        None => theta,
+    }
+}
+
+pub(crate) fn precision_step(
+    gaussian: &PrecisionParts,
+    evidence: PrecisionEvidence,
+    step: PrecisionStep<'_>,
+) -> PrecisionUpdate {
+    let prior = step.prior.tensor(&gaussian.mean.device());
+    let keep = 1.0 - step.rate;
+    let squares = evidence.squares.mul_scalar(step.square_scale);
+    let pair = gaussian.factors.as_ref().zip(evidence.rows);
+    let (factors, lost) = match pair {
+        Some((old, rows)) => {
+            let new = mix(old, step.mixing, gaussian.rank()) + rows;
+            let before = column_dot(old.clone(), old.clone()).mul_scalar(keep);
+            let lost = before + squares - column_dot(new.clone(), new.clone());
+            (Some(new), lost.clamp_min(0.0))
+        }
+        None => (None, squares),
+    };
+    let precision =
+        gaussian.precision.clone().mul_scalar(keep) + prior.clone().mul_scalar(step.rate) + lost;
+    let gradient =
+        evidence.gradient.mul_scalar(step.gradient_scale) + prior * gaussian.mean.clone();
+
+    let scaled = gradient.clone() / precision.clone();
+    let sums = [gradient.clone() * scaled.clone(), precision.clone()].map(Tensor::sum);
+    let mut numbers = vec![Tensor::cat(sums.to_vec(), 0)];
+    if let Some(factors) = &factors {
+        let right = factors.clone() / precision.clone().unsqueeze::<2>();
+        let right = Tensor::cat(vec![right, scaled.unsqueeze()], 0);
+        numbers.push(factors.clone().matmul(right.transpose()).flatten(0, 1));
+    }
+    let numbers = to_host(Tensor::cat(numbers, 0));
+    let (sums, products) = numbers.split_at(2);
+    let rank = gaussian.rank();
+    let rows = products.chunks_exact(rank + 1);
+    PrecisionUpdate {
+        factors,
+        precision,
+        gradient,
+        scaled_gram: rows.clone().flat_map(|row| row[..rank].to_vec()).collect(),
+        projection: rows.map(|row| row[rank]).collect(),
+        squared_norm: sums[0],
+        precision_sum: sums[1],
+    }
+}
+
+pub(crate) fn mean_step(
+    gaussian: PrecisionParts,
+    velocity: Option<Tensor<1>>,
+    gradient: Tensor<1>,
+    step: MeanStep<'_>,
+) -> MeanValues {
+    let unexplained = match &gaussian.factors {
+        Some(factors) => gradient - combine(factors, step.weights),
+        None => gradient,
+    };
+    let direction = (unexplained / gaussian.precision).mul_scalar(step.scale);
+    let (direction, velocity) = match velocity {
+        Some(velocity) => {
+            let share = direction.mul_scalar(1.0 - step.momentum);
+            let velocity = velocity.mul_scalar(step.momentum) + share;
+            (velocity.clone(), Some(velocity))
+        }
+        None => (direction, None),
+    };
+    MeanValues {
+        mean: gaussian.mean - direction.mul_scalar(step.learning_rate),
+        velocity,
+    }
+}

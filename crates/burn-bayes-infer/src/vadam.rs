@@ -1,0 +1,257 @@
+//! Vadam: Adam with perturbed weights (Khan et al. 2018), a diagonal posterior at Adam's price.
+//!
+//! The posterior is q = N(μ, diag(N s + α)⁻¹). With the gradient g of the mean negative
+//! log-likelihood at a draw of q, averaged over draws, at step t (from 1),
+//!
+//! * m ← γ₁ m + (1−γ₁)(g + α⊙μ/N)
+//! * s ← γ₂ s + (1−γ₂) g²
+//! * μ ← μ − η m̂/(√ŝ + α/N), m̂ = m/(1−γ₁ᵗ), ŝ = s/(1−γ₂ᵗ)
+//!
+//! It is VON whose curvature is the square of the mean gradient, with Adam's momentum, bias correction
+//! and square root. g² is not the Hessian: the deviations are a guess that shrinks as batches grow.
+//!
+//! | symbol | field |
+//! |---|---|
+//! | μ, m, s | `mean`, `moment`, `scale` |
+//! | N | `train_len` |
+//! | α | `prior` |
+//! | γ₁, γ₂ | `gamma_1`, `gamma_2` |
+//! | η | the optimiser's learning rate |
+
+use std::sync::Arc;
+
+use burn::config::Config;
+use burn::module::{Module, Param, ParamGroup};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use burn_bayes_core::kernels::statistics::PrecisionParts;
+use burn_bayes_core::{
+    FactorPosterior, Layout, Noise, NoiseSource, Prior, PriorPrecisions, precision_draws,
+};
+
+use crate::courier::{Courier, Parcel};
+use crate::error::{Error, Result};
+use crate::inference::{
+    Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, purpose,
+};
+use crate::initial::{InitialMean, buffer, updated};
+use crate::natural::fraction;
+
+/// Settings of Vadam.
+///
+/// ```
+/// use burn_bayes_infer::VadamConfig;
+///
+/// let config = VadamConfig::new(60_000).with_gamma_2(0.9);
+/// ```
+#[derive(Config, Debug)]
+pub struct VadamConfig {
+    /// N, the number of training examples (not of batches).
+    pub train_len: usize,
+    /// The prior over the weights. Paper: isotropic.
+    #[config(default = "Prior::isotropic(1.0)")]
+    pub prior: Prior,
+    /// γ₁, the decay of the average gradient. Paper: 0.9.
+    #[config(default = 0.9)]
+    pub gamma_1: f64,
+    /// γ₂, the decay of the average squared gradient. Paper: 0.999.
+    #[config(default = 0.999)]
+    pub gamma_2: f64,
+    /// Draws per batch. Paper: 1.
+    #[config(default = 1)]
+    pub draws: usize,
+    /// Where the mean starts. Paper: any.
+    #[config(default = "InitialMean::Model")]
+    pub initial_mean: InitialMean,
+    /// Posterior precision at the start, on top of the prior's. Paper: a constant.
+    #[config(default = 0.0)]
+    pub initial_precision: f64,
+    /// The parameters that become random; the others stay point estimates.
+    #[config(default = "ParamGroup::all()")]
+    pub group: ParamGroup,
+    /// Seed of every draw.
+    #[config(default = 0)]
+    pub seed: u64,
+    /// Who makes the normals.
+    #[config(default = "NoiseSource::Host")]
+    pub noise: NoiseSource,
+}
+
+impl VadamConfig {
+    /// Refuses what cannot be used, naming the field.
+    pub fn validate(&self) -> Result<()> {
+        for (field, value) in [("train_len", self.train_len), ("draws", self.draws)] {
+            if value == 0 {
+                return Err(Error::config(field, "is 0; it must be at least 1"));
+            }
+        }
+        fraction("gamma_1", self.gamma_1)?;
+        fraction("gamma_2", self.gamma_2)?;
+        if !(self.initial_precision.is_finite() && self.initial_precision >= 0.0) {
+            let problem = format!(
+                "is {}; it must be finite and not below zero",
+                self.initial_precision
+            );
+            return Err(Error::config("initial_precision", problem));
+        }
+        Ok(())
+    }
+
+    /// The algorithm for the weights of `model`.
+    pub fn build<M: Module>(&self, model: &M) -> Result<Vadam> {
+        self.validate()?;
+        let layout = Layout::new(model, &self.group)?;
+        let prior = self.prior.resolve(&layout)?;
+        let mean = self.initial_mean.of(layout.flatten(model)?);
+        let scale = self.initial_precision / self.train_len as f64;
+        Ok(Vadam {
+            moment: buffer(mean.zeros_like()),
+            scale: buffer(mean.full_like(scale)),
+            mean: buffer(mean),
+            courier: Courier::new(),
+            settings: Arc::new(Settings {
+                config: self.clone(),
+                layout: Arc::new(layout),
+                prior,
+            }),
+        })
+    }
+}
+
+/// Vadam's mean and moments.
+#[derive(Module, Debug)]
+pub struct Vadam {
+    mean: Param<Tensor<1>>,
+    moment: Param<Tensor<1>>,
+    scale: Param<Tensor<1>>,
+    #[module(skip)]
+    courier: Courier,
+    #[module(skip)]
+    settings: Arc<Settings>,
+}
+
+#[derive(Debug)]
+struct Settings {
+    config: VadamConfig,
+    layout: Arc<Layout>,
+    prior: PriorPrecisions,
+}
+
+impl Vadam {
+    /// The settings it was made with.
+    pub fn config(&self) -> &VadamConfig {
+        &self.settings.config
+    }
+
+    /// N(μ, diag(N s + α)⁻¹).
+    fn parts(&self) -> PrecisionParts {
+        let mean = self.mean.val().without_autodiff();
+        let data = self.scale.val().without_autodiff();
+        let data = data.mul_scalar(self.train_len() as f64);
+        PrecisionParts {
+            factors: None,
+            precision: data + self.settings.prior.expanded(&mean.device()),
+            mean,
+        }
+    }
+}
+
+impl Inference for Vadam {
+    type Evidence = MeanGradients;
+
+    fn layout(&self) -> &Arc<Layout> {
+        &self.settings.layout
+    }
+
+    fn train_len(&self) -> usize {
+        self.settings.config.train_len
+    }
+
+    fn noise(&self) -> Noise {
+        Noise::new(self.settings.config.seed, self.settings.config.noise)
+    }
+
+    fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
+        let parts = self.parts();
+        let layout = self.settings.layout.clone();
+        Ok(FactorPosterior::precision(
+            layout,
+            parts.mean,
+            None,
+            parts.precision,
+        )?)
+    }
+
+    fn moved(mut self, gradients: &mut GradientsParams, learning_rate: f64) -> Result<Self> {
+        if let Some(Parcel { vectors, .. }) = self.courier.receive(gradients)? {
+            let [direction, moment, scale] = vectors;
+            self.mean = updated(self.mean, |mean| mean - direction.mul_scalar(learning_rate));
+            self.moment = updated(self.moment, |_| moment);
+            self.scale = updated(self.scale, |_| scale);
+        }
+        Ok(self)
+    }
+}
+
+impl FromGradients for Vadam {
+    fn propose(&self, tick: Tick) -> Result<Proposal> {
+        let root = self.noise().fold(purpose::TRAINING);
+        let root = root.fold(tick.step).fold(tick.pass);
+        let noises: Vec<_> = (0..self.config().draws as u64)
+            .map(|row| root.row(row))
+            .collect();
+        let draws = precision_draws(&self.parts(), &noises)?.draws;
+        let draws = draws.into_iter().zip(noises);
+        Ok(Proposal {
+            tick,
+            draws: draws
+                .map(|(weights, noise)| Draw { weights, noise })
+                .collect(),
+            gram: Vec::new(),
+        })
+    }
+
+    fn gradients(&self, proposal: Proposal, pieces: GradientPieces) -> Result<GradientsParams> {
+        let Settings {
+            config,
+            layout,
+            prior,
+        } = self.settings.as_ref();
+        let share = 1.0 / pieces.len() as f64;
+        let gradients = pieces.into_iter().map(|parts| Tensor::cat(parts, 0));
+        let gradient = gradients
+            .reduce(|sum, gradient| sum + gradient)
+            .ok_or_else(|| Error::config("draws", "have no gradients"))?
+            .mul_scalar(share);
+
+        let mean = self.mean.val().without_autodiff();
+        let alpha = prior.expanded(&mean.device());
+        let alpha = alpha.div_scalar(config.train_len as f64);
+        let average = |old: &Param<Tensor<1>>, new: Tensor<1>, decay: f64| {
+            old.val().without_autodiff().mul_scalar(decay) + new.mul_scalar(1.0 - decay)
+        };
+        let regularised = gradient.clone() + alpha.clone() * mean.clone();
+        let moment = average(&self.moment, regularised, config.gamma_1);
+        let scale = average(&self.scale, gradient.clone().square(), config.gamma_2);
+
+        let time = i32::try_from(proposal.tick.step + 1).unwrap_or(i32::MAX);
+        let corrected =
+            |moment: &Tensor<1>, decay: f64| moment.clone().div_scalar(1.0 - decay.powi(time));
+        let direction =
+            corrected(&moment, config.gamma_1) / (corrected(&scale, config.gamma_2).sqrt() + alpha);
+        // One number from the device: not finite if an element is not.
+        let size: f64 = (direction.clone().square() + scale.clone())
+            .sum()
+            .into_scalar();
+        if !size.is_finite() {
+            return self
+                .courier
+                .reject(proposal.tick.step + 1, gradient, layout);
+        }
+        let parcel = Parcel {
+            vectors: [direction, moment, scale],
+            factors: None,
+        };
+        self.courier.send(parcel, &self.mean.val())
+    }
+}

@@ -1,0 +1,94 @@
+//! How a training step gathers the gradient of every example's loss.
+
+use burn::module::{Module, ModuleDisplay, ParamGroup};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use burn::train::{TrainOutput, TrainStep};
+use burn_bayes_core::Layout;
+use burn_bayes_graph::{CapturedModel, ExampleBatch, ExampleGradients};
+use burn_bayes_infer::FromExamples;
+
+use crate::bayesian::Bayesian;
+use crate::error::{Error, Result};
+use crate::finite::first_non_finite;
+use crate::supply::{Outside, Supply, stopped};
+
+/// A model that tells the loss of every example of a batch, as algorithms that learn from the
+/// gradient of each ask.
+///
+/// # Laws
+///
+/// The mean of the losses is the loss whose gradients [`TrainStep::step`] returns, and an example's
+/// loss does not depend on the others of its batch.
+pub trait ExampleLoss: TrainStep {
+    /// −log p(y | x, θ) of every example, `[rows]`, in nats.
+    fn example_losses(&self, batch: Self::Input) -> Tensor<1>;
+
+    /// What metrics see of the batch: by default the output of `step`, whose backward pass is for
+    /// nothing here. A forward pass that gives the same saves time.
+    fn example_outputs(&self, batch: Self::Input) -> <Self as TrainStep>::Output {
+        TrainStep::step(self, batch).item
+    }
+}
+
+/// Every example's gradient at every proposed draw.
+impl<M, A> Supply<M, A> for ExampleGradients
+where
+    M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch> + 'static,
+    A: FromExamples,
+{
+    fn step(
+        bayesian: &Bayesian<M, A>,
+        item: <M as TrainStep>::Input,
+    ) -> TrainOutput<<M as TrainStep>::Output> {
+        let output = evaluate(bayesian, item.clone());
+        output.unwrap_or_else(|error| stopped(bayesian, item, error))
+    }
+
+    fn stepped(algorithm: A, _model: &M, _step: u64) -> A {
+        algorithm
+    }
+}
+
+fn evaluate<M, A>(
+    bayesian: &Bayesian<M, A>,
+    item: <M as TrainStep>::Input,
+) -> Result<TrainOutput<<M as TrainStep>::Output>>
+where
+    M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch> + 'static,
+    A: FromExamples,
+{
+    let (algorithm, layout) = (bayesian.algorithm(), bayesian.layout());
+    let proposal = algorithm.propose(bayesian.clock().tick())?;
+    let captured = bayesian.recording(|| {
+        CapturedModel::new(layout.clone(), |model: &M, batch| {
+            model.example_losses(batch)
+        })
+    });
+    let all = Layout::new(bayesian.template(), &ParamGroup::all())?;
+    let is_everything = all.len() == layout.len();
+    let share = 1.0 / proposal.draws.len() as f64;
+    let mut evidence = Vec::with_capacity(proposal.draws.len());
+    let mut outside = GradientsParams::new();
+    let mut first = None;
+    for draw in &proposal.draws {
+        let model = layout.write_leaves(bayesian.template().clone(), draw.weights.clone())?;
+        if !is_everything {
+            let TrainOutput { mut grads, item } = TrainStep::step(&model, item.clone());
+            layout.gradient_parts(&model, &mut grads)?;
+            Outside::add(&model, share, &mut grads, &mut outside);
+            first.get_or_insert(item);
+        }
+        evidence.push(captured.looped(&model, &item)?.gradients);
+        if first.is_none() {
+            first = Some(model.example_outputs(item.clone()));
+        }
+    }
+    if let Some(path) = first_non_finite(bayesian.template(), &outside) {
+        return Err(burn_bayes_infer::Error::non_finite(proposal.tick.step + 1, path).into());
+    }
+    let mut grads = algorithm.gradients(proposal, evidence)?;
+    Outside::add(bayesian.template(), 1.0, &mut outside, &mut grads);
+    let item = first.ok_or_else(|| Error::config("draws", "the algorithm proposed none"))?;
+    Ok(TrainOutput { grads, item })
+}

@@ -1,0 +1,384 @@
+//! Algorithms with steps in closed form, against dense matrices in double precision.
+
+use burn::nn::LinearConfig;
+use burn::optim::GradientsParams;
+use burn_bayes::graph::ExampleGradients;
+use burn_bayes::{
+    FactorPosterior, FromExamples, Inference, InitialMean, Prior, Rate, Slang, SlangConfig, Tick,
+};
+use burn_bayes_core::{DenseGaussian, SquareMatrix, SymmetricEigen};
+use proptest::prelude::*;
+
+use crate::support::{
+    EPSILON, assert_close, assert_near, autodiff, bits, filled, matrix, normals, values,
+};
+
+const TRAIN_LEN: usize = 50;
+const PRIOR: f64 = 0.5;
+const LEARNING_RATE: f64 = 0.3;
+
+/// Weights of a linear layer with one output and a bias: `len` of them.
+fn slang(config: &SlangConfig, len: usize) -> Slang {
+    let layer = LinearConfig::new(len - 1, 1).init(&autodiff());
+    config.build(&filled(layer, 1, 1.0)).unwrap()
+}
+
+fn config(rank: usize) -> SlangConfig {
+    SlangConfig::new(TRAIN_LEN)
+        .with_rank(rank)
+        .with_prior(Prior::isotropic(PRIOR))
+        .with_precision_rate(Rate::Power {
+            initial: 0.4,
+            time_constant: 2.0,
+            power: 1.0,
+        })
+        .with_radius(f64::INFINITY)
+}
+
+/// Gradients of `count` examples: correlated, because all share a direction.
+fn rows(count: usize, len: usize, seed: u64) -> Vec<f32> {
+    let shared = normals(seed, len);
+    let own = normals(seed ^ 0x5a5a, count * len);
+    let share = |at: usize| 0.7 * shared[at % len];
+    own.iter()
+        .enumerate()
+        .map(|(at, own)| own + share(at))
+        .collect()
+}
+
+fn gradients(slang: &Slang, step: u64, rows: &[Vec<f32>]) -> GradientsParams {
+    let proposal = slang.propose(Tick { step, pass: 0 }).unwrap();
+    let len = slang.layout().len();
+    let evidence = rows
+        .iter()
+        .map(|rows| ExampleGradients::from_rows(matrix(rows.len() / len, len, rows)))
+        .collect();
+    slang.gradients(proposal, evidence).unwrap()
+}
+
+fn stepped(slang: &Slang, step: u64, rows: &[Vec<f32>]) -> Slang {
+    let mut gradients = gradients(slang, step, rows);
+    let moved = slang.clone().moved(&mut gradients, LEARNING_RATE).unwrap();
+    assert!(gradients.is_empty(), "nothing is left for an optimiser");
+    moved
+}
+
+/// A posterior's numbers, and its precision as a whole.
+struct Dense {
+    mean: Vec<f64>,
+    diagonal: Vec<f64>,
+    /// UᵀU.
+    explained: Vec<f64>,
+}
+
+impl Dense {
+    fn new(posterior: &FactorPosterior) -> Self {
+        let len = posterior.len();
+        let factors = posterior.factors().map_or_else(Vec::new, |u| values(&u));
+        Self {
+            mean: values(&posterior.mean()),
+            diagonal: values(&posterior.diagonal()),
+            explained: outer(&factors, len),
+        }
+    }
+
+    fn precision(&self) -> Vec<f64> {
+        let mut precision = self.explained.clone();
+        for (at, d) in self.diagonal.iter().enumerate() {
+            precision[at * (self.mean.len() + 1)] += d;
+        }
+        precision
+    }
+}
+
+/// Σ r rᵀ over rows.
+fn outer(rows: &[f64], len: usize) -> Vec<f64> {
+    let mut sum = vec![0.0; len * len];
+    for row in rows.chunks_exact(len) {
+        for (at, sum) in sum.iter_mut().enumerate() {
+            *sum += row[at / len] * row[at % len];
+        }
+    }
+    sum
+}
+
+fn diagonal(matrix: &[f64], len: usize) -> Vec<f64> {
+    matrix.iter().step_by(len + 1).copied().collect()
+}
+
+fn product(matrix: &[f64], vector: &[f64]) -> Vec<f64> {
+    matrix
+        .chunks_exact(vector.len())
+        .map(|row| row.iter().zip(vector).map(|(a, b)| a * b).sum())
+        .collect()
+}
+
+/// What one step must do: `rows` are those whose outer products sum to Ĝ/N, and `mean_gradient` is g.
+fn check_step(before: &Slang, after: &Slang, step: u64, fisher: &[f64], mean_gradient: &[f64]) {
+    let (old, new) = (
+        Dense::new(&before.posterior(step).unwrap()),
+        Dense::new(&after.posterior(step + 1).unwrap()),
+    );
+    let (len, rank) = (old.mean.len(), before.config().rank);
+    let rate = before.config().precision_rate.at(step);
+    // RᵀR, which the new factors cut to their rank.
+    let stacked: Vec<f64> = (0..len * len)
+        .map(|at| (1.0 - rate) * old.explained[at] + rate * TRAIN_LEN as f64 * fisher[at])
+        .collect();
+    let size = stacked.iter().fold(0.0f64, |max, v| max.max(v.abs()));
+    let tolerance = 64.0 * len as f64 * EPSILON;
+
+    // No other matrix of this rank is nearer.
+    let eigen = SymmetricEigen::new(&SquareMatrix::from_row_major(len, stacked.clone()).unwrap());
+    let eigen = eigen.unwrap();
+    let least: f64 = eigen.values()[rank..].iter().map(|v| v * v).sum();
+    let distance: f64 = stacked
+        .iter()
+        .zip(&new.explained)
+        .map(|(r, u)| (r - u) * (r - u))
+        .sum();
+    assert_near(
+        "distance",
+        distance.sqrt(),
+        least.sqrt(),
+        tolerance * size * len as f64,
+    );
+
+    // The law of the diagonal.
+    let expected: Vec<f64> = diagonal(&stacked, len)
+        .iter()
+        .zip(&old.diagonal)
+        .map(|(r, d)| r + (1.0 - rate) * d + rate * PRIOR)
+        .collect();
+    let found = diagonal(&new.precision(), len);
+    assert_close(
+        "diagonal",
+        &found,
+        &expected,
+        &vec![size + 1.0; len],
+        tolerance,
+    );
+    assert!(new.diagonal.iter().all(|d| *d > 0.0));
+
+    // Newton's step in the new precision.
+    let gradient: Vec<f64> = (0..len)
+        .map(|at| TRAIN_LEN as f64 * mean_gradient[at] + PRIOR * old.mean[at])
+        .collect();
+    let dense = DenseGaussian::from_precision(vec![0.0; len], new.precision()).unwrap();
+    let direction = product(dense.covariance().as_slice(), &gradient);
+    let expected: Vec<f64> = (0..len)
+        .map(|at| old.mean[at] - LEARNING_RATE * direction[at])
+        .collect();
+    // Woodbury subtracts what the factors explain from the step of the diagonal alone.
+    let scales: Vec<f64> = (0..len)
+        .map(|at| {
+            old.mean[at].abs()
+                + gradient.iter().fold(0.0f64, |m, g| m.max(g.abs())) / new.diagonal[at]
+        })
+        .collect();
+    assert_close("mean", &new.mean, &expected, &scales, tolerance);
+}
+
+fn widened(rows: &[f32]) -> Vec<f64> {
+    rows.iter().map(|&value| value.into()).collect()
+}
+
+fn mean_of(rows: &[f64], len: usize) -> Vec<f64> {
+    let count = (rows.len() / len) as f64;
+    (0..len)
+        .map(|at| rows.iter().skip(at).step_by(len).sum::<f64>() / count)
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Three steps from U = 0, with ranks above and below what the gradients span.
+    #[test]
+    fn a_step_is_the_dense_one(
+        len in 2usize..12,
+        rank in 0usize..6,
+        count in 1usize..7,
+        draws in 1usize..3,
+        seed in 0u64..1000,
+    ) {
+        let rank = rank.min(len);
+        let mut before = slang(&config(rank).with_draws(draws), len);
+        for step in 0..3u64 {
+            let rows: Vec<Vec<f32>> = (0..draws as u64)
+                .map(|draw| rows(count, len, 100 * seed + 10 * step + draw))
+                .collect();
+            let after = stepped(&before, step, &rows);
+            let all = widened(&rows.concat());
+            let share = 1.0 / (count * draws) as f64;
+            let fisher: Vec<f64> = outer(&all, len).iter().map(|f| share * f).collect();
+            check_step(&before, &after, step, &fisher, &mean_of(&all, len));
+            before = after;
+        }
+    }
+}
+
+#[test]
+fn groups_count_as_one_example_whose_gradient_is_their_sum() {
+    const LEN: usize = 5;
+    let before = slang(&config(2).with_group_size(2), LEN);
+    let rows = rows(5, LEN, 3);
+    let after = stepped(&before, 0, &[rows.clone()]);
+    let wide = widened(&rows);
+    // The last group is an example on its own.
+    let sums: Vec<f64> = wide
+        .chunks(2 * LEN)
+        .flat_map(|group| {
+            (0..LEN)
+                .map(|at| group.iter().skip(at).step_by(LEN).sum())
+                .collect::<Vec<f64>>()
+        })
+        .collect();
+    let fisher: Vec<f64> = outer(&sums, LEN).iter().map(|f| f / 5.0).collect();
+    check_step(&before, &after, 0, &fisher, &mean_of(&wide, LEN));
+}
+
+#[test]
+fn momentum_averages_the_steps() {
+    const LEN: usize = 4;
+    let still = slang(&config(2), LEN);
+    let swung = slang(&config(2).with_momentum(0.75), LEN);
+    let rows = rows(3, LEN, 5);
+    let start = values(&still.posterior(0).unwrap().mean());
+    let means = [still, swung].map(|slang| {
+        let moved = stepped(&slang, 0, &[rows.clone()]);
+        values(&moved.posterior(1).unwrap().mean())
+    });
+    let expected: Vec<f64> = (0..LEN)
+        .map(|at| start[at] + 0.25 * (means[0][at] - start[at]))
+        .collect();
+    let scales: Vec<f64> = (0..LEN)
+        .map(|at| start[at].abs() + means[0][at].abs())
+        .collect();
+    assert_close("mean", &means[1], &expected, &scales, 8.0 * EPSILON);
+}
+
+/// √(Δᵀ P⁺ Δ / D).
+fn reach(before: &Slang, after: &Slang) -> f64 {
+    let old = values(&before.posterior(0).unwrap().mean());
+    let new = Dense::new(&after.posterior(1).unwrap());
+    let moved: Vec<f64> = new.mean.iter().zip(&old).map(|(n, o)| n - o).collect();
+    let weighted = product(&new.precision(), &moved);
+    let square: f64 = moved.iter().zip(&weighted).map(|(m, w)| m * w).sum();
+    (square / old.len() as f64).sqrt()
+}
+
+#[test]
+fn a_step_too_far_is_shrunk_to_the_radius() {
+    const LEN: usize = 6;
+    // The gradients of one batch agree, so the step is long.
+    let rows: Vec<f32> = normals(9, LEN).repeat(4);
+    let run = |radius| {
+        let before = slang(&config(2).with_radius(radius), LEN);
+        let after = stepped(&before, 0, &[rows.clone()]);
+        let precision = bits(&after.posterior(1).unwrap().diagonal());
+        (reach(&before, &after), precision)
+    };
+    let (free, free_precision) = run(f64::INFINITY);
+    assert!(free > 0.5, "a step to be shrunk: {free}");
+    let (shrunk, precision) = run(0.25);
+    assert_near("reach", shrunk, 0.25, 1e3 * EPSILON);
+    assert_eq!(
+        precision, free_precision,
+        "the precision is learned as ever"
+    );
+    let (kept, _) = run(2.0 * free);
+    assert_near("reach", kept, free, 1e3 * EPSILON * free);
+}
+
+#[test]
+fn a_step_that_is_not_finite_is_left_out_and_stops_in_the_end() {
+    const LEN: usize = 3;
+    for bad in [f32::NAN, 1e30] {
+        for rank in [0, 2] {
+            let mut slang = slang(&config(rank), LEN);
+            slang = stepped(&slang, 0, &[rows(2, LEN, 1)]);
+            let state = |slang: &Slang| {
+                let posterior = slang.posterior(1).unwrap();
+                [bits(&posterior.mean()), bits(&posterior.diagonal())]
+            };
+            let good = state(&slang);
+            let mut poisoned = rows(2, LEN, 2);
+            poisoned[LEN + 2] = bad;
+            for step in 0..burn_bayes::MAX_REJECTIONS {
+                slang = stepped(&slang, 1 + u64::from(step), &[poisoned.clone()]);
+                assert_eq!(state(&slang), good);
+            }
+            // A good step in between starts the count again.
+            let recovered = stepped(&slang, 11, &[rows(2, LEN, 3)]);
+            assert_ne!(state(&recovered), good);
+            stepped(&recovered, 12, &[poisoned.clone()]);
+
+            let proposal = slang.propose(Tick { step: 11, pass: 0 }).unwrap();
+            let evidence = ExampleGradients::from_rows(matrix(2, LEN, &poisoned));
+            let error = slang
+                .gradients(proposal, vec![evidence])
+                .map(|_| ())
+                .unwrap_err();
+            assert!(error.is_numerical(), "{error}");
+            assert!(error.to_string().starts_with("step 12"), "{error}");
+            if bad.is_nan() {
+                assert!(error.to_string().contains("bias"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_step_that_was_added_up_is_refused() {
+    let slang = slang(&config(1), 3);
+    let mut sum = GradientsParams::new();
+    let error = slang
+        .moved(&mut sum, LEARNING_RATE)
+        .map(|_| ())
+        .unwrap_err();
+    assert!(error.is_config(), "{error}");
+    assert!(error.to_string().contains("accumulation"), "{error}");
+}
+
+#[test]
+fn it_starts_at_the_prior_or_at_the_deviation_that_is_asked_for() {
+    let mean = |slang: &Slang| values(&slang.posterior(0).unwrap().mean());
+    let prior = slang(&config(2).with_initial_mean(InitialMean::Zero), 4);
+    assert_eq!(mean(&prior), [0.0; 4]);
+    let variance = |slang: &Slang| values(&slang.posterior(0).unwrap().variance().unwrap());
+    assert_eq!(variance(&prior), [1.0 / PRIOR; 4]);
+    let deviation = burn_bayes::InitialDeviation::Constant(0.25);
+    let narrow = slang(&config(2).with_initial_deviation(Some(deviation)), 4);
+    assert_close(
+        "variance",
+        &variance(&narrow),
+        &[0.0625; 4],
+        &[0.0625; 4],
+        8.0 * EPSILON,
+    );
+    assert_ne!(mean(&narrow), [0.0; 4]);
+}
+
+#[test]
+fn refused_settings_name_their_field() {
+    let layer = LinearConfig::new(3, 1).init(&autodiff());
+    let base = SlangConfig::new(10);
+    let cases = [
+        (SlangConfig::new(0), "train_len"),
+        (base.clone().with_draws(0), "draws"),
+        (base.clone().with_rank(5), "rank"),
+        (base.clone().with_group_size(0), "group_size"),
+        (base.clone().with_momentum(1.0), "momentum"),
+        (base.clone().with_radius(0.0), "radius"),
+        (
+            base.with_precision_rate(Rate::Constant(2.0)),
+            "precision_rate",
+        ),
+    ];
+    for (config, field) in cases {
+        let error = config.build(&layer).map(|_| ()).unwrap_err();
+        assert!(error.is_config(), "{error}");
+        assert!(error.to_string().starts_with(field), "{error}");
+    }
+}
