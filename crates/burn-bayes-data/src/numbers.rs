@@ -11,6 +11,14 @@ use crate::source::{self, Lines, Plain};
 /// Reads a matrix of numbers between spaces or tabs, a row on each line that is not blank, packed
 /// with gzip or not. Where only `path` with `.gz` appended exists, that is read.
 ///
+/// ```no_run
+/// // A file of rows `digit pixel pixel …`, as USPS comes in.
+/// let numbers = burn_bayes_data::read_numbers("data/usps/usps_train.txt")?;
+/// let pixels: Vec<usize> = (1..numbers.columns()).collect();
+/// let data = numbers.into_dataset(&pixels, 0)?;
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+///
 /// # Errors
 /// If the file cannot be read or has no rows, a row has another number of columns than the first one,
 /// or something is not a finite number.

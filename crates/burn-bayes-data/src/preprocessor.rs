@@ -285,13 +285,10 @@ impl Preprocessor {
     /// other columns are passed over.
     #[must_use]
     pub fn csv_options(&self, options: CsvOptions) -> CsvOptions {
-        let features = self.features.iter().map(|plan| {
-            let kind = match plan.code {
-                Code::Number { .. } => ColumnKind::Number,
-                Code::OneHot { .. } => ColumnKind::Category,
-            };
-            (plan.name.clone(), kind)
-        });
+        let features = self
+            .features
+            .iter()
+            .map(|plan| (plan.name.clone(), plan.kind()));
         let target_kind = match self.target.code {
             TargetCode::Regression { .. } => ColumnKind::Number,
             TargetCode::Classification { labels, .. } => labels,
@@ -345,15 +342,18 @@ impl Preprocessor {
         let rows = rows.into_iter();
         let targets = match &self.target.code {
             TargetCode::Regression { scale } => {
-                let value = |row| Ok(scale.apply(real_target(table, column, row)?));
-                Targets::Real(rows.map(value).collect::<Result<_, DataError>>()?)
+                let value = |row| {
+                    let place = || table.place(row).column(column.name());
+                    scaled(*scale, real_target(table, column, row)?, place)
+                };
+                Targets::Real(rows.map(value).collect::<Result<_, _>>()?)
             }
             TargetCode::Classification { classes, .. } => {
                 let class = |row| {
                     let place = || table.place(row).column(column.name());
                     classes.class(&class_label(table, column, row)?, place)
                 };
-                Targets::Classes(rows.map(class).collect::<Result<_, DataError>>()?)
+                Targets::Classes(rows.map(class).collect::<Result<_, _>>()?)
             }
         };
         Dataset::new(features, targets)
@@ -423,6 +423,14 @@ impl Preprocessor {
 }
 
 impl FeaturePlan {
+    /// What the column holds.
+    fn kind(&self) -> ColumnKind {
+        match self.code {
+            Code::Number { .. } => ColumnKind::Number,
+            Code::OneHot { .. } => ColumnKind::Category,
+        }
+    }
+
     /// The number of features that the column becomes.
     fn width(&self) -> usize {
         match &self.code {
@@ -433,11 +441,7 @@ impl FeaturePlan {
 
     fn find<'a>(&self, table: &'a Table) -> Result<&'a Column, DataError> {
         let column = table.column(&self.name)?;
-        let expected = match self.code {
-            Code::Number { .. } => ColumnKind::Number,
-            Code::OneHot { .. } => ColumnKind::Category,
-        };
-        check_kind(table, column, expected)?;
+        check_kind(table, column, self.kind())?;
         Ok(column)
     }
 
@@ -455,7 +459,7 @@ impl FeaturePlan {
         match &self.code {
             Code::Number { scale, imputed } => {
                 let value = column.number(row).unwrap_or(*imputed);
-                values.push(scale.apply(check_finite(value, place)?));
+                values.push(scaled(*scale, value, place)?);
             }
             Code::OneHot { levels, imputed } => {
                 let category = column.category(row).unwrap_or(imputed);
@@ -516,6 +520,21 @@ pub(crate) fn real_target(table: &Table, column: &Column, row: usize) -> Result<
 pub(crate) fn class_label(table: &Table, column: &Column, row: usize) -> Result<String, DataError> {
     let label = column.label(row);
     label.ok_or_else(|| missing(table.place(row).column(column.name())))
+}
+
+/// A value on the scale of the training rows.
+fn scaled(scale: ColumnScale, value: f64, place: impl Fn() -> Place) -> Result<f64, DataError> {
+    let scaled = scale.apply(value);
+    if scaled.is_finite() {
+        return Ok(scaled);
+    }
+    let expected = "a number of the size of those in the training rows";
+    Err(DataError::data(
+        place(),
+        value,
+        expected,
+        "correct the value",
+    ))
 }
 
 /// Tables made in memory may hold infinities.

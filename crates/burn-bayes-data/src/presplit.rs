@@ -44,3 +44,43 @@ pub fn read_presplit(folder: impl AsRef<Path>, name: &str) -> Result<Presplit, D
         test: test.with_classes(&levels)?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source;
+
+    fn read(y_tr: &str, y_te: &str) -> Result<Presplit, DataError> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("X_tr", "1 2\n3 4\n"),
+            ("y_tr", y_tr),
+            ("X_te", "5 6\n"),
+            ("y_te", y_te),
+        ] {
+            let path = folder.path().join(format!("set_{name}.csv"));
+            source::write_whole(&path, text.as_bytes()).unwrap();
+        }
+        read_presplit(folder.path(), "set")
+    }
+
+    #[test]
+    fn labels_of_both_halves_are_the_same_classes() {
+        let set = read("1.0\n-1.0\n", "1\n").unwrap();
+        assert_eq!(set.train.targets().as_classes(), Some(&[1, 0][..]));
+        assert_eq!(set.test.targets().as_classes(), Some(&[1][..]));
+        assert_eq!(set.test.features().row(0), [5.0, 6.0]);
+    }
+
+    #[test]
+    fn halves_that_do_not_belong_together_are_refused() {
+        for (y_tr, y_te) in [
+            ("1\n", "1\n"),
+            ("1\n0\n", "2\n"),
+            ("1\n1\n", "1\n"),
+            ("1 0\n0 1\n", "1\n"),
+        ] {
+            assert!(read(y_tr, y_te).unwrap_err().is_data(), "{y_tr:?} {y_te:?}");
+        }
+    }
+}

@@ -249,6 +249,18 @@ impl Column {
         self.number(row).is_none() && self.category(row).is_none()
     }
 
+    /// A number for each row, the same for equal cells and another one for missing cells, from 0: the
+    /// strata of [`stratified_splits`](crate::KFold::stratified_splits).
+    pub fn groups(&self) -> Vec<usize> {
+        let mut groups = HashMap::new();
+        let rows = 0..self.len();
+        rows.map(|row| {
+            let next = groups.len();
+            *groups.entry(self.label(row)).or_insert(next)
+        })
+        .collect()
+    }
+
     /// The cell as a label: the category, or the shortest text of the number.
     pub(crate) fn label(&self, row: usize) -> Option<String> {
         match &self.cells {
@@ -326,6 +338,16 @@ mod tests {
         }
         assert_eq!((numbers.number(0), numbers.category(0)), (Some(1.0), None));
         assert_eq!((names.number(0), names.category(0)), (None, Some("x")));
+    }
+
+    #[test]
+    fn equal_cells_are_in_one_group() {
+        let names = Column::categories("a", [Some("x"), None, Some("y"), Some("x"), None]);
+        assert_eq!(names.groups(), [0, 1, 2, 0, 1]);
+        assert_eq!(
+            Column::numbers("b", vec![0.0, -0.0, 0.5, f64::NAN]).groups(),
+            [0, 0, 1, 2]
+        );
     }
 
     #[test]

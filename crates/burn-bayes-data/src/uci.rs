@@ -119,3 +119,87 @@ fn read_one(path: &Path, limit: usize) -> Result<usize, DataError> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with three rows and one split.
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("data", "1 10 100\n2 20 200\n3 30 300\n"),
+            ("index_features", "0\n2\n"),
+            ("index_target", "1\n"),
+            ("n_splits", "1\n"),
+            ("index_train_0", "2.0\n0.0\n"),
+            ("index_test_0", "1\n"),
+        ] {
+            write(&folder, name, text);
+        }
+        folder
+    }
+
+    fn write(folder: &tempfile::TempDir, name: &str, text: &str) {
+        let path = folder.path().join(format!("{name}.txt"));
+        source::write_whole(&path, text.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn columns_and_rows_are_those_of_the_index_files() {
+        let folder = folder();
+        let uci = UciFolder::open(folder.path()).unwrap();
+        assert_eq!(uci.dataset().features().row(2), [3.0, 300.0]);
+        assert_eq!(
+            uci.dataset().targets().as_real(),
+            Some(&[10.0, 20.0, 30.0][..])
+        );
+        let split = uci.split(0).unwrap();
+        assert_eq!((split.train, split.test), (vec![2, 0], vec![1]));
+    }
+
+    #[test]
+    fn index_files_of_another_set_are_refused() {
+        for (name, text) in [
+            ("index_features", "0\n3\n"),
+            ("index_features", "-1\n"),
+            ("index_target", "0\n1\n"),
+            ("n_splits", "1.5\n"),
+            ("data", "1 10 100\n2 20\n"),
+        ] {
+            let folder = folder();
+            write(&folder, name, text);
+            let error = UciFolder::open(folder.path()).unwrap_err();
+            assert!(
+                error.is_data() && error.to_string().contains(name),
+                "{error}"
+            );
+        }
+        for (name, text) in [("index_test_0", "2\n"), ("index_train_0", "3\n")] {
+            let folder = folder();
+            write(&folder, name, text);
+            let error = UciFolder::open(folder.path())
+                .unwrap()
+                .split(0)
+                .unwrap_err();
+            assert!(
+                error.is_data() && error.to_string().contains(name),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let folder = folder();
+        std::fs::remove_file(folder.path().join("index_test_0.txt")).unwrap();
+        let error = UciFolder::open(folder.path())
+            .unwrap()
+            .split(0)
+            .unwrap_err();
+        assert!(
+            error.is_io() && error.to_string().contains("index_test_0.txt"),
+            "{error}"
+        );
+    }
+}

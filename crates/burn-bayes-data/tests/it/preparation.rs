@@ -88,6 +88,25 @@ fn classes_are_the_labels_of_the_training_rows() {
 }
 
 #[test]
+fn a_number_that_no_scale_can_hold_is_refused() {
+    let column = |name: &str, values: &[f64]| Column::numbers(name, values.to_vec());
+    let near = Table::new(vec![
+        column("x", &[0.0, 1e-100]),
+        column("price", &[1.0, 2.0]),
+    ])
+    .unwrap();
+    let preprocessor = Preprocessor::fit(&config(), &near, 0..2).unwrap();
+    for far in [1e300, f64::INFINITY] {
+        let table = Table::new(vec![column("x", &[0.0, far])]).unwrap();
+        let error = preprocessor.features(&table, 0..2).unwrap_err();
+        assert_eq!(
+            (error.is_data(), error.row(), error.column()),
+            (true, Some(1), Some("x"))
+        );
+    }
+}
+
+#[test]
 fn labels_are_read_as_they_were_written() {
     // Labels with a leading zero are names, also in a file where each of them is a number.
     let table = read("x,kind\n1,01\n2,b\n3,c\n", CsvOptions::default()).unwrap();
