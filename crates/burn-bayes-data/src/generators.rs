@@ -59,7 +59,7 @@ pub fn gap_function(input: f64) -> f64 {
 /// Rows of a linear or logistic model whose weights are drawn from a Gaussian, without intercept.
 ///
 /// x ~ N(0, R) with ones on R's diagonal and `correlation` elsewhere, θ ~ N(0, `prior_precision`⁻¹ I).
-/// The defaults are the paper's, for the linear model.
+/// The defaults are those of the VIFA paper's section 4.1; its section B.2 is the logistic model.
 ///
 /// ```
 /// use burn_bayes_data::LinearModelConfig;
@@ -179,8 +179,8 @@ impl LinearModelConfig {
     }
 }
 
-/// How a [`FactorModel`] is drawn, after Algorithm 4 of the thesis on multiple and factor-analysis
-/// posteriors.
+/// How a [`FactorModel`] is drawn, after Algorithm 4 of S. Brownlie, *Extending the Bayesian Deep
+/// Learning Method MultiSWAG*, 2022, "the thesis" below.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FactorModelConfig {

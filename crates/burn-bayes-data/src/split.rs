@@ -115,23 +115,21 @@ impl KFold {
         let mut splits = Vec::with_capacity(self.repeats * self.folds);
         for _ in 0..self.repeats {
             let order = shuffled(&strata, &mut generator);
-            let dealt = |fold: usize| {
-                let rows = order.iter().enumerate();
-                rows.map(move |(place, &row)| (place % self.folds == fold, row))
-            };
-            splits.extend((0..self.folds).map(|fold| Split {
-                train: pick(dealt(fold), false),
-                test: pick(dealt(fold), true),
+            splits.extend((0..self.folds).map(|fold| {
+                let rows = |in_fold: bool| {
+                    let rows = order.iter().enumerate();
+                    rows.filter(|(place, _)| (place % self.folds == fold) == in_fold)
+                        .map(|(_, &row)| row)
+                        .collect()
+                };
+                Split {
+                    train: rows(false),
+                    test: rows(true),
+                }
             }));
         }
         splits
     }
-}
-
-fn pick(rows: impl Iterator<Item = (bool, usize)>, wanted: bool) -> Vec<usize> {
-    rows.filter(|&(is_test, _)| is_test == wanted)
-        .map(|(_, row)| row)
-        .collect()
 }
 
 /// Deals all rows at random to parts of given shares, such as training, validation and test.
