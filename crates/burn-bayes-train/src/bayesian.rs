@@ -208,6 +208,20 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
             prediction_draws,
             guard,
         }
+        .flushed()
+    }
+
+    /// Sends the work of a step on its way before another thread, a replica's, reads its results.
+    ///
+    /// On Burn's GPU backends every thread has a queue. What changes memory in place is queued with
+    /// the thread that asks for it, but the memory stays with the thread that first made it: a
+    /// replica whose gradient became the new parameter would take it for its own, and not wait.
+    fn flushed(self) -> Self {
+        for device in self.devices() {
+            // An error of the device is the tensors' own too, and comes back when they are read.
+            let _ = device.flush();
+        }
+        self
     }
 }
 

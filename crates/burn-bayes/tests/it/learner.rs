@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use burn::data::dataloader::batcher::Batcher;
 use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
@@ -626,6 +627,23 @@ fn replicas_on_devices_are_one_big_batch() {
         assert_eq!(replicas.model.steps(), single.model.steps());
         near(&replicas.model, &single.model, 1e-5);
     }
+}
+
+/// What replicas on one device rely on. Without the flush Burn's GPU backends read the old value: the
+/// memory is the owner's, the change in place is queued with another thread.
+#[test]
+fn a_change_in_place_by_another_thread_is_seen_after_a_flush() {
+    let (lent, to_change) = channel::<Tensor<1>>();
+    let (changed, to_read) = channel();
+    let owner = std::thread::spawn(move || {
+        lent.send(Tensor::ones([4], &device()) * 1.0).unwrap();
+        values(&to_read.recv().unwrap())
+    });
+    let tensor = to_change.recv().unwrap() + 1.0;
+    tensor.device().flush().unwrap();
+    changed.send(tensor).unwrap();
+    let found = owner.join().unwrap();
+    assert_eq!(found, [2.0; 4]);
 }
 
 /// A replica whose data ends earlier leaves the step to the others.
