@@ -5,7 +5,8 @@
 
 use burn::backend::Flex;
 use burn::backend::flex::{FlexTensor, Layout};
-use burn::tensor::{Bytes, DType, Shape, Tensor};
+use burn::tensor::{Bytes, DType, Device, Shape, Tensor};
+use rayon::prelude::*;
 
 use super::host;
 use super::{
@@ -38,6 +39,40 @@ fn tensor<const R: usize>(values: Vec<f32>, shape: [usize; R]) -> Tensor<R> {
 fn stored<const R: usize>(bytes: Bytes, shape: [usize; R]) -> Tensor<R> {
     let layout = Layout::contiguous(Shape::from(shape));
     Tensor::from_primitive::<Flex>(FlexTensor::new(bytes, layout, DType::F32))
+}
+
+/// Whether tensors of this device and type have fused kernels.
+pub(super) fn applies(options: (&Device, DType)) -> bool {
+    let tensor = Tensor::<1>::zeros([1], options);
+    options.1 == DType::F32 && tensor.try_into_primitive::<Flex>().is_ok()
+}
+
+/// A new tensor whose memory returns to the scratch it came from.
+pub(super) fn lent<const R: usize>(
+    values: Vec<f32>,
+    shape: [usize; R],
+    scratch: &Scratch,
+) -> Tensor<R> {
+    stored(scratch.lend(values), shape)
+}
+
+/// Copies `[rows, runs, length]` into the first rows, `width` long, of a matrix, from a column on.
+pub(super) fn copy_runs(matrix: &mut [f32], width: usize, column: usize, values: Tensor<3>) {
+    let [rows, runs, length] = values.dims();
+    let mut values = primitive(values);
+    if values.layout().strides()[2] != 1 {
+        values = values.to_contiguous();
+    }
+    let start = values.layout().start_offset();
+    let [row_stride, run_stride] = [0, 1].map(|axis| values.layout().strides()[axis] as usize);
+    let values = &values.storage::<f32>()[start..];
+    let rows = matrix.par_chunks_mut(width).take(rows).enumerate();
+    rows.for_each(|(row, out)| {
+        let out = &mut out[column..column + runs * length];
+        for (run, out) in out.chunks_exact_mut(length).enumerate() {
+            out.copy_from_slice(&values[row * row_stride + run * run_stride..][..length]);
+        }
+    });
 }
 
 /// The parts of a Gaussian as slices.
@@ -159,7 +194,7 @@ pub(super) fn draw_and_gram(
     let (len, rank) = (gaussian.len(), gaussian.rank);
     let (mut theta, mut gram) = (scratch.take(len), vec![0.0; rank * rank]);
     host::draw_and_gram(&gaussian.view(), &noise.view(), &mut theta, &mut gram);
-    Some((stored(scratch.lend(theta), [len]), gram))
+    Some((lent(theta, [len], scratch), gram))
 }
 
 pub(super) fn covariance_gradient(
@@ -223,13 +258,13 @@ pub(super) fn covariance_gradient(
         factors: &mut factors,
     };
     let summary = host::vifa_gradient(&state, &host_draws, out);
-    let vector = |values| stored(scratch.lend(values), [len]);
+    let vector = |values| lent(values, [len], scratch);
     Some(CovarianceGradient {
         mean: vector(mean),
         factors: parts
             .factors
             .as_ref()
-            .map(|_| stored(scratch.lend(factors), [rank, len])),
+            .map(|_| lent(factors, [rank, len], scratch)),
         log_variance: vector(log_variance),
         squared_norms: [
             summary.mean_squared_norm,

@@ -8,6 +8,7 @@
 //! Fused passes visit fixed blocks of elements in parallel and add partial sums in block order, so
 //! results do not depend on the number of threads.
 
+mod assembly;
 pub(crate) mod composed;
 mod composed_precision;
 #[cfg(feature = "flex")]
@@ -19,6 +20,7 @@ pub mod statistics;
 
 use burn::tensor::Tensor;
 
+pub use self::assembly::Assembly;
 pub use self::precision::{
     MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
     mean_step, precision_draw, precision_step, projections,

@@ -9,7 +9,8 @@ use burn::optim::momentum::MomentumConfig;
 use burn::optim::{AdamConfig, Optimizer, SgdConfig};
 use burn::tensor::{Tensor, s};
 use burn_bayes::kernels::{
-    self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments, Objective, Scratch,
+    self, Assembly, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments,
+    Objective, Scratch,
 };
 use burn_bayes::{FusedAdamConfig, FusedSgdConfig, Noise, Prior, PriorPrecisions};
 
@@ -671,4 +672,37 @@ fn scaling_leaves_a_held_tensor_alone() {
         assert_close("scaled", &scaled, &expected, &sizes, EPSILON);
         assert_eq!(bits(&tensor), bits(&memory.matrix(3, 5, &normals(1, 15))));
     }
+}
+
+#[test]
+fn pieces_are_assembled_where_they_belong() {
+    let (scratch, whole) = (Scratch::default(), normals(5, 4 * 6));
+    for memory in MEMORIES {
+        let whole = memory.matrix(4, 6, &whole);
+        // The memory of the first matrix is that of the second.
+        for _ in 0..2 {
+            let options = (&whole.device(), whole.dtype());
+            let piece = |rows, columns| whole.clone().slice([rows, columns]);
+            // Two runs of two, of which the first dimension in memory is that of the runs.
+            let runs = piece(1..4, 0..4)
+                .transpose()
+                .reshape([2, 2, 3])
+                .permute([2, 0, 1]);
+            let assembled = Assembly::new([4, 6], options, &scratch)
+                .put([1, 0], runs)
+                .put([0, 0], piece(0..1, 0..6).unsqueeze_dim(1))
+                .put([1, 4], piece(1..4, 4..6).unsqueeze_dim(1))
+                .finish();
+            assert_eq!(bits(&assembled), bits(&whole));
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "a piece of 1×3 at row 0, column 4 reaches over a matrix of 2×6")]
+fn a_piece_does_not_reach_over_the_matrix() {
+    let piece = matrix(1, 3, &[1.0; 3]);
+    let options = (&piece.device(), piece.dtype());
+    let assembly = Assembly::new([2, 6], options, &Scratch::default());
+    assembly.put([0, 4], piece.unsqueeze_dim(1));
 }
