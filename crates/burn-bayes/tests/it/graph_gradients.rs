@@ -1,162 +1,381 @@
-//! Factored per-example gradients against the rows they stand for.
+//! Factored per-example gradients against their definition, in double precision on the host.
 
-use burn::tensor::{Int, Tensor, TensorData};
-use burn_bayes::Noise;
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use burn_bayes::graph::{Block, ExampleGradients, Term};
+use proptest::prelude::*;
 
-use crate::support::{EPSILON, assert_close, device, matrix, normals, values};
+use crate::support::{EPSILON, assert_close, device, matrix, normals, values, widened};
 
-fn tensor<const R: usize>(seed: u64, dims: [usize; R]) -> Tensor<R> {
-    let numbers = normals(seed, dims.iter().product());
-    Tensor::from_data(TensorData::new(numbers, dims), &device())
+/// What a term is made from; numbers follow from the seed.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Outer {
+        groups: usize,
+        positions: usize,
+        sides: [usize; 2],
+    },
+    Rows {
+        len: usize,
+    },
+    Lookup {
+        positions: usize,
+        rows: usize,
+        width: usize,
+    },
 }
 
-fn outer(seed: u64, [groups, count, positions]: [usize; 3], sides: [usize; 2]) -> Term {
-    Term::outer(
-        tensor(seed, [groups, count, positions, sides[0]]),
-        tensor(seed + 1, [groups, count, positions, sides[1]]),
-    )
+/// The parameter's length, and the terms whose sum is its gradient.
+#[derive(Clone, Debug)]
+struct Parameter {
+    len: usize,
+    forms: Vec<Form>,
 }
 
-fn lookup(seed: u64, [count, positions, width]: [usize; 3], rows: usize) -> Term {
-    let numbers = Noise::host(seed).latent(count * positions);
-    let indices: Vec<i64> = numbers
-        .iter()
-        .map(|number| (number.abs() * 7.0) as i64 % rows as i64)
-        .collect();
-    let indices = TensorData::new(indices, [count, positions]);
-    Term::lookup(
-        Tensor::<2, Int>::from_data(indices, &device()),
-        tensor(seed + 1, [count, positions, width]),
-        rows,
-    )
+/// Gradients, and the same on the host.
+struct Case {
+    gradients: ExampleGradients,
+    dense: Dense,
 }
 
-/// gᵢᵀgⱼ and the other sums of products, in double precision, of rows on the host.
+/// `[count, len]`, row-major.
+#[derive(Clone)]
 struct Dense {
     count: usize,
     len: usize,
     rows: Vec<f64>,
+    /// The sizes of the terms that each element is the sum of.
+    sizes: Vec<f64>,
+}
+
+fn tensor<const R: usize>(values: &[f32], dims: [usize; R]) -> Tensor<R> {
+    Tensor::from_data(TensorData::new(values.to_vec(), dims), &device())
+}
+
+impl Form {
+    /// The term, and adds its rows to a parameter's.
+    fn term(self, seed: u64, dense: &mut Dense) -> Term {
+        let count = dense.count;
+        match self {
+            Self::Outer {
+                groups,
+                positions,
+                sides,
+            } => {
+                let [height, width] = sides;
+                let uses = groups * count * positions;
+                let left = normals(seed, uses * height);
+                let right = normals(seed + 1, uses * width);
+                for used in 0..uses {
+                    let (group, example) = (used / (count * positions), used / positions % count);
+                    for row in 0..height {
+                        for column in 0..width {
+                            let element = (group * height + row) * width + column;
+                            let left = f64::from(left[used * height + row]);
+                            let right = f64::from(right[used * width + column]);
+                            dense.add(example, element, left * right);
+                        }
+                    }
+                }
+                Term::outer(
+                    tensor(&left, [groups, count, positions, height]),
+                    tensor(&right, [groups, count, positions, width]),
+                )
+            }
+            Self::Rows { len } => {
+                let rows = normals(seed, count * len);
+                for (index, &value) in rows.iter().enumerate() {
+                    dense.add(index / len, index % len, value.into());
+                }
+                Term::rows(tensor(&rows, [count, len]))
+            }
+            Self::Lookup {
+                positions,
+                rows,
+                width,
+            } => {
+                let chosen = normals(seed, count * positions);
+                let chosen: Vec<i64> = chosen
+                    .iter()
+                    .map(|number| (number.abs() * 3.0) as i64 % rows as i64)
+                    .collect();
+                let numbers = normals(seed + 1, count * positions * width);
+                for (used, &row) in chosen.iter().enumerate() {
+                    for column in 0..width {
+                        let element = row as usize * width + column;
+                        dense.add(
+                            used / positions,
+                            element,
+                            numbers[used * width + column].into(),
+                        );
+                    }
+                }
+                let indices = TensorData::new(chosen, [count, positions]);
+                Term::lookup(
+                    Tensor::<2, Int>::from_data(indices, &device()),
+                    tensor(&numbers, [count, positions, width]),
+                    rows,
+                )
+            }
+        }
+    }
+}
+
+impl Case {
+    fn new(count: usize, parameters: &[Parameter]) -> Self {
+        let mut blocks = Vec::new();
+        let mut dense = Dense::zeros(count, 0);
+        for (index, parameter) in parameters.iter().enumerate() {
+            let mut part = Dense::zeros(count, parameter.len);
+            let mut terms = Vec::new();
+            for (place, form) in parameter.forms.iter().enumerate() {
+                terms.push(form.term((100 * index + 2 * place) as u64, &mut part));
+            }
+            blocks.push(Block::new(parameter.len, terms));
+            dense = dense.beside(&part);
+        }
+        Self {
+            gradients: ExampleGradients::new(count, blocks, &device()),
+            dense,
+        }
+    }
+
+    /// Every operation, with `vectors` rows of weights and vectors.
+    fn check(&self, vectors: usize) {
+        let Dense { count, len, .. } = self.dense;
+        assert_eq!((self.gradients.count(), self.gradients.len()), (count, len));
+        let close =
+            |what: &str, found: Vec<f64>, [expected, sizes]: [Vec<f64>; 2], terms: usize| {
+                // Every number is a sum of such products, each itself rounded.
+                let tolerance = 8.0 * EPSILON * (1.0 + terms as f64).sqrt();
+                assert_close(what, &found, &expected, &sizes, tolerance);
+            };
+        let Dense { rows, sizes, .. } = self.dense.clone();
+        let found = values(&self.gradients.materialise());
+        close("rows", found, [rows, sizes], 64);
+
+        let mean = vec![1.0 / count as f64; count];
+        close(
+            "mean",
+            values(&self.gradients.mean()),
+            self.dense.weigh(&mean),
+            64 * count,
+        );
+
+        let weights = matrix(vectors, count, &normals(7, vectors * count));
+        let expected = self.dense.weigh(&values(&weights));
+        let found = values(&self.gradients.weighted_sums(weights));
+        close("weighted sums", found, expected, 64 * count);
+
+        let directions = matrix(vectors, len, &normals(8, vectors * len));
+        let expected = self
+            .dense
+            .dot(&values(&directions), &values(&directions.clone().abs()));
+        close(
+            "dot",
+            values(&self.gradients.dot(directions)),
+            expected,
+            64 * len,
+        );
+
+        let gram = values(&self.gradients.gram());
+        for row in 0..count {
+            for column in 0..row {
+                assert_eq!(gram[row * count + column], gram[column * count + row]);
+            }
+        }
+        close(
+            "gram",
+            gram,
+            self.dense.dot(&self.dense.rows, &self.dense.sizes),
+            64 * len,
+        );
+
+        let found = values(&self.gradients.sum_of_squares());
+        close("sum of squares", found, self.dense.squares(), 64 * count);
+    }
+
+    fn grouped(&self, size: usize) -> Self {
+        Self {
+            gradients: self.gradients.grouped(size),
+            dense: self.dense.grouped(size),
+        }
+    }
 }
 
 impl Dense {
-    fn new(gradients: &ExampleGradients) -> Self {
+    fn zeros(count: usize, len: usize) -> Self {
+        let zeros = vec![0.0; count * len];
         Self {
-            count: gradients.count(),
-            len: gradients.len(),
-            rows: values(&gradients.materialise()),
+            count,
+            len,
+            rows: zeros.clone(),
+            sizes: zeros,
         }
     }
 
-    /// left · rows, with the sizes of the sums' terms; `left` is row-major, `[_, M]`.
-    fn weigh(&self, left: &[f64]) -> [Vec<f64>; 2] {
+    fn add(&mut self, example: usize, element: usize, value: f64) {
+        let index = example * self.len + element;
+        self.rows[index] += value;
+        self.sizes[index] += value.abs();
+    }
+
+    fn beside(&self, other: &Self) -> Self {
+        let join = |left: &[f64], right: &[f64]| {
+            let rows = (0..self.count).flat_map(|row| {
+                let left = &left[row * self.len..(row + 1) * self.len];
+                let right = &right[row * other.len..(row + 1) * other.len];
+                [left, right].concat()
+            });
+            rows.collect()
+        };
+        Self {
+            count: self.count,
+            len: self.len + other.len,
+            rows: join(&self.rows, &other.rows),
+            sizes: join(&self.sizes, &other.sizes),
+        }
+    }
+
+    /// Sums of `size` rows each times (number of groups)/M.
+    fn grouped(&self, size: usize) -> Self {
+        let groups = self.count.div_ceil(size);
+        let mut weights = vec![0.0; groups * self.count];
+        for example in 0..self.count {
+            weights[example / size * self.count + example] = groups as f64 / self.count as f64;
+        }
+        let [rows, sizes] = self.weigh(&weights);
+        Self {
+            count: groups,
+            len: self.len,
+            rows,
+            sizes,
+        }
+    }
+
+    /// weights · rows, and the sizes of the sums' terms; `weights` is row-major, `[_, M]`.
+    fn weigh(&self, weights: &[f64]) -> [Vec<f64>; 2] {
         let (mut sums, mut sizes) = (vec![], vec![]);
-        for weights in left.chunks(self.count) {
-            for element in 0..self.len {
-                let terms = weights
-                    .iter()
-                    .zip(self.rows[element..].iter().step_by(self.len));
-                let terms = terms.map(|(weight, value)| weight * value);
-                sums.push(terms.clone().sum());
-                sizes.push(terms.map(f64::abs).sum());
+        for weights in weights.chunks(self.count) {
+            let mut sum = vec![[0.0; 2]; self.len];
+            for (example, weight) in weights.iter().enumerate() {
+                let first = example * self.len;
+                for (element, [sum, size]) in sum.iter_mut().enumerate() {
+                    *sum += weight * self.rows[first + element];
+                    *size += weight.abs() * self.sizes[first + element];
+                }
             }
+            sums.extend(sum.iter().map(|[sum, _]| sum));
+            sizes.extend(sum.iter().map(|[_, size]| size));
         }
         [sums, sizes]
     }
 
-    /// rows · rightᵀ, with the sizes of the sums' terms; `right` is row-major, `[_, D]`.
-    fn dot(&self, right: &[f64]) -> [Vec<f64>; 2] {
-        let (mut sums, mut sizes) = (vec![], vec![]);
-        for row in self.rows.chunks(self.len) {
-            for vector in right.chunks(self.len) {
-                let terms = row.iter().zip(vector).map(|(left, right)| left * right);
-                sums.push(terms.clone().sum());
-                sizes.push(terms.map(f64::abs).sum());
+    /// rows · vectorsᵀ, and the sizes of the sums' terms; `vectors` is row-major, `[_, D]`.
+    fn dot(&self, vectors: &[f64], vector_sizes: &[f64]) -> [Vec<f64>; 2] {
+        let products = |left: &[f64], right: &[f64]| {
+            let mut sums = vec![];
+            for row in left.chunks(self.len) {
+                for vector in right.chunks(self.len) {
+                    sums.push(
+                        row.iter()
+                            .zip(vector)
+                            .map(|(left, right)| left * right)
+                            .sum(),
+                    );
+                }
             }
-        }
-        [sums, sizes]
+            sums
+        };
+        [
+            products(&self.rows, vectors),
+            products(&self.sizes, vector_sizes),
+        ]
+    }
+
+    fn squares(&self) -> [Vec<f64>; 2] {
+        [&self.rows, &self.sizes].map(|matrix| {
+            let column = |element: usize| matrix[element..].iter().step_by(self.len);
+            let sum = |element| column(element).map(|value| value * value).sum();
+            (0..self.len).map(sum).collect()
+        })
     }
 }
 
-/// Every operation against the rows.
-fn check(what: &str, gradients: &ExampleGradients, depth: usize) {
-    let (count, len) = (gradients.count(), gradients.len());
-    let dense = Dense::new(gradients);
-    let close = |part: &str, actual: Vec<f64>, [expected, sizes]: [Vec<f64>; 2], terms: usize| {
-        // A term is itself a sum over positions and terms, whose sizes the rows do not show.
-        let largest = sizes.iter().fold(0.0f64, |most, &size| most.max(size));
-        let scales: Vec<f64> = sizes.iter().map(|size| size + largest).collect();
-        let tolerance = 4.0 * EPSILON * ((terms * depth) as f64).sqrt();
-        assert_close(
-            &format!("{what}: {part}"),
-            &actual,
-            &expected,
-            &scales,
-            tolerance,
-        );
-    };
-    let mean = vec![1.0 / count as f64; count];
-    close("mean", values(&gradients.mean()), dense.weigh(&mean), count);
-    close(
-        "gram",
-        values(&gradients.gram()),
-        dense.dot(&dense.rows),
-        len,
-    );
-    let weights = matrix(3, count, &normals(90, 3 * count));
-    close(
-        "weighted sums",
-        values(&gradients.weighted_sums(weights.clone())),
-        dense.weigh(&values(&weights)),
-        count,
-    );
-    let vectors = matrix(2, len, &normals(91, 2 * len));
-    close(
-        "dot",
-        values(&gradients.dot(vectors.clone())),
-        dense.dot(&values(&vectors)),
-        len,
-    );
-    let squares: Vec<f64> = (0..len)
-        .map(|element| {
-            dense.rows[element..]
-                .iter()
-                .step_by(len)
-                .map(|v| v * v)
-                .sum()
-        })
-        .collect();
-    let found = values(&gradients.sum_of_squares());
-    close("sum of squares", found, [squares.clone(), squares], count);
+/// Up to three terms of any form for a parameter that is `[G, P, Q]`; none is a zero block.
+fn parameter() -> impl Strategy<Value = Parameter> {
+    (1..=3usize, 1..=12usize, 1..=12usize).prop_flat_map(|(groups, height, width)| {
+        let len = groups * height * width;
+        let form = (0..4, 1..=5usize).prop_map(move |(kind, positions)| match kind {
+            0 => Form::Outer {
+                groups,
+                positions,
+                sides: [height, width],
+            },
+            1 => Form::Outer {
+                groups: 1,
+                positions,
+                sides: [groups * height, width],
+            },
+            2 => Form::Lookup {
+                positions,
+                rows: groups * height,
+                width,
+            },
+            _ => Form::Rows { len },
+        });
+        let forms = proptest::collection::vec(form, 0..=3);
+        forms.prop_map(move |forms| Parameter { len, forms })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn every_operation_is_that_of_the_rows(
+        count in 1..=7usize,
+        parameters in proptest::collection::vec(parameter(), 1..=4),
+        size in 1..=8usize,
+        vectors in 1..=9usize,
+    ) {
+        let case = Case::new(count, &parameters);
+        case.check(vectors);
+        case.grouped(size).check(vectors);
+    }
 }
 
 #[test]
-fn every_kind_of_block_equals_its_rows() {
-    const COUNT: usize = 5;
-    let blocks = vec![
-        Block::new(3 * 4, vec![outer(1, [1, COUNT, 1], [3, 4])]),
-        Block::new(3 * 4, vec![outer(3, [1, COUNT, 6], [3, 4])]),
-        Block::new(7, vec![]),
-        Block::new(
-            2 * 2 * 3,
-            vec![
-                outer(5, [2, COUNT, 4], [2, 3]),
-                Term::rows(tensor(7, [COUNT, 12])),
-            ],
-        ),
-        Block::new(5 * 2, vec![lookup(8, [COUNT, 4, 2], 5)]),
-        Block::new(
-            4 * 3,
-            vec![
-                lookup(10, [COUNT, 3, 3], 4),
-                outer(12, [1, COUNT, 2], [4, 3]),
-            ],
-        ),
+fn parameters_larger_than_the_scratch_are_answered_in_pieces() {
+    // As rows these are 4·480 000 numbers and more; the factors are few.
+    let parameters = [
+        Form::Outer {
+            groups: 1,
+            positions: 1,
+            sides: [600, 800],
+        },
+        Form::Outer {
+            groups: 3,
+            positions: 2,
+            sides: [500, 320],
+        },
+        Form::Lookup {
+            positions: 3,
+            rows: 1200,
+            width: 400,
+        },
     ];
-    let gradients = ExampleGradients::new(COUNT, blocks, &device());
-    assert_eq!((gradients.count(), gradients.len()), (COUNT, 65));
-    check("all kinds", &gradients, 6);
-    check("grouped", &gradients.grouped(2), 6);
+    let tied = Parameter {
+        len: 480_000,
+        forms: vec![parameters[1], parameters[2]],
+    };
+    for form in parameters {
+        let alone = Parameter {
+            len: 480_000,
+            forms: vec![form],
+        };
+        Case::new(4, &[alone]).check(4);
+    }
+    Case::new(4, &[tied]).check(4);
 }
 
 #[test]
@@ -176,14 +395,59 @@ fn rows_are_what_the_definition_says() {
 }
 
 #[test]
-fn grouping_keeps_the_mean() {
-    let rows = matrix(5, 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
-    let gradients = ExampleGradients::from_rows(rows);
-    let even = ExampleGradients::from_rows(gradients.materialise().narrow(0, 0, 4)).grouped(2);
+fn a_group_is_the_mean_of_its_examples() {
+    let numbers: Vec<f32> = (1..=10u8).map(f32::from).collect();
+    let rows = matrix(5, 2, &numbers);
+    let even = ExampleGradients::from_rows(rows.clone().narrow(0, 0, 4)).grouped(2);
     assert_eq!(values(&even.materialise()), [2.0, 3.0, 6.0, 7.0]);
-    let grouped = gradients.grouped(2);
-    assert_eq!(grouped.count(), 3);
-    let scales = [10.0; 2];
-    let (found, expected) = (values(&grouped.mean()), [5.0, 6.0]);
-    assert_close("mean", &found, &expected, &scales, 4.0 * EPSILON);
+    let odd = ExampleGradients::from_rows(rows).grouped(2);
+    assert_eq!(odd.count(), 3);
+    assert_close(
+        "mean",
+        &values(&odd.mean()),
+        &[5.0, 6.0],
+        &[6.0; 2],
+        4.0 * EPSILON,
+    );
+}
+
+#[test]
+fn double_precision_is_kept_where_the_device_has_it() {
+    let device = device();
+    if !device.supports_dtype(DType::F64) {
+        return;
+    }
+    let wide = |seed: u64, dims: [usize; 4], device: &Device| {
+        let numbers = widened(&normals(seed, dims.iter().product()));
+        Tensor::<4>::from_data(TensorData::new(numbers, dims), (device, DType::F64))
+    };
+    let term = Term::outer(
+        wide(1, [1, 3, 2, 20], &device),
+        wide(2, [1, 3, 2, 10], &device),
+    );
+    let blocks = vec![Block::new(5, vec![]), Block::new(200, vec![term])];
+    let gradients = ExampleGradients::new(3, blocks, &device);
+    let rows = gradients.materialise();
+    let exact = |left: Tensor<2>, right: Tensor<2>| {
+        let difference = (left - right).abs().max().into_scalar::<f64>();
+        assert!(difference <= 1e-11, "off by {difference}");
+    };
+    exact(
+        gradients.gram(),
+        rows.clone().matmul(rows.clone().transpose()),
+    );
+    exact(gradients.mean().unsqueeze(), rows.clone().mean_dim(0));
+    exact(
+        gradients.sum_of_squares().unsqueeze(),
+        rows.clone().square().sum_dim(0),
+    );
+    exact(
+        gradients.dot(rows.clone()),
+        rows.clone().matmul(rows.clone().transpose()),
+    );
+    let weights = rows.clone().slice_dim(1, 5..8).transpose();
+    exact(
+        gradients.weighted_sums(weights.clone()),
+        weights.matmul(rows),
+    );
 }

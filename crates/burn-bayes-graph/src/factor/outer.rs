@@ -1,0 +1,357 @@
+//! Sums of outer products: the weights of linear layers and of convolutions.
+//!
+//! With L, `[M·T, P]`, and R, `[M·T, Q]`, the sides of all examples and positions, r weights and l
+//! vectors, the multiplications in every group are
+//!
+//! | answer | from the factors | from the rows |
+//! |---|---|---|
+//! | gram | (L Lᵀ) ⊙ (R Rᵀ): (M·T)²·(P+Q) | M·T·P·Q + M²·P·Q |
+//! | weighted sums | Lᵀ diag(w_r) R: r·M·T·(P+1)·Q | M·T·P·Q + r·M·P·Q |
+//! | dot | rowsum((L V_l) ⊙ R): l·M·T·(P+1)·Q | M·T·P·Q + l·M·P·Q |
+//! | sum of squares | (L²)ᵀ R², where T = 1: M·P·Q | M·T·P·Q + M·P·Q |
+
+use std::ops::Range;
+
+use burn::tensor::{DType, Tensor};
+use burn_bayes_core::kernels::Assembly;
+
+use super::{Factor, Grouping, SCRATCH, between_examples, by_rows, steps};
+
+/// gᵢ as `[G, P, Q]` = Σ_t left[g, i, t, :] ⊗ right[g, i, t, :].
+#[derive(Clone, Debug)]
+pub(super) struct Outer {
+    /// `[G, M, T, P]`.
+    left: Tensor<4>,
+    /// `[G, M, T, Q]`.
+    right: Tensor<4>,
+}
+
+impl Outer {
+    pub(super) fn new(left: Tensor<4>, right: Tensor<4>) -> Self {
+        assert_eq!(
+            left.dims()[..3],
+            right.dims()[..3],
+            "the sides of an outer product differ in groups, examples or positions"
+        );
+        Self { left, right }
+    }
+
+    /// Sums over positions are sums over the positions of both.
+    pub(super) fn merged(&self, other: &Self) -> Option<Self> {
+        let shape = |outer: &Self| (outer.groups(), outer.width(), outer.height());
+        (shape(self) == shape(other)).then(|| {
+            let join = |left: &Tensor<4>, right: &Tensor<4>| {
+                Tensor::cat(vec![left.clone(), right.clone()], 2)
+            };
+            Self {
+                left: join(&self.left, &other.left),
+                right: join(&self.right, &other.right),
+            }
+        })
+    }
+
+    /// The positions of an example's group become positions of one example.
+    pub(super) fn grouped(&self, grouping: Grouping) -> Self {
+        let Grouping {
+            size,
+            groups,
+            scale,
+        } = grouping;
+        let regroup = |side: &Tensor<4>| {
+            let [outer, _, positions, width] = side.dims();
+            grouping
+                .fill(side.clone(), 1)
+                .reshape([outer, groups, size * positions, width])
+        };
+        Self::new(regroup(&self.left).mul_scalar(scale), regroup(&self.right))
+    }
+
+    /// G.
+    fn groups(&self) -> usize {
+        self.left.dims()[0]
+    }
+
+    /// T.
+    fn positions(&self) -> usize {
+        self.left.dims()[2]
+    }
+
+    /// P.
+    fn height(&self) -> usize {
+        self.left.dims()[3]
+    }
+
+    /// Q.
+    fn width(&self) -> usize {
+        self.right.dims()[3]
+    }
+
+    /// Whether the Gram matrix takes fewer multiplications from the rows.
+    fn gram_is_cheaper_by_rows(&self) -> bool {
+        let (count, positions) = (self.count(), self.positions());
+        let (sum, product) = (self.height() + self.width(), self.height() * self.width());
+        // Divided by M.
+        positions * product + count * product < count * positions.pow(2) * sum
+    }
+
+    /// Whether products with `vectors` vectors or rows of weights take fewer multiplications from
+    /// the rows.
+    fn products_are_cheaper_by_rows(&self, vectors: usize) -> bool {
+        let (positions, height) = (self.positions(), self.height());
+        // Divided by M·Q; the sides have to be scaled.
+        positions * height + vectors * height < vectors * positions * (height + 1)
+    }
+
+    /// A side as `[G, M·T, _]`.
+    fn flat(side: &Tensor<4>) -> Tensor<3> {
+        let [groups, count, positions, width] = side.dims();
+        side.clone().reshape([groups, count * positions, width])
+    }
+
+    /// Inner products of positions, for as many examples at a time as fit the scratch.
+    fn gram_by_positions(&self) -> Tensor<2> {
+        let (groups, count, positions) = (self.groups(), self.count(), self.positions());
+        let per_example = groups * positions * count * positions;
+        let rows = steps(count, (SCRATCH / per_example).max(1)).map(|examples| {
+            let inner = |side: &Tensor<4>| {
+                let some = Self::flat(&side.clone().slice_dim(1, examples.clone()));
+                some.matmul(Self::flat(side).transpose())
+            };
+            let products = inner(&self.left) * inner(&self.right);
+            let flat = [examples.len() * positions, count * positions];
+            between_examples(products.sum_dim(0).reshape(flat), positions)
+        });
+        Tensor::cat(rows.collect(), 0)
+    }
+
+    /// Lᵀ [diag(w₁) R | diag(w₂) R | …]: few wide products, for a slice of the parameter at a time.
+    fn weighted_sums_by_positions(
+        &self,
+        weights: &Tensor<2>,
+        sums: Assembly,
+        column: usize,
+    ) -> Assembly {
+        let [total, count] = weights.dims();
+        let [groups, _, positions, width] = self.right.dims();
+        let left = Self::flat(&self.left).swap_dims(1, 2);
+        let right = self.right.clone().unsqueeze_dim::<5>(3);
+        let at_a_time = (SCRATCH / (groups * count * positions * width)).max(1);
+        steps(total, at_a_time).fold(sums, |sums, some| {
+            let rows = some.len();
+            let weights = weights.clone().slice_dim(0, some.clone()).transpose();
+            let scaled = right.clone() * weights.reshape([1, count, 1, rows, 1]);
+            let scaled = scaled.reshape([groups, count * positions, rows * width]);
+            let ranges = self.pieces((SCRATCH / rows).max(1)).into_iter();
+            ranges.fold(sums, |sums, range| {
+                let Slice { groups, heights } = self.slice(&range);
+                let left = left
+                    .clone()
+                    .slice_dim(0, groups.clone())
+                    .slice_dim(1, heights);
+                let products = left.matmul(scaled.clone().slice_dim(0, groups));
+                let runs = products.reshape([range.len() / width, rows, width]);
+                sums.put([some.start, column + range.start], runs.swap_dims(0, 1))
+            })
+        })
+    }
+
+    /// The sums over a row of (L V) ⊙ R or of L ⊙ (R Vᵀ), whichever product is smaller, for one vector
+    /// at a time, which then need not be copied.
+    fn dot_by_positions(&self, vectors: &Tensor<2>) -> Tensor<2> {
+        let [groups, count, positions, height] = self.left.dims();
+        let width = self.width();
+        let (left, right) = (Self::flat(&self.left), Self::flat(&self.right));
+        let dots = (0..vectors.dims()[0]).map(|index| {
+            let vector = vectors.clone().slice_dim(0, index..index + 1);
+            let vector = vector.reshape([groups, height, width]);
+            let products = if width <= height {
+                left.clone().matmul(vector) * right.clone()
+            } else {
+                right.clone().matmul(vector.swap_dims(1, 2)) * left.clone()
+            };
+            products
+                .sum_dim(2)
+                .reshape([groups, count, positions])
+                .sum_dim(2)
+                .sum_dim(0)
+                .reshape([count, 1])
+        });
+        Tensor::cat(dots.collect(), 1)
+    }
+
+    /// What of the parameter holds a range of its elements.
+    fn slice(&self, range: &Range<usize>) -> Slice {
+        let (height, width) = (self.height(), self.width());
+        // Rows counted through all groups.
+        let rows = range.start / width..range.end.div_ceil(width);
+        let groups = rows.start / height..rows.end.div_ceil(height);
+        let heights = match groups.len() {
+            1 => rows.start - groups.start * height..rows.end - groups.start * height,
+            _ => 0..height,
+        };
+        Slice { groups, heights }
+    }
+}
+
+/// Some groups, or some rows of one group.
+struct Slice {
+    groups: Range<usize>,
+    heights: Range<usize>,
+}
+
+impl Factor for Outer {
+    fn count(&self) -> usize {
+        self.left.dims()[1]
+    }
+
+    fn len(&self) -> usize {
+        self.groups() * self.height() * self.width()
+    }
+
+    fn held(&self) -> usize {
+        self.groups() * self.count() * self.positions() * (self.height() + self.width())
+    }
+
+    fn dtype(&self) -> DType {
+        self.left.dtype()
+    }
+
+    fn columns(&self, range: Range<usize>) -> Tensor<2> {
+        let Slice { groups, heights } = self.slice(&range);
+        let width = self.width();
+        let made = (groups.start * self.height() + heights.start) * width;
+        let len = groups.len() * heights.len() * width;
+        let left = self.left.clone().slice_dim(0, groups.clone());
+        let left = left.slice_dim(3, heights).swap_dims(2, 3);
+        let right = self.right.clone().slice_dim(0, groups);
+        let products = if self.positions() == 1 {
+            left * right
+        } else {
+            left.matmul(right)
+        };
+        products
+            .swap_dims(0, 1)
+            .reshape([self.count(), len])
+            .slice_dim(1, range.start - made..range.end - made)
+    }
+
+    /// Whole groups where they are short, else rows of a group.
+    fn pieces(&self, longest: usize) -> Vec<Range<usize>> {
+        let group = self.height() * self.width();
+        if group <= longest {
+            return steps(self.len(), longest / group * group).collect();
+        }
+        let step = (longest / self.width()).max(1) * self.width();
+        (0..self.groups())
+            .flat_map(|index| {
+                let start = index * group;
+                steps(group, step).map(move |range| start + range.start..start + range.end)
+            })
+            .collect()
+    }
+
+    fn gram(&self) -> Tensor<2> {
+        if self.gram_is_cheaper_by_rows() {
+            by_rows::gram(self)
+        } else {
+            self.gram_by_positions()
+        }
+    }
+
+    fn weighted_sums(&self, weights: &Tensor<2>, sums: Assembly, column: usize) -> Assembly {
+        if self.products_are_cheaper_by_rows(weights.dims()[0]) {
+            by_rows::weighted_sums(self, weights, sums, column)
+        } else {
+            self.weighted_sums_by_positions(weights, sums, column)
+        }
+    }
+
+    fn dot(&self, vectors: &Tensor<2>) -> Tensor<2> {
+        if self.products_are_cheaper_by_rows(vectors.dims()[0]) {
+            by_rows::dot(self, vectors)
+        } else {
+            self.dot_by_positions(vectors)
+        }
+    }
+
+    fn sum_of_squares(&self, sums: Assembly, column: usize) -> Assembly {
+        if self.positions() > 1 {
+            return by_rows::sum_of_squares(self, sums, column);
+        }
+        // A weighted sum of squares, of which there is one for each example and element.
+        let squares = Self::new(self.left.clone().square(), self.right.clone().square());
+        let ones = Tensor::ones([1, self.count()], (&self.left.device(), self.dtype()));
+        squares.weighted_sums_by_positions(&ones, sums, column)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, Distribution};
+    use burn_bayes_core::kernels::Scratch;
+
+    use super::*;
+
+    const GROUPS: usize = 2;
+    const COUNT: usize = 5;
+    const SIDES: [usize; 2] = [40, 30];
+
+    fn outer(positions: usize) -> Outer {
+        let device = Device::default();
+        let normal = Distribution::Normal(0.0, 1.0);
+        let side = |width| Tensor::random([GROUPS, COUNT, positions, width], normal, &device);
+        Outer::new(side(SIDES[0]), side(SIDES[1]))
+    }
+
+    /// Both are sums of `terms` products of normals.
+    #[track_caller]
+    fn assert_alike(left: Tensor<2>, right: Tensor<2>, terms: usize) {
+        let difference = (left - right).abs().max().into_scalar::<f32>();
+        let allowed = 8.0 * f32::EPSILON * terms as f32;
+        assert!(
+            difference <= allowed,
+            "off by {difference}, allowed {allowed}"
+        );
+    }
+
+    #[test]
+    fn both_ways_give_one_answer() {
+        let device = Device::default();
+        let vectors = Tensor::random([3, 2 * 40 * 30], Distribution::Normal(0.0, 1.0), &device);
+        let weights = vectors.clone().slice_dim(1, 0..COUNT);
+        for positions in [1, 4] {
+            let outer = outer(positions);
+            let terms = outer.len() * positions;
+            assert_alike(outer.gram_by_positions(), by_rows::gram(&outer), terms);
+            assert_alike(
+                outer.dot_by_positions(&vectors),
+                by_rows::dot(&outer, &vectors),
+                terms,
+            );
+            let sums = || {
+                let options = (&device, outer.dtype());
+                Assembly::new([3, outer.len()], options, &Scratch::default())
+            };
+            assert_alike(
+                outer
+                    .weighted_sums_by_positions(&weights, sums(), 0)
+                    .finish(),
+                by_rows::weighted_sums(&outer, &weights, sums(), 0).finish(),
+                COUNT * positions,
+            );
+        }
+    }
+
+    #[test]
+    fn the_way_of_fewer_multiplications_is_taken() {
+        // 5·70·T² of inner products against 1200·(T + 5) of rows, for each group.
+        assert!(!outer(1).gram_is_cheaper_by_rows());
+        assert!(!outer(6).gram_is_cheaper_by_rows());
+        assert!(outer(7).gram_is_cheaper_by_rows());
+        // 41·T·R from the sides, which are scaled, against 40·(T + R).
+        assert!(!outer(1).products_are_cheaper_by_rows(40));
+        assert!(outer(1).products_are_cheaper_by_rows(41));
+        assert!(!outer(40).products_are_cheaper_by_rows(1));
+        assert!(outer(2).products_are_cheaper_by_rows(2));
+    }
+}

@@ -1,0 +1,74 @@
+//! Gradients as rows: parameters that are small, or that no factored form fits.
+
+use std::ops::Range;
+
+use burn::tensor::{DType, Tensor};
+
+use super::{Factor, Grouping, steps};
+
+/// gᵢ is row i.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    /// `[M, d]`.
+    rows: Tensor<2>,
+}
+
+impl Rows {
+    pub(super) fn new(rows: Tensor<2>) -> Self {
+        Self { rows }
+    }
+
+    pub(super) fn merged(&self, other: &Self) -> Self {
+        Self::new(self.rows.clone() + other.rows.clone())
+    }
+
+    pub(super) fn grouped(&self, grouping: Grouping) -> Self {
+        let Grouping {
+            size,
+            groups,
+            scale,
+        } = grouping;
+        let len = self.len();
+        let sums = grouping
+            .fill(self.rows.clone(), 0)
+            .reshape([groups, size, len])
+            .sum_dim(1)
+            .reshape([groups, len]);
+        Self::new(sums.mul_scalar(scale))
+    }
+}
+
+impl Factor for Rows {
+    fn count(&self) -> usize {
+        self.rows.dims()[0]
+    }
+
+    fn len(&self) -> usize {
+        self.rows.dims()[1]
+    }
+
+    fn held(&self) -> usize {
+        self.count() * self.len()
+    }
+
+    fn dtype(&self) -> DType {
+        self.rows.dtype()
+    }
+
+    fn columns(&self, range: Range<usize>) -> Tensor<2> {
+        self.rows.clone().slice_dim(1, range)
+    }
+
+    fn pieces(&self, longest: usize) -> Vec<Range<usize>> {
+        steps(self.len(), longest).collect()
+    }
+
+    /// Without pieces: the rows are there, and the product is small.
+    fn gram(&self) -> Tensor<2> {
+        self.rows.clone().matmul(self.rows.clone().transpose())
+    }
+
+    fn dot(&self, vectors: &Tensor<2>) -> Tensor<2> {
+        self.rows.clone().matmul(vectors.clone().transpose())
+    }
+}
