@@ -1,12 +1,14 @@
-//! Models, batches and training steps that the benchmarks share.
+//! Models, batches, gradients and training steps that the benchmarks share.
 
 mod batches;
 mod cases;
+mod gradients;
 mod models;
 pub mod ratios;
 mod training;
 
 pub use batches::{classification_batch, image_batch, regression_batch};
 pub use cases::{Case, Optimizer, Stepper, Variant};
+pub use gradients::{convolution_gradients, embedding_gradients, perceptron_gradients};
 pub use models::{Images, Labelled, Measured, MlpClassifier, MlpRegressor, ResNet18};
 pub use training::{Holder, Training};

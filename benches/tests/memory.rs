@@ -1,18 +1,29 @@
-//! The bytes that training really holds, counted by an allocator of our own, against
-//! [`MemoryPlan`](burn_bayes::MemoryPlan)'s promise.
+//! The bytes that are really held, counted by an allocator of our own: by training, against
+//! [`MemoryPlan`](burn_bayes::MemoryPlan)'s promise; by answers about per-example gradients, against
+//! the matrix that they never make.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
+use burn_bayes::graph::ExampleGradients;
+use burn_bayes::kernels::Scratch;
 use burn_bayes::{BayesianConfig, FusedAdamConfig, OptimizerMemory, VifaConfig};
-use burn_bayes_benches::{Holder, MlpClassifier, Training, classification_batch};
+use burn_bayes_benches::{
+    Holder, MlpClassifier, Training, classification_batch, convolution_gradients,
+    embedding_gradients, perceptron_gradients,
+};
 
 /// Counts bytes held, and the most that were.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
+
+/// What one test allocates is not for another to count.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn grown(bytes: usize) {
     let held = HELD.fetch_add(bytes, Relaxed) + bytes;
@@ -69,6 +80,7 @@ fn most_held(config: &VifaConfig, holder: Holder, steps: usize) -> usize {
 
 #[test]
 fn training_holds_what_the_plan_says() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let weights = 784 * 400 + 400 + 400 * 400 + 400 + 400 * 10 + 10;
     // The first use of a backend fills caches that belong to no training.
     most_held(&VifaConfig::new(60_000), Holder::Owner, 1);
@@ -85,4 +97,61 @@ fn training_holds_what_the_plan_says() {
             );
         }
     }
+}
+
+/// The most bytes held during a question about gradients, above what was held before.
+fn most_held_by(question: impl Fn(ExampleGradients), gradients: &ExampleGradients) -> usize {
+    // Results are allocated anew instead of taken from those dropped before.
+    let asked = || question(gradients.clone().with_scratch(&Scratch::default()));
+    asked();
+    let before = HELD.load(Relaxed);
+    MOST.store(before, Relaxed);
+    asked();
+    MOST.load(Relaxed) - before
+}
+
+fn check_gradients(name: &str, gradients: &ExampleGradients) {
+    const RANK: usize = 8;
+    let device = Device::default();
+    let (count, len) = (gradients.count(), gradients.len());
+    let weights = Tensor::ones([RANK, count], &device);
+    let vectors = Tensor::ones([RANK, len], &device);
+    type Question<'a> = &'a dyn Fn(ExampleGradients);
+    let questions: [(&str, usize, Question<'_>); 5] = [
+        ("gram", 0, &|asked| drop(black_box(asked.gram()))),
+        ("mean", 1, &|asked| drop(black_box(asked.mean()))),
+        ("sum of squares", 1, &|asked| {
+            drop(black_box(asked.sum_of_squares()))
+        }),
+        ("weighted sums", RANK, &|asked| {
+            drop(black_box(asked.weighted_sums(weights.clone())))
+        }),
+        ("dot", RANK, &|asked| {
+            drop(black_box(asked.dot(vectors.clone())))
+        }),
+    ];
+    for (question, rows, ask) in questions {
+        let held = most_held_by(ask, gradients);
+        // As many rows as are asked for, and four for all else.
+        let allowed = (rows + 4) * len * size_of::<f32>();
+        assert!(
+            held <= allowed,
+            "{name}, {question}: {held} bytes held, {allowed} allowed; the gradients themselves are \
+             {count}·{len} numbers"
+        );
+    }
+}
+
+#[test]
+fn answers_about_gradients_do_not_make_them() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let device = Device::default();
+    let perceptron = perceptron_gradients(64, &[784, 400, 400, 10], &device);
+    check_gradients("perceptron", &perceptron);
+    check_gradients("micro-batches", &perceptron.grouped(2));
+    check_gradients("convolutions", &convolution_gradients(16, &device));
+    check_gradients(
+        "embedding",
+        &embedding_gradients([32, 8], [10_000, 64], &device),
+    );
 }
