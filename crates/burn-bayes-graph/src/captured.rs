@@ -8,6 +8,7 @@ use burn::backend::{DispatchTensor, TensorMetadata};
 use burn::module::Module;
 use burn::tensor::{Tensor, kind};
 use burn_bayes_core::Layout;
+use burn_bayes_core::kernels::Scratch;
 
 use crate::assemble::GradientSum;
 use crate::batch::{ExampleBatch, Lengths, TensorMapper};
@@ -62,6 +63,7 @@ pub struct CapturedModel<M, B> {
     layout: Arc<Layout>,
     loss: Arc<Loss<M, B>>,
     graphs: RwLock<HashMap<Vec<usize>, Arc<Graph>>>,
+    scratch: Scratch,
 }
 
 type Loss<M, B> = dyn Fn(&M, B) -> Tensor<1> + Send + Sync;
@@ -92,6 +94,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             layout,
             loss: Arc::new(loss),
             graphs: RwLock::default(),
+            scratch: Scratch::default(),
         }
     }
 
@@ -129,6 +132,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         });
         let device = losses.device();
         let gradients = ExampleGradients::new(examples, blocks.collect(), &device);
+        let gradients = gradients.with_scratch(&self.scratch);
         Ok(ExampleLosses { losses, gradients })
     }
 
@@ -255,6 +259,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         }
         let device = losses.device();
         let gradients = ExampleGradients::new(examples, sum.into_blocks(), &device);
+        let gradients = gradients.with_scratch(&self.scratch);
         Ok(ExampleLosses { losses, gradients })
     }
 }

@@ -146,12 +146,12 @@ impl Lookup {
         Tensor::cat(rows.collect(), 0)
     }
 
-    /// Σᵢ Σ_t v_it ⊙ (Σ_s v_is where the indices of s and t are equal), added to their rows.
+    /// Σᵢ Σ_t v_it ⊙ (Σ_s v_is where the indices of s and t are equal), added to its row: `[V, Q]`.
     fn sum_of_squares_by_positions(&self) -> Tensor<2> {
         let (count, positions, width) = (self.count(), self.positions(), self.width());
         let table = Tensor::zeros([self.rows, width], (&self.values.device(), self.dtype()));
         let at_a_time = (SCRATCH / (positions * positions.max(width))).max(1);
-        let table = steps(count, at_a_time).fold(table, |table, examples| {
+        steps(count, at_a_time).fold(table, |table, examples| {
             let shape = [examples.len(), positions, positions];
             let values = self.values.clone().slice_dim(0, examples.clone());
             let indices = self.indices.clone().slice_dim(0, examples);
@@ -167,8 +167,7 @@ impl Lookup {
                 squares,
                 IndexingUpdateOp::Add,
             )
-        });
-        table
+        })
     }
 }
 
