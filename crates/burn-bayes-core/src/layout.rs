@@ -532,7 +532,7 @@ impl WriteMapper<'_> {
         }
         value = value.set_require_grad(require_grad);
         // Replicas that train together reduce the gradients of the parameters marked so.
-        if before.is_distributed() {
+        if before.is_autodiff() && before.is_distributed() {
             value.set_distributed(id)
         } else {
             value

@@ -75,7 +75,12 @@ pub(crate) fn follow(
         }
         Semantics::Slice(tensor, ranges) => {
             let axis = agree(&[tensor])?;
-            whole(axis, ranges, tensor.shape[axis.axis], &out_of(operation).shape)
+            whole(
+                axis,
+                ranges,
+                tensor.shape[axis.axis],
+                &out_of(operation).shape,
+            )
         }
         Semantics::SliceAssign {
             tensor,
@@ -98,7 +103,7 @@ pub(crate) fn follow(
             };
             Ok(ExampleAxis { outer, ..axis })
         }
-        Semantics::Whole(_) => Err(Lost::Mixed),
+        Semantics::Whole => Err(Lost::Mixed),
         Semantics::Select {
             tensor,
             dim,
@@ -227,12 +232,18 @@ mod tests {
         // [M, T, F] → [M·T, F] and back.
         let merged = reshaped(plain, &[m, 3, 5], &[m * 3, 5], m);
         assert_eq!(merged, Ok(axis(0, 1, 3)));
-        assert_eq!(reshaped(axis(0, 1, 3), &[m * 3, 5], &[m, 3, 5], m), Ok(plain));
+        assert_eq!(
+            reshaped(axis(0, 1, 3), &[m * 3, 5], &[m, 3, 5], m),
+            Ok(plain)
+        );
         // [T, M, F] → [T·M, F].
         let merged = reshaped(ExampleAxis::plain(1), &[3, m, 5], &[3 * m, 5], m);
         assert_eq!(merged, Ok(axis(0, 3, 1)));
         // Axes of size one come and go.
-        assert_eq!(reshaped(plain, &[m, 5], &[1, m, 1, 5], m), Ok(axis(1, 1, 1)));
+        assert_eq!(
+            reshaped(plain, &[m, 5], &[1, m, 1, 5], m),
+            Ok(axis(1, 1, 1))
+        );
         assert_eq!(reshaped(plain, &[m], &[m, 1], m), Ok(plain));
         // Half of the examples in each row: not an axis any more.
         assert_eq!(reshaped(plain, &[m, 5], &[2, 2 * 5], m), Err(Lost::Unknown));

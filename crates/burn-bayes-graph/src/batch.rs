@@ -100,3 +100,13 @@ impl TensorMapper for Rotated {
         Tensor::cat(vec![tensor.narrow(0, 1, examples - 1), first], 0)
     }
 }
+
+/// Puts the first example once more at the end.
+pub(crate) struct Lengthened;
+
+impl TensorMapper for Lengthened {
+    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+        let first = tensor.clone().narrow(0, 0, 1);
+        Tensor::cat(vec![tensor, first], 0)
+    }
+}

@@ -1,6 +1,6 @@
 //! Records a loss as a list of operations, by evaluating it on a device that computes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::backend::capture::{CaptureBackend, CapturedGraph};
@@ -10,8 +10,9 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData, kind};
 use burn_bayes_core::Layout;
 
-use crate::batch::{ExampleBatch, Rotated, TensorMapper, ToDevice};
+use crate::batch::{ExampleBatch, Lengthened, Rotated, TensorMapper, ToDevice};
 use crate::parameters::held;
+use crate::semantics::{Semantics, semantics};
 
 /// A loss as operations on numbered slots.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,19 +27,22 @@ pub(crate) struct Recording {
     /// The losses, one per example.
     pub(crate) losses: usize,
     pub(crate) slots: usize,
+    /// Constants that have one entry per example, with the axis along which they have: a state of
+    /// zeros that a recurrent layer starts from.
+    pub(crate) grown: BTreeMap<usize, usize>,
 }
 
 /// Records `loss` of `model` on `batch`; the reason in words if it cannot be recorded.
 ///
-/// It is recorded twice, on the batch and on the batch with its examples rotated: a loss whose
-/// course depends on the data gives itself away.
+/// It is recorded three times. With the examples rotated, a loss whose course depends on the data
+/// gives itself away; with one example more, the constants that have an entry per example do.
 pub(crate) fn record<M: Module, B: ExampleBatch>(
     model: &M,
     layout: &Layout,
     batch: &B,
     loss: &impl Fn(&M, B) -> Tensor<1>,
 ) -> Result<Recording, String> {
-    let recording = record_once(model, layout, batch.clone(), loss)?;
+    let mut recording = record_once(model, layout, batch.clone(), loss)?;
     let rotated = batch.clone().map_tensors(&mut Rotated);
     if record_once(model, layout, rotated, loss)? != recording {
         return Err(
@@ -47,7 +51,43 @@ pub(crate) fn record<M: Module, B: ExampleBatch>(
                 .into(),
         );
     }
+    let longer = batch.clone().map_tensors(&mut Lengthened);
+    if let Ok(longer) = record_once(model, layout, longer, loss) {
+        recording.grown = grown(&recording, &longer);
+    }
     Ok(recording)
+}
+
+/// The constants of `recording` that are longer along exactly one axis in `longer`.
+fn grown(recording: &Recording, longer: &Recording) -> BTreeMap<usize, usize> {
+    if recording.operations.len() != longer.operations.len() {
+        return BTreeMap::new();
+    }
+    let axis = |short: &[usize], long: &[usize]| {
+        let mut axes = (0..short.len().min(long.len())).filter(|&axis| short[axis] != long[axis]);
+        axes.next()
+            .filter(|_| axes.next().is_none() && short.len() == long.len())
+    };
+    let made = |recording: &Recording| -> BTreeMap<usize, Vec<usize>> {
+        let values = recording.constants.iter();
+        let values = values.map(|(slot, value)| (*slot, value.shape().to_vec()));
+        let created = recording
+            .operations
+            .iter()
+            .filter(|operation| matches!(semantics(operation), Semantics::Creation));
+        let created = created.flat_map(|operation| operation.outputs());
+        let created = created.map(|out| (out.id.value() as usize, out.shape.to_vec()));
+        values.chain(created).collect()
+    };
+    let (short, long) = (made(recording), made(longer));
+    let common: BTreeSet<_> = short
+        .keys()
+        .filter(|slot| long.contains_key(slot))
+        .collect();
+    let axes = common
+        .into_iter()
+        .filter_map(|slot| Some((*slot, axis(&short[slot], &long[slot])?)));
+    axes.collect()
 }
 
 fn record_once<M: Module, B: ExampleBatch>(
@@ -99,7 +139,8 @@ impl TensorMapper for Ids<'_> {
 }
 
 fn id_of(tensor: DispatchTensor) -> TensorId {
-    let tensor = <DispatchTensor as DispatchKindConversion<CaptureBackend>>::try_into_backend(tensor);
+    let tensor =
+        <DispatchTensor as DispatchKindConversion<CaptureBackend>>::try_into_backend(tensor);
     match tensor {
         Ok(BackendTensor::Float(tensor)) => tensor.id(),
         Ok(BackendTensor::Int(tensor)) => tensor.id(),
@@ -121,6 +162,7 @@ fn number(graph: CapturedGraph, bounds: Bounds) -> Recording {
     let held = bounds.held.iter().map(|&id| numbers.of(id)).collect();
     let inputs: Vec<_> = bounds.inputs.iter().map(|&id| numbers.of(id)).collect();
     let mut operations = graph.graph.operations;
+    operations.retain(|operation| !matches!(operation, OperationIr::Init(_)));
     for operation in &mut operations {
         operation.visit_mut(&mut numbers);
     }
@@ -143,6 +185,7 @@ fn number(graph: CapturedGraph, bounds: Bounds) -> Recording {
         constants,
         losses,
         slots,
+        grown: BTreeMap::new(),
     }
 }
 

@@ -124,8 +124,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     pub fn looped(&self, model: &M, batch: &B) -> Result<ExampleLosses> {
         let all = (0..self.layout.entries().len()).collect();
         let examples = examples_of(batch)?;
-        let (losses, rows) =
-            looped_rows(&*self.loss, model, batch, examples, &self.layout, &all)?;
+        let (losses, rows) = looped_rows(&*self.loss, model, batch, examples, &self.layout, &all)?;
         let blocks = rows.into_values().map(|rows| {
             let len = rows.dims()[1];
             Block::new(len, vec![Term::rows(rows)])
@@ -143,20 +142,16 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         let tensors = held(model, &self.layout);
         let entries = self.layout.entries();
         Ok(match &*self.graph(model, batch, &tensors, examples)? {
-            Graph::Planned(plan, _) => {
-                plan.looped.iter().map(|&entry| entries[entry].path.clone()).collect()
-            }
+            Graph::Planned(plan, _) => plan
+                .looped
+                .iter()
+                .map(|&entry| entries[entry].path.clone())
+                .collect(),
             Graph::Looped => entries.iter().map(|entry| entry.path.clone()).collect(),
         })
     }
 
-    fn graph(
-        &self,
-        model: &M,
-        batch: &B,
-        tensors: &[Held],
-        examples: usize,
-    ) -> Result<Arc<Graph>> {
+    fn graph(&self, model: &M, batch: &B, tensors: &[Held], examples: usize) -> Result<Arc<Graph>> {
         let signature = signature_of(batch);
         let known = self.graphs.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(graph) = known.get(&signature) {
@@ -168,13 +163,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         Ok(known.entry(signature).or_insert(graph).clone())
     }
 
-    fn captured(
-        &self,
-        model: &M,
-        batch: &B,
-        tensors: &[Held],
-        examples: usize,
-    ) -> Result<Graph> {
+    fn captured(&self, model: &M, batch: &B, tensors: &[Held], examples: usize) -> Result<Graph> {
         self.layout.check(model)?;
         if examples == 1 {
             // One example, one backward pass; nothing to tell apart.
@@ -241,7 +230,10 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         }
         for (copied, gradient) in plan.copies.iter().zip(replay.copies) {
             if let Some(gradient) = gradient {
-                sum.add_rows(&copied.view, copy_gradients(gradient, copied.axis, examples));
+                sum.add_rows(
+                    &copied.view,
+                    copy_gradients(gradient, copied.axis, examples),
+                );
             }
         }
         if !plan.looped.is_empty() {
@@ -269,7 +261,8 @@ struct Inputs(Vec<DispatchTensor>);
 
 impl TensorMapper for Inputs {
     fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
-        self.0.push(tensor.clone().without_autodiff().into_dispatch());
+        self.0
+            .push(tensor.clone().without_autodiff().into_dispatch());
         tensor
     }
 }

@@ -37,6 +37,8 @@ pub(crate) fn looped_rows<M: Module, B: ExampleBatch>(
         }
         losses.push(loss.without_autodiff());
     }
-    let rows = rows.into_iter().map(|(parameter, rows)| (parameter, Tensor::stack(rows, 0)));
+    let rows = rows
+        .into_iter()
+        .map(|(parameter, rows)| (parameter, Tensor::stack(rows, 0)));
     Ok((Tensor::cat(losses, 0), rows.collect()))
 }

@@ -13,7 +13,7 @@ use burn::backend::ir::{
     BaseOperationIr, BinaryOpIr, IrVisitorMut, ModuleOperationIr, NumericOperationIr, OperationIr,
     ShapeOpIr, TensorId, TensorIr, TensorStatus,
 };
-use burn::tensor::{Shape, TensorData};
+use burn::tensor::{Device, Shape, TensorData};
 use burn_bayes_core::Layout;
 
 use crate::axis::{ExampleAxis, Lost, follow, out_of};
@@ -21,6 +21,7 @@ use crate::capture::Recording;
 use crate::error::{Error, Kind};
 use crate::execute::{is_supported, name};
 use crate::semantics::{Semantics, semantics};
+use crate::untyped::Untyped;
 use crate::view::View;
 
 /// How the gradients of a batch's examples are computed.
@@ -71,7 +72,10 @@ pub(crate) struct Tap {
 impl Tap {
     /// The number of the input's axes.
     pub(crate) fn input_rank(&self) -> usize {
-        let input = self.operation.inputs().find(|input| slot(input) == self.input);
+        let input = self
+            .operation
+            .inputs()
+            .find(|input| slot(input) == self.input);
         input.map_or(0, |input| input.shape.num_dims())
     }
 
@@ -135,7 +139,7 @@ pub(crate) fn plan(
         examples,
         roles: BTreeMap::new(),
         tracked: BTreeSet::new(),
-        values: recording.constants.iter().cloned().collect(),
+        grown: recording.grown,
         plan: Plan {
             slots: recording.slots,
             held: recording.held,
@@ -161,7 +165,7 @@ struct Planner<'a> {
     examples: usize,
     roles: BTreeMap<usize, Role>,
     tracked: BTreeSet<usize>,
-    values: BTreeMap<usize, TensorData>,
+    grown: BTreeMap<usize, usize>,
     plan: Plan,
 }
 
@@ -182,10 +186,19 @@ impl Planner<'_> {
             self.roles.insert(*slot, role);
         }
         for (slot, _) in &self.plan.constants {
-            self.roles.insert(*slot, Role::Constant);
+            let role = self.constant_role(*slot);
+            self.roles.insert(*slot, role);
         }
         for slot in &self.plan.inputs {
             self.roles.insert(*slot, Role::Data(ExampleAxis::plain(0)));
+        }
+    }
+
+    /// A constant with an entry per example is like a tensor of the batch.
+    fn constant_role(&self, slot: usize) -> Role {
+        match self.grown.get(&slot) {
+            Some(&axis) => Role::Data(ExampleAxis::plain(axis)),
+            None => Role::Constant,
         }
     }
 
@@ -260,7 +273,8 @@ impl Planner<'_> {
             }
         }
         if derived.is_empty() && !fixed {
-            self.assign(&operation, &Role::Constant);
+            let role = self.constant_role(slot(out_of(&operation)));
+            self.assign(&operation, &role);
             self.plan.constant_operations.push(operation);
             return;
         }
@@ -314,11 +328,21 @@ impl Planner<'_> {
         }
     }
 
-    /// The values of a constant that was recorded with them.
+    /// The values of a constant.
     fn constant(&self, indices: &TensorIr) -> Option<Vec<usize>> {
-        let values = self.values.get(&slot(indices))?;
-        let values = values.clone().convert::<i64>().try_into_vec::<i64>().ok()?;
-        values.into_iter().map(|index| index.try_into().ok()).collect()
+        if !matches!(self.role(indices), Role::Constant) {
+            return None;
+        }
+        let constants = self
+            .plan
+            .computed_constants(Device::default().as_dispatch());
+        let mut constants = constants.into_iter();
+        let (_, value) = constants.find(|(number, _)| *number == slot(indices))?;
+        let values = Untyped::new(value).into_integers()?;
+        values
+            .into_iter()
+            .map(|index| index.try_into().ok())
+            .collect()
     }
 
     /// An operation that the batch reaches.
@@ -479,9 +503,8 @@ impl Planner<'_> {
             }
             _ => return None,
         };
-        let is_wanted = |tensor: &TensorIr| {
-            matches!(self.role(tensor), Role::View(_) | Role::Derived(_))
-        };
+        let is_wanted =
+            |tensor: &TensorIr| matches!(self.role(tensor), Role::View(_) | Role::Derived(_));
         if !is_wanted(gamma) && !beta.as_ref().is_some_and(is_wanted) {
             return None;
         }
@@ -502,7 +525,12 @@ impl Planner<'_> {
         let mut operations = vec![OperationIr::Module(module)];
         let factor = self.new_tensor(&scale, &across, Role::Constant);
         operations.push(reshape(scale, factor.clone()));
-        operations.push(arithmetic(NumericOperationIr::Mul, normalised, factor, scaled.clone()));
+        operations.push(arithmetic(
+            NumericOperationIr::Mul,
+            normalised,
+            factor,
+            scaled.clone(),
+        ));
         if let Some(shift) = shift {
             let summand = self.new_tensor(&shift, &across, Role::Constant);
             operations.push(reshape(shift, summand.clone()));

@@ -65,9 +65,8 @@ impl Plan {
             };
         }
         let mut gradients = Dispatch::backward(Dispatch::float_sum(losses.clone()));
-        let mut gradient = |leaf: &DispatchTensor| {
-            Dispatch::grad_remove(leaf, &mut gradients).map(Untyped::new)
-        };
+        let mut gradient =
+            |leaf: &DispatchTensor| Dispatch::grad_remove(leaf, &mut gradients).map(Untyped::new);
         let taps = taps.into_iter().map(|(input, leaf)| Tapped {
             input: Untyped::new(input),
             delta: gradient(&leaf),
@@ -81,6 +80,7 @@ impl Plan {
         }
     }
 
+    /// The constants, on the device of the last replay if it is this one.
     fn constants_on(
         &self,
         device: &DispatchDevice,
@@ -97,7 +97,11 @@ impl Plan {
         }
     }
 
-    fn computed_constants(&self, device: &DispatchDevice) -> Vec<(usize, DispatchTensor)> {
+    /// Every constant that the recording made, or computed from others.
+    pub(crate) fn computed_constants(
+        &self,
+        device: &DispatchDevice,
+    ) -> Vec<(usize, DispatchTensor)> {
         let mut slots = Slots::new(self.slots, device.clone());
         for (slot, value) in &self.constants {
             slots.set(*slot, upload(value.clone(), device));

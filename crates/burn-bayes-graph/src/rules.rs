@@ -60,7 +60,9 @@ pub(crate) fn weight_gradients(
             } else {
                 (lhs, true)
             };
-            let groups: Vec<_> = (0..rank - 2).filter(|&axis| weight.shape[axis] > 1).collect();
+            let groups: Vec<_> = (0..rank - 2)
+                .filter(|&axis| weight.shape[axis] > 1)
+                .collect();
             let mut shape = tap.output.shape.to_vec();
             let contracted = if is_left { rank - 2 } else { rank - 1 };
             shape[contracted] = if is_left {
@@ -108,7 +110,9 @@ pub(crate) fn bias_gradients(tap: &Tap, delta: Untyped, examples: usize) -> Tens
 
 /// A copied parameter's gradients, `[M, elements]`.
 pub(crate) fn copy_gradients(gradient: Untyped, axis: ExampleAxis, examples: usize) -> Tensor<2> {
-    let features: Vec<_> = (0..gradient.rank()).filter(|&other| other != axis.axis).collect();
+    let features: Vec<_> = (0..gradient.rank())
+        .filter(|&other| other != axis.axis)
+        .collect();
     let rows = arranged(gradient, axis, examples, &[], &features);
     let [_, count, positions, width] = rows.dims();
     let rows = rows.reshape([count, positions, width]);
@@ -208,7 +212,9 @@ fn patches(
     let seen: Vec<_> = offsets
         .iter()
         .map(|offset| {
-            let starts = (0..spatial).map(|i| offset[i] * window.dilation[i]).collect();
+            let starts = (0..spatial)
+                .map(|i| offset[i] * window.dilation[i])
+                .collect();
             let part = padded.clone().strided(starts, &window.stride, positions);
             let mut shape = part.shape();
             shape.insert(2, 1);

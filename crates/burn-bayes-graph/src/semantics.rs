@@ -32,7 +32,7 @@ pub(crate) enum Semantics<'a> {
     /// Copies along one axis, one after the other.
     Repeat(&'a TensorIr, usize, usize),
     /// Mixes all elements.
-    Whole(&'a TensorIr),
+    Whole,
     /// Picks entries along one axis, by a vector of indices.
     Select {
         tensor: &'a TensorIr,
@@ -106,10 +106,10 @@ pub(crate) fn semantics(operation: &OperationIr) -> Semantics<'_> {
         OperationIr::Float(_, op) => float(op),
         OperationIr::Module(op) => module(op),
         OperationIr::Activation(op) => activation(op),
-        OperationIr::Init(_) => Semantics::Creation,
-        OperationIr::Custom(_) | OperationIr::Drop(_) | OperationIr::Distributed(_) => {
-            Semantics::Unknown
-        }
+        OperationIr::Init(_)
+        | OperationIr::Custom(_)
+        | OperationIr::Drop(_)
+        | OperationIr::Distributed(_) => Semantics::Unknown,
     }
 }
 
@@ -157,7 +157,7 @@ fn base(op: &Base) -> Semantics<'_> {
         Base::Cat(op) => Semantics::Along(op.tensors.iter().collect(), vec![op.dim]),
         Base::Cast(op) => elementwise([&op.input]),
         Base::Empty(_) | Base::Ones(_) | Base::Zeros(_) => Semantics::Creation,
-        Base::All(op) | Base::Any(op) => Semantics::Whole(&op.input),
+        Base::All(_) | Base::Any(_) => Semantics::Whole,
         Base::AllDim(op) | Base::AnyDim(op) => along(&op.input, op.axis),
         Base::Scatter(op) => {
             Semantics::Along(vec![&op.tensor, &op.indices, &op.value], vec![op.dim])
@@ -190,8 +190,8 @@ fn numeric(op: &Numeric) -> Semantics<'_> {
         N::Abs(op) | N::Neg(op) | N::Sign(op) => elementwise([&op.input]),
         N::Clamp(op) => elementwise([&op.tensor]),
         N::Full(_) => Semantics::Creation,
-        N::Mean(op) | N::Sum(op) | N::Prod(op) | N::Max(op) | N::Min(op) | N::MaxAbs(op) => {
-            Semantics::Whole(&op.input)
+        N::Mean(_) | N::Sum(_) | N::Prod(_) | N::Max(_) | N::Min(_) | N::MaxAbs(_) => {
+            Semantics::Whole
         }
         N::MeanDim(op)
         | N::SumDim(op)

@@ -52,7 +52,11 @@ impl Untyped {
             return self;
         }
         let padding = [&[(0, 0), (0, 0)], padding].concat();
-        Self(Dispatch::float_pad(self.0, &padding, PadMode::Constant(0.0)))
+        Self(Dispatch::float_pad(
+            self.0,
+            &padding,
+            PadMode::Constant(0.0),
+        ))
     }
 
     /// `lens` entries of each axis after the second, from `starts`, `steps` apart; zeros beyond the
@@ -62,8 +66,15 @@ impl Untyped {
         let mut ranges = vec![Slice::full(), Slice::full()];
         for (axis, start) in starts.iter().enumerate() {
             let end = start + (lens[axis] - 1) * steps[axis] + 1;
-            debug_assert!(end <= shape[axis + 2], "a patch lies inside what it is cut from");
-            ranges.push(Slice::new(*start as isize, Some(end as isize), steps[axis] as isize));
+            debug_assert!(
+                end <= shape[axis + 2],
+                "a patch lies inside what it is cut from"
+            );
+            ranges.push(Slice::new(
+                *start as isize,
+                Some(end as isize),
+                steps[axis] as isize,
+            ));
         }
         Self(Dispatch::float_slice(self.0, &ranges))
     }
@@ -76,6 +87,16 @@ impl Untyped {
     pub(crate) fn typed<const R: usize>(self) -> Tensor<R> {
         assert_eq!(self.rank(), R, "the rank of a tensor");
         Tensor::from_dispatch(self.0)
+    }
+
+    /// The values, if they are integers.
+    pub(crate) fn into_integers(self) -> Option<Vec<i64>> {
+        if self.0.dtype().is_float() || self.0.dtype().is_bool() {
+            return None;
+        }
+        let shape = Shape::from(vec![self.0.shape().num_elements()]);
+        let flat = Tensor::<1, Int>::from_dispatch(Dispatch::int_reshape(self.0, shape));
+        flat.into_data().convert::<i64>().try_into_vec().ok()
     }
 
     /// Integers as `[M, T]`.

@@ -59,9 +59,7 @@ impl View {
     pub(crate) fn parameter(&self, len: impl Fn(usize) -> usize) -> Option<usize> {
         match self.base {
             Base::Parameter(parameter)
-                if self.is_contiguous()
-                    && self.offset == 0
-                    && self.len() == len(parameter) =>
+                if self.is_contiguous() && self.offset == 0 && self.len() == len(parameter) =>
             {
                 Some(parameter)
             }
@@ -239,7 +237,9 @@ mod tests {
 
     fn elements(view: &View) -> Vec<Option<usize>> {
         let places = view.places().into_iter();
-        places.map(|place| place.map(|place| place.element)).collect()
+        places
+            .map(|place| place.map(|place| place.element))
+            .collect()
     }
 
     #[test]

@@ -1,0 +1,211 @@
+//! Layer by layer, with the shapes that make a difference.
+
+use burn::module::{Module, Param};
+use burn::nn::conv::{
+    Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, Conv3d, Conv3dConfig, ConvTranspose1d,
+    ConvTranspose1dConfig, ConvTranspose2d, ConvTranspose2dConfig, ConvTranspose3d,
+    ConvTranspose3dConfig,
+};
+use burn::nn::{
+    BatchNorm, BatchNormConfig, Embedding, EmbeddingConfig, GroupNorm, GroupNormConfig,
+    InstanceNorm, InstanceNormConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig, PRelu,
+    PReluConfig, PaddingConfig1d, PaddingConfig2d, PaddingConfig3d, RmsNorm, RmsNormConfig,
+};
+use burn::tensor::{Int, Tensor};
+
+use super::{compared, exact, integers, some_loss, tensor};
+use crate::support::device;
+
+#[test]
+fn linear_with_any_leading_dimensions() {
+    let linear = LinearConfig::new(4, 3).init(&device());
+    exact(&linear, &tensor(1, [5, 4]), |m: &Linear, x: Tensor<2>| {
+        some_loss(m.forward(x))
+    });
+    exact(
+        &linear,
+        &tensor(2, [5, 6, 4]),
+        |m: &Linear, x: Tensor<3>| some_loss(m.forward(x)),
+    );
+    exact(
+        &linear,
+        &tensor(3, [5, 2, 3, 4]),
+        |m: &Linear, x: Tensor<4>| some_loss(m.forward(x)),
+    );
+    let bare = LinearConfig::new(4, 3).with_bias(false).init(&device());
+    exact(&bare, &tensor(4, [5, 6, 4]), |m: &Linear, x: Tensor<3>| {
+        some_loss(m.forward(x))
+    });
+    // Examples and positions merged into one axis, the examples second.
+    exact(
+        &linear,
+        &tensor(5, [5, 6, 4]),
+        |m: &Linear, x: Tensor<3>| {
+            let merged: Tensor<2> = x.swap_dims(0, 1).reshape([-1, 4]);
+            let output: Tensor<3> = m.forward(merged).reshape([6, -1, 3]);
+            some_loss(output.swap_dims(0, 1))
+        },
+    );
+}
+
+#[test]
+fn convolutions_direct() {
+    let conv = Conv1dConfig::new(4, 6, 3)
+        .with_groups(2)
+        .with_stride(2)
+        .with_dilation(2)
+        .with_padding(PaddingConfig1d::Explicit(2, 1))
+        .init(&device());
+    exact(&conv, &tensor(1, [3, 4, 11]), |m: &Conv1d, x: Tensor<3>| {
+        some_loss(m.forward(x))
+    });
+    let conv = Conv2dConfig::new([4, 6], [3, 2])
+        .with_groups(2)
+        .with_stride([2, 1])
+        .with_dilation([1, 2])
+        .with_padding(PaddingConfig2d::Explicit(1, 2, 1, 2))
+        .init(&device());
+    exact(
+        &conv,
+        &tensor(2, [3, 4, 7, 6]),
+        |m: &Conv2d, x: Tensor<4>| some_loss(m.forward(x)),
+    );
+    let depthwise = Conv2dConfig::new([4, 4], [3, 3])
+        .with_groups(4)
+        .init(&device());
+    exact(
+        &depthwise,
+        &tensor(3, [3, 4, 5, 5]),
+        |m: &Conv2d, x: Tensor<4>| some_loss(m.forward(x)),
+    );
+    let conv = Conv3dConfig::new([2, 4], [2, 3, 1])
+        .with_stride([1, 2, 1])
+        .with_padding(PaddingConfig3d::Explicit(1, 0, 0))
+        .init(&device());
+    exact(
+        &conv,
+        &tensor(4, [3, 2, 4, 5, 3]),
+        |m: &Conv3d, x: Tensor<5>| some_loss(m.forward(x)),
+    );
+}
+
+#[test]
+fn convolutions_transposed() {
+    let conv = ConvTranspose1dConfig::new([4, 6], 3)
+        .with_groups(2)
+        .with_stride(2)
+        .with_padding(1)
+        .with_padding_out(1)
+        .init(&device());
+    exact(
+        &conv,
+        &tensor(1, [3, 4, 5]),
+        |m: &ConvTranspose1d, x: Tensor<3>| some_loss(m.forward(x)),
+    );
+    let conv = ConvTranspose2dConfig::new([4, 6], [3, 2])
+        .with_groups(2)
+        .with_stride([2, 1])
+        .with_dilation([1, 2])
+        .with_padding([1, 1])
+        .with_padding_out([1, 0])
+        .init(&device());
+    exact(
+        &conv,
+        &tensor(2, [3, 4, 4, 5]),
+        |m: &ConvTranspose2d, x: Tensor<4>| some_loss(m.forward(x)),
+    );
+    let conv = ConvTranspose3dConfig::new([2, 3], [2, 2, 3]).init(&device());
+    exact(
+        &conv,
+        &tensor(3, [3, 2, 2, 3, 2]),
+        |m: &ConvTranspose3d, x: Tensor<5>| some_loss(m.forward(x)),
+    );
+}
+
+#[test]
+fn normalisations() {
+    let norm = LayerNormConfig::new(6).init(&device());
+    exact(
+        &norm,
+        &tensor(1, [4, 3, 6]),
+        |m: &LayerNorm, x: Tensor<3>| some_loss(m.forward(x)),
+    );
+    let norm = RmsNormConfig::new(6).init(&device());
+    exact(&norm, &tensor(2, [4, 3, 6]), |m: &RmsNorm, x: Tensor<3>| {
+        some_loss(m.forward(x))
+    });
+    let norm = GroupNormConfig::new(2, 6).init(&device());
+    exact(
+        &norm,
+        &tensor(3, [4, 6, 5]),
+        |m: &GroupNorm, x: Tensor<3>| some_loss(m.forward(x)),
+    );
+    let norm = InstanceNormConfig::new(6).init(&device());
+    exact(
+        &norm,
+        &tensor(4, [4, 6, 5]),
+        |m: &InstanceNorm, x: Tensor<3>| some_loss(m.forward(x)),
+    );
+    let norm = BatchNormConfig::new(6).init(&device());
+    exact(
+        &norm,
+        &tensor(5, [4, 6, 5]),
+        |m: &BatchNorm, x: Tensor<3>| some_loss(m.forward(x)),
+    );
+}
+
+#[test]
+fn embeddings() {
+    let table = EmbeddingConfig::new(7, 3).init(&device());
+    let tokens: Tensor<2, Int> = integers(1, [4, 5], 7);
+    exact(&table, &tokens, |m: &Embedding, x: Tensor<2, Int>| {
+        some_loss(m.forward(x))
+    });
+}
+
+#[test]
+fn parametric_activations() {
+    let one = PReluConfig::new().init(&device());
+    exact(&one, &tensor(1, [4, 3]), |m: &PRelu, x: Tensor<2>| {
+        some_loss(m.forward(x))
+    });
+    let several = PReluConfig::new().with_num_parameters(3).init(&device());
+    exact(
+        &several,
+        &tensor(2, [4, 3, 5]),
+        |m: &PRelu, x: Tensor<3>| some_loss(m.forward(x)),
+    );
+}
+
+/// A parameter of shape `[3, 4]`.
+#[derive(Module, Debug)]
+struct Table {
+    weights: Param<Tensor<2>>,
+}
+
+fn table() -> Table {
+    Table {
+        weights: Param::from_tensor(tensor(9, [3, 4])),
+    }
+}
+
+#[test]
+fn select_and_gather_of_a_parameter() {
+    let picks: Tensor<1, Int> = integers(1, [5], 3);
+    exact(&table(), &picks, |m: &Table, x: Tensor<1, Int>| {
+        some_loss(m.weights.val().select(0, x))
+    });
+    let picks: Tensor<2, Int> = integers(2, [5, 4], 3);
+    compared(&table(), &picks, |m: &Table, x: Tensor<2, Int>| {
+        some_loss(m.weights.val().gather(0, x))
+    });
+}
+
+#[test]
+fn elementwise_operations_that_broadcast_a_parameter() {
+    let inputs = tensor::<3>(3, [5, 3, 4]);
+    exact(&table(), &inputs, |m: &Table, x: Tensor<3>| {
+        let w: Tensor<3> = m.weights.val().unsqueeze();
+        some_loss((x.clone() + w.clone()) * w.clone() - (x.square() + 1.0) / w.clone() - w)
+    });
+}

@@ -1,0 +1,91 @@
+//! Recorded losses: gradients per example against one backward pass for each example.
+
+mod layers;
+mod models;
+mod refusals;
+mod uses;
+
+use std::sync::Arc;
+
+use burn::module::{Module, ParamGroup};
+use burn::tensor::{Int, Tensor, TensorData};
+use burn_bayes::Layout;
+use burn_bayes::graph::{CapturedModel, ExampleBatch};
+
+use crate::support::{device, normals, values};
+
+pub(crate) fn tensor<const R: usize>(seed: u64, dims: [usize; R]) -> Tensor<R> {
+    let numbers = normals(seed, dims.iter().product());
+    Tensor::from_data(TensorData::new(numbers, dims), &device())
+}
+
+/// Integers below `bound`, with repetitions.
+pub(crate) fn integers<const R: usize>(seed: u64, dims: [usize; R], bound: i64) -> Tensor<R, Int> {
+    let numbers = normals(seed, dims.iter().product());
+    let numbers: Vec<i64> = numbers
+        .iter()
+        .map(|x| (x.abs() * 5.0) as i64 % bound)
+        .collect();
+    Tensor::from_data(TensorData::new(numbers, dims), &device())
+}
+
+/// Captures `loss` and compares every example's loss and gradient with the loop's; returns the paths
+/// that were left to the loop.
+#[track_caller]
+pub(crate) fn compared<M: Module, B: ExampleBatch>(
+    model: &M,
+    batch: &B,
+    loss: impl Fn(&M, B) -> Tensor<1> + Send + Sync + 'static,
+) -> Vec<String> {
+    let layout = Arc::new(Layout::new(model, &ParamGroup::all()).unwrap());
+    let captured = CapturedModel::new(layout.clone(), loss);
+    let looped = captured.looped(model, batch).unwrap();
+    // Twice: the second time nothing is recorded.
+    for _ in 0..2 {
+        let found = captured.example_gradients(model, batch).unwrap();
+        close(&values(&found.losses), &values(&looped.losses), "losses");
+        let (found, expected) = (
+            found.gradients.materialise(),
+            looped.gradients.materialise(),
+        );
+        assert_eq!(found.dims(), expected.dims());
+        let scale = values(&expected.clone().abs().max())[0];
+        assert!(scale > 0.0, "no gradient anywhere: the test shows nothing");
+        for entry in layout.entries() {
+            let columns =
+                |rows: &Tensor<2>| values(&rows.clone().narrow(1, entry.offset, entry.len()));
+            close(&columns(&found), &columns(&expected), &entry.path);
+        }
+    }
+    captured.looped_paths(model, batch).unwrap()
+}
+
+/// The same, and every parameter's gradient must come from the graph.
+#[track_caller]
+pub(crate) fn exact<M: Module, B: ExampleBatch>(
+    model: &M,
+    batch: &B,
+    loss: impl Fn(&M, B) -> Tensor<1> + Send + Sync + 'static,
+) {
+    let looped = compared(model, batch, loss);
+    assert!(looped.is_empty(), "left to the loop: {looped:?}");
+}
+
+/// Equal within 1e-5 of the largest of them.
+#[track_caller]
+fn close(found: &[f64], expected: &[f64], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let scale = expected.iter().fold(1e-6_f64, |max, x| max.max(x.abs()));
+    let error = |(a, b): (&f64, &f64)| (a - b).abs() / scale;
+    let worst = found.iter().zip(expected).map(error).fold(0.0, f64::max);
+    assert!(worst <= 1e-5, "{what}: relative error {worst:e}");
+}
+
+/// The sum over everything but the examples of a fixed nonlinear function: a loss for any output.
+pub(crate) fn some_loss<const R: usize>(output: Tensor<R>) -> Tensor<1> {
+    let examples = output.dims()[0];
+    let flat: Tensor<2> = output.reshape([examples as i32, -1]);
+    (flat.clone().tanh() + flat.square() * 0.1)
+        .sum_dim(1)
+        .squeeze_dim(1)
+}
