@@ -17,7 +17,7 @@ pub struct Assembly {
 
 #[derive(Debug)]
 enum Body {
-    Composed(Tensor<2>),
+    Composed(Box<Tensor<2>>),
     #[cfg(feature = "flex")]
     Fused(Vec<f32>, Scratch),
 }
@@ -31,7 +31,7 @@ impl Assembly {
             let body = Body::Fused(values, scratch.clone());
             return Self { shape, body };
         }
-        let body = Body::Composed(Tensor::zeros(shape, options));
+        let body = Body::Composed(Tensor::zeros(shape, options).into());
         Self { shape, body }
     }
 
@@ -55,7 +55,8 @@ impl Assembly {
         let body = match self.body {
             Body::Composed(tensor) => {
                 let place = [row..row + rows, column..column + columns];
-                Body::Composed(tensor.slice_assign(place, values.reshape([rows, columns])))
+                let tensor = tensor.slice_assign(place, values.reshape([rows, columns]));
+                Body::Composed(tensor.into())
             }
             #[cfg(feature = "flex")]
             Body::Fused(mut whole, scratch) => {
@@ -69,7 +70,7 @@ impl Assembly {
     /// The matrix.
     pub fn finish(self) -> Tensor<2> {
         match self.body {
-            Body::Composed(tensor) => tensor,
+            Body::Composed(tensor) => *tensor,
             #[cfg(feature = "flex")]
             Body::Fused(values, scratch) => flex::lent(values, self.shape, &scratch),
         }
