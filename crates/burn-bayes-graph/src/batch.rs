@@ -1,5 +1,6 @@
 //! Batches whose tensors can be found: moved to another device, cut into single examples, read.
 
+use burn::backend::DispatchTensor;
 use burn::tensor::{Device, Tensor, kind};
 
 /// A batch of examples: every tensor in it has one entry per example along its first axis.
@@ -109,4 +110,38 @@ impl TensorMapper for Lengthened {
         let first = tensor.clone().narrow(0, 0, 1);
         Tensor::cat(vec![tensor, first], 0)
     }
+}
+
+/// The tensors, without autodiff.
+pub(crate) struct Inputs(Vec<DispatchTensor>);
+
+impl Inputs {
+    pub(crate) fn of<B: ExampleBatch>(batch: &B) -> Vec<DispatchTensor> {
+        let mut inputs = Self(Vec::new());
+        let _ = batch.clone().map_tensors(&mut inputs);
+        inputs.0
+    }
+}
+
+impl TensorMapper for Inputs {
+    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+        self.0
+            .push(tensor.clone().without_autodiff().into_dispatch());
+        tensor
+    }
+}
+
+/// The shapes, each after its rank: batches that agree in it share a recording.
+pub(crate) fn signature_of<B: ExampleBatch>(batch: &B) -> Vec<usize> {
+    struct Shapes(Vec<usize>);
+    impl TensorMapper for Shapes {
+        fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+            self.0.push(R);
+            self.0.extend(tensor.dims());
+            tensor
+        }
+    }
+    let mut shapes = Shapes(Vec::new());
+    let _ = batch.clone().map_tensors(&mut shapes);
+    shapes.0
 }

@@ -90,11 +90,12 @@ fn grown(recording: &Recording, longer: &Recording) -> BTreeMap<usize, usize> {
     axes.collect()
 }
 
-fn record_once<M: Module, B: ExampleBatch>(
+/// Records a function of `model` and `batch` once.
+pub(crate) fn record_once<M: Module, B: ExampleBatch, const R: usize>(
     model: &M,
     layout: &Layout,
     batch: B,
-    loss: &impl Fn(&M, B) -> Tensor<1>,
+    loss: &impl Fn(&M, B) -> Tensor<R>,
 ) -> Result<Recording, String> {
     let device = Device::capture();
     let mut bounds = Bounds::default();

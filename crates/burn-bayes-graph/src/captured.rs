@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use burn::backend::{DispatchTensor, TensorMetadata};
+use burn::backend::TensorMetadata;
 use burn::module::Module;
-use burn::tensor::{Tensor, kind};
+use burn::tensor::Tensor;
 use burn_bayes_core::Layout;
 use burn_bayes_core::kernels::Scratch;
 
 use crate::assemble::GradientSum;
-use crate::batch::{ExampleBatch, Lengths, TensorMapper};
+use crate::batch::{ExampleBatch, Inputs, Lengths, signature_of};
 use crate::capture::record;
 use crate::error::{Kind, Result};
 use crate::factor::Term;
@@ -211,9 +211,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         let Some(device) = tensors.first().map(|held| held.value.device()) else {
             return self.looped(model, batch);
         };
-        let mut inputs = Inputs(Vec::new());
-        let _ = batch.clone().map_tensors(&mut inputs);
-        let replay = plan.replay(&device, constants, tensors, inputs.0);
+        let replay = plan.replay(&device, constants, tensors, Inputs::of(batch));
 
         let losses: Tensor<1> = replay.losses.typed();
         let mut sum = GradientSum::new(&self.layout, losses.device());
@@ -254,34 +252,6 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         let gradients = gradients.with_scratch(&self.scratch);
         Ok(ExampleLosses { losses, gradients })
     }
-}
-
-/// The tensors of a batch, without autodiff.
-struct Inputs(Vec<DispatchTensor>);
-
-impl TensorMapper for Inputs {
-    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
-        self.0
-            .push(tensor.clone().without_autodiff().into_dispatch());
-        tensor
-    }
-}
-
-/// The shapes of a batch's tensors, each after its rank.
-struct Shapes(Vec<usize>);
-
-impl TensorMapper for Shapes {
-    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
-        self.0.push(R);
-        self.0.extend(tensor.dims());
-        tensor
-    }
-}
-
-fn signature_of<B: ExampleBatch>(batch: &B) -> Vec<usize> {
-    let mut shapes = Shapes(Vec::new());
-    let _ = batch.clone().map_tensors(&mut shapes);
-    shapes.0
 }
 
 /// The number of examples, M.

@@ -12,6 +12,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub(crate) enum Kind {
     #[error("{0}")]
     Batch(String),
+    #[error("{0}")]
+    Draws(String),
     #[error(
         "the loss lets the examples of a batch see each other, in {operation} of a tensor of shape \
          {shape:?}; a loss per example has no such operation: return one loss for each example, \
@@ -34,6 +36,11 @@ impl Error {
     /// The batch cannot be used: its tensors disagree about the number of examples, or it is empty.
     pub fn is_batch(&self) -> bool {
         matches!(self.0, Kind::Batch(_))
+    }
+
+    /// The draws do not have the shape that was expected.
+    pub fn is_draws(&self) -> bool {
+        matches!(self.0, Kind::Draws(_))
     }
 
     /// The examples of a batch influence each other's losses.

@@ -10,8 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use burn::backend::ir::{
-    BaseOperationIr, BinaryOpIr, IrVisitorMut, ModuleOperationIr, NumericOperationIr, OperationIr,
-    ShapeOpIr, TensorId, TensorIr, TensorStatus,
+    BaseOperationIr, IrVisitorMut, ModuleOperationIr, OperationIr, TensorId, TensorIr, TensorStatus,
 };
 use burn::tensor::{Device, Shape, TensorData};
 use burn_bayes_core::Layout;
@@ -20,6 +19,7 @@ use crate::axis::{ExampleAxis, Lost, follow, out_of};
 use crate::capture::Recording;
 use crate::error::{Error, Kind};
 use crate::execute::{is_supported, name};
+use crate::lower::{lowered, slot};
 use crate::semantics::{Semantics, semantics};
 use crate::untyped::Untyped;
 use crate::view::View;
@@ -134,24 +134,14 @@ pub(crate) fn plan(
     layout: &Layout,
     examples: usize,
 ) -> Result<Plan, Failure> {
+    let recording = lowered(recording, parameters);
     let mut planner = Planner {
         layout,
         examples,
         roles: BTreeMap::new(),
         tracked: BTreeSet::new(),
+        plan: Plan::of(&recording),
         grown: recording.grown,
-        plan: Plan {
-            slots: recording.slots,
-            held: recording.held,
-            inputs: recording.inputs,
-            losses: recording.losses,
-            constants: recording.constants,
-            constant_operations: Vec::new(),
-            steps: Vec::new(),
-            taps: Vec::new(),
-            copies: Vec::new(),
-            looped: BTreeSet::new(),
-        },
     };
     planner.enter(parameters);
     for operation in recording.operations {
@@ -167,10 +157,6 @@ struct Planner<'a> {
     tracked: BTreeSet<usize>,
     grown: BTreeMap<usize, usize>,
     plan: Plan,
-}
-
-fn slot(tensor: &TensorIr) -> usize {
-    tensor.id.value() as usize
 }
 
 impl Planner<'_> {
@@ -347,9 +333,6 @@ impl Planner<'_> {
 
     /// An operation that the batch reaches.
     fn add_data(&mut self, operation: OperationIr) -> Result<(), Failure> {
-        if let Some(lowered) = self.lowered(&operation) {
-            return lowered.into_iter().try_for_each(|part| self.add(part));
-        }
         let axis = match follow(&operation, self.examples, |tensor| self.axis(tensor)) {
             Ok(axis) => axis,
             Err(Lost::Mixed) => {
@@ -487,66 +470,6 @@ impl Planner<'_> {
         })
     }
 
-    /// Normalisations whose scale or shift is wanted, as element-wise operations.
-    fn lowered(&mut self, operation: &OperationIr) -> Option<Vec<OperationIr>> {
-        let OperationIr::Module(module) = operation else {
-            return None;
-        };
-        let mut module = module.clone();
-        let (gamma, beta, out, channel) = match &mut module {
-            ModuleOperationIr::LayerNorm(op) => {
-                let last = op.input.shape.num_dims() - 1;
-                (&mut op.gamma, op.beta.take(), &mut op.out, last)
-            }
-            ModuleOperationIr::BatchNorm(op) => {
-                (&mut op.gamma, Some(op.beta.clone()), &mut op.out, 1)
-            }
-            _ => return None,
-        };
-        let is_wanted =
-            |tensor: &TensorIr| matches!(self.role(tensor), Role::View(_) | Role::Derived(_));
-        if !is_wanted(gamma) && !beta.as_ref().is_some_and(is_wanted) {
-            return None;
-        }
-        let result = out.clone();
-        let (scale, shift) = (gamma.clone(), beta);
-        let mut across = vec![1; result.shape.num_dims()];
-        across[channel] = scale.shape.num_elements();
-        *gamma = self.filled(&scale, 1.0);
-        *out = self.new_tensor(&result, &result.shape, Role::Constant);
-        let normalised = out.clone();
-        if let ModuleOperationIr::BatchNorm(op) = &mut module {
-            op.beta = self.filled(&scale, 0.0);
-        }
-        let scaled = match &shift {
-            Some(_) => self.new_tensor(&result, &result.shape, Role::Constant),
-            None => result.clone(),
-        };
-        let mut operations = vec![OperationIr::Module(module)];
-        let factor = self.new_tensor(&scale, &across, Role::Constant);
-        operations.push(reshape(scale, factor.clone()));
-        operations.push(arithmetic(
-            NumericOperationIr::Mul,
-            normalised,
-            factor,
-            scaled.clone(),
-        ));
-        if let Some(shift) = shift {
-            let summand = self.new_tensor(&shift, &across, Role::Constant);
-            operations.push(reshape(shift, summand.clone()));
-            operations.push(arithmetic(NumericOperationIr::Add, scaled, summand, result));
-        }
-        Some(operations)
-    }
-
-    /// A new constant of the shape of `like`.
-    fn filled(&mut self, like: &TensorIr, value: f32) -> TensorIr {
-        let tensor = self.new_tensor(like, &like.shape.clone(), Role::Constant);
-        let data = TensorData::full(like.shape.clone(), value).convert_dtype(like.dtype);
-        self.plan.constants.push((slot(&tensor), data));
-        tensor
-    }
-
     fn finish(mut self) -> Result<Plan, Failure> {
         match self.roles.get(&self.plan.losses) {
             Some(Role::Data(axis)) if *axis == ExampleAxis::plain(0) => {}
@@ -562,6 +485,42 @@ impl Planner<'_> {
 }
 
 impl Plan {
+    /// A plan that evaluates a recording and taps nothing; the name of an operation that cannot be
+    /// replayed otherwise.
+    pub(crate) fn untapped(recording: Recording) -> Result<Self, String> {
+        let mut plan = Self::of(&recording);
+        let mut alive: BTreeSet<usize> = plan.held.iter().chain(&plan.inputs).copied().collect();
+        for operation in recording.operations {
+            if !is_supported(&operation) || matches!(semantics(&operation), Semantics::Random) {
+                return Err(format!("{} cannot be replayed", name(&operation)));
+            }
+            if operation.inputs().any(|input| alive.contains(&slot(input))) {
+                alive.extend(operation.outputs().map(slot));
+                plan.steps.push(Step::Run(operation));
+            } else {
+                plan.constant_operations.push(operation);
+            }
+        }
+        plan.mark_last_reads();
+        Ok(plan)
+    }
+
+    /// A plan without steps.
+    fn of(recording: &Recording) -> Self {
+        Self {
+            slots: recording.slots,
+            held: recording.held.clone(),
+            inputs: recording.inputs.clone(),
+            losses: recording.losses,
+            constants: recording.constants.clone(),
+            constant_operations: Vec::new(),
+            steps: Vec::new(),
+            taps: Vec::new(),
+            copies: Vec::new(),
+            looped: BTreeSet::new(),
+        }
+    }
+
     /// Lets the last reader of a slot take its tensor.
     fn mark_last_reads(&mut self) {
         let mut later = BTreeSet::from([self.losses]);
@@ -635,17 +594,4 @@ fn without_bias(mut operation: OperationIr) -> OperationIr {
         }
     }
     operation
-}
-
-fn reshape(input: TensorIr, out: TensorIr) -> OperationIr {
-    OperationIr::BaseFloat(BaseOperationIr::Reshape(ShapeOpIr { input, out }))
-}
-
-fn arithmetic(
-    operation: fn(BinaryOpIr) -> NumericOperationIr,
-    lhs: TensorIr,
-    rhs: TensorIr,
-    out: TensorIr,
-) -> OperationIr {
-    OperationIr::NumericFloat(out.dtype, operation(BinaryOpIr { lhs, rhs, out }))
 }

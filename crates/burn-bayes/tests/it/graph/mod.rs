@@ -73,7 +73,7 @@ pub(crate) fn exact<M: Module, B: ExampleBatch>(
 
 /// Equal within 1e-5 of the largest of them.
 #[track_caller]
-fn close(found: &[f64], expected: &[f64], what: &str) {
+pub(crate) fn close(found: &[f64], expected: &[f64], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
     let scale = expected.iter().fold(1e-6_f64, |max, x| max.max(x.abs()));
     let error = |(a, b): (&f64, &f64)| (a - b).abs() / scale;

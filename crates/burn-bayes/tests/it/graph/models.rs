@@ -1,8 +1,10 @@
-//! Whole networks.
+//! Whole networks: their gradients per example, and many draws of their weights in one pass.
 
-use burn::module::Module;
+use std::sync::Arc;
+
+use burn::module::{Module, ParamGroup};
 use burn::nn::attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig};
-use burn::nn::conv::{Conv2d, Conv2dConfig};
+use burn::nn::conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfig};
 use burn::nn::gru::{Gru, GruConfig};
 use burn::nn::pool::{AdaptiveAvgPool2d, AdaptiveAvgPool2dConfig, MaxPool2d, MaxPool2dConfig};
 use burn::nn::transformer::{
@@ -14,18 +16,58 @@ use burn::nn::{
 };
 use burn::tensor::activation::{log_softmax, relu};
 use burn::tensor::{Int, Tensor};
+use burn_bayes::Layout;
+use burn_bayes::graph::{CapturedForward, ExampleBatch};
 
-use super::{exact, integers, some_loss, tensor};
-use crate::support::device;
+use super::{close, exact, integers, tensor};
+use crate::support::{device, values};
 
-fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
-    let picked: Tensor<2> = log_softmax(logits, 1).gather(1, labels.unsqueeze_dim(1));
-    picked.squeeze_dim::<1>(1).neg()
+/// A classifier of three classes.
+trait Network: Module + 'static {
+    type Input: ExampleBatch + 'static;
+
+    fn forward(&self, x: Self::Input) -> Tensor<2>;
+
+    fn losses(&self, (x, labels): (Self::Input, Tensor<1, Int>)) -> Tensor<1> {
+        let logs = log_softmax(self.forward(x), 1);
+        logs.gather(1, labels.unsqueeze_dim(1))
+            .squeeze_dim::<1>(1)
+            .neg()
+    }
+}
+
+/// Gradients per example equal the loop's; draws in one pass equal the draws one by one.
+#[track_caller]
+fn checked<N: Network>(model: &N, input: N::Input, examples: usize) {
+    let batch = (input.clone(), integers::<1>(2, [examples], 3));
+    exact(model, &batch, |m: &N, batch: (N::Input, Tensor<1, Int>)| {
+        m.losses(batch)
+    });
+
+    let layout = Arc::new(Layout::new(model, &ParamGroup::all()).unwrap());
+    let draws = tensor::<2>(5, [3, layout.len()]) * 0.3;
+    let forward = CapturedForward::new(layout, |m: &N, x: N::Input| m.forward(x));
+    assert!(!forward.is_looped(model, &draws, &input).unwrap());
+    let together = forward.outputs(model, draws.clone(), &input).unwrap();
+    let one_by_one = forward.looped(model, draws, &input).unwrap();
+    assert_eq!(together.dims(), [3, examples, 3]);
+    close(&values(&together), &values(&one_by_one), "draws");
 }
 
 #[derive(Module, Debug)]
 struct Mlp {
     layers: Vec<Linear>,
+}
+
+impl Network for Mlp {
+    type Input = Tensor<2>;
+
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        let last = self.layers.len() - 1;
+        let hidden = self.layers[..last].iter();
+        let hidden = hidden.fold(x, |x, layer| relu(layer.forward(x)));
+        self.layers[last].forward(hidden)
+    }
 }
 
 #[test]
@@ -34,21 +76,8 @@ fn a_multi_layer_perceptron() {
     let layers = sizes
         .windows(2)
         .map(|w| LinearConfig::new(w[0], w[1]).init(&device()));
-    let model = Mlp {
-        layers: layers.collect(),
-    };
-    let batch = (tensor::<2>(1, [7, 6]), integers::<1>(2, [7], 3));
-    exact(
-        &model,
-        &batch,
-        |m: &Mlp, (x, y): (Tensor<2>, Tensor<1, Int>)| {
-            let last = m.layers.len() - 1;
-            let hidden = m.layers[..last]
-                .iter()
-                .fold(x, |x, layer| relu(layer.forward(x)));
-            cross_entropy(m.layers[last].forward(hidden), y)
-        },
-    );
+    let layers = layers.collect();
+    checked(&Mlp { layers }, tensor(1, [7, 6]), 7);
 }
 
 #[derive(Module, Debug)]
@@ -58,6 +87,17 @@ struct LeNet {
     pool: MaxPool2d,
     hidden: Linear,
     output: Linear,
+}
+
+impl Network for LeNet {
+    type Input = Tensor<4>;
+
+    fn forward(&self, x: Tensor<4>) -> Tensor<2> {
+        let x = self.pool.forward(relu(self.first.forward(x)));
+        let x = self.pool.forward(relu(self.second.forward(x)));
+        self.output
+            .forward(relu(self.hidden.forward(x.flatten::<2>(1, 3))))
+    }
 }
 
 #[test]
@@ -72,17 +112,44 @@ fn a_le_net() {
         hidden: LinearConfig::new(6 * 2 * 2, 10).init(&device),
         output: LinearConfig::new(10, 3).init(&device),
     };
-    let batch = (tensor::<4>(1, [5, 1, 12, 12]), integers::<1>(2, [5], 3));
-    exact(
-        &model,
-        &batch,
-        |m: &LeNet, (x, y): (Tensor<4>, Tensor<1, Int>)| {
-            let x = m.pool.forward(relu(m.first.forward(x)));
-            let x = m.pool.forward(relu(m.second.forward(x)));
-            let x = relu(m.hidden.forward(x.flatten::<2>(1, 3)));
-            cross_entropy(m.output.forward(x), y)
-        },
-    );
+    checked(&model, tensor(1, [5, 1, 12, 12]), 5);
+}
+
+/// Grouped and transposed convolutions, one after the other.
+#[derive(Module, Debug)]
+struct Grouped {
+    first: Conv2d,
+    second: Conv2d,
+    third: ConvTranspose2d,
+    output: Linear,
+}
+
+impl Network for Grouped {
+    type Input = Tensor<4>;
+
+    fn forward(&self, x: Tensor<4>) -> Tensor<2> {
+        let x = self.second.forward(self.first.forward(x).tanh());
+        let x = self.third.forward(x.tanh());
+        self.output.forward(x.mean_dim(3).flatten::<2>(1, 3))
+    }
+}
+
+#[test]
+fn grouped_and_transposed_convolutions() {
+    let device = device();
+    let model = Grouped {
+        first: Conv2dConfig::new([2, 4], [3, 3])
+            .with_groups(2)
+            .init(&device),
+        second: Conv2dConfig::new([4, 4], [2, 2])
+            .with_groups(2)
+            .init(&device),
+        third: ConvTranspose2dConfig::new([4, 2], [2, 2])
+            .with_groups(2)
+            .init(&device),
+        output: LinearConfig::new(2 * 4, 3).init(&device),
+    };
+    checked(&model, tensor(1, [4, 2, 6, 6]), 4);
 }
 
 #[derive(Module, Debug)]
@@ -136,6 +203,16 @@ struct ResNet {
     output: Linear,
 }
 
+impl Network for ResNet {
+    type Input = Tensor<4>;
+
+    fn forward(&self, x: Tensor<4>) -> Tensor<2> {
+        let x = relu(self.norm.forward(self.stem.forward(x)));
+        let x = self.blocks.iter().fold(x, |x, block| block.forward(x));
+        self.output.forward(self.pool.forward(x).flatten::<2>(1, 3))
+    }
+}
+
 #[test]
 fn a_residual_network_of_eighteen_layers() {
     let widths = [
@@ -159,30 +236,34 @@ fn a_residual_network_of_eighteen_layers() {
         pool: AdaptiveAvgPool2dConfig::new([1, 1]).init(),
         output: LinearConfig::new(32, 3).init(&device()),
     };
-    let batch = (tensor::<4>(1, [3, 3, 16, 16]), integers::<1>(2, [3], 3));
-    exact(
-        &model,
-        &batch,
-        |m: &ResNet, (x, y): (Tensor<4>, Tensor<1, Int>)| {
-            let x = relu(m.norm.forward(m.stem.forward(x)));
-            let x = m.blocks.iter().fold(x, |x, block| block.forward(x));
-            let x = m.pool.forward(x).flatten::<2>(1, 3);
-            cross_entropy(m.output.forward(x), y)
-        },
-    );
+    checked(&model, tensor(1, [3, 3, 16, 16]), 3);
     // Recording moved the running statistics and brought them back.
     let statistics = model.norm.running_mean.value();
     assert_eq!(statistics.device(), device());
 }
 
+#[derive(Module, Debug)]
+struct Attentive {
+    attention: MultiHeadAttention,
+    output: Linear,
+}
+
+impl Network for Attentive {
+    type Input = Tensor<3>;
+
+    fn forward(&self, x: Tensor<3>) -> Tensor<2> {
+        let x = self.attention.forward(MhaInput::self_attn(x)).context;
+        self.output.forward(x.mean_dim(1).squeeze_dim::<2>(1))
+    }
+}
+
 #[test]
 fn attention_of_several_heads() {
-    let model = MultiHeadAttentionConfig::new(8, 2).init(&device());
-    exact(
-        &model,
-        &tensor(1, [4, 5, 8]),
-        |m: &MultiHeadAttention, x: Tensor<3>| some_loss(m.forward(MhaInput::self_attn(x)).context),
-    );
+    let model = Attentive {
+        attention: MultiHeadAttentionConfig::new(8, 2).init(&device()),
+        output: LinearConfig::new(8, 3).init(&device()),
+    };
+    checked(&model, tensor(1, [4, 5, 8]), 4);
 }
 
 #[derive(Module, Debug)]
@@ -193,31 +274,31 @@ struct Transformer {
     output: Linear,
 }
 
+impl Network for Transformer {
+    type Input = Tensor<2, Int>;
+
+    fn forward(&self, x: Tensor<2, Int>) -> Tensor<2> {
+        let [examples, length] = x.dims();
+        let places = Tensor::arange(0..length as i64, &x.device())
+            .reshape([1, length])
+            .repeat_dim(0, examples);
+        let x = self.tokens.forward(x) + self.places.forward(places);
+        let x = self.encoder.forward(TransformerEncoderInput::new(x));
+        self.output.forward(x.mean_dim(1).squeeze_dim::<2>(1))
+    }
+}
+
 #[test]
 fn a_transformer_encoder() {
     let device = device();
+    let encoder = TransformerEncoderConfig::new(8, 16, 2, 2).with_norm_first(true);
     let model = Transformer {
         tokens: EmbeddingConfig::new(11, 8).init(&device),
         places: EmbeddingConfig::new(6, 8).init(&device),
-        encoder: TransformerEncoderConfig::new(8, 16, 2, 2)
-            .with_norm_first(true)
-            .init(&device),
+        encoder: encoder.init(&device),
         output: LinearConfig::new(8, 3).init(&device),
     };
-    let batch = (integers::<2>(1, [4, 6], 11), integers::<1>(2, [4], 3));
-    exact(
-        &model,
-        &batch,
-        |m: &Transformer, (x, y): (Tensor<2, Int>, Tensor<1, Int>)| {
-            let [examples, length] = x.dims();
-            let places = Tensor::arange(0..length as i64, &x.device())
-                .reshape([1, length])
-                .repeat_dim(0, examples);
-            let x = m.tokens.forward(x) + m.places.forward(places);
-            let x = m.encoder.forward(TransformerEncoderInput::new(x));
-            cross_entropy(m.output.forward(x.mean_dim(1).squeeze_dim::<2>(1)), y)
-        },
-    );
+    checked(&model, integers(1, [4, 6], 11), 4);
 }
 
 #[derive(Module, Debug)]
@@ -226,6 +307,18 @@ struct Recurrent {
     lstm: Lstm,
     gru: Gru,
     output: Linear,
+}
+
+impl Network for Recurrent {
+    type Input = Tensor<2, Int>;
+
+    fn forward(&self, x: Tensor<2, Int>) -> Tensor<2> {
+        let (x, _) = self.lstm.forward(self.tokens.forward(x), None);
+        let x = self.gru.forward(x, None);
+        let [examples, length, width] = x.dims();
+        let last = x.narrow(1, length - 1, 1).reshape([examples, width]);
+        self.output.forward(last)
+    }
 }
 
 #[test]
@@ -237,18 +330,5 @@ fn an_lstm_classifier_and_a_gru() {
         gru: GruConfig::new(6, 4, true).init(&device),
         output: LinearConfig::new(4, 3).init(&device),
     };
-    let batch = (integers::<2>(1, [4, 5], 9), integers::<1>(2, [4], 3));
-    exact(
-        &model,
-        &batch,
-        |m: &Recurrent, (x, y): (Tensor<2, Int>, Tensor<1, Int>)| {
-            let (x, _) = m.lstm.forward(m.tokens.forward(x), None);
-            let x = m.gru.forward(x, None);
-            let [examples, length, width] = x.dims();
-            let last = x
-                .slice([0..examples, length - 1..length])
-                .reshape([examples, width]);
-            cross_entropy(m.output.forward(last), y)
-        },
-    );
+    checked(&model, integers(1, [4, 5], 9), 4);
 }
