@@ -28,11 +28,16 @@ pub fn regression_batch(rows: usize, features: usize, device: &Device) -> Measur
     }
 }
 
-/// Three-channel images of standard normals with classes in turn.
-pub fn image_batch(rows: usize, side: usize, classes: usize, device: &Device) -> Images {
-    let [inputs] = normals([rows * 3 * side * side], device);
+/// Images of standard normals with classes in turn.
+pub fn image_batch(
+    rows: usize,
+    [channels, side]: [usize; 2],
+    classes: usize,
+    device: &Device,
+) -> Images {
+    let [inputs] = normals([rows * channels * side * side], device);
     Images {
-        inputs: inputs.reshape([rows, 3, side, side]),
+        inputs: inputs.reshape([rows, channels, side, side]),
         targets: classes_in_turn(rows, classes, device),
     }
 }

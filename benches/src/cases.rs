@@ -81,7 +81,12 @@ impl Case {
             Self::ResNet32 | Self::ResNet64 => {
                 let side = if self == Self::ResNet32 { 32 } else { 64 };
                 let model = ResNet18::new(3, 10, &device);
-                stepper(model, image_batch(16, side, 10, &device), variant, holder)
+                stepper(
+                    model,
+                    image_batch(16, [3, side], 10, &device),
+                    variant,
+                    holder,
+                )
             }
         }
     }

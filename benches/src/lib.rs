@@ -10,5 +10,7 @@ mod training;
 pub use batches::{classification_batch, image_batch, regression_batch};
 pub use cases::{Case, Optimizer, Stepper, Variant};
 pub use gradients::{convolution_gradients, embedding_gradients, perceptron_gradients};
-pub use models::{Images, Labelled, Measured, MlpClassifier, MlpRegressor, ResNet18};
+pub use models::{
+    Images, Labelled, LeNet, Measured, MlpClassifier, MlpRegressor, Network, ResNet18,
+};
 pub use training::{Holder, Training};

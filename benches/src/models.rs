@@ -3,11 +3,13 @@
 use burn::module::Module;
 use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::loss::CrossEntropyLossConfig;
-use burn::nn::pool::{AdaptiveAvgPool2d, AdaptiveAvgPool2dConfig};
+use burn::nn::pool::{AdaptiveAvgPool2d, AdaptiveAvgPool2dConfig, MaxPool2d, MaxPool2dConfig};
 use burn::nn::{BatchNorm, BatchNormConfig, Initializer, Linear, LinearConfig, PaddingConfig2d};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, RegressionOutput, TrainOutput, TrainStep};
+use burn_bayes::graph::losses::cross_entropy;
+use burn_bayes::graph::{ExampleBatch, TensorMapper};
 
 /// Rows of features and their classes.
 #[derive(Clone, Debug)]
@@ -35,6 +37,28 @@ pub struct Images {
     /// `[rows]`.
     pub targets: Tensor<1, Int>,
 }
+
+/// A classifier whose loss is known for every example.
+pub trait Network<B>: Module + 'static {
+    /// −log p(y|x) of every row.
+    fn losses(&self, batch: B) -> Tensor<1>;
+}
+
+macro_rules! example_batch {
+    ($name:ident) => {
+        impl ExampleBatch for $name {
+            fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
+                Self {
+                    inputs: mapper.map(self.inputs),
+                    targets: mapper.map(self.targets),
+                }
+            }
+        }
+    };
+}
+
+example_batch!(Labelled);
+example_batch!(Images);
 
 /// Linear layers with rectifiers between them.
 #[derive(Module, Debug)]
@@ -74,8 +98,19 @@ impl MlpClassifier {
         }
     }
 
+    /// `[rows, classes]`.
+    pub fn logits(&self, inputs: Tensor<2>) -> Tensor<2> {
+        self.network.forward(inputs)
+    }
+
     fn output(&self, batch: Labelled) -> ClassificationOutput {
-        classified(self.network.forward(batch.inputs), batch.targets)
+        classified(self.logits(batch.inputs), batch.targets)
+    }
+}
+
+impl Network<Labelled> for MlpClassifier {
+    fn losses(&self, batch: Labelled) -> Tensor<1> {
+        cross_entropy(self.logits(batch.inputs), batch.targets)
     }
 }
 
@@ -227,14 +262,58 @@ impl ResNet18 {
         }
     }
 
-    fn output(&self, batch: Images) -> ClassificationOutput {
-        let stem = relu(self.stem.forward(batch.inputs));
+    fn logits(&self, inputs: Tensor<4>) -> Tensor<2> {
+        let stem = relu(self.stem.forward(inputs));
         let features = self
             .blocks
             .iter()
             .fold(stem, |values, block| block.forward(values));
         let features: Tensor<2> = self.pool.forward(features).flatten(1, 3);
-        classified(self.head.forward(features), batch.targets)
+        self.head.forward(features)
+    }
+
+    fn output(&self, batch: Images) -> ClassificationOutput {
+        classified(self.logits(batch.inputs), batch.targets)
+    }
+}
+
+impl Network<Images> for ResNet18 {
+    fn losses(&self, batch: Images) -> Tensor<1> {
+        cross_entropy(self.logits(batch.inputs), batch.targets)
+    }
+}
+
+/// Two convolutions and two linear layers (LeCun et al. 1998) for one-channel images of 28×28.
+#[derive(Module, Debug)]
+pub struct LeNet {
+    first: Conv2d,
+    second: Conv2d,
+    pool: MaxPool2d,
+    hidden: Linear,
+    head: Linear,
+}
+
+impl LeNet {
+    /// A network for ten classes.
+    pub fn new(device: &Device) -> Self {
+        Self {
+            first: Conv2dConfig::new([1, 6], [5, 5])
+                .with_padding(PaddingConfig2d::Same)
+                .init(device),
+            second: Conv2dConfig::new([6, 16], [5, 5]).init(device),
+            pool: MaxPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
+            hidden: LinearConfig::new(16 * 5 * 5, 120).init(device),
+            head: LinearConfig::new(120, 10).init(device),
+        }
+    }
+}
+
+impl Network<Images> for LeNet {
+    fn losses(&self, batch: Images) -> Tensor<1> {
+        let features = self.pool.forward(relu(self.first.forward(batch.inputs)));
+        let features = self.pool.forward(relu(self.second.forward(features)));
+        let hidden = relu(self.hidden.forward(features.flatten::<2>(1, 3)));
+        cross_entropy(self.head.forward(hidden), batch.targets)
     }
 }
 

@@ -90,21 +90,8 @@ fn measure(case: Case, holder: Holder, rounds: usize) {
             parts[index].extend(stepper.parts());
         }
     }
-    println!("{:<28} {:>11}  ratio (quartiles)", "", "ms per step");
-    for (index, variant) in variants.iter().enumerate() {
-        let ratios = times[index]
-            .iter()
-            .zip(&times[0])
-            .map(|(time, first)| time / first);
-        let mut ratios: Vec<f64> = ratios.collect();
-        let [low, ratio, high] = quartiles(&mut ratios);
-        let [_, median, _] = quartiles(&mut times[index].clone());
-        println!(
-            "{:<28} {:>11.4}  {ratio:.3} ({low:.3} … {high:.3})",
-            variant.to_string(),
-            1e3 * median
-        );
-    }
+    let names: Vec<_> = variants.iter().map(ToString::to_string).collect();
+    print_ratios("ms per step", &names, &times);
     println!(
         "\n{:<28} {:>9} {:>9} {:>9} {:>9} {:>9}  medians, ms",
         "of which", "draw", "write", "model", "gradient", "optimiser"
@@ -125,6 +112,39 @@ fn measure(case: Case, holder: Holder, rounds: usize) {
             median(|parts| parts.model),
             median(|parts| parts.gradient),
             median(|parts| parts.optimizer),
+        );
+    }
+}
+
+/// Times named pieces of work in turns and prints their medians and ratios to the first.
+pub fn in_turns(title: &str, rounds: usize, works: &mut [(&str, &mut dyn FnMut())]) {
+    println!("\n{title}");
+    for (_, work) in works.iter_mut() {
+        work();
+    }
+    let mut times = vec![Vec::new(); works.len()];
+    for _ in 0..rounds {
+        for (index, (_, work)) in works.iter_mut().enumerate() {
+            let start = Instant::now();
+            work();
+            times[index].push(start.elapsed().as_secs_f64());
+        }
+    }
+    let names: Vec<_> = works.iter().map(|(name, _)| (*name).to_owned()).collect();
+    print_ratios("ms", &names, &times);
+}
+
+/// The median of each, and the quartiles over rounds of its ratio to the first.
+fn print_ratios(unit: &str, names: &[String], times: &[Vec<f64>]) {
+    println!("{:<28} {unit:>11}  ratio (quartiles)", "");
+    for (name, times_of) in names.iter().zip(times) {
+        let ratios = times_of.iter().zip(&times[0]);
+        let mut ratios: Vec<f64> = ratios.map(|(time, first)| time / first).collect();
+        let [low, ratio, high] = quartiles(&mut ratios);
+        let [_, median, _] = quartiles(&mut times_of.clone());
+        println!(
+            "{name:<28} {:>11.4}  {ratio:.3} ({low:.3} … {high:.3})",
+            1e3 * median
         );
     }
 }

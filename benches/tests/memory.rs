@@ -5,15 +5,16 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use burn::module::ParamGroup;
 use burn::tensor::{Device, Tensor};
-use burn_bayes::graph::ExampleGradients;
+use burn_bayes::graph::{CapturedModel, ExampleGradients};
 use burn_bayes::kernels::Scratch;
 use burn_bayes::{BayesianConfig, FusedAdamConfig, OptimizerMemory, VifaConfig};
 use burn_bayes_benches::{
-    Holder, MlpClassifier, Training, classification_batch, convolution_gradients,
-    embedding_gradients, perceptron_gradients,
+    Holder, Labelled, MlpClassifier, Network, Training, classification_batch,
+    convolution_gradients, embedding_gradients, perceptron_gradients,
 };
 
 /// Counts bytes held, and the most that were.
@@ -153,5 +154,38 @@ fn answers_about_gradients_do_not_make_them() {
     check_gradients(
         "embedding",
         &embedding_gradients([32, 8], [10_000, 64], &device),
+    );
+}
+
+#[test]
+fn evaluating_examples_does_not_make_their_gradients() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let device = Device::default();
+    let model = MlpClassifier::new(&[784, 400, 400, 10], &device);
+    let batch = classification_batch(64, 784, 10, &device);
+    let layout = Arc::new(burn_bayes::Layout::new(&model, &ParamGroup::all()).expect("weights"));
+    let len = layout.len();
+    let captured = CapturedModel::new(layout, |model: &MlpClassifier, batch: Labelled| {
+        model.losses(batch)
+    });
+    let evaluate = || {
+        let evaluated = captured.example_gradients(&model, &batch);
+        black_box(
+            evaluated
+                .expect("the loss can be recorded")
+                .gradients
+                .gram(),
+        );
+    };
+    evaluate();
+    let before = HELD.load(Relaxed);
+    MOST.store(before, Relaxed);
+    evaluate();
+    let held = MOST.load(Relaxed) - before;
+    // Activations and what products are packed into; not the 64 rows of gradients.
+    let allowed = 4 * len * size_of::<f32>();
+    assert!(
+        held <= allowed,
+        "{held} bytes held, {allowed} allowed; a row is {len} numbers"
     );
 }

@@ -5,6 +5,8 @@
 //! gradients of M examples with respect to D weights in factored form, so that nothing as large as
 //! M × D is held.
 
+pub mod losses;
+
 mod assemble;
 mod axis;
 mod batch;

@@ -67,6 +67,49 @@ impl Assembly {
         Self { body, ..self }
     }
 
+    /// With leftᵀ diag(w) right, `[height, width]` in row-major order, for every row w of `weights`,
+    /// from `column` on: row r of the matrix gets the product of row r of the weights.
+    ///
+    /// `left` is `[n, height]`, `right` `[n, width]` and `weights` `[rows, n]`.
+    ///
+    /// # Panics
+    ///
+    /// If they reach over the matrix, or differ in n.
+    pub fn put_products(
+        self,
+        column: usize,
+        left: &Tensor<2>,
+        right: &Tensor<2>,
+        weights: &Tensor<2>,
+    ) -> Self {
+        let [rows, terms] = weights.dims();
+        let [height, width] = [left.dims()[1], right.dims()[1]];
+        assert!(
+            left.dims()[0] == terms && right.dims()[0] == terms,
+            "the two sides and the weights of a product differ in the number of terms"
+        );
+        assert!(
+            rows <= self.shape[0] && column + height * width <= self.shape[1],
+            "products of {height}×{width} from column {column} on reach over a matrix of {:?}",
+            self.shape
+        );
+        match self.body {
+            #[cfg(feature = "flex")]
+            Body::Fused(mut whole, scratch) => {
+                let columns = column..column + height * width;
+                let filled = &mut whole[..rows * self.shape[1]];
+                flex::products(filled, columns, left, right, weights);
+                let body = Body::Fused(whole, scratch);
+                Self { body, ..self }
+            }
+            Body::Composed(_) => (0..rows).fold(self, |assembly, row| {
+                let weights = weights.clone().narrow(0, row, 1).transpose();
+                let product = left.clone().transpose().matmul(right.clone() * weights);
+                assembly.put([row, column], product.unsqueeze())
+            }),
+        }
+    }
+
     /// The matrix.
     pub fn finish(self) -> Tensor<2> {
         match self.body {

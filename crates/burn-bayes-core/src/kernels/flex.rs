@@ -3,12 +3,15 @@
 //! Each function gives `None`, or its arguments back, where it does not apply: another backend,
 //! another element type, memory that is not contiguous, noise that a device makes.
 
+use std::ops::Range;
+
 use burn::backend::Flex;
 use burn::backend::flex::{FlexTensor, Layout};
 use burn::tensor::{Bytes, DType, Device, Shape, Tensor};
 use rayon::prelude::*;
 
 use super::host;
+use super::product::weighted_product;
 use super::{
     AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments,
     Objective, Scratch, SgdStep, SgdValues,
@@ -23,6 +26,11 @@ impl Contiguous {
         let primitive = tensor.clone().try_into_primitive::<Flex>().ok()?;
         primitive.as_slice::<f32>()?;
         Some(Self(primitive))
+    }
+
+    /// The tensor, copied if its elements lie otherwise.
+    fn of<const R: usize>(tensor: &Tensor<R>) -> Self {
+        Self(primitive(tensor.clone()).to_contiguous())
     }
 
     fn values(&self) -> &[f32] {
@@ -72,6 +80,27 @@ pub(super) fn copy_runs(matrix: &mut [f32], width: usize, column: usize, values:
         for (run, out) in out.chunks_exact_mut(length).enumerate() {
             out.copy_from_slice(&values[row * row_stride + run * run_stride..][..length]);
         }
+    });
+}
+
+/// leftᵀ diag(w) right for every row w of `weights`, into `columns` of the rows of a matrix.
+pub(super) fn products(
+    matrix: &mut [f32],
+    columns: Range<usize>,
+    left: &Tensor<2>,
+    right: &Tensor<2>,
+    weights: &Tensor<2>,
+) {
+    let [rows, terms] = weights.dims();
+    let [height, width] = [left.dims()[1], right.dims()[1]];
+    let [left, right, weights] = [left, right, weights].map(Contiguous::of);
+    let row_len = matrix.len() / rows;
+    let rows = matrix
+        .par_chunks_mut(row_len)
+        .zip(weights.values().par_chunks(terms));
+    rows.for_each(|(row, weights)| {
+        let out = &mut row[columns.clone()];
+        weighted_product(out, [height, width], left.values(), right.values(), weights);
     });
 }
 

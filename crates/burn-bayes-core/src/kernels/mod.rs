@@ -15,6 +15,8 @@ mod composed_precision;
 mod flex;
 pub(crate) mod host;
 mod precision;
+#[cfg(feature = "flex")]
+mod product;
 mod scratch;
 pub mod statistics;
 

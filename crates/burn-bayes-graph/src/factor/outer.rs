@@ -124,34 +124,27 @@ impl Outer {
         Tensor::cat(rows.collect(), 0)
     }
 
-    /// Lᵀ [diag(w₁) R | diag(w₂) R | …]: few wide products, for a slice of the parameter at a time.
+    /// Lᵀ diag(w) R for every row of weights, with a position's weight that of its example.
     fn weighted_sums_by_positions(
         &self,
         weights: &Tensor<2>,
         sums: Assembly,
         column: usize,
     ) -> Assembly {
-        let [total, count] = weights.dims();
-        let [groups, _, positions, width] = self.right.dims();
-        let left = Self::flat(&self.left).swap_dims(1, 2);
-        let right = self.right.clone().unsqueeze_dim::<5>(3);
-        let at_a_time = (SCRATCH / (groups * count * positions * width)).max(1);
-        steps(total, at_a_time).fold(sums, |sums, some| {
-            let rows = some.len();
-            let weights = weights.clone().slice_dim(0, some.clone()).transpose();
-            let scaled = right.clone() * weights.reshape([1, count, 1, rows, 1]);
-            let scaled = scaled.reshape([groups, count * positions, rows * width]);
-            let ranges = self.pieces((SCRATCH / rows).max(1)).into_iter();
-            ranges.fold(sums, |sums, range| {
-                let Slice { groups, heights } = self.slice(&range);
-                let left = left
-                    .clone()
-                    .slice_dim(0, groups.clone())
-                    .slice_dim(1, heights);
-                let products = left.matmul(scaled.clone().slice_dim(0, groups));
-                let runs = products.reshape([range.len() / width, rows, width]);
-                sums.put([some.start, column + range.start], runs.swap_dims(0, 1))
-            })
+        let [rows, count] = weights.dims();
+        let (positions, size) = (self.positions(), self.height() * self.width());
+        let weights = weights.clone().unsqueeze_dim::<3>(2);
+        let weights = weights
+            .repeat_dim(2, positions)
+            .reshape([rows, count * positions]);
+        let group = |side: &Tensor<4>, group: usize| {
+            let width = side.dims()[3];
+            let side = side.clone().slice_dim(0, group..group + 1);
+            side.reshape([count * positions, width])
+        };
+        (0..self.groups()).fold(sums, |sums, index| {
+            let (left, right) = (group(&self.left, index), group(&self.right, index));
+            sums.put_products(column + index * size, &left, &right, &weights)
         })
     }
 

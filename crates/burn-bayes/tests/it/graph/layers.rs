@@ -12,6 +12,7 @@ use burn::nn::{
     PReluConfig, PaddingConfig1d, PaddingConfig2d, PaddingConfig3d, RmsNorm, RmsNormConfig,
 };
 use burn::tensor::{Int, Tensor};
+use proptest::prelude::*;
 
 use super::{compared, exact, integers, some_loss, tensor};
 use crate::support::device;
@@ -208,4 +209,51 @@ fn elementwise_operations_that_broadcast_a_parameter() {
         let w: Tensor<3> = m.weights.val().unsqueeze();
         some_loss((x.clone() + w.clone()) * w.clone() - (x.square() + 1.0) / w.clone() - w)
     });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn convolutions_of_any_shape(
+        groups in 1..3_usize,
+        channels in (1..3_usize, 1..3_usize),
+        kernel in (1..4_usize, 1..3_usize),
+        stride in (1..3_usize, 1..3_usize),
+        dilation in (1..3_usize, 1..3_usize),
+        padding in (0..2_usize, 0..2_usize),
+        side in (5..8_usize, 4..7_usize),
+        seed in 0..1000_u64,
+    ) {
+        let (from, to) = (groups * channels.0, groups * channels.1);
+        let conv = Conv2dConfig::new([from, to], [kernel.0, kernel.1])
+            .with_groups(groups)
+            .with_stride([stride.0, stride.1])
+            .with_dilation([dilation.0, dilation.1])
+            .with_padding(PaddingConfig2d::Explicit(padding.0, padding.1, padding.0, padding.1))
+            .init(&device());
+        let images = tensor(seed, [3, from, side.0, side.1]);
+        exact(&conv, &images, |m: &Conv2d, x: Tensor<4>| some_loss(m.forward(x)));
+
+        let back = ConvTranspose2dConfig::new([from, to], [kernel.0, kernel.1])
+            .with_groups(groups)
+            .with_stride([stride.0, stride.1])
+            .with_dilation([dilation.0, dilation.1])
+            .with_padding([padding.0.min(kernel.0 - 1), padding.1.min(kernel.1 - 1)])
+            .init(&device());
+        exact(&back, &images, |m: &ConvTranspose2d, x: Tensor<4>| some_loss(m.forward(x)));
+    }
+
+    #[test]
+    fn linear_layers_of_any_shape(
+        examples in 2..6_usize,
+        positions in 1..5_usize,
+        widths in (1..6_usize, 1..6_usize),
+        has_bias: bool,
+        seed in 0..1000_u64,
+    ) {
+        let linear = LinearConfig::new(widths.0, widths.1).with_bias(has_bias).init(&device());
+        let inputs = tensor(seed, [examples, positions, widths.0]);
+        exact(&linear, &inputs, |m: &Linear, x: Tensor<3>| some_loss(m.forward(x)));
+    }
 }

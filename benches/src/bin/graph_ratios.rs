@@ -1,0 +1,140 @@
+//! What the gradients of single examples cost beside one mean gradient, and what draws in one pass
+//! cost beside draws one by one; everything in turns.
+//!
+//! ```text
+//! cargo run --profile bench --bin graph_ratios -- mlp lenet resnet32 prediction
+//! ```
+#![allow(clippy::print_stdout, reason = "a program's report")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use burn::module::{Module, ParamGroup};
+use burn::tensor::{Device, Distribution, Tensor};
+use burn_bayes::graph::{CapturedForward, CapturedModel, ExampleBatch};
+use burn_bayes::{BayesianConfig, Layout, Noise, VifaConfig};
+use burn_bayes_benches::{
+    LeNet, MlpClassifier, Network, ResNet18, classification_batch, image_batch, ratios,
+};
+
+/// The rank of the SLANG that asks.
+const RANK: usize = 8;
+
+fn main() -> Result<(), String> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let known = ["mlp", "lenet", "resnet32", "prediction"];
+    if let Some(word) = words.iter().find(|word| !known.contains(&word.as_str())) {
+        return Err(format!("`{word}`: use {}", known.join(", ")));
+    }
+    let device = Device::default();
+    device.seed(0);
+    let wants = |word: &str| words.is_empty() || words.iter().any(|given| given == word);
+    if wants("mlp") {
+        let model = MlpClassifier::new(&[784, 400, 400, 10], &device);
+        let batch = classification_batch(64, 784, 10, &device);
+        gradients("784-400-400-10, M = 64", model, batch, 25);
+    }
+    if wants("lenet") {
+        let model = LeNet::new(&device);
+        let batch = image_batch(64, [1, 28], 10, &device);
+        gradients("LeNet 1×28×28, M = 64", model, batch, 9);
+    }
+    if wants("resnet32") {
+        let model = ResNet18::new(3, 10, &device);
+        let batch = image_batch(16, [3, 32], 10, &device);
+        gradients("ResNet-18 3×32×32, M = 16", model, batch, 3);
+    }
+    if wants("prediction") {
+        prediction(&[784, 400, 400, 10], 1000, 5);
+        prediction(&[784, 400, 400, 10], 32, 15);
+        prediction(&[13, 50, 2], 1000, 25);
+        prediction(&[13, 50, 2], 32, 50);
+        prediction(&[13, 50, 2], 10, 50);
+    }
+    Ok(())
+}
+
+fn gradients<N, B>(title: &str, model: N, batch: B, rounds: usize)
+where
+    N: Network<B>,
+    B: ExampleBatch + Send + Sync + 'static,
+{
+    let layout = Arc::new(Layout::new(&model, &ParamGroup::all()).expect("the model has weights"));
+    let captured = CapturedModel::new(layout.clone(), |model: &N, batch: B| model.losses(batch));
+    let trained = model.clone().train();
+    let examples = captured
+        .example_gradients(&model, &batch)
+        .expect("the loss can be recorded")
+        .gradients
+        .count();
+    let normal = Distribution::Normal(0.0, 1.0);
+    let weights = Tensor::random([RANK, examples], normal, &Device::default());
+    let evaluate = || {
+        let evaluated = captured.example_gradients(&model, &batch);
+        evaluated.expect("the loss can be recorded").gradients
+    };
+    ratios::in_turns(
+        title,
+        rounds,
+        &mut [
+            ("one mean gradient", &mut || {
+                let gradients = trained.losses(batch.clone()).mean().backward();
+                black_box(gradients);
+            }),
+            ("gradients, factored", &mut || {
+                black_box(evaluate());
+            }),
+            ("… and Gram, 8 sums", &mut || {
+                let gradients = evaluate();
+                black_box(gradients.gram().into_data());
+                black_box(gradients.weighted_sums(weights.clone()));
+            }),
+            ("… and mean, squares", &mut || {
+                let gradients = evaluate();
+                black_box(gradients.gram().into_data());
+                black_box(gradients.weighted_sums(weights.clone()));
+                black_box(gradients.mean());
+                black_box(gradients.sum_of_squares());
+            }),
+            ("the loop, Gram, 8 sums", &mut || {
+                let looped = captured.looped(&model, &batch);
+                let gradients = looped.expect("the loss can be evaluated").gradients;
+                black_box(gradients.gram().into_data());
+                black_box(gradients.weighted_sums(weights.clone()));
+            }),
+        ],
+    );
+}
+
+fn prediction(widths: &[usize], rows: usize, rounds: usize) {
+    let draws = 100;
+    let device = Device::default();
+    let model = MlpClassifier::new(widths, &device);
+    let batch = classification_batch(rows, widths[0], widths[widths.len() - 1], &device);
+    let bayesian = VifaConfig::new(60_000).init(model.clone()).valid();
+    let posterior = bayesian.posterior();
+    let layout = bayesian.layout().clone();
+    let forward = CapturedForward::new(layout, |model: &MlpClassifier, inputs: Tensor<2>| {
+        model.logits(inputs)
+    });
+    let together = |chunk: usize| {
+        for first in (0..draws).step_by(chunk) {
+            let drawn = posterior.draws(Noise::host(first as u64), chunk);
+            let drawn = drawn.expect("the posterior is finite");
+            let outputs = forward.outputs(&model, drawn, &batch.inputs);
+            black_box(outputs.expect("the draws fit the model"));
+        }
+    };
+    ratios::in_turns(
+        &format!("{widths:?}, {draws} draws for {rows} rows"),
+        rounds,
+        &mut [
+            ("one by one", &mut || {
+                let draws = bayesian.predict(batch.clone(), draws);
+                black_box(draws.expect("the posterior exists"));
+            }),
+            ("ten in one pass", &mut || together(10)),
+            ("all in one pass", &mut || together(draws)),
+        ],
+    );
+}

@@ -1,0 +1,55 @@
+//! Negative log-likelihoods of single examples: `[M, …]` predictions in, `[M]` losses in nats out.
+//!
+//! Outputs of one example (classes apart, positions, several targets) are summed, because their
+//! likelihoods multiply. Burn's own losses average over the batch, and so mix the examples.
+
+use std::f64::consts::TAU;
+
+use burn::tensor::activation::{log_sigmoid, log_softmax};
+use burn::tensor::{Int, Tensor};
+
+/// −log N(y; f, 1/β), with β = `noise_precision`.
+///
+/// # Panics
+///
+/// If the precision is not a positive number.
+pub fn gaussian<const R: usize>(
+    predictions: Tensor<R>,
+    targets: Tensor<R>,
+    noise_precision: f64,
+) -> Tensor<1> {
+    assert!(
+        noise_precision > 0.0 && noise_precision.is_finite(),
+        "the noise precision is {noise_precision}; it must be a positive number"
+    );
+    let constant = 0.5 * (TAU / noise_precision).ln();
+    let squares = (predictions - targets).square();
+    summed(squares * (0.5 * noise_precision) + constant)
+}
+
+/// −log softmax(logits)_y, for `[M, classes]` logits and labels from 0.
+pub fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
+    let picked = log_softmax(logits, 1).gather(1, labels.unsqueeze_dim(1));
+    summed(picked.neg())
+}
+
+/// −y log σ(z) − (1 − y) log(1 − σ(z)), for targets that are 0 or 1.
+pub fn binary_cross_entropy<const R: usize>(logits: Tensor<R>, targets: Tensor<R>) -> Tensor<1> {
+    // log(1 − σ(z)) = log σ(z) − z
+    summed(logits.clone() * (targets.neg() + 1.0) - log_sigmoid(logits))
+}
+
+/// −log Poisson(y; exp z), for counts y and the logarithm of their rate z; without the term log y!,
+/// which no weight changes.
+pub fn poisson<const R: usize>(log_rates: Tensor<R>, counts: Tensor<R>) -> Tensor<1> {
+    summed(log_rates.clone().exp() - counts * log_rates)
+}
+
+/// The sum over all axes but the first.
+fn summed<const R: usize>(values: Tensor<R>) -> Tensor<1> {
+    let flat: Tensor<2> = match R {
+        1 => values.unsqueeze_dim(1),
+        _ => values.flatten(1, R - 1),
+    };
+    flat.sum_dim(1).squeeze_dim(1)
+}
