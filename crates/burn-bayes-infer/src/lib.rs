@@ -3,6 +3,7 @@
 //! * [`Vifa`]: variational inference with a factor-analysis covariance; rank 0 is mean-field.
 //! * [`Slang`]: natural gradients with a low-rank-plus-diagonal precision; rank 0 is VOGN.
 //! * [`Von`]: natural gradients with a diagonal precision and a choice of curvatures.
+//! * [`FullMatrixVon`]: the same with the whole matrix, as a reference for small models.
 //! * [`Vadam`]: Adam with perturbed weights.
 //! * [`Swag`]: moments of the weights an ordinary training passes through.
 //!
@@ -13,6 +14,7 @@
 mod average;
 mod courier;
 mod error;
+mod full_matrix;
 mod inference;
 mod initial;
 mod natural;
@@ -25,6 +27,7 @@ mod von;
 
 pub use courier::MAX_REJECTIONS;
 pub use error::{Error, Result};
+pub use full_matrix::{FullMatrixStep, FullMatrixVon, empirical_fisher};
 pub use inference::{
     Draw, FromExamples, FromGradients, FromIterates, GradientPieces, Inference, Iterates,
     MeanGradients, Proposal, Tick,

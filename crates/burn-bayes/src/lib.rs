@@ -4,13 +4,14 @@ pub use burn_bayes_core::{
     AlgebraError, CovarianceForm, DENSE_LIMIT, DenseGaussian, Entry, FORMAT_VERSION,
     FactorPosterior, FormKind, FusedAdam, FusedAdamConfig, FusedAdamState, FusedSgd,
     FusedSgdConfig, FusedSgdState, GaussianDistance, Layout, MemoryPlan, Mixture, Noise,
-    NoiseSource, OptimizerMemory, PrecisionForm, Prior, PriorPrecisions, kernels,
+    NoiseSource, OptimizerMemory, PrecisionForm, Prior, PriorPrecisions, SquareMatrix, kernels,
     linear_regression_posterior,
 };
 pub use burn_bayes_infer::{
-    Curvature, Draw, FromExamples, FromGradients, FromIterates, GradientPieces, Inference,
-    InitialDeviation, InitialMean, Iterates, MAX_REJECTIONS, MeanGradients, Proposal, Rate, Slang,
-    SlangConfig, Swag, SwagConfig, Tick, Vadam, VadamConfig, Vifa, VifaConfig, Von, VonConfig,
+    Curvature, Draw, FromExamples, FromGradients, FromIterates, FullMatrixStep, FullMatrixVon,
+    GradientPieces, Inference, InitialDeviation, InitialMean, Iterates, MAX_REJECTIONS,
+    MeanGradients, Proposal, Rate, Slang, SlangConfig, Swag, SwagConfig, Tick, Vadam, VadamConfig,
+    Vifa, VifaConfig, Von, VonConfig, empirical_fisher,
 };
 #[cfg(feature = "train")]
 pub use burn_bayes_train::{

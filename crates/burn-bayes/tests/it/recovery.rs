@@ -1,6 +1,7 @@
 //! VIFA's analytic gradients against its objective, and the exact posterior it converges to.
 
 mod natural;
+mod von;
 
 use burn::module::{Module, ParamGroup};
 use burn::nn::{Linear, LinearConfig};

@@ -2,9 +2,13 @@
 
 use burn::nn::LinearConfig;
 use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use burn::train::TrainStep;
 use burn_bayes::graph::ExampleGradients;
 use burn_bayes::{
-    FactorPosterior, FromExamples, Inference, InitialMean, Prior, Rate, Slang, SlangConfig, Tick,
+    BayesianConfig, ExampleLoss, FactorPosterior, FromExamples, FullMatrixStep, FullMatrixVon,
+    FusedSgdConfig, GaussianDistance, Inference, InitialMean, Prior, Rate, Slang, SlangConfig,
+    Tick, empirical_fisher, linear_regression_posterior,
 };
 use burn_bayes_core::{DenseGaussian, SquareMatrix, SymmetricEigen};
 use proptest::prelude::*;
@@ -216,6 +220,121 @@ proptest! {
             before = after;
         }
     }
+}
+
+/// With a factor for every weight nothing is cut, and SLANG is VOGN with the whole matrix.
+#[test]
+fn slang_of_full_rank_is_vogn_with_the_whole_matrix() {
+    const LEN: usize = 5;
+    let mut slang = slang(&config(LEN), LEN);
+    let start = Dense::new(&slang.posterior(0).unwrap());
+    let precision = SquareMatrix::from_row_major(LEN, start.precision()).unwrap();
+    let mut vogn = FullMatrixVon::new(start.mean, precision).unwrap();
+    for step in 0..6 {
+        let rows = rows(3, LEN, 20 + step);
+        let wide = widened(&rows);
+        vogn = vogn
+            .stepped(FullMatrixStep {
+                train_len: TRAIN_LEN,
+                gradient: &mean_of(&wide, LEN),
+                curvature: &empirical_fisher(&wide, LEN),
+                prior: &[PRIOR; LEN],
+                rate: slang.config().precision_rate.at(step),
+                learning_rate: LEARNING_RATE,
+            })
+            .unwrap();
+        slang = stepped(&slang, step, &[rows]);
+    }
+    let found = Dense::new(&slang.posterior(6).unwrap());
+    let size = vogn.precision().diagonal().fold(0.0, f64::max);
+    let tolerance = 6.0 * 64.0 * LEN as f64 * EPSILON;
+    let scales = [size; LEN * LEN];
+    assert_close(
+        "precision",
+        &found.precision(),
+        vogn.precision().as_slice(),
+        &scales,
+        tolerance,
+    );
+    let largest = vogn
+        .mean()
+        .iter()
+        .fold(1.0f64, |max, mean| max.max(mean.abs()));
+    // The condition of the precision multiplies rounding in the mean.
+    let condition = size / PRIOR;
+    let scales = [largest * condition; LEN];
+    assert_close("mean", &found.mean, vogn.mean(), &scales, tolerance);
+}
+
+impl ExampleLoss for super::LinearRegression {
+    fn example_losses(&self, (inputs, targets): (Tensor<2>, Tensor<2>)) -> Tensor<1> {
+        let error = self.linear.forward(inputs) - targets;
+        (error.square() * (0.5 * super::NOISE_PRECISION)).squeeze_dim(1)
+    }
+}
+
+/// Where the model is right, the gradients' outer products have the Hessian's expectation, and SLANG
+/// comes near the exact posterior: within what N residuals tell of their variance.
+#[test]
+fn linear_regression_is_solved_up_to_the_empirical_fisher() {
+    const INPUTS: usize = 4;
+    const ROWS: usize = 400;
+    const BATCH: usize = 50;
+    let mut inputs = normals(1, ROWS * INPUTS);
+    for row in inputs.chunks_mut(INPUTS) {
+        row[1] = 0.8 * row[0] + 0.6 * row[1];
+        row[3] -= 0.7 * row[2];
+    }
+    let targets: Vec<f32> = inputs
+        .chunks(INPUTS)
+        .zip(normals(2, ROWS))
+        .map(|(x, noise)| x[0] - 0.5 * x[1] + 2.0 * x[2] + 0.5 * noise)
+        .collect();
+    let exact = linear_regression_posterior(
+        &widened(&inputs),
+        &widened(&targets),
+        super::PRIOR_PRECISION,
+        super::NOISE_PRECISION,
+    )
+    .unwrap();
+    let batches: Vec<_> = inputs
+        .chunks(BATCH * INPUTS)
+        .zip(targets.chunks(BATCH))
+        .map(|(inputs, targets)| {
+            let inputs = matrix(BATCH, INPUTS, inputs);
+            let targets = matrix(BATCH, 1, targets);
+            (Tensor::from_inner(inputs), Tensor::from_inner(targets))
+        })
+        .collect();
+    let train = |rank: usize| {
+        let model = super::LinearRegression {
+            linear: LinearConfig::new(INPUTS, 1)
+                .with_bias(false)
+                .init(&autodiff()),
+        };
+        let rate = Rate::Power {
+            initial: 0.1,
+            time_constant: 20.0,
+            power: 0.8,
+        };
+        let mut bayesian = SlangConfig::new(ROWS)
+            .with_rank(rank)
+            .with_prior(Prior::isotropic(super::PRIOR_PRECISION))
+            .with_precision_rate(rate)
+            .with_draws(2)
+            .init(filled(model, 3, 0.5));
+        let mut optimizer = FusedSgdConfig::new().init();
+        for step in 0..400u64 {
+            let batch = batches[step as usize % batches.len()].clone();
+            let output = TrainStep::step(&bayesian, batch);
+            bayesian = bayesian.optimize(&mut optimizer, rate.at(step).into(), output.grads);
+        }
+        let found = bayesian.posterior().to_dense().unwrap();
+        GaussianDistance::between(&exact, &found).unwrap()
+    };
+    let [full, diagonal] = [INPUTS, 0].map(train);
+    assert!(full.kl < 0.1 && full.reverse_kl < 0.1, "{full:?}");
+    assert!(diagonal.kl > 3.0 * full.kl, "{diagonal:?} is no better");
 }
 
 #[test]

@@ -1,0 +1,292 @@
+//! The diagonal family on a quadratic loss, whose posterior is known, and by hand.
+
+use burn_bayes::{
+    Curvature, FromGradients, FullMatrixStep, FullMatrixVon, Inference, Rate, Tick, Vadam,
+    VadamConfig, Von, VonConfig, empirical_fisher, linear_regression_posterior,
+};
+use burn_bayes_core::{DenseGaussian, SquareMatrix};
+
+use super::{CURVATURE, LEN, PRIOR, TARGET, TRAIN_LEN, model};
+use crate::support::{EPSILON, assert_close, assert_near, normals, values, vector, widened};
+
+fn config() -> VonConfig {
+    VonConfig::new(TRAIN_LEN).with_prior(super::prior())
+}
+
+/// H (θ − t), the gradient of the quadratic.
+fn quadratic(theta: &[f64]) -> Vec<f32> {
+    let gradient = CURVATURE.iter().map(|row| {
+        let terms = row.iter().zip(theta).zip(TARGET);
+        terms
+            .map(|((h, theta), target)| h * (theta - target))
+            .sum::<f64>() as f32
+    });
+    gradient.collect()
+}
+
+/// One step of a closed-form algorithm, its gradients from a function of the weights.
+fn stepped<A: FromGradients>(
+    algorithm: A,
+    step: u64,
+    learning_rate: f64,
+    gradient: impl Fn(&[f64]) -> Vec<f32>,
+) -> A {
+    let proposal = algorithm.propose(Tick { step, pass: 0 }).unwrap();
+    let pieces = proposal.draws.iter().map(|draw| {
+        let gradient = gradient(&values(&draw.weights));
+        vec![vector(&gradient[..LEN - 1]), vector(&gradient[LEN - 1..])]
+    });
+    let mut gradients = algorithm
+        .gradients(proposal.clone(), pieces.collect())
+        .unwrap();
+    let moved = algorithm.moved(&mut gradients, learning_rate).unwrap();
+    assert!(gradients.is_empty());
+    moved
+}
+
+/// Mean and precision.
+fn numbers<A: Inference>(algorithm: &A) -> [Vec<f64>; 2] {
+    let posterior = algorithm.posterior(0).unwrap();
+    assert_eq!(posterior.rank(), 0);
+    [values(&posterior.mean()), values(&posterior.diagonal())]
+}
+
+/// The best diagonal Gaussian has the mean of the exact posterior and its precision's diagonal.
+#[test]
+fn unbiased_curvatures_find_the_best_diagonal_gaussian() {
+    const STEPS: u64 = 3000;
+    let scale = TRAIN_LEN as f64;
+    let whole = SquareMatrix::from_fn(LEN, |row, column| {
+        let prior = if row == column { PRIOR[row] } else { 0.0 };
+        scale * CURVATURE[row][column] + prior
+    });
+    let pull: Vec<f64> = CURVATURE
+        .iter()
+        .map(|row| scale * row.iter().zip(TARGET).map(|(h, t)| h * t).sum::<f64>())
+        .collect();
+    let exact = DenseGaussian::from_precision(vec![0.0; LEN], whole.as_slice().to_vec()).unwrap();
+    let mean = exact.covariance().multiply_vector(&pull).unwrap();
+    let precision: Vec<f64> = whole.diagonal().collect();
+
+    for curvature in [Curvature::Price, Curvature::Hutchinson { probe: 0.1 }] {
+        let rate = Rate::Power {
+            initial: 0.2,
+            time_constant: 20.0,
+            power: 0.9,
+        };
+        let config = config().with_curvature(curvature).with_precision_rate(rate);
+        let mut von: Von = config.build(&model()).unwrap();
+        for step in 0..STEPS {
+            von = stepped(von, step, rate.at(step), quadratic);
+        }
+        let [found_mean, found_precision] = numbers(&von);
+        // Steps of 1/t average about STEPS draws; one draw's deviation is about that of θ, and of
+        // a squared normal for the curvature, times N|H|.
+        let error = 8.0 / (STEPS as f64).sqrt();
+        let scales: Vec<f64> = precision.iter().map(|d| d.sqrt().recip()).collect();
+        assert_close("mean", &found_mean, &mean, &scales, error);
+        assert_close("precision", &found_precision, &precision, &precision, error);
+        // The square of the gradient is another thing.
+        let squared = config
+            .with_curvature(Curvature::SquaredMean)
+            .build(&model())
+            .unwrap();
+        let squared = (0..STEPS).fold(squared, |von, step| {
+            stepped(von, step, rate.at(step), quadratic)
+        });
+        let [_, other] = numbers(&squared);
+        assert!(
+            (other[0] / precision[0] - 1.0).abs() > 2.0 * error,
+            "{other:?} {precision:?}"
+        );
+    }
+}
+
+/// However negative the curvature, at least half of the precision stays.
+#[test]
+fn the_precision_stays_positive_on_a_saddle() {
+    for curvature in [Curvature::Price, Curvature::Hutchinson { probe: 0.1 }] {
+        let mut von = config()
+            .with_curvature(curvature)
+            .with_precision_rate(Rate::Constant(0.5))
+            .build(&model())
+            .unwrap();
+        for step in 0..50 {
+            let before = numbers(&von)[1].clone();
+            von = stepped(von, step, 0.0, |theta| {
+                theta.iter().map(|w| -20.0 * *w as f32).collect()
+            });
+            let after = numbers(&von)[1].clone();
+            for (after, before) in after.iter().zip(&before) {
+                assert!(
+                    *after >= 0.5 * before * (1.0 - 8.0 * EPSILON),
+                    "{after} after {before}"
+                );
+            }
+        }
+    }
+}
+
+/// The report's chapter 5, equation (5.18): one step with η = β is
+/// q^{1−β} · (prior · likelihood's expansion to second order)^β, for every weight of a separable loss.
+#[test]
+fn a_step_is_a_bayesian_filter() {
+    const RATE: f64 = 0.3;
+    let von = config()
+        .with_curvature(Curvature::SquaredMean)
+        .with_antithetic(false)
+        .with_draws(1)
+        .with_precision_rate(Rate::Constant(RATE))
+        .with_radius(f64::INFINITY)
+        .build(&model())
+        .unwrap();
+    let gradient = [0.7f32, -1.3, 0.4];
+    let [mean, precision] = numbers(&von);
+    let after = stepped(von, 0, RATE, |_| gradient.to_vec());
+    let [new_mean, new_precision] = numbers(&after);
+    let scale = TRAIN_LEN as f64;
+    for at in 0..LEN {
+        let log_normal =
+            |w: f64, mean: f64, precision: f64| -0.5 * precision * (w - mean) * (w - mean);
+        let (g, h) = (f64::from(gradient[at]), f64::from(gradient[at]).powi(2));
+        let product = |w: f64| {
+            // w' − θ = w − μ: the expansion is moved from the draw to the mean.
+            let moved = w - mean[at];
+            let log_likelihood = -scale * (g * moved + 0.5 * h * moved * moved);
+            (1.0 - RATE) * log_normal(w, mean[at], precision[at])
+                + RATE * (log_normal(w, 0.0, PRIOR[at]) + log_likelihood)
+        };
+        let found = |w: f64| log_normal(w, new_mean[at], new_precision[at]);
+        // Proportional: the logarithms differ by the same constant everywhere.
+        let constant = product(0.0) - found(0.0);
+        for w in [-2.0, -0.5, 1.0, 3.0] {
+            let size = product(w).abs() + found(w).abs() + 1.0;
+            assert_near(
+                "log density",
+                product(w) - found(w),
+                constant,
+                64.0 * EPSILON * size,
+            );
+        }
+    }
+}
+
+#[test]
+fn vadam_is_its_three_lines() {
+    let config = VadamConfig::new(TRAIN_LEN)
+        .with_prior(super::prior())
+        .with_initial_precision(14.0);
+    let (gamma_1, gamma_2, rate) = (config.gamma_1, config.gamma_2, 0.05);
+    let mut vadam: Vadam = config.build(&model()).unwrap();
+    let scale = TRAIN_LEN as f64;
+    let ([mut mean, precision], mut moment) = (numbers(&vadam), [0.0; LEN]);
+    let expected: Vec<f64> = PRIOR.iter().map(|alpha| 14.0 + alpha).collect();
+    assert_close("precision", &precision, &expected, &expected, 4.0 * EPSILON);
+    let mut square = [14.0 / scale; LEN];
+    for step in 0..3 {
+        let gradient = normals(step, LEN);
+        vadam = stepped(vadam, step, rate, |_| gradient.clone());
+        let time = step as i32 + 1;
+        for at in 0..LEN {
+            let (g, alpha) = (f64::from(gradient[at]), PRIOR[at] / scale);
+            moment[at] = gamma_1 * moment[at] + (1.0 - gamma_1) * (g + alpha * mean[at]);
+            square[at] = gamma_2 * square[at] + (1.0 - gamma_2) * g * g;
+            let corrected = square[at] / (1.0 - gamma_2.powi(time));
+            mean[at] -= rate * moment[at] / (1.0 - gamma_1.powi(time)) / (corrected.sqrt() + alpha);
+        }
+        let [found, precision] = numbers(&vadam);
+        assert_close("mean", &found, &mean, &[1.0 + rate; LEN], 32.0 * EPSILON);
+        let expected: Vec<f64> = (0..LEN).map(|at| scale * square[at] + PRIOR[at]).collect();
+        assert_close(
+            "precision",
+            &precision,
+            &expected,
+            &expected,
+            16.0 * EPSILON,
+        );
+    }
+}
+
+#[test]
+fn the_whole_matrix_is_the_exact_posterior_after_one_newton_step() {
+    const ROWS: usize = 9;
+    let (alpha, beta) = (0.5, 4.0);
+    let (inputs, targets) = (widened(&normals(1, ROWS * LEN)), widened(&normals(2, ROWS)));
+    let start = [0.3, -0.2, 1.0];
+    // gᵢ = β (xᵀw − y) x and H = β/N XᵀX.
+    let residuals = inputs
+        .chunks(LEN)
+        .zip(&targets)
+        .map(|(x, y)| x.iter().zip(start).map(|(x, w)| x * w).sum::<f64>() - y);
+    let rows: Vec<f64> = inputs
+        .chunks(LEN)
+        .zip(residuals)
+        .flat_map(|(x, residual)| x.iter().map(move |x| beta * residual * x))
+        .collect();
+    let gradient: Vec<f64> = (0..LEN)
+        .map(|at| rows.iter().skip(at).step_by(LEN).sum::<f64>() / ROWS as f64)
+        .collect();
+    let hessian = empirical_fisher(&inputs, LEN);
+    let hessian = SquareMatrix::from_fn(LEN, |row, column| beta * hessian.get(row, column));
+    let von = FullMatrixVon::new(start.to_vec(), SquareMatrix::identity(LEN)).unwrap();
+    let step = FullMatrixStep {
+        train_len: ROWS,
+        gradient: &gradient,
+        curvature: &hessian,
+        prior: &[alpha; LEN],
+        rate: 1.0,
+        learning_rate: 1.0,
+    };
+    let found = von.clone().stepped(step).unwrap().gaussian().unwrap();
+    let exact = linear_regression_posterior(&inputs, &targets, alpha, beta).unwrap();
+    let (found_covariance, covariance) = (found.covariance(), exact.covariance());
+    let tolerance = 1e3 * f64::EPSILON;
+    assert_close("mean", found.mean(), exact.mean(), &[1.0; LEN], tolerance);
+    assert_close(
+        "covariance",
+        found_covariance.as_slice(),
+        covariance.as_slice(),
+        &[1.0; LEN * LEN],
+        tolerance,
+    );
+    let short = FullMatrixStep {
+        gradient: &gradient[1..],
+        ..step
+    };
+    let error = von.stepped(short).map(|_| ()).unwrap_err();
+    assert!(
+        error.is_config() && error.to_string().starts_with("gradient"),
+        "{error}"
+    );
+}
+
+#[test]
+fn refused_settings_name_their_field() {
+    let von = VonConfig::new(10);
+    let hutchinson = |probe| von.clone().with_curvature(Curvature::Hutchinson { probe });
+    for (config, field) in [
+        (VonConfig::new(0), "train_len"),
+        (von.clone().with_draws(3), "draws"),
+        (hutchinson(0.0), "curvature"),
+        (hutchinson(f64::NAN), "curvature"),
+    ] {
+        let error = config.validate().unwrap_err();
+        assert!(
+            error.is_config() && error.to_string().starts_with(field),
+            "{error}"
+        );
+    }
+    let vadam = VadamConfig::new(10);
+    for (config, field) in [
+        (vadam.clone().with_draws(0), "draws"),
+        (vadam.clone().with_gamma_1(1.0), "gamma_1"),
+        (vadam.clone().with_gamma_2(-0.1), "gamma_2"),
+        (vadam.with_initial_precision(-1.0), "initial_precision"),
+    ] {
+        let error = config.validate().unwrap_err();
+        assert!(
+            error.is_config() && error.to_string().starts_with(field),
+            "{error}"
+        );
+    }
+}
