@@ -79,7 +79,7 @@ where
             Outside::add(&model, share, &mut grads, &mut outside);
             first.get_or_insert(item);
         }
-        evidence.push(captured.looped(&model, &item)?.gradients);
+        evidence.push(captured.example_gradients(&model, &item)?.gradients);
         if first.is_none() {
             first = Some(model.example_outputs(item.clone()));
         }

@@ -313,9 +313,9 @@ fn linear_regression_is_solved_up_to_the_empirical_fisher() {
                 .init(&autodiff()),
         };
         let rate = Rate::Power {
-            initial: 0.1,
-            time_constant: 20.0,
-            power: 0.8,
+            initial: 0.2,
+            time_constant: 200.0,
+            power: 0.9,
         };
         let mut bayesian = SlangConfig::new(ROWS)
             .with_rank(rank)
@@ -324,7 +324,7 @@ fn linear_regression_is_solved_up_to_the_empirical_fisher() {
             .with_draws(2)
             .init(filled(model, 3, 0.5));
         let mut optimizer = FusedSgdConfig::new().init();
-        for step in 0..400u64 {
+        for step in 0..1500u64 {
             let batch = batches[step as usize % batches.len()].clone();
             let output = TrainStep::step(&bayesian, batch);
             bayesian = bayesian.optimize(&mut optimizer, rate.at(step).into(), output.grads);
