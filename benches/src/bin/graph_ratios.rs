@@ -117,13 +117,9 @@ fn prediction(widths: &[usize], rows: usize, rounds: usize) {
     let forward = CapturedForward::new(layout, |model: &MlpClassifier, inputs: Tensor<2>| {
         model.logits(inputs)
     });
-    let together = |chunk: usize| {
-        for first in (0..draws).step_by(chunk) {
-            let drawn = posterior.draws(Noise::host(first as u64), chunk);
-            let drawn = drawn.expect("the posterior is finite");
-            let outputs = forward.outputs(&model, drawn, &batch.inputs);
-            black_box(outputs.expect("the draws fit the model"));
-        }
+    let drawn = || {
+        let drawn = posterior.draws(Noise::host(1), draws);
+        drawn.expect("the posterior is finite")
     };
     ratios::in_turns(
         &format!("{widths:?}, {draws} draws for {rows} rows"),
@@ -133,8 +129,14 @@ fn prediction(widths: &[usize], rows: usize, rounds: usize) {
                 let draws = bayesian.predict(batch.clone(), draws);
                 black_box(draws.expect("the posterior exists"));
             }),
-            ("ten in one pass", &mut || together(10)),
-            ("all in one pass", &mut || together(draws)),
+            ("all in one pass", &mut || {
+                let outputs = forward.in_one_pass(&model, drawn(), &batch.inputs);
+                black_box(outputs.expect("the draws fit the model"));
+            }),
+            ("as many as fit", &mut || {
+                let outputs = forward.outputs(&model, drawn(), &batch.inputs);
+                black_box(outputs.expect("the draws fit the model"));
+            }),
         ],
     );
 }

@@ -5,12 +5,13 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use burn::backend::TensorMetadata;
+use burn::backend::ir::OperationIr;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn_bayes_core::Layout;
 
 use crate::batch::{ExampleBatch, Inputs, signature_of};
-use crate::capture::record_once;
+use crate::capture::{Recording, record_once};
 use crate::error::{Kind, Result};
 use crate::lift::lifted;
 use crate::lower::lowered;
@@ -22,8 +23,10 @@ use crate::untyped::Untyped;
 /// A model's forward pass, recorded, and replayed for many draws of the weights at once.
 ///
 /// What does not depend on the weights is computed once for all draws, and the draws share every
-/// other operation. A model with an operation that cannot carry draws along is evaluated one draw
-/// at a time, which is logged once with the operation's name. The pass is that of inference.
+/// other operation. As many draws go into one pass as fit a processor's cache; a network so large
+/// that two do not is evaluated one draw at a time, which is then the faster way. So is a model with
+/// an operation that cannot carry draws along, and that is logged once with the operation's name.
+/// The pass is that of inference.
 ///
 /// ```
 /// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};
@@ -44,7 +47,18 @@ use crate::untyped::Untyped;
 pub struct CapturedForward<M, B> {
     layout: Arc<Layout>,
     forward: Arc<Forward<M, B>>,
-    graphs: RwLock<HashMap<Vec<usize>, Arc<Graph>>>,
+    recordings: RwLock<HashMap<Vec<usize>, Option<Arc<Recorded>>>>,
+    graphs: RwLock<HashMap<(Vec<usize>, usize), Arc<Graph>>>,
+}
+
+/// Numbers of one pass: weights and what is computed with them.
+const PASS: usize = 1 << 19;
+
+/// A forward pass without draws.
+struct Recorded {
+    recording: Recording,
+    /// The weights, and the results of all operations.
+    numbers: usize,
 }
 
 type Forward<M, B> = dyn Fn(&M, B) -> Tensor<2> + Send + Sync;
@@ -72,6 +86,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         Self {
             layout,
             forward: Arc::new(forward),
+            recordings: RwLock::default(),
             graphs: RwLock::default(),
         }
     }
@@ -82,6 +97,23 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     ///
     /// Draws whose length is not the layout's; a model that does not fit the layout.
     pub fn outputs(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
+        let [count, _] = self.checked(&draws)?;
+        let at_a_time = match self.recorded(model, batch)? {
+            Some(recorded) => (PASS / recorded.numbers.max(1)).clamp(1, count),
+            None => 1,
+        };
+        if at_a_time == 1 {
+            return self.looped(model, draws, batch);
+        }
+        let passes = (0..count).step_by(at_a_time).map(|first| {
+            let some = at_a_time.min(count - first);
+            self.in_one_pass(model, draws.clone().narrow(0, first, some), batch)
+        });
+        Ok(Tensor::cat(passes.collect::<Result<_>>()?, 0))
+    }
+
+    /// The same in one pass, whatever its size.
+    pub fn in_one_pass(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, _] = self.checked(&draws)?;
         let tensors = held(model, &self.layout);
         let device = tensors.first().map(|held| held.value.device());
@@ -108,12 +140,11 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         Ok(Tensor::stack(outputs.collect::<Result<_>>()?, 0))
     }
 
-    /// Whether such a batch is evaluated one draw at a time.
-    pub fn is_looped(&self, model: &M, draws: &Tensor<2>, batch: &B) -> Result<bool> {
-        let [count, _] = self.checked(draws)?;
+    /// Whether the model has an operation that cannot carry draws along.
+    pub fn is_looped(&self, model: &M, batch: &B) -> Result<bool> {
         let tensors = held(model, &self.layout);
         Ok(matches!(
-            *self.graph(model, batch, &tensors, count)?,
+            *self.graph(model, batch, &tensors, 2)?,
             Graph::Looped
         ))
     }
@@ -150,36 +181,58 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         drawn.collect()
     }
 
-    fn graph(&self, model: &M, batch: &B, tensors: &[Held], draws: usize) -> Result<Arc<Graph>> {
-        let mut signature = signature_of(batch);
-        signature.push(draws);
-        let known = self.graphs.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(graph) = known.get(&signature) {
-            return Ok(graph.clone());
+    fn recorded(&self, model: &M, batch: &B) -> Result<Option<Arc<Recorded>>> {
+        let signature = signature_of(batch);
+        let known = self.recordings.read();
+        let known = known.unwrap_or_else(PoisonError::into_inner);
+        if let Some(recorded) = known.get(&signature) {
+            return Ok(recorded.clone());
         }
         drop(known);
         self.layout.check(model)?;
-        let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
-        let recorded = record_once(model, &self.layout, batch.clone(), &|model: &M, batch| {
+        let recording = record_once(model, &self.layout, batch.clone(), &|model: &M, batch| {
             (self.forward)(model, batch)
         });
-        let lifted = recorded.and_then(|recording| {
-            let (recording, is_lifted) =
-                lifted(lowered(recording, &parameters), &parameters, draws)?;
-            if is_lifted {
-                Ok(recording)
-            } else {
-                Err("no weight reaches the output".into())
+        let recorded = match recording {
+            Ok(recording) => {
+                let results = recording.operations.iter().flat_map(OperationIr::outputs);
+                let results = results.map(|out| out.shape.num_elements());
+                let numbers = self.layout.len() + results.sum::<usize>();
+                Some(Arc::new(Recorded { recording, numbers }))
             }
-        });
-        let graph = match lifted.and_then(Plan::untapped) {
-            Ok(plan) => Graph::Lifted(plan, Constants::default()),
             Err(reason) => {
                 log::warn!("the model is evaluated one draw at a time: {reason}");
-                Graph::Looped
+                None
             }
         };
+        let known = self.recordings.write();
+        let mut known = known.unwrap_or_else(PoisonError::into_inner);
+        Ok(known.entry(signature).or_insert(recorded).clone())
+    }
+
+    fn graph(&self, model: &M, batch: &B, tensors: &[Held], draws: usize) -> Result<Arc<Graph>> {
+        let key = (signature_of(batch), draws);
+        let known = self.graphs.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(graph) = known.get(&key) {
+            return Ok(graph.clone());
+        }
+        drop(known);
+        let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
+        let graph = match self.recorded(model, batch)? {
+            Some(recorded) => {
+                let recording = lowered(recorded.recording.clone(), &parameters);
+                let plan = lifted(recording, &parameters, draws).and_then(Plan::untapped);
+                plan.map_or_else(
+                    |reason| {
+                        log::warn!("the model is evaluated one draw at a time: {reason}");
+                        Graph::Looped
+                    },
+                    |plan| Graph::Lifted(plan, Constants::default()),
+                )
+            }
+            None => Graph::Looped,
+        };
         let mut known = self.graphs.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(known.entry(signature).or_insert(graph.into()).clone())
+        Ok(known.entry(key).or_insert(graph.into()).clone())
     }
 }

@@ -19,12 +19,12 @@ use crate::lower::slot;
 use crate::semantics::{Semantics, semantics};
 
 /// The recording for `draws` draws of the tensors in `parameters`, or the name of an operation
-/// without a rule. The result has the leading axis if any parameter reaches it.
+/// without a rule.
 pub(crate) fn lifted(
     mut recording: Recording,
     parameters: &[Option<usize>],
     draws: usize,
-) -> Result<(Recording, bool), String> {
+) -> Result<Recording, String> {
     let operations = std::mem::take(&mut recording.operations);
     let held = recording.held.iter().zip(parameters);
     let lifted = held.filter_map(|(slot, parameter)| parameter.map(|_| *slot));
@@ -40,8 +40,10 @@ pub(crate) fn lifted(
             lifter.recording.operations.push(operation);
         }
     }
-    let is_lifted = lifter.lifted.contains(&lifter.recording.losses);
-    Ok((lifter.recording, is_lifted))
+    if !lifter.lifted.contains(&lifter.recording.losses) {
+        return Err("no weight reaches the output".into());
+    }
+    Ok(lifter.recording)
 }
 
 struct Lifter {

@@ -47,11 +47,17 @@ fn checked<N: Network>(model: &N, input: N::Input, examples: usize) {
     let layout = Arc::new(Layout::new(model, &ParamGroup::all()).unwrap());
     let draws = tensor::<2>(5, [3, layout.len()]) * 0.3;
     let forward = CapturedForward::new(layout, |m: &N, x: N::Input| m.forward(x));
-    assert!(!forward.is_looped(model, &draws, &input).unwrap());
-    let together = forward.outputs(model, draws.clone(), &input).unwrap();
-    let one_by_one = forward.looped(model, draws, &input).unwrap();
+    assert!(!forward.is_looped(model, &input).unwrap());
+    let one_by_one = forward.looped(model, draws.clone(), &input).unwrap();
+    let together = forward.in_one_pass(model, draws.clone(), &input).unwrap();
     assert_eq!(together.dims(), [3, examples, 3]);
-    close(&values(&together), &values(&one_by_one), "draws");
+    close(
+        &values(&together),
+        &values(&one_by_one),
+        "draws in one pass",
+    );
+    let some = forward.outputs(model, draws, &input).unwrap();
+    close(&values(&some), &values(&one_by_one), "draws");
 }
 
 #[derive(Module, Debug)]
