@@ -8,6 +8,7 @@ use burn::nn::{BatchNorm, BatchNormConfig, Initializer, Linear, LinearConfig, Pa
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, RegressionOutput, TrainOutput, TrainStep};
+use burn_bayes::ExampleLoss;
 use burn_bayes::graph::losses::cross_entropy;
 use burn_bayes::graph::{ExampleBatch, TensorMapper};
 
@@ -59,6 +60,7 @@ macro_rules! example_batch {
 
 example_batch!(Labelled);
 example_batch!(Images);
+example_batch!(Measured);
 
 /// Linear layers with rectifiers between them.
 #[derive(Module, Debug)]
@@ -133,6 +135,16 @@ impl InferenceStep for MlpClassifier {
     }
 }
 
+impl ExampleLoss for MlpClassifier {
+    fn example_losses(&self, batch: Labelled) -> Tensor<1> {
+        Network::losses(self, batch)
+    }
+
+    fn example_outputs(&self, batch: Labelled) -> ClassificationOutput {
+        self.output(batch)
+    }
+}
+
 /// A perceptron that regresses; its loss is that of unit noise, up to a constant.
 #[derive(Module, Debug)]
 pub struct MlpRegressor {
@@ -152,6 +164,17 @@ impl MlpRegressor {
         let residual = output.clone() - batch.targets.clone();
         let loss = residual.square().mean().mul_scalar(0.5);
         RegressionOutput::new(loss, output, batch.targets)
+    }
+}
+
+impl ExampleLoss for MlpRegressor {
+    fn example_losses(&self, batch: Measured) -> Tensor<1> {
+        let residual = self.network.forward(batch.inputs) - batch.targets;
+        residual.square().mul_scalar(0.5).squeeze_dim(1)
+    }
+
+    fn example_outputs(&self, batch: Measured) -> RegressionOutput {
+        self.output(batch)
     }
 }
 

@@ -1,0 +1,183 @@
+//! SLANG on a convolutional network: a low-rank precision learned from the gradient of every
+//! example, beside the same network trained without a posterior.
+//!
+//! ```text
+//! cargo run --example slang_cnn
+//! ```
+#![allow(clippy::print_stdout, reason = "the program talks to a person")]
+
+use std::error::Error;
+
+use burn::module::Module;
+use burn::nn::conv::{Conv2d, Conv2dConfig};
+use burn::nn::loss::CrossEntropyLossConfig;
+use burn::nn::pool::{AvgPool2d, AvgPool2dConfig};
+use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
+use burn::optim::AdamConfig;
+use burn::tensor::activation::{relu, softmax};
+use burn::tensor::{Device, Int, Tensor};
+use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
+use burn_bayes::graph::losses::cross_entropy;
+use burn_bayes::prelude::*;
+use burn_bayes::{ExampleLoss, Rate};
+use burn_bayes_examples::{
+    Arguments, ClassBatch, ClassRow, ClassScores, Glyphs, class_loader, is_smoke,
+};
+
+const BATCH: usize = 32;
+
+/// Pixels, `[rows, 99]`, and classes.
+type Digits = (Tensor<2>, Tensor<1, Int>);
+
+/// Two convolutions and a linear layer, for pictures of 11×9.
+#[derive(Module, Debug)]
+struct Cnn {
+    first: Conv2d,
+    second: Conv2d,
+    pool: AvgPool2d,
+    head: Linear,
+}
+
+impl Cnn {
+    fn new(device: &Device) -> Self {
+        Self {
+            first: Conv2dConfig::new([1, 8], [3, 3])
+                .with_padding(PaddingConfig2d::Same)
+                .init(device),
+            second: Conv2dConfig::new([8, 16], [3, 3]).init(device),
+            pool: AvgPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
+            head: LinearConfig::new(16 * 3 * 2, Glyphs::CLASSES).init(device),
+        }
+    }
+
+    fn forward(&self, pixels: Tensor<2>) -> Tensor<2> {
+        let images: Tensor<4> = pixels.reshape([-1, 1, 11, 9]);
+        let hidden = self.pool.forward(relu(self.first.forward(images)));
+        let hidden = relu(self.second.forward(hidden));
+        self.head.forward(hidden.flatten::<2>(1, 3))
+    }
+
+    fn classify(&self, (pixels, labels): Digits) -> ClassificationOutput {
+        let logits = self.forward(pixels);
+        let loss = CrossEntropyLossConfig::new()
+            .init(&logits.device())
+            .forward(logits.clone(), labels.clone());
+        ClassificationOutput::new(loss, logits, labels)
+    }
+}
+
+impl TrainStep for Cnn {
+    type Input = Digits;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: Digits) -> TrainOutput<ClassificationOutput> {
+        let output = self.classify(batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl InferenceStep for Cnn {
+    type Input = Digits;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: Digits) -> ClassificationOutput {
+        self.classify(batch)
+    }
+}
+
+// ANCHOR: losses
+/// All that SLANG asks of a model beside Burn's two steps.
+impl ExampleLoss for Cnn {
+    fn example_losses(&self, (pixels, labels): Digits) -> Tensor<1> {
+        cross_entropy(self.forward(pixels), labels)
+    }
+
+    fn example_outputs(&self, batch: Digits) -> ClassificationOutput {
+        self.classify(batch)
+    }
+}
+// ANCHOR_END: losses
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::read(&["seed", "epochs", "rank"])?;
+    let seed: u64 = arguments.get("seed", 0)?;
+    let epochs: usize = arguments.get("epochs", if is_smoke() { 2 } else { 15 })?;
+    let rank: usize = arguments.get("rank", 4)?;
+    let (count, held_out) = if is_smoke() { (160, 100) } else { (2000, 2000) };
+    let digits = |seed| Glyphs { noise: 0.35, seed };
+    let train = digits(2 * seed + 1).rows(count);
+    let test = digits(2 * seed + 2).rows(held_out);
+
+    let device = Device::default();
+    device.seed(seed);
+    let training_device = device.clone().autodiff();
+    let model = Cnn::new(&training_device);
+    let batch = digits_of(ClassBatch::new(&test, &device));
+
+    let plain = trained_plainly(model.clone(), train.clone(), epochs, seed)?.valid();
+    let probabilities = softmax(plain.forward(batch.0.clone()), 1);
+    report(
+        "plain",
+        &ClassScores::new(probabilities.unsqueeze(), &test)?,
+    );
+
+    let loader = class_loader(train, BATCH, Some(seed), &training_device);
+    // ANCHOR: training
+    let mut bayesian = SlangConfig::new(loader.num_items())
+        .with_rank(rank)
+        .with_draws(2)
+        .with_momentum(0.9)
+        .with_prior(Prior::isotropic(10.0))
+        .with_precision_rate(Rate::Constant(0.05))
+        .with_seed(seed)
+        .init(model);
+    // SLANG makes its own steps: the optimiser is there for the Learner's sake.
+    let mut optimizer = AdamConfig::new().init();
+    for epoch in 0..epochs {
+        let learning_rate = 0.1 / (1.0 + epoch as f64);
+        for batch in loader.iter() {
+            let output = TrainStep::step(&bayesian, digits_of(batch?));
+            bayesian = bayesian.optimize(&mut optimizer, learning_rate.into(), output.grads);
+        }
+    }
+    let prediction = bayesian.predict(batch, 50)?;
+    // ANCHOR_END: training
+    report(
+        &format!("SLANG-{rank}"),
+        &ClassScores::new(prediction.draw_probabilities, &test)?,
+    );
+    Ok(())
+}
+
+fn digits_of(batch: ClassBatch) -> Digits {
+    (batch.inputs, batch.targets)
+}
+
+/// The same network with Adam.
+fn trained_plainly(
+    mut model: Cnn,
+    train: Vec<ClassRow>,
+    epochs: usize,
+    seed: u64,
+) -> Result<Cnn, Box<dyn Error>> {
+    let device = Device::default().autodiff();
+    let loader = class_loader(train, BATCH, Some(seed), &device);
+    let mut optimizer = AdamConfig::new().init();
+    for _ in 0..epochs {
+        for batch in loader.iter() {
+            let output = TrainStep::step(&model, digits_of(batch?));
+            model = model.optimize(&mut optimizer, 2e-3.into(), output.grads);
+        }
+    }
+    Ok(model)
+}
+
+fn report(name: &str, scores: &ClassScores) {
+    let [first, .., last] = &scores.by_entropy[..] else {
+        return;
+    };
+    println!(
+        "{name:<8}  accuracy {:.3}  NLL {:.3}  ECE {:.3}  accuracy at 90 % kept {first:.3}, at 50 % {last:.3}",
+        scores.accuracy, scores.nll, scores.calibration_error
+    );
+}
