@@ -1,14 +1,12 @@
 //! A model's loss, recorded once and replayed with gradients for every example.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use burn::backend::TensorMetadata;
 use burn::module::Module;
 use burn::tensor::Tensor;
-use burn_bayes_core::Layout;
 use burn_bayes_core::kernels::Scratch;
+use burn_bayes_core::{Entry, Layout};
 
 use crate::assemble::GradientSum;
 use crate::batch::{ExampleBatch, Inputs, Lengths, signature_of};
@@ -17,9 +15,10 @@ use crate::error::{Kind, Result};
 use crate::factor::Term;
 use crate::gradients::{Block, ExampleGradients};
 use crate::looped::looped_rows;
+use crate::memo::Memo;
 use crate::parameters::{Held, held};
-use crate::plan::{Failure, Plan, plan};
-use crate::replay::Constants;
+use crate::plan::{Failure, plan};
+use crate::replay::Player;
 use crate::rules::{bias_gradients, copy_gradients, weight_gradients};
 
 /// The losses of a batch's examples, and the gradient of each.
@@ -43,7 +42,7 @@ pub struct ExampleLosses {
 ///
 /// ```
 /// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};
-/// use burn_bayes_core::Layout;
+/// use burn_bayes_core::{Entry, Layout};
 /// use burn_bayes_graph::CapturedModel;
 ///
 /// let device = Device::default();
@@ -62,7 +61,7 @@ pub struct ExampleLosses {
 pub struct CapturedModel<M, B> {
     layout: Arc<Layout>,
     loss: Arc<Loss<M, B>>,
-    graphs: RwLock<HashMap<Vec<usize>, Arc<Graph>>>,
+    players: Memo<Vec<usize>, Player>,
     scratch: Scratch,
 }
 
@@ -76,13 +75,6 @@ impl<M, B> fmt::Debug for CapturedModel<M, B> {
     }
 }
 
-/// What was made of a recording.
-#[derive(Debug)]
-enum Graph {
-    Planned(Plan, Constants),
-    Looped,
-}
-
 impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     /// The loss of each example, `[M]`, as a function of a model and a batch of M; the gradients
     /// are those of the layout's weights.
@@ -93,7 +85,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         Self {
             layout,
             loss: Arc::new(loss),
-            graphs: RwLock::default(),
+            players: Memo::default(),
             scratch: Scratch::default(),
         }
     }
@@ -112,11 +104,9 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     pub fn example_gradients(&self, model: &M, batch: &B) -> Result<ExampleLosses> {
         let examples = examples_of(batch)?;
         let tensors = held(model, &self.layout);
-        match &*self.graph(model, batch, &tensors, examples)? {
-            Graph::Planned(plan, constants) => {
-                self.replayed(plan, constants, model, batch, tensors, examples)
-            }
-            Graph::Looped => self.looped(model, batch),
+        match self.player(model, batch, &tensors)? {
+            Some(player) => self.replayed(&player, model, batch, tensors, examples),
+            None => self.looped(model, batch),
         }
     }
 
@@ -135,39 +125,32 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         Ok(ExampleLosses { losses, gradients })
     }
 
-    /// Why the loss of such a batch is, wholly or for some parameters, evaluated one example at a
-    /// time: the paths of those parameters, none if every gradient comes from the graph.
+    /// The paths of the parameters whose gradients on such a batch come from one backward pass for
+    /// each example: none if the graph gives all of them.
     pub fn looped_paths(&self, model: &M, batch: &B) -> Result<Vec<String>> {
-        let examples = examples_of(batch)?;
         let tensors = held(model, &self.layout);
         let entries = self.layout.entries();
-        Ok(match &*self.graph(model, batch, &tensors, examples)? {
-            Graph::Planned(plan, _) => plan
-                .looped
-                .iter()
-                .map(|&entry| entries[entry].path.clone())
-                .collect(),
-            Graph::Looped => entries.iter().map(|entry| entry.path.clone()).collect(),
+        let path = |entry: &Entry| entry.path.clone();
+        Ok(match self.player(model, batch, &tensors)? {
+            Some(player) => {
+                let looped = player.plan.looped.iter();
+                looped.map(|&entry| path(&entries[entry])).collect()
+            }
+            None => entries.iter().map(path).collect(),
         })
     }
 
-    fn graph(&self, model: &M, batch: &B, tensors: &[Held], examples: usize) -> Result<Arc<Graph>> {
-        let signature = signature_of(batch);
-        let known = self.graphs.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(graph) = known.get(&signature) {
-            return Ok(graph.clone());
-        }
-        drop(known);
-        let graph = Arc::new(self.captured(model, batch, tensors, examples)?);
-        let mut known = self.graphs.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(known.entry(signature).or_insert(graph).clone())
+    fn player(&self, model: &M, batch: &B, tensors: &[Held]) -> Result<Option<Arc<Player>>> {
+        self.players
+            .get(signature_of(batch), || self.captured(model, batch, tensors))
     }
 
-    fn captured(&self, model: &M, batch: &B, tensors: &[Held], examples: usize) -> Result<Graph> {
+    fn captured(&self, model: &M, batch: &B, tensors: &[Held]) -> Result<Option<Player>> {
         self.layout.check(model)?;
+        let examples = examples_of(batch)?;
         if examples == 1 {
             // One example, one backward pass; nothing to tell apart.
-            return Ok(Graph::Looped);
+            return Ok(None);
         }
         let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
         let planned = record(model, &self.layout, batch, &|model: &M, batch| {
@@ -186,14 +169,14 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
                         paths.join(", ")
                     );
                 }
-                Ok(Graph::Planned(plan, Constants::default()))
+                Ok(Some(Player::new(plan)))
             }
             Err(Failure::Loop(reason)) => {
                 log::warn!(
                     "the loss could not be recorded, and is evaluated one example at a time: \
                      {reason}"
                 );
-                Ok(Graph::Looped)
+                Ok(None)
             }
             Err(Failure::Refused(error)) => Err(error),
         }
@@ -201,17 +184,14 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
 
     fn replayed(
         &self,
-        plan: &Plan,
-        constants: &Constants,
+        player: &Player,
         model: &M,
         batch: &B,
         tensors: Vec<Held>,
         examples: usize,
     ) -> Result<ExampleLosses> {
-        let Some(device) = tensors.first().map(|held| held.value.device()) else {
-            return self.looped(model, batch);
-        };
-        let replay = plan.replay(&device, constants, tensors, Inputs::of(batch));
+        let plan = &player.plan;
+        let replay = player.replay(tensors, Inputs::of(batch));
 
         let losses: Tensor<1> = replay.losses.typed();
         let mut sum = GradientSum::new(&self.layout, losses.device());

@@ -1,10 +1,8 @@
 //! A model evaluated at many draws of its weights in one pass.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use burn::backend::TensorMetadata;
 use burn::backend::ir::OperationIr;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -15,9 +13,10 @@ use crate::capture::{Recording, record_once};
 use crate::error::{Kind, Result};
 use crate::lift::lifted;
 use crate::lower::lowered;
+use crate::memo::Memo;
 use crate::parameters::{Held, held};
 use crate::plan::Plan;
-use crate::replay::Constants;
+use crate::replay::Player;
 use crate::untyped::Untyped;
 
 /// A model's forward pass, recorded, and replayed for many draws of the weights at once.
@@ -47,8 +46,8 @@ use crate::untyped::Untyped;
 pub struct CapturedForward<M, B> {
     layout: Arc<Layout>,
     forward: Arc<Forward<M, B>>,
-    recordings: RwLock<HashMap<Vec<usize>, Option<Arc<Recorded>>>>,
-    graphs: RwLock<HashMap<(Vec<usize>, usize), Arc<Graph>>>,
+    recordings: Memo<Vec<usize>, Recorded>,
+    players: Memo<(Vec<usize>, usize), Player>,
 }
 
 /// Numbers of one pass: weights and what is computed with them.
@@ -71,12 +70,6 @@ impl<M, B> fmt::Debug for CapturedForward<M, B> {
     }
 }
 
-#[derive(Debug)]
-enum Graph {
-    Lifted(Plan, Constants),
-    Looped,
-}
-
 impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     /// The model's output on a batch, `[M, width]`.
     pub fn new(
@@ -86,8 +79,8 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         Self {
             layout,
             forward: Arc::new(forward),
-            recordings: RwLock::default(),
-            graphs: RwLock::default(),
+            recordings: Memo::default(),
+            players: Memo::default(),
         }
     }
 
@@ -116,15 +109,12 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     pub fn in_one_pass(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, _] = self.checked(&draws)?;
         let tensors = held(model, &self.layout);
-        let device = tensors.first().map(|held| held.value.device());
-        match (&*self.graph(model, batch, &tensors, count)?, device) {
-            (Graph::Lifted(plan, constants), Some(device)) => {
+        match self.player(model, batch, &tensors, count)? {
+            Some(player) => {
                 let tensors = self.drawn(tensors, &draws);
-                let inputs = Inputs::of(batch);
-                let replay = plan.replay(&device, constants, tensors, inputs);
-                Ok(replay.losses.typed())
+                Ok(player.replay(tensors, Inputs::of(batch)).losses.typed())
             }
-            _ => self.looped(model, draws, batch),
+            None => self.looped(model, draws, batch),
         }
     }
 
@@ -143,10 +133,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     /// Whether the model has an operation that cannot carry draws along.
     pub fn is_looped(&self, model: &M, batch: &B) -> Result<bool> {
         let tensors = held(model, &self.layout);
-        Ok(matches!(
-            *self.graph(model, batch, &tensors, 2)?,
-            Graph::Looped
-        ))
+        Ok(self.player(model, batch, &tensors, 2)?.is_none())
     }
 
     fn checked(&self, draws: &Tensor<2>) -> Result<[usize; 2]> {
@@ -182,57 +169,43 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     }
 
     fn recorded(&self, model: &M, batch: &B) -> Result<Option<Arc<Recorded>>> {
-        let signature = signature_of(batch);
-        let known = self.recordings.read();
-        let known = known.unwrap_or_else(PoisonError::into_inner);
-        if let Some(recorded) = known.get(&signature) {
-            return Ok(recorded.clone());
-        }
-        drop(known);
-        self.layout.check(model)?;
-        let recording = record_once(model, &self.layout, batch.clone(), &|model: &M, batch| {
-            (self.forward)(model, batch)
-        });
-        let recorded = match recording {
-            Ok(recording) => {
-                let results = recording.operations.iter().flat_map(OperationIr::outputs);
-                let results = results.map(|out| out.shape.num_elements());
-                let numbers = self.layout.len() + results.sum::<usize>();
-                Some(Arc::new(Recorded { recording, numbers }))
-            }
-            Err(reason) => {
-                log::warn!("the model is evaluated one draw at a time: {reason}");
-                None
-            }
-        };
-        let known = self.recordings.write();
-        let mut known = known.unwrap_or_else(PoisonError::into_inner);
-        Ok(known.entry(signature).or_insert(recorded).clone())
+        self.recordings.get(signature_of(batch), || {
+            self.layout.check(model)?;
+            let forward = |model: &M, batch| (self.forward)(model, batch);
+            Ok(
+                match record_once(model, &self.layout, batch.clone(), &forward) {
+                    Ok(recording) => {
+                        let results = recording.operations.iter().flat_map(OperationIr::outputs);
+                        let results = results.map(|out| out.shape.num_elements());
+                        let numbers = self.layout.len() + results.sum::<usize>();
+                        Some(Recorded { recording, numbers })
+                    }
+                    Err(reason) => one_by_one(&reason),
+                },
+            )
+        })
     }
 
-    fn graph(&self, model: &M, batch: &B, tensors: &[Held], draws: usize) -> Result<Arc<Graph>> {
-        let key = (signature_of(batch), draws);
-        let known = self.graphs.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(graph) = known.get(&key) {
-            return Ok(graph.clone());
-        }
-        drop(known);
-        let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
-        let graph = match self.recorded(model, batch)? {
-            Some(recorded) => {
-                let recording = lowered(recorded.recording.clone(), &parameters);
-                let plan = lifted(recording, &parameters, draws).and_then(Plan::untapped);
-                plan.map_or_else(
-                    |reason| {
-                        log::warn!("the model is evaluated one draw at a time: {reason}");
-                        Graph::Looped
-                    },
-                    |plan| Graph::Lifted(plan, Constants::default()),
-                )
-            }
-            None => Graph::Looped,
-        };
-        let mut known = self.graphs.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(known.entry(key).or_insert(graph.into()).clone())
+    fn player(
+        &self,
+        model: &M,
+        batch: &B,
+        tensors: &[Held],
+        draws: usize,
+    ) -> Result<Option<Arc<Player>>> {
+        self.players.get((signature_of(batch), draws), || {
+            let Some(recorded) = self.recorded(model, batch)? else {
+                return Ok(None);
+            };
+            let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
+            let recording = lowered(recorded.recording.clone(), &parameters);
+            let plan = lifted(recording, &parameters, draws).and_then(Plan::untapped);
+            Ok(plan.map_or_else(|reason| one_by_one(&reason), |plan| Some(Player::new(plan))))
+        })
     }
+}
+
+fn one_by_one<T>(reason: &str) -> Option<T> {
+    log::warn!("the model is evaluated one draw at a time: {reason}");
+    None
 }

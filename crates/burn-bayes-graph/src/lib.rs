@@ -20,6 +20,7 @@ mod gradients;
 mod lift;
 mod looped;
 mod lower;
+mod memo;
 mod parameters;
 mod plan;
 mod replay;

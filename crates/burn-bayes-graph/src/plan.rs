@@ -44,7 +44,7 @@ pub(crate) struct Plan {
 /// One step of a replay.
 #[derive(Debug)]
 pub(crate) enum Step {
-    Run(OperationIr),
+    Run(Box<OperationIr>),
     /// Runs the operation of a tap, and puts the leaf in.
     Tap(usize),
     /// Copies a parameter for every example.
@@ -270,7 +270,7 @@ impl Planner<'_> {
             None => Role::Derived(derived),
         };
         self.assign(&operation, &role);
-        self.plan.steps.push(Step::Run(operation));
+        self.plan.steps.push(Step::Run(operation.into()));
     }
 
     /// The result of an operation that only picks and arranges elements of parameters.
@@ -365,7 +365,7 @@ impl Planner<'_> {
             None => {
                 self.copy_operands(&mut operation, axis);
                 self.assign(&operation, &Role::Data(axis));
-                self.plan.steps.push(Step::Run(operation));
+                self.plan.steps.push(Step::Run(operation.into()));
             }
         }
         Ok(())
@@ -496,7 +496,7 @@ impl Plan {
             }
             if operation.inputs().any(|input| alive.contains(&slot(input))) {
                 alive.extend(operation.outputs().map(slot));
-                plan.steps.push(Step::Run(operation));
+                plan.steps.push(Step::Run(operation.into()));
             } else {
                 plan.constant_operations.push(operation);
             }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor};
+use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor, TensorMetadata};
 use burn::tensor::TensorData;
 
 use crate::execute::{Slots, execute};
@@ -25,38 +25,50 @@ pub(crate) struct Tapped {
     pub(crate) delta: Option<Untyped>,
 }
 
-/// The tensors that no replay changes, on the device of the last replay.
-#[derive(Debug, Default)]
-pub(crate) struct Constants(Mutex<Option<(DispatchDevice, Vec<(usize, DispatchTensor)>)>>);
+/// A plan, and what replays of it share.
+#[derive(Debug)]
+pub(crate) struct Player {
+    pub(crate) plan: Plan,
+    /// The tensors that no replay changes, on the device of the last one.
+    constants: Mutex<Option<(DispatchDevice, Filled)>>,
+}
 
-impl Plan {
-    /// Evaluates the losses and the gradients at the leaves.
-    pub(crate) fn replay(
-        &self,
-        device: &DispatchDevice,
-        constants: &Constants,
-        tensors: Vec<Held>,
-        inputs: Vec<DispatchTensor>,
-    ) -> Replay {
-        let mut slots = Slots::new(self.slots, device.clone());
-        for (slot, value) in self.constants_on(device, constants) {
+/// Tensors and their slots.
+type Filled = Vec<(usize, DispatchTensor)>;
+
+impl Player {
+    pub(crate) fn new(plan: Plan) -> Self {
+        Self {
+            plan,
+            constants: Mutex::default(),
+        }
+    }
+
+    /// Evaluates the losses and the gradients at the leaves, from the module's tensors and the
+    /// batch's.
+    pub(crate) fn replay(&self, tensors: Vec<Held>, inputs: Vec<DispatchTensor>) -> Replay {
+        let plan = &self.plan;
+        let device = tensors.iter().map(|held| &held.value).chain(&inputs).next();
+        let device = device.map_or_else(DispatchDevice::default, TensorMetadata::device);
+        let mut slots = Slots::new(plan.slots, device.clone());
+        for (slot, value) in self.constants_on(&device) {
             slots.set(slot, value);
         }
-        for (slot, held) in self.held.iter().zip(tensors) {
+        for (slot, held) in plan.held.iter().zip(tensors) {
             slots.set(*slot, held.value);
         }
-        for (slot, value) in self.inputs.iter().zip(inputs) {
+        for (slot, value) in plan.inputs.iter().zip(inputs) {
             slots.set(*slot, value);
         }
         let (mut taps, mut copies) = (Vec::new(), Vec::new());
-        for step in &self.steps {
+        for step in &plan.steps {
             match step {
                 Step::Run(operation) => run(operation, &mut slots),
-                Step::Tap(number) => taps.push(self.taps[*number].put_in(&mut slots)),
-                Step::Copy(number) => copies.push(self.copies[*number].put_in(&mut slots)),
+                Step::Tap(number) => taps.push(plan.taps[*number].put_in(&mut slots)),
+                Step::Copy(number) => copies.push(plan.copies[*number].put_in(&mut slots)),
             }
         }
-        let losses = slots.get(self.losses).clone();
+        let losses = slots.get(plan.losses).clone();
         if taps.is_empty() && copies.is_empty() {
             return Replay {
                 losses: Untyped::new(losses),
@@ -80,28 +92,25 @@ impl Plan {
         }
     }
 
-    /// The constants, on the device of the last replay if it is this one.
-    fn constants_on(
-        &self,
-        device: &DispatchDevice,
-        constants: &Constants,
-    ) -> Vec<(usize, DispatchTensor)> {
-        let mut known = constants.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn constants_on(&self, device: &DispatchDevice) -> Filled {
+        let mut known = self
+            .constants
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         match &*known {
             Some((place, tensors)) if place == device => tensors.clone(),
             _ => {
-                let tensors = self.computed_constants(device);
+                let tensors = self.plan.computed_constants(device);
                 *known = Some((device.clone(), tensors.clone()));
                 tensors
             }
         }
     }
+}
 
+impl Plan {
     /// Every constant that the recording made, or computed from others.
-    pub(crate) fn computed_constants(
-        &self,
-        device: &DispatchDevice,
-    ) -> Vec<(usize, DispatchTensor)> {
+    pub(crate) fn computed_constants(&self, device: &DispatchDevice) -> Filled {
         let mut slots = Slots::new(self.slots, device.clone());
         for (slot, value) in &self.constants {
             slots.set(*slot, upload(value.clone(), device));

@@ -108,7 +108,7 @@ pub(super) fn numeric_float(op: &Numeric, slots: &mut Slots) -> Outcome {
         }
         Numeric::Pad(op) => {
             let input = slots.read(&op.input);
-            let out = Dispatch::float_pad(input, &op.padding, op.mode.clone().into());
+            let out = Dispatch::float_pad(input, &op.padding, op.mode.into());
             slots.write(&op.out, out);
         }
         other @ Numeric::IntRandom(_) => return unsupported(other),
@@ -196,7 +196,7 @@ pub(super) fn numeric_int(op: &Numeric, slots: &mut Slots) -> Outcome {
         }
         Numeric::Pad(op) => {
             let input = slots.read(&op.input);
-            let out = Dispatch::int_pad(input, &op.padding, op.mode.clone().into());
+            let out = Dispatch::int_pad(input, &op.padding, op.mode.into());
             slots.write(&op.out, out);
         }
         other => return unsupported(other),

@@ -69,7 +69,10 @@ fn turned_cut_and_joined() {
             // [4, 3] from both weights: turned, and cut and joined.
             let turned = m.first.val().transpose();
             let joined = Tensor::cat(
-                vec![m.second.val().slice([0..2]), turned.clone().slice([1..3])],
+                vec![
+                    m.second.val().narrow(0, 0, 2),
+                    turned.clone().narrow(0, 1, 2),
+                ],
                 0,
             );
             some_loss(touched(m, x.clone().matmul(turned)) + x.matmul(joined))
@@ -112,7 +115,7 @@ fn picked_by_constant_indices() {
         |m: &Weights, x: Tensor<2>| {
             let places = Tensor::<1, Int>::from_data([2, 0, 0, 1], &x.device());
             let picked = m.first.val().select(0, places);
-            some_loss(touched(m, x).matmul(picked.transpose().slice([0..3])))
+            some_loss(touched(m, x).matmul(picked.transpose().narrow(0, 0, 3)))
         },
     );
 }

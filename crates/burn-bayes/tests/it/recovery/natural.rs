@@ -342,7 +342,7 @@ fn groups_count_as_one_example_whose_gradient_is_their_sum() {
     const LEN: usize = 5;
     let before = slang(&config(2).with_group_size(2), LEN);
     let rows = rows(5, LEN, 3);
-    let after = stepped(&before, 0, &[rows.clone()]);
+    let after = stepped(&before, 0, std::slice::from_ref(&rows));
     let wide = widened(&rows);
     // The last group is an example on its own.
     let sums: Vec<f64> = wide
@@ -365,7 +365,7 @@ fn momentum_averages_the_steps() {
     let rows = rows(3, LEN, 5);
     let start = values(&still.posterior(0).unwrap().mean());
     let means = [still, swung].map(|slang| {
-        let moved = stepped(&slang, 0, &[rows.clone()]);
+        let moved = stepped(&slang, 0, std::slice::from_ref(&rows));
         values(&moved.posterior(1).unwrap().mean())
     });
     let expected: Vec<f64> = (0..LEN)
@@ -394,7 +394,7 @@ fn a_step_too_far_is_shrunk_to_the_radius() {
     let rows: Vec<f32> = normals(9, LEN).repeat(4);
     let run = |radius| {
         let before = slang(&config(2).with_radius(radius), LEN);
-        let after = stepped(&before, 0, &[rows.clone()]);
+        let after = stepped(&before, 0, std::slice::from_ref(&rows));
         let precision = bits(&after.posterior(1).unwrap().diagonal());
         (reach(&before, &after), precision)
     };
