@@ -19,10 +19,10 @@ use super::{
 use crate::noise::{Noise, NoiseSource};
 
 /// A CPU tensor whose elements lie one after the other.
-struct Contiguous(FlexTensor);
+pub(super) struct Contiguous(FlexTensor);
 
 impl Contiguous {
-    fn new<const R: usize>(tensor: &Tensor<R>) -> Option<Self> {
+    pub(super) fn new<const R: usize>(tensor: &Tensor<R>) -> Option<Self> {
         let primitive = tensor.clone().try_into_primitive::<Flex>().ok()?;
         primitive.as_slice::<f32>()?;
         Some(Self(primitive))
@@ -33,13 +33,13 @@ impl Contiguous {
         Self(primitive(tensor.clone()).to_contiguous())
     }
 
-    fn values(&self) -> &[f32] {
+    pub(super) fn values(&self) -> &[f32] {
         self.0.as_slice().expect("the constructor looked at it")
     }
 }
 
 /// A new tensor from values in row-major order.
-fn tensor<const R: usize>(values: Vec<f32>, shape: [usize; R]) -> Tensor<R> {
+pub(super) fn tensor<const R: usize>(values: Vec<f32>, shape: [usize; R]) -> Tensor<R> {
     stored(Bytes::from_elems(values), shape)
 }
 
@@ -305,12 +305,12 @@ pub(super) fn covariance_gradient(
 }
 
 /// Whether a tensor's elements are its whole buffer, so that they can be written in place.
-fn is_whole<const R: usize>(tensor: &Tensor<R>) -> bool {
+pub(super) fn is_whole<const R: usize>(tensor: &Tensor<R>) -> bool {
     Contiguous::new(tensor)
         .is_some_and(|whole| whole.0.storage::<f32>().len() == whole.values().len())
 }
 
-fn primitive<const R: usize>(tensor: Tensor<R>) -> FlexTensor {
+pub(super) fn primitive<const R: usize>(tensor: Tensor<R>) -> FlexTensor {
     tensor
         .try_into_primitive::<Flex>()
         .expect("the backend was looked at")

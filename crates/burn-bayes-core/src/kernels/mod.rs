@@ -13,6 +13,8 @@ pub(crate) mod composed;
 mod composed_precision;
 #[cfg(feature = "flex")]
 mod flex;
+#[cfg(feature = "flex")]
+mod flex_precision;
 pub(crate) mod host;
 mod precision;
 #[cfg(feature = "flex")]

@@ -6,6 +6,8 @@
 use burn::tensor::Tensor;
 
 use super::composed_precision as composed;
+#[cfg(feature = "flex")]
+use super::flex_precision as flex;
 use super::statistics::PrecisionParts;
 use crate::noise::Noise;
 use crate::prior::PriorPrecisions;
@@ -90,11 +92,19 @@ pub struct MeanStep<'a> {
 
 /// Everything that draws from this Gaussian need of its factors, in one pass over them.
 pub fn projections(gaussian: &PrecisionParts, noises: &[Noise]) -> Projections {
+    #[cfg(feature = "flex")]
+    if let Some(result) = flex::projections(gaussian, noises) {
+        return result;
+    }
     composed::projections(gaussian, noises)
 }
 
 /// θ = μ + d^-½ ⊙ ε − (U/d)ᵀ w, with w = M U (d^-½ ⊙ ε), `weights`, from the host.
 pub fn precision_draw(gaussian: &PrecisionParts, noise: Noise, weights: &[f64]) -> Tensor<1> {
+    #[cfg(feature = "flex")]
+    if let Some(result) = flex::precision_draw(gaussian, noise, weights) {
+        return result;
+    }
     composed::precision_draw(gaussian, noise, weights)
 }
 
@@ -104,6 +114,11 @@ pub fn precision_step(
     evidence: PrecisionEvidence,
     step: PrecisionStep<'_>,
 ) -> PrecisionUpdate {
+    #[cfg(feature = "flex")]
+    let evidence = match flex::precision_step(gaussian, evidence, step) {
+        Ok(update) => return update,
+        Err(evidence) => *evidence,
+    };
     composed::precision_step(gaussian, evidence, step)
 }
 
@@ -114,5 +129,10 @@ pub fn mean_step(
     gradient: Tensor<1>,
     step: MeanStep<'_>,
 ) -> MeanValues {
+    #[cfg(feature = "flex")]
+    let gradient = match flex::mean_step(&gaussian, velocity.as_ref(), gradient, step) {
+        Ok(values) => return values,
+        Err(gradient) => gradient,
+    };
     composed::mean_step(gaussian, velocity, gradient, step)
 }

@@ -12,6 +12,7 @@ mod gram;
 mod moments;
 mod normal;
 mod parallel;
+mod precision;
 mod register_tiles;
 mod scale;
 mod segments;
@@ -25,6 +26,10 @@ pub(crate) use gaussian::{Diagonal, Draw, LowRankGaussian};
 pub(crate) use gram::{draw_and_gram, gram};
 pub(crate) use moments::update_moments;
 pub(crate) use normal::{NormalStream, normal};
+pub(crate) use precision::{
+    MeanStep, PrecisionGaussian, PrecisionOut, PrecisionStep, Signed, mean_step, precision_draw,
+    precision_step, projections,
+};
 pub(crate) use scale::scale;
 pub(crate) use sgd::{Momentum, SgdStep, Velocity, sgd_momentum_step, sgd_step};
 pub(crate) use vifa_gradient::{DrawGradient, VifaGradient, VifaState, vifa_gradient};
