@@ -4,7 +4,7 @@
 //! on the training rows. The noise precision is estimated on training rows that a first fit has not
 //! seen; nothing looks at test rows before they are scored.
 //!
-//! `cargo run --example uci_regression [-- --set energy --splits 3]`, with the data in
+//! `cargo run --example uci_regression [-- --method slang --set energy --splits 3]`, with the data in
 //! `$BURN_BAYES_DATA` or `../shared/data`.
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
@@ -12,12 +12,14 @@ use std::error::Error;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
+use burn::lr_scheduler::LrScheduler;
+use burn::module::ParamGroup;
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
 use burn_bayes::eval::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture, nmll, rmse};
 use burn_bayes::prelude::*;
-use burn_bayes::{InitialDeviation, PowerDecayConfig};
-use burn_bayes_examples::{Activation, Arguments, Regressor, ToBatch, is_smoke};
+use burn_bayes::{Inference, InitialDeviation, PowerDecayConfig, Rate, Supply};
+use burn_bayes_examples::{Activation, Arguments, RealBatch, Regressor, ToBatch, is_smoke};
 
 const BATCH: usize = 10;
 /// Draws averaged for a prediction.
@@ -26,6 +28,7 @@ const TEST_DRAWS: usize = 100;
 /// What may be chosen, and was chosen on training rows of the first three splits.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
+    method: Method,
     epochs: usize,
     learning_rate: f64,
     /// Share of the epochs after which the learning rate has halved.
@@ -59,6 +62,7 @@ const PUBLISHED: [Published; 2] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::read(&[
+        "method",
         "set",
         "splits",
         "epochs",
@@ -78,6 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let settings = Settings {
+        method: arguments.get("method", Method::Vifa)?,
         epochs: arguments.get("epochs", if is_smoke() { 2 } else { 120 })?,
         learning_rate: arguments.get("learning-rate", 0.01)?,
         half_life: arguments.get("half-life", 0.1)?,
@@ -189,35 +194,50 @@ impl Fit {
             noise_precision,
             &device,
         );
-        // ANCHOR: network
-        let mut bayes = VifaConfig::new(rows.train.targets.len())
-            .with_draws(4)
-            .with_prior(Prior::isotropic(settings.prior_precision))
-            .with_initial_deviation(InitialDeviation::OverRootFan(settings.initial_deviation))
-            .with_seed(seed)
-            .try_init(model)?;
-        let mut optimizer = FusedAdamConfig::new().init();
-        let steps = settings.epochs * rows.train.targets.len().div_ceil(BATCH);
-        let mut learning_rate =
-            PowerDecayConfig::new(settings.learning_rate, settings.half_life * steps as f64)
-                .init()?;
-        // ANCHOR_END: network
-        for epoch in 0..settings.epochs as u64 {
-            for batch in train.shuffled(BATCH, Noise::host(seed).fold(epoch), &device) {
-                let output = TrainStep::step(&bayes, batch);
-                let rate = burn::lr_scheduler::LrScheduler::step(&mut learning_rate);
-                bayes = bayes.optimize(&mut optimizer, rate.into(), output.grads);
-            }
-        }
-
+        let count = rows.train.targets.len();
+        let steps = settings.epochs * count.div_ceil(BATCH);
         let (inputs, targets) = standardised.narrow(&rows.test);
         let test = ToBatch {
             inputs: &inputs,
             targets: &targets,
         }
         .all(&device.inner());
-        let outputs: Tensor<3> = bayes.predict(test, TEST_DRAWS)?.draw_outputs;
-        let draws = outputs.into_data().iter::<f64>().collect();
+        let draws = match settings.method {
+            Method::Vifa => {
+                // ANCHOR: network
+                let bayes = VifaConfig::new(count)
+                    .with_draws(4)
+                    .with_prior(Prior::isotropic(settings.prior_precision))
+                    .with_initial_deviation(InitialDeviation::OverRootFan(
+                        settings.initial_deviation,
+                    ))
+                    .with_seed(seed)
+                    .try_init(model)?;
+                let half_life = settings.half_life * steps as f64;
+                let mut rates = PowerDecayConfig::new(settings.learning_rate, half_life).init()?;
+                // ANCHOR_END: network
+                let rates = || LrScheduler::step(&mut rates);
+                predicted(bayes, train, test, settings.epochs, rates, seed, &device)?
+            }
+            Method::Slang => {
+                // ANCHOR: slang
+                let prior = Prior::isotropic(settings.prior_precision)
+                    .with_group(ParamGroup::from_predicate("bias"), 1e-6);
+                let bayes = SlangConfig::new(count)
+                    .with_draws(4)
+                    .with_prior(prior)
+                    .with_precision_rate(Rate::Constant(settings.learning_rate))
+                    .with_momentum(0.9)
+                    .with_initial_deviation(Some(InitialDeviation::OverRootFan(
+                        settings.initial_deviation,
+                    )))
+                    .with_seed(seed)
+                    .try_init(model)?;
+                // ANCHOR_END: slang
+                let rates = || settings.learning_rate;
+                predicted(bayes, train, test, settings.epochs, rates, seed, &device)?
+            }
+        };
         Ok(Self {
             standardised,
             draws,
@@ -234,6 +254,52 @@ impl Fit {
             }
         }
         mean
+    }
+}
+
+/// Trains, and predicts the test rows draw by draw.
+fn predicted<A>(
+    mut bayes: Bayesian<Regressor, A>,
+    train: ToBatch<'_>,
+    test: RealBatch,
+    epochs: usize,
+    mut rates: impl FnMut() -> f64,
+    seed: u64,
+    device: &Device,
+) -> Result<Vec<f64>, Box<dyn Error>>
+where
+    A: Inference,
+    A::Evidence: Supply<Regressor, A>,
+{
+    let mut optimizer = FusedAdamConfig::new().init();
+    for epoch in 0..epochs as u64 {
+        for batch in train.shuffled(BATCH, Noise::host(seed).fold(epoch), device) {
+            let output = TrainStep::step(&bayes, batch);
+            bayes = bayes.optimize(&mut optimizer, rates().into(), output.grads);
+        }
+    }
+    let outputs: Tensor<3> = bayes.predict(test, TEST_DRAWS)?.draw_outputs;
+    Ok(outputs.into_data().iter::<f64>().collect())
+}
+
+/// How the posterior is found.
+#[derive(Clone, Copy, Debug)]
+enum Method {
+    Vifa,
+    /// With the settings of the SLANG paper: a learning rate of 0.01 for mean and precision, momentum
+    /// 0.9, hardly a prior on biases.
+    Slang,
+}
+
+impl std::str::FromStr for Method {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "vifa" => Ok(Self::Vifa),
+            "slang" => Ok(Self::Slang),
+            _ => Err("use vifa or slang".into()),
+        }
     }
 }
 

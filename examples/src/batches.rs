@@ -7,6 +7,7 @@ use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::data::dataset::InMemDataset;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_bayes::Noise;
+use burn_bayes::graph::{ExampleBatch, TensorMapper};
 
 /// An example with a class.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +77,15 @@ pub struct RealBatch {
     pub inputs: Tensor<2>,
     /// `[rows, 1]`.
     pub targets: Tensor<2>,
+}
+
+impl ExampleBatch for RealBatch {
+    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
+        Self {
+            inputs: mapper.map(self.inputs),
+            targets: mapper.map(self.targets),
+        }
+    }
 }
 
 /// Rows that become [`RealBatch`]es.

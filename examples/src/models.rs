@@ -6,7 +6,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{relu, tanh};
 use burn::tensor::{Device, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::GaussianNll;
+use burn_bayes::{ExampleLoss, GaussianNll};
 
 use crate::batches::{ClassBatch, RealBatch};
 
@@ -138,6 +138,19 @@ impl TrainStep for Regressor {
     }
 }
 
+// ANCHOR: examples
+impl ExampleLoss for Regressor {
+    fn example_losses(&self, batch: RealBatch) -> Tensor<1> {
+        let outputs = self.forward(batch.inputs);
+        self.likelihood.per_row(outputs, batch.targets)
+    }
+
+    fn example_outputs(&self, batch: RealBatch) -> RegressionOutput {
+        self.regress(batch)
+    }
+}
+// ANCHOR_END: examples
+
 impl InferenceStep for Regressor {
     type Input = RealBatch;
     type Output = RegressionOutput;
@@ -188,5 +201,49 @@ impl InferenceStep for LinearRegressor {
 
     fn step(&self, batch: RealBatch) -> RegressionOutput {
         self.regress(batch)
+    }
+}
+
+/// Logistic regression without intercept; targets are −1 and 1.
+#[derive(Module, Debug)]
+pub struct LogisticRegressor {
+    layer: Linear,
+}
+
+impl LogisticRegressor {
+    /// A model of `features` inputs.
+    pub fn new(features: usize, device: &Device) -> Self {
+        Self {
+            layer: LinearConfig::new(features, 1).with_bias(false).init(device),
+        }
+    }
+
+    /// Log-odds of the target 1, `[rows, 1]`.
+    pub fn forward(&self, inputs: Tensor<2>) -> Tensor<2> {
+        self.layer.forward(inputs)
+    }
+}
+
+impl TrainStep for LogisticRegressor {
+    type Input = RealBatch;
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: RealBatch) -> TrainOutput<RegressionOutput> {
+        let output = self.example_outputs(batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl ExampleLoss for LogisticRegressor {
+    fn example_losses(&self, batch: RealBatch) -> Tensor<1> {
+        // log(1 + exp(−t f)), without the overflow.
+        let margins = self.forward(batch.inputs) * batch.targets;
+        let losses = relu(margins.clone().neg()) + margins.abs().neg().exp().log1p();
+        losses.squeeze_dim(1)
+    }
+
+    fn example_outputs(&self, batch: RealBatch) -> RegressionOutput {
+        let loss = self.example_losses(batch.clone()).mean();
+        RegressionOutput::new(loss, self.forward(batch.inputs), batch.targets)
     }
 }

@@ -61,12 +61,33 @@ impl GaussianNll {
     pub fn forward<const D: usize>(&self, outputs: Tensor<D>, targets: Tensor<D>) -> Tensor<1> {
         let rows = outputs.dims()[0] as f64;
         let values = outputs.shape().num_elements() as f64;
-        let log_partition = 0.5 * (2.0 * PI / self.noise_precision).ln();
         (targets - outputs)
             .square()
             .sum()
             .mul_scalar(0.5 * self.noise_precision / rows)
-            .add_scalar(values / rows * log_partition)
+            .add_scalar(values / rows * self.log_partition())
+    }
+
+    /// The same of every row, `[rows]`, for a model that is asked for
+    /// [the loss of every example](crate::ExampleLoss).
+    ///
+    /// # Shapes
+    ///
+    /// - outputs: `[rows, targets]`
+    /// - targets: `[rows, targets]`
+    pub fn per_row(&self, outputs: Tensor<2>, targets: Tensor<2>) -> Tensor<1> {
+        let [_, width] = outputs.dims();
+        (targets - outputs)
+            .square()
+            .sum_dim(1)
+            .mul_scalar(0.5 * self.noise_precision)
+            .add_scalar(width as f64 * self.log_partition())
+            .squeeze_dim(1)
+    }
+
+    /// ½ log(2π/β).
+    fn log_partition(&self) -> f64 {
+        0.5 * (2.0 * PI / self.noise_precision).ln()
     }
 }
 
@@ -90,6 +111,23 @@ mod tests {
         let expected = 0.5 * (2.0 + 8.0) + (2.0 * PI / 4.0).ln();
         let loss = GaussianNll::new(4.0).forward(outputs, targets);
         assert_close(value(loss), expected, 4);
+    }
+
+    #[test]
+    fn the_mean_over_rows_is_the_loss() {
+        let device = Device::default();
+        let outputs = Tensor::<2>::from_data([[1.0, 0.0], [2.0, 1.0]], &device);
+        let targets = Tensor::<2>::from_data([[2.0, 0.0], [2.0, 3.0]], &device);
+        let likelihood = GaussianNll::new(4.0);
+        let rows = likelihood.per_row(outputs.clone(), targets.clone());
+        assert_eq!(rows.dims(), [2]);
+        let difference = rows.clone().slice([1..2]) - rows.clone().slice([0..1]);
+        assert_close(value(difference), 6.0, 4);
+        assert_close(
+            value(rows.mean()),
+            value(likelihood.forward(outputs, targets)),
+            4,
+        );
     }
 
     #[test]
