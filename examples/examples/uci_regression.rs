@@ -201,7 +201,7 @@ impl Fit {
             inputs: &inputs,
             targets: &targets,
         }
-        .all(&device.inner());
+        .all(&device.clone().inner());
         let draws = match settings.method {
             Method::Vifa => {
                 // ANCHOR: network
