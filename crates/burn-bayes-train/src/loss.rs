@@ -121,7 +121,7 @@ mod tests {
         let likelihood = GaussianNll::new(4.0);
         let rows = likelihood.per_row(outputs.clone(), targets.clone());
         assert_eq!(rows.dims(), [2]);
-        let difference = rows.clone().slice([1..2]) - rows.clone().slice([0..1]);
+        let difference = rows.clone().narrow(0, 1, 1) - rows.clone().narrow(0, 0, 1);
         assert_close(value(difference), 6.0, 4);
         assert_close(
             value(rows.mean()),

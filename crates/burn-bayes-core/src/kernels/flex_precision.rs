@@ -141,7 +141,7 @@ pub(super) fn mean_step(
     velocity: Option<&Tensor<1>>,
     gradient: Tensor<1>,
     step: MeanStep<'_>,
-) -> Result<MeanValues, Tensor<1>> {
+) -> Result<MeanValues, Box<Tensor<1>>> {
     let old_velocity = match velocity {
         Some(velocity) => Contiguous::new(velocity).map(Some),
         None => Some(None),
@@ -150,7 +150,7 @@ pub(super) fn mean_step(
         .zip(old_velocity)
         .filter(|_| is_whole(&gradient));
     let Some((gaussian, velocity)) = inputs else {
-        return Err(gradient);
+        return Err(gradient.into());
     };
     let mut mean = primitive(gradient);
     let mut velocity = velocity.map(|velocity| velocity.values().to_vec());

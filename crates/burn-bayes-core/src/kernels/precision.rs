@@ -132,7 +132,7 @@ pub fn mean_step(
     #[cfg(feature = "flex")]
     let gradient = match flex::mean_step(&gaussian, velocity.as_ref(), gradient, step) {
         Ok(values) => return values,
-        Err(gradient) => gradient,
+        Err(gradient) => *gradient,
     };
     composed::mean_step(gaussian, velocity, gradient, step)
 }

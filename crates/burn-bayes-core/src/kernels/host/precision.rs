@@ -400,7 +400,6 @@ mod tests {
         mixing: Vec<f32>,
         prior: [(usize, f32); 2],
         length: usize,
-        rank: usize,
     }
 
     const NOISES: [Signed; 2] = [noise(1, 1.0), noise(2, -1.0)];
@@ -427,7 +426,6 @@ mod tests {
                 mixing: numbers(7, rank * rank),
                 prior: [(length / 2, 0.5), (length - length / 2, 2.0)],
                 length,
-                rank,
             }
         }
 
@@ -603,7 +601,7 @@ mod tests {
                     (mean, velocity)
                 })
             });
-            for at in 0..length {
+            for (at, start) in start.iter().enumerate() {
                 let explained: f64 = (0..rank)
                     .map(|row| f64::from(weights[row]) * case.factor(row, at))
                     .sum();
@@ -611,7 +609,7 @@ mod tests {
                     / f64::from(case.precision[at]);
                 let mean = f64::from(case.mean[at]);
                 close(still.0[at].into(), mean - 0.1 * direction, 10.0);
-                let velocity = 0.75 * f64::from(start[at]) + 0.25 * direction;
+                let velocity = 0.75 * f64::from(*start) + 0.25 * direction;
                 close(swung.1[at].into(), velocity, 10.0);
                 close(swung.0[at].into(), mean - 0.1 * velocity, 10.0);
             }
