@@ -111,7 +111,10 @@ fn prediction(widths: &[usize], rows: usize, rounds: usize) {
     let device = Device::default();
     let model = MlpClassifier::new(widths, &device);
     let batch = classification_batch(rows, widths[0], widths[widths.len() - 1], &device);
-    let bayesian = VifaConfig::new(60_000).init(model.clone()).valid();
+    let bayesian = VifaConfig::new(60_000)
+        .with_rank(8)
+        .init(model.clone())
+        .valid();
     let posterior = bayesian.posterior();
     let layout = bayesian.layout().clone();
     let forward = CapturedForward::new(layout, |model: &MlpClassifier, inputs: Tensor<2>| {
