@@ -1,0 +1,69 @@
+//! Why a command failed, as people read it and as a shell sees it.
+
+use std::io;
+use std::process::ExitCode;
+
+use burn_bayes::error::TrainError;
+use burn_bayes::eval::EvalError;
+use burn_bayes_data::DataError;
+use thiserror::Error;
+
+/// A result of a command.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// Why a command failed; each kind has an exit code of its own.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    /// An option or a configuration cannot be used.
+    #[error("{0}")]
+    Usage(String),
+    /// A file holds what it should not, or does not fit the run.
+    #[error("{0}")]
+    Data(String),
+    /// A computation left the finite numbers.
+    #[error("{0}")]
+    Numerical(String),
+    /// The operating system refused.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+impl Failure {
+    /// 2 for usage, 3 for data, 4 for numerical trouble, 1 for everything else.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::System(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Data(_) => 3,
+            Self::Numerical(_) => 4,
+        })
+    }
+}
+
+impl From<DataError> for Failure {
+    fn from(error: DataError) -> Self {
+        let message = error.to_string();
+        if error.is_config() {
+            Self::Usage(message)
+        } else {
+            Self::Data(message)
+        }
+    }
+}
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Self {
+        let message = error.to_string();
+        if error.is_numerical() {
+            Self::Numerical(message)
+        } else {
+            Self::Usage(message)
+        }
+    }
+}
+
+impl From<EvalError> for Failure {
+    fn from(error: EvalError) -> Self {
+        Self::Data(error.to_string())
+    }
+}

@@ -1,0 +1,22 @@
+//! The program as its users run it: arguments in, exit code, output and files out.
+
+use assert_cmd::Command;
+
+fn burn_bayes() -> Command {
+    Command::cargo_bin("burn-bayes").expect("the binary is built with its tests")
+}
+
+#[test]
+fn completions_name_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = burn_bayes().args(["completions", shell]).output().unwrap();
+        assert!(output.status.success());
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(script.contains("burn-bayes") && script.contains("completions"));
+    }
+}
+
+#[test]
+fn an_unknown_command_is_a_usage_error() {
+    burn_bayes().arg("fitt").assert().code(2);
+}
