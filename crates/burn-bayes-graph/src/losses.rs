@@ -22,9 +22,11 @@ pub fn gaussian<const R: usize>(
         noise_precision > 0.0 && noise_precision.is_finite(),
         "the noise precision is {noise_precision}; it must be a positive number"
     );
+    let width: usize = predictions.dims()[1..].iter().product();
     let constant = 0.5 * (TAU / noise_precision).ln();
-    let squares = (predictions - targets).square();
-    summed(squares * (0.5 * noise_precision) + constant)
+    summed((targets - predictions).square())
+        .mul_scalar(0.5 * noise_precision)
+        .add_scalar(width as f64 * constant)
 }
 
 /// −log softmax(logits)_y, for `[M, classes]` logits and labels from 0.

@@ -82,12 +82,16 @@ impl Tap {
     /// The shape under which the bias is added to the output.
     pub(crate) fn bias_shape(&self) -> Vec<usize> {
         let mut shape = vec![1; self.output.shape.num_dims()];
-        let channel = match semantics(&self.operation) {
-            Semantics::Convolution { .. } => 1,
-            _ => shape.len() - 1,
-        };
-        shape[channel] = self.output.shape[channel];
+        shape[self.channel()] = self.output.shape[self.channel()];
         shape
+    }
+
+    /// The output's axis along which the bias lies.
+    pub(crate) fn channel(&self) -> usize {
+        match semantics(&self.operation) {
+            Semantics::Convolution { .. } => 1,
+            _ => self.output.shape.num_dims() - 1,
+        }
     }
 }
 

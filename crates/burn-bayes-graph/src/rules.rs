@@ -93,19 +93,8 @@ pub(crate) fn weight_gradients(
 
 /// The gradients with respect to the tap's bias, `[M, width]`.
 pub(crate) fn bias_gradients(tap: &Tap, delta: Untyped, examples: usize) -> Tensor<2> {
-    let rank = tap.output.shape.num_dims();
-    let channel = match semantics(&tap.operation) {
-        Semantics::Convolution { .. } => 1,
-        _ => rank - 1,
-    };
-    let delta = arranged(delta, tap.output_axis, examples, &[], &[channel]);
-    let [_, count, positions, width] = delta.dims();
-    let delta = delta.reshape([count, positions, width]);
-    if positions == 1 {
-        delta.reshape([count, width])
-    } else {
-        delta.sum_dim(1).reshape([count, width])
-    }
+    let channel = [tap.channel()];
+    over_positions(arranged(delta, tap.output_axis, examples, &[], &channel))
 }
 
 /// A copied parameter's gradients, `[M, elements]`.
@@ -113,14 +102,18 @@ pub(crate) fn copy_gradients(gradient: Untyped, axis: ExampleAxis, examples: usi
     let features: Vec<_> = (0..gradient.rank())
         .filter(|&other| other != axis.axis)
         .collect();
-    let rows = arranged(gradient, axis, examples, &[], &features);
-    let [_, count, positions, width] = rows.dims();
-    let rows = rows.reshape([count, positions, width]);
-    if positions == 1 {
-        rows.reshape([count, width])
+    over_positions(arranged(gradient, axis, examples, &[], &features))
+}
+
+/// The sum of `[1, M, T, width]` over positions.
+fn over_positions(values: Tensor<4>) -> Tensor<2> {
+    let [_, count, positions, width] = values.dims();
+    let sum = if positions == 1 {
+        values
     } else {
-        rows.sum_dim(1).reshape([count, width])
-    }
+        values.sum_dim(2)
+    };
+    sum.reshape([count, width])
 }
 
 /// Stride, padding, dilation and groups of a convolution, over any number of spatial axes.

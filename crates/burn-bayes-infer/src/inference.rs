@@ -31,6 +31,25 @@ pub struct Tick {
     pub pass: u64,
 }
 
+impl Tick {
+    /// The noise of all draws at this time, from the root of an algorithm's random numbers.
+    pub(crate) fn noise(self, root: Noise) -> Noise {
+        let training = root.fold(purpose::TRAINING);
+        training.fold(self.step).fold(self.pass)
+    }
+}
+
+/// The noise of each of `count` draws; every second one that of the draw before, negated, if they are
+/// `antithetic`.
+pub(crate) fn draw_noises(noise: Noise, count: usize, antithetic: bool) -> Vec<Noise> {
+    let one = |index: u64| match antithetic {
+        true if index % 2 == 1 => noise.row(index / 2).negated(),
+        true => noise.row(index / 2),
+        false => noise.row(index),
+    };
+    (0..count as u64).map(one).collect()
+}
+
 /// Evidence: the mean negative log-likelihood's gradient at draws that the algorithm proposes.
 #[derive(Clone, Copy, Debug)]
 pub enum MeanGradients {}
@@ -88,6 +107,16 @@ pub struct Draw {
     pub weights: Tensor<1>,
     /// The noise they were made from.
     pub noise: Noise,
+}
+
+impl Draw {
+    /// Every vector of weights with the noise it was made from.
+    pub(crate) fn all(weights: Vec<Tensor<1>>, noises: Vec<Noise>) -> Vec<Self> {
+        let draws = weights.into_iter().zip(noises);
+        draws
+            .map(|(weights, noise)| Self { weights, noise })
+            .collect()
+    }
 }
 
 /// Where an algorithm wants gradients.

@@ -224,6 +224,15 @@ impl NaturalSettings {
         Ok(())
     }
 
+    /// How the mean moves at a learning rate.
+    pub(crate) fn motion(&self, learning_rate: f64) -> Motion {
+        Motion {
+            learning_rate,
+            momentum: self.momentum,
+            radius: self.radius,
+        }
+    }
+
     /// The Gaussian at the start: no factors, and the prior's precision unless a deviation is set.
     pub(crate) fn start<M: Module>(
         &self,

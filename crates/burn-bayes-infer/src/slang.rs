@@ -42,9 +42,9 @@ use burn_bayes_core::{
 use burn_bayes_graph::ExampleGradients;
 
 use crate::error::{Error, Result};
-use crate::inference::{Draw, FromExamples, Inference, Proposal, Tick, purpose};
+use crate::inference::{Draw, FromExamples, Inference, Proposal, Tick, draw_noises};
 use crate::initial::{InitialDeviation, InitialMean};
-use crate::natural::{Motion, NaturalGaussian, NaturalSettings, NaturalStep};
+use crate::natural::{NaturalGaussian, NaturalSettings, NaturalStep};
 use crate::rate::Rate;
 
 /// Settings of SLANG.
@@ -187,14 +187,7 @@ impl Inference for Slang {
     }
 
     fn moved(self, gradients: &mut GradientsParams, learning_rate: f64) -> Result<Self> {
-        let SlangConfig {
-            momentum, radius, ..
-        } = *self.config();
-        let motion = Motion {
-            learning_rate,
-            momentum,
-            radius,
-        };
+        let motion = self.config().natural().motion(learning_rate);
         let gaussian = self.gaussian.moved(gradients, motion)?;
         Ok(Self { gaussian, ..self })
     }
@@ -202,20 +195,10 @@ impl Inference for Slang {
 
 impl FromExamples for Slang {
     fn propose(&self, tick: Tick) -> Result<Proposal> {
-        let root = self.noise().fold(purpose::TRAINING);
-        let root = root.fold(tick.step).fold(tick.pass);
-        let noises: Vec<_> = (0..self.config().draws as u64)
-            .map(|row| root.row(row))
-            .collect();
+        let noises = draw_noises(tick.noise(self.noise()), self.config().draws, false);
         let PrecisionDraws { draws, gram } = precision_draws(&self.gaussian.parts(), &noises)?;
-        let draws = draws.into_iter().zip(noises);
-        Ok(Proposal {
-            tick,
-            draws: draws
-                .map(|(weights, noise)| Draw { weights, noise })
-                .collect(),
-            gram,
-        })
+        let draws = Draw::all(draws, noises);
+        Ok(Proposal { tick, draws, gram })
     }
 
     fn gradients(

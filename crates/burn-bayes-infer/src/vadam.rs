@@ -32,7 +32,7 @@ use burn_bayes_core::{
 use crate::courier::{Courier, Parcel};
 use crate::error::{Error, Result};
 use crate::inference::{
-    Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, purpose,
+    Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, draw_noises,
 };
 use crate::initial::{InitialMean, buffer, updated};
 use crate::natural::fraction;
@@ -195,18 +195,11 @@ impl Inference for Vadam {
 
 impl FromGradients for Vadam {
     fn propose(&self, tick: Tick) -> Result<Proposal> {
-        let root = self.noise().fold(purpose::TRAINING);
-        let root = root.fold(tick.step).fold(tick.pass);
-        let noises: Vec<_> = (0..self.config().draws as u64)
-            .map(|row| root.row(row))
-            .collect();
+        let noises = draw_noises(tick.noise(self.noise()), self.config().draws, false);
         let draws = precision_draws(&self.parts(), &noises)?.draws;
-        let draws = draws.into_iter().zip(noises);
         Ok(Proposal {
             tick,
-            draws: draws
-                .map(|(weights, noise)| Draw { weights, noise })
-                .collect(),
+            draws: Draw::all(draws, noises),
             gram: Vec::new(),
         })
     }

@@ -38,7 +38,8 @@ use burn_bayes_core::{
 use crate::average::Average;
 use crate::error::{Error, Result};
 use crate::inference::{
-    Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, purpose,
+    Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, draw_noises,
+    purpose,
 };
 use crate::initial::{InitialDeviation, InitialMean, orthogonal_rows, trained};
 
@@ -280,28 +281,13 @@ impl FromGradients for Vifa {
     fn propose(&self, tick: Tick) -> Result<Proposal> {
         let parts = self.parts();
         let config = self.config();
-        let root = self
-            .noise()
-            .fold(purpose::TRAINING)
-            .fold(tick.step)
-            .fold(tick.pass);
-        let noise = |index: usize| match config.antithetic {
-            true if index % 2 == 1 => root.row(index as u64 / 2).negated(),
-            true => root.row(index as u64 / 2),
-            false => root.row(index as u64),
-        };
-        let (weights, gram) = kernels::draw_and_gram(&parts, noise(0), &self.settings.scratch);
-        let mut draws = vec![Draw {
-            weights,
-            noise: noise(0),
-        }];
-        for index in 1..config.draws {
-            let noise = noise(index);
-            draws.push(Draw {
-                weights: kernels::draw(&parts, noise),
-                noise,
-            });
-        }
+        let noises = draw_noises(tick.noise(self.noise()), config.draws, config.antithetic);
+        let (first, gram) = kernels::draw_and_gram(&parts, noises[0], &self.settings.scratch);
+        let others = noises[1..]
+            .iter()
+            .map(|&noise| kernels::draw(&parts, noise));
+        let weights = std::iter::once(first).chain(others).collect();
+        let draws = Draw::all(weights, noises);
         Ok(Proposal { tick, draws, gram })
     }
 

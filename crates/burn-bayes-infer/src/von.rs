@@ -46,10 +46,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::inference::{
-    Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, purpose,
+    Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, draw_noises,
+    purpose,
 };
 use crate::initial::{InitialDeviation, InitialMean};
-use crate::natural::{Motion, NaturalGaussian, NaturalSettings, NaturalStep};
+use crate::natural::{NaturalGaussian, NaturalSettings, NaturalStep};
 use crate::rate::Rate;
 
 /// Where VON takes the curvature of the loss from.
@@ -202,14 +203,7 @@ impl Inference for Von {
     }
 
     fn moved(self, gradients: &mut GradientsParams, learning_rate: f64) -> Result<Self> {
-        let VonConfig {
-            momentum, radius, ..
-        } = *self.config();
-        let motion = Motion {
-            learning_rate,
-            momentum,
-            radius,
-        };
+        let motion = self.config().natural().motion(learning_rate);
         let gaussian = self.gaussian.moved(gradients, motion)?;
         Ok(Self { gaussian, ..self })
     }
@@ -219,30 +213,23 @@ impl FromGradients for Von {
     /// The draws; for Hutchinson's estimate θ + s⊙z and θ − s⊙z in the place of each.
     fn propose(&self, tick: Tick) -> Result<Proposal> {
         let config = self.config();
-        let root = self.noise().fold(purpose::TRAINING);
-        let root = root.fold(tick.step).fold(tick.pass);
-        let noises: Vec<_> = (0..config.draws as u64)
-            .map(|index| match config.antithetic {
-                true if index % 2 == 1 => root.row(index / 2).negated(),
-                true => root.row(index / 2),
-                false => root.row(index),
-            })
-            .collect();
+        let root = tick.noise(self.noise());
+        let noises = draw_noises(root, config.draws, config.antithetic);
         let parts = self.gaussian.parts();
         let thetas = precision_draws(&parts, &noises)?.draws;
-        let draws = thetas.into_iter().zip(noises);
+        let draws = Draw::all(thetas, noises);
         let draws = match config.curvature {
             Curvature::Hutchinson { probe } => draws
+                .into_iter()
                 .enumerate()
-                .flat_map(|(index, (theta, noise))| {
+                .flat_map(|(index, draw)| {
+                    let (theta, noise) = (draw.weights, draw.noise);
                     let shift = signs(root, index, &theta) * deviation(&parts).mul_scalar(probe);
                     [theta.clone() + shift.clone(), theta - shift]
                         .map(|weights| Draw { weights, noise })
                 })
                 .collect(),
-            _ => draws
-                .map(|(weights, noise)| Draw { weights, noise })
-                .collect(),
+            _ => draws,
         };
         Ok(Proposal {
             tick,
@@ -274,9 +261,7 @@ impl FromGradients for Von {
                 mean(products.collect()) * parts.precision.clone()
             }
             Curvature::Hutchinson { probe } => {
-                let tick = proposal.tick;
-                let root = self.noise().fold(purpose::TRAINING);
-                let root = root.fold(tick.step).fold(tick.pass);
+                let root = proposal.tick.noise(self.noise());
                 let products = gradients.chunks(2).enumerate().map(|(index, pair)| {
                     signs(root, index, &pair[0]) * (pair[0].clone() - pair[1].clone())
                 });

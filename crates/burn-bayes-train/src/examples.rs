@@ -50,6 +50,13 @@ where
     }
 }
 
+/// What is found out about a model once.
+struct Recorded<M, B> {
+    captured: CapturedModel<M, B>,
+    /// Whether no trained parameter is outside the layout.
+    is_everything: bool,
+}
+
 fn evaluate<M, A>(
     bayesian: &Bayesian<M, A>,
     item: <M as TrainStep>::Input,
@@ -60,13 +67,19 @@ where
 {
     let (algorithm, layout) = (bayesian.algorithm(), bayesian.layout());
     let proposal = algorithm.propose(bayesian.clock().tick())?;
-    let captured = bayesian.recording(|| {
-        CapturedModel::new(layout.clone(), |model: &M, batch| {
-            model.example_losses(batch)
-        })
+    let recorded = bayesian.recording(|| {
+        let all = Layout::new(bayesian.template(), &ParamGroup::all());
+        Recorded {
+            captured: CapturedModel::new(layout.clone(), |model: &M, batch| {
+                model.example_losses(batch)
+            }),
+            is_everything: all.is_ok_and(|all| all.len() == layout.len()),
+        }
     });
-    let all = Layout::new(bayesian.template(), &ParamGroup::all())?;
-    let is_everything = all.len() == layout.len();
+    let Recorded {
+        captured,
+        is_everything,
+    } = recorded.as_ref();
     let share = 1.0 / proposal.draws.len() as f64;
     let mut evidence = Vec::with_capacity(proposal.draws.len());
     let mut outside = GradientsParams::new();

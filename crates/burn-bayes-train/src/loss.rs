@@ -15,6 +15,7 @@ use std::f64::consts::PI;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
+use burn_bayes_graph::losses::gaussian;
 
 /// The mean negative log-likelihood of real targets under Gaussian noise, in nats.
 ///
@@ -76,13 +77,7 @@ impl GaussianNll {
     /// - outputs: `[rows, targets]`
     /// - targets: `[rows, targets]`
     pub fn per_row(&self, outputs: Tensor<2>, targets: Tensor<2>) -> Tensor<1> {
-        let [_, width] = outputs.dims();
-        (targets - outputs)
-            .square()
-            .sum_dim(1)
-            .mul_scalar(0.5 * self.noise_precision)
-            .add_scalar(width as f64 * self.log_partition())
-            .squeeze_dim(1)
+        gaussian(outputs, targets, self.noise_precision)
     }
 
     /// ½ log(2π/β).
