@@ -7,6 +7,11 @@
 
 mod commands;
 mod failure;
+#[cfg_attr(not(test), expect(dead_code, reason = "no command predicts yet"))]
+mod predictions;
+#[cfg_attr(not(test), expect(dead_code, reason = "no command scores yet"))]
+mod scores;
+mod uncertainty;
 
 use std::process::ExitCode;
 

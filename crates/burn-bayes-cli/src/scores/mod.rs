@@ -1,0 +1,53 @@
+//! From predictions and targets to numbers.
+//!
+//! A score that these rows leave undefined is null, and says why; nothing is ever NaN. Intervals come
+//! of resampling the rows, so they take rows for independent.
+
+mod classification;
+mod regression;
+mod score;
+mod selective;
+
+use serde::Serialize;
+
+pub(crate) use classification::ClassificationScores;
+pub(crate) use regression::RegressionScores;
+pub(crate) use score::Score;
+pub(crate) use selective::SelectiveScores;
+
+use crate::failure::{Failure, Result};
+use crate::predictions::{Predictions, Targets};
+
+/// Every score of some rows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "task", rename_all = "snake_case")]
+pub(crate) enum Scores {
+    /// Of classes.
+    Classification(Box<ClassificationScores>),
+    /// Of real numbers.
+    Regression(Box<RegressionScores>),
+}
+
+impl Scores {
+    /// Scores predictions against what was true.
+    pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
+        match (predictions, targets) {
+            (Predictions::Classes(predictions), Targets::Classes(labels)) => {
+                let scores = ClassificationScores::of(predictions, labels)?;
+                Ok(Self::Classification(Box::new(scores)))
+            }
+            (Predictions::Reals(predictions), Targets::Reals(targets)) => {
+                let scores = RegressionScores::of(predictions, targets)?;
+                Ok(Self::Regression(Box::new(scores)))
+            }
+            (Predictions::Classes(_), Targets::Reals(_)) => Err(mismatch("classes", "numbers")),
+            (Predictions::Reals(_), Targets::Classes(_)) => Err(mismatch("numbers", "classes")),
+        }
+    }
+}
+
+fn mismatch(predicted: &str, given: &str) -> Failure {
+    Failure::Data(format!(
+        "the fit predicts {predicted}, but the target column was read as {given}: give the rows of the same task"
+    ))
+}

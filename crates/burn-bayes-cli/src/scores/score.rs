@@ -1,0 +1,128 @@
+//! One number with how sure it is, or the reason why there is none.
+
+use burn_bayes::eval::{Bootstrap, EvalError, ScoreInterval};
+use serde::Serialize;
+
+/// A score of some rows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Score {
+    /// The score of the rows; null where it is not defined.
+    pub(crate) value: Option<f64>,
+    /// Where it would lie on other rows of the same kind, at 95 %; null where that is not known.
+    pub(crate) interval: Option<Interval>,
+    /// Why the value or else the interval is null.
+    pub(crate) absent: Option<String>,
+}
+
+/// A bootstrap interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Interval {
+    /// Lower limit.
+    pub(crate) lower: f64,
+    /// Upper limit.
+    pub(crate) upper: f64,
+}
+
+/// The level of the intervals.
+const LEVEL: f64 = 0.95;
+/// Resamples of a score that is cheap to compute.
+const RESAMPLES: usize = 1000;
+/// Fewer resamples than these place no 95 % interval.
+const FEWEST_RESAMPLES: usize = 100;
+/// Numbers that all resamples of one score may sort together: a fraction of a second.
+const SORTED_NUMBERS: usize = 4_000_000;
+/// The same rows are resampled for every score and every run.
+const SEED: u64 = 1;
+
+impl Score {
+    /// A score that is not defined for these rows.
+    pub(crate) fn absent(reason: impl Into<String>) -> Self {
+        Self {
+            value: None,
+            interval: None,
+            absent: Some(reason.into()),
+        }
+    }
+
+    /// A score without an interval, for a reason.
+    pub(crate) fn alone(value: f64, reason: impl Into<String>) -> Self {
+        if !value.is_finite() {
+            return Self::absent(format!("the score is {value}"));
+        }
+        Self {
+            value: Some(value),
+            interval: None,
+            absent: Some(reason.into()),
+        }
+    }
+
+    /// The mean of one value for each row.
+    pub(crate) fn of_mean(values: &[f64]) -> Self {
+        if let Some(row) = values.iter().position(|value| !value.is_finite()) {
+            let value = values[row];
+            return Self::absent(format!("row {row}, from 0, makes the mean {value}"));
+        }
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let resampled = Bootstrap::of_mean(values, RESAMPLES, SEED);
+        // The corrected interval needs two rows and resamples on either side of the mean.
+        let interval = resampled.and_then(|bootstrap| {
+            bootstrap
+                .bca_interval(LEVEL)
+                .or_else(|_| bootstrap.percentile_interval(LEVEL))
+        });
+        Self::with(mean, interval)
+    }
+
+    /// The root of the mean of one value for each row.
+    ///
+    /// Quantiles go through a rising function, so the interval is that of the mean, rooted.
+    pub(crate) fn of_root_mean(values: &[f64]) -> Self {
+        let mean = Self::of_mean(values);
+        let root = |interval: Interval| Interval {
+            lower: interval.lower.sqrt(),
+            upper: interval.upper.sqrt(),
+        };
+        Self {
+            value: mean.value.map(f64::sqrt),
+            interval: mean.interval.map(root),
+            absent: mean.absent,
+        }
+    }
+
+    /// Any score of a set of rows, which sorts `sorted` numbers to be computed once; NaN where the
+    /// rows leave it undefined.
+    pub(crate) fn of_rows(
+        value: f64,
+        rows: usize,
+        sorted: usize,
+        score: impl Fn(&[usize]) -> f64,
+    ) -> Self {
+        let resamples = (SORTED_NUMBERS / sorted.max(1)).min(RESAMPLES);
+        if resamples < FEWEST_RESAMPLES {
+            return Self::alone(value, "no interval: too many rows to sort again and again");
+        }
+        let resampled = Bootstrap::of_score(rows, resamples, SEED, score);
+        Self::with(
+            value,
+            resampled.and_then(|bootstrap| bootstrap.percentile_interval(LEVEL)),
+        )
+    }
+
+    fn with(value: f64, interval: Result<ScoreInterval, EvalError>) -> Self {
+        match interval {
+            Ok(interval) if interval.lower < interval.upper => Self {
+                value: Some(value),
+                interval: Some(Interval {
+                    lower: interval.lower,
+                    upper: interval.upper,
+                }),
+                absent: None,
+            },
+            Ok(_) => Self::alone(value, "no interval: resampled rows all score alike"),
+            Err(_) => Self::alone(
+                value,
+                "no interval: some resamples leave the score undefined",
+            ),
+        }
+    }
+}
