@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use burn_bayes::error::TrainError;
+use burn_bayes::error::{CoreError, TrainError};
 use burn_bayes::eval::EvalError;
 use burn_bayes_data::DataError;
 use thiserror::Error;
@@ -26,16 +26,21 @@ pub(crate) enum Failure {
     /// The operating system refused.
     #[error("{0}")]
     System(#[from] io::Error),
+    /// Asked to stop before it was done.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 impl Failure {
-    /// 2 for usage, 3 for data, 4 for numerical trouble, 1 for everything else.
+    /// 2 for usage, 3 for data, 4 for numerical trouble, 130 for an interruption as shells have it, 1
+    /// for everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::System(_) => 1,
             Self::Usage(_) => 2,
             Self::Data(_) => 3,
             Self::Numerical(_) => 4,
+            Self::Interrupted => 130,
         })
     }
 }
@@ -65,5 +70,11 @@ impl From<TrainError> for Failure {
 impl From<EvalError> for Failure {
     fn from(error: EvalError) -> Self {
         Self::Data(error.to_string())
+    }
+}
+
+impl From<CoreError> for Failure {
+    fn from(error: CoreError) -> Self {
+        TrainError::from(error).into()
     }
 }

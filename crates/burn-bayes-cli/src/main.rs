@@ -6,11 +6,19 @@
 )]
 
 mod commands;
+#[allow(dead_code, reason = "the commands that fit follow")]
+mod engine;
 mod failure;
-#[cfg_attr(not(test), expect(dead_code, reason = "no command predicts yet"))]
+#[allow(dead_code, reason = "the commands that fit follow")]
+mod network;
+#[allow(dead_code, reason = "the commands that fit follow")]
 mod predictions;
+#[allow(dead_code, reason = "the commands that fit follow")]
+mod problem;
 #[cfg_attr(not(test), expect(dead_code, reason = "no command scores yet"))]
 mod scores;
+#[allow(dead_code, reason = "the commands that fit follow")]
+mod settings;
 mod uncertainty;
 
 use std::process::ExitCode;

@@ -1,0 +1,141 @@
+//! What a fit ends in: a network and a posterior over its weights, which predict.
+
+use burn::module::Module;
+use burn::tensor::{Tensor, TensorData};
+use burn_bayes::{FactorPosterior, Noise};
+use burn_bayes_data::Features;
+
+use crate::failure::{Failure, Result};
+use crate::network::Network;
+use crate::predictions::{ClassPredictions, Predictions, RealPredictions};
+use crate::problem::TargetMeaning;
+
+/// A stream of random numbers.
+const PREDICTION: u64 = 0x7072_6564;
+/// Rows that go through a network at once: more of them only take memory.
+const CHUNK: usize = 4096;
+
+/// A network whose weights are known as far as the data tell.
+#[derive(Clone, Debug)]
+pub(crate) struct Fitted {
+    network: Network,
+    posterior: Option<FactorPosterior>,
+    meaning: TargetMeaning,
+    /// β on the scale on which the network learns.
+    noise_precision: f64,
+    seed: u64,
+}
+
+impl Fitted {
+    /// A network and a posterior over all its weights; without one the network's weights are all that
+    /// is known.
+    pub(crate) fn new(
+        network: &Network,
+        posterior: Option<FactorPosterior>,
+        meaning: TargetMeaning,
+        noise_precision: f64,
+        seed: u64,
+    ) -> Result<Self> {
+        Ok(Self {
+            network: network.clone().no_grad(),
+            posterior,
+            meaning,
+            noise_precision,
+            seed,
+        })
+    }
+
+    /// The posterior over the weights, unless the weights are a point.
+    pub(crate) fn posterior(&self) -> Option<&FactorPosterior> {
+        self.posterior.as_ref()
+    }
+
+    /// The network; its weights matter only where there is no posterior.
+    pub(crate) fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The precision of the noise on the scale on which the network learns.
+    pub(crate) fn noise_precision(&self) -> f64 {
+        self.noise_precision
+    }
+
+    /// What is predicted of rows under `draws` draws of the weights, the same for equal seeds; under
+    /// the one point if there is no posterior.
+    ///
+    /// # Errors
+    /// If the rows have another number of features than those in training, or a prediction is not
+    /// finite.
+    pub(crate) fn predict(&self, rows: &Features, draws: usize) -> Result<Predictions> {
+        let outputs = self.outputs(rows, draws)?;
+        let draws = self.draws(draws);
+        Ok(match &self.meaning {
+            TargetMeaning::Real(scale) => Predictions::Reals(RealPredictions {
+                draws,
+                means: outputs
+                    .into_iter()
+                    .map(|output| scale.undo(output))
+                    .collect(),
+                noise_deviation: scale.spread / self.noise_precision.sqrt(),
+            }),
+            TargetMeaning::Classes(classes) => Predictions::Classes(ClassPredictions {
+                classes: classes.clone(),
+                draws,
+                probabilities: softmax(outputs, classes.len()),
+            }),
+        })
+    }
+
+    /// The network's outputs, `[draws, rows, outputs]`, on the scale on which it learns.
+    pub(super) fn outputs(&self, rows: &Features, draws: usize) -> Result<Vec<f64>> {
+        let draws = self.draws(draws);
+        let mut outputs = Vec::with_capacity(draws * rows.rows() * self.meaning.outputs());
+        for draw in 0..draws as u64 {
+            let network = self.drawn(draw)?;
+            let device = network.devices().into_iter().next().unwrap_or_default();
+            for chunk in rows.values().chunks(CHUNK * rows.columns().max(1)) {
+                let values: Vec<f32> = chunk.iter().map(|&value| value as f32).collect();
+                let shape = [chunk.len() / rows.columns().max(1), rows.columns()];
+                let inputs = Tensor::from_data(TensorData::new(values, shape), &device);
+                outputs.extend(network.forward(inputs).into_data().iter::<f64>());
+            }
+        }
+        match outputs.iter().all(|output| output.is_finite()) {
+            true => Ok(outputs),
+            false => Err(Failure::Numerical(
+                "a prediction is not finite; lower `learning_rate`, or look for values far outside \
+                 those of the training rows"
+                    .into(),
+            )),
+        }
+    }
+
+    /// The network under draw number `index` of its weights.
+    fn drawn(&self, index: u64) -> Result<Network> {
+        let Some(posterior) = &self.posterior else {
+            return Ok(self.network.clone());
+        };
+        let noise = Noise::host(self.seed).fold(PREDICTION).row(index);
+        Ok(posterior.write_draw(self.network.clone(), noise)?)
+    }
+
+    /// How many draws there are if `draws` are asked for.
+    fn draws(&self, draws: usize) -> usize {
+        match self.posterior {
+            Some(_) => draws.max(1),
+            None => 1,
+        }
+    }
+}
+
+/// exp z_c / Σ exp z of every row of `classes` logits.
+fn softmax(mut logits: Vec<f64>, classes: usize) -> Vec<f64> {
+    for row in logits.chunks_mut(classes.max(1)) {
+        let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        row.iter_mut()
+            .for_each(|logit| *logit = (*logit - largest).exp());
+        let sum: f64 = row.iter().sum();
+        row.iter_mut().for_each(|value| *value /= sum);
+    }
+    logits
+}

@@ -1,0 +1,127 @@
+//! Fits a network to rows in memory, by any of the methods.
+//!
+//! A fit depends on its rows, its settings and nothing else: not on other fits in the same process, and
+//! not on whether it was interrupted and resumed.
+
+mod algorithms;
+mod fitted;
+mod noise;
+mod training;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use fitted::Fitted;
+pub(crate) use training::Checkpoint;
+
+use crate::failure::Result;
+use crate::problem::Problem;
+use crate::settings::{FitSettings, refused};
+
+/// Watches a fit, and may end it.
+pub(crate) trait Observer {
+    /// Called after every epoch; `Break` ends this training, which keeps what it has learnt.
+    fn epoch(&mut self, record: &EpochRecord) -> ControlFlow<()>;
+
+    /// Asked before every step whether to stop here, to be resumed at another time.
+    fn interrupts(&self) -> bool {
+        false
+    }
+
+    /// Given a checkpoint when one is due and at an interruption.
+    fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
+        let _ = checkpoint;
+        Ok(())
+    }
+}
+
+/// Nobody watches.
+#[derive(Debug)]
+pub(crate) struct Unobserved;
+
+impl Observer for Unobserved {
+    fn epoch(&mut self, _record: &EpochRecord) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// What is known at the end of an epoch.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub(crate) struct EpochRecord {
+    /// What the training is for.
+    pub(crate) stage: Stage,
+    /// From 1.
+    pub(crate) epoch: usize,
+    /// How many there will be.
+    pub(crate) epochs: usize,
+    /// Mean negative log-likelihood of a row under the draw of its step, in nats, on the scale on
+    /// which the network learns.
+    pub(crate) loss: f64,
+}
+
+/// What a training is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Stage {
+    /// To learn the noise precision from rows that are held out.
+    Noise,
+    /// To be kept.
+    Posterior,
+}
+
+/// Fits a network to the rows of a problem.
+///
+/// # Errors
+/// A setting that cannot be used, a loss or gradient that is not finite, or an interruption.
+pub(crate) fn fit(
+    problem: &Problem,
+    settings: &FitSettings,
+    observer: &mut dyn Observer,
+) -> Result<Fitted> {
+    check(problem, settings)?;
+    let noise_precision = noise::precision(problem, settings, observer)?;
+    training::train(
+        problem,
+        settings,
+        noise_precision,
+        Stage::Posterior,
+        None,
+        observer,
+    )
+}
+
+/// Takes a fit up again where it was interrupted; the result is that of an uninterrupted one.
+///
+/// # Errors
+/// As [`fit`], and if the checkpoint is not of this problem and these settings.
+pub(crate) fn resume(
+    problem: &Problem,
+    settings: &FitSettings,
+    checkpoint: Checkpoint,
+    observer: &mut dyn Observer,
+) -> Result<Fitted> {
+    check(problem, settings)?;
+    let noise_precision = checkpoint.noise_precision;
+    training::train(
+        problem,
+        settings,
+        noise_precision,
+        Stage::Posterior,
+        Some(checkpoint),
+        observer,
+    )
+}
+
+fn check(problem: &Problem, settings: &FitSettings) -> Result<()> {
+    settings.validate()?;
+    if settings.batch_size > problem.rows() {
+        let (size, rows) = (settings.batch_size, problem.rows());
+        let problem = format!("is {size}, and there are {rows} training rows; make it smaller");
+        return Err(refused("batch_size", problem));
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! The precision of the noise around real targets, learnt from rows that a fit has not seen.
+//!
+//! The residuals of training rows are too small: the more a network learns, the surer it would be of
+//! its targets. So a first fit leaves out a fifth of the rows, and the squared error of its predictions
+//! there estimates 1/β, noise and ignorance together. The fit knew a guess of β, so a second round starts
+//! from the first one's. All in units of the standardised target.
+
+use burn_bayes::Noise;
+use burn_bayes::eval::rmse;
+
+use super::training::train;
+use super::{Observer, Stage};
+use crate::failure::{Failure, Result};
+use crate::problem::{Problem, TargetMeaning};
+use crate::settings::{FitSettings, NoisePrecision, refused};
+
+const HELD_OUT: f64 = 0.2;
+/// The fewest rows of which a fifth says something.
+const FEWEST_ROWS: usize = 10;
+const FIRST_GUESS: f64 = 10.0;
+const ROUNDS: usize = 2;
+/// Outside of these the network has learnt nothing, or everything.
+const BOUNDS: (f64, f64) = (0.5, 1e6);
+/// A stream of random numbers.
+const PARTING: u64 = 0x7061_7274;
+
+/// β on the scale on which the network learns; 1 for classes, which have no noise.
+pub(super) fn precision(
+    problem: &Problem,
+    settings: &FitSettings,
+    observer: &mut dyn Observer,
+) -> Result<f64> {
+    match (problem.meaning(), settings.noise_precision) {
+        (TargetMeaning::Classes(_), _) => Ok(1.0),
+        (TargetMeaning::Real(scale), NoisePrecision::Given(precision)) => {
+            Ok(precision * scale.spread * scale.spread)
+        }
+        (TargetMeaning::Real(_), NoisePrecision::Learned(_)) => {
+            learned(problem, settings, observer)
+        }
+    }
+}
+
+fn learned(problem: &Problem, settings: &FitSettings, observer: &mut dyn Observer) -> Result<f64> {
+    if problem.rows() < FEWEST_ROWS {
+        let problem = format!(
+            "cannot be learned from {} rows; give a number, 1/variance of the target's noise",
+            problem.rows()
+        );
+        return Err(refused("noise_precision", problem));
+    }
+    let seed = Noise::host(settings.seed).fold(PARTING).seed();
+    let (seen, held_out) = problem.parted(HELD_OUT, seed);
+    let targets: Vec<f64> = held_out.targets().iter().copied().map(f64::from).collect();
+    let mut precision = FIRST_GUESS;
+    for _ in 0..ROUNDS {
+        let fitted = train(&seen, settings, precision, Stage::Noise, None, observer)?;
+        let draws = fitted.outputs(&held_out.features()?, settings.draws)?;
+        let mean = mean_over_draws(&draws, targets.len());
+        let error = rmse(&mean, &targets)?;
+        if !error.is_finite() {
+            let problem = "the network's predictions are not finite; lower `learning_rate`";
+            return Err(Failure::Numerical(problem.into()));
+        }
+        precision = error.powi(-2).clamp(BOUNDS.0, BOUNDS.1);
+    }
+    Ok(precision)
+}
+
+fn mean_over_draws(outputs: &[f64], rows: usize) -> Vec<f64> {
+    let share = rows as f64 / outputs.len() as f64;
+    let column = |row: usize| outputs.iter().skip(row).step_by(rows).sum::<f64>() * share;
+    (0..rows).map(column).collect()
+}

@@ -1,0 +1,308 @@
+//! The training loop: shuffled batches, one epoch after the other, from a checkpoint if there is one.
+
+use std::sync::Arc;
+
+use burn::module::Module;
+use burn::optim::ModuleOptimizer;
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::store::ModuleRecord;
+use burn::tensor::{Bytes, Device, Tensor};
+use burn::train::{RegressionOutput, TrainStep};
+use burn_bayes::error::TrainError;
+use burn_bayes::{Bayesian, FactorPosterior, Inference, Noise};
+
+use super::algorithms::with_learner;
+use super::fitted::Fitted;
+use super::{EpochRecord, Observer, Stage};
+use crate::failure::{Failure, Result};
+use crate::network::{Batch, Network};
+use crate::problem::{Problem, shuffled};
+use crate::settings::FitSettings;
+
+/// A stream of random numbers.
+const SHUFFLING: u64 = 0x7368_7566;
+
+/// Where a training stands between two steps.
+#[derive(Clone, Debug)]
+pub(crate) struct Checkpoint {
+    /// Steps made.
+    pub(crate) step: u64,
+    /// The sum of the losses of the present epoch.
+    pub(crate) loss_sum: f32,
+    /// β on the scale on which the network learns.
+    pub(crate) noise_precision: f64,
+    /// The record of what is trained.
+    pub(crate) model: Vec<u8>,
+    /// The record of the optimiser.
+    pub(crate) optimizer: Vec<u8>,
+}
+
+/// What can be trained: a network, or a posterior over its weights.
+pub(super) trait Learner:
+    Module + TrainStep<Input = Batch, Output = RegressionOutput>
+{
+    /// The posterior, if this learns one.
+    fn posterior(&self) -> Result<Option<FactorPosterior>>;
+
+    /// The network, ready for inference; its weights are those of a posterior's mean only if there is
+    /// none.
+    fn network(&self) -> Network;
+
+    /// Why it does not train any further.
+    fn fault(&self) -> Option<Arc<TrainError>>;
+}
+
+impl Learner for Network {
+    fn posterior(&self) -> Result<Option<FactorPosterior>> {
+        Ok(None)
+    }
+
+    fn network(&self) -> Network {
+        self.valid()
+    }
+
+    fn fault(&self) -> Option<Arc<TrainError>> {
+        None
+    }
+}
+
+impl<A: Inference> Learner for Bayesian<Network, A>
+where
+    Self: TrainStep<Input = Batch, Output = RegressionOutput>,
+{
+    fn posterior(&self) -> Result<Option<FactorPosterior>> {
+        Ok(Some(self.try_posterior()?))
+    }
+
+    fn network(&self) -> Network {
+        self.template().valid()
+    }
+
+    fn fault(&self) -> Option<Arc<TrainError>> {
+        Bayesian::fault(self)
+    }
+}
+
+/// Trains on all rows of the problem, from `checkpoint` on if there is one.
+pub(super) fn train(
+    problem: &Problem,
+    settings: &FitSettings,
+    noise_precision: f64,
+    stage: Stage,
+    checkpoint: Option<Checkpoint>,
+    observer: &mut dyn Observer,
+) -> Result<Fitted> {
+    let training = Training {
+        problem,
+        settings,
+        noise_precision,
+        stage,
+        device: settings.device.device()?.autodiff(),
+    };
+    with_learner(&training, checkpoint, observer)
+}
+
+/// What stays the same from the first step to the last.
+pub(super) struct Training<'a> {
+    pub(super) problem: &'a Problem,
+    pub(super) settings: &'a FitSettings,
+    pub(super) noise_precision: f64,
+    stage: Stage,
+    pub(super) device: Device,
+}
+
+/// What a step changes.
+struct State<L> {
+    learner: L,
+    optimizer: ModuleOptimizer,
+    step: u64,
+    loss_sum: Tensor<1>,
+}
+
+impl Training<'_> {
+    /// Steps of an epoch.
+    pub(super) fn epoch_steps(&self) -> usize {
+        self.problem.rows().div_ceil(self.settings.batch_size)
+    }
+
+    /// Steps of the whole training.
+    pub(super) fn steps(&self) -> usize {
+        self.settings.epochs * self.epoch_steps()
+    }
+
+    /// Makes all steps.
+    pub(super) fn run<L: Learner>(
+        &self,
+        learner: L,
+        optimizer: ModuleOptimizer,
+        mut rates: ModuleLrScheduler,
+        checkpoint: Option<Checkpoint>,
+        observer: &mut dyn Observer,
+    ) -> Result<Fitted> {
+        let mut state = self.start(learner, optimizer, checkpoint)?;
+        for _ in 0..state.step {
+            rates.step();
+        }
+        let epoch_steps = self.epoch_steps() as u64;
+        let mut order = self.order(state.step / epoch_steps);
+        while state.step < self.steps() as u64 {
+            if observer.interrupts() {
+                return Err(self.interrupted(state, observer)?);
+            }
+            let (epoch, place) = (state.step / epoch_steps, state.step % epoch_steps);
+            if place == 0 {
+                order = self.order(epoch);
+                state.loss_sum = state.loss_sum.zeros_like();
+            }
+            let size = self.settings.batch_size;
+            let first = place as usize * size;
+            let rows = &order[first..order.len().min(first + size)];
+            state = self.stepped(state, rows, &mut rates)?;
+            if place + 1 == epoch_steps {
+                let record = self.record(&state, epoch)?;
+                let ends = observer.epoch(&record).is_break();
+                if self.is_checkpoint_due(record.epoch) && !ends {
+                    observer.checkpoint(self.checkpoint(&state)?)?;
+                }
+                if ends {
+                    break;
+                }
+            }
+        }
+        Fitted::new(
+            &state.learner.network(),
+            state.learner.posterior()?,
+            self.problem.meaning().clone(),
+            self.noise_precision,
+            self.settings.seed,
+        )
+    }
+
+    fn start<L: Learner>(
+        &self,
+        learner: L,
+        optimizer: ModuleOptimizer,
+        checkpoint: Option<Checkpoint>,
+    ) -> Result<State<L>> {
+        let device = self.device.clone().inner();
+        let Some(checkpoint) = checkpoint else {
+            return Ok(State {
+                learner,
+                optimizer,
+                step: 0,
+                loss_sum: Tensor::zeros([1], &device),
+            });
+        };
+        let damaged = |error: &dyn std::fmt::Display| {
+            Failure::Data(format!(
+                "the checkpoint cannot be used: {error}; fit anew without --resume"
+            ))
+        };
+        let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(checkpoint.model))
+            .map_err(|error| damaged(&error))?;
+        let optimizer = optimizer
+            .from_bytes(Bytes::from_bytes_vec(checkpoint.optimizer))
+            .map_err(|error| damaged(&error))?;
+        Ok(State {
+            learner: learner.load_record(record),
+            optimizer,
+            step: checkpoint.step,
+            loss_sum: Tensor::from_data([checkpoint.loss_sum], &device),
+        })
+    }
+
+    fn stepped<L: Learner>(
+        &self,
+        state: State<L>,
+        rows: &[usize],
+        rates: &mut ModuleLrScheduler,
+    ) -> Result<State<L>> {
+        let State {
+            learner,
+            mut optimizer,
+            step,
+            loss_sum,
+        } = state;
+        let output = TrainStep::step(&learner, self.problem.batch(rows, &self.device));
+        let loss_sum = loss_sum + output.item.loss.without_autodiff();
+        let learner = learner.optimize(&mut optimizer, rates.step(), output.grads);
+        match learner.fault() {
+            Some(error) => Err(fault(&error)),
+            None => Ok(State {
+                learner,
+                optimizer,
+                step: step + 1,
+                loss_sum,
+            }),
+        }
+    }
+
+    fn record<L>(&self, state: &State<L>, epoch: u64) -> Result<EpochRecord> {
+        let sum: f64 = state.loss_sum.clone().into_scalar();
+        let loss = sum / self.epoch_steps() as f64;
+        if !loss.is_finite() {
+            return Err(Failure::Numerical(format!(
+                "epoch {}: the loss is not finite; lower `learning_rate`, set `clip`, or \
+                 standardise the columns",
+                epoch + 1
+            )));
+        }
+        Ok(EpochRecord {
+            stage: self.stage,
+            epoch: epoch as usize + 1,
+            epochs: self.settings.epochs,
+            loss,
+        })
+    }
+
+    /// The rows in the order of an epoch.
+    fn order(&self, epoch: u64) -> Vec<usize> {
+        let noise = Noise::host(self.settings.seed).fold(SHUFFLING).fold(epoch);
+        shuffled(self.problem.rows(), noise.seed())
+    }
+
+    fn is_checkpoint_due(&self, epoch: usize) -> bool {
+        let every = self.settings.checkpoint_every;
+        self.stage == Stage::Posterior
+            && every > 0
+            && epoch.is_multiple_of(every)
+            && epoch < self.settings.epochs
+    }
+
+    fn checkpoint<L: Learner>(&self, state: &State<L>) -> Result<Checkpoint> {
+        let unwritable = |error: &dyn std::fmt::Display| {
+            Failure::System(std::io::Error::other(format!(
+                "a checkpoint cannot be made: {error}"
+            )))
+        };
+        let model = state.learner.clone().into_record().into_bytes();
+        let optimizer = state.optimizer.into_bytes();
+        Ok(Checkpoint {
+            step: state.step,
+            loss_sum: state.loss_sum.clone().into_scalar(),
+            noise_precision: self.noise_precision,
+            model: model.map_err(|error| unwritable(&error))?.to_vec(),
+            optimizer: optimizer.map_err(|error| unwritable(&error))?.to_vec(),
+        })
+    }
+
+    /// Hands over a checkpoint, unless the training is a short one that is made anew.
+    fn interrupted<L: Learner>(
+        &self,
+        state: State<L>,
+        observer: &mut dyn Observer,
+    ) -> Result<Failure> {
+        if self.stage == Stage::Posterior {
+            observer.checkpoint(self.checkpoint(&state)?)?;
+        }
+        Ok(Failure::Interrupted)
+    }
+}
+
+/// The error that a training stopped on, which others may hold too.
+fn fault(error: &TrainError) -> Failure {
+    match error.is_numerical() {
+        true => Failure::Numerical(error.to_string()),
+        false => Failure::Usage(error.to_string()),
+    }
+}

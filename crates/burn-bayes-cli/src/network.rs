@@ -1,0 +1,164 @@
+//! The networks that the program fits: linear models and perceptrons, as ordinary Burn models.
+
+use burn::module::{Module, Param, ParamId};
+use burn::nn::Linear;
+use burn::tensor::activation::{log_softmax, relu};
+use burn::tensor::{Device, Tensor, TensorData};
+use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
+use burn_bayes::graph::{ExampleBatch, TensorMapper, losses};
+use burn_bayes::{ExampleLoss, Noise};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use crate::settings::NetworkShape;
+
+/// A perceptron with rectifiers between its layers; without hidden layers, a linear model.
+#[derive(Module, Debug)]
+pub(crate) struct Network {
+    layers: Vec<Linear>,
+    #[module(skip)]
+    likelihood: Likelihood,
+}
+
+/// What the outputs of a network say of a target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Likelihood {
+    /// They are its mean, under noise of this precision.
+    Gaussian(f64),
+    /// They are the logarithms of its classes' probabilities, up to a constant.
+    Categorical,
+}
+
+/// Some rows, as a network takes them.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    /// `[rows, features]`.
+    pub(crate) inputs: Tensor<2>,
+    /// Numbers, `[rows, 1]`, or a one at the place of the class, `[rows, classes]`.
+    pub(crate) targets: Tensor<2>,
+}
+
+impl ExampleBatch for Batch {
+    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
+        Self {
+            inputs: mapper.map(self.inputs),
+            targets: mapper.map(self.targets),
+        }
+    }
+}
+
+/// The width of a network's ends, and whether its layers have biases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) features: usize,
+    pub(crate) outputs: usize,
+    pub(crate) biases: bool,
+}
+
+impl Network {
+    /// A network with weights of its own for every `noise`.
+    ///
+    /// They are Burn's defaults, uniform on ±1/√inputs, but of an explicit seed: Burn's own generator
+    /// is one for all threads.
+    pub(crate) fn new(
+        shape: &NetworkShape,
+        ends: Ends,
+        likelihood: Likelihood,
+        noise: Noise,
+        device: &Device,
+    ) -> Self {
+        let mut generator = Xoshiro256PlusPlus::seed_from_u64(noise.seed());
+        let widths = [&[ends.features], shape.hidden.as_slice(), &[ends.outputs]].concat();
+        let mut parameters = 0..;
+        let layers = widths.windows(2).map(|pair| {
+            let (inputs, outputs) = (pair[0], pair[1]);
+            let bound = (inputs.max(1) as f64).sqrt().recip();
+            let mut uniform = |len: usize| -> Vec<f32> {
+                let values = (0..len).map(|_| generator.random_range(-bound..=bound) as f32);
+                values.collect()
+            };
+            // Fixed ids make equal networks equal files.
+            let mut id = || ParamId::from(parameters.next().unwrap_or(0));
+            let weight = TensorData::new(uniform(inputs * outputs), [inputs, outputs]);
+            let weight = Param::initialized(id(), trained(Tensor::from_data(weight, device)));
+            let bias = ends.biases.then(|| {
+                let bias = TensorData::new(uniform(outputs), [outputs]);
+                Param::initialized(id(), trained(Tensor::from_data(bias, device)))
+            });
+            Linear { weight, bias }
+        });
+        Self {
+            layers: layers.collect(),
+            likelihood,
+        }
+    }
+
+    /// Means, `[rows, 1]`, or logits, `[rows, classes]`.
+    pub(crate) fn forward(&self, inputs: Tensor<2>) -> Tensor<2> {
+        let mut layers = self.layers.iter();
+        let first = layers.next().map(|layer| layer.forward(inputs.clone()));
+        layers.fold(first.unwrap_or(inputs), |values, layer| {
+            layer.forward(relu(values))
+        })
+    }
+
+    fn output(&self, batch: Batch) -> RegressionOutput {
+        let outputs = self.forward(batch.inputs);
+        let losses = self
+            .likelihood
+            .losses(outputs.clone(), batch.targets.clone());
+        // Burn's other output wants classes as integers; this one fits both tasks.
+        RegressionOutput::new(losses.mean(), outputs, batch.targets)
+    }
+}
+
+impl Likelihood {
+    /// −log p(y | f) of every row, `[rows]`, in nats.
+    fn losses(self, outputs: Tensor<2>, targets: Tensor<2>) -> Tensor<1> {
+        match self {
+            Self::Gaussian(precision) => losses::gaussian(outputs, targets, precision),
+            Self::Categorical => {
+                let picked = log_softmax(outputs, 1) * targets;
+                picked.sum_dim(1).squeeze_dim::<1>(1).neg()
+            }
+        }
+    }
+}
+
+impl TrainStep for Network {
+    type Input = Batch;
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
+        let output = self.output(batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl ExampleLoss for Network {
+    fn example_losses(&self, batch: Batch) -> Tensor<1> {
+        let outputs = self.forward(batch.inputs);
+        self.likelihood.losses(outputs, batch.targets)
+    }
+
+    fn example_outputs(&self, batch: Batch) -> RegressionOutput {
+        self.output(batch)
+    }
+}
+
+impl InferenceStep for Network {
+    type Input = Batch;
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: Batch) -> RegressionOutput {
+        self.output(batch)
+    }
+}
+
+/// Marked for gradients where the device takes any.
+fn trained<const R: usize>(value: Tensor<R>) -> Tensor<R> {
+    match value.device().is_autodiff() {
+        true => value.require_grad(),
+        false => value,
+    }
+}

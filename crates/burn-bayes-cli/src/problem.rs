@@ -1,0 +1,158 @@
+//! The rows that a network learns from, in memory and on the scale on which it learns.
+
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_bayes_data::{ColumnScale, Dataset, Features, Preprocessor, Targets};
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::SliceRandom;
+
+use crate::failure::{Failure, Result};
+use crate::network::Batch;
+
+/// Training rows and what their targets mean.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    /// Row by row.
+    features: Vec<f32>,
+    width: usize,
+    /// Row by row: a number, or a one at the place of the class.
+    targets: Vec<f32>,
+    rows: usize,
+    meaning: TargetMeaning,
+}
+
+/// What the outputs of a network stand for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum TargetMeaning {
+    /// One number, on a scale of its own.
+    Real(ColumnScale),
+    /// One of these classes.
+    Classes(Vec<String>),
+}
+
+impl TargetMeaning {
+    /// As it was learnt from training rows.
+    pub(crate) fn of(preprocessor: &Preprocessor) -> Self {
+        match (preprocessor.target_scale(), preprocessor.classes()) {
+            (Some(scale), _) => Self::Real(scale),
+            (None, classes) => {
+                Self::Classes(classes.map_or_else(Vec::new, |classes| classes.names().to_vec()))
+            }
+        }
+    }
+
+    /// Outputs of a network.
+    pub(crate) fn outputs(&self) -> usize {
+        match self {
+            Self::Real(_) => 1,
+            Self::Classes(classes) => classes.len(),
+        }
+    }
+}
+
+impl Problem {
+    /// Rows whose features and targets are on the scale on which a network learns.
+    ///
+    /// # Errors
+    /// If there are no rows, or the targets are not what they are said to mean.
+    pub(crate) fn new(dataset: &Dataset, meaning: TargetMeaning) -> Result<Self> {
+        if dataset.rows() == 0 {
+            let problem = "there are no training rows; give a file with at least one";
+            return Err(Failure::Data(problem.into()));
+        }
+        let outputs = meaning.outputs();
+        let targets = match (dataset.targets(), &meaning) {
+            (Targets::Real(values), TargetMeaning::Real(_)) => {
+                values.iter().map(|&value| value as f32).collect()
+            }
+            (Targets::Classes(classes), TargetMeaning::Classes(_))
+                if classes.iter().all(|&class| class < outputs) =>
+            {
+                let mut targets = vec![0.0; classes.len() * outputs];
+                for (row, &class) in classes.iter().enumerate() {
+                    targets[row * outputs + class] = 1.0;
+                }
+                targets
+            }
+            _ => {
+                let problem = "the targets are not of the kind that the task says";
+                return Err(Failure::Data(problem.into()));
+            }
+        };
+        Ok(Self {
+            features: dataset.features().to_f32(),
+            width: dataset.features().columns(),
+            targets,
+            rows: dataset.rows(),
+            meaning,
+        })
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Features of a row.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    pub(crate) fn meaning(&self) -> &TargetMeaning {
+        &self.meaning
+    }
+
+    /// These rows, in this order.
+    pub(crate) fn batch(&self, rows: &[usize], device: &Device) -> Batch {
+        Batch {
+            inputs: matrix(&self.features, self.width, rows, device),
+            targets: matrix(&self.targets, self.meaning.outputs(), rows, device),
+        }
+    }
+
+    /// Two parts in random order, the second about a `share` of the rows and at least one.
+    pub(crate) fn parted(&self, share: f64, seed: u64) -> (Self, Self) {
+        let order = shuffled(self.rows, seed);
+        let held_out = ((self.rows as f64 * share) as usize).max(1);
+        let (second, first) = order.split_at(held_out);
+        (self.select(first), self.select(second))
+    }
+
+    fn select(&self, rows: &[usize]) -> Self {
+        Self {
+            features: gathered(&self.features, self.width, rows),
+            width: self.width,
+            targets: gathered(&self.targets, self.meaning.outputs(), rows),
+            rows: rows.len(),
+            meaning: self.meaning.clone(),
+        }
+    }
+
+    /// The features of all rows, in double precision.
+    pub(crate) fn features(&self) -> Result<Features> {
+        let values = self.features.iter().map(|&value| f64::from(value));
+        Ok(Features::new(self.rows, self.width, values.collect())?)
+    }
+
+    /// The targets of all rows, row by row, as a network learns them.
+    pub(crate) fn targets(&self) -> &[f32] {
+        &self.targets
+    }
+}
+
+/// The numbers below `count` in an order of the seed's.
+pub(crate) fn shuffled(count: usize, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+    order
+}
+
+/// `values`, row by row, on a device.
+fn matrix(values: &[f32], width: usize, rows: &[usize], device: &Device) -> Tensor<2> {
+    let data = TensorData::new(gathered(values, width, rows), [rows.len(), width]);
+    Tensor::from_data(data, device)
+}
+
+fn gathered(values: &[f32], width: usize, rows: &[usize]) -> Vec<f32> {
+    let values = rows.iter().flat_map(|&row| &values[row * width..][..width]);
+    values.copied().collect()
+}

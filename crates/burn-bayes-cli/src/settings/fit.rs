@@ -1,0 +1,186 @@
+//! How a network is fitted.
+
+use super::choices::{Method, NetworkShape, NoisePrecision, OptimizerName};
+use super::device::DeviceName;
+use super::table::settings;
+use crate::failure::{Failure, Result};
+
+settings! {
+    /// How a network is fitted, whatever the data.
+    FitSettings, FitFlags {
+        /// How the posterior is found.
+        method: Method = Method::Vifa;
+        /// The network: `linear`, or `mlp:50,50` for two hidden layers of 50 rectifiers.
+        model: NetworkShape = NetworkShape { hidden: vec![50] };
+        /// Factors of the posterior (of methods that have any): at least 2 with swag; by default 5, or
+        /// as many as there are weights.
+        rank: usize;
+        /// Passes over the training rows.
+        epochs: usize = 100;
+        /// Rows of a step.
+        batch_size: usize = 32;
+        /// Draws of the weights in a step (swag and map have none).
+        train_draws: usize = 1;
+        /// Draws of the weights in a prediction.
+        draws: usize = 100;
+        /// What moves the weights (slang, vogn, von and vadam move them themselves).
+        optimizer: OptimizerName = OptimizerName::Adam;
+        /// Learning rate of the mean; by default 0.1 in slang, vogn, von and vadam, and 0.01 in the
+        /// others. With sgd and a variational method the gradient is that of all rows together, so the
+        /// rate must be smaller by their number.
+        #[arg(visible_alias = "lr")]
+        learning_rate: f64;
+        /// Learning rate of the factors; that of the mean by default.
+        factors_learning_rate: f64;
+        /// Learning rate of the diagonal, which in slang, vogn and von is the weight of a batch in the
+        /// precision; that of the mean by default.
+        diagonal_learning_rate: f64;
+        /// Share of all steps after which the learning rates have fallen to 60 %; 0 keeps them constant.
+        decay: f64 = 0.1;
+        /// Momentum of the mean (sgd, slang, vogn, von, vadam).
+        momentum: f64 = 0.9;
+        /// Precision of the prior over the weights, 1/variance.
+        prior_precision: f64 = 1.0;
+        /// The same of biases; that of the weights by default.
+        bias_prior_precision: f64;
+        /// Precision of the noise around a real target, 1/variance in the target's own unit, or
+        /// `learned`.
+        noise_precision: NoisePrecision = NoisePrecision::LEARNED;
+        /// Standard deviation of a weight at the start, over the root of its layer's inputs (vifa,
+        /// mean-field, slang, vogn, von).
+        initial_deviation: f64 = 0.03;
+        /// Norm to which gradients are clipped (vifa, mean-field, vafc, swag, map); none by default.
+        clip: f64;
+        /// Layers without biases.
+        #[arg(num_args = 0..=1, default_missing_value = "true")]
+        no_intercept: bool = false;
+        /// Where to compute: flex, wgpu, cuda or cuda:1.
+        device: DeviceName = DeviceName::default();
+        /// Epochs from one checkpoint to the next; 0 keeps one on interruption alone.
+        checkpoint_every: usize = 10;
+        /// Seed of everything random.
+        seed: u64 = 0;
+    }
+}
+
+impl FitSettings {
+    /// Refuses what cannot be used, naming the field.
+    pub(crate) fn validate(&self) -> Result<()> {
+        for (field, value) in [
+            ("epochs", self.epochs),
+            ("batch_size", self.batch_size),
+            ("train_draws", self.train_draws),
+            ("draws", self.draws),
+        ] {
+            if value == 0 {
+                return Err(refused(field, "is 0; it must be at least 1"));
+            }
+        }
+        positive("prior_precision", self.prior_precision)?;
+        positive("initial_deviation", self.initial_deviation)?;
+        for (field, value) in [
+            ("learning_rate", self.learning_rate),
+            ("factors_learning_rate", self.factors_learning_rate),
+            ("diagonal_learning_rate", self.diagonal_learning_rate),
+            ("bias_prior_precision", self.bias_prior_precision),
+            ("clip", self.clip),
+        ] {
+            value.map_or(Ok(()), |value| positive(field, value))?;
+        }
+        if let NoisePrecision::Given(precision) = self.noise_precision {
+            positive("noise_precision", precision)?;
+        }
+        if !(0.0..=f64::MAX).contains(&self.decay) {
+            let problem = format!("is {}; it must be finite and not below zero", self.decay);
+            return Err(refused("decay", problem));
+        }
+        if !(0.0..1.0).contains(&self.momentum) {
+            let problem = format!("is {}; it must be in [0, 1)", self.momentum);
+            return Err(refused("momentum", problem));
+        }
+        Ok(())
+    }
+
+    /// The learning rate of the mean.
+    pub(crate) fn mean_rate(&self) -> f64 {
+        let natural = [Method::Slang, Method::Vogn, Method::Von, Method::Vadam];
+        let default = match natural.contains(&self.method) {
+            true => 0.1,
+            false => 0.01,
+        };
+        self.learning_rate.unwrap_or(default)
+    }
+
+    /// The learning rate of the factors.
+    pub(crate) fn factors_rate(&self) -> f64 {
+        self.factors_learning_rate.unwrap_or(self.mean_rate())
+    }
+
+    /// The learning rate of the diagonal.
+    pub(crate) fn diagonal_rate(&self) -> f64 {
+        self.diagonal_learning_rate.unwrap_or(self.mean_rate())
+    }
+}
+
+/// A setting that cannot be used.
+pub(crate) fn refused(field: &str, problem: impl std::fmt::Display) -> Failure {
+    Failure::Usage(format!("`{field}` {problem}"))
+}
+
+fn positive(field: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    let problem = format!("is {value}; it must be finite and above zero");
+    Err(refused(field, problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_and_flags_make_settings() {
+        let text = "method = \"mean-field\"\nmodel = \"mlp:20\"\nnoise_precision = 4\nepochs = 3";
+        let mut settings: FitSettings = toml::from_str(text).unwrap();
+        assert_eq!(settings.method, Method::MeanField);
+        assert_eq!(settings.noise_precision, NoisePrecision::Given(4.0));
+        let flags = FitFlags {
+            epochs: Some(7),
+            clip: Some(2.0),
+            ..FitFlags::default()
+        };
+        flags.override_in(&mut settings);
+        assert_eq!((settings.epochs, settings.clip), (7, Some(2.0)));
+        assert_eq!(settings.model.hidden, [20]);
+    }
+
+    #[test]
+    fn settings_survive_a_file() {
+        let settings = FitSettings {
+            rank: Some(3),
+            ..FitSettings::default()
+        };
+        let text = toml::to_string(&settings).unwrap();
+        assert_eq!(toml::from_str::<FitSettings>(&text).unwrap(), settings);
+    }
+
+    #[test]
+    fn unknown_keys_and_unusable_values_are_named() {
+        let error = toml::from_str::<FitSettings>("epoch = 3").unwrap_err();
+        assert!(error.to_string().contains("epoch"), "{error}");
+        for (text, field) in [
+            ("epochs = 0", "epochs"),
+            ("learning_rate = -1.0", "learning_rate"),
+            ("noise_precision = 0", "noise_precision"),
+            ("clip = nan", "clip"),
+            ("momentum = 1.0", "momentum"),
+            ("decay = inf", "decay"),
+        ] {
+            let settings: FitSettings = toml::from_str(text).unwrap();
+            let error = settings.validate().unwrap_err().to_string();
+            assert!(error.contains(&format!("`{field}`")), "{error}");
+        }
+        FitSettings::default().validate().unwrap();
+    }
+}
