@@ -35,15 +35,6 @@ pub(crate) struct RealPredictions {
     pub(crate) noise_deviation: f64,
 }
 
-/// What was true of the same rows.
-#[derive(Clone, Debug)]
-pub(crate) enum Targets {
-    /// Indices into the names of the classes.
-    Classes(Vec<usize>),
-    /// On the target's own scale.
-    Reals(Vec<f64>),
-}
-
 impl ClassPredictions {
     /// The number of rows.
     pub(crate) fn rows(&self) -> usize {

@@ -4,8 +4,8 @@ pub use burn_bayes_core::{
     AlgebraError, CovarianceForm, DENSE_LIMIT, DenseGaussian, Entry, FORMAT_VERSION,
     FactorPosterior, FormKind, FusedAdam, FusedAdamConfig, FusedAdamState, FusedSgd,
     FusedSgdConfig, FusedSgdState, GaussianDistance, Layout, MemoryPlan, Mixture, Noise,
-    NoiseSource, OptimizerMemory, PrecisionForm, Prior, PriorPrecisions, SquareMatrix, kernels,
-    linear_regression_posterior,
+    NoiseSource, OptimizerMemory, PrecisionForm, Prior, PriorPrecisions, SquareMatrix,
+    SymmetricEigen, kernels, linear_regression_posterior,
 };
 pub use burn_bayes_infer::{
     Curvature, Draw, FromExamples, FromGradients, FromIterates, FullMatrixStep, FullMatrixVon,

@@ -233,8 +233,9 @@ fn reliability_bin(bin: &burn_bayes::eval::ReliabilityBin) -> ReliabilityBin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predictions::{Predictions, Targets};
+    use crate::predictions::Predictions;
     use crate::scores::Scores;
+    use burn_bayes_data::Targets;
 
     fn predictions(classes: usize, draws: usize, probabilities: &[f64]) -> ClassPredictions {
         ClassPredictions {

@@ -8,15 +8,16 @@ mod regression;
 mod score;
 mod selective;
 
+use burn_bayes_data::Targets;
 use serde::Serialize;
 
 pub(crate) use classification::ClassificationScores;
-pub(crate) use regression::RegressionScores;
+pub(crate) use regression::{LEVELS, RegressionScores};
 pub(crate) use score::Score;
 pub(crate) use selective::SelectiveScores;
 
 use crate::failure::{Failure, Result};
-use crate::predictions::{Predictions, Targets};
+use crate::predictions::Predictions;
 
 /// Every score of some rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -36,11 +37,11 @@ impl Scores {
                 let scores = ClassificationScores::of(predictions, labels)?;
                 Ok(Self::Classification(Box::new(scores)))
             }
-            (Predictions::Reals(predictions), Targets::Reals(targets)) => {
+            (Predictions::Reals(predictions), Targets::Real(targets)) => {
                 let scores = RegressionScores::of(predictions, targets)?;
                 Ok(Self::Regression(Box::new(scores)))
             }
-            (Predictions::Classes(_), Targets::Reals(_)) => Err(mismatch("classes", "numbers")),
+            (Predictions::Classes(_), Targets::Real(_)) => Err(mismatch("classes", "numbers")),
             (Predictions::Reals(_), Targets::Classes(_)) => Err(mismatch("numbers", "classes")),
         }
     }

@@ -177,8 +177,9 @@ fn pit_counts(pit: &[f64]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predictions::{ClassPredictions, Predictions, Targets};
+    use crate::predictions::{ClassPredictions, Predictions};
     use crate::scores::Scores;
+    use burn_bayes_data::Targets;
 
     fn predictions(draws: usize, means: &[f64], noise_deviation: f64) -> RealPredictions {
         RealPredictions {
@@ -230,10 +231,10 @@ mod tests {
             draws: 1,
             probabilities: vec![1.0],
         });
-        let mismatch = Scores::of(&classes, &Targets::Reals(vec![0.0])).unwrap_err();
+        let mismatch = Scores::of(&classes, &Targets::Real(vec![0.0])).unwrap_err();
         assert!(mismatch.to_string().contains("predicts classes"));
         let reals = Predictions::Reals(predictions(1, &[1.0], 1.0));
         assert!(Scores::of(&reals, &Targets::Classes(vec![0])).is_err());
-        assert!(Scores::of(&reals, &Targets::Reals(vec![0.0])).is_ok());
+        assert!(Scores::of(&reals, &Targets::Real(vec![0.0])).is_ok());
     }
 }

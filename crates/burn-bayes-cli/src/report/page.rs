@@ -1,0 +1,127 @@
+//! From sections to HTML: what the template shows, in the order of the page.
+
+use askama::Template;
+
+use super::chart::Figure;
+use super::summary::Summary;
+use super::text::plain;
+use super::{Report, classification, palette, regression, training};
+use crate::failure::{Failure, Result};
+use crate::predictions::Predictions;
+use crate::scores::Scores;
+
+/// The whole page.
+#[derive(Debug, Template)]
+#[template(path = "report.html")]
+pub(crate) struct Page<'a> {
+    title: String,
+    subtitle: String,
+    summary: Summary,
+    sections: Vec<Section>,
+    command: &'a str,
+    config: &'a str,
+    dark_rules: String,
+}
+
+/// One topic.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    /// The anchor.
+    pub(crate) id: &'static str,
+    /// The heading.
+    pub(crate) heading: &'static str,
+    /// What it is about.
+    pub(crate) text: String,
+    /// Its charts.
+    pub(crate) figures: Vec<Figure>,
+    /// Its tables.
+    pub(crate) tables: Vec<Table>,
+}
+
+/// Rows of cells; the first cell of a row is its name.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    /// What it shows.
+    pub(crate) caption: String,
+    /// Names of the columns.
+    pub(crate) header: Vec<String>,
+    /// As many cells as the header has.
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+impl<'a> Page<'a> {
+    /// Draws everything that a report shows.
+    pub(crate) fn of(report: &Report<'a>) -> Result<Self> {
+        let mut sections = Vec::new();
+        sections.extend(training::section(report.training)?);
+        sections.extend(match (report.predictions, report.scores) {
+            (Predictions::Classes(predictions), Scores::Classification(scores)) => {
+                classification::sections(predictions, scores, report)?
+            }
+            (Predictions::Reals(predictions), Scores::Regression(scores)) => {
+                regression::sections(predictions, scores, report)?
+            }
+            _ => return Err(other_task()),
+        });
+        if let Some(posterior) = report.posterior {
+            sections.push(posterior.section()?);
+        }
+        Ok(Self {
+            title: plain(report.title),
+            subtitle: subtitle(report),
+            summary: Summary::of(report.scores),
+            sections,
+            command: report.command,
+            config: report.config,
+            dark_rules: palette::dark_rules(),
+        })
+    }
+
+    /// The page as text.
+    pub(crate) fn html(&self) -> Result<String> {
+        self.render().map_err(unprintable)
+    }
+
+    /// Every chart of the page.
+    pub(crate) fn figures(&self) -> impl Iterator<Item = &Figure> {
+        self.sections.iter().flat_map(|section| &section.figures)
+    }
+}
+
+/// A chart as a file of its own, on white paper.
+pub(crate) fn drawing(figure: &Figure) -> Result<String> {
+    Drawing { figure }.render().map_err(unprintable)
+}
+
+#[derive(Debug, Template)]
+#[template(path = "figure.svg", escape = "html")]
+struct Drawing<'a> {
+    figure: &'a Figure,
+}
+
+fn subtitle(report: &Report<'_>) -> String {
+    let (task, rows, draws) = match report.scores {
+        Scores::Classification(scores) => ("Classification", scores.rows, scores.draws),
+        Scores::Regression(scores) => ("Regression", scores.rows, scores.draws),
+    };
+    let draws = match draws {
+        1 => "a point estimate or one draw".to_string(),
+        draws => format!("{draws} draws of the weights"),
+    };
+    let target = plain(report.target);
+    format!(
+        "{task} of “{target}”, scored on {rows} {} with {draws}",
+        report.part
+    )
+}
+
+/// Parts that do not belong together.
+pub(crate) fn other_task() -> Failure {
+    Failure::Data("predictions, targets and scores are of different tasks: score the predictions that are reported".into())
+}
+
+fn unprintable(error: askama::Error) -> Failure {
+    Failure::System(std::io::Error::other(format!(
+        "the report cannot be printed: {error}"
+    )))
+}

@@ -1,0 +1,205 @@
+//! The table of all scores, and the few that stand above it.
+
+use super::text::{number_like, optional, percent};
+use crate::scores::{ClassificationScores, RegressionScores, Score, Scores};
+
+/// All scores of a report.
+#[derive(Clone, Debug)]
+pub(crate) struct Summary {
+    /// One line for each score.
+    pub(crate) lines: Vec<SummaryLine>,
+}
+
+/// One score as it is printed.
+#[derive(Clone, Debug)]
+pub(crate) struct SummaryLine {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its value, or a dash.
+    pub(crate) value: String,
+    /// Its interval, or a dash.
+    pub(crate) interval: String,
+    /// Which values are better.
+    pub(crate) better: &'static str,
+    /// What it says, and why the value or the interval is missing.
+    pub(crate) meaning: String,
+}
+
+/// How many lines are repeated in large letters.
+const HEADLINES: usize = 4;
+const HIGHER: &str = "higher";
+const LOWER: &str = "lower";
+
+impl Summary {
+    /// Prints scores, the most important ones first.
+    pub(crate) fn of(scores: &Scores) -> Self {
+        let lines = match scores {
+            Scores::Classification(scores) => classification(scores),
+            Scores::Regression(scores) => regression(scores),
+        };
+        Self { lines }
+    }
+
+    /// The lines that stand above the table.
+    pub(crate) fn headlines(&self) -> &[SummaryLine] {
+        &self.lines[..HEADLINES.min(self.lines.len())]
+    }
+}
+
+fn classification(scores: &ClassificationScores) -> Vec<SummaryLine> {
+    let mut lines = vec![
+        line(
+            "Accuracy",
+            &scores.accuracy,
+            HIGHER,
+            "Share of rows predicted right.",
+        ),
+        line(
+            "NLL",
+            &scores.nll,
+            LOWER,
+            "Mean negative log-probability of the true class, in nats; a class that never seems possible but comes costs most.",
+        ),
+        line(
+            "ECE",
+            &scores.ece,
+            LOWER,
+            "Mean gap between confidence and accuracy, in 15 bins of equal width.",
+        ),
+        line(
+            "AUROC",
+            &scores.auroc,
+            HIGHER,
+            match scores.classes.len() {
+                2 => {
+                    "Chance that a row of the second class gets a higher probability of it than a row of the first."
+                }
+                _ => {
+                    "Chance that a row of a class gets a higher probability of it than a row of another, averaged over classes."
+                }
+            },
+        ),
+        line(
+            "Brier score",
+            &scores.brier,
+            LOWER,
+            "Squared distance to the true class, summed over classes; between 0 and 2.",
+        ),
+        line(
+            "Balanced accuracy",
+            &scores.balanced_accuracy,
+            HIGHER,
+            "Share predicted right, averaged over the true classes.",
+        ),
+        line(
+            "Macro F1",
+            &scores.macro_f1,
+            HIGHER,
+            "Harmonic mean of precision and recall, averaged over classes.",
+        ),
+    ];
+    if scores.classes.len() == 2 {
+        lines.push(line(
+            "F1",
+            &scores.f1,
+            HIGHER,
+            "Harmonic mean of precision and recall of the second class.",
+        ));
+    }
+    lines.extend([
+        line(
+            "ECE, equal mass",
+            &scores.ece_equal_mass,
+            LOWER,
+            "The same gap in 15 bins of equally many rows.",
+        ),
+        line(
+            "MCE",
+            &scores.mce,
+            LOWER,
+            "The widest gap of a bin of equal width.",
+        ),
+        line(
+            "Classwise ECE",
+            &scores.classwise_ece,
+            LOWER,
+            "The gap of every class's probability, averaged over classes.",
+        ),
+    ]);
+    lines
+}
+
+fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
+    let mut lines = vec![
+        line(
+            "RMSE",
+            &scores.rmse,
+            LOWER,
+            "Root of the mean squared error, in the unit of the target.",
+        ),
+        line(
+            "NMLL",
+            &scores.nmll,
+            LOWER,
+            "Mean negative log-likelihood of a row, in nats; falls with errors that are small and well announced.",
+        ),
+        line(
+            "CRPS",
+            &scores.crps,
+            LOWER,
+            "Distance of the predicted distribution from the target, in its unit; for a point prediction it would be the absolute error.",
+        ),
+        line(
+            "Calibration error",
+            &scores.quantile_calibration_error,
+            LOWER,
+            "Mean distance of stated and observed frequency, over the quantiles 5 %, 10 %, … 95 %.",
+        ),
+    ];
+    for at in &scores.intervals {
+        let level = percent(at.level);
+        lines.push(line(
+            &format!("Coverage at {level}"),
+            &at.coverage,
+            "at the level",
+            &format!("Share of targets in their central {level} interval."),
+        ));
+    }
+    for at in &scores.intervals {
+        lines.push(line(
+            &format!("Width at {}", percent(at.level)),
+            &at.mean_width,
+            "lower, once covered",
+            "Mean width of these intervals, in the unit of the target.",
+        ));
+    }
+    lines
+}
+
+fn line(name: &str, score: &Score, better: &'static str, meaning: &str) -> SummaryLine {
+    let interval = score.value.zip(score.interval).map(|(value, interval)| {
+        let limit = |limit| number_like(limit, value);
+        format!("{} – {}", limit(interval.lower), limit(interval.upper))
+    });
+    let meaning = match &score.absent {
+        None => meaning.to_string(),
+        Some(reason) if score.value.is_some() => {
+            format!("{meaning} {}.", sentence(reason))
+        }
+        Some(reason) => format!("{meaning} Not defined here: {reason}."),
+    };
+    SummaryLine {
+        name: name.into(),
+        value: optional(score.value),
+        interval: interval.unwrap_or_else(|| "–".into()),
+        better,
+        meaning,
+    }
+}
+
+/// With a capital letter.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
+}
