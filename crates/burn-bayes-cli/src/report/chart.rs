@@ -12,17 +12,17 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle, TextStyle};
 
 use super::palette::{GRID, INK, MUTED};
-use super::text::shortened;
+use super::text::{shortened, unbroken};
 use crate::failure::{Failure, Result};
 
 /// Width and height of a chart in its own units; a page scales it.
 pub(crate) const SIZE: (u32, u32) = (640, 420);
 
 /// Height of letters, large enough to be read on a phone.
-const LETTERS: i32 = 23;
+const LETTERS: i32 = 25;
 /// Width of a letter on average.
-const LETTER_WIDTH: i32 = 10;
-const TITLE_LENGTH: usize = 44;
+const LETTER_WIDTH: i32 = 11;
+const TITLE_LENGTH: usize = 46;
 
 /// A drawing before it has axes.
 pub(crate) type Area<'b> = DrawingArea<SVGBackend<'b>, Shift>;
@@ -69,7 +69,7 @@ impl Figure {
         Ok(Self {
             name: name.into(),
             title: title.into(),
-            reading: reading.into(),
+            reading: unbroken(&reading.into()),
             size,
             body: body.to_string(),
         })
@@ -98,8 +98,8 @@ pub(crate) fn plane<'a, 'b>(
         .margin_right(24)
         .margin_left(8)
         .margin_bottom(4)
-        .x_label_area_size(66)
-        .y_label_area_size(88)
+        .x_label_area_size(70)
+        .y_label_area_size(94)
         .build_cartesian_2d(x.range.0..x.range.1, y.range.0..y.range.1)?;
     plane
         .configure_mesh()
@@ -107,7 +107,7 @@ pub(crate) fn plane<'a, 'b>(
         .bold_line_style(GRID)
         .axis_style(MUTED)
         .x_labels(6)
-        .y_labels(6)
+        .y_labels((area.dim_in_pixel().1 as usize / 60).clamp(2, 6))
         .set_all_tick_mark_size(4)
         .label_style(letters(MUTED))
         .axis_desc_style(letters(INK))
@@ -129,7 +129,7 @@ pub(crate) fn rows_plane<'a, 'b>(
         .margin_top(8)
         .margin_right(24)
         .margin_bottom(4)
-        .x_label_area_size(66)
+        .x_label_area_size(70)
         .build_cartesian_2d(x.range.0..x.range.1, 0.0..rows)?;
     plane
         .configure_mesh()

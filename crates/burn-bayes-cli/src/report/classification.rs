@@ -14,7 +14,7 @@ use super::chart::{
 };
 use super::page::{Section, Table, other_task};
 use super::palette::{BLUE, MUTED, SERIES, VERMILION};
-use super::text::{label, number, optional, percent, rounded_percent, tick};
+use super::text::{label, number, optional, percent, rounded_percent, shortened, tick};
 use crate::failure::Result;
 use crate::predictions::ClassPredictions;
 use crate::scores::ClassificationScores;
@@ -23,6 +23,8 @@ use crate::uncertainty::Uncertainty;
 /// Points that a curve needs to look smooth.
 const MOST_POINTS: usize = 300;
 const ENTROPY_BINS: usize = 20;
+/// Classes that a confusion matrix can show.
+const MOST_CLASSES: usize = 12;
 
 /// Calibration and referral.
 pub(crate) fn sections(
@@ -37,11 +39,20 @@ pub(crate) fn sections(
     let average = draws.average();
     let labelled = LabelledProbabilities::new(&average, labels)?;
     let losses = zero_one_losses(&labelled);
+    let decisions = Section {
+        id: "predictions",
+        heading: "Predictions",
+        text:
+            "What the most probable class is worth, and whether the model knows when it is wrong."
+                .into(),
+        figures: vec![entropies(&average, &losses)?],
+        tables: confusion_table(scores).into_iter().collect(),
+    };
     let calibration = Section {
         id: "calibration",
         heading: "Calibration",
         text: "Does a stated probability come true as often as it says?".into(),
-        figures: vec![reliability(scores)?, entropies(&average, &losses)?],
+        figures: vec![reliability(scores)?],
         tables: Vec::new(),
     };
     let referral = Section {
@@ -51,7 +62,7 @@ pub(crate) fn sections(
         figures: vec![risk_coverage(scores, &draws, &losses)?],
         tables: vec![accuracy_table(scores), area_table(scores), entropy_table(scores)],
     };
-    Ok(vec![calibration, referral])
+    Ok(vec![decisions, calibration, referral])
 }
 
 fn reliability(scores: &ClassificationScores) -> Result<Figure> {
@@ -71,7 +82,7 @@ fn reliability(scores: &ClassificationScores) -> Result<Figure> {
             };
             let mut above = plane(
                 &upper,
-                &percents("confidence, %", (0.0, 100.0)),
+                &percents("", (0.0, 100.0)),
                 &percents("accuracy, %", (0.0, 100.0)),
             )?;
             for bin in &scores.reliability {
@@ -251,6 +262,23 @@ fn percents(curve: &RiskCoverage) -> Vec<(f64, f64)> {
         .into_iter()
         .map(percents)
         .collect()
+}
+
+/// Unless there are too many classes to compare by eye.
+fn confusion_table(scores: &ClassificationScores) -> Option<Table> {
+    let names = || scores.classes.iter().map(|class| shortened(class, 24));
+    let row = |(name, counts): (String, &Vec<usize>)| {
+        let counts = counts.iter().map(ToString::to_string);
+        [name].into_iter().chain(counts).collect()
+    };
+    (scores.classes.len() <= MOST_CLASSES).then(|| Table {
+        caption: "Rows of each true class, by the class predicted".into(),
+        header: ["true class".to_string()]
+            .into_iter()
+            .chain(names())
+            .collect(),
+        rows: names().zip(&scores.confusion).map(row).collect(),
+    })
 }
 
 fn accuracy_table(scores: &ClassificationScores) -> Table {

@@ -99,10 +99,6 @@ impl PosteriorSummary {
     }
 
     fn spectrum_figure(&self) -> Result<Figure> {
-        let unit = match self.kind {
-            FormKind::Covariance => "singular value, in units of a weight",
-            FormKind::Precision => "singular value, in units of 1/weight",
-        };
         let reading = match self.kind {
             FormKind::Covariance => {
                 "Each value is a standard deviation of the weights along one direction. Values near zero at the end say that fewer factors would do."
@@ -126,7 +122,7 @@ impl PosteriorSummary {
                         ticks: whole,
                     },
                     &Axis {
-                        title: unit,
+                        title: "singular value",
                         range: range_from_zero(self.spectrum.clone()),
                         ticks: tick,
                     },
@@ -144,7 +140,7 @@ impl PosteriorSummary {
 
     fn deviation_figure(&self) -> Result<Figure> {
         const ROW: u32 = 40;
-        const NAMES: u32 = 236;
+        const NAMES: u32 = 246;
         let shown = &self.parameters[..self.parameters.len().min(MOST_ROWS)];
         let size = (SIZE.0, 90 + ROW * shown.len().max(2) as u32);
         let reading = "Boxes hold the middle half of a parameter's weights, whiskers nine in ten, the line is the median. Wide means that the data say little about these weights.";
@@ -170,7 +166,7 @@ impl PosteriorSummary {
                     plane.plotting_area().map_coordinate(&(0.0, y)).1,
                 );
                 let style = letters(INK).pos(Pos::new(HPos::Right, VPos::Center));
-                names.draw(&Text::new(shortened(&parameter.path, 21), place, style))?;
+                names.draw(&Text::new(shortened(&parameter.path, 20), place, style))?;
             }
             Ok(())
         })

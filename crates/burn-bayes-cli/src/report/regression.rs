@@ -11,7 +11,7 @@ use super::chart::{
 };
 use super::page::{Section, Table, other_task};
 use super::palette::{BLUE, INK, MUTED, VERMILION};
-use super::text::{number, optional, percent, tick, whole};
+use super::text::{number, percent, tick, whole};
 use crate::failure::Result;
 use crate::predictions::RealPredictions;
 use crate::scores::{LEVELS, RegressionScores};
@@ -19,7 +19,7 @@ use crate::scores::{LEVELS, RegressionScores};
 /// Points of a cloud before it is a blot.
 const MOST_POINTS: usize = 1500;
 /// Intervals that a fan can show one by one.
-const MOST_INTERVALS: usize = 120;
+const MOST_INTERVALS: usize = 60;
 
 /// Fit, calibration and referral.
 pub(crate) fn sections(
@@ -52,7 +52,7 @@ pub(crate) fn sections(
             heading: "Calibration",
             text: "Do intervals hold the target as often as they say?".into(),
             figures: vec![interval_calibration(scores)?, pit_histogram(scores)?],
-            tables: vec![interval_table(scores)],
+            tables: Vec::new(),
         },
     ];
     if !scores.selective.referral.is_empty() {
@@ -267,17 +267,17 @@ fn pit_histogram(scores: &RegressionScores) -> Result<Figure> {
                     ticks: tick,
                 },
             )?;
+            let chance = [(0.0, band.0), (1.0, band.1)];
+            plane.draw_series([Rectangle::new(chance, MUTED.mix(0.25).filled())])?;
             plane.draw_series(shares.iter().enumerate().map(|(bin, &share)| {
                 let left = bin as f64 / bins;
                 let corners = [(left + 0.004, 0.0), (left + 1.0 / bins - 0.004, share)];
                 Rectangle::new(corners, BLUE.mix(0.75).filled())
             }))?;
-            plane.draw_series([Rectangle::new(
-                [(0.0, band.0), (1.0, band.1)],
-                MUTED.mix(0.25).filled(),
-            )])?;
-            let level = [(0.0, 100.0 * even), (1.0, 100.0 * even)];
-            plane.draw_series([PathElement::new(level, guide())])?;
+            for (height, width) in [(100.0 * even, 2), (band.0, 1), (band.1, 1)] {
+                let style = MUTED.stroke_width(width);
+                plane.draw_series([PathElement::new([(0.0, height), (1.0, height)], style)])?;
+            }
             Ok(())
         },
     )
@@ -337,26 +337,6 @@ fn risk_coverage(mixture: &GaussianMixture<'_>, cloud: &Cloud<'_>) -> Result<Fig
             Ok(())
         },
     )
-}
-
-fn interval_table(scores: &RegressionScores) -> Table {
-    Table {
-        caption: "Central intervals".into(),
-        header: ["level", "coverage", "mean width"]
-            .map(String::from)
-            .to_vec(),
-        rows: scores
-            .intervals
-            .iter()
-            .map(|at| {
-                vec![
-                    percent(at.level),
-                    optional(at.coverage.value),
-                    optional(at.mean_width.value),
-                ]
-            })
-            .collect(),
-    }
 }
 
 fn referral_table(scores: &RegressionScores) -> Table {

@@ -1,6 +1,6 @@
 //! The table of all scores, and the few that stand above it.
 
-use super::text::{number_like, optional, percent};
+use super::text::{number_like, optional, percent, unbroken};
 use crate::scores::{ClassificationScores, RegressionScores, Score, Scores};
 
 /// All scores of a report.
@@ -8,6 +8,8 @@ use crate::scores::{ClassificationScores, RegressionScores, Score, Scores};
 pub(crate) struct Summary {
     /// One line for each score.
     pub(crate) lines: Vec<SummaryLine>,
+    /// Why some have no interval.
+    pub(crate) notes: Vec<String>,
 }
 
 /// One score as it is printed.
@@ -17,18 +19,20 @@ pub(crate) struct SummaryLine {
     pub(crate) name: String,
     /// Its value, or a dash.
     pub(crate) value: String,
-    /// Its interval, or a dash.
-    pub(crate) interval: String,
+    /// Its interval.
+    pub(crate) interval: Option<String>,
     /// Which values are better.
     pub(crate) better: &'static str,
-    /// What it says, and why the value or the interval is missing.
+    /// What it says, and why the value is missing.
     pub(crate) meaning: String,
+    /// Why a value that is there has no interval.
+    reason: Option<String>,
 }
 
 /// How many lines are repeated in large letters.
 const HEADLINES: usize = 4;
-const HIGHER: &str = "higher";
-const LOWER: &str = "lower";
+const HIGHER: &str = "higher is better";
+const LOWER: &str = "lower is better";
 
 impl Summary {
     /// Prints scores, the most important ones first.
@@ -37,7 +41,8 @@ impl Summary {
             Scores::Classification(scores) => classification(scores),
             Scores::Regression(scores) => regression(scores),
         };
-        Self { lines }
+        let notes = notes(&lines);
+        Self { lines, notes }
     }
 
     /// The lines that stand above the table.
@@ -108,7 +113,7 @@ fn classification(scores: &ClassificationScores) -> Vec<SummaryLine> {
     }
     lines.extend([
         line(
-            "ECE, equal mass",
+            "ECE (equal mass)",
             &scores.ece_equal_mass,
             LOWER,
             "The same gap in 15 bins of equally many rows.",
@@ -161,7 +166,7 @@ fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
         lines.push(line(
             &format!("Coverage at {level}"),
             &at.coverage,
-            "at the level",
+            "best at the level",
             &format!("Share of targets in their central {level} interval."),
         ));
     }
@@ -169,11 +174,28 @@ fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
         lines.push(line(
             &format!("Width at {}", percent(at.level)),
             &at.mean_width,
-            "lower, once covered",
-            "Mean width of these intervals, in the unit of the target.",
+            "lower is better",
+            "Mean width of these intervals, in the unit of the target; compare widths of equal coverage.",
         ));
     }
     lines
+}
+
+/// One note for each reason, with the scores that it concerns.
+fn notes(lines: &[SummaryLine]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in lines {
+        let Some(reason) = &line.reason else { continue };
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, names)) => names.push(&line.name),
+            None => reasons.push((reason, vec![&line.name])),
+        }
+    }
+    let note = |(reason, names): (&str, Vec<&str>)| {
+        let reason = reason.strip_prefix("no interval: ").unwrap_or(reason);
+        format!("No interval for {}: {reason}.", names.join(", "))
+    };
+    reasons.into_iter().map(note).collect()
 }
 
 fn line(name: &str, score: &Score, better: &'static str, meaning: &str) -> SummaryLine {
@@ -181,25 +203,17 @@ fn line(name: &str, score: &Score, better: &'static str, meaning: &str) -> Summa
         let limit = |limit| number_like(limit, value);
         format!("{} – {}", limit(interval.lower), limit(interval.upper))
     });
-    let meaning = match &score.absent {
-        None => meaning.to_string(),
-        Some(reason) if score.value.is_some() => {
-            format!("{meaning} {}.", sentence(reason))
-        }
-        Some(reason) => format!("{meaning} Not defined here: {reason}."),
+    let absent = score.absent.clone();
+    let (meaning, reason) = match (score.value, absent) {
+        (None, Some(absent)) => (format!("{meaning} Not defined here: {absent}."), None),
+        (_, reason) => (meaning.to_string(), reason),
     };
     SummaryLine {
         name: name.into(),
         value: optional(score.value),
-        interval: interval.unwrap_or_else(|| "–".into()),
+        interval,
         better,
-        meaning,
+        meaning: unbroken(&meaning),
+        reason,
     }
-}
-
-/// With a capital letter.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().into_iter().flat_map(char::to_uppercase);
-    first.chain(letters).collect()
 }

@@ -214,7 +214,7 @@ fn a_posterior_is_summed_up_as_by_hand() {
     sample.posterior = Some(PosteriorSummary::of(&small).unwrap());
     let page = checked(&sample);
     // 4 + 9 of 13 + 48/4.
-    assert!(page.contains("They hold 52 % of the sum of all variances"));
+    assert!(page.contains("They hold 52\u{a0}% of the sum of all variances"));
     // Median of the biases, all at √0.25.
     assert!(page.contains("<th scope=\"row\">bias</th><td>8</td><td>0.5000</td>"));
 

@@ -18,7 +18,12 @@ pub(crate) fn number_like(value: f64, scale: f64) -> String {
 
 /// A share as a percentage.
 pub(crate) fn percent(share: f64) -> String {
-    format!("{} %", tick(100.0 * share))
+    unbroken(&format!("{} %", tick(100.0 * share)))
+}
+
+/// A text in which no line ends between a number and its percent sign.
+pub(crate) fn unbroken(text: &str) -> String {
+    text.replace(" %", "\u{a0}%")
 }
 
 /// A share as a percentage with one digit behind the point.
@@ -34,6 +39,13 @@ pub(crate) fn optional(value: Option<f64>) -> String {
 /// A name from a file as words.
 pub(crate) fn label(name: &str) -> String {
     name.replace('_', " ")
+}
+
+/// With a capital letter.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
 }
 
 /// A [`tick`] of an axis that counts: nothing between whole numbers.
@@ -121,7 +133,7 @@ mod tests {
         ] {
             assert_eq!(tick(value), text);
         }
-        assert_eq!(percent(0.285), "28.5 %");
+        assert_eq!(percent(0.285), "28.5\u{a0}%");
     }
 
     #[test]

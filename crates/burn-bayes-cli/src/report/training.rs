@@ -6,7 +6,7 @@ use plotters::style::Color;
 use super::chart::{Axis, Figure, Key, SIZE, Sign, keys, line, plane, range_of, spread};
 use super::page::Section;
 use super::palette::SERIES;
-use super::text::{tick, whole};
+use super::text::{sentence, tick, whole};
 use crate::failure::Result;
 
 /// One quantity that was recorded epoch by epoch.
@@ -71,7 +71,7 @@ impl TrainingCurve {
 
 fn figure(index: usize, unit: &str, curves: &[&TrainingCurve]) -> Result<Figure> {
     let labels: Vec<&str> = curves.iter().map(|curve| curve.label.as_str()).collect();
-    let title = format!("Training: {}", labels.join(", "));
+    let title = sentence(&labels.join(" and "));
     let reading = "A curve that has levelled off has learnt what it can. A validation curve that rises while the training loss falls says that the fit has begun to learn noise.";
     Figure::draw(
         format!("training-{}", index + 1),

@@ -50,6 +50,8 @@ pub(crate) struct ClassificationScores {
     pub(crate) mce: Score,
     /// Calibration error of every class's probability, averaged over classes.
     pub(crate) classwise_ece: Score,
+    /// Rows of each true class, by the class predicted.
+    pub(crate) confusion: Vec<Vec<usize>>,
     /// Confidence against accuracy, in the bins of `ece`.
     pub(crate) reliability: Vec<ReliabilityBin>,
     /// Referral by every uncertainty.
@@ -127,6 +129,7 @@ impl ClassificationScores {
             ece_equal_mass: calibration(mass.expected_calibration_error()),
             mce: calibration(width.maximum_calibration_error()),
             classwise_ece: calibration(classwise_calibration_error(&labelled, BINS)?),
+            confusion: decisions.counts(),
             reliability: width.bins().iter().map(reliability_bin).collect(),
             selective,
         })
@@ -141,6 +144,14 @@ struct Decisions<'a> {
 }
 
 impl Decisions<'_> {
+    fn counts(&self) -> Vec<Vec<usize>> {
+        let mut counts = vec![vec![0; self.classes]; self.classes];
+        for (&label, &predicted) in self.labels.iter().zip(&self.predicted) {
+            counts[label][predicted] += 1;
+        }
+        counts
+    }
+
     fn f1(&self) -> Score {
         if self.classes == 2 {
             self.score(|matrix| matrix.f1(1))
@@ -261,6 +272,7 @@ mod tests {
         close(&scores.balanced_accuracy, (1.0 + 2.0 / 3.0) / 2.0);
         close(&scores.f1, 2.0 / 3.0);
         close(&scores.auroc, 1.0);
+        assert_eq!(scores.confusion, [[2, 1], [0, 1]]);
         close(&scores.brier, 2.0 * (0.04 + 0.16 + 0.36 + 0.01) / 4.0);
         let log: f64 = [0.8f64, 0.6, 0.4, 0.9].iter().map(|p| -p.ln()).sum();
         close(&scores.nll, log / 4.0);
