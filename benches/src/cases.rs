@@ -222,7 +222,7 @@ impl<M: Module + TrainStep<Input: Clone>> Stepper for Plain<M> {
 
 impl<M> Stepper for Wrapped<M>
 where
-    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws>,
+    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws> + 'static,
 {
     fn step(&mut self) {
         self.0.step(self.1.clone());

@@ -1,20 +1,24 @@
 //! What the gradients of single examples cost beside one mean gradient, and what draws in one pass
-//! cost beside draws one by one; everything in turns.
+//! cost beside draws one by one, in prediction and in steps of VIFA; everything in turns.
 //!
 //! ```text
-//! cargo run --profile bench --bin graph_ratios -- mlp lenet resnet32 prediction
+//! cargo run --profile bench --bin graph_ratios -- mlp lenet resnet32 prediction training
 //! ```
 #![allow(clippy::print_stdout, reason = "a program's report")]
 
 use std::hint::black_box;
 use std::sync::Arc;
 
-use burn::module::{Module, ParamGroup};
+use burn::module::{Module, ModuleDisplay, ParamGroup};
 use burn::tensor::{Device, Distribution, Tensor};
+use burn::train::TrainStep;
 use burn_bayes::graph::{CapturedForward, CapturedModel, ExampleBatch};
-use burn_bayes::{BayesianConfig, Layout, Noise, VifaConfig};
+use burn_bayes::{
+    BayesianConfig, ExampleLoss, FusedAdamConfig, Layout, MixDraws, Noise, VifaConfig,
+};
 use burn_bayes_benches::{
-    LeNet, MlpClassifier, Network, ResNet18, classification_batch, image_batch, ratios,
+    Holder, LeNet, MlpClassifier, MlpRegressor, Network, ResNet18, Training, classification_batch,
+    image_batch, ratios, regression_batch,
 };
 
 /// The rank of the SLANG that asks.
@@ -22,7 +26,7 @@ const RANK: usize = 8;
 
 fn main() -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let known = ["mlp", "lenet", "resnet32", "prediction"];
+    let known = ["mlp", "lenet", "resnet32", "prediction", "training"];
     if let Some(word) = words.iter().find(|word| !known.contains(&word.as_str())) {
         return Err(format!("`{word}`: use {}", known.join(", ")));
     }
@@ -50,6 +54,25 @@ fn main() -> Result<(), String> {
         prediction(&[13, 50, 2], 1000, 25);
         prediction(&[13, 50, 2], 32, 50);
         prediction(&[13, 50, 2], 10, 50);
+    }
+    if wants("training") {
+        let trained = device.clone().autodiff();
+        for draws in [2, 4, 16] {
+            let model = MlpRegressor::new(&[13, 50, 1], &trained);
+            training(
+                "13-50-1, M = 10",
+                model,
+                regression_batch(10, 13, &device),
+                draws,
+                100,
+            );
+        }
+        let model = MlpClassifier::new(&[64, 64, 64, 10], &trained);
+        let batch = classification_batch(32, 64, 10, &device);
+        training("64-64-64-10, M = 32", model, batch, 4, 20);
+        let model = MlpClassifier::new(&[784, 400, 400, 10], &trained);
+        let batch = classification_batch(64, 784, 10, &device);
+        training("784-400-400-10, M = 64", model, batch, 4, 1);
     }
     Ok(())
 }
@@ -101,6 +124,29 @@ where
                 let gradients = looped.expect("the loss can be evaluated").gradients;
                 black_box(gradients.gram().into_data());
                 black_box(gradients.weighted_sums(weights.clone()));
+            }),
+        ],
+    );
+}
+
+/// Steps of VIFA of rank 1, as Burn's Learner makes them.
+fn training<M>(title: &str, model: M, batch: <M as TrainStep>::Input, draws: usize, steps: usize)
+where
+    M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch, Output: MixDraws> + 'static,
+{
+    let config = VifaConfig::new(455).with_draws(draws);
+    let start = |bayesian| Training::new(bayesian, FusedAdamConfig::new().init(), Holder::Learner);
+    let mut one_by_one = start(config.init(model.clone()));
+    let mut one_pass = start(config.init(model).in_one_pass());
+    ratios::in_turns(
+        &format!("{title}, {steps} steps with {draws} draws"),
+        40,
+        &mut [
+            ("one by one", &mut || {
+                (0..steps).for_each(|_| one_by_one.step(batch.clone()));
+            }),
+            ("all in one pass", &mut || {
+                (0..steps).for_each(|_| one_pass.step(batch.clone()));
             }),
         ],
     );

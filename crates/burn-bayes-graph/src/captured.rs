@@ -235,7 +235,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
 }
 
 /// The number of examples, M.
-fn examples_of<B: ExampleBatch>(batch: &B) -> Result<usize> {
+pub(crate) fn examples_of<B: ExampleBatch>(batch: &B) -> Result<usize> {
     let mut lengths = Lengths::default();
     let _ = batch.clone().map_tensors(&mut lengths);
     let problem = match lengths.0.as_slice() {

@@ -90,7 +90,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     ///
     /// Draws whose length is not the layout's; a model that does not fit the layout.
     pub fn outputs(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
-        let [count, _] = self.checked(&draws)?;
+        let [count, _] = checked(&self.layout, &draws)?;
         let at_a_time = match self.recorded(model, batch)? {
             Some(recorded) => (PASS / recorded.numbers.max(1)).clamp(1, count),
             None => 1,
@@ -107,12 +107,18 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
 
     /// The same in one pass, whatever its size.
     pub fn in_one_pass(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
-        let [count, _] = self.checked(&draws)?;
-        let tensors = held(model, &self.layout);
+        let [count, _] = checked(&self.layout, &draws)?;
+        let mut tensors = held(model, &self.layout);
         match self.player(model, batch, &tensors, count)? {
             Some(player) => {
-                let tensors = self.drawn(tensors, &draws);
-                Ok(player.replay(tensors, Inputs::of(batch)).losses.typed())
+                let weights = stacked_weights(&self.layout, &draws);
+                for held in &mut tensors {
+                    if let Some(parameter) = held.parameter {
+                        held.value = weights[parameter].clone().into_dispatch();
+                    }
+                }
+                let outputs = player.losses(tensors, Inputs::of(batch));
+                Ok(Untyped::new(outputs).typed())
             }
             None => self.looped(model, draws, batch),
         }
@@ -120,7 +126,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
 
     /// The same, one draw at a time.
     pub fn looped(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
-        let [count, len] = self.checked(&draws)?;
+        let [count, len] = checked(&self.layout, &draws)?;
         let model = model.valid();
         let outputs = (0..count).map(|draw| {
             let weights = draws.clone().narrow(0, draw, 1).reshape([len]);
@@ -134,38 +140,6 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     pub fn is_looped(&self, model: &M, batch: &B) -> Result<bool> {
         let tensors = held(model, &self.layout);
         Ok(self.player(model, batch, &tensors, 2)?.is_none())
-    }
-
-    fn checked(&self, draws: &Tensor<2>) -> Result<[usize; 2]> {
-        let [count, len] = draws.dims();
-        if count == 0 || len != self.layout.len() {
-            let expected = self.layout.len();
-            return Err(Kind::Draws(format!(
-                "the draws are [{count}, {len}], expected at least one draw of {expected} weights"
-            ))
-            .into());
-        }
-        Ok([count, len])
-    }
-
-    /// The module's tensors, those of the layout with an axis of draws.
-    fn drawn(&self, tensors: Vec<Held>, draws: &Tensor<2>) -> Vec<Held> {
-        let draws = draws.clone().without_autodiff();
-        let count = draws.dims()[0];
-        let drawn = tensors.into_iter().map(|held| {
-            let Some(parameter) = held.parameter else {
-                return held;
-            };
-            let entry = &self.layout.entries()[parameter];
-            let values = draws.clone().narrow(1, entry.offset, entry.len());
-            let shape = [&[count], &entry.shape[..]].concat();
-            let values = Untyped::new(values.into_dispatch()).reshape(&shape);
-            Held {
-                value: values.into_dispatch(),
-                ..held
-            }
-        });
-        drawn.collect()
     }
 
     fn recorded(&self, model: &M, batch: &B) -> Result<Option<Arc<Recorded>>> {
@@ -197,12 +171,47 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
             let Some(recorded) = self.recorded(model, batch)? else {
                 return Ok(None);
             };
-            let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
-            let recording = lowered(recorded.recording.clone(), &parameters);
-            let plan = lifted(recording, &parameters, draws).and_then(Plan::untapped);
-            Ok(plan.map_or_else(|reason| one_by_one(&reason), |plan| Some(Player::new(plan))))
+            let player = lifted_player(recorded.recording.clone(), tensors, draws);
+            Ok(player.map_or_else(|reason| one_by_one(&reason), Some))
         })
     }
+}
+
+/// The number of draws, and of the weights of each.
+pub(crate) fn checked(layout: &Layout, draws: &Tensor<2>) -> Result<[usize; 2]> {
+    let [count, len] = draws.dims();
+    if count == 0 || len != layout.len() {
+        let expected = layout.len();
+        return Err(Kind::Draws(format!(
+            "the draws are [{count}, {len}], expected at least one draw of {expected} weights"
+        ))
+        .into());
+    }
+    Ok([count, len])
+}
+
+/// Every parameter of the layout at all draws: its shape, with an axis of draws before the others.
+pub(crate) fn stacked_weights(layout: &Layout, draws: &Tensor<2>) -> Vec<Untyped> {
+    let draws = draws.clone().without_autodiff();
+    let count = draws.dims()[0];
+    let stacked = layout.entries().iter().map(|entry| {
+        let values = draws.clone().narrow(1, entry.offset, entry.len());
+        let shape = [&[count], &entry.shape[..]].concat();
+        Untyped::new(values.into_dispatch()).reshape(&shape)
+    });
+    stacked.collect()
+}
+
+/// What replays a recording at many draws; the name of an operation that cannot carry them.
+pub(crate) fn lifted_player(
+    recording: Recording,
+    tensors: &[Held],
+    draws: usize,
+) -> Result<Player, String> {
+    let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
+    let recording = lowered(recording, &parameters);
+    let plan = lifted(recording, &parameters, draws).and_then(Plan::untapped)?;
+    Ok(Player::new(plan))
 }
 
 fn one_by_one<T>(reason: &str) -> Option<T> {

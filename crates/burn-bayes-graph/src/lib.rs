@@ -12,6 +12,7 @@ mod axis;
 mod batch;
 mod capture;
 mod captured;
+mod captured_loss;
 mod draws;
 mod error;
 mod execute;
@@ -31,6 +32,7 @@ mod view;
 
 pub use batch::{ExampleBatch, TensorMapper};
 pub use captured::{CapturedModel, ExampleLosses};
+pub use captured_loss::{CapturedLoss, DrawGradients};
 pub use draws::CapturedForward;
 pub use error::{Error, Result};
 pub use factor::Term;

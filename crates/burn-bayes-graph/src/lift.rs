@@ -30,6 +30,7 @@ pub(crate) fn lifted(
     let lifted = held.filter_map(|(slot, parameter)| parameter.map(|_| *slot));
     let mut lifter = Lifter {
         lifted: lifted.collect(),
+        renamed: BTreeMap::new(),
         recording,
         draws,
     };
@@ -43,12 +44,17 @@ pub(crate) fn lifted(
     if !lifter.lifted.contains(&lifter.recording.losses) {
         return Err("no weight reaches the output".into());
     }
+    if let Some(losses) = lifter.renamed.get(&lifter.recording.losses) {
+        lifter.recording.losses = slot(losses);
+    }
     Ok(lifter.recording)
 }
 
 struct Lifter {
     recording: Recording,
     lifted: BTreeSet<usize>,
+    /// Lifted tensors that are another one under their own number.
+    renamed: BTreeMap<usize, TensorIr>,
     draws: usize,
 }
 
@@ -288,6 +294,9 @@ impl Lifter {
 
     /// A lifted tensor with its axis of draws.
     fn up(&self, tensor: &TensorIr) -> TensorIr {
+        if let Some(other) = self.renamed.get(&slot(tensor)) {
+            return other.clone();
+        }
         let mut shape = vec![self.draws];
         shape.extend_from_slice(&tensor.shape);
         TensorIr {
@@ -320,6 +329,9 @@ impl Lifter {
     }
 
     fn reshaped(&mut self, input: TensorIr, shape: &[usize]) -> TensorIr {
+        if input.shape[..] == *shape {
+            return input;
+        }
         let out = self.recording.tensor(&input, shape);
         let reshape = ShapeOpIr {
             input,
@@ -363,11 +375,13 @@ impl Lifter {
 
     /// Gives the lifted `result` the elements of `value`.
     fn finish(&mut self, value: TensorIr, result: &TensorIr) {
-        let reshape = ShapeOpIr {
-            input: value,
-            out: self.up(result),
-        };
-        self.push(shape_operation(result, Base::Reshape(reshape)));
+        let out = self.up(result);
+        if out.shape == value.shape {
+            self.renamed.insert(slot(result), value);
+        } else {
+            let reshape = ShapeOpIr { input: value, out };
+            self.push(shape_operation(result, Base::Reshape(reshape)));
+        }
         self.lifted.insert(slot(result));
     }
 }

@@ -1,7 +1,7 @@
 //! The tensors that a module holds, in the order of a visit.
 
 use burn::backend::DispatchTensor;
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Bool, Int, Tensor};
 use burn_bayes_core::{Layout, ModulePath};
 
@@ -10,7 +10,23 @@ use burn_bayes_core::{Layout, ModulePath};
 pub(crate) struct Held {
     /// Its number among the layout's parameters, if it is one of them.
     pub(crate) parameter: Option<usize>,
+    /// Its id, if it is trained without being one of them.
+    pub(crate) outside: Option<ParamId>,
+    /// Whether its gradients are to be averaged over replicas of the module.
+    pub(crate) is_distributed: bool,
     pub(crate) value: DispatchTensor,
+}
+
+impl Held {
+    /// A tensor that no training changes.
+    fn still(value: DispatchTensor) -> Self {
+        Self {
+            parameter: None,
+            outside: None,
+            is_distributed: false,
+            value,
+        }
+    }
 }
 
 /// Every tensor of `module`: parameters of any kind, and running statistics. The values are without
@@ -41,23 +57,23 @@ impl ModuleVisitor for Visitor<'_> {
     }
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+        let parameter = self.layout.index(self.path.as_str());
+        let tensor = param.base();
         self.found.push(Held {
-            parameter: self.layout.index(self.path.as_str()),
-            value: param.base().without_autodiff().into_dispatch(),
+            parameter,
+            outside: (parameter.is_none() && param.is_require_grad()).then_some(param.id),
+            is_distributed: tensor.is_autodiff() && tensor.is_distributed(),
+            value: tensor.without_autodiff().into_dispatch(),
         });
     }
 
     fn visit_int<const R: usize>(&mut self, param: &Param<Tensor<R, Int>>) {
-        self.found.push(Held {
-            parameter: None,
-            value: param.val().without_autodiff().into_dispatch(),
-        });
+        self.found
+            .push(Held::still(param.val().without_autodiff().into_dispatch()));
     }
 
     fn visit_bool<const R: usize>(&mut self, param: &Param<Tensor<R, Bool>>) {
-        self.found.push(Held {
-            parameter: None,
-            value: param.val().without_autodiff().into_dispatch(),
-        });
+        self.found
+            .push(Held::still(param.val().without_autodiff().into_dispatch()));
     }
 }

@@ -25,6 +25,15 @@ pub(crate) struct Tapped {
     pub(crate) delta: Option<Untyped>,
 }
 
+/// What a forward pass leaves behind, in the order of the plan's taps and copies.
+struct Forward {
+    losses: DispatchTensor,
+    /// Inputs and leaves.
+    taps: Vec<(DispatchTensor, DispatchTensor)>,
+    /// Leaves.
+    copies: Vec<DispatchTensor>,
+}
+
 /// A plan, and what replays of it share.
 #[derive(Debug)]
 pub(crate) struct Player {
@@ -47,8 +56,44 @@ impl Player {
     /// Evaluates the losses and the gradients at the leaves, from the module's tensors and the
     /// batch's.
     pub(crate) fn replay(&self, tensors: Vec<Held>, inputs: Vec<DispatchTensor>) -> Replay {
+        let Forward {
+            losses,
+            taps,
+            copies,
+        } = self.forward(tensors, inputs);
+        if taps.is_empty() && copies.is_empty() {
+            return Replay {
+                losses: Untyped::new(losses),
+                taps: Vec::new(),
+                copies: Vec::new(),
+            };
+        }
+        let mut gradients = Dispatch::backward(Dispatch::float_sum(losses.clone()));
+        let mut gradient =
+            |leaf: &DispatchTensor| Dispatch::grad_remove(leaf, &mut gradients).map(Untyped::new);
+        let taps = taps.into_iter().map(|(input, leaf)| Tapped {
+            input: Untyped::new(input),
+            delta: gradient(&leaf),
+        });
+        let taps = taps.collect();
+        let copies = copies.iter().map(gradient).collect();
+        Replay {
+            losses: Untyped::new(losses),
+            taps,
+            copies,
+        }
+    }
+
+    /// Evaluates the losses; they depend on the given tensors as those require.
+    pub(crate) fn losses(&self, tensors: Vec<Held>, inputs: Vec<DispatchTensor>) -> DispatchTensor {
+        self.forward(tensors, inputs).losses
+    }
+
+    fn forward(&self, tensors: Vec<Held>, inputs: Vec<DispatchTensor>) -> Forward {
         let plan = &self.plan;
-        let device = tensors.iter().map(|held| &held.value).chain(&inputs).next();
+        // The batch first: a leaf's device is one with autodiff.
+        let mut values = inputs.iter().chain(tensors.iter().map(|held| &held.value));
+        let device = values.next();
         let device = device.map_or_else(DispatchDevice::default, TensorMetadata::device);
         let mut slots = Slots::new(plan.slots, device.clone());
         for (slot, value) in self.constants_on(&device) {
@@ -68,25 +113,8 @@ impl Player {
                 Step::Copy(number) => copies.push(plan.copies[*number].put_in(&mut slots)),
             }
         }
-        let losses = slots.get(plan.losses).clone();
-        if taps.is_empty() && copies.is_empty() {
-            return Replay {
-                losses: Untyped::new(losses),
-                taps: Vec::new(),
-                copies: Vec::new(),
-            };
-        }
-        let mut gradients = Dispatch::backward(Dispatch::float_sum(losses.clone()));
-        let mut gradient =
-            |leaf: &DispatchTensor| Dispatch::grad_remove(leaf, &mut gradients).map(Untyped::new);
-        let taps = taps.into_iter().map(|(input, leaf)| Tapped {
-            input: Untyped::new(input),
-            delta: gradient(&leaf),
-        });
-        let taps = taps.collect();
-        let copies = copies.iter().map(gradient).collect();
-        Replay {
-            losses: Untyped::new(losses),
+        Forward {
+            losses: slots.get(plan.losses).clone(),
             taps,
             copies,
         }
@@ -164,7 +192,8 @@ impl Copied {
     }
 }
 
-fn leaf(tensor: DispatchTensor) -> DispatchTensor {
+/// The tensor as one whose gradient a backward pass gives.
+pub(crate) fn leaf(tensor: DispatchTensor) -> DispatchTensor {
     Dispatch::float_set_require_grad(Dispatch::from_inner(tensor), true)
 }
 

@@ -3,18 +3,22 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use burn::module::{Flag, Module, ModuleDisplay, ModuleMapper, Param, ParamId};
+use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param, ParamId};
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
 use burn::train::{InferenceStep, Interrupter, TrainOutput, TrainStep};
 use burn_bayes_core::{FactorPosterior, Layout};
-use burn_bayes_infer::Inference;
+use burn_bayes_graph::ExampleBatch;
+use burn_bayes_infer::{Inference, MeanGradients};
 
 use crate::cache::{PosteriorCache, RecordingCache};
 use crate::clock::Clock;
+use crate::dropout::{is_on, switched};
 use crate::error::{Error, Result};
+use crate::examples::ExampleLoss;
 use crate::guard::Guard;
 use crate::mixture::MixDraws;
+use crate::one_pass::OnePass;
 use crate::supply::Supply;
 
 /// A model and an algorithm that learns a posterior over the model's weights.
@@ -61,10 +65,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     pub fn new(model: M, algorithm: A) -> Result<Self> {
         algorithm.layout().check(&model)?;
         Ok(Self {
-            model: model.train_if_plain().map(&mut SwitchDropout {
-                on: false,
-                inside: Vec::new(),
-            }),
+            model: switched(model.train_if_plain(), false),
             algorithm,
             clock: Clock::new(),
             posterior: PosteriorCache::default(),
@@ -81,13 +82,12 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
         self
     }
 
-    /// Leaves dropout on during training.
+    /// Leaves dropout on during training. What is recorded of a model has none, so a training
+    /// [in one pass](Self::in_one_pass) goes back to one draw after the other.
     #[must_use]
     pub fn with_dropout(mut self) -> Self {
-        self.model = self.model.map(&mut SwitchDropout {
-            on: true,
-            inside: Vec::new(),
-        });
+        self.recording = RecordingCache::default();
+        self.model = switched(self.model, true);
         self
     }
 
@@ -175,6 +175,11 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
         self.recording.get(make)
     }
 
+    /// What was recorded of the model, if it is of this type.
+    pub(crate) fn known_recording<R: Send + Sync + 'static>(&self) -> Option<Arc<R>> {
+        self.recording.known()
+    }
+
     /// Stops the training with the present parameters as the last good ones.
     pub(crate) fn stop(&self, error: Error) {
         self.guard.stop(error, self);
@@ -220,6 +225,31 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
         for device in self.devices() {
             // An error of the device is the tensors' own too, and comes back when they are read.
             let _ = device.flush();
+        }
+        self
+    }
+}
+
+impl<M, A> Bayesian<M, A>
+where
+    M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch> + 'static,
+    A: Inference<Evidence = MeanGradients>,
+{
+    /// Gathers the gradients at all draws of a step in one forward and one backward pass, instead of a
+    /// pass of the model's own step for each.
+    ///
+    /// The model's losses are recorded once for every shape of batch, in inference mode, and replayed
+    /// with weights that have an axis of draws. That saves most of what several draws cost a small
+    /// network, whose time goes into calling operations; for a large one it saves nothing, and takes
+    /// the memory of all draws at once. Where it cannot be done the step is as it was, and the log
+    /// says why: a loss that cannot be recorded, an operation that cannot carry draws, replicas that
+    /// average their gradients. With one draw the step is as it was, too.
+    #[must_use]
+    pub fn in_one_pass(mut self) -> Self {
+        if is_on(&self.model) {
+            log::warn!("draws are evaluated one by one: what is recorded has no dropout");
+        } else {
+            self.recording = RecordingCache::holding(OnePass::<M>::new(self.layout().clone()));
         }
         self
     }
@@ -339,35 +369,11 @@ where
     }
 }
 
-/// Switches every dropout layer of a module.
-struct SwitchDropout {
-    on: bool,
-    inside: Vec<bool>,
-}
-
-impl ModuleMapper for SwitchDropout {
-    fn enter_module(&mut self, _name: &str, container_type: &str) {
-        self.inside.push(container_type.ends_with("Dropout"));
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.inside.pop();
-    }
-
-    fn map_flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
-        if self.inside.last() == Some(&true) {
-            flag.with_value(self.on)
-        } else {
-            flag
-        }
-    }
-}
-
 /// A model on a device without autodiff is brought into training mode.
 trait TrainIfPlain: Module {
     fn train_if_plain(self) -> Self {
         struct IsTrained(bool);
-        impl burn::module::ModuleVisitor for IsTrained {
+        impl ModuleVisitor for IsTrained {
             fn visit_float<const R: usize>(&mut self, param: &Param<burn::tensor::Tensor<R>>) {
                 self.0 |= param.is_autodiff();
             }

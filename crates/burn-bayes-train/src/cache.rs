@@ -22,6 +22,17 @@ use crate::error::Result;
 pub(crate) struct RecordingCache(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
 
 impl RecordingCache {
+    /// This one, from the start.
+    pub(crate) fn holding<R: Send + Sync + 'static>(recording: R) -> Self {
+        let known: Arc<dyn Any + Send + Sync> = Arc::new(recording);
+        Self(Arc::new(OnceLock::from(known)))
+    }
+
+    /// The recording, if there is one of this type.
+    pub(crate) fn known<R: Send + Sync + 'static>(&self) -> Option<Arc<R>> {
+        self.0.get()?.clone().downcast().ok()
+    }
+
     /// The recording, made if there is none.
     pub(crate) fn get<R: Send + Sync + 'static>(&self, make: impl Fn() -> R) -> Arc<R> {
         let known = self.0.get_or_init(|| Arc::new(make())).clone();

@@ -9,9 +9,9 @@ use burn_bayes_graph::{CapturedModel, ExampleBatch, ExampleGradients};
 use burn_bayes_infer::FromExamples;
 
 use crate::bayesian::Bayesian;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::finite::first_non_finite;
-use crate::supply::{Outside, Supply, stopped};
+use crate::supply::{Outside, Supply, no_draws, stopped};
 
 /// A model that tells the loss of every example of a batch, as algorithms that learn from the
 /// gradient of each ask.
@@ -102,6 +102,6 @@ where
     }
     let mut grads = algorithm.gradients(proposal, evidence)?;
     Outside::add(bayesian.template(), 1.0, &mut outside, &mut grads);
-    let item = first.ok_or_else(|| Error::config("draws", "the algorithm proposed none"))?;
+    let item = first.ok_or_else(no_draws)?;
     Ok(TrainOutput { grads, item })
 }

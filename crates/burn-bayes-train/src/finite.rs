@@ -9,6 +9,9 @@ pub(crate) fn first_non_finite<M: Module>(
     module: &M,
     gradients: &GradientsParams,
 ) -> Option<String> {
+    if gradients.is_empty() {
+        return None;
+    }
     let mut total = Total {
         gradients,
         sum: None,

@@ -10,6 +10,7 @@
 mod bayesian;
 mod cache;
 mod clock;
+mod dropout;
 mod error;
 mod examples;
 mod finite;
@@ -18,6 +19,7 @@ mod init;
 mod loss;
 pub mod metric;
 mod mixture;
+mod one_pass;
 mod staging;
 mod statistics;
 mod supply;

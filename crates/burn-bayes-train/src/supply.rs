@@ -5,11 +5,14 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{TrainOutput, TrainStep};
 use burn_bayes_core::Layout;
-use burn_bayes_infer::{FromGradients, FromIterates, Inference, Iterates, MeanGradients};
+use burn_bayes_infer::{
+    Draw, FromGradients, FromIterates, GradientPieces, Inference, Iterates, MeanGradients,
+};
 
 use crate::bayesian::Bayesian;
 use crate::error::{Error, Result};
 use crate::finite::first_non_finite;
+use crate::one_pass::OnePass;
 
 /// A kind of evidence that a training step can gather for an algorithm.
 pub trait Supply<M: Module + TrainStep, A: Module>: Sized {
@@ -23,10 +26,11 @@ pub trait Supply<M: Module + TrainStep, A: Module>: Sized {
     fn stepped(algorithm: A, model: &M, step: u64) -> A;
 }
 
-/// The user's own step at every proposed draw, on a copy of the model whose weights are leaves.
+/// The user's own step at every proposed draw, on a copy of the model whose weights are leaves; or all
+/// draws [in one pass](Bayesian::in_one_pass).
 impl<M, A> Supply<M, A> for MeanGradients
 where
-    M: Module + ModuleDisplay + TrainStep<Input: Clone>,
+    M: Module + ModuleDisplay + TrainStep<Input: Clone> + 'static,
     A: FromGradients,
 {
     fn step(
@@ -60,35 +64,74 @@ where
     }
 }
 
+/// What evaluations at several draws give.
+pub(crate) struct Gathered<O> {
+    /// The gradients at each draw.
+    pub(crate) pieces: GradientPieces,
+    /// Those of parameters outside the layout, averaged over draws.
+    pub(crate) outside: GradientsParams,
+    /// The model's output at the first draw.
+    pub(crate) item: O,
+}
+
 fn evaluate<M, A>(
     bayesian: &Bayesian<M, A>,
     item: <M as TrainStep>::Input,
 ) -> Result<TrainOutput<<M as TrainStep>::Output>>
 where
-    M: Module + ModuleDisplay + TrainStep<Input: Clone>,
+    M: Module + ModuleDisplay + TrainStep<Input: Clone> + 'static,
     A: FromGradients,
 {
-    let (algorithm, layout) = (bayesian.algorithm(), bayesian.layout());
+    let algorithm = bayesian.algorithm();
     let proposal = algorithm.propose(bayesian.clock().tick())?;
-    let share = 1.0 / proposal.draws.len() as f64;
-    let mut pieces = Vec::with_capacity(proposal.draws.len());
+    let (model, draws) = (bayesian.template(), &proposal.draws);
+    let together = match bayesian.known_recording::<OnePass<M>>() {
+        Some(one_pass) if draws.len() > 1 => one_pass.gathered(model, draws, &item)?,
+        _ => None,
+    };
+    let Gathered {
+        pieces,
+        mut outside,
+        item,
+    } = match together {
+        Some(gathered) => gathered,
+        None => one_by_one(bayesian.layout(), model, draws, &item)?,
+    };
+    if let Some(path) = first_non_finite(model, &outside) {
+        return Err(burn_bayes_infer::Error::non_finite(proposal.tick.step + 1, path).into());
+    }
+    let mut grads = algorithm.gradients(proposal, pieces)?;
+    Outside::add(model, 1.0, &mut outside, &mut grads);
+    Ok(TrainOutput { grads, item })
+}
+
+fn one_by_one<M: Module + TrainStep<Input: Clone>>(
+    layout: &Layout,
+    model: &M,
+    draws: &[Draw],
+    item: &<M as TrainStep>::Input,
+) -> Result<Gathered<<M as TrainStep>::Output>> {
+    let share = 1.0 / draws.len() as f64;
+    let mut pieces = Vec::with_capacity(draws.len());
     let mut outside = GradientsParams::new();
     let mut first = None;
-    for draw in &proposal.draws {
-        let model = layout.write_leaves(bayesian.template().clone(), draw.weights.clone())?;
+    for draw in draws {
+        let model = layout.write_leaves(model.clone(), draw.weights.clone())?;
         let TrainOutput { mut grads, item } = TrainStep::step(&model, item.clone());
         pieces.push(layout.gradient_parts(&model, &mut grads)?);
         Outside::add(&model, share, &mut grads, &mut outside);
         first.get_or_insert(item);
     }
-    if let Some(path) = first_non_finite(bayesian.template(), &outside) {
-        return Err(burn_bayes_infer::Error::non_finite(proposal.tick.step + 1, path).into());
-    }
-    let mut grads = algorithm.gradients(proposal, pieces)?;
-    Outside::add(bayesian.template(), 1.0, &mut outside, &mut grads);
-    let item = first
-        .ok_or_else(|| burn_bayes_infer::Error::config("draws", "the algorithm proposed none"))?;
-    Ok(TrainOutput { grads, item })
+    Ok(Gathered {
+        pieces,
+        outside,
+        item: first.ok_or_else(no_draws)?,
+    })
+}
+
+/// An algorithm broke its word.
+pub(crate) fn no_draws() -> Error {
+    Error::config("draws", "the algorithm proposed none")
 }
 
 /// Adds the gradients of parameters outside the layout, which stay point estimates.

@@ -404,23 +404,24 @@ fn a_closed_form_step_trains_the_rest_of_a_model_by_the_optimiser() {
     assert_eq!(changed, [true, true, false, false]);
 }
 
-fn resumes<C: BayesianConfig>(config: &C, optimizer: fn() -> ModuleOptimizer)
+fn resumes<A>(wrapped: impl Fn(u64) -> Bayes<A>, optimizer: fn() -> ModuleOptimizer)
 where
-    <C::Algorithm as Inference>::Evidence: Supply<Classifier, C::Algorithm>,
+    A: Inference,
+    A::Evidence: Supply<Classifier, A>,
 {
     let rates = || LinearLrSchedulerConfig::new(0.05, 0.01, 30).init().unwrap();
     let whole = TempDir::new().unwrap();
     let expected = training(whole.path(), loader(data(), BATCH), 4)
         .with_default_checkpointers()
-        .launch(Learner::new(wrapped(config, 1), optimizer(), rates()));
+        .launch(Learner::new(wrapped(1), optimizer(), rates()));
 
     let parts = TempDir::new().unwrap();
     training(parts.path(), loader(data(), BATCH), 2)
         .with_default_checkpointers()
-        .launch(Learner::new(wrapped(config, 1), optimizer(), rates()));
+        .launch(Learner::new(wrapped(1), optimizer(), rates()));
     // What another process would have: another object with other weights and other ids, which
     // predicted before.
-    let fresh = wrapped(config, 2);
+    let fresh = wrapped(2);
     let _ = fresh.try_posterior();
     let resumed = training(parts.path(), loader(data(), BATCH), 4)
         .with_default_checkpointers()
@@ -455,20 +456,22 @@ where
 
 #[test]
 fn a_resumed_training_is_the_uninterrupted_one_with_burns_adam() {
-    resumes(&vifa(), adam);
+    resumes(|seed| wrapped(&vifa(), seed), adam);
 }
 
 #[test]
 fn a_resumed_training_is_the_uninterrupted_one_with_the_fused_adam() {
-    resumes(&vifa().with_average_from(Some(8)), || {
-        FusedAdamConfig::new().init()
-    });
+    let config = vifa().with_average_from(Some(8));
+    resumes(
+        |seed| wrapped(&config, seed),
+        || FusedAdamConfig::new().init(),
+    );
 }
 
 #[test]
 fn a_resumed_training_is_the_uninterrupted_one_with_steps_in_closed_form() {
-    resumes(&slang().with_momentum(0.9), adam);
-    resumes(&SlangConfig::vogn(TRAIN_LEN), sgd);
+    resumes(|seed| wrapped(&slang().with_momentum(0.9), seed), adam);
+    resumes(|seed| wrapped(&SlangConfig::vogn(TRAIN_LEN), seed), sgd);
 }
 
 #[test]
@@ -480,7 +483,13 @@ fn a_resumed_training_is_the_uninterrupted_one_with_momentum() {
     let config = SwagConfig::new(TRAIN_LEN, 3)
         .with_interval(2)
         .with_max_rank(4);
-    resumes(&config, momentum);
+    resumes(|seed| wrapped(&config, seed), momentum);
+}
+
+#[test]
+fn a_resumed_training_is_the_uninterrupted_one_in_one_pass() {
+    let config = vifa().with_draws(3);
+    resumes(|seed| wrapped(&config, seed).in_one_pass(), adam);
 }
 
 /// Every metric's log, by its path in the directory.
@@ -600,19 +609,26 @@ fn interleaved(points: &[Point], batch: usize) -> Vec<Point> {
 /// number, is the gradient of their batches together.
 #[test]
 fn replicas_on_devices_are_one_big_batch() {
+    let accumulated = vifa().with_accumulation(2);
+    check_replicas(wrapped(&vifa(), 1), wrapped(&accumulated, 1));
+    let together = |config: VifaConfig| wrapped(&config.with_draws(2), 1).in_one_pass();
+    check_replicas(together(vifa()), together(accumulated));
+}
+
+fn check_replicas(single: Bayes<Vifa>, replica: Bayes<Vifa>) {
     for optim in [
         MultiDeviceOptim::OptimMainDevice,
         MultiDeviceOptim::OptimSharded,
     ] {
         let single = run(
-            wrapped(&vifa(), 1),
+            single.clone(),
             sgd(),
             1e-3,
             loader(interleaved(&data(), BATCH / 2), BATCH),
             |training| training.num_epochs(2),
         );
         let replicas = run(
-            wrapped(&vifa().with_accumulation(2), 1),
+            replica.clone(),
             sgd(),
             1e-3,
             loader(data(), BATCH / 2),

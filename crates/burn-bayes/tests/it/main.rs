@@ -16,4 +16,6 @@ mod conformance;
 #[cfg(feature = "train")]
 mod learner;
 #[cfg(feature = "train")]
+mod one_pass;
+#[cfg(feature = "train")]
 mod recovery;

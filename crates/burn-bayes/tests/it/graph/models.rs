@@ -14,10 +14,11 @@ use burn::nn::{
     BatchNorm, BatchNormConfig, Embedding, EmbeddingConfig, Linear, LinearConfig, Lstm, LstmConfig,
     PaddingConfig2d,
 };
+use burn::optim::GradientsParams;
 use burn::tensor::activation::{log_softmax, relu};
 use burn::tensor::{Int, Tensor};
 use burn_bayes::Layout;
-use burn_bayes::graph::{CapturedForward, ExampleBatch};
+use burn_bayes::graph::{CapturedForward, CapturedLoss, ExampleBatch};
 
 use super::{close, exact, integers, tensor};
 use crate::support::{device, values};
@@ -56,8 +57,31 @@ fn checked<N: Network>(model: &N, input: N::Input, examples: usize) {
         &values(&one_by_one),
         "draws in one pass",
     );
-    let some = forward.outputs(model, draws, &input).unwrap();
+    let some = forward.outputs(model, draws.clone(), &input).unwrap();
     close(&values(&some), &values(&one_by_one), "draws");
+    differentiated(model, &batch, draws);
+}
+
+/// The gradients at all draws by one backward pass equal those by one for each.
+#[track_caller]
+fn differentiated<N: Network>(model: &N, batch: &(N::Input, Tensor<1, Int>), draws: Tensor<2>) {
+    let layout = Arc::new(Layout::new(model, &ParamGroup::all()).unwrap());
+    let captured = CapturedLoss::new(layout.clone(), |m: &N, batch| m.losses(batch));
+    let found = captured.gradients(model, draws.clone(), batch).unwrap();
+    let found = found.expect("every operation carries draws");
+    assert!(found.outside.is_empty());
+    for (draw, pieces) in draws.iter_dim(0).zip(found.pieces) {
+        // Frozen, batch norm is that of inference.
+        let weights = draw.reshape([layout.len()]);
+        let leaves = layout
+            .write_leaves(model.clone().freeze(), weights)
+            .unwrap();
+        let gradients = leaves.losses(batch.clone()).mean().backward();
+        let mut gradients = GradientsParams::from_grads(gradients, &leaves);
+        let expected = layout.gradient_parts(&leaves, &mut gradients).unwrap();
+        let joined = |pieces: Vec<Tensor<1>>| values(&Tensor::cat(pieces, 0));
+        close(&joined(pieces), &joined(expected), "gradients at a draw");
+    }
 }
 
 #[derive(Module, Debug)]

@@ -1,0 +1,219 @@
+//! All draws of a training step in one pass against the model's own step at each of them.
+
+use burn::module::{Module, Param, ParamGroup};
+use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use burn::train::{RegressionOutput, TrainOutput, TrainStep};
+use burn_bayes::{
+    Bayesian, BayesianConfig, Curvature, ExampleLoss, Inference, MeanGradients, Supply,
+    VadamConfig, VifaConfig, VonConfig,
+};
+
+use crate::support::{
+    assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, state, values,
+};
+
+const LEN: usize = 12;
+
+/// A regression network that uses its middle layer's weight twice, under two paths.
+#[derive(Module, Debug)]
+struct Regressor {
+    first: Linear,
+    middle: Param<Tensor<2>>,
+    again: Param<Tensor<2>>,
+    dropout: Dropout,
+    last: Linear,
+    #[module(skip)]
+    course: Course,
+}
+
+/// What the loss does besides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Course {
+    /// Nothing.
+    Straight,
+    /// The model's own step breaks its word and doubles the loss, which shows that it was taken.
+    Doubled,
+    /// The same, and the loss looks at a number that it computed.
+    Forked,
+}
+
+impl Regressor {
+    fn new(dropout: f64, course: Course) -> Self {
+        let device = autodiff();
+        let middle = LinearConfig::new(5, 5).init(&device).weight;
+        Self {
+            first: LinearConfig::new(2, 5).init(&device),
+            again: middle.clone(),
+            middle,
+            dropout: DropoutConfig::new(dropout).init(),
+            last: LinearConfig::new(5, 1).init(&device),
+            course,
+        }
+    }
+
+    fn forward(&self, inputs: Tensor<2>) -> Tensor<2> {
+        let hidden = self.first.forward(inputs).tanh();
+        let hidden = hidden.matmul(self.middle.val()).tanh();
+        let hidden = hidden.matmul(self.again.val().transpose());
+        let output = self.last.forward(self.dropout.forward(hidden));
+        match self.course {
+            Course::Forked if output.clone().sum().into_scalar::<f32>().is_nan() => output * 2.0,
+            _ => output,
+        }
+    }
+
+    fn output(&self, (inputs, targets): (Tensor<2>, Tensor<2>)) -> RegressionOutput {
+        let output = self.forward(inputs);
+        let loss = (output.clone() - targets.clone()).square().mean();
+        RegressionOutput::new(loss, output, targets)
+    }
+}
+
+impl TrainStep for Regressor {
+    type Input = (Tensor<2>, Tensor<2>);
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: Self::Input) -> TrainOutput<RegressionOutput> {
+        let output = self.output(batch);
+        let gradients = match self.course {
+            Course::Straight => output.loss.backward(),
+            Course::Doubled | Course::Forked => (output.loss.clone() * 2.0).backward(),
+        };
+        TrainOutput::new(self, gradients, output)
+    }
+}
+
+impl ExampleLoss for Regressor {
+    fn example_losses(&self, (inputs, targets): Self::Input) -> Tensor<1> {
+        (self.forward(inputs) - targets).square().squeeze_dim(1)
+    }
+}
+
+type Bayes<A> = Bayesian<Regressor, A>;
+
+fn batch(rows: usize) -> (Tensor<2>, Tensor<2>) {
+    let part = |seed, width| Tensor::from_inner(matrix(rows, width, &normals(seed, rows * width)));
+    (part(1, 2), part(2, 1))
+}
+
+fn wrapped<C: BayesianConfig>(config: &C, course: Course) -> Bayes<C::Algorithm> {
+    config.init(filled(Regressor::new(0.5, course), 1, 0.5))
+}
+
+/// The gradients of everything that is trained, and the loss at the first draw.
+fn stepped<A>(bayesian: &Bayes<A>, rows: usize) -> (GradientsParams, f64)
+where
+    A: Inference<Evidence = MeanGradients>,
+    MeanGradients: Supply<Regressor, A>,
+{
+    let output = TrainStep::step(bayesian, batch(rows));
+    (output.grads, values(&output.item.loss)[0])
+}
+
+/// Two steps in one pass have the gradients that the loop's have.
+#[track_caller]
+fn compared<C: BayesianConfig>(config: &C)
+where
+    C::Algorithm: Inference<Evidence = MeanGradients>,
+    MeanGradients: Supply<Regressor, C::Algorithm>,
+{
+    let looped = wrapped(config, Course::Straight);
+    let together = wrapped(config, Course::Straight).in_one_pass();
+    for _ in 0..2 {
+        let (expected, expected_loss) = stepped(&looped, LEN);
+        let (found, found_loss) = stepped(&together, LEN);
+        assert_eq!(found.len(), expected.len());
+        let of = |bayesian: &Bayes<C::Algorithm>, gradients: &GradientsParams| {
+            [
+                joined_gradients(bayesian.algorithm(), gradients),
+                joined_gradients(bayesian.template(), gradients),
+            ]
+        };
+        let [found, expected] = [of(&together, &found), of(&looped, &expected)];
+        for (found, expected) in found.iter().zip(&expected) {
+            let largest = expected.iter().fold(0.0f64, |max, g| max.max(g.abs()));
+            let scales = vec![largest; expected.len()];
+            assert_close("gradients", found, expected, &scales, 1e-5);
+        }
+        assert!((found_loss - expected_loss).abs() <= 1e-5 * expected_loss);
+    }
+}
+
+#[test]
+fn every_algorithm_of_mean_gradients_has_those_of_the_loop() {
+    let vifa = VifaConfig::new(LEN).with_rank(2).with_draws(4);
+    compared(&vifa);
+    compared(&vifa.with_antithetic(true));
+    let probe = Curvature::Hutchinson { probe: 0.1 };
+    compared(&VonConfig::new(LEN).with_curvature(probe));
+    compared(&VadamConfig::new(LEN).with_draws(3));
+}
+
+#[test]
+fn parameters_outside_the_layout_have_the_average_over_draws() {
+    for inside in ["last", "middle", "first"] {
+        let group = ParamGroup::from_predicate(inside);
+        compared(&VifaConfig::new(LEN).with_draws(3).with_group(group));
+    }
+}
+
+#[test]
+fn one_draw_or_one_example_is_the_models_own_step() {
+    for (draws, rows) in [(1, LEN), (3, 1)] {
+        let config = VifaConfig::new(LEN).with_draws(draws);
+        let looped = wrapped(&config, Course::Straight);
+        let together = wrapped(&config, Course::Straight).in_one_pass();
+        let of = |bayesian: &Bayes<_>| {
+            joined_gradients(bayesian.algorithm(), &stepped(bayesian, rows).0)
+        };
+        assert_eq!(of(&together), of(&looped));
+    }
+}
+
+#[test]
+fn what_cannot_be_recorded_is_evaluated_draw_by_draw() {
+    let config = VifaConfig::new(LEN).with_draws(2);
+    let of =
+        |bayesian: &Bayes<_>| joined_gradients(bayesian.algorithm(), &stepped(bayesian, LEN).0);
+    let [doubled, forked] = [Course::Doubled, Course::Forked].map(|course| {
+        let looped = of(&wrapped(&config, course));
+        looped == of(&wrapped(&config, course).in_one_pass())
+    });
+    assert!(forked && !doubled);
+}
+
+#[test]
+fn dropout_is_not_lost_in_a_recording() {
+    let config = VifaConfig::new(LEN).with_draws(2);
+    // A fork has a clock of its own, so all evaluate at the same draws.
+    let is_random = |bayesian: Bayes<_>| {
+        let gradients = || {
+            let fork = bayesian.clone().fork(&autodiff());
+            joined_gradients(fork.algorithm(), &stepped(&fork, LEN).0)
+        };
+        let first = gradients();
+        (0..8).any(|_| gradients() != first)
+    };
+    let model = || wrapped(&config, Course::Straight);
+    assert!(!is_random(model().in_one_pass()));
+    assert!(is_random(model().with_dropout().in_one_pass()));
+    assert!(is_random(model().in_one_pass().with_dropout()));
+}
+
+#[test]
+fn the_same_seed_has_the_same_result() {
+    let config = VifaConfig::new(LEN).with_rank(2).with_draws(3);
+    let run = || {
+        let mut bayesian = wrapped(&config, Course::Straight).in_one_pass();
+        let mut optimizer = burn_bayes::FusedAdamConfig::new().init();
+        for _ in 0..5 {
+            let output = TrainStep::step(&bayesian, batch(LEN));
+            bayesian = bayesian.optimize(&mut optimizer, 0.01.into(), output.grads);
+        }
+        assert_eq!(bayesian.steps(), 5);
+        (state(&bayesian), bits(&bayesian.posterior().mean()))
+    };
+    assert_eq!(run(), run());
+}
