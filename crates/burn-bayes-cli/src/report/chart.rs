@@ -107,7 +107,7 @@ pub(crate) fn plane<'a, 'b>(
         .bold_line_style(GRID)
         .axis_style(MUTED)
         .x_labels(6)
-        .y_labels((area.dim_in_pixel().1 as usize / 60).clamp(2, 6))
+        .y_labels((area.dim_in_pixel().1 as usize / 60).clamp(3, 6))
         .set_all_tick_mark_size(4)
         .label_style(letters(MUTED))
         .axis_desc_style(letters(INK))

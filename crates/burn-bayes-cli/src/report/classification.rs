@@ -39,21 +39,12 @@ pub(crate) fn sections(
     let average = draws.average();
     let labelled = LabelledProbabilities::new(&average, labels)?;
     let losses = zero_one_losses(&labelled);
-    let decisions = Section {
-        id: "predictions",
-        heading: "Predictions",
-        text:
-            "What the most probable class is worth, and whether the model knows when it is wrong."
-                .into(),
-        figures: vec![entropies(&average, &losses)?],
-        tables: confusion_table(scores).into_iter().collect(),
-    };
     let calibration = Section {
         id: "calibration",
         heading: "Calibration",
-        text: "Does a stated probability come true as often as it says?".into(),
-        figures: vec![reliability(scores)?],
-        tables: Vec::new(),
+        text: "Does a stated probability come true as often as it says, and is the model unsure where it is wrong?".into(),
+        figures: vec![reliability(scores)?, entropies(&average, &losses)?],
+        tables: confusion_table(scores).into_iter().collect(),
     };
     let referral = Section {
         id: "referral",
@@ -62,7 +53,7 @@ pub(crate) fn sections(
         figures: vec![risk_coverage(scores, &draws, &losses)?],
         tables: vec![accuracy_table(scores), area_table(scores), entropy_table(scores)],
     };
-    Ok(vec![decisions, calibration, referral])
+    Ok(vec![calibration, referral])
 }
 
 fn reliability(scores: &ClassificationScores) -> Result<Figure> {

@@ -68,28 +68,40 @@ impl Sample {
     }
 }
 
-/// A classifier whose logits are right up to noise of its own, which differs from draw to draw more
-/// where it knows less.
+/// A classifier that knows some rows better than others, and is a little too sure of itself: its
+/// labels were drawn with probabilities between its own and even ones.
 pub(crate) fn classification(names: &[&str], rows: usize, draws: usize) -> Sample {
+    const TOO_SURE: f64 = 1.3;
     let mut random = StdRng::seed_from_u64(7);
     let classes = names.len();
-    let labels: Vec<usize> = (0..rows).map(|_| random.random_range(0..classes)).collect();
-    let ignorance: Vec<f64> = (0..rows).map(|_| random.random_range(0.2..2.5)).collect();
-    let normal = |random: &mut StdRng| -> f64 { StandardNormal.sample(random) };
-    let shared: Vec<f64> = (0..rows * classes).map(|_| normal(&mut random)).collect();
-    let mut probabilities = Vec::with_capacity(draws * rows * classes);
-    for _ in 0..draws {
-        for row in 0..rows {
-            let logits: Vec<f64> = (0..classes)
-                .map(|class| {
-                    let right = if class == labels[row] { 2.4 } else { 0.0 };
-                    let noise = shared[row * classes + class] + 0.8 * normal(&mut random);
-                    right + ignorance[row] * noise
-                })
+    let softmax = |logits: &[f64], sharpness: f64| -> Vec<f64> {
+        let powers: Vec<f64> = logits.iter().map(|z| (sharpness * z).exp()).collect();
+        let total: f64 = powers.iter().sum();
+        powers.iter().map(|power| power / total).collect()
+    };
+    let mut probabilities = vec![0.0; draws * rows * classes];
+    let mut labels = Vec::with_capacity(rows);
+    for row in 0..rows {
+        let centre: Vec<f64> = (0..classes).map(|_| 2.5 * normal(&mut random)).collect();
+        let spread = random.random_range(0.1..2.0);
+        let mut honest = vec![0.0; classes];
+        for draw in 0..draws {
+            let logits: Vec<f64> = centre
+                .iter()
+                .map(|z| z + spread * normal(&mut random))
                 .collect();
-            let total: f64 = logits.iter().map(|logit| logit.exp()).sum();
-            probabilities.extend(logits.iter().map(|logit| logit.exp() / total));
+            for (sum, p) in honest.iter_mut().zip(softmax(&logits, 1.0)) {
+                *sum += p / draws as f64;
+            }
+            let start = (draw * rows + row) * classes;
+            probabilities[start..start + classes].copy_from_slice(&softmax(&logits, TOO_SURE));
         }
+        let mut left: f64 = random.random();
+        let reached = honest.iter().position(|p| {
+            left -= p;
+            left < 0.0
+        });
+        labels.push(reached.unwrap_or(classes - 1));
     }
     let classes = names.iter().map(ToString::to_string).collect();
     let predictions = ClassPredictions {
@@ -107,17 +119,16 @@ pub(crate) fn classification(names: &[&str], rows: usize, draws: usize) -> Sampl
 /// A regression whose noise has the stated deviation, and whose draws differ as much as they err.
 pub(crate) fn regression(rows: usize, draws: usize) -> Sample {
     let mut random = StdRng::seed_from_u64(11);
-    let normal = |random: &mut StdRng| -> f64 { StandardNormal.sample(random) };
     let truth: Vec<f64> = (0..rows)
         .map(|_| 24.0 + 7.0 * normal(&mut random))
         .collect();
-    let spread: Vec<f64> = (0..rows).map(|_| random.random_range(0.3..3.5)).collect();
+    let spread: Vec<f64> = (0..rows).map(|_| random.random_range(0.2..4.0)).collect();
     let centre: Vec<f64> = truth
         .iter()
         .zip(&spread)
         .map(|(value, spread)| value + spread * normal(&mut random))
         .collect();
-    let noise_deviation = 1.8;
+    let noise_deviation = 1.2;
     let targets = truth
         .iter()
         .map(|value| value + noise_deviation * normal(&mut random))
@@ -140,29 +151,37 @@ pub(crate) fn regression(rows: usize, draws: usize) -> Sample {
     )
 }
 
-/// A posterior over 40 weights and 8 biases with factors of falling size.
-pub(crate) fn posterior() -> FactorPosterior {
+/// A posterior over three layers with factors of falling size, wider from layer to layer.
+fn posterior() -> FactorPosterior {
     let device = Device::default();
-    let layer = LinearConfig::new(5, 8).init(&device.clone().autodiff());
-    let layout = Arc::new(Layout::new(&layer, &ParamGroup::all()).unwrap());
+    let layers = [(5, 8), (8, 8), (8, 3)]
+        .map(|(inputs, outputs)| {
+            LinearConfig::new(inputs, outputs).init(&device.clone().autodiff())
+        })
+        .to_vec();
+    let layout = Arc::new(Layout::new(&layers, &ParamGroup::all()).unwrap());
     let (rank, weights) = (6, layout.len());
     let mut random = StdRng::seed_from_u64(3);
-    let factors: Vec<f32> = (0..rank * weights)
+    let wider = |place: usize| 1.0 + 2.0 * place as f64 / weights as f64;
+    let factors: Vec<f64> = (0..rank * weights)
         .map(|index| {
-            let size = 0.3 * 0.6f32.powi((index / weights) as i32);
-            let normal: f32 = StandardNormal.sample(&mut random);
-            size * normal
+            let size = 0.1 * 0.6f64.powi((index / weights) as i32);
+            size * wider(index % weights) * normal(&mut random)
         })
         .collect();
-    let variances: Vec<f32> = (0..weights)
-        .map(|_| random.random_range(0.0005..0.01))
+    let variances: Vec<f64> = (0..weights)
+        .map(|place| wider(place) * random.random_range(0.001..0.01))
         .collect();
-    let factors = Tensor::<1>::from_floats(factors.as_slice(), &device).reshape([rank, weights]);
+    let tensor = |values: &[f64]| Tensor::<1>::from_floats(values, &device);
     FactorPosterior::covariance(
         layout,
         Tensor::zeros([weights], &device),
-        Some(factors),
-        Tensor::from_floats(variances.as_slice(), &device),
+        Some(tensor(&factors).reshape([rank, weights])),
+        tensor(&variances),
     )
     .unwrap()
+}
+
+fn normal(random: &mut StdRng) -> f64 {
+    StandardNormal.sample(random)
 }

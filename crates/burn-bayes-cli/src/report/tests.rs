@@ -1,10 +1,15 @@
 //! Laws of every report: one self-contained page, well-formed, whatever is reported.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use burn::module::ParamGroup;
+use burn::nn::LinearConfig;
+use burn::tensor::{Device, Tensor};
+use burn_bayes::{FactorPosterior, Layout};
 use burn_bayes_data::Targets;
 
-use super::samples::{Sample, classification, posterior, regression};
+use super::samples::{Sample, classification, regression};
 use super::text::number;
 use super::{PosteriorSummary, TrainingCurve, write};
 use crate::predictions::{ClassPredictions, Predictions, RealPredictions};
@@ -196,15 +201,15 @@ fn curves_without_values_are_left_out() {
 
 #[test]
 fn a_posterior_is_summed_up_as_by_hand() {
-    use burn::tensor::Tensor;
-    let whole = posterior();
-    let device = whole.device();
-    let count = whole.len();
+    let device = Device::default();
+    let layer = LinearConfig::new(5, 8).init(&device.clone().autodiff());
+    let layout = Arc::new(Layout::new(&layer, &ParamGroup::all()).unwrap());
+    let count = layout.len();
     // Two factors along different weights: singular values 3 and 2.
     let mut factors = vec![0f32; 2 * count];
     (factors[0], factors[count + 1]) = (2.0, -3.0);
-    let small = burn_bayes::FactorPosterior::covariance(
-        whole.layout().clone(),
+    let small = FactorPosterior::covariance(
+        layout.clone(),
         Tensor::zeros([count], &device),
         Some(Tensor::<1>::from_floats(factors.as_slice(), &device).reshape([2, count])),
         Tensor::full([count], 0.25, &device),
@@ -218,8 +223,8 @@ fn a_posterior_is_summed_up_as_by_hand() {
     // Median of the biases, all at √0.25.
     assert!(page.contains("<th scope=\"row\">bias</th><td>8</td><td>0.5000</td>"));
 
-    let diagonal = burn_bayes::FactorPosterior::precision(
-        whole.layout().clone(),
+    let diagonal = FactorPosterior::precision(
+        layout.clone(),
         Tensor::zeros([count], &device),
         None,
         Tensor::full([count], 4.0, &device),
@@ -244,4 +249,36 @@ fn parts_of_different_tasks_are_refused() {
     };
     assert!(write(&report, &folder.path().join("report.html")).is_err());
     assert!(!folder.path().join("report.html").exists());
+}
+
+#[test]
+fn the_book_shows_these_charts() {
+    let images = concat!(env!("CARGO_MANIFEST_DIR"), "/../../book/src/images");
+    let of_classes = classification(&["setosa", "versicolor", "virginica"], 600, 20);
+    let charts: [(Sample, &[&str]); 2] = [
+        (
+            of_classes.with_training(),
+            &["reliability", "entropy", "risk-coverage", "deviations"],
+        ),
+        (
+            regression(300, 30).with_training(),
+            &["intervals", "pit", "spectrum"],
+        ),
+    ];
+    for (sample, names) in charts {
+        let (_, drawings) = written(&sample);
+        for name in names {
+            let file = format!("{name}.svg");
+            let (_, drawn) = drawings.iter().find(|(of, _)| *of == file).unwrap();
+            let path = format!("{images}/report-{file}");
+            if std::env::var_os("UPDATE_BOOK_IMAGES").is_some() {
+                std::fs::write(&path, drawn).unwrap();
+            }
+            let shown = std::fs::read_to_string(&path).unwrap();
+            assert!(
+                shown == *drawn,
+                "{path} is not what the program draws: run this test with UPDATE_BOOK_IMAGES=1"
+            );
+        }
+    }
 }

@@ -99,7 +99,7 @@ impl Score {
     ) -> Self {
         let resamples = (SORTED_NUMBERS / sorted.max(1)).min(RESAMPLES);
         if resamples < FEWEST_RESAMPLES {
-            return Self::alone(value, "no interval: too many rows to sort again and again");
+            return Self::alone(value, "no interval: too many rows to score again and again");
         }
         let resampled = Bootstrap::of_score(rows, resamples, SEED, score);
         Self::with(
