@@ -27,8 +27,8 @@ pub(crate) enum Failure {
     #[error("{0}")]
     System(#[from] io::Error),
     /// Asked to stop before it was done.
-    #[error("interrupted")]
-    Interrupted,
+    #[error("{0}")]
+    Interrupted(String),
 }
 
 impl Failure {
@@ -40,7 +40,7 @@ impl Failure {
             Self::Usage(_) => 2,
             Self::Data(_) => 3,
             Self::Numerical(_) => 4,
-            Self::Interrupted => 130,
+            Self::Interrupted(_) => 130,
         })
     }
 }
@@ -50,6 +50,8 @@ impl From<DataError> for Failure {
         let message = error.to_string();
         if error.is_config() {
             Self::Usage(message)
+        } else if error.is_io() || error.is_network() {
+            Self::System(io::Error::other(message))
         } else {
             Self::Data(message)
         }

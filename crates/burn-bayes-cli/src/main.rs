@@ -6,32 +6,38 @@
 )]
 
 mod commands;
-#[allow(dead_code, reason = "the commands that fit follow")]
+mod console;
 mod engine;
 mod failure;
-#[allow(dead_code, reason = "the commands that fit follow")]
+mod files;
 mod network;
-#[allow(dead_code, reason = "the commands that fit follow")]
+mod prediction_table;
 mod predictions;
-#[allow(dead_code, reason = "the commands that fit follow")]
 mod problem;
-#[allow(dead_code, reason = "the commands that fit follow")]
 mod report;
-#[allow(dead_code, reason = "the commands that fit follow")]
+mod rows;
+mod run;
 mod scores;
-#[allow(dead_code, reason = "the commands that fit follow")]
+mod selection;
 mod settings;
 mod uncertainty;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::commands::Command;
+use crate::failure::Failure;
 
 /// Bayesian training of small networks on tables, with predictions that know their uncertainty.
 #[derive(Debug, Parser)]
-#[command(name = "burn-bayes", version, propagate_version = true)]
+#[command(
+    name = "burn-bayes",
+    version,
+    propagate_version = true,
+    args_override_self = true
+)]
 struct Program {
     #[command(subcommand)]
     command: Command,
@@ -41,6 +47,8 @@ fn main() -> ExitCode {
     // Clap leaves with 2 on a usage error, which is what `Failure::Usage` does too.
     match Program::parse().command.run() {
         Ok(()) => ExitCode::SUCCESS,
+        // Who closes a pipe has seen enough.
+        Err(Failure::System(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");
             failure.exit_code()

@@ -1,6 +1,9 @@
 //! One command, one file: its arguments and what it does with them.
 
 mod completions;
+mod evaluate;
+mod fit;
+mod predict;
 
 use clap::Subcommand;
 
@@ -9,6 +12,12 @@ use crate::failure::Result;
 /// What the program can be asked to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Fit a network to the rows of a file, and learn how sure its weights are
+    Fit(Box<fit::Arguments>),
+    /// Say what a fit predicts of the rows of a file, and how unsure it is
+    Predict(predict::Arguments),
+    /// Score a fit on the rows of a file whose targets are known
+    Evaluate(evaluate::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
 }
@@ -17,6 +26,9 @@ impl Command {
     /// Does it.
     pub(crate) fn run(self) -> Result<()> {
         match self {
+            Self::Fit(arguments) => fit::run(&arguments),
+            Self::Predict(arguments) => predict::run(&arguments),
+            Self::Evaluate(arguments) => evaluate::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
         }
     }

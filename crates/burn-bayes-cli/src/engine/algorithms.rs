@@ -16,7 +16,7 @@ use super::training::{Checkpoint, Learner, Training};
 use super::{Fitted, Observer};
 use crate::failure::Result;
 use crate::network::{Ends, Likelihood, Network};
-use crate::problem::{Problem, TargetMeaning};
+use crate::problem::TargetMeaning;
 use crate::settings::{FitSettings, Method, OptimizerName, refused};
 
 /// A stream of random numbers.
@@ -36,12 +36,13 @@ pub(super) fn with_learner(
     observer: &mut dyn Observer,
 ) -> Result<Fitted> {
     let network = network(
-        training.problem,
         training.settings,
+        training.problem.width(),
+        training.problem.meaning(),
         training.noise_precision,
         &training.device,
     );
-    let rank = rank(training.settings, weights(&network))?;
+    let rank = rank(training.settings, network.num_params())?;
     let mut start = Start {
         training,
         checkpoint,
@@ -61,32 +62,28 @@ pub(super) fn with_learner(
 }
 
 /// The network before the first step.
-pub(super) fn network(
-    problem: &Problem,
+pub(crate) fn network(
     settings: &FitSettings,
+    features: usize,
+    meaning: &TargetMeaning,
     noise_precision: f64,
     device: &Device,
 ) -> Network {
-    let likelihood = match problem.meaning() {
+    let likelihood = match meaning {
         TargetMeaning::Real(_) => Likelihood::Gaussian(noise_precision),
         TargetMeaning::Classes(_) => Likelihood::Categorical,
     };
     let ends = Ends {
-        features: problem.width(),
-        outputs: problem.meaning().outputs(),
+        features,
+        outputs: meaning.outputs(),
         biases: !settings.no_intercept,
     };
     let noise = Noise::host(settings.seed).fold(INITIAL_WEIGHTS);
     Network::new(&settings.model, ends, likelihood, noise, device)
 }
 
-/// D, the number of weights.
-pub(super) fn weights(network: &Network) -> usize {
-    network.num_params()
-}
-
-/// K, as asked for or as many as make sense.
-fn rank(settings: &FitSettings, weights: usize) -> Result<usize> {
+/// K, as asked for or as many factors as make sense for so many weights.
+pub(crate) fn rank(settings: &FitSettings, weights: usize) -> Result<usize> {
     let rank = settings.rank.unwrap_or(DEFAULT_RANK.min(weights));
     if rank > weights {
         let problem = format!("is {rank}, and the network has {weights} weights; make it smaller");

@@ -35,14 +35,14 @@ impl Fitted {
         meaning: TargetMeaning,
         noise_precision: f64,
         seed: u64,
-    ) -> Result<Self> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             network: network.clone().no_grad(),
             posterior,
             meaning,
             noise_precision,
             seed,
-        })
+        }
     }
 
     /// The posterior over the weights, unless the weights are a point.
@@ -58,6 +58,24 @@ impl Fitted {
     /// The precision of the noise on the scale on which the network learns.
     pub(crate) fn noise_precision(&self) -> f64 {
         self.noise_precision
+    }
+
+    /// The same in the target's own unit; none for classes.
+    pub(crate) fn own_noise_precision(&self) -> Option<f64> {
+        match &self.meaning {
+            TargetMeaning::Real(scale) => Some(self.noise_precision / scale.spread.powi(2)),
+            TargetMeaning::Classes(_) => None,
+        }
+    }
+
+    /// D, the number of weights.
+    pub(crate) fn weights(&self) -> usize {
+        self.network.num_params()
+    }
+
+    /// What the outputs stand for.
+    pub(crate) fn meaning(&self) -> &TargetMeaning {
+        &self.meaning
     }
 
     /// What is predicted of rows under `draws` draws of the weights, the same for equal seeds; under

@@ -13,8 +13,10 @@ mod tests;
 
 use std::ops::ControlFlow;
 
+use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use algorithms::{network, rank};
 pub(crate) use fitted::Fitted;
 pub(crate) use training::Checkpoint;
 
@@ -40,6 +42,7 @@ pub(crate) trait Observer {
 }
 
 /// Nobody watches.
+#[cfg_attr(not(test), expect(dead_code, reason = "`tune` and `compare` follow"))]
 #[derive(Debug)]
 pub(crate) struct Unobserved;
 
@@ -116,8 +119,12 @@ pub(crate) fn resume(
     )
 }
 
-fn check(problem: &Problem, settings: &FitSettings) -> Result<()> {
+/// Refuses settings that cannot be used for these rows.
+pub(crate) fn check(problem: &Problem, settings: &FitSettings) -> Result<()> {
     settings.validate()?;
+    let device = settings.device.device()?;
+    let network = network(settings, problem.width(), problem.meaning(), 1.0, &device);
+    rank(settings, network.num_params())?;
     if settings.batch_size > problem.rows() {
         let (size, rows) = (settings.batch_size, problem.rows());
         let problem = format!("is {size}, and there are {rows} training rows; make it smaller");

@@ -184,7 +184,7 @@ fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
         // In the middle of the third epoch of six steps.
         let mut first = Interruption::after(15);
         let failure = fit(&problem, &settings, &mut first).unwrap_err();
-        assert!(matches!(failure, crate::failure::Failure::Interrupted));
+        assert!(matches!(failure, crate::failure::Failure::Interrupted(_)));
         let mut second = Interruption::after(usize::MAX);
         let checkpoint = first.checkpoint.unwrap();
         let resumed = resume(&problem, &settings, checkpoint, &mut second).unwrap();

@@ -27,6 +27,8 @@ const SHUFFLING: u64 = 0x7368_7566;
 pub(crate) struct Checkpoint {
     /// Steps made.
     pub(crate) step: u64,
+    /// Epochs completed.
+    pub(crate) epochs: usize,
     /// The sum of the losses of the present epoch.
     pub(crate) loss_sum: f32,
     /// β on the scale on which the network learns.
@@ -169,13 +171,13 @@ impl Training<'_> {
                 }
             }
         }
-        Fitted::new(
+        Ok(Fitted::new(
             &state.learner.network(),
             state.learner.posterior()?,
             self.problem.meaning().clone(),
             self.noise_precision,
             self.settings.seed,
-        )
+        ))
     }
 
     fn start<L: Learner>(
@@ -279,6 +281,7 @@ impl Training<'_> {
         let optimizer = state.optimizer.into_bytes();
         Ok(Checkpoint {
             step: state.step,
+            epochs: state.step as usize / self.epoch_steps(),
             loss_sum: state.loss_sum.clone().into_scalar(),
             noise_precision: self.noise_precision,
             model: model.map_err(|error| unwritable(&error))?.to_vec(),
@@ -295,7 +298,7 @@ impl Training<'_> {
         if self.stage == Stage::Posterior {
             observer.checkpoint(self.checkpoint(&state)?)?;
         }
-        Ok(Failure::Interrupted)
+        Ok(Failure::Interrupted("interrupted".into()))
     }
 }
 

@@ -1,8 +1,10 @@
 //! The values of settings that are neither numbers nor text.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
+use burn_bayes_data::{Header, MissingPolicy, Task, UnseenPolicy};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -30,12 +32,6 @@ pub(crate) enum Method {
     Map,
 }
 
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        shown(self, f)
-    }
-}
-
 /// What moves the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -46,17 +42,107 @@ pub(crate) enum OptimizerName {
     Sgd,
 }
 
-impl fmt::Display for OptimizerName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        shown(self, f)
+/// What the target is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum TaskName {
+    /// A number.
+    Regression,
+    /// One of some classes.
+    Classification,
+}
+
+impl From<TaskName> for Task {
+    fn from(name: TaskName) -> Self {
+        match name {
+            TaskName::Regression => Self::Regression,
+            TaskName::Classification => Self::Classification,
+        }
     }
 }
 
-/// A choice as it is written on the command line.
-fn shown<T: ValueEnum>(choice: &T, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let value = choice.to_possible_value();
-    f.write_str(value.as_ref().map_or("", |value| value.get_name()))
+/// Whether the first row of a file names the columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum HeaderName {
+    /// It does if none of its cells is a number.
+    Detect,
+    /// It does.
+    Present,
+    /// It does not; columns are called column_0, column_1, ….
+    Absent,
 }
+
+impl From<HeaderName> for Header {
+    fn from(name: HeaderName) -> Self {
+        match name {
+            HeaderName::Detect => Self::Detect,
+            HeaderName::Present => Self::Present,
+            HeaderName::Absent => Self::Absent,
+        }
+    }
+}
+
+/// What is done about a missing cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum MissingName {
+    /// It is an error.
+    Refuse,
+    /// It becomes the mean of its column, or the most frequent category.
+    Impute,
+    /// Its row is left out of training and of scores.
+    Drop,
+}
+
+impl From<MissingName> for MissingPolicy {
+    fn from(name: MissingName) -> Self {
+        match name {
+            MissingName::Refuse | MissingName::Drop => Self::Refuse,
+            MissingName::Impute => Self::Impute,
+        }
+    }
+}
+
+/// What is done about a category that no training row has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum UnseenName {
+    /// It is an error.
+    Refuse,
+    /// It is none of the known ones.
+    Zeros,
+}
+
+impl From<UnseenName> for UnseenPolicy {
+    fn from(name: UnseenName) -> Self {
+        match name {
+            UnseenName::Refuse => Self::Refuse,
+            UnseenName::Zeros => Self::Zeros,
+        }
+    }
+}
+
+/// Choices are displayed as they are written on the command line.
+macro_rules! displayed {
+    ($($choice:ty),+) => {
+        $(impl fmt::Display for $choice {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let value = self.to_possible_value();
+                f.write_str(value.as_ref().map_or("", |value| value.get_name()))
+            }
+        })+
+    };
+}
+
+displayed!(
+    HeaderName,
+    Method,
+    MissingName,
+    OptimizerName,
+    TaskName,
+    UnseenName
+);
 
 /// The shape of a network: `linear`, or `mlp:50,50` for two hidden layers of 50 rectifiers.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -145,19 +231,76 @@ impl fmt::Display for NoisePrecision {
     }
 }
 
-impl TryFrom<String> for NetworkShape {
-    type Error = String;
+/// The character between cells: itself, or `tab`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Delimiter(pub(crate) u8);
 
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+impl FromStr for Delimiter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.as_bytes() {
+            b"tab" | b"\\t" => Ok(Self(b'\t')),
+            &[byte] if byte.is_ascii() && !b"\"\n\r".contains(&byte) => Ok(Self(byte)),
+            _ => Err(format!(
+                "`{text}` is no delimiter; use one character, or `tab`"
+            )),
+        }
     }
 }
 
-impl From<NetworkShape> for String {
-    fn from(shape: NetworkShape) -> Self {
-        shape.to_string()
+impl fmt::Display for Delimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            b'\t' => f.write_str("tab"),
+            byte => write!(f, "{}", char::from(byte)),
+        }
     }
 }
+
+/// Names of columns, with commas between them on the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub(crate) struct ColumnNames(pub(crate) Vec<String>);
+
+impl FromStr for ColumnNames {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let names = text.split(',').map(|name| name.trim().to_string());
+        Ok(Self(names.filter(|name| !name.is_empty()).collect()))
+    }
+}
+
+impl fmt::Display for ColumnNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(","))
+    }
+}
+
+/// Serde reads and writes what has a text of its own.
+macro_rules! as_text {
+    ($($type:ty),+) => {
+        $(
+            impl TryFrom<String> for $type {
+                type Error = String;
+
+                fn try_from(text: String) -> Result<Self, String> {
+                    text.parse()
+                }
+            }
+
+            impl From<$type> for String {
+                fn from(value: $type) -> Self {
+                    value.to_string()
+                }
+            }
+        )+
+    };
+}
+
+as_text!(Delimiter, NetworkShape);
 
 #[cfg(test)]
 mod tests {
@@ -167,6 +310,9 @@ mod tests {
     fn what_is_displayed_is_parsed() {
         for text in ["linear", "mlp:50", "mlp:50,20"] {
             assert_eq!(text.parse::<NetworkShape>().unwrap().to_string(), text);
+        }
+        for text in [",", ";", "tab"] {
+            assert_eq!(text.parse::<Delimiter>().unwrap().to_string(), text);
         }
         for text in ["learned", "0.25"] {
             assert_eq!(text.parse::<NoisePrecision>().unwrap().to_string(), text);
@@ -183,5 +329,6 @@ mod tests {
             );
         }
         assert!("lots".parse::<NoisePrecision>().is_err());
+        assert!("::".parse::<Delimiter>().is_err());
     }
 }

@@ -29,7 +29,7 @@ macro_rules! settings {
         }
 
         /// The same as flags, each of which may be absent.
-        #[derive(Clone, Debug, Default, clap::Args)]
+        #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
         pub(crate) struct $flags {
             $(
                 #[arg(long, help = $crate::settings::help(concat!($($doc),+), &settings!(@shown $($default)?)))]

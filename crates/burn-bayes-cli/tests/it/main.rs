@@ -1,5 +1,10 @@
 //! The program as its users run it: arguments in, exit code, output and files out.
 
+mod bad_input;
+mod fit;
+mod predict;
+mod workplace;
+
 use assert_cmd::Command;
 
 fn burn_bayes() -> Command {

@@ -1,0 +1,255 @@
+//! `fit`: from a file of rows to a run folder with a posterior and its scores.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use burn_bayes_data::Dataset;
+use clap::Args;
+use serde::Serialize;
+
+use crate::console::{Console, catch_interruptions, is_interrupted, print_scores};
+use crate::engine::{self, Checkpoint, EpochRecord, Fitted, Observer};
+use crate::failure::{Failure, Result};
+use crate::files::write_whole;
+use crate::prediction_table::PredictionTable;
+use crate::predictions::Targets;
+use crate::problem::{Problem, TargetMeaning};
+use crate::rows::{PreparedRows, true_targets};
+use crate::run::{MetricsFile, RunFolder};
+use crate::scores::Scores;
+use crate::settings::{Config, DataFlags, FitFlags, refused};
+
+/// What to fit, and where to put it.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Folder for everything that the fit leaves
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// File of settings, which the other options override
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Go on with the interrupted fit in the folder
+    #[arg(long)]
+    resume: bool,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    json: bool,
+    #[command(flatten, next_help_heading = "Rows")]
+    data: DataFlags,
+    #[command(flatten, next_help_heading = "Fit")]
+    fit: FitFlags,
+}
+
+/// What is said of a finished fit.
+#[derive(Debug, Serialize)]
+struct Outcome<'a> {
+    run: &'a str,
+    method: String,
+    model: String,
+    training_rows: usize,
+    weights: usize,
+    /// K; null where there is no posterior.
+    rank: Option<usize>,
+    /// 1/variance of the noise in the target's own unit; null for classes.
+    noise_precision: Option<f64>,
+    seconds: f64,
+    /// Of the rows that were held out; null if there were none.
+    scores: Option<&'a Scores>,
+}
+
+/// Fits.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let start = Instant::now();
+    let config = config(arguments)?;
+    config.validate()?;
+    let rows = PreparedRows::read(&config.data, config.fit.seed)?;
+    let meaning = TargetMeaning::of(&rows.preprocessor);
+    let problem = Problem::new(&rows.train, meaning.clone())?;
+    engine::check(&problem, &config.fit)?;
+
+    let folder = match arguments.resume {
+        true => RunFolder::open(&arguments.out)?,
+        false => RunFolder::create(&arguments.out, &config)?,
+    };
+    rows.preprocessor.save(folder.preprocessor_file())?;
+    let fitted = trained(&folder, &problem, &config)?;
+    folder.save_fitted(&fitted)?;
+    let scores = match &rows.validation {
+        Some(validation) => Some(validated(&folder, &fitted, validation, &meaning, &config)?),
+        None => None,
+    };
+    folder.finish(&fitted)?;
+
+    let run = arguments.out.display().to_string();
+    let outcome = Outcome {
+        run: &run,
+        method: config.fit.method.to_string(),
+        model: config.fit.model.to_string(),
+        training_rows: problem.rows(),
+        weights: fitted.weights(),
+        rank: fitted.posterior().map(|posterior| posterior.rank()),
+        noise_precision: fitted.own_noise_precision(),
+        seconds: start.elapsed().as_secs_f64(),
+        scores: scores.as_ref(),
+    };
+    match arguments.json {
+        true => println!(
+            "{}",
+            serde_json::to_string(&outcome).map_err(std::io::Error::from)?
+        ),
+        false => outcome.print(),
+    }
+    Ok(())
+}
+
+/// The settings of this fit.
+fn config(arguments: &Arguments) -> Result<Config> {
+    if arguments.resume {
+        let asks = arguments.config.is_some()
+            || arguments.data != DataFlags::default()
+            || arguments.fit != FitFlags::default();
+        if asks {
+            let problem = "goes on with the settings in the folder; leave all others out";
+            return Err(refused("resume", problem));
+        }
+        let folder = RunFolder::open(&arguments.out)?;
+        if folder.is_finished() {
+            let path = arguments.out.display();
+            return Err(refused(
+                "resume",
+                format!("has nothing to do: {path} is finished"),
+            ));
+        }
+        return folder.config();
+    }
+    let mut config = match &arguments.config {
+        Some(path) => Config::read(path)?,
+        None => Config::default(),
+    };
+    arguments.data.override_in(&mut config.data);
+    arguments.fit.override_in(&mut config.fit);
+    Ok(config)
+}
+
+/// Fits anew, or from the checkpoint in the folder if there is one.
+fn trained(folder: &RunFolder, problem: &Problem, config: &Config) -> Result<Fitted> {
+    let checkpoint = folder.load_checkpoint(problem)?;
+    let metrics = match &checkpoint {
+        Some(checkpoint) => MetricsFile::resume(folder, checkpoint.epochs)?,
+        None => MetricsFile::create(folder)?,
+    };
+    catch_interruptions()?;
+    let mut keeper = Keeper {
+        folder,
+        problem,
+        metrics,
+        console: Console::new(),
+        failure: None,
+    };
+    let fitted = match checkpoint {
+        Some(checkpoint) => engine::resume(problem, &config.fit, checkpoint, &mut keeper),
+        None => engine::fit(problem, &config.fit, &mut keeper),
+    };
+    keeper.console.clear();
+    if let Some(failure) = keeper.failure {
+        return Err(failure);
+    }
+    fitted.map_err(|failure| match failure {
+        Failure::Interrupted(_) => {
+            let path = folder.path().display();
+            Failure::Interrupted(format!(
+                "interrupted; `burn-bayes fit --resume --out {path}` goes on from here"
+            ))
+        }
+        other => other,
+    })
+}
+
+/// Keeps what a fit reports.
+struct Keeper<'a> {
+    folder: &'a RunFolder,
+    problem: &'a Problem,
+    metrics: MetricsFile,
+    console: Console,
+    /// Why the fit was ended.
+    failure: Option<Failure>,
+}
+
+impl Observer for Keeper<'_> {
+    fn epoch(&mut self, record: &EpochRecord) -> ControlFlow<()> {
+        self.console.epoch(record);
+        match self.metrics.push(record) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(failure) => {
+                self.failure = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn interrupts(&self) -> bool {
+        is_interrupted()
+    }
+
+    fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
+        self.folder.save_checkpoint(&checkpoint, self.problem)
+    }
+}
+
+/// Scores the rows that were held out, and keeps their predictions.
+fn validated(
+    folder: &RunFolder,
+    fitted: &Fitted,
+    rows: &Dataset,
+    meaning: &TargetMeaning,
+    config: &Config,
+) -> Result<Scores> {
+    let predictions = fitted.predict(rows.features(), config.fit.draws)?;
+    let targets = true_targets(rows, meaning);
+    let scores = Scores::of(&predictions, &targets)?;
+    let text = serde_json::to_string_pretty(&scores).map_err(std::io::Error::from)?;
+    write_whole(&folder.scores_file(), text.as_bytes())?;
+    let table = PredictionTable::new(&predictions, &[])?.with_targets(words(&targets, meaning));
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    table.write_header(&mut writer)?;
+    table.write_rows(&mut writer)?;
+    let bytes = writer
+        .into_inner()
+        .map_err(csv::IntoInnerError::into_error)?;
+    write_whole(&folder.validation_file(), &bytes)?;
+    Ok(scores)
+}
+
+/// Targets as they are written.
+fn words(targets: &Targets, meaning: &TargetMeaning) -> Vec<String> {
+    match (targets, meaning) {
+        (Targets::Classes(classes), TargetMeaning::Classes(names)) => {
+            classes.iter().map(|&class| names[class].clone()).collect()
+        }
+        (Targets::Classes(classes), TargetMeaning::Real(_)) => {
+            classes.iter().map(ToString::to_string).collect()
+        }
+        (Targets::Reals(values), _) => values.iter().map(ToString::to_string).collect(),
+    }
+}
+
+impl Outcome<'_> {
+    fn print(&self) {
+        let Self {
+            run, method, model, ..
+        } = self;
+        println!(
+            "{method} of {model}, {} weights, on {} rows in {:.1} s",
+            self.weights, self.training_rows, self.seconds
+        );
+        if let Some(precision) = self.noise_precision {
+            println!("noise precision {precision:.4}");
+        }
+        if let Some(scores) = self.scores {
+            println!("on the rows that were held out:");
+            print_scores(scores);
+        }
+        println!("{run} holds the run");
+    }
+}

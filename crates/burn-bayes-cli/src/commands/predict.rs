@@ -1,0 +1,149 @@
+//! `predict`: what a run says of the rows of a file.
+
+use std::path::PathBuf;
+
+use burn_bayes_data::{CsvReader, Task};
+use clap::Args;
+
+use crate::failure::{Failure, Result};
+use crate::files::{Output, at};
+use crate::prediction_table::{DEVIATIONS, PredictionTable};
+use crate::run::{Run, RunFolder};
+use crate::selection::threshold_at_risk;
+use crate::settings::refused;
+use crate::uncertainty::Uncertainty;
+
+/// Which rows, and what to say of them.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Folder of a finished fit
+    run: PathBuf,
+    /// File of rows; other columns than the features are passed over
+    rows: PathBuf,
+    /// File for the predictions; standard output by default
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Draws of the weights; as the fit says by default
+    #[arg(long)]
+    draws: Option<usize>,
+    /// Quantiles of a regression, with commas between them
+    #[arg(long, value_delimiter = ',', default_value = "0.05,0.5,0.95")]
+    quantiles: Vec<f64>,
+    /// Score by which rows are kept or referred; entropy of classes and std of numbers by default
+    #[arg(long)]
+    score: Option<String>,
+    /// Refer the rows whose score is above this
+    #[arg(long, value_name = "SCORE", conflicts_with = "target_risk")]
+    abstain_above: Option<f64>,
+    /// Refer as many rows as it takes for the others to be wrong no more often than this
+    #[arg(long, value_name = "RISK")]
+    target_risk: Option<f64>,
+    /// How sure that promise is to be
+    #[arg(long, default_value_t = 0.95, requires = "target_risk")]
+    confidence: f64,
+}
+
+/// Rows that are read, predicted and written at once.
+const PIECE: usize = 8192;
+
+/// Predicts.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let folder = RunFolder::open(&arguments.run)?;
+    let run = Run::load(&folder)?;
+    let decision = decision(arguments, &folder, &run)?;
+    let draws = match arguments.draws {
+        Some(0) => return Err(refused("draws", "is 0; it must be at least 1")),
+        Some(draws) => draws,
+        None => run.config.fit.draws,
+    };
+    let mut reader = reader(&run, arguments)?;
+    let output = Output::new(arguments.output.as_deref())?;
+    let path = output.path().to_path_buf();
+    let mut writer = csv::Writer::from_writer(output);
+    let mut is_first = true;
+    while let Some(table) = reader.next_table(PIECE)? {
+        let features = run.preprocessor.features(&table, 0..table.rows())?;
+        let predictions = run.fitted.predict(&features, draws)?;
+        let mut table = PredictionTable::new(&predictions, &arguments.quantiles)?;
+        if let Some((score, threshold)) = &decision {
+            table = table.with_decisions(score, *threshold)?;
+        }
+        if is_first {
+            table.write_header(&mut writer).map_err(at(&path))?;
+            is_first = false;
+        }
+        table.write_rows(&mut writer).map_err(at(&path))?;
+    }
+    let output = writer.into_inner();
+    output
+        .map_err(|error| at(&path)(error.into_error()))?
+        .finish()
+}
+
+/// The rows, without the target, which may be missing or not known yet.
+fn reader(run: &Run, arguments: &Arguments) -> Result<CsvReader<'static>> {
+    let mut options = run.preprocessor.csv_options(run.config.data.csv_options());
+    if let Some(only) = &mut options.only {
+        only.remove(run.preprocessor.target_name());
+    }
+    Ok(CsvReader::open(&arguments.rows, options)?)
+}
+
+/// The score that decides, and the greatest value at which a row is kept.
+fn decision(arguments: &Arguments, folder: &RunFolder, run: &Run) -> Result<Option<(String, f64)>> {
+    let score = score(arguments, run.preprocessor.task())?;
+    if let Some(threshold) = arguments.abstain_above {
+        return Ok(Some((score, threshold)));
+    }
+    let Some(risk) = arguments.target_risk else {
+        return match arguments.score {
+            Some(_) => Err(refused(
+                "score",
+                "decides nothing without `--abstain-above` or `--target-risk`",
+            )),
+            None => Ok(None),
+        };
+    };
+    let Some(classes) = run.preprocessor.classes() else {
+        let problem = "is for classification; give a threshold with `--abstain-above`";
+        return Err(refused("target-risk", problem));
+    };
+    if !(risk > 0.0 && risk < 1.0) {
+        return Err(refused(
+            "target-risk",
+            format!("is {risk}; it must be in (0, 1)"),
+        ));
+    }
+    let known = Uncertainty::ALL
+        .into_iter()
+        .find(|known| known.name() == score);
+    let known = known.ok_or_else(|| Failure::Usage(format!("`{score}` is no score")))?;
+    let point = threshold_at_risk(folder, known, classes.len(), risk, arguments.confidence)?;
+    eprintln!(
+        "keeps rows with {score} up to {:.4}: on {} validation rows of {:.1} % kept, {:.4} were wrong, \
+         and at confidence {} at most {:.4} will be",
+        point.threshold,
+        point.kept,
+        100.0 * point.coverage,
+        point.risk.unwrap_or(0.0),
+        arguments.confidence,
+        point.risk_upper
+    );
+    Ok(Some((score, point.threshold)))
+}
+
+/// The name of the score, if it is one of the task's.
+fn score(arguments: &Arguments, task: Task) -> Result<String> {
+    let names: Vec<&str> = match task {
+        Task::Classification => Uncertainty::ALL.iter().map(|score| score.name()).collect(),
+        Task::Regression => DEVIATIONS.to_vec(),
+    };
+    let name = arguments.score.as_deref().unwrap_or(names[0]);
+    match names.contains(&name) {
+        true => Ok(name.into()),
+        false => {
+            let problem = format!("is `{name}`; use one of {}", names.join(", "));
+            Err(refused("score", problem))
+        }
+    }
+}

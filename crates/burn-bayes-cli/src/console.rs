@@ -1,0 +1,116 @@
+//! What a person sees of a fit while it runs, on standard error: a bar on a terminal, else lines.
+
+use std::io::IsTerminal;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::engine::{EpochRecord, Stage};
+use crate::failure::{Failure, Result};
+use crate::scores::Scores;
+
+/// Shows epochs.
+#[derive(Debug)]
+pub(crate) struct Console {
+    bar: Option<ProgressBar>,
+}
+
+/// Lines that a training has where there is no bar.
+const LINES: usize = 10;
+
+impl Console {
+    /// Of the process's standard error.
+    pub(crate) fn new() -> Self {
+        let style = ProgressStyle::with_template("{msg:<24} {wide_bar} {pos}/{len} {eta}");
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = std::io::stderr()
+            .is_terminal()
+            .then(|| ProgressBar::no_length().with_style(style));
+        Self { bar }
+    }
+
+    /// After an epoch.
+    pub(crate) fn epoch(&self, record: &EpochRecord) {
+        let EpochRecord {
+            stage,
+            epoch,
+            epochs,
+            loss,
+        } = *record;
+        let name = match stage {
+            Stage::Noise => "noise",
+            Stage::Posterior => "fit",
+        };
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length(epochs as u64);
+                bar.set_position(epoch as u64);
+                bar.set_message(format!("{name}, loss {loss:.4}"));
+            }
+            None if epoch == epochs || epoch.is_multiple_of(epochs.div_ceil(LINES)) => {
+                eprintln!("{name}: epoch {epoch} of {epochs}, loss {loss:.4}");
+            }
+            None => {}
+        }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The main scores, with their intervals.
+pub(crate) fn print_scores(scores: &Scores) {
+    let lines = match scores {
+        Scores::Classification(scores) => vec![
+            ("accuracy", &scores.accuracy),
+            ("nll", &scores.nll),
+            ("brier", &scores.brier),
+            ("ece", &scores.ece),
+            ("auroc", &scores.auroc),
+        ],
+        Scores::Regression(scores) => vec![
+            ("rmse", &scores.rmse),
+            ("nmll", &scores.nmll),
+            ("crps", &scores.crps),
+        ],
+    };
+    for (name, score) in lines {
+        match (score.value, score.interval) {
+            (Some(value), Some(interval)) => println!(
+                "{name:<10}{value:>10.4}  95 % {:.4} to {:.4}",
+                interval.lower, interval.upper
+            ),
+            (Some(value), None) => println!("{name:<10}{value:>10.4}"),
+            (None, _) => println!(
+                "{name:<10}         -  {}",
+                score.absent.as_deref().unwrap_or("")
+            ),
+        }
+    }
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the first Ctrl-C only asks to stop; a second one ends the process.
+pub(crate) fn catch_interruptions() -> Result<()> {
+    static ONCE: Once = Once::new();
+    let mut result = Ok(());
+    ONCE.call_once(|| {
+        result = ctrlc::set_handler(|| {
+            if INTERRUPTED.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        });
+    });
+    result.map_err(|error| Failure::System(std::io::Error::other(error)))
+}
+
+/// Whether someone asked to stop.
+pub(crate) fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}

@@ -1,0 +1,125 @@
+//! Files that are written whole or not at all, and errors that name them.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::failure::{Failure, Result};
+
+/// Puts the name of a file before what the system said of it.
+pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> Failure {
+    let path = path.display().to_string();
+    move |error| {
+        let message = format!("{path}: {error}");
+        Failure::System(io::Error::new(error.kind(), message))
+    }
+}
+
+/// Reads a whole text.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(at(path))
+}
+
+/// Writes under another name, then renames: a reader finds the old file or the new one.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = beside(path)?;
+    file.write_all(bytes).map_err(at(path))?;
+    file.persist(path).map_err(|error| at(path)(error.error))?;
+    Ok(())
+}
+
+/// A file without a name yet, in the folder of `path`.
+fn beside(path: &Path) -> Result<NamedTempFile> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".unfinished-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder).map_err(at(folder))
+}
+
+/// Where a command writes its rows.
+#[derive(Debug)]
+pub(crate) struct Output {
+    writer: BufWriter<Sink>,
+    path: PathBuf,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Standard(io::Stdout),
+    /// A file that gets its name when it is whole.
+    Unnamed(NamedTempFile),
+    /// A device or a pipe, which is written as it is.
+    Special(File),
+}
+
+impl Output {
+    /// To this file, or to standard output.
+    pub(crate) fn new(path: Option<&Path>) -> Result<Self> {
+        let sink = match path {
+            None => Sink::Standard(io::stdout()),
+            Some(path) if path.exists() && !path.is_file() => {
+                let file = File::options().write(true).open(path);
+                Sink::Special(file.map_err(at(path))?)
+            }
+            Some(path) => Sink::Unnamed(beside(path)?),
+        };
+        Ok(Self {
+            writer: BufWriter::new(sink),
+            path: path.unwrap_or(Path::new("standard output")).into(),
+        })
+    }
+
+    /// Writes what is left, and gives the file its name.
+    pub(crate) fn finish(self) -> Result<()> {
+        let sink = self.writer.into_inner();
+        match sink.map_err(|error| at(&self.path)(error.into_error()))? {
+            Sink::Standard(mut output) => output.flush().map_err(at(&self.path)),
+            Sink::Special(mut file) => file.flush().map_err(at(&self.path)),
+            Sink::Unnamed(file) => {
+                let named = file.persist(&self.path);
+                named.map_err(|error| at(&self.path)(error.error))?;
+                Ok(())
+            }
+        }
+    }
+
+    /// What is being written, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Standard(output) => output.write(bytes),
+            Self::Unnamed(file) => file.write(bytes),
+            Self::Special(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Standard(output) => output.flush(),
+            Self::Unnamed(file) => file.flush(),
+            Self::Special(file) => file.flush(),
+        }
+    }
+}

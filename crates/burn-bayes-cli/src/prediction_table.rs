@@ -1,0 +1,180 @@
+//! Predictions as columns of a file.
+
+use std::io::{self, Write};
+
+use burn_bayes::eval::quantiles;
+
+use crate::failure::{Failure, Result};
+use crate::predictions::{ClassPredictions, Predictions, RealPredictions};
+use crate::uncertainty::Uncertainty;
+
+/// Columns of equal length, one cell for each row that was predicted.
+#[derive(Clone, Debug)]
+pub(crate) struct PredictionTable {
+    columns: Vec<(String, Cells)>,
+}
+
+#[derive(Clone, Debug)]
+enum Cells {
+    Numbers(Vec<f64>),
+    Words(Vec<String>),
+}
+
+/// The column of the most probable class.
+pub(crate) const LABEL: &str = "label";
+/// The column of what was true.
+pub(crate) const TARGET: &str = "target";
+/// The column of what to do with a row.
+const DECISION: &str = "decision";
+/// Every score of a regression that says how unsure it is.
+pub(crate) const DEVIATIONS: [&str; 2] = ["std", "epistemic_std"];
+
+impl PredictionTable {
+    /// What there is to say of predictions; `levels` are the quantiles of a regression.
+    pub(crate) fn new(predictions: &Predictions, levels: &[f64]) -> Result<Self> {
+        let columns = match predictions {
+            Predictions::Classes(predictions) => class_columns(predictions)?,
+            Predictions::Reals(predictions) => real_columns(predictions, levels)?,
+        };
+        Ok(Self { columns })
+    }
+
+    /// With what was true of the rows.
+    pub(crate) fn with_targets(mut self, targets: Vec<String>) -> Self {
+        self.columns.push((TARGET.into(), Cells::Words(targets)));
+        self
+    }
+
+    /// With the decision to keep the rows whose score is at most `threshold`, and to refer the others.
+    pub(crate) fn with_decisions(mut self, score: &str, threshold: f64) -> Result<Self> {
+        let decisions = self.numbers(score)?.iter().map(|&value| {
+            let decision = if value <= threshold { "keep" } else { "refer" };
+            decision.to_string()
+        });
+        let decisions = Cells::Words(decisions.collect());
+        self.columns.push((DECISION.into(), decisions));
+        Ok(self)
+    }
+
+    fn numbers(&self, name: &str) -> Result<&[f64]> {
+        let found = self.columns.iter().find_map(|(known, cells)| match cells {
+            Cells::Numbers(values) if known == name => Some(values.as_slice()),
+            _ => None,
+        });
+        found.ok_or_else(|| Failure::Usage(format!("`{name}` is no score of these predictions")))
+    }
+
+    /// Writes the names of the columns.
+    pub(crate) fn write_header(&self, writer: &mut csv::Writer<impl Write>) -> io::Result<()> {
+        let names = self.columns.iter().map(|(name, _)| name);
+        Ok(writer.write_record(names)?)
+    }
+
+    /// Writes the rows.
+    pub(crate) fn write_rows(&self, writer: &mut csv::Writer<impl Write>) -> io::Result<()> {
+        let rows = self.columns.first().map_or(0, |(_, cells)| match cells {
+            Cells::Numbers(values) => values.len(),
+            Cells::Words(words) => words.len(),
+        });
+        for row in 0..rows {
+            let record = self.columns.iter().map(|(_, cells)| match cells {
+                Cells::Numbers(values) => values[row].to_string(),
+                Cells::Words(words) => words[row].clone(),
+            });
+            writer.write_record(record)?;
+        }
+        Ok(())
+    }
+}
+
+fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>> {
+    let draws = predictions.checked()?;
+    let average = draws.average();
+    let mut columns = Vec::new();
+    for (class, name) in predictions.classes.iter().enumerate() {
+        let probabilities = (0..average.rows()).map(|row| average.row(row)[class]);
+        columns.push((format!("p_{name}"), Cells::Numbers(probabilities.collect())));
+    }
+    let labels = average.predicted_classes();
+    let labels = labels
+        .iter()
+        .map(|&class| predictions.classes[class].clone());
+    columns.push((LABEL.into(), Cells::Words(labels.collect())));
+    for score in Uncertainty::ALL {
+        columns.push((score.name().into(), Cells::Numbers(score.of(&draws))));
+    }
+    Ok(columns)
+}
+
+fn real_columns(predictions: &RealPredictions, levels: &[f64]) -> Result<Vec<(String, Cells)>> {
+    let mixture = predictions.checked()?;
+    let deviations = |variances: Vec<f64>| variances.into_iter().map(f64::sqrt).collect();
+    let [total, epistemic] = DEVIATIONS;
+    let mut columns = vec![
+        ("mean".into(), Cells::Numbers(mixture.mean())),
+        (total.into(), Cells::Numbers(deviations(mixture.variance()))),
+        (
+            epistemic.into(),
+            Cells::Numbers(deviations(mixture.variance_between_draws())),
+        ),
+    ];
+    for &level in levels {
+        columns.push((
+            format!("q{level}"),
+            Cells::Numbers(quantiles(&mixture, level)?),
+        ));
+    }
+    Ok(columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(table: &PredictionTable) -> String {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        table.write_header(&mut writer).unwrap();
+        table.write_rows(&mut writer).unwrap();
+        String::from_utf8(writer.into_inner().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn classes_get_probabilities_labels_and_scores() {
+        let predictions = Predictions::Classes(ClassPredictions {
+            classes: vec!["a".into(), "b, c".into()],
+            draws: 2,
+            probabilities: vec![1.0, 0.0, 0.25, 0.75, 0.0, 1.0, 0.25, 0.75],
+        });
+        let table = PredictionTable::new(&predictions, &[]).unwrap();
+        let table = table.with_decisions("mutual_information", 0.1).unwrap();
+        let text = written(&table);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[0].starts_with("p_a,\"p_b, c\",label,entropy,"),
+            "{text}"
+        );
+        // The draws contradict each other: all of ln 2 is about the weights.
+        assert!(lines[1].starts_with("0.5,0.5,a,0.693147"), "{text}");
+        assert!(lines[1].ends_with(",refer"), "{text}");
+        assert!(lines[2].starts_with("0.25,0.75,\"b, c\","), "{text}");
+        assert!(lines[2].ends_with(",keep"), "{text}");
+    }
+
+    #[test]
+    fn numbers_get_deviations_and_quantiles() {
+        let predictions = Predictions::Reals(RealPredictions {
+            draws: 2,
+            means: vec![-3.0, 3.0],
+            noise_deviation: 4.0,
+        });
+        let table = PredictionTable::new(&predictions, &[0.5]).unwrap();
+        let table = table.with_targets(vec!["1".into()]);
+        let text = written(&table);
+        assert_eq!(
+            text.lines().next(),
+            Some("mean,std,epistemic_std,q0.5,target")
+        );
+        assert!(text.lines().nth(1).unwrap().starts_with("0,5,3,"), "{text}");
+        assert!(table.with_decisions("entropy", 0.1).is_err());
+    }
+}

@@ -1,0 +1,197 @@
+//! From a file of delimited text to training and validation rows.
+
+use burn_bayes_data::{
+    CsvReader, Dataset, Preprocessor, Table, Targets, Task, partition, stratified_partition,
+};
+
+use crate::failure::{Failure, Result};
+use crate::predictions;
+use crate::problem::TargetMeaning;
+use crate::settings::{DataSettings, MissingName, refused};
+
+/// The rows of a run, prepared as the training rows taught.
+#[derive(Clone, Debug)]
+pub(crate) struct PreparedRows {
+    pub(crate) preprocessor: Preprocessor,
+    pub(crate) train: Dataset,
+    /// Rows that training does not see; none if none were asked for.
+    pub(crate) validation: Option<Dataset>,
+}
+
+impl PreparedRows {
+    /// Reads, deals and prepares the rows of a file.
+    pub(crate) fn read(settings: &DataSettings, seed: u64) -> Result<Self> {
+        let table = wanted_columns(settings)?;
+        let rows = usable_rows(&table, settings);
+        if rows.is_empty() {
+            return Err(Failure::Data(format!(
+                "{}: every row has a missing cell; use `--missing impute`, or `--ignore` the \
+                 columns that are empty",
+                settings.path()?.display()
+            )));
+        }
+        let (train, validation) = dealt(&table, &rows, settings, seed)?;
+        let config = settings.preprocessor()?;
+        let preprocessor = Preprocessor::fit(&config, &table, train.iter().copied())?;
+        let dataset = |rows: Vec<usize>| preprocessor.dataset(&table, rows);
+        let validation = match validation.is_empty() {
+            true => None,
+            false => Some(dataset(validation)?),
+        };
+        Ok(Self {
+            train: dataset(train)?,
+            validation,
+            preprocessor,
+        })
+    }
+}
+
+/// The rows of a table that are complete enough.
+pub(crate) fn usable_rows(table: &Table, settings: &DataSettings) -> Vec<usize> {
+    match settings.missing {
+        MissingName::Drop => table.complete_rows(),
+        MissingName::Refuse | MissingName::Impute => (0..table.rows()).collect(),
+    }
+}
+
+/// Targets on their own scale.
+pub(crate) fn true_targets(dataset: &Dataset, meaning: &TargetMeaning) -> predictions::Targets {
+    match (dataset.targets(), meaning) {
+        (Targets::Real(values), TargetMeaning::Real(scale)) => {
+            predictions::Targets::Reals(values.iter().map(|&value| scale.undo(value)).collect())
+        }
+        (Targets::Real(values), TargetMeaning::Classes(_)) => {
+            predictions::Targets::Reals(values.clone())
+        }
+        (Targets::Classes(classes), _) => predictions::Targets::Classes(classes.clone()),
+    }
+}
+
+/// The table without the columns that are ignored.
+fn wanted_columns(settings: &DataSettings) -> Result<Table> {
+    let (path, target) = (settings.path()?, settings.target()?);
+    let options = settings.csv_options();
+    let reader = CsvReader::open(path, options.clone())?;
+    let names: Vec<String> = reader.columns().map(|(name, _)| name.to_string()).collect();
+    for (field, name) in [("target", target)].into_iter().chain(
+        settings
+            .ignore
+            .0
+            .iter()
+            .map(|name| ("ignore", name.as_str())),
+    ) {
+        if !names.iter().any(|known| known == name) {
+            let hint = nearest(name, &names);
+            let hint = hint.map_or(String::new(), |hint| format!("; did you mean `{hint}`"));
+            let problem = format!(
+                "is `{name}`, which is no column of {}{hint}; it has {}",
+                path.display(),
+                listed(&names)
+            );
+            return Err(refused(field, problem));
+        }
+    }
+    if settings.ignore.0.iter().any(|name| name == target) {
+        let problem = format!("names the target `{target}`; leave it out");
+        return Err(refused("ignore", problem));
+    }
+    let wanted = names
+        .into_iter()
+        .filter(|name| !settings.ignore.0.contains(name));
+    let reader = CsvReader::open(path, options.with_only(wanted))?;
+    Ok(reader.read_all()?)
+}
+
+/// Names in quotes, the first of them if there are many.
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 12;
+    let mut shown: Vec<String> = names
+        .iter()
+        .take(MOST)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    if names.len() > MOST {
+        shown.push(format!("and {} more", names.len() - MOST));
+    }
+    shown.join(", ")
+}
+
+/// Training and validation rows; of classes, each has its share of every one.
+fn dealt(
+    table: &Table,
+    rows: &[usize],
+    settings: &DataSettings,
+    seed: u64,
+) -> Result<(Vec<usize>, Vec<usize>)> {
+    if settings.validation == 0.0 {
+        return Ok((rows.to_vec(), Vec::new()));
+    }
+    let shares = [1.0 - settings.validation, settings.validation];
+    let parts = match settings.task()?.into() {
+        Task::Regression => partition(rows.len(), &shares, seed),
+        Task::Classification => {
+            let groups = table.column(settings.target()?)?.groups();
+            let groups: Vec<usize> = rows.iter().map(|&row| groups[row]).collect();
+            stratified_partition(&groups, &shares, seed)
+        }
+    };
+    let parts = parts.map_err(|error| {
+        Failure::Data(format!(
+            "{}: rows cannot be held out ({error}); give more rows, another share with \
+             `--validation`, or 0 to hold out none",
+            settings.path.as_deref().unwrap_or("".as_ref()).display()
+        ))
+    })?;
+    let numbers = |part: &[usize]| part.iter().map(|&place| rows[place]).collect();
+    Ok((numbers(&parts[0]), numbers(&parts[1])))
+}
+
+/// The name that takes the fewest changes of a character to become `name`, if that is not most of it.
+fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
+    let lower = name.to_lowercase();
+    let candidates = names
+        .iter()
+        .map(|known| (changes(&lower, &known.to_lowercase()), known));
+    let (count, known) = candidates.min_by_key(|&(count, _)| count)?;
+    (count <= name.chars().count().max(2) / 2).then_some(known.as_str())
+}
+
+/// Characters to insert, delete or replace to make one text of another (Levenshtein's distance).
+fn changes(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (place, character) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], place + 1);
+        for (column, &other) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(character != other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_counted() {
+        for (from, to, count) in [
+            ("", "abc", 3),
+            ("kitten", "sitting", 3),
+            ("same", "same", 0),
+        ] {
+            assert_eq!(changes(from, to), count, "{from} {to}");
+            assert_eq!(changes(to, from), count, "{to} {from}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_name_is_near() {
+        let names = ["price", "rooms", "town"].map(String::from);
+        assert_eq!(nearest("prise", &names), Some("price"));
+        assert_eq!(nearest("TOWN", &names), Some("town"));
+        assert_eq!(nearest("petal_length", &names), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! Checkpoints as one file, so that there is always a whole one: a line of JSON, the record of what is
+//! trained, the record of its optimiser.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::folder::RunFolder;
+use crate::engine::Checkpoint;
+use crate::failure::{Failure, Result};
+use crate::files::{at, write_whole};
+use crate::problem::Problem;
+
+/// The first line.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    format: u32,
+    /// Of the rows that it was trained on.
+    fingerprint: u64,
+    step: u64,
+    epochs: usize,
+    /// The bits of a number, which decimals might not keep.
+    loss_sum: u32,
+    /// Likewise.
+    noise_precision: u64,
+    /// Bytes of the first record.
+    model: usize,
+}
+
+const FORMAT: u32 = 1;
+
+impl RunFolder {
+    /// Writes a checkpoint of a fit to these rows, in the place of an older one.
+    pub(crate) fn save_checkpoint(&self, checkpoint: &Checkpoint, problem: &Problem) -> Result<()> {
+        let path = self.checkpoint_file();
+        let header = Header {
+            format: FORMAT,
+            fingerprint: problem.fingerprint(),
+            step: checkpoint.step,
+            epochs: checkpoint.epochs,
+            loss_sum: checkpoint.loss_sum.to_bits(),
+            noise_precision: checkpoint.noise_precision.to_bits(),
+            model: checkpoint.model.len(),
+        };
+        let header = serde_json::to_vec(&header).map_err(|error| at(&path)(error.into()))?;
+        let (model, optimizer) = (&checkpoint.model, &checkpoint.optimizer);
+        write_whole(
+            &path,
+            &[&header, b"\n".as_slice(), model, optimizer].concat(),
+        )
+    }
+
+    /// The last checkpoint, if there is one.
+    ///
+    /// # Errors
+    /// If it is damaged, or of other rows than these.
+    pub(crate) fn load_checkpoint(&self, problem: &Problem) -> Result<Option<Checkpoint>> {
+        let path = self.checkpoint_file();
+        if !path.exists() {
+            return Ok(None);
+        }
+        let bytes = std::fs::read(&path).map_err(at(&path))?;
+        let (header, checkpoint) = parsed(&bytes).ok_or_else(|| {
+            wrong(
+                &path,
+                "it is damaged; remove it, and the fit starts from the beginning",
+            )
+        })?;
+        if header.format != FORMAT {
+            let problem =
+                "it was written by another version; remove it to start from the beginning";
+            return Err(wrong(&path, problem));
+        }
+        if header.fingerprint != problem.fingerprint() {
+            let problem = "the training rows are not those of the interrupted fit; bring them back, or fit \
+                           into another folder";
+            return Err(wrong(&path, problem));
+        }
+        Ok(Some(checkpoint))
+    }
+
+    /// Removes the checkpoint of a finished fit.
+    pub(super) fn remove_checkpoint(&self) -> Result<()> {
+        let path = self.checkpoint_file();
+        match path.exists() {
+            true => std::fs::remove_file(&path).map_err(at(&path)),
+            false => Ok(()),
+        }
+    }
+}
+
+fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
+    let end = bytes.iter().position(|&byte| byte == b'\n')?;
+    let header: Header = serde_json::from_slice(&bytes[..end]).ok()?;
+    let (model, optimizer) = bytes[end + 1..].split_at_checked(header.model)?;
+    let checkpoint = Checkpoint {
+        step: header.step,
+        epochs: header.epochs,
+        loss_sum: f32::from_bits(header.loss_sum),
+        noise_precision: f64::from_bits(header.noise_precision),
+        model: model.to_vec(),
+        optimizer: optimizer.to_vec(),
+    };
+    Some((header, checkpoint))
+}
+
+fn wrong(path: &Path, problem: &str) -> Failure {
+    Failure::Data(format!("{}: {problem}", path.display()))
+}

@@ -1,0 +1,114 @@
+//! The names of a run's files.
+
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Result};
+use crate::files::{at, write_whole};
+use crate::settings::{Config, refused};
+
+/// A folder of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// A folder for a new run, with its settings in it.
+    ///
+    /// # Errors
+    /// If it cannot be written, or holds a run that would be lost.
+    pub(crate) fn create(path: &Path, config: &Config) -> Result<Self> {
+        let folder = Self { path: path.into() };
+        folder.expect_free()?;
+        std::fs::create_dir_all(path).map_err(at(path))?;
+        write_whole(&folder.config_file(), config.to_toml()?.as_bytes())?;
+        Ok(folder)
+    }
+
+    /// A folder with a run in it, finished or not.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let folder = Self { path: path.into() };
+        match folder.config_file().is_file() {
+            true => Ok(folder),
+            false => Err(Failure::Data(format!(
+                "{}: there is no run in it (no config.toml); name a folder that `burn-bayes fit \
+                 --out` has made",
+                path.display()
+            ))),
+        }
+    }
+
+    fn expect_free(&self) -> Result<()> {
+        let path = self.path.display();
+        if self.is_finished() {
+            let problem = format!("is {path}, which holds a finished run; name another folder");
+            return Err(refused("out", problem));
+        }
+        if self.checkpoint_file().exists() {
+            let problem = format!(
+                "is {path}, which holds an interrupted run; go on with it by `--resume`, or name \
+                 another folder"
+            );
+            return Err(refused("out", problem));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The settings in effect.
+    pub(crate) fn config(&self) -> Result<Config> {
+        Config::read(&self.config_file())
+    }
+
+    /// Whether everything is there.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.learnt_file().is_file()
+    }
+
+    fn config_file(&self) -> PathBuf {
+        self.path.join("config.toml")
+    }
+
+    /// How columns become features, and what the classes are.
+    pub(crate) fn preprocessor_file(&self) -> PathBuf {
+        self.path.join("preprocessor.toml")
+    }
+
+    /// The posterior over the weights.
+    pub(crate) fn posterior_file(&self) -> PathBuf {
+        self.path.join("posterior.safetensors")
+    }
+
+    /// The weights, where there is no posterior.
+    pub(crate) fn weights_file(&self) -> PathBuf {
+        self.path.join("weights.bpk")
+    }
+
+    /// What else was learnt.
+    pub(crate) fn learnt_file(&self) -> PathBuf {
+        self.path.join("learnt.toml")
+    }
+
+    /// One line of JSON for every epoch.
+    pub(crate) fn metrics_file(&self) -> PathBuf {
+        self.path.join("metrics.jsonl")
+    }
+
+    /// Where an unfinished fit stands.
+    pub(super) fn checkpoint_file(&self) -> PathBuf {
+        self.path.join("checkpoint.bin")
+    }
+
+    /// The scores of the rows that were held out.
+    pub(crate) fn scores_file(&self) -> PathBuf {
+        self.path.join("scores.json")
+    }
+
+    /// The predictions of the rows that were held out.
+    pub(crate) fn validation_file(&self) -> PathBuf {
+        self.path.join("validation.csv")
+    }
+}

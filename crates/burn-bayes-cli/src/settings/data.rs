@@ -1,0 +1,91 @@
+//! Which rows a network is fitted to, and how a file becomes rows.
+
+use std::path::PathBuf;
+
+use burn_bayes_data::{CsvOptions, PreprocessorConfig, Scaling};
+
+use super::choices::{ColumnNames, Delimiter, HeaderName, MissingName, TaskName, UnseenName};
+use super::fit::refused;
+use super::table::settings;
+use crate::failure::Result;
+
+settings! {
+    /// The file of the rows, and how it is read.
+    DataSettings, DataFlags {
+        /// File of delimited text with the training rows, packed with gzip or not.
+        #[arg(long = "data", value_name = "FILE")]
+        path: PathBuf;
+        /// Column to predict.
+        target: String;
+        /// What the target is: regression or classification.
+        task: TaskName;
+        /// Columns that are neither target nor feature, with commas between them.
+        ignore: ColumnNames = ColumnNames::default();
+        /// Character between cells, or `tab`; found from the first rows by default.
+        delimiter: Delimiter;
+        /// Whether the first row names the columns: detect, present or absent.
+        header: HeaderName = HeaderName::Detect;
+        /// What is done about a missing cell: refuse, impute or drop.
+        missing: MissingName = MissingName::Refuse;
+        /// What is done about a category that no training row has: refuse or zeros.
+        unseen: UnseenName = UnseenName::Refuse;
+        /// Columns as they are, where otherwise numbers are brought to mean 0 and variance 1.
+        #[arg(num_args = 0..=1, default_missing_value = "true")]
+        no_standardize: bool = false;
+        /// Share of the rows that is held out to score the fit; 0 scores nothing.
+        validation: f64 = 0.2;
+    }
+}
+
+impl DataSettings {
+    /// Refuses what cannot be used, naming the field.
+    pub(crate) fn validate(&self) -> Result<()> {
+        if !(0.0..1.0).contains(&self.validation) {
+            let problem = format!("is {}; it must be in [0, 1)", self.validation);
+            return Err(refused("validation", problem));
+        }
+        self.path().and(self.target()).and(self.task()).map(drop)
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> Result<&PathBuf> {
+        let problem = "is not given; name a file of delimited text";
+        self.path.as_ref().ok_or_else(|| refused("data", problem))
+    }
+
+    /// The column to predict.
+    pub(crate) fn target(&self) -> Result<&str> {
+        let problem = "is not given; name the column to predict";
+        self.target
+            .as_deref()
+            .ok_or_else(|| refused("target", problem))
+    }
+
+    /// What the target is.
+    pub(crate) fn task(&self) -> Result<TaskName> {
+        let problem = "is not given; use regression or classification";
+        self.task.ok_or_else(|| refused("task", problem))
+    }
+
+    /// How the file is read.
+    pub(crate) fn csv_options(&self) -> CsvOptions {
+        CsvOptions {
+            delimiter: self.delimiter.map(|delimiter| delimiter.0),
+            header: self.header.into(),
+            ..CsvOptions::default()
+        }
+    }
+
+    /// How its columns are prepared.
+    pub(crate) fn preprocessor(&self) -> Result<PreprocessorConfig> {
+        let config = PreprocessorConfig::new(self.target()?, self.task()?.into())
+            .with_missing(self.missing.into())
+            .with_unseen(self.unseen.into());
+        Ok(match self.no_standardize {
+            true => config
+                .with_scaling(Scaling::Keep)
+                .with_target_scaling(Scaling::Keep),
+            false => config,
+        })
+    }
+}

@@ -1,0 +1,301 @@
+//! Bad input: every row a clear message with its exit code, and never a panic.
+
+use crate::workplace::{GAP, MOONS, Workplace};
+
+const USAGE: i32 = 2;
+const DATA: i32 = 3;
+const NUMERICAL: i32 = 4;
+const SYSTEM: i32 = 1;
+
+/// A command line, the exit code, and words of the message.
+type Case<'a> = (String, i32, &'a [&'a str]);
+
+fn check(place: &Workplace, cases: &[Case<'_>]) {
+    for (arguments, code, words) in cases {
+        let (found, message) = place.failure(arguments);
+        assert_eq!(found, *code, "{arguments}: {message}");
+        for word in *words {
+            assert!(
+                message.contains(word),
+                "{arguments}: no `{word}` in: {message}"
+            );
+        }
+    }
+}
+
+fn moons(change: &str) -> String {
+    format!("{MOONS} --out run {change}")
+}
+
+#[test]
+fn options_that_cannot_be_used() {
+    let place = Workplace::with_moons();
+    place.write("unknown.toml", "[fit]\nepochz = 3\n");
+    place.write("wrong.toml", "[fit]\nmodel = \"cnn\"\n");
+    let file = "fit --data moons.csv --task classification --out run";
+    check(
+        &place,
+        &[
+            (
+                format!("{file} --target knid"),
+                USAGE,
+                &["`target`", "knid", "did you mean `kind`"],
+            ),
+            (
+                format!("{file} --target elevation"),
+                USAGE,
+                &["`target`", "`x`, `y`, `kind`"],
+            ),
+            (file.into(), USAGE, &["`target` is not given"]),
+            ("fit --out run".into(), USAGE, &["`data` is not given"]),
+            (
+                "fit --data moons.csv --target kind --out run".into(),
+                USAGE,
+                &["`task`"],
+            ),
+            (moons("--ignore z"), USAGE, &["`ignore`", "`z`"]),
+            (moons("--ignore kind"), USAGE, &["`ignore`", "target"]),
+            (
+                moons("--batch-size 161"),
+                USAGE,
+                &["`batch_size`", "161", "160"],
+            ),
+            (
+                moons("--method vifa --rank 103"),
+                USAGE,
+                &["`rank`", "103", "102"],
+            ),
+            (moons("--validation 1"), USAGE, &["`validation`"]),
+            (moons("--epochs 0"), USAGE, &["`epochs`"]),
+            (moons("--lr=-1"), USAGE, &["`learning_rate`"]),
+            (moons("--momentum 1"), USAGE, &["`momentum`"]),
+            (
+                format!("{file} --target kind --model cnn"),
+                USAGE,
+                &["cnn", "mlp:50,50"],
+            ),
+            (
+                format!("{file} --target kind --model mlp:5,0"),
+                USAGE,
+                &["mlp:5,0"],
+            ),
+            (
+                format!("{file} --target kind --device tpu"),
+                USAGE,
+                &["tpu", "flex"],
+            ),
+            (
+                "fit --config unknown.toml --out run".into(),
+                USAGE,
+                &["unknown.toml", "epochz"],
+            ),
+            (
+                "fit --config wrong.toml --out run".into(),
+                USAGE,
+                &["wrong.toml", "cnn"],
+            ),
+            (
+                "fit --config absent.toml --out run".into(),
+                SYSTEM,
+                &["absent.toml"],
+            ),
+            (
+                "fit --data absent.csv --target y --task regression --out run".into(),
+                SYSTEM,
+                &["absent.csv"],
+            ),
+        ],
+    );
+    assert!(!place.path("run").exists(), "nothing was begun");
+}
+
+#[test]
+fn files_that_cannot_be_fitted() {
+    let place = Workplace::new();
+    let rows = |row: &dyn Fn(usize) -> String| -> String {
+        let rows: Vec<String> = (0..40).map(row).collect();
+        format!("a,b,y\n{}\n", rows.join("\n"))
+    };
+    place.write("empty.csv", "");
+    place.write("header.csv", "a,b,y\n");
+    place.write(
+        "text.csv",
+        &rows(&|row| match row {
+            20 => "1,many,2".into(),
+            _ => format!("{row},{row},{}", row % 7),
+        }),
+    );
+    place.write(
+        "nan.csv",
+        &rows(&|row| match row {
+            20 => "1,inf,2".into(),
+            _ => format!("{row},{row},{}", row % 7),
+        }),
+    );
+    place.write(
+        "missing.csv",
+        &rows(&|row| match row {
+            20 => "1,NaN,2".into(),
+            _ => format!("{row},{row},{}", row % 7),
+        }),
+    );
+    place.write(
+        "ragged.csv",
+        &rows(&|row| match row {
+            20 => "1,2".into(),
+            _ => format!("{row},{row},{}", row % 7),
+        }),
+    );
+    place.write("one_class.csv", &rows(&|row| format!("{row},{row},yes")));
+    place.write("constant.csv", &rows(&|row| format!("{row},{row},3")));
+    place.write("few.csv", "a,y\n1,2\n2,3\n3,5\n");
+    let regression =
+        |file: &str| format!("fit --data {file} --target y --task regression --epochs 1 --out run");
+    let classes = |file: &str| {
+        format!("fit --data {file} --target y --task classification --epochs 1 --out run")
+    };
+    check(
+        &place,
+        &[
+            (regression("empty.csv"), DATA, &["empty.csv", "no rows"]),
+            (regression("header.csv"), DATA, &["header.csv"]),
+            (
+                regression("text.csv"),
+                DATA,
+                &["text.csv", "line 22", "`b`", "many"],
+            ),
+            (regression("nan.csv"), DATA, &["nan.csv", "line 22", "`b`"]),
+            (
+                regression("missing.csv"),
+                DATA,
+                &["missing.csv", "line 22", "`b`"],
+            ),
+            (regression("ragged.csv"), DATA, &["ragged.csv", "22"]),
+            (classes("one_class.csv"), DATA, &["one_class.csv", "`y`"]),
+            (regression("constant.csv"), DATA, &["constant.csv", "`y`"]),
+            (regression("few.csv"), USAGE, &["`batch_size`", "32"]),
+            (
+                format!("{} --batch-size 2 --validation 0", regression("few.csv")),
+                USAGE,
+                &["`noise_precision`", "3 rows"],
+            ),
+        ],
+    );
+    for missing in ["impute", "drop"] {
+        place.output(&format!(
+            "{} --batch-size 8 --missing {missing} --out {missing}",
+            regression("missing.csv").replace(" --out run", "")
+        ));
+    }
+}
+
+#[test]
+fn rows_that_do_not_fit_the_run() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    place.write("third.csv", "x,y,kind\n1,1,lower\n0,0,middle\n");
+    place.write("columns.csv", "x,kind\n1,lower\n");
+    place.write("text.csv", "x,y\n1,1\n1,high\n");
+    place.write("empty.csv", "");
+    check(
+        &place,
+        &[
+            (
+                "evaluate run third.csv".into(),
+                DATA,
+                &["third.csv", "line 3", "middle", "lower"],
+            ),
+            (
+                "predict run columns.csv".into(),
+                DATA,
+                &["columns.csv", "`y`"],
+            ),
+            (
+                "evaluate run columns.csv".into(),
+                DATA,
+                &["columns.csv", "`y`"],
+            ),
+            (
+                "predict run text.csv".into(),
+                DATA,
+                &["text.csv", "line 3", "`y`", "high"],
+            ),
+            ("predict run empty.csv".into(), DATA, &["empty.csv"]),
+            ("predict run absent.csv".into(), SYSTEM, &["absent.csv"]),
+            (
+                "predict . moons.csv".into(),
+                DATA,
+                &["no run", "config.toml"],
+            ),
+            (
+                "predict run moons.csv --draws 0".into(),
+                USAGE,
+                &["`draws`"],
+            ),
+            (
+                "predict run moons.csv --score std --abstain-above 1".into(),
+                USAGE,
+                &["`score`", "entropy"],
+            ),
+            (
+                "predict run moons.csv --score entropy".into(),
+                USAGE,
+                &["`score`", "--abstain-above"],
+            ),
+            (
+                "predict run moons.csv --target-risk 2".into(),
+                USAGE,
+                &["`target-risk`"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_regression_that_goes_wrong() {
+    let place = Workplace::with_gap();
+    let wild = format!("{GAP} --optimizer sgd --lr 1e9 --noise-precision 1 --out wild");
+    check(&place, &[(wild, NUMERICAL, &["finite", "learning"])]);
+    place.output(&format!("{GAP} --epochs 1 --out run"));
+    check(
+        &place,
+        &[
+            ("predict run gap.csv --quantiles 1.5".into(), DATA, &["1.5"]),
+            (
+                "predict run gap.csv --target-risk 0.1".into(),
+                USAGE,
+                &["`target-risk`", "classification"],
+            ),
+        ],
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn places_that_cannot_be_written() {
+    let place = Workplace::with_moons();
+    place.write("file", "not a folder");
+    check(
+        &place,
+        &[
+            (format!("{MOONS} --out file"), SYSTEM, &["file"]),
+            (format!("{MOONS} --out file/run"), SYSTEM, &["file"]),
+        ],
+    );
+    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    check(
+        &place,
+        &[
+            (
+                "predict run moons.csv --output absent/out.csv".into(),
+                SYSTEM,
+                &["absent"],
+            ),
+            (
+                "predict run moons.csv --output /dev/full".into(),
+                SYSTEM,
+                &["/dev/full"],
+            ),
+        ],
+    );
+}

@@ -1,0 +1,197 @@
+//! `fit`: what it leaves behind, and how it is interrupted.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::workplace::{GAP, MOONS, Workplace};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_fit_leaves_a_folder() {
+    let place = Workplace::with_moons();
+    let outcome = json(&place.output(&format!("{MOONS} --json --out run")));
+    let accuracy = outcome["scores"]["accuracy"]["value"].as_f64().unwrap();
+    assert!(accuracy > 0.7, "{outcome}");
+    assert_eq!(outcome["training_rows"], 160);
+    assert_eq!(outcome["weights"], 2 * 20 + 20 + 20 * 2 + 2);
+    for name in [
+        "config.toml",
+        "preprocessor.toml",
+        "posterior.safetensors",
+        "learnt.toml",
+    ] {
+        assert!(place.path("run").join(name).is_file(), "{name}");
+    }
+    assert_eq!(json(&place.read("run/scores.json")), outcome["scores"]);
+    let metrics = place.read("run/metrics.jsonl");
+    assert_eq!(metrics.lines().count(), 30);
+    let last = json(metrics.lines().last().unwrap());
+    assert_eq!(
+        (&last["stage"], &last["epoch"]),
+        (&"posterior".into(), &30.into())
+    );
+    assert_eq!(place.read("run/validation.csv").lines().count(), 1 + 40);
+    let left: Vec<_> = std::fs::read_dir(place.path("run")).unwrap().collect();
+    let left = left.into_iter().map(|entry| entry.unwrap().file_name());
+    assert!(
+        left.into_iter()
+            .all(|name| !name.to_string_lossy().starts_with('.'))
+    );
+}
+
+#[test]
+fn every_method_fits_and_predicts() {
+    let place = Workplace::with_moons();
+    let methods = [
+        "vifa",
+        "mean-field",
+        "vafc",
+        "swag",
+        "slang",
+        "vogn",
+        "von",
+        "vadam",
+        "map",
+    ];
+    for method in methods {
+        let options = MOONS.replace(
+            "--method mean-field",
+            &format!("--method {method} --rank 2"),
+        );
+        let outcome = json(&place.output(&format!("{options} --json --out {method}")));
+        assert_eq!(outcome["method"], method);
+        assert_eq!(outcome["rank"].is_null(), method == "map");
+        let predictions = place.output(&format!("predict {method} moons.csv"));
+        assert_eq!(predictions.lines().count(), 1 + 200);
+        // What a run says of its validation rows is the same after it was loaded.
+        let all = place.output(&format!("evaluate {method} moons.csv --json"));
+        assert_eq!(json(&all)["rows"], 200);
+    }
+}
+
+#[test]
+fn numbers_come_back_in_their_own_unit() {
+    let place = Workplace::with_gap();
+    let outcome = json(&place.output(&format!("{GAP} --json --out run")));
+    let rmse = outcome["scores"]["rmse"]["value"].as_f64().unwrap();
+    // The target's deviation is about 40, its noise's 5.
+    assert!(rmse > 3.0 && rmse < 20.0, "{rmse}");
+    let noise = outcome["noise_precision"].as_f64().unwrap().powf(-0.5);
+    assert!(noise > 3.0 && noise < 20.0, "{noise}");
+    let given = format!("{GAP} --noise-precision 0.04 --json --out given");
+    let outcome = json(&place.output(&given));
+    let found = outcome["noise_precision"].as_f64().unwrap();
+    assert!((found - 0.04).abs() < 1e-9, "{found}");
+    assert_eq!(
+        outcome["scores"]["noise_deviation"]
+            .as_f64()
+            .map(f64::round),
+        Some(5.0)
+    );
+}
+
+#[test]
+fn a_file_of_settings_is_overridden_by_options() {
+    let place = Workplace::with_moons();
+    place.write(
+        "fit.toml",
+        "[data]\npath = \"moons.csv\"\ntarget = \"kind\"\ntask = \"classification\"\n\
+         [fit]\nmethod = \"map\"\nmodel = \"linear\"\nepochs = 50\n",
+    );
+    let outcome = json(&place.output("fit --config fit.toml --epochs 2 --json --out run"));
+    assert_eq!(
+        (&outcome["method"], &outcome["model"]),
+        (&"map".into(), &"linear".into())
+    );
+    let config: toml::Table = place.read("run/config.toml").parse().unwrap();
+    assert_eq!(config["fit"]["epochs"].as_integer(), Some(2));
+    assert_eq!(config["data"]["validation"].as_float(), Some(0.2));
+    // The settings of a run make the same run.
+    std::fs::copy(place.path("run/config.toml"), place.path("again.toml")).unwrap();
+    place.output("fit --config again.toml --out again");
+    for name in ["config.toml", "weights.bpk", "metrics.jsonl", "scores.json"] {
+        let (first, second) = (place.path("run").join(name), place.path("again").join(name));
+        assert_eq!(
+            std::fs::read(first).unwrap(),
+            std::fs::read(second).unwrap(),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_run_is_not_overwritten() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    let (code, message) = place.failure(&format!("{MOONS} --epochs 1 --out run"));
+    assert_eq!(code, 2);
+    assert!(
+        message.contains("`out`") && message.contains("finished"),
+        "{message}"
+    );
+    let (code, message) = place.failure("fit --resume --out run");
+    assert_eq!((code, message.contains("finished")), (2, true), "{message}");
+}
+
+/// Waits until a file has so many lines.
+#[cfg(unix)]
+fn wait_for_lines(path: &std::path::Path, lines: usize) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(60) {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        if text.lines().count() >= lines {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    panic!("{} has too few lines", path.display());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_fit_is_resumed_to_the_same_bytes() {
+    let place = Workplace::with_gap();
+    let options = format!(
+        "{GAP} --method vifa --rank 2 --noise-precision 0.04 --epochs 1500 --checkpoint-every 7"
+    );
+    place.output(&format!("{options} --out whole"));
+
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("burn-bayes"))
+        .args(format!("{options} --out run").split_whitespace())
+        .current_dir(place.path(""))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for_lines(&place.path("run/metrics.jsonl"), 3);
+    let killed = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(killed.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!place.path("run/learnt.toml").exists());
+
+    let (code, message) = place.failure("predict run gap.csv");
+    assert_eq!((code, message.contains("--resume")), (3, true), "{message}");
+    let (code, message) = place.failure("fit --resume --epochs 3 --out run");
+    assert_eq!((code, message.contains("`resume`")), (2, true), "{message}");
+    place.output("fit --resume --out run");
+    for name in [
+        "posterior.safetensors",
+        "metrics.jsonl",
+        "scores.json",
+        "validation.csv",
+    ] {
+        let (run, whole) = (place.path("run").join(name), place.path("whole").join(name));
+        assert_eq!(
+            std::fs::read(run).unwrap(),
+            std::fs::read(whole).unwrap(),
+            "{name}"
+        );
+    }
+    assert!(!place.path("run/checkpoint.bin").exists());
+}

@@ -1,0 +1,132 @@
+//! `predict` and `evaluate`: what they say, and when they abstain.
+
+use serde_json::Value;
+
+use crate::workplace::{GAP, MOONS, Workplace};
+
+/// The cells of a column.
+fn column(text: &str, name: &str) -> Vec<String> {
+    let mut lines = text.lines();
+    let mut names = lines.next().unwrap().split(',');
+    let place = names.position(|known| known == name).unwrap();
+    lines
+        .map(|line| line.split(',').nth(place).unwrap().to_string())
+        .collect()
+}
+
+fn numbers(text: &str, name: &str) -> Vec<f64> {
+    column(text, name)
+        .iter()
+        .map(|cell| cell.parse().unwrap())
+        .collect()
+}
+
+#[test]
+fn classes_are_predicted_with_what_is_unsure() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --out run"));
+    // Without the target, in another order, with a column more.
+    place.write("new.csv", "note,y,x\nnear,0.9,0\nnear,-0.4,1\nfar,40,40\n");
+    let text = place.output("predict run new.csv");
+    assert_eq!(column(&text, "label")[..2], ["lower", "upper"]);
+    let (lower, upper) = (numbers(&text, "p_lower"), numbers(&text, "p_upper"));
+    assert!(
+        lower
+            .iter()
+            .zip(&upper)
+            .all(|(lower, upper)| (lower + upper - 1.0).abs() < 1e-9)
+    );
+    let (entropy, mutual) = (
+        numbers(&text, "entropy"),
+        numbers(&text, "mutual_information"),
+    );
+    assert!(
+        entropy
+            .iter()
+            .zip(&mutual)
+            .all(|(total, part)| *part >= 0.0 && part <= total)
+    );
+    assert!(
+        numbers(&text, "disagreement")
+            .iter()
+            .all(|value| *value >= 0.0)
+    );
+
+    let decided = place.output("predict run new.csv --score least_confidence --abstain-above 0");
+    assert_eq!(column(&decided, "decision")[..2], ["refer"; 2]);
+    let decided = place.output("predict run new.csv --abstain-above 0.7");
+    assert_eq!(column(&decided, "decision"), ["keep"; 3]);
+}
+
+#[test]
+fn a_risk_is_promised_only_where_rows_bear_it_out() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 80 --validation 0.5 --out run"));
+    let text = place.output("predict run moons.csv --target-risk 0.3");
+    let decisions = column(&text, "decision");
+    assert!(decisions.iter().any(|decision| decision == "keep"));
+    let (code, message) = place.failure("predict run moons.csv --target-risk 0.001");
+    assert_eq!(code, 3);
+    assert!(
+        message.contains("validation rows cannot promise"),
+        "{message}"
+    );
+}
+
+#[test]
+fn numbers_are_predicted_with_deviations_and_quantiles() {
+    let place = Workplace::with_gap();
+    place.output(&format!("{GAP} --out run"));
+    place.write("new.csv", "x\n-1\n0\n1\n");
+    place.output("predict run new.csv --quantiles 0.1,0.9 --output out.csv");
+    let text = place.read("out.csv");
+    let (total, part) = (numbers(&text, "std"), numbers(&text, "epistemic_std"));
+    assert!(
+        total
+            .iter()
+            .zip(&part)
+            .all(|(total, part)| total > part && *part > 0.0)
+    );
+    let (lower, mean, upper) = (
+        numbers(&text, "q0.1"),
+        numbers(&text, "mean"),
+        numbers(&text, "q0.9"),
+    );
+    assert!((0..3).all(|row| lower[row] < mean[row] && mean[row] < upper[row]));
+    assert!(
+        mean.iter().all(|mean| (800.0..1200.0).contains(mean)),
+        "{mean:?}"
+    );
+    let decided = place.output("predict run new.csv --abstain-above 1e9");
+    assert_eq!(column(&decided, "decision"), ["keep"; 3]);
+}
+
+#[test]
+fn equal_predictions_whatever_the_pieces() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --out run"));
+    let whole = place.output("predict run moons.csv");
+    let text = place.read("moons.csv");
+    let header = text.lines().next().unwrap();
+    let part: Vec<&str> = text.lines().skip(51).collect();
+    place.write("part.csv", &format!("{header}\n{}\n", part.join("\n")));
+    let part = place.output("predict run part.csv");
+    let rows = |text: &str, skipped: usize| -> Vec<String> {
+        text.lines().skip(skipped).map(String::from).collect()
+    };
+    assert_eq!(rows(&part, 1), rows(&whole, 51));
+}
+
+#[test]
+fn evaluation_scores_the_rows_it_is_given() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --out run"));
+    let scores: Value =
+        serde_json::from_str(&place.output("evaluate run moons.csv --json")).unwrap();
+    assert_eq!(
+        (&scores["task"], &scores["rows"]),
+        (&"classification".into(), &200.into())
+    );
+    let text = place.output("evaluate run moons.csv");
+    assert!(text.contains("accuracy") && text.contains("nll"), "{text}");
+}

@@ -1,0 +1,92 @@
+//! A folder for a test, with files to fit.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use burn_bayes_data::{gap_regression, two_moons};
+use tempfile::TempDir;
+
+/// A folder that goes when the test ends.
+pub(crate) struct Workplace {
+    folder: TempDir,
+}
+
+impl Workplace {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder }
+    }
+
+    /// A folder with `moons.csv`, whose classes are words.
+    pub(crate) fn with_moons() -> Self {
+        let place = Self::new();
+        let data = two_moons(200, 0.1, 1).unwrap();
+        let mut text = String::from("x,y,kind\n");
+        let classes = data.targets().as_classes().unwrap();
+        for (row, class) in classes.iter().enumerate() {
+            let name = ["lower", "upper"][*class];
+            let point = data.features().row(row);
+            writeln!(text, "{},{},{name}", point[0], point[1]).unwrap();
+        }
+        place.write("moons.csv", &text);
+        place
+    }
+
+    /// A folder with `gap.csv`, whose target is far from the scale of a standard normal.
+    pub(crate) fn with_gap() -> Self {
+        let place = Self::new();
+        let data = gap_regression(150, 0.1, 1).unwrap();
+        let mut text = String::from("x;price\n");
+        for (row, target) in data.targets().as_real().unwrap().iter().enumerate() {
+            let price = 1000.0 + 50.0 * target;
+            writeln!(text, "{};{price}", data.features().row(row)[0]).unwrap();
+        }
+        place.write("gap.csv", &text);
+        place
+    }
+
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// The program, started in the folder.
+    pub(crate) fn burn_bayes(&self, arguments: &str) -> Command {
+        let mut command = super::burn_bayes();
+        command.current_dir(self.folder.path());
+        command.args(arguments.split_whitespace());
+        command
+    }
+
+    /// What the program printed, which must have succeeded.
+    pub(crate) fn output(&self, arguments: &str) -> String {
+        let output = self.burn_bayes(arguments).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments}: {errors}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The exit code and what the program said of its failure.
+    pub(crate) fn failure(&self, arguments: &str) -> (i32, String) {
+        let output = self.burn_bayes(arguments).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!errors.contains("panicked"), "{arguments}: {errors}");
+        (output.status.code().unwrap_or(-1), errors)
+    }
+}
+
+/// The options of a small fit of classes.
+pub(crate) const MOONS: &str = "fit --data moons.csv --target kind --task classification \
+    --model mlp:20 --method mean-field --epochs 30 --draws 20";
+
+/// The options of a small fit of numbers.
+pub(crate) const GAP: &str = "fit --data gap.csv --target price --task regression \
+    --model mlp:20 --method mean-field --epochs 60 --batch-size 10 --draws 20";
