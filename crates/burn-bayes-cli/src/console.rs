@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::engine::{EpochRecord, Stage};
 use crate::failure::{Failure, Result};
+use crate::report::Summary;
 use crate::scores::Scores;
 
 /// Shows epochs.
@@ -63,34 +64,10 @@ impl Console {
     }
 }
 
-/// The main scores, with their intervals.
+/// All scores, with their intervals.
 pub(crate) fn print_scores(scores: &Scores) {
-    let lines = match scores {
-        Scores::Classification(scores) => vec![
-            ("accuracy", &scores.accuracy),
-            ("nll", &scores.nll),
-            ("brier", &scores.brier),
-            ("ece", &scores.ece),
-            ("auroc", &scores.auroc),
-        ],
-        Scores::Regression(scores) => vec![
-            ("rmse", &scores.rmse),
-            ("nmll", &scores.nmll),
-            ("crps", &scores.crps),
-        ],
-    };
-    for (name, score) in lines {
-        match (score.value, score.interval) {
-            (Some(value), Some(interval)) => println!(
-                "{name:<10}{value:>10.4}  95 % {:.4} to {:.4}",
-                interval.lower, interval.upper
-            ),
-            (Some(value), None) => println!("{name:<10}{value:>10.4}"),
-            (None, _) => println!(
-                "{name:<10}         -  {}",
-                score.absent.as_deref().unwrap_or("")
-            ),
-        }
+    for line in Summary::of(scores).lines {
+        println!("{:<24} {:>10}  {}", line.name, line.value, line.interval);
     }
 }
 

@@ -5,7 +5,6 @@ use burn_bayes_data::{
 };
 
 use crate::failure::{Failure, Result};
-use crate::predictions;
 use crate::problem::TargetMeaning;
 use crate::settings::{DataSettings, MissingName, refused};
 
@@ -55,15 +54,12 @@ pub(crate) fn usable_rows(table: &Table, settings: &DataSettings) -> Vec<usize> 
 }
 
 /// Targets on their own scale.
-pub(crate) fn true_targets(dataset: &Dataset, meaning: &TargetMeaning) -> predictions::Targets {
+pub(crate) fn true_targets(dataset: &Dataset, meaning: &TargetMeaning) -> Targets {
     match (dataset.targets(), meaning) {
         (Targets::Real(values), TargetMeaning::Real(scale)) => {
-            predictions::Targets::Reals(values.iter().map(|&value| scale.undo(value)).collect())
+            Targets::Real(values.iter().map(|&value| scale.undo(value)).collect())
         }
-        (Targets::Real(values), TargetMeaning::Classes(_)) => {
-            predictions::Targets::Reals(values.clone())
-        }
-        (Targets::Classes(classes), _) => predictions::Targets::Classes(classes.clone()),
+        (targets, _) => targets.clone(),
     }
 }
 

@@ -4,19 +4,15 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use burn_bayes_data::Dataset;
 use clap::Args;
 use serde::Serialize;
 
 use crate::console::{Console, catch_interruptions, is_interrupted, print_scores};
 use crate::engine::{self, Checkpoint, EpochRecord, Fitted, Observer};
 use crate::failure::{Failure, Result};
-use crate::files::write_whole;
-use crate::prediction_table::PredictionTable;
-use crate::predictions::Targets;
 use crate::problem::{Problem, TargetMeaning};
-use crate::rows::{PreparedRows, true_targets};
-use crate::run::{MetricsFile, RunFolder};
+use crate::rows::PreparedRows;
+use crate::run::{MetricsFile, RunFolder, validate};
 use crate::scores::Scores;
 use crate::settings::{Config, DataFlags, FitFlags, refused};
 
@@ -65,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     config.validate()?;
     let rows = PreparedRows::read(&config.data, config.fit.seed)?;
     let meaning = TargetMeaning::of(&rows.preprocessor);
-    let problem = Problem::new(&rows.train, meaning.clone())?;
+    let problem = Problem::new(&rows.train, meaning)?;
     engine::check(&problem, &config.fit)?;
 
     let folder = match arguments.resume {
@@ -76,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let fitted = trained(&folder, &problem, &config)?;
     folder.save_fitted(&fitted)?;
     let scores = match &rows.validation {
-        Some(validation) => Some(validated(&folder, &fitted, validation, &meaning, &config)?),
+        Some(rows) => Some(validate(&folder, &config, &fitted, rows)?),
         None => None,
     };
     folder.finish(&fitted)?;
@@ -194,43 +190,6 @@ impl Observer for Keeper<'_> {
 
     fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
         self.folder.save_checkpoint(&checkpoint, self.problem)
-    }
-}
-
-/// Scores the rows that were held out, and keeps their predictions.
-fn validated(
-    folder: &RunFolder,
-    fitted: &Fitted,
-    rows: &Dataset,
-    meaning: &TargetMeaning,
-    config: &Config,
-) -> Result<Scores> {
-    let predictions = fitted.predict(rows.features(), config.fit.draws)?;
-    let targets = true_targets(rows, meaning);
-    let scores = Scores::of(&predictions, &targets)?;
-    let text = serde_json::to_string_pretty(&scores).map_err(std::io::Error::from)?;
-    write_whole(&folder.scores_file(), text.as_bytes())?;
-    let table = PredictionTable::new(&predictions, &[])?.with_targets(words(&targets, meaning));
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    table.write_header(&mut writer)?;
-    table.write_rows(&mut writer)?;
-    let bytes = writer
-        .into_inner()
-        .map_err(csv::IntoInnerError::into_error)?;
-    write_whole(&folder.validation_file(), &bytes)?;
-    Ok(scores)
-}
-
-/// Targets as they are written.
-fn words(targets: &Targets, meaning: &TargetMeaning) -> Vec<String> {
-    match (targets, meaning) {
-        (Targets::Classes(classes), TargetMeaning::Classes(names)) => {
-            classes.iter().map(|&class| names[class].clone()).collect()
-        }
-        (Targets::Classes(classes), TargetMeaning::Real(_)) => {
-            classes.iter().map(ToString::to_string).collect()
-        }
-        (Targets::Reals(values), _) => values.iter().map(ToString::to_string).collect(),
     }
 }
 

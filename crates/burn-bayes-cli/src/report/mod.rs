@@ -18,15 +18,16 @@ mod samples;
 #[cfg(test)]
 mod tests;
 
-use std::io::Write as _;
 use std::path::Path;
 
 use burn_bayes_data::Targets;
 
 pub(crate) use posterior::PosteriorSummary;
+pub(crate) use summary::Summary;
 pub(crate) use training::TrainingCurve;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
+use crate::files::{at, write_whole};
 use crate::predictions::Predictions;
 use crate::scores::Scores;
 use page::Page;
@@ -63,31 +64,7 @@ pub(crate) fn write(report: &Report<'_>, path: &Path) -> Result<()> {
     std::fs::create_dir_all(&plots).map_err(at(&plots))?;
     for figure in page.figures() {
         let file = plots.join(format!("{}.svg", figure.name));
-        write_whole(&file, &page::drawing(figure)?)?;
+        write_whole(&file, page::drawing(figure)?.as_bytes())?;
     }
-    write_whole(path, &page.html()?)
-}
-
-/// Writes under another name, then renames: a reader finds the old file or the new one.
-fn write_whole(path: &Path, text: &str) -> Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".unfinished-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder).map_err(at(folder))?;
-    file.write_all(text.as_bytes()).map_err(at(path))?;
-    file.persist(path).map_err(|error| at(path)(error.error))?;
-    Ok(())
-}
-
-fn at(path: &Path) -> impl Fn(std::io::Error) -> Failure {
-    let path = path.display().to_string();
-    move |error| {
-        let message = format!("{path}: {error}");
-        Failure::System(std::io::Error::new(error.kind(), message))
-    }
+    write_whole(path, page.html()?.as_bytes())
 }

@@ -107,6 +107,11 @@ impl RunFolder {
         self.path.join("scores.json")
     }
 
+    /// The page that shows them.
+    pub(crate) fn report_file(&self) -> PathBuf {
+        self.path.join("report.html")
+    }
+
     /// The predictions of the rows that were held out.
     pub(crate) fn validation_file(&self) -> PathBuf {
         self.path.join("validation.csv")

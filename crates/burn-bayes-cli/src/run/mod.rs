@@ -3,9 +3,11 @@
 mod checkpoint;
 mod folder;
 mod metrics;
+mod validation;
 
 pub(crate) use folder::RunFolder;
 pub(crate) use metrics::MetricsFile;
+pub(crate) use validation::validate;
 
 use burn::module::{Module, ParamGroup};
 use burn::store::ModuleRecord;

@@ -21,6 +21,7 @@ fn a_fit_leaves_a_folder() {
     assert_eq!(outcome["weights"], 2 * 20 + 20 + 20 * 2 + 2);
     for name in [
         "config.toml",
+        "report.html",
         "preprocessor.toml",
         "posterior.safetensors",
         "learnt.toml",

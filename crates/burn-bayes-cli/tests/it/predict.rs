@@ -128,5 +128,5 @@ fn evaluation_scores_the_rows_it_is_given() {
         (&"classification".into(), &200.into())
     );
     let text = place.output("evaluate run moons.csv");
-    assert!(text.contains("accuracy") && text.contains("nll"), "{text}");
+    assert!(text.contains("Accuracy") && text.contains("NLL"), "{text}");
 }
