@@ -67,7 +67,8 @@ impl Console {
 /// All scores, with their intervals.
 pub(crate) fn print_scores(scores: &Scores) {
     for line in Summary::of(scores).lines {
-        println!("{:<24} {:>10}  {}", line.name, line.value, line.interval);
+        let interval = line.interval.unwrap_or_default();
+        println!("{:<24} {:>10}  {interval}", line.name, line.value);
     }
 }
 
