@@ -13,6 +13,7 @@
 
 mod average;
 mod courier;
+mod cut;
 mod error;
 mod full_matrix;
 mod inference;

@@ -11,8 +11,8 @@
 //! * μ⁺ = μ − η (P⁺)⁻¹ (N g + α⊙μ), by Woodbury; with momentum m along the running average of that
 //!
 //! Law: diag P⁺ = (1−β) diag P + β (diag Ĝ + α) with Ĝ = (N/M) Σ gᵢgᵢᵀ, whatever the rank. The poster's
-//! Algorithm 1 lacks the square roots and writes +λ for +βλ. R is never formed: the gradients stay
-//! factored, and only the (L+M)² Gram matrix meets the host.
+//! Algorithm 1 lacks the square roots and writes +λ for +βλ. The gradients stay factored: for a model of
+//! more weights than rows R is never formed, and only its (L+M)² Gram matrix meets the host.
 //!
 //! With `group_size` k, k examples count as one whose gradient is their sum s: Ĝ = (N/M) Σ s sᵀ over
 //! M/k groups. The eigenproblem shrinks by k; Ĝ gains (k−1) N ḡḡᵀ, which is small where the mean
@@ -33,14 +33,15 @@ use std::sync::Arc;
 use burn::config::Config;
 use burn::module::{Module, ParamGroup};
 use burn::optim::GradientsParams;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use burn_bayes_core::kernels::{self, PrecisionEvidence, PrecisionStep};
 use burn_bayes_core::{
     FactorPosterior, Layout, Noise, NoiseSource, PrecisionDraws, Prior, PriorPrecisions,
-    SquareMatrix, SymmetricEigen, precision_draws,
+    precision_draws,
 };
 use burn_bayes_graph::ExampleGradients;
 
+use crate::cut::{Cut, Stack};
 use crate::error::{Error, Result};
 use crate::inference::{Draw, FromExamples, Inference, Proposal, Tick, draw_noises};
 use crate::initial::{InitialDeviation, InitialMean};
@@ -241,22 +242,24 @@ impl Slang {
         let parts = self.gaussian.parts();
         let rate = config.precision_rate.at(proposal.tick.step);
         let square_scale = rate * scale;
-        let Cut { mixing, weights } = match &parts.factors {
-            Some(factors) => {
-                let products = Products::new(rows, factors);
-                let [old, new] = [(1.0 - rate).sqrt(), square_scale.sqrt()];
-                Cut::new(&proposal.gram, &products, old, new)?
-            }
-            None => Cut::default(),
+        let cut = parts.factors.as_ref().map(|factors| {
+            let stack = Stack {
+                factors,
+                gram: &proposal.gram,
+                rows,
+                old: (1.0 - rate).sqrt(),
+                new: square_scale.sqrt(),
+            };
+            stack.cut()
+        });
+        let (mixing, added) = match cut.transpose()? {
+            Some(Cut { mixing, rows }) => (mixing, Some(rows)),
+            None => (Vec::new(), None),
         };
         let update = kernels::precision_step(
             &parts,
             PrecisionEvidence {
-                rows: parts.factors.as_ref().map(|factors| {
-                    let shape = [factors.dims()[0], rows.count()];
-                    let weights = TensorData::new(weights, shape);
-                    rows.weighted_sums(Tensor::from_data(weights, &factors.device()))
-                }),
+                rows: added,
                 squares: rows.sum_of_squares(),
                 gradient: rows.mean(),
             },
@@ -280,61 +283,5 @@ fn joined(mut evidence: Vec<ExampleGradients>) -> ExampleGradients {
             let rows = evidence.iter().map(ExampleGradients::materialise);
             ExampleGradients::from_rows(Tensor::cat(rows.collect(), 0))
         }
-    }
-}
-
-/// Row i holds gᵢᵀgⱼ for all M gradients, and gᵢᵀU for all L factors.
-struct Products {
-    values: Vec<f64>,
-    count: usize,
-    rank: usize,
-}
-
-impl Products {
-    /// All of them in one read from the device.
-    fn new(rows: &ExampleGradients, factors: &Tensor<2>) -> Self {
-        let products = Tensor::cat(vec![rows.gram(), rows.dot(factors.clone())], 1);
-        Self {
-            values: products.into_data().iter::<f64>().collect(),
-            count: rows.count(),
-            rank: factors.dims()[0],
-        }
-    }
-}
-
-/// U⁺ as a combination of the rows of R.
-#[derive(Default)]
-struct Cut {
-    /// √(1−β) (Q_{1:L,1:L})ᵀ, L×L: the shares of the old factors.
-    mixing: Vec<f64>,
-    /// √(β N/M) (Q_{L+1:,1:L})ᵀ, L×M: the shares of the gradients.
-    weights: Vec<f32>,
-}
-
-impl Cut {
-    /// From U Uᵀ, the products of gradients with each other and with U, and the square roots that
-    /// multiply old factors and gradients in R.
-    fn new(gram: &[f64], products: &Products, old: f64, new: f64) -> Result<Self> {
-        let Products { rank, count, .. } = *products;
-        let product = |row: usize, column: usize| products.values[row * (count + rank) + column];
-        let stacked = SquareMatrix::from_fn(rank + count, |row, column| {
-            let (low, high) = (row.min(column), row.max(column));
-            match (high < rank, low < rank) {
-                (true, _) => old * old * gram[row * rank + column],
-                (false, true) => old * new * product(high - rank, count + low),
-                (false, false) => new * new * product(row - rank, column - rank),
-            }
-        });
-        let eigen = SymmetricEigen::new(&stacked).map_err(burn_bayes_core::Error::from)?;
-        let kept = (0..rank).map(|k| eigen.vectors().row(k).split_at(rank));
-        Ok(Self {
-            mixing: kept
-                .clone()
-                .flat_map(|(shares, _)| shares.iter().map(|share| old * share))
-                .collect(),
-            weights: kept
-                .flat_map(|(_, shares)| shares.iter().map(|share| (new * share) as f32))
-                .collect(),
-        })
     }
 }
