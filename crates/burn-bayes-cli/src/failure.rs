@@ -3,7 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
-use burn_bayes::error::{CoreError, TrainError};
+use burn_bayes::AlgebraError;
+use burn_bayes::error::{CoreError, InferError, TrainError};
 use burn_bayes::eval::EvalError;
 use burn_bayes_data::DataError;
 use thiserror::Error;
@@ -23,6 +24,9 @@ pub(crate) enum Failure {
     /// A computation left the finite numbers.
     #[error("{0}")]
     Numerical(String),
+    /// A finding of a paper was not found again.
+    #[error("{0}")]
+    Finding(String),
     /// The operating system refused.
     #[error("{0}")]
     System(#[from] io::Error),
@@ -36,7 +40,7 @@ impl Failure {
     /// for everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::System(_) => 1,
+            Self::Finding(_) | Self::System(_) => 1,
             Self::Usage(_) => 2,
             Self::Data(_) => 3,
             Self::Numerical(_) => 4,
@@ -58,6 +62,24 @@ impl From<DataError> for Failure {
     }
 }
 
+impl From<AlgebraError> for Failure {
+    fn from(error: AlgebraError) -> Self {
+        Self::Numerical(error.to_string())
+    }
+}
+
+impl From<CoreError> for Failure {
+    fn from(error: CoreError) -> Self {
+        TrainError::from(error).into()
+    }
+}
+
+impl From<InferError> for Failure {
+    fn from(error: InferError) -> Self {
+        TrainError::from(error).into()
+    }
+}
+
 impl From<TrainError> for Failure {
     fn from(error: TrainError) -> Self {
         let message = error.to_string();
@@ -72,11 +94,5 @@ impl From<TrainError> for Failure {
 impl From<EvalError> for Failure {
     fn from(error: EvalError) -> Self {
         Self::Data(error.to_string())
-    }
-}
-
-impl From<CoreError> for Failure {
-    fn from(error: CoreError) -> Self {
-        TrainError::from(error).into()
     }
 }

@@ -15,6 +15,7 @@ mod prediction_table;
 mod predictions;
 mod problem;
 mod report;
+mod reproduce;
 mod rows;
 mod run;
 mod scores;

@@ -4,6 +4,7 @@ mod completions;
 mod evaluate;
 mod fit;
 mod predict;
+mod reproduce;
 
 use clap::Subcommand;
 
@@ -20,6 +21,8 @@ pub(crate) enum Command {
     Evaluate(evaluate::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
+    /// Measure again what the papers measured
+    Reproduce(reproduce::Arguments),
 }
 
 impl Command {
@@ -30,6 +33,7 @@ impl Command {
             Self::Predict(arguments) => predict::run(&arguments),
             Self::Evaluate(arguments) => evaluate::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
+            Self::Reproduce(arguments) => reproduce::run(arguments),
         }
     }
 }

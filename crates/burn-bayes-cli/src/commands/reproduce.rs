@@ -1,0 +1,56 @@
+//! `reproduce`: what the papers measured, measured again.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::failure::Result;
+use crate::reproduce::{self, Effort, Request};
+
+/// Which experiments, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// E1, E2, … or all
+    #[arg(required = true, value_name = "EXPERIMENT")]
+    experiments: Vec<String>,
+    /// Reduced settings: minutes instead of hours, with the same findings checked
+    #[arg(long)]
+    quick: bool,
+    /// Folder of the results; what it already holds is not computed again
+    #[arg(long, value_name = "DIR", default_value = "reproduced")]
+    out: PathBuf,
+    /// Compute only the cells whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Cells computed at the same time [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Folder of the data sets [default: $BURN_BAYES_DATA or ../shared/data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+/// Runs them, prints their tables and fails if a finding does.
+pub(crate) fn run(arguments: Arguments) -> Result<()> {
+    let data = arguments
+        .data
+        .or_else(|| std::env::var_os("BURN_BAYES_DATA").map(PathBuf::from))
+        .unwrap_or_else(|| PathBuf::from("../shared/data"));
+    let effort = if arguments.quick {
+        Effort::Quick
+    } else {
+        Effort::Full
+    };
+    let threads = match arguments.threads {
+        Some(threads) => threads.max(1),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    reproduce::run(&Request {
+        experiments: arguments.experiments,
+        effort,
+        out: arguments.out,
+        only: arguments.only,
+        threads,
+        data,
+    })
+}

@@ -1,0 +1,40 @@
+//! The distances of an approximate posterior from the true one, as the VIFA paper reports them.
+
+use burn_bayes::{DenseGaussian, GaussianDistance};
+
+use crate::failure::Result;
+
+use super::experiment::{Column, Measures};
+
+pub(crate) const MEAN: &str = "relative_mean";
+pub(crate) const COVARIANCE: &str = "relative_covariance";
+pub(crate) const WASSERSTEIN: &str = "scaled_wasserstein";
+
+/// All three.
+pub(crate) const MEASURES: [&str; 3] = [MEAN, COVARIANCE, WASSERSTEIN];
+
+/// The columns of their tables.
+pub(crate) const COLUMNS: [Column; 3] = [
+    Column {
+        measure: MEAN,
+        title: "relative mean",
+    },
+    Column {
+        measure: COVARIANCE,
+        title: "relative covariance",
+    },
+    Column {
+        measure: WASSERSTEIN,
+        title: "W₂/D",
+    },
+];
+
+/// How far `found` is from `truth`.
+pub(crate) fn measures(truth: &DenseGaussian, found: &DenseGaussian) -> Result<Measures> {
+    let distance = GaussianDistance::between(truth, found)?;
+    Ok(Measures::from([
+        (MEAN.into(), distance.relative_mean),
+        (COVARIANCE.into(), distance.relative_covariance),
+        (WASSERSTEIN.into(), distance.scaled_wasserstein),
+    ]))
+}

@@ -1,0 +1,143 @@
+//! The file in which every finished cell is a line, so that nothing is computed twice.
+//!
+//! A line is written whole. Where a run was killed in the middle of one, what it left is cut off when
+//! the file is opened again.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::failure::{Failure, Result};
+
+use super::experiment::{Cell, Key, Measures};
+
+/// A finished cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    #[serde(flatten)]
+    pub(crate) key: Key,
+    pub(crate) settings: Value,
+    pub(crate) measures: Measures,
+    /// How long it took, by the clock.
+    pub(crate) seconds: f64,
+}
+
+/// All finished cells of an experiment.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    path: PathBuf,
+    file: Mutex<File>,
+    records: Vec<Record>,
+}
+
+impl Ledger {
+    /// Reads the file, which need not be there yet.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .read(true)
+            .open(path)
+            .map_err(|error| trouble(path, &error))?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)
+            .map_err(|error| trouble(path, &error))?;
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        if whole < text.len() {
+            file.set_len(whole as u64)?;
+        }
+        let records = text[..whole].lines().enumerate().map(|(index, line)| {
+            serde_json::from_str(line).map_err(|error| {
+                Failure::Data(format!(
+                    "{}:{}: {error}; delete the line, and its cell is computed again",
+                    path.display(),
+                    index + 1
+                ))
+            })
+        });
+        Ok(Self {
+            path: path.to_path_buf(),
+            file: Mutex::new(file),
+            records: records.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The result of this cell with these settings, if it was there when the file was opened.
+    pub(crate) fn find(&self, cell: &Cell) -> Option<&Record> {
+        let mut newest = self.records.iter().rev();
+        newest.find(|record| record.key == cell.key && record.settings == cell.settings)
+    }
+
+    /// Writes a result down.
+    pub(crate) fn append(&self, record: &Record) -> Result<()> {
+        let mut line = serde_json::to_string(record)
+            .map_err(|error| Failure::Data(format!("{}: {error}", record.key)))?;
+        line.push('\n');
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(line.as_bytes())
+            .and_then(|()| file.flush())
+            .map_err(|error| trouble(&self.path, &error))
+    }
+}
+
+fn trouble(path: &Path, error: &std::io::Error) -> Failure {
+    std::io::Error::new(error.kind(), format!("{}: {error}", path.display())).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(seed: u64, epochs: u64) -> Cell {
+        let key = Key {
+            case: "case".into(),
+            method: "method".into(),
+            seed,
+        };
+        Cell::new(key, &epochs, || Ok(Measures::new())).unwrap()
+    }
+
+    fn record(cell: &Cell, value: f64) -> Record {
+        Record {
+            key: cell.key.clone(),
+            settings: cell.settings.clone(),
+            measures: [("measure".to_string(), value)].into(),
+            seconds: 1.5,
+        }
+    }
+
+    #[test]
+    fn a_result_is_found_by_name_and_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cells.jsonl");
+        let ledger = Ledger::open(&path).unwrap();
+        for (value, cell) in [(0.1, cell(0, 10)), (0.2, cell(1, 10)), (0.3, cell(0, 10))] {
+            ledger.append(&record(&cell, value)).unwrap();
+        }
+        let ledger = Ledger::open(&path).unwrap();
+        let newest = record(&cell(0, 10), 0.3);
+        assert_eq!(ledger.find(&cell(0, 10)), Some(&newest));
+        assert_eq!(ledger.find(&cell(2, 10)), None);
+        assert_eq!(ledger.find(&cell(0, 20)), None);
+    }
+
+    #[test]
+    fn half_a_line_is_cut_off_and_a_broken_one_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cells.jsonl");
+        let whole = serde_json::to_string(&record(&cell(0, 10), 0.1)).unwrap();
+        std::fs::write(&path, format!("{whole}\n{}", &whole[..20])).unwrap();
+        let ledger = Ledger::open(&path).unwrap();
+        assert!(ledger.find(&cell(0, 10)).is_some());
+        ledger.append(&record(&cell(1, 10), 0.2)).unwrap();
+        assert!(Ledger::open(&path).unwrap().find(&cell(1, 10)).is_some());
+
+        std::fs::write(&path, format!("{whole}\n{{\n")).unwrap();
+        let error = Ledger::open(&path).unwrap_err().to_string();
+        assert!(error.contains("cells.jsonl:2"), "{error}");
+    }
+}

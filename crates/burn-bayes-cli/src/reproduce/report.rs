@@ -1,0 +1,224 @@
+//! Results as tables: Markdown for people, CSV for programs.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+
+use crate::failure::{Failure, Result};
+
+use super::experiment::{Experiment, Figure};
+use super::findings::{Finding, significant};
+use super::results::Results;
+
+/// What there is to say about an experiment.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    pub(crate) experiment: &'a Experiment,
+    /// The command that makes it.
+    pub(crate) command: String,
+    pub(crate) results: &'a Results<'a>,
+    pub(crate) findings: &'a [Finding],
+}
+
+impl Report<'_> {
+    /// Writes `results.md` and `results.csv` into a folder.
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        write_whole(&folder.join("results.md"), self.markdown().as_bytes())?;
+        write_whole(&folder.join("results.csv"), &self.csv()?)
+    }
+
+    /// A page with the command, the table and the findings.
+    pub(crate) fn markdown(&self) -> String {
+        let Experiment {
+            name,
+            title,
+            notes,
+            columns,
+            ..
+        } = self.experiment;
+        let mut page = format!("## {name}: {title}\n\n`{}`\n\n{notes}\n\n", self.command);
+        let titles = columns.iter().map(|column| column.title);
+        let heads: Vec<_> = ["data", "method"].into_iter().chain(titles).collect();
+        line(&mut page, heads.iter().copied().chain(["seconds"]));
+        line(&mut page, vec!["---"; heads.len() + 1].into_iter());
+        for (case, method) in self.results.groups() {
+            let values = columns
+                .iter()
+                .map(|column| self.entry(case, method, column.measure));
+            let seconds = self.results.seconds(case, method).map(significant);
+            let entries = [case.to_string(), method.to_string()]
+                .into_iter()
+                .chain(values)
+                .chain(seconds);
+            line(&mut page, entries);
+        }
+        if !self.findings.is_empty() {
+            page.push_str("\n| finding | measured | |\n|---|---|---|\n");
+        }
+        for finding in self.findings {
+            let entries = [&finding.claim, &finding.measured];
+            let entries = entries.map(String::as_str).into_iter();
+            line(&mut page, entries.chain([finding.verdict.words()]));
+        }
+        page
+    }
+
+    /// One line for every measure of every pair of data and method.
+    fn csv(&self) -> Result<Vec<u8>> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let trouble = |error: csv::Error| Failure::Data(error.to_string());
+        writer
+            .write_record([
+                "data",
+                "method",
+                "measure",
+                "runs",
+                "mean",
+                "standard_error",
+                "published",
+                "published_standard_error",
+                "seconds",
+            ])
+            .map_err(trouble)?;
+        let text = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+        for (case, method) in self.results.groups() {
+            for column in self.experiment.columns {
+                let published = self.published(case, method, column.measure);
+                let Some(found) = self.results.summary(case, method, column.measure) else {
+                    continue;
+                };
+                writer
+                    .write_record([
+                        case.to_string(),
+                        method.to_string(),
+                        column.measure.to_string(),
+                        found.runs.to_string(),
+                        found.mean.to_string(),
+                        text(found.standard_error),
+                        text(published.map(|figure| figure.value)),
+                        text(published.and_then(|figure| figure.standard_error)),
+                        text(self.results.seconds(case, method)),
+                    ])
+                    .map_err(trouble)?;
+            }
+        }
+        let written = writer.into_inner();
+        written.map_err(|error| Failure::Data(error.to_string()))
+    }
+
+    /// Ours, and the published figure in brackets.
+    fn entry(&self, case: &str, method: &str, measure: &str) -> String {
+        let mut entry = match self.results.summary(case, method, measure) {
+            Some(found) => with_error(found.mean, found.standard_error),
+            None => "–".into(),
+        };
+        if let Some(figure) = self.published(case, method, measure) {
+            let shown = with_error(figure.value, figure.standard_error);
+            let _ = write!(entry, " ({shown})");
+        }
+        entry
+    }
+
+    fn published(&self, case: &str, method: &str, measure: &str) -> Option<&Figure> {
+        let mut rows = self.experiment.published.iter();
+        let row = rows.find(|row| row.case == case && row.method == method)?;
+        row.figures.iter().find(|figure| figure.measure == measure)
+    }
+}
+
+fn with_error(value: f64, standard_error: Option<f64>) -> String {
+    match standard_error {
+        Some(error) => format!("{} ± {}", significant(value), significant(error)),
+        None => significant(value),
+    }
+}
+
+fn line(page: &mut String, entries: impl Iterator<Item = impl AsRef<str>>) {
+    for entry in entries {
+        let _ = write!(page, "| {} ", entry.as_ref());
+    }
+    page.push_str("|\n");
+}
+
+/// Writes a file whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = NamedTempFile::new_in(folder)?;
+    std::io::Write::write_all(&mut file, bytes)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::experiment::{Column, Key, Published, figure};
+    use crate::reproduce::ledger::Record;
+
+    const EXPERIMENT: Experiment = Experiment {
+        name: "E0",
+        title: "a test",
+        notes: "No notes.",
+        needs: &[],
+        columns: &[Column {
+            measure: "loss",
+            title: "mean loss",
+        }],
+        published: &[Published {
+            case: "set",
+            method: "ours",
+            figures: &[figure("loss", 2.5)],
+        }],
+        cells: |_| Ok(Vec::new()),
+        findings: |_| Vec::new(),
+    };
+
+    fn record(method: &str, seed: u64, loss: f64) -> Record {
+        Record {
+            key: Key {
+                case: "set".into(),
+                method: method.into(),
+                seed,
+            },
+            settings: serde_json::Value::Null,
+            measures: [("loss".to_string(), loss)].into(),
+            seconds: 2.0,
+        }
+    }
+
+    #[test]
+    fn ours_stands_beside_the_published_figure() {
+        let records = [
+            record("ours", 0, 1.0),
+            record("ours", 1, 3.0),
+            record("other", 0, 7.0),
+        ];
+        let results = Results::new(&records);
+        let findings = [Finding::falling("it falls", &[Some(2.0), Some(1.0)])];
+        let report = Report {
+            experiment: &EXPERIMENT,
+            command: "burn-bayes reproduce E0".into(),
+            results: &results,
+            findings: &findings,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        report.write(folder.path()).unwrap();
+        let page = std::fs::read_to_string(folder.path().join("results.md")).unwrap();
+        for line in [
+            "`burn-bayes reproduce E0`",
+            "| data | method | mean loss | seconds |",
+            "| set | ours | 2.000 ± 1.000 (2.500) | 2.000 |",
+            "| set | other | 7.000 | 2.000 |",
+            "| it falls | 2.000, 1.000 | holds |",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+        }
+        let table = std::fs::read_to_string(folder.path().join("results.csv")).unwrap();
+        let lines: Vec<_> = table.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            ["set,ours,loss,2,2,1,2.5,,2", "set,other,loss,1,7,,,,2"]
+        );
+    }
+}
