@@ -72,6 +72,24 @@ pub(crate) fn print_scores(scores: &Scores) {
     }
 }
 
+/// The command line that started the program, as a shell would take it again.
+pub(crate) fn command_line() -> String {
+    let words = std::env::args().skip(1).map(|word| quoted(&word));
+    ["burn-bayes".into()]
+        .into_iter()
+        .chain(words)
+        .collect::<Vec<String>>()
+        .join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_=.,:/+".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// From now on the first Ctrl-C only asks to stop; a second one ends the process.
@@ -91,4 +109,17 @@ pub(crate) fn catch_interruptions() -> Result<()> {
 /// Whether someone asked to stop.
 pub(crate) fn is_interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_as_a_shell_needs() {
+        assert_eq!(quoted("--model=mlp:50,50"), "--model=mlp:50,50");
+        assert_eq!(quoted("my rows.csv"), "'my rows.csv'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
 }

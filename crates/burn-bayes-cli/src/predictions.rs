@@ -54,6 +54,17 @@ impl ClassPredictions {
 }
 
 impl RealPredictions {
+    /// The predictions of some of the rows.
+    pub(crate) fn of_rows(&self, rows: &[usize]) -> Self {
+        let count = self.rows();
+        let of_draw = |draw: usize| rows.iter().map(move |&row| self.means[draw * count + row]);
+        Self {
+            draws: self.draws,
+            means: (0..self.draws).flat_map(of_draw).collect(),
+            noise_deviation: self.noise_deviation,
+        }
+    }
+
     /// The number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.means.len() / self.draws.max(1)

@@ -1,13 +1,14 @@
 //! `evaluate`: how well a run predicts the rows of a file whose targets are known.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use burn_bayes_data::read_csv;
 use clap::Args;
 
 use crate::failure::Result;
+use crate::files::at;
 use crate::rows::{true_targets, usable_rows};
-use crate::run::{Run, RunFolder};
+use crate::run::{Run, RunFolder, ScoredRows, write_report};
 use crate::scores::Scores;
 use crate::settings::refused;
 
@@ -21,6 +22,9 @@ pub(crate) struct Arguments {
     /// Draws of the weights; as the fit says by default
     #[arg(long)]
     draws: Option<usize>,
+    /// Folder for a page with the scores and charts, report.html, and its drawings
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -28,7 +32,13 @@ pub(crate) struct Arguments {
 
 /// Scores.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let run = Run::load(&RunFolder::open(&arguments.run)?)?;
+    let folder = RunFolder::open(&arguments.run)?;
+    let page = arguments
+        .report
+        .as_deref()
+        .map(|report| page(report, &folder))
+        .transpose()?;
+    let run = Run::load(&folder)?;
     let draws = match arguments.draws {
         Some(0) => return Err(refused("draws", "is 0; it must be at least 1")),
         Some(draws) => draws,
@@ -41,6 +51,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let predictions = run.fitted.predict(dataset.features(), draws)?;
     let targets = true_targets(&dataset, run.fitted.meaning());
     let scores = Scores::of(&predictions, &targets)?;
+    if let Some(page) = page {
+        let rows = ScoredRows {
+            part: &format!("rows of {}", arguments.rows.display()),
+            predictions: &predictions,
+            targets: &targets,
+            scores: &scores,
+        };
+        write_report(&folder, &run.config, &run.fitted, rows, &page)?;
+    }
     match arguments.json {
         true => println!(
             "{}",
@@ -49,4 +68,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         false => crate::console::print_scores(&scores),
     }
     Ok(())
+}
+
+/// The page in a folder, which is made if it is missing.
+///
+/// # Errors
+/// If it cannot be written, or holds the report of the fit, which would be lost.
+fn page(report: &Path, run: &RunFolder) -> Result<PathBuf> {
+    std::fs::create_dir_all(report).map_err(at(report))?;
+    let same = |path: &Path| path.canonicalize().map_err(at(path));
+    if same(report)? == same(run.path())? {
+        let problem =
+            "is the folder of the run, whose report is of its validation rows; name another folder";
+        return Err(refused("report", problem));
+    }
+    Ok(report.join("report.html"))
 }

@@ -80,11 +80,22 @@ impl Figure {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis<'t> {
     /// What it measures, with the unit.
-    pub(crate) title: &'t str,
+    title: &'t str,
     /// Its ends, which differ.
-    pub(crate) range: (f64, f64),
+    range: (f64, f64),
     /// How its numbers are printed.
-    pub(crate) ticks: fn(f64) -> String,
+    ticks: fn(f64) -> String,
+}
+
+impl<'t> Axis<'t> {
+    /// An axis from its title, its two ends, and the way its numbers are printed.
+    pub(crate) fn new(title: &'t str, range: (f64, f64), ticks: fn(f64) -> String) -> Self {
+        Self {
+            title,
+            range,
+            ticks,
+        }
+    }
 }
 
 /// Axes with a grid that stays behind the data.
@@ -163,11 +174,22 @@ pub(crate) enum Sign {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'t> {
     /// The name of the thing.
-    pub(crate) label: &'t str,
+    label: &'t str,
     /// Its colour.
-    pub(crate) colour: RGBColor,
+    colour: RGBColor,
     /// Its form.
-    pub(crate) sign: Sign,
+    sign: Sign,
+}
+
+impl<'t> Key<'t> {
+    /// The meaning of a colour.
+    pub(crate) fn new(label: &'t str, colour: RGBColor, sign: Sign) -> Self {
+        Self {
+            label,
+            colour,
+            sign,
+        }
+    }
 }
 
 /// Writes keys in rows along the upper edge and gives what is left below them.
@@ -285,19 +307,8 @@ mod tests {
     #[test]
     fn a_drawing_keeps_nothing_of_its_outermost_element() {
         let figure = Figure::draw("a", "A", "Read it.", SIZE, |area| {
-            let area = keys(
-                area,
-                &[Key {
-                    label: "<b>",
-                    colour: INK,
-                    sign: Sign::Line,
-                }],
-            )?;
-            let axis = Axis {
-                title: "x & y",
-                range: (0.0, 1.0),
-                ticks: super::super::text::tick,
-            };
+            let area = keys(area, &[Key::new("<b>", INK, Sign::Line)])?;
+            let axis = Axis::new("x & y", (0.0, 1.0), super::super::text::tick);
             plane(&area, &axis, &axis).map(|_| ())
         })
         .unwrap();

@@ -66,11 +66,7 @@ fn reliability(scores: &ClassificationScores) -> Result<Figure> {
         size,
         |area| {
             let (upper, lower) = area.split_vertically(SIZE.1 - 30);
-            let percents = |title, range| Axis {
-                title,
-                range,
-                ticks: tick,
-            };
+            let percents = |title, range| Axis::new(title, range, tick);
             let mut above = plane(
                 &upper,
                 &percents("", (0.0, 100.0)),
@@ -140,25 +136,15 @@ fn entropies(average: &ClassProbabilities<'_>, losses: &[f64]) -> Result<Figure>
                 ("right", BLUE, histogram(0.0)),
                 ("wrong", VERMILION, histogram(1.0)),
             ];
-            let signs = kinds.iter().map(|(label, colour, _)| Key {
-                label,
-                colour: *colour,
-                sign: Sign::Patch(0.85),
-            });
+            let signs = kinds
+                .iter()
+                .map(|(label, colour, _)| Key::new(label, *colour, Sign::Patch(0.85)));
             let area = keys(area, &signs.collect::<Vec<_>>())?;
             let highest = kinds.iter().flat_map(|(_, _, shares)| shares.clone());
             let mut plane = plane(
                 &area,
-                &Axis {
-                    title: "predictive entropy, nats",
-                    range: (0.0, largest),
-                    ticks: tick,
-                },
-                &Axis {
-                    title: "rows of a kind, %",
-                    range: range_from_zero(highest),
-                    ticks: tick,
-                },
+                &Axis::new("predictive entropy, nats", (0.0, largest), tick),
+                &Axis::new("rows of a kind, %", range_from_zero(highest), tick),
             )?;
             let half = 0.46 * largest / ENTROPY_BINS as f64;
             for (side, (_, colour, shares)) in kinds.iter().enumerate() {
@@ -208,33 +194,17 @@ fn risk_coverage(
         |area| {
             let mut signs: Vec<Key<'_>> = curves
                 .iter()
-                .map(|(label, colour, _)| Key {
-                    label,
-                    colour: *colour,
-                    sign: Sign::Line,
-                })
+                .map(|(label, colour, _)| Key::new(label, *colour, Sign::Line))
                 .collect();
-            signs.push(Key {
-                label: "best possible",
-                colour: MUTED,
-                sign: Sign::Line,
-            });
+            signs.push(Key::new("best possible", MUTED, Sign::Line));
             let area = keys(area, &signs)?;
             let risks = curves
                 .iter()
                 .flat_map(|(_, _, points)| points.iter().map(|point| point.1));
             let mut plane = plane(
                 &area,
-                &Axis {
-                    title: "coverage: rows kept, %",
-                    range: (0.0, 100.0),
-                    ticks: tick,
-                },
-                &Axis {
-                    title: "risk: wrong, %",
-                    range: range_from_zero(risks),
-                    ticks: tick,
-                },
+                &Axis::new("coverage: rows kept, %", (0.0, 100.0), tick),
+                &Axis::new("risk: wrong, %", range_from_zero(risks), tick),
             )?;
             plane.draw_series([PathElement::new(best, guide())])?;
             // The most useful curve lies on top.

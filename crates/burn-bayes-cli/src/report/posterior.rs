@@ -116,16 +116,12 @@ impl PosteriorSummary {
                 let count = self.spectrum.len() as f64;
                 let mut plane = plane(
                     area,
-                    &Axis {
-                        title: "factor, by size",
-                        range: (0.0, count + 1.0),
-                        ticks: whole,
-                    },
-                    &Axis {
-                        title: "singular value",
-                        range: range_from_zero(self.spectrum.clone()),
-                        ticks: tick,
-                    },
+                    &Axis::new("factor, by size", (0.0, count + 1.0), whole),
+                    &Axis::new(
+                        "singular value",
+                        range_from_zero(self.spectrum.clone()),
+                        tick,
+                    ),
                 )?;
                 for (index, &value) in self.spectrum.iter().enumerate() {
                     let x = index as f64 + 1.0;
@@ -151,11 +147,7 @@ impl PosteriorSummary {
             let rows = shown.len() as f64;
             let mut plane = rows_plane(
                 &chart,
-                &Axis {
-                    title: "standard deviation",
-                    range: range_of(logarithms),
-                    ticks: power,
-                },
+                &Axis::new("standard deviation", range_of(logarithms), power),
                 rows,
             )?;
             for (row, parameter) in shown.iter().enumerate() {

@@ -44,7 +44,7 @@ pub(crate) fn sections(
                 "The noise around a prediction has the standard deviation {}.",
                 number(scores.noise_deviation),
             ),
-            figures: vec![cloud.against_truth()?, cloud.fan(&mixture)?],
+            figures: vec![cloud.against_truth()?, cloud.fan(predictions)?],
             tables: Vec::new(),
         },
         Section {
@@ -87,16 +87,8 @@ impl Cloud<'_> {
                 let range = range_of(both);
                 let mut plane = plane(
                     area,
-                    &Axis {
-                        title: &format!("predicted {}", self.target),
-                        range,
-                        ticks: tick,
-                    },
-                    &Axis {
-                        title: &format!("observed {}", self.target),
-                        range,
-                        ticks: tick,
-                    },
+                    &Axis::new(&format!("predicted {}", self.target), range, tick),
+                    &Axis::new(&format!("observed {}", self.target), range, tick),
                 )?;
                 plane.draw_series([PathElement::new(
                     [(range.0, range.0), (range.1, range.1)],
@@ -116,84 +108,55 @@ impl Cloud<'_> {
         )
     }
 
-    fn fan(&self, mixture: &GaussianMixture<'_>) -> Result<Figure> {
+    fn fan(&self, predictions: &RealPredictions) -> Result<Figure> {
         let mut order: Vec<usize> = (0..self.means.len()).collect();
         order.sort_by(|&a, &b| self.means[a].total_cmp(&self.means[b]));
-        let rows: Vec<usize> = spread(order.len(), MOST_INTERVALS)
-            .into_iter()
-            .map(|place| order[place])
-            .collect();
+        let places = spread(order.len(), MOST_INTERVALS);
+        let rows: Vec<usize> = places.into_iter().map(|place| order[place]).collect();
+        let shown = predictions.of_rows(&rows);
+        let mixture = shown.checked()?;
         let mut bands = Vec::new();
-        for level in LEVELS {
-            bands.push(PredictionIntervals::central(mixture, level)?);
+        for (level, opacity) in LEVELS.into_iter().zip(OPACITIES) {
+            bands.push((PredictionIntervals::central(&mixture, level)?, opacity));
         }
-        let widest = &bands[LEVELS.len() - 1];
+        let (widest, _) = &bands[LEVELS.len() - 1];
+        let targets: Vec<f64> = rows.iter().map(|&row| self.targets[row]).collect();
         let reading = format!(
-            "{} rows by rising prediction. The bars are central intervals; about one point in twenty should lie outside the palest, and those are marked.",
-            if rows.len() < order.len() {
-                "Evenly chosen"
-            } else {
-                "All"
-            },
+            "{} of {} rows, evenly chosen, by rising prediction. The bars are central intervals; about one point in twenty should lie outside the palest, and those are marked.",
+            rows.len(),
+            order.len(),
         );
-        Figure::draw(
-            "intervals",
-            "Prediction intervals",
-            reading,
-            (SIZE.0, SIZE.1 + 30),
-            |area| {
-                let signs = LEVELS.map(percent);
-                let mut signs: Vec<Key<'_>> = signs
-                    .iter()
-                    .zip(OPACITIES)
-                    .map(|(label, opacity)| Key {
-                        label,
-                        colour: BLUE,
-                        sign: Sign::Patch(opacity),
-                    })
-                    .collect();
-                signs.push(Key {
-                    label: "observed",
-                    colour: INK,
-                    sign: Sign::Dot,
-                });
-                signs.push(Key {
-                    label: "outside",
-                    colour: VERMILION,
-                    sign: Sign::Dot,
-                });
-                let area = keys(area, &signs)?;
-                let values = rows
-                    .iter()
-                    .flat_map(|&row| [widest.lower()[row], widest.upper()[row], self.targets[row]]);
-                let mut plane = plane(
-                    &area,
-                    &Axis {
-                        title: "row, sorted by prediction",
-                        range: (0.0, rows.len() as f64 + 1.0),
-                        ticks: whole,
-                    },
-                    &Axis {
-                        title: self.target,
-                        range: range_of(values),
-                        ticks: tick,
-                    },
-                )?;
-                for (place, &row) in rows.iter().enumerate() {
-                    let x = place as f64 + 1.0;
-                    for (band, opacity) in bands.iter().zip(OPACITIES).rev() {
-                        let corners =
-                            [(x - 0.42, band.lower()[row]), (x + 0.42, band.upper()[row])];
-                        plane.draw_series([Rectangle::new(corners, BLUE.mix(opacity).filled())])?;
-                    }
-                    let target = self.targets[row];
-                    let held = widest.lower()[row] <= target && target <= widest.upper()[row];
-                    let (radius, colour) = if held { (3, INK) } else { (5, VERMILION) };
-                    plane.draw_series([Circle::new((x, target), radius, colour.filled())])?;
+        let size = (SIZE.0, SIZE.1 + 30);
+        Figure::draw("intervals", "Prediction intervals", reading, size, |area| {
+            let labels = LEVELS.map(percent);
+            let signs = labels.iter().zip(OPACITIES);
+            let mut signs: Vec<Key<'_>> = signs
+                .map(|(label, opacity)| Key::new(label, BLUE, Sign::Patch(opacity)))
+                .collect();
+            signs.push(Key::new("observed", INK, Sign::Dot));
+            signs.push(Key::new("outside", VERMILION, Sign::Dot));
+            let area = keys(area, &signs)?;
+            let limits = widest.lower().iter().chain(widest.upper());
+            let values = range_of(limits.chain(&targets).copied());
+            let places = (0.0, rows.len() as f64 + 1.0);
+            let mut plane = plane(
+                &area,
+                &Axis::new("row, sorted by prediction", places, whole),
+                &Axis::new(self.target, values, tick),
+            )?;
+            for (row, &target) in targets.iter().enumerate() {
+                let x = row as f64 + 1.0;
+                // The widest first: narrower ones lie on top.
+                for (band, opacity) in bands.iter().rev() {
+                    let corners = [(x - 0.42, band.lower()[row]), (x + 0.42, band.upper()[row])];
+                    plane.draw_series([Rectangle::new(corners, BLUE.mix(*opacity).filled())])?;
                 }
-                Ok(())
-            },
-        )
+                let held = widest.lower()[row] <= target && target <= widest.upper()[row];
+                let (radius, colour) = if held { (3, INK) } else { (5, VERMILION) };
+                plane.draw_series([Circle::new((x, target), radius, colour.filled())])?;
+            }
+            Ok(())
+        })
     }
 }
 
@@ -208,11 +171,7 @@ fn interval_calibration(scores: &RegressionScores) -> Result<Figure> {
         reading,
         SIZE,
         |area| {
-            let percents = |title| Axis {
-                title,
-                range: (0.0, 100.0),
-                ticks: tick,
-            };
+            let percents = |title| Axis::new(title, (0.0, 100.0), tick);
             let mut plane = plane(area, &percents("stated, %"), &percents("observed, %"))?;
             plane.draw_series([PathElement::new([(0.0, 0.0), (100.0, 100.0)], guide())])?;
             let points: Vec<(f64, f64)> = scores
@@ -256,16 +215,12 @@ fn pit_histogram(scores: &RegressionScores) -> Result<Figure> {
             let highest = shares.iter().copied().chain([band.1]);
             let mut plane = plane(
                 area,
-                &Axis {
-                    title: "share of the distribution below the target",
-                    range: (0.0, 1.0),
-                    ticks: tick,
-                },
-                &Axis {
-                    title: "rows, %",
-                    range: range_from_zero(highest),
-                    ticks: tick,
-                },
+                &Axis::new(
+                    "share of the distribution below the target",
+                    (0.0, 1.0),
+                    tick,
+                ),
+                &Axis::new("rows, %", range_from_zero(highest), tick),
             )?;
             let chance = [(0.0, band.0), (1.0, band.1)];
             plane.draw_series([Rectangle::new(chance, MUTED.mix(0.25).filled())])?;
@@ -306,31 +261,15 @@ fn risk_coverage(mixture: &GaussianMixture<'_>, cloud: &Cloud<'_>) -> Result<Fig
             let area = keys(
                 area,
                 &[
-                    Key {
-                        label: "disagreement of draws",
-                        colour: BLUE,
-                        sign: Sign::Line,
-                    },
-                    Key {
-                        label: "best possible",
-                        colour: MUTED,
-                        sign: Sign::Line,
-                    },
+                    Key::new("disagreement of draws", BLUE, Sign::Line),
+                    Key::new("best possible", MUTED, Sign::Line),
                 ],
             )?;
             let errors = curve.iter().map(|point| point.1);
             let mut plane = plane(
                 &area,
-                &Axis {
-                    title: "coverage: rows kept, %",
-                    range: (0.0, 100.0),
-                    ticks: tick,
-                },
-                &Axis {
-                    title: "RMSE of rows kept",
-                    range: range_from_zero(errors),
-                    ticks: tick,
-                },
+                &Axis::new("coverage: rows kept, %", (0.0, 100.0), tick),
+                &Axis::new("RMSE of rows kept", range_from_zero(errors), tick),
             )?;
             plane.draw_series([PathElement::new(best, guide())])?;
             plane.draw_series([PathElement::new(curve, line(BLUE))])?;

@@ -84,26 +84,14 @@ fn figure(index: usize, unit: &str, curves: &[&TrainingCurve]) -> Result<Figure>
             let signs: Vec<Key<'_>> = labels
                 .iter()
                 .zip(colours.clone())
-                .map(|(label, colour)| Key {
-                    label,
-                    colour,
-                    sign: Sign::Line,
-                })
+                .map(|(label, colour)| Key::new(label, colour, Sign::Line))
                 .collect();
             let area = keys(area, &signs)?;
             let all = || drawn.iter().flatten();
             let mut plane = plane(
                 &area,
-                &Axis {
-                    title: "epoch",
-                    range: range_of(all().map(|point| point.0)),
-                    ticks: whole,
-                },
-                &Axis {
-                    title: unit,
-                    range: range_of(all().map(|point| point.1)),
-                    ticks: tick,
-                },
+                &Axis::new("epoch", range_of(all().map(|point| point.0)), whole),
+                &Axis::new(unit, range_of(all().map(|point| point.1)), tick),
             )?;
             for (points, colour) in drawn.iter().zip(colours) {
                 plane.draw_series([PathElement::new(points.clone(), line(colour))])?;

@@ -7,7 +7,7 @@ mod validation;
 
 pub(crate) use folder::RunFolder;
 pub(crate) use metrics::MetricsFile;
-pub(crate) use validation::validate;
+pub(crate) use validation::{ScoredRows, validate, write_report};
 
 use burn::module::{Module, ParamGroup};
 use burn::store::ModuleRecord;

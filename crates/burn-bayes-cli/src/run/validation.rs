@@ -1,14 +1,17 @@
 //! How well a run predicts the rows that were held out, in files of its folder.
 
 use std::io;
+use std::path::Path;
 
 use burn_bayes_data::{Dataset, Targets};
 
 use super::folder::RunFolder;
+use crate::console::command_line;
 use crate::engine::{EpochRecord, Fitted, Stage};
 use crate::failure::Result;
 use crate::files::write_whole;
 use crate::prediction_table::PredictionTable;
+use crate::predictions::Predictions;
 use crate::problem::TargetMeaning;
 use crate::report::{self, PosteriorSummary, Report, TrainingCurve};
 use crate::rows::true_targets;
@@ -38,22 +41,49 @@ pub(crate) fn validate(
         .map_err(csv::IntoInnerError::into_error)?;
     write_whole(&folder.validation_file(), &bytes)?;
 
+    let scored = ScoredRows {
+        part: "validation rows",
+        predictions: &predictions,
+        targets: &targets,
+        scores: &scores,
+    };
+    write_report(folder, config, fitted, scored, &folder.report_file())?;
+    Ok(scores)
+}
+
+/// Rows whose targets are known, with what a run says of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScoredRows<'a> {
+    /// Which rows these are, as the report says it.
+    pub(crate) part: &'a str,
+    pub(crate) predictions: &'a Predictions,
+    pub(crate) targets: &'a Targets,
+    pub(crate) scores: &'a Scores,
+}
+
+/// Writes a report of a run on some rows.
+pub(crate) fn write_report(
+    folder: &RunFolder,
+    config: &Config,
+    fitted: &Fitted,
+    rows: ScoredRows<'_>,
+    path: &Path,
+) -> Result<()> {
     let target = config.data.target()?;
     let posterior = fitted.posterior().map(PosteriorSummary::of).transpose()?;
     let report = Report {
         title: &format!("{} of {} for {target}", config.fit.method, config.fit.model),
-        command: &format!("burn-bayes fit --out {}", folder.path().display()),
+        command: &command_line(),
         config: &config.to_toml()?,
         training: &[curve(&folder.metrics()?)],
-        part: "validation rows",
+        part: rows.part,
         target,
-        predictions: &predictions,
-        targets: &targets,
-        scores: &scores,
+        predictions: rows.predictions,
+        targets: rows.targets,
+        scores: rows.scores,
         posterior: posterior.as_ref(),
     };
-    report::write(&report, &folder.report_file())?;
-    Ok(scores)
+    report::write(&report, path)
 }
 
 /// The loss of the training that was kept.

@@ -1,9 +1,10 @@
 //! Scores of real predictions: one mixture of Gaussians for each row.
 
 use burn_bayes::eval::{
-    PredictionIntervals, QuantileCalibration, TargetedMixture, crps_losses, log_densities,
-    pit_values, referral_scores,
+    GaussianMixture, PredictionIntervals, QuantileCalibration, TargetedMixture, crps_losses,
+    log_densities, pit_values, referral_scores,
 };
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::selective::KEPT_FRACTIONS;
@@ -93,16 +94,16 @@ impl RegressionScores {
         let costs: Vec<f64> = log_densities(&targeted).iter().map(|log| -log).collect();
         let pit = pit_values(&targeted);
         let calibration = QuantileCalibration::new(&pit, QUANTILES)?;
-        let intervals = LEVELS
-            .iter()
-            .map(|&level| {
-                coverage(
-                    level,
-                    &PredictionIntervals::central(&mixture, level)?,
-                    targets,
-                )
-            })
-            .collect::<Result<_>>()?;
+        // Quantiles are found by bisection and CRPS costs S² per row: what takes time.
+        let (intervals, crps) = rayon::join(
+            || {
+                LEVELS
+                    .par_iter()
+                    .map(|&level| coverage(level, &mixture, targets))
+                    .collect::<Result<_>>()
+            },
+            || crps_losses(&targeted),
+        );
         let selective = if mixture.draws() == 1 {
             SelectiveScores::of_one_draw(EPISTEMIC)
         } else {
@@ -116,8 +117,8 @@ impl RegressionScores {
             noise_deviation: predictions.noise_deviation,
             rmse: Score::of_root_mean(&squares),
             nmll: Score::of_mean(&costs),
-            crps: Score::of_mean(&crps_losses(&targeted)),
-            intervals,
+            crps: Score::of_mean(&crps),
+            intervals: intervals?,
             quantile_calibration_error: Score::alone(
                 calibration.mean_absolute_error(),
                 "no interval: rows that are drawn twice look worse calibrated",
@@ -136,11 +137,8 @@ impl RegressionScores {
     }
 }
 
-fn coverage(
-    level: f64,
-    intervals: &PredictionIntervals<'_>,
-    targets: &[f64],
-) -> Result<CoverageScores> {
+fn coverage(level: f64, mixture: &GaussianMixture<'_>, targets: &[f64]) -> Result<CoverageScores> {
+    let intervals = PredictionIntervals::central(mixture, level)?;
     let limits = || intervals.lower().iter().zip(intervals.upper());
     let held = |((lower, upper), target): ((&f64, &f64), &f64)| {
         f64::from(u8::from(lower <= target && target <= upper))

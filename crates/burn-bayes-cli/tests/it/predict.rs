@@ -130,3 +130,24 @@ fn evaluation_scores_the_rows_it_is_given() {
     let text = place.output("evaluate run moons.csv");
     assert!(text.contains("Accuracy") && text.contains("NLL"), "{text}");
 }
+
+#[test]
+fn an_evaluation_leaves_a_report_of_its_rows() {
+    let place = Workplace::with_gap();
+    place.output(&format!("{GAP} --out run"));
+    let of_the_fit = place.read("run/report.html");
+    let scores: Value =
+        serde_json::from_str(&place.output("evaluate run gap.csv --report page --json")).unwrap();
+    let page = place.read("page/report.html");
+    assert!(page.contains("scored on 150 rows of gap.csv"));
+    assert!(page.contains("burn-bayes evaluate run gap.csv --report page --json"));
+    let coverage = &scores["intervals"][2]["coverage"]["value"];
+    let cell = format!("<td>{:.4}</td>", coverage.as_f64().unwrap());
+    assert!(page.contains(&cell), "{cell}");
+    assert!(place.path("page/plots/pit.svg").is_file());
+
+    let (code, message) = place.failure("evaluate run gap.csv --report run/../run");
+    assert_eq!(code, 2);
+    assert!(message.contains("report"), "{message}");
+    assert_eq!(place.read("run/report.html"), of_the_fit);
+}
