@@ -14,6 +14,7 @@ mod network;
 mod prediction_table;
 mod predictions;
 mod problem;
+mod random;
 mod report;
 mod reproduce;
 mod rows;

@@ -7,9 +7,9 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::{ExampleBatch, TensorMapper, losses};
 use burn_bayes::{ExampleLoss, Noise};
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 
+use crate::random::generator;
 use crate::settings::NetworkShape;
 
 /// A perceptron with rectifiers between its layers; without hidden layers, a linear model.
@@ -67,7 +67,7 @@ impl Network {
         noise: Noise,
         device: &Device,
     ) -> Self {
-        let mut generator = Xoshiro256PlusPlus::seed_from_u64(noise.seed());
+        let mut generator = generator(noise);
         let widths = [&[ends.features], shape.hidden.as_slice(), &[ends.outputs]].concat();
         let mut parameters = 0..;
         let layers = widths.windows(2).map(|pair| {

@@ -1,13 +1,12 @@
 //! The rows that a network learns from, in memory and on the scale on which it learns.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use burn_bayes::Noise;
 use burn_bayes_data::{ColumnScale, Dataset, Features, Preprocessor, Targets};
-use rand::SeedableRng;
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::seq::SliceRandom;
 
 use crate::failure::{Failure, Result};
 use crate::network::Batch;
+use crate::random::shuffled;
 
 /// Training rows and what their targets mean.
 #[derive(Clone, Debug)]
@@ -110,8 +109,8 @@ impl Problem {
     }
 
     /// Two parts in random order, the second about a `share` of the rows and at least one.
-    pub(crate) fn parted(&self, share: f64, seed: u64) -> (Self, Self) {
-        let order = shuffled(self.rows, seed);
+    pub(crate) fn parted(&self, share: f64, noise: Noise) -> (Self, Self) {
+        let order = shuffled(self.rows, noise);
         let held_out = ((self.rows as f64 * share) as usize).max(1);
         let (second, first) = order.split_at(held_out);
         (self.select(first), self.select(second))
@@ -145,13 +144,6 @@ impl Problem {
     pub(crate) fn targets(&self) -> &[f32] {
         &self.targets
     }
-}
-
-/// The numbers below `count` in an order of the seed's.
-pub(crate) fn shuffled(count: usize, seed: u64) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
-    order
 }
 
 /// `values`, row by row, on a device.

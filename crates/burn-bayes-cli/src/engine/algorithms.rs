@@ -7,9 +7,9 @@ use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::tensor::Device;
 use burn::train::Interrupter;
 use burn_bayes::{
-    Bayesian, BayesianConfig, FusedAdamConfig, FusedSgdConfig, Inference, InitialDeviation, Noise,
-    Prior, Rate, SlangConfig, StagedLearningRate, Supply, SwagConfig, VadamConfig, VifaConfig,
-    VonConfig,
+    Bayesian, BayesianConfig, FusedAdamConfig, FusedSgdConfig, Inference, InitialDeviation,
+    MeanGradients, Noise, Prior, Rate, SlangConfig, StagedLearningRate, Supply, SwagConfig,
+    VadamConfig, VifaConfig, VonConfig,
 };
 
 use super::training::{Checkpoint, Learner, Training};
@@ -49,14 +49,14 @@ pub(super) fn with_learner(
         observer,
     };
     match training.settings.method {
-        Method::Vifa => start.bayesian(training.vifa().with_rank(rank), network),
-        Method::MeanField => start.bayesian(training.vifa().with_rank(0), network),
-        Method::Vafc => start.bayesian(training.vafc(rank), network),
+        Method::Vifa => start.in_one_pass(training.vifa().with_rank(rank), network),
+        Method::MeanField => start.in_one_pass(training.vifa().with_rank(0), network),
+        Method::Vafc => start.in_one_pass(training.vafc(rank), network),
         Method::Swag => start.bayesian(training.swag(rank), network),
         Method::Slang => start.bayesian(training.slang().with_rank(rank), network),
         Method::Vogn => start.bayesian(training.slang().with_rank(0), network),
-        Method::Von => start.bayesian(training.von(), network),
-        Method::Vadam => start.bayesian(training.vadam(), network),
+        Method::Von => start.in_one_pass(training.von(), network),
+        Method::Vadam => start.in_one_pass(training.vadam(), network),
         Method::Map => start.run(network),
     }
 }
@@ -112,12 +112,17 @@ impl Start<'_, '_> {
         C::Algorithm: Inference<Evidence: Supply<Network, C::Algorithm>>,
         Bayesian<Network, C::Algorithm>: Learner,
     {
-        // With an interrupter a bad gradient becomes an error that can be asked for.
-        self.run(
-            config
-                .try_init(network)?
-                .with_interrupter(Interrupter::new()),
-        )
+        self.run(initialised(config, network)?)
+    }
+
+    /// As [`Start::bayesian`], all draws of a step together: these networks are so small that calling
+    /// operations is most of a pass.
+    fn in_one_pass<C: BayesianConfig>(&mut self, config: C, network: Network) -> Result<Fitted>
+    where
+        C::Algorithm: Inference<Evidence = MeanGradients>,
+        Bayesian<Network, C::Algorithm>: Learner,
+    {
+        self.run(initialised(config, network)?.in_one_pass())
     }
 
     fn run<L: Learner>(&mut self, learner: L) -> Result<Fitted> {
@@ -127,6 +132,15 @@ impl Start<'_, '_> {
         self.training
             .run(learner, optimizer, rates, checkpoint, self.observer)
     }
+}
+
+fn initialised<C: BayesianConfig>(
+    config: C,
+    network: Network,
+) -> Result<Bayesian<Network, C::Algorithm>> {
+    // With an interrupter a bad gradient becomes an error that can be asked for.
+    let interrupter = Interrupter::new();
+    Ok(config.try_init(network)?.with_interrupter(interrupter))
 }
 
 impl Training<'_> {

@@ -42,7 +42,6 @@ pub(crate) trait Observer {
 }
 
 /// Nobody watches.
-#[cfg_attr(not(test), expect(dead_code, reason = "`tune` and `compare` follow"))]
 #[derive(Debug)]
 pub(crate) struct Unobserved;
 

@@ -49,8 +49,8 @@ fn learned(problem: &Problem, settings: &FitSettings, observer: &mut dyn Observe
         );
         return Err(refused("noise_precision", problem));
     }
-    let seed = Noise::host(settings.seed).fold(PARTING).seed();
-    let (seen, held_out) = problem.parted(HELD_OUT, seed);
+    let noise = Noise::host(settings.seed).fold(PARTING);
+    let (seen, held_out) = problem.parted(HELD_OUT, noise);
     let targets: Vec<f64> = held_out.targets().iter().copied().map(f64::from).collect();
     let mut precision = FIRST_GUESS;
     for _ in 0..ROUNDS {

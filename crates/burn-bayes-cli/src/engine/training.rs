@@ -16,7 +16,8 @@ use super::fitted::Fitted;
 use super::{EpochRecord, Observer, Stage};
 use crate::failure::{Failure, Result};
 use crate::network::{Batch, Network};
-use crate::problem::{Problem, shuffled};
+use crate::problem::Problem;
+use crate::random::shuffled;
 use crate::settings::FitSettings;
 
 /// A stream of random numbers.
@@ -260,7 +261,7 @@ impl Training<'_> {
     /// The rows in the order of an epoch.
     fn order(&self, epoch: u64) -> Vec<usize> {
         let noise = Noise::host(self.settings.seed).fold(SHUFFLING).fold(epoch);
-        shuffled(self.problem.rows(), noise.seed())
+        shuffled(self.problem.rows(), noise)
     }
 
     fn is_checkpoint_due(&self, epoch: usize) -> bool {

@@ -1,0 +1,34 @@
+//! From a stream of noise to a generator, for what needs more than normals.
+
+use burn_bayes::Noise;
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::SliceRandom;
+
+/// A generator of its own for every stream. (`Noise::seed` is the same for all streams of a seed.)
+pub(crate) fn generator(noise: Noise) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(noise.uniform().to_bits())
+}
+
+/// The numbers below `count` in an order of the stream's.
+pub(crate) fn shuffled(count: usize, noise: Noise) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    order.shuffle(&mut generator(noise));
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stream_of_a_seed_has_an_order_of_its_own() {
+        let order = |seed: u64, epoch: u64| shuffled(20, Noise::host(seed).fold(epoch));
+        assert_eq!(order(3, 1), order(3, 1));
+        assert_ne!(order(3, 1), order(3, 2));
+        assert_ne!(order(3, 1), order(4, 1));
+        let mut sorted = order(3, 1);
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..20));
+    }
+}
