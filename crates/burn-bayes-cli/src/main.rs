@@ -20,6 +20,7 @@ mod reproduce;
 mod rows;
 mod run;
 mod scores;
+mod search;
 mod selection;
 mod settings;
 mod uncertainty;

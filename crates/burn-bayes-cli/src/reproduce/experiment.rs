@@ -89,6 +89,8 @@ impl Effort {
 pub(crate) struct Context {
     pub(crate) data: PathBuf,
     pub(crate) effort: Effort,
+    /// What the names of the wanted cells contain, if not all are wanted.
+    pub(crate) only: Option<String>,
 }
 
 /// The name of a cell: cells that differ in their seed alone are averaged.

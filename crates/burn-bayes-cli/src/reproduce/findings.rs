@@ -49,6 +49,24 @@ impl Finding {
         }
     }
 
+    /// In every pair (ours, bound) ours is at or below the bound.
+    pub(crate) fn at_most(claim: impl Into<String>, pairs: &[(Option<f64>, f64)]) -> Self {
+        let claim = claim.into();
+        let measured = pairs.iter().map(|&(ours, bound)| Some((ours?, bound)));
+        let Some(measured) = measured.collect::<Option<Vec<_>>>() else {
+            return Self::open(claim);
+        };
+        let shown: Vec<String> = measured
+            .iter()
+            .map(|&(ours, bound)| format!("{} against {}", significant(ours), significant(bound)))
+            .collect();
+        Self {
+            claim,
+            measured: shown.join(", "),
+            verdict: measured.iter().all(|(ours, bound)| ours <= bound).into(),
+        }
+    }
+
     /// At least `wanted` of the pairs (ours, theirs) have ours at or below theirs; a pair that was not
     /// measured is left out.
     pub(crate) fn mostly_at_most(
@@ -114,6 +132,22 @@ mod tests {
         assert_eq!(finding(0.9, &pairs).verdict, Verdict::Fails);
         assert_eq!(finding(0.9, &pairs).measured, "2 of 3");
         assert_eq!(finding(0.9, &[None]).verdict, Verdict::Open);
+    }
+
+    #[test]
+    fn every_bound_is_kept_or_the_finding_fails() {
+        let finding = |pairs: &[_]| Finding::at_most("bounds", pairs);
+        let kept = finding(&[(Some(1.0), 1.0), (Some(-2.5), -2.0)]);
+        assert_eq!(kept.verdict, Verdict::Holds);
+        assert_eq!(kept.measured, "1.000 against 1.000, -2.500 against -2.000");
+        assert_eq!(
+            finding(&[(Some(1.0), 2.0), (Some(2.0), 1.0)]).verdict,
+            Verdict::Fails
+        );
+        assert_eq!(
+            finding(&[(Some(1.0), 2.0), (None, 1.0)]).verdict,
+            Verdict::Open
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod distances;
 mod e1;
 mod e5;
+mod e6;
 mod experiment;
 mod findings;
 mod ledger;
@@ -32,7 +33,7 @@ use results::Results;
 pub(crate) use experiment::Effort;
 
 /// All experiments, in the order in which they run.
-const EXPERIMENTS: [Experiment; 2] = [e1::EXPERIMENT, e5::EXPERIMENT];
+const EXPERIMENTS: [Experiment; 3] = [e1::EXPERIMENT, e5::EXPERIMENT, e6::EXPERIMENT];
 
 /// What to reproduce.
 #[derive(Debug)]
@@ -106,6 +107,7 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Vec<F
     let context = Context {
         data: request.data.clone(),
         effort: request.effort,
+        only: request.only.clone(),
     };
     let mut cells = (experiment.cells)(&context)?;
     if let Some(only) = &request.only {
@@ -167,7 +169,8 @@ mod tests {
             for effort in [Effort::Quick, Effort::Full] {
                 // Data are read when a cell is computed.
                 let data = PathBuf::from("absent");
-                let context = Context { data, effort };
+                let only = None;
+                let context = Context { data, effort, only };
                 let cells = (experiment.cells)(&context).unwrap();
                 let mut keys: Vec<_> = cells.iter().map(|cell| cell.key.to_string()).collect();
                 let count = keys.len();

@@ -42,15 +42,16 @@ impl Report<'_> {
         let heads: Vec<_> = ["data", "method"].into_iter().chain(titles).collect();
         line(&mut page, heads.iter().copied().chain(["seconds"]));
         line(&mut page, vec!["---"; heads.len() + 1].into_iter());
-        for (case, method) in self.results.groups() {
+        for (case, method) in self.rows() {
             let values = columns
                 .iter()
                 .map(|column| self.entry(case, method, column.measure));
-            let seconds = self.results.seconds(case, method).map(significant);
+            let seconds = self.results.seconds(case, method);
+            let seconds = seconds.map_or_else(|| "–".into(), significant);
             let entries = [case.to_string(), method.to_string()]
                 .into_iter()
                 .chain(values)
-                .chain(seconds);
+                .chain([seconds]);
             line(&mut page, entries);
         }
         if !self.findings.is_empty() {
@@ -105,6 +106,23 @@ impl Report<'_> {
         }
         let written = writer.into_inner();
         written.map_err(|error| Failure::Data(error.to_string()))
+    }
+
+    /// What was computed, after the rows of a data set those that only the papers have.
+    fn rows(&self) -> Vec<(&str, &str)> {
+        let groups = self.results.groups();
+        let mut cases: Vec<&str> = groups.iter().map(|(case, _)| *case).collect();
+        cases.dedup();
+        let published = self.experiment.published.iter();
+        let published: Vec<_> = published.map(|row| (row.case, row.method)).collect();
+        let of_case = |case: &str| {
+            let ours = groups.iter().filter(|row| row.0 == case);
+            let theirs = published
+                .iter()
+                .filter(|row| row.0 == case && !groups.contains(row));
+            ours.chain(theirs).copied().collect::<Vec<_>>()
+        };
+        cases.into_iter().flat_map(of_case).collect()
     }
 
     /// Ours, and the published figure in brackets.

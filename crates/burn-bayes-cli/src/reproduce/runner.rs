@@ -13,8 +13,8 @@ use super::ledger::{Ledger, Record};
 
 /// The results of all cells, in the cells' order.
 ///
-/// Every thread takes the next cell that nobody has taken. What a cell does in parallel runs on one
-/// thread, because the cells already fill the processors.
+/// Every thread takes the next cell that nobody has taken. What a cell does in parallel has its share
+/// of the threads: one, unless there are fewer cells than threads.
 ///
 /// # Errors
 ///
@@ -59,8 +59,10 @@ pub(crate) fn run(
             }
         }
     };
-    let pools = (0..threads.clamp(1, waiting.len().max(1)))
-        .map(|_| ThreadPoolBuilder::new().num_threads(1).build())
+    let at_once = threads.clamp(1, waiting.len().max(1));
+    let share = (threads / at_once).max(1);
+    let pools = (0..at_once)
+        .map(|_| ThreadPoolBuilder::new().num_threads(share).build())
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| Failure::Usage(format!("--threads {threads}: {error}")))?;
     std::thread::scope(|scope| {
@@ -140,19 +142,24 @@ mod tests {
     }
 
     #[test]
-    fn work_within_a_cell_stays_on_its_thread() {
+    fn work_within_cells_shares_the_threads() {
         let folder = tempfile::tempdir().unwrap();
-        let key = Key {
-            case: "case".into(),
-            method: "method".into(),
-            seed: 0,
-        };
-        let cell = Cell::new(key, &(), || {
-            let threads = rayon::current_num_threads() as f64;
-            Ok(Measures::from([("threads".into(), threads)]))
-        });
-        let ledger = Ledger::open(&folder.path().join("cells")).unwrap();
-        let records = run("E", &[cell.unwrap()], &ledger, 2).unwrap();
-        assert_eq!(records[0].measures["threads"], 1.0);
+        for (count, share) in [(1, 3.0), (2, 1.0), (3, 1.0), (4, 1.0)] {
+            let cell = |seed| {
+                let key = Key {
+                    case: "case".into(),
+                    method: "method".into(),
+                    seed,
+                };
+                let threads = || rayon::current_num_threads() as f64;
+                let work = move || Ok(Measures::from([("threads".into(), threads())]));
+                Cell::new(key, &(), work).unwrap()
+            };
+            let cells: Vec<Cell> = (0..count).map(cell).collect();
+            let ledger = Ledger::open(&folder.path().join(format!("{count} cells"))).unwrap();
+            let records = run("E", &cells, &ledger, 3).unwrap();
+            let shares = records.iter().map(|record| record.measures["threads"]);
+            assert!(shares.into_iter().all(|found| found == share));
+        }
     }
 }

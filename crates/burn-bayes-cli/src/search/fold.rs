@@ -1,0 +1,200 @@
+//! Rows to learn from and rows to be judged by, prepared as the former alone teach.
+
+use burn_bayes::eval::{LabelledProbabilities, TargetedMixture, accuracy, nll, nmll, rmse};
+use burn_bayes_data::{ColumnScale, Dataset, Features, Scaler, Scaling, Split, Targets};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{Unobserved, fit};
+use crate::failure::{Failure, Result};
+use crate::predictions::Predictions;
+use crate::problem::{Problem, TargetMeaning};
+use crate::settings::FitSettings;
+
+/// A fit has diverged if its error is so many deviations of the training rows' targets.
+const DIVERGED: f64 = 10.0;
+
+/// One division of some rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Fold {
+    train: Problem,
+    test: Features,
+    /// Of the test rows, on their own scale.
+    targets: Targets,
+}
+
+/// What a fit is worth on rows that it has not seen; less is better in both.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+pub(crate) struct Judgement {
+    /// Mean negative log-likelihood of a row under the average over draws, in nats, of the target on
+    /// its own scale: what a search minimises.
+    pub(crate) nmll: f64,
+    /// Root mean squared error; of classes, the share of wrong ones.
+    pub(crate) error: f64,
+}
+
+impl Fold {
+    /// A division of rows with real targets; features and target are standardised.
+    pub(crate) fn standardised(dataset: &Dataset, split: &Split) -> Result<Self> {
+        let Some(targets) = dataset.targets().as_real() else {
+            return Err(Failure::Data("the targets are classes, not numbers".into()));
+        };
+        let of = |rows: &[usize]| rows.iter().map(|&row| targets[row]).collect::<Vec<_>>();
+        let scaler = Scaler::fit(dataset.features(), &split.train, Scaling::Standardise)?;
+        let scale = ColumnScale::fit(of(&split.train), Scaling::Standardise)?;
+        let scaled = of(&split.train).into_iter().map(|value| scale.apply(value));
+        let train = Dataset::new(
+            scaler.apply(dataset.features().select(&split.train)?)?,
+            Targets::Real(scaled.collect()),
+        )?;
+        Ok(Self {
+            train: Problem::new(&train, TargetMeaning::Real(scale))?,
+            test: scaler.apply(dataset.features().select(&split.test)?)?,
+            targets: Targets::Real(of(&split.test)),
+        })
+    }
+
+    /// Fits the training rows and judges by the others; nothing if the fit diverged.
+    ///
+    /// # Errors
+    /// If a setting cannot be used.
+    pub(crate) fn judge(&self, settings: &FitSettings) -> Result<Option<Judgement>> {
+        let predictions = fit(&self.train, settings, &mut Unobserved)
+            .and_then(|fitted| fitted.predict(&self.test, settings.draws));
+        match predictions {
+            Ok(predictions) => self.judge_predictions(&predictions),
+            Err(Failure::Numerical(_)) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Judges predictions of the test rows; nothing if they are far off.
+    pub(crate) fn judge_predictions(&self, predictions: &Predictions) -> Result<Option<Judgement>> {
+        let judgement = Judgement::of(predictions, &self.targets)?;
+        let most = match self.train.meaning() {
+            TargetMeaning::Real(scale) => DIVERGED * scale.spread,
+            TargetMeaning::Classes(_) => f64::INFINITY,
+        };
+        let is_sound = judgement.nmll.is_finite() && judgement.error <= most;
+        Ok(is_sound.then_some(judgement))
+    }
+}
+
+impl Judgement {
+    fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
+        match (predictions, targets) {
+            (Predictions::Reals(predictions), Targets::Real(targets)) => {
+                let mixture = predictions.checked()?;
+                Ok(Self {
+                    nmll: nmll(&TargetedMixture::new(&mixture, targets)?),
+                    error: rmse(&mixture.mean(), targets)?,
+                })
+            }
+            (Predictions::Classes(predictions), Targets::Classes(labels)) => {
+                let average = predictions.checked()?.average();
+                let labelled = LabelledProbabilities::new(&average, labels)?;
+                Ok(Self {
+                    nmll: nll(&labelled),
+                    error: 1.0 - accuracy(&labelled),
+                })
+            }
+            _ => {
+                let problem = "the targets are not of the kind that was predicted";
+                Err(Failure::Data(problem.into()))
+            }
+        }
+    }
+
+    /// The mean of both; nothing of none.
+    pub(crate) fn mean(judgements: &[Self]) -> Option<Self> {
+        let count = judgements.len() as f64;
+        let mean = |of: fn(&Self) -> f64| judgements.iter().map(of).sum::<f64>() / count;
+        (!judgements.is_empty()).then(|| Self {
+            nmll: mean(|one| one.nmll),
+            error: mean(|one| one.error),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes_data::gap_regression;
+
+    use super::*;
+    use crate::predictions::RealPredictions;
+    use crate::settings::{Method, NetworkShape, NoisePrecision, OptimizerName};
+
+    fn fold() -> (Dataset, Split, Fold) {
+        let dataset = gap_regression(60, 0.1, 1).unwrap();
+        let split = Split {
+            train: (0..40).collect(),
+            test: (40..60).collect(),
+        };
+        let fold = Fold::standardised(&dataset, &split).unwrap();
+        (dataset, split, fold)
+    }
+
+    #[test]
+    fn test_rows_teach_nothing() {
+        let (dataset, split, fold) = fold();
+        let mut targets = dataset.targets().as_real().unwrap().to_vec();
+        targets[50] = 1e3;
+        let features = dataset.features().clone();
+        let changed = Dataset::new(features, Targets::Real(targets)).unwrap();
+        let other = Fold::standardised(&changed, &split).unwrap();
+        assert_eq!(other.train.targets(), fold.train.targets());
+        assert_eq!(other.train.meaning(), fold.train.meaning());
+        assert_ne!(
+            format!("{:?}", other.targets),
+            format!("{:?}", fold.targets)
+        );
+    }
+
+    #[test]
+    fn judgements_are_on_the_targets_own_scale() {
+        let (dataset, split, fold) = fold();
+        let targets = dataset.targets().as_real().unwrap();
+        let means: Vec<f64> = split.test.iter().map(|&row| targets[row] + 2.0).collect();
+        let predictions = |means: Vec<f64>| {
+            Predictions::Reals(RealPredictions {
+                draws: 1,
+                means,
+                noise_deviation: 2.0,
+            })
+        };
+        let judgement = fold
+            .judge_predictions(&predictions(means))
+            .unwrap()
+            .unwrap();
+        assert!((judgement.error - 2.0).abs() < 1e-12);
+        let expected = 0.5 * (2.0 * std::f64::consts::PI * 4.0).ln() + 0.5;
+        assert!((judgement.nmll - expected).abs() < 1e-12);
+        let far = predictions(vec![1e3; split.test.len()]);
+        assert_eq!(fold.judge_predictions(&far).unwrap(), None);
+    }
+
+    #[test]
+    fn a_fit_that_diverges_is_no_error_but_a_bad_setting_is() {
+        let (_, _, fold) = fold();
+        let settings = FitSettings {
+            method: Method::Map,
+            model: NetworkShape { hidden: vec![5] },
+            epochs: 20,
+            batch_size: 10,
+            noise_precision: NoisePrecision::Given(10.0),
+            ..FitSettings::default()
+        };
+        let sound = fold.judge(&settings).unwrap().unwrap();
+        assert_eq!(fold.judge(&settings).unwrap(), Some(sound));
+        let wild = FitSettings {
+            optimizer: OptimizerName::Sgd,
+            learning_rate: Some(1e6),
+            ..settings.clone()
+        };
+        assert_eq!(fold.judge(&wild).unwrap(), None);
+        let unusable = FitSettings {
+            batch_size: 41,
+            ..settings
+        };
+        assert!(matches!(fold.judge(&unusable), Err(Failure::Usage(_))));
+    }
+}

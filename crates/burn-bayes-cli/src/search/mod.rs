@@ -1,0 +1,253 @@
+//! Random search over ranges of settings, judged by cross-validation on training rows alone.
+//!
+//! Trial number t is a function of the search's seed and t, and all trials meet the same folds and the
+//! same seed of the fit. So trials may be made in any order, by any number of threads, and more of them
+//! later on.
+
+mod fold;
+mod parallel;
+mod ranges;
+
+pub(crate) use fold::{Fold, Judgement};
+pub(crate) use ranges::{Range, Ranges};
+
+use std::cmp::Ordering;
+
+use burn_bayes::Noise;
+
+use crate::failure::{Failure, Result};
+use crate::settings::{FitSettings, refused};
+
+/// A stream of random numbers.
+const TRIALS: u64 = 0x7472_6961;
+
+/// What is searched, and how long.
+#[derive(Clone, Debug)]
+pub(crate) struct Search {
+    /// The settings that no range names.
+    pub(crate) base: FitSettings,
+    pub(crate) ranges: Ranges,
+    pub(crate) trials: usize,
+    /// Trials that meet more folds than the first, those that did best there; all by default.
+    pub(crate) survivors: Option<usize>,
+    pub(crate) seed: u64,
+}
+
+/// A fit to be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unit {
+    pub(crate) trial: usize,
+    pub(crate) fold: usize,
+}
+
+/// Some settings, and what they are worth.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Trial {
+    pub(crate) number: usize,
+    pub(crate) settings: FitSettings,
+    /// One for each fold that it met; nothing where the fit diverged.
+    pub(crate) judgements: Vec<Option<Judgement>>,
+    /// Whether it met all folds.
+    pub(crate) is_complete: bool,
+}
+
+impl Trial {
+    /// The mean over folds; nothing if a fit diverged.
+    pub(crate) fn mean(&self) -> Option<Judgement> {
+        Judgement::mean(
+            &self
+                .judgements
+                .iter()
+                .copied()
+                .collect::<Option<Vec<_>>>()?,
+        )
+    }
+
+    /// The better one first; one that diverged is the worst.
+    fn compare(&self, other: &Self) -> Ordering {
+        let cost = |trial: &Self| trial.mean().map_or(f64::INFINITY, |mean| mean.nmll);
+        cost(self)
+            .total_cmp(&cost(other))
+            .then(self.number.cmp(&other.number))
+    }
+}
+
+impl Search {
+    /// The settings of a trial.
+    ///
+    /// # Errors
+    /// If a range does not fit its setting.
+    pub(crate) fn settings(&self, trial: usize) -> Result<FitSettings> {
+        let noise = Noise::host(self.seed).fold(TRIALS).fold(trial as u64);
+        self.ranges.draw(&self.base, noise)
+    }
+
+    /// Makes all trials, in the order of their numbers.
+    ///
+    /// `judge` fits and judges any number of units, in any order.
+    pub(crate) fn run(
+        &self,
+        folds: usize,
+        judge: impl Fn(&[(Unit, FitSettings)]) -> Result<Vec<Option<Judgement>>>,
+    ) -> Result<Vec<Trial>> {
+        if self.trials == 0 || self.survivors == Some(0) {
+            return Err(refused("trials", "is 0; it must be at least 1"));
+        }
+        let blank = |number| {
+            Ok(Trial {
+                number,
+                settings: self.settings(number)?,
+                judgements: Vec::new(),
+                is_complete: false,
+            })
+        };
+        let mut trials = (0..self.trials).map(blank).collect::<Result<Vec<_>>>()?;
+        let first = if self.survivors.is_some() { 1 } else { folds };
+        let all: Vec<usize> = (0..trials.len()).collect();
+        meet(&mut trials, &all, 0..first, &judge)?;
+        let mut ranking = all;
+        ranking.sort_by(|&a, &b| trials[a].compare(&trials[b]));
+        ranking.truncate(self.survivors.unwrap_or(self.trials));
+        meet(&mut trials, &ranking, first..folds, &judge)?;
+        for trial in ranking {
+            trials[trial].is_complete = true;
+        }
+        Ok(trials)
+    }
+
+    /// The best settings by folds in memory, on as many threads as rayon has here.
+    ///
+    /// # Errors
+    /// As [`Search::run`], and if every trial diverged.
+    pub(crate) fn best(&self, folds: &[Fold]) -> Result<Trial> {
+        let trials = self.run(folds.len(), |units| {
+            parallel::map(units.len(), |index| {
+                let (unit, settings) = &units[index];
+                folds[unit.fold].judge(settings)
+            })
+        })?;
+        best(&trials).cloned()
+    }
+}
+
+/// The complete trial with the least mean cost.
+///
+/// # Errors
+/// If every one diverged.
+pub(crate) fn best(trials: &[Trial]) -> Result<&Trial> {
+    let complete = trials
+        .iter()
+        .filter(|trial| trial.is_complete && trial.mean().is_some());
+    complete.min_by(|a, b| a.compare(b)).ok_or_else(|| {
+        Failure::Numerical(format!(
+            "all {} trials diverged; lower the range of `learning_rate`, or set `clip`",
+            trials.len()
+        ))
+    })
+}
+
+/// Adds the judgements of some folds to some trials.
+fn meet(
+    trials: &mut [Trial],
+    chosen: &[usize],
+    folds: std::ops::Range<usize>,
+    judge: impl Fn(&[(Unit, FitSettings)]) -> Result<Vec<Option<Judgement>>>,
+) -> Result<()> {
+    let units: Vec<_> = chosen
+        .iter()
+        .flat_map(|&trial| folds.clone().map(move |fold| Unit { trial, fold }))
+        .map(|unit| (unit, trials[unit.trial].settings.clone()))
+        .collect();
+    for ((unit, _), judgement) in units.iter().zip(judge(&units)?) {
+        trials[unit.trial].judgements.push(judgement);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(trials: usize, survivors: Option<usize>) -> Search {
+        let text = "prior_precision = { log_uniform = [0.01, 10.0] }";
+        Search {
+            base: FitSettings::default(),
+            ranges: toml::from_str(text).unwrap(),
+            trials,
+            survivors,
+            seed: 3,
+        }
+    }
+
+    /// The nearer the prior precision is to one, the better.
+    fn distance(settings: &FitSettings) -> Option<Judgement> {
+        let cost = settings.prior_precision.ln().abs();
+        Some(Judgement {
+            nmll: cost,
+            error: cost,
+        })
+    }
+
+    fn judge_all(units: &[(Unit, FitSettings)]) -> Result<Vec<Option<Judgement>>> {
+        Ok(units
+            .iter()
+            .map(|(_, settings)| distance(settings))
+            .collect())
+    }
+
+    #[test]
+    fn the_best_trial_is_found_and_more_trials_only_add() {
+        let few = search(10, None).run(3, judge_all).unwrap();
+        let many = search(40, None).run(3, judge_all).unwrap();
+        assert_eq!(few[..], many[..10]);
+        let found = best(&many).unwrap();
+        let costs = many
+            .iter()
+            .map(|trial| distance(&trial.settings).unwrap().nmll);
+        let least = costs.fold(f64::INFINITY, f64::min);
+        assert_eq!(found.mean().unwrap().nmll, least);
+        // That none of forty lies so near has a probability of one in a million.
+        assert!(least < 1.0, "{least}");
+        assert!(many.iter().all(|trial| trial.judgements.len() == 3));
+    }
+
+    #[test]
+    fn the_hopeless_meet_one_fold_alone() {
+        let trials = search(20, Some(5)).run(4, judge_all).unwrap();
+        let complete: Vec<_> = trials.iter().filter(|trial| trial.is_complete).collect();
+        assert_eq!(complete.len(), 5);
+        for trial in &trials {
+            let folds = if trial.is_complete { 4 } else { 1 };
+            assert_eq!(trial.judgements.len(), folds);
+        }
+        let all = search(20, None).run(4, judge_all).unwrap();
+        assert_eq!(best(&trials).unwrap().number, best(&all).unwrap().number);
+    }
+
+    #[test]
+    fn a_trial_that_diverges_once_is_never_the_best() {
+        let trials = search(6, None).run(2, |units| {
+            let judged = units.iter().map(|(unit, _)| match (unit.trial, unit.fold) {
+                (0, 1) => None,
+                (0, 0) => Some(Judgement {
+                    nmll: -9.0,
+                    error: 0.0,
+                }),
+                (trial, _) => Some(Judgement {
+                    nmll: trial as f64,
+                    error: 1.0,
+                }),
+            });
+            Ok(judged.collect())
+        });
+        assert_eq!(best(&trials.unwrap()).unwrap().number, 1);
+        let none = search(2, None)
+            .run(2, |units| Ok(vec![None; units.len()]))
+            .unwrap();
+        assert!(matches!(best(&none), Err(Failure::Numerical(_))));
+        assert!(matches!(
+            search(0, None).run(2, judge_all),
+            Err(Failure::Usage(_))
+        ));
+    }
+}
