@@ -104,9 +104,10 @@ fn subtitle(report: &Report<'_>) -> String {
         Scores::Classification(scores) => ("Classification", scores.rows, scores.draws),
         Scores::Regression(scores) => ("Regression", scores.rows, scores.draws),
     };
-    let draws = match draws {
-        1 => "a point estimate or one draw".to_string(),
-        draws => format!("{draws} draws of the weights"),
+    let draws = match (report.posterior, draws) {
+        (None, _) => "a point estimate".to_string(),
+        (Some(_), 1) => "one draw of the weights".to_string(),
+        (Some(_), draws) => format!("{draws} draws of the weights"),
     };
     let target = plain(report.target);
     format!(

@@ -72,7 +72,14 @@ impl TrainingCurve {
 fn figure(index: usize, unit: &str, curves: &[&TrainingCurve]) -> Result<Figure> {
     let labels: Vec<&str> = curves.iter().map(|curve| curve.label.as_str()).collect();
     let title = sentence(&labels.join(" and "));
-    let reading = "A curve that has levelled off has learnt what it can. A validation curve that rises while the training loss falls says that the fit has begun to learn noise.";
+    let reading = match curves {
+        [_] => {
+            "A curve that has levelled off has learnt what it can; one that still falls would gain by more epochs."
+        }
+        _ => {
+            "A curve that has levelled off has learnt what it can. One of rows that were held out, rising while the training loss falls, says that the fit has begun to learn noise."
+        }
+    };
     Figure::draw(
         format!("training-{}", index + 1),
         title,

@@ -75,7 +75,7 @@ pub(crate) fn write_report(
         title: &format!("{} of {} for {target}", config.fit.method, config.fit.model),
         command: &command_line(),
         config: &config.to_toml()?,
-        training: &[curve(&folder.metrics()?)],
+        training: &[curve(&folder.metrics()?, fitted.meaning())],
         part: rows.part,
         target,
         predictions: rows.predictions,
@@ -87,13 +87,18 @@ pub(crate) fn write_report(
 }
 
 /// The loss of the training that was kept.
-fn curve(records: &[EpochRecord]) -> TrainingCurve {
+fn curve(records: &[EpochRecord], meaning: &TargetMeaning) -> TrainingCurve {
     let kept = records
         .iter()
         .filter(|record| record.stage == Stage::Posterior);
+    let unit = match meaning {
+        TargetMeaning::Classes(_) => "loss, nats per row",
+        // The network learns on standardised targets, where a density is another one.
+        TargetMeaning::Real(_) => "nats per row, standardised",
+    };
     TrainingCurve {
         label: "training loss".into(),
-        unit: "nats per row, standardised".into(),
+        unit: unit.into(),
         points: kept.map(|record| (record.epoch, record.loss)).collect(),
     }
 }
