@@ -11,7 +11,7 @@ use burn::module::ParamGroup;
 use burn::tensor::{Device, Tensor};
 use burn_bayes::graph::{CapturedModel, ExampleGradients};
 use burn_bayes::kernels::Scratch;
-use burn_bayes::{BayesianConfig, FusedAdamConfig, OptimizerMemory, VifaConfig};
+use burn_bayes::{BayesianConfig, FusedAdamConfig, OptimizerMemory, SlangConfig, VifaConfig};
 use burn_bayes_benches::{
     Holder, Labelled, MlpClassifier, Network, Training, classification_batch,
     convolution_gradients, embedding_gradients, perceptron_gradients,
@@ -150,11 +150,40 @@ fn answers_about_gradients_do_not_make_them() {
     let perceptron = perceptron_gradients(64, &[784, 400, 400, 10], &device);
     check_gradients("perceptron", &perceptron);
     check_gradients("micro-batches", &perceptron.grouped(2));
+    let draws = ExampleGradients::joined(vec![perceptron; 4]);
+    check_gradients("draws", &draws);
+    check_gradients("micro-batches of draws", &draws.grouped(4));
     check_gradients("convolutions", &convolution_gradients(16, &device));
     check_gradients(
         "embedding",
         &embedding_gradients([32, 8], [10_000, 64], &device),
     );
+}
+
+/// A step of SLANG with several draws, against the rows of gradients that it would take one by one.
+#[test]
+fn a_step_with_several_draws_does_not_make_their_gradients() {
+    const RANK: usize = 4;
+    const DRAWS: usize = 4;
+    const ROWS: usize = 64;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let device = Device::default().autodiff();
+    let model = MlpClassifier::new(&[784, 400, 400, 10], &device);
+    let batch = classification_batch(ROWS, 784, 10, &device);
+    let config = SlangConfig::new(60_000).with_rank(RANK).with_draws(DRAWS);
+    let bayesian = config.init(model);
+    let len = bayesian.layout().len();
+    let mut training = Training::new(bayesian, FusedAdamConfig::new().init(), Holder::Owner);
+    training.step(batch.clone());
+    let before = HELD.load(Relaxed);
+    MOST.store(before, Relaxed);
+    training.step(batch.clone());
+    let held = MOST.load(Relaxed) - before;
+    // The draws, the old and the new factors in and out of the step, and vectors as long as the
+    // weights.
+    let allowed = (DRAWS + 4 * RANK + 16) * len * size_of::<f32>();
+    assert!(allowed < DRAWS * ROWS * len * size_of::<f32>() / 5);
+    assert!(held <= allowed, "{held} bytes held, {allowed} allowed");
 }
 
 #[test]

@@ -71,6 +71,37 @@ impl ExampleGradients {
         Self::new(count, vec![block], &device)
     }
 
+    /// The gradients of several sets of examples, or of the same examples at several draws of the
+    /// weights, as one set: those of the first, then those of the second, and so on.
+    ///
+    /// What is factored stays so, where the sets hold it in one form, as those of one
+    /// [`CapturedModel`](crate::CapturedModel) do.
+    ///
+    /// # Panics
+    ///
+    /// If there is no set, or their parameters differ.
+    pub fn joined(mut sets: Vec<Self>) -> Self {
+        if sets.len() == 1 {
+            return sets.swap_remove(0);
+        }
+        let first = sets.first().expect("a joined set has at least one part");
+        let lens = |set: &Self| set.blocks.iter().map(|block| block.len).collect::<Vec<_>>();
+        assert!(
+            sets.iter().all(|set| lens(set) == lens(first)),
+            "joined gradients are of one model's parameters"
+        );
+        let blocks = (0..first.blocks.len()).map(|index| {
+            let parts = sets.iter().map(|set| &set.blocks[index]);
+            Block::joined(&parts.collect::<Vec<_>>()).unwrap_or_else(|| {
+                let rows = sets.iter().map(|set| set.rows_of(index));
+                let rows = Tensor::cat(rows.collect(), 0);
+                Block::new(first.blocks[index].len, vec![Term::rows(rows)])
+            })
+        });
+        let count = sets.iter().map(Self::count).sum();
+        Self::new(count, blocks.collect(), &first.device).with_scratch(&first.scratch)
+    }
+
     /// M, the number of gradients.
     pub fn count(&self) -> usize {
         self.count
@@ -183,6 +214,15 @@ impl ExampleGradients {
         whole.finish()
     }
 
+    /// The gradients of one parameter as rows.
+    fn rows_of(&self, index: usize) -> Tensor<2> {
+        let block = &self.blocks[index];
+        match block.factor() {
+            Some(factor) => factor.columns(0..block.len),
+            None => Tensor::zeros([self.count, block.len], self.options()),
+        }
+    }
+
     fn options(&self) -> (&Device, DType) {
         (&self.device, self.dtype)
     }
@@ -224,6 +264,19 @@ impl Block {
             },
             _ => block,
         }
+    }
+
+    /// The gradients of several sets of examples as those of one, where their terms are alike.
+    fn joined(sets: &[&Self]) -> Option<Self> {
+        let Self { len, terms } = sets[0];
+        if sets.iter().any(|set| set.terms.len() != terms.len()) {
+            return None;
+        }
+        let terms = (0..terms.len()).map(|index| {
+            let parts: Vec<_> = sets.iter().map(|set| &set.terms[index]).collect();
+            Term::joined(&parts)
+        });
+        Some(Self::new(*len, terms.collect::<Option<_>>()?))
     }
 
     /// What answers for the block; nothing if it is zero.

@@ -11,8 +11,9 @@
 //! * μ⁺ = μ − η (P⁺)⁻¹ (N g + α⊙μ), by Woodbury; with momentum m along the running average of that
 //!
 //! Law: diag P⁺ = (1−β) diag P + β (diag Ĝ + α) with Ĝ = (N/M) Σ gᵢgᵢᵀ, whatever the rank. The poster's
-//! Algorithm 1 lacks the square roots and writes +λ for +βλ. The gradients stay factored: for a model of
-//! more weights than rows R is never formed, and only its (L+M)² Gram matrix meets the host.
+//! Algorithm 1 lacks the square roots and writes +λ for +βλ. The gradients stay factored, those of
+//! several draws too: for a model of more weights than rows R is never formed, and only its (L+M)² Gram
+//! matrix meets the host.
 //!
 //! With `group_size` k, k examples count as one whose gradient is their sum s: Ĝ = (N/M) Σ s sᵀ over
 //! M/k groups. The eigenproblem shrinks by k; Ĝ gains (k−1) N ḡḡᵀ, which is small where the mean
@@ -33,7 +34,6 @@ use std::sync::Arc;
 use burn::config::Config;
 use burn::module::{Module, ParamGroup};
 use burn::optim::GradientsParams;
-use burn::tensor::Tensor;
 use burn_bayes_core::kernels::{self, PrecisionEvidence, PrecisionStep};
 use burn_bayes_core::{
     FactorPosterior, Layout, Noise, NoiseSource, PrecisionDraws, Prior, PriorPrecisions,
@@ -219,7 +219,7 @@ impl FromExamples for Slang {
                 .collect(),
         };
         let groups = evidence[0].count();
-        let rows = joined(evidence);
+        let rows = ExampleGradients::joined(evidence);
         // A row is G/M times the sum of its group's gradients, so (N/M)(M/G)² over the draws.
         let (examples, groups) = (examples as f64, groups as f64);
         let share = examples / (groups * rows.count() as f64);
@@ -272,16 +272,5 @@ impl Slang {
             },
         );
         NaturalStep::new(update)
-    }
-}
-
-/// The gradients at all draws as one set.
-fn joined(mut evidence: Vec<ExampleGradients>) -> ExampleGradients {
-    match evidence.len() {
-        1 => evidence.swap_remove(0),
-        _ => {
-            let rows = evidence.iter().map(ExampleGradients::materialise);
-            ExampleGradients::from_rows(Tensor::cat(rows.collect(), 0))
-        }
     }
 }

@@ -49,6 +49,21 @@ impl Lookup {
         })
     }
 
+    /// The examples of all sets, one set after the other.
+    pub(super) fn joined(sets: &[&Self]) -> Option<Self> {
+        let shape = |lookup: &Self| [lookup.rows, lookup.positions(), lookup.width()];
+        let first = shape(sets[0]);
+        sets.iter().all(|set| shape(set) == first).then(|| {
+            let indices = sets.iter().map(|set| set.indices.clone());
+            let values = sets.iter().map(|set| set.values.clone());
+            Self {
+                indices: Tensor::cat(indices.collect(), 0),
+                values: Tensor::cat(values.collect(), 0),
+                rows: sets[0].rows,
+            }
+        })
+    }
+
     /// The positions of an example's group become positions of one example; those added have index
     /// and value zero.
     pub(super) fn grouped(&self, grouping: Grouping) -> Self {

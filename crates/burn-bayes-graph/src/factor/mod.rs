@@ -154,6 +154,34 @@ impl Term {
         }
     }
 
+    /// The gradients of several sets of examples as those of one, where the terms are of one form and
+    /// shape.
+    pub(crate) fn joined(sets: &[&Self]) -> Option<Self> {
+        match &sets[0].0 {
+            Kind::Outer(_) => {
+                let outers = same(sets, |kind| match kind {
+                    Kind::Outer(outer) => Some(outer),
+                    _ => None,
+                });
+                Outer::joined(&outers?).map(Self::from)
+            }
+            Kind::Rows(_) => {
+                let rows = same(sets, |kind| match kind {
+                    Kind::Rows(rows) => Some(rows),
+                    _ => None,
+                });
+                Some(Rows::joined(&rows?).into())
+            }
+            Kind::Lookup(_) => {
+                let lookups = same(sets, |kind| match kind {
+                    Kind::Lookup(lookup) => Some(lookup),
+                    _ => None,
+                });
+                Lookup::joined(&lookups?).map(Self::from)
+            }
+        }
+    }
+
     /// The sums of groups of gradients, scaled.
     pub(crate) fn grouped(&self, grouping: Grouping) -> Self {
         match &self.0 {
@@ -162,6 +190,11 @@ impl Term {
             Kind::Lookup(lookup) => lookup.grouped(grouping).into(),
         }
     }
+}
+
+/// The factors of all terms, if they are of one form.
+fn same<'a, F>(terms: &[&'a Term], of: impl Fn(&'a Kind) -> Option<&'a F>) -> Option<Vec<&'a F>> {
+    terms.iter().map(|term| of(&term.0)).collect()
 }
 
 impl From<Outer> for Term {

@@ -50,6 +50,21 @@ impl Outer {
         })
     }
 
+    /// The examples of all sets, one set after the other.
+    pub(super) fn joined(sets: &[&Self]) -> Option<Self> {
+        let shape = |outer: &Self| {
+            let [groups, _, positions, height] = outer.left.dims();
+            [groups, positions, height, outer.width()]
+        };
+        let first = shape(sets[0]);
+        sets.iter().all(|set| shape(set) == first).then(|| {
+            let join = |side: fn(&Self) -> &Tensor<4>| {
+                Tensor::cat(sets.iter().map(|set| side(set).clone()).collect(), 1)
+            };
+            Self::new(join(|set| &set.left), join(|set| &set.right))
+        })
+    }
+
     /// The positions of an example's group become positions of one example.
     pub(super) fn grouped(&self, grouping: Grouping) -> Self {
         let Grouping {

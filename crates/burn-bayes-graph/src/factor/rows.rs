@@ -22,6 +22,12 @@ impl Rows {
         Self::new(self.rows.clone() + other.rows.clone())
     }
 
+    /// The examples of all sets, one set after the other.
+    pub(super) fn joined(sets: &[&Self]) -> Self {
+        let rows = sets.iter().map(|set| set.rows.clone());
+        Self::new(Tensor::cat(rows.collect(), 0))
+    }
+
     pub(super) fn grouped(&self, grouping: Grouping) -> Self {
         let Grouping {
             size,

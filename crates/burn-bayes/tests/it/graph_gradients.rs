@@ -52,6 +52,14 @@ fn tensor<const R: usize>(values: &[f32], dims: [usize; R]) -> Tensor<R> {
 }
 
 impl Form {
+    fn len(self) -> usize {
+        match self {
+            Self::Outer { groups, sides, .. } => groups * sides[0] * sides[1],
+            Self::Rows { len } => len,
+            Self::Lookup { rows, width, .. } => rows * width,
+        }
+    }
+
     /// The term, and adds its rows to a parameter's.
     fn term(self, seed: u64, dense: &mut Dense) -> Term {
         let count = dense.count;
@@ -122,13 +130,18 @@ impl Form {
 
 impl Case {
     fn new(count: usize, parameters: &[Parameter]) -> Self {
+        Self::of_set(0, count, parameters)
+    }
+
+    /// Sets of other numbers have other gradients.
+    fn of_set(number: usize, count: usize, parameters: &[Parameter]) -> Self {
         let mut blocks = Vec::new();
         let mut dense = Dense::zeros(count, 0);
         for (index, parameter) in parameters.iter().enumerate() {
             let mut part = Dense::zeros(count, parameter.len);
             let mut terms = Vec::new();
             for (place, form) in parameter.forms.iter().enumerate() {
-                terms.push(form.term((100 * index + 2 * place) as u64, &mut part));
+                terms.push(form.term((1000 * number + 100 * index + 2 * place) as u64, &mut part));
             }
             blocks.push(Block::new(parameter.len, terms));
             dense = dense.beside(&part);
@@ -192,6 +205,20 @@ impl Case {
 
         let found = values(&self.gradients.sum_of_squares());
         close("sum of squares", found, self.dense.squares(), 64 * count);
+    }
+
+    fn joined(sets: Vec<Self>) -> Self {
+        let mut dense = Dense::zeros(0, sets[0].dense.len);
+        for set in &sets {
+            dense.count += set.dense.count;
+            dense.rows.extend(&set.dense.rows);
+            dense.sizes.extend(&set.dense.sizes);
+        }
+        let sets = sets.into_iter().map(|set| set.gradients);
+        Self {
+            gradients: ExampleGradients::joined(sets.collect()),
+            dense,
+        }
     }
 
     fn grouped(&self, size: usize) -> Self {
@@ -341,6 +368,34 @@ proptest! {
         let case = Case::new(count, &parameters);
         case.check(vectors);
         case.grouped(size).check(vectors);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn joined_sets_answer_as_their_rows_one_below_the_other(
+        counts in proptest::collection::vec(1..=5usize, 1..=3),
+        parameters in proptest::collection::vec(parameter(), 1..=3),
+        others in proptest::collection::vec(parameter(), 3),
+        size in 1..=4usize,
+        vectors in 1..=6usize,
+    ) {
+        let sets = |count, number| Case::of_set(number, count, &parameters);
+        let alike = counts.iter().zip(0..).map(|(&count, number)| sets(count, number));
+        Case::joined(alike.collect()).check(vectors);
+        let grouped = counts.iter().zip(0..).map(|(&count, number)| sets(count, number).grouped(size));
+        Case::joined(grouped.collect()).check(vectors);
+
+        // The last set holds its gradients in other forms.
+        let mut last = parameters.clone();
+        for (parameter, other) in last.iter_mut().zip(others) {
+            let fits = other.forms.iter().filter(|form| form.len() == parameter.len);
+            parameter.forms = fits.copied().chain([Form::Rows { len: parameter.len }]).collect();
+        }
+        let mixed = [sets(3, 0), Case::of_set(1, 2, &last)];
+        Case::joined(mixed.into()).check(vectors);
     }
 }
 
