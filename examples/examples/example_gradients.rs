@@ -9,48 +9,12 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use burn::module::{Module, ParamGroup};
-use burn::nn::conv::{Conv2d, Conv2dConfig};
-use burn::nn::pool::{AvgPool2d, AvgPool2dConfig};
-use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
-use burn::tensor::activation::relu;
-use burn::tensor::{Device, Distribution, Int, Tensor};
+use burn::module::ParamGroup;
+use burn::tensor::{Device, Distribution, Tensor};
 use burn_bayes::Layout;
 use burn_bayes::graph::losses::cross_entropy;
 use burn_bayes::graph::{CapturedForward, CapturedModel};
-use burn_bayes_examples::{ClassBatch, Glyphs};
-
-// ANCHOR: model
-/// An ordinary Burn model.
-#[derive(Module, Debug)]
-struct Cnn {
-    first: Conv2d,
-    second: Conv2d,
-    pool: AvgPool2d,
-    head: Linear,
-}
-
-impl Cnn {
-    fn forward(&self, images: Tensor<4>) -> Tensor<2> {
-        let hidden = self.pool.forward(relu(self.first.forward(images)));
-        let hidden = relu(self.second.forward(hidden));
-        self.head.forward(hidden.flatten::<2>(1, 3))
-    }
-}
-// ANCHOR_END: model
-
-impl Cnn {
-    fn new(device: &Device) -> Self {
-        Self {
-            first: Conv2dConfig::new([1, 8], [3, 3])
-                .with_padding(PaddingConfig2d::Same)
-                .init(device),
-            second: Conv2dConfig::new([8, 16], [3, 3]).init(device),
-            pool: AvgPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
-            head: LinearConfig::new(16 * 3 * 2, Glyphs::CLASSES).init(device),
-        }
-    }
-}
+use burn_bayes_examples::{ClassBatch, Cnn, Digits, Glyphs};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
@@ -62,17 +26,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let rows = digits.rows(32);
     let batch = ClassBatch::new(&rows, &device);
-    let images: Tensor<4> = batch.inputs.reshape([-1, 1, 11, 9]);
-    let batch = (images.clone(), batch.targets);
+    let batch: Digits = (batch.inputs, batch.targets);
 
     // ANCHOR: gradients
     let layout = Arc::new(Layout::new(&model, &ParamGroup::all())?);
-    let captured = CapturedModel::new(
-        layout.clone(),
-        |model: &Cnn, (images, labels): (Tensor<4>, Tensor<1, Int>)| {
-            cross_entropy(model.forward(images), labels)
-        },
-    );
+    let captured = CapturedModel::new(layout.clone(), |model: &Cnn, (pixels, labels): Digits| {
+        cross_entropy(model.forward(pixels), labels)
+    });
     let evaluated = captured.example_gradients(&model, &batch)?;
     let gradients = evaluated.gradients;
 
@@ -103,12 +63,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     // ANCHOR: draws
-    let forward = CapturedForward::new(layout.clone(), |model: &Cnn, images: Tensor<4>| {
-        model.forward(images)
+    let forward = CapturedForward::new(layout.clone(), |model: &Cnn, pixels: Tensor<2>| {
+        model.forward(pixels)
     });
     let mean = layout.flatten(&model)?;
     let spread = Tensor::random([20, layout.len()], Distribution::Normal(0.0, 0.05), &device);
-    let logits = forward.outputs(&model, spread + mean.unsqueeze(), &images)?;
+    let logits = forward.outputs(&model, spread + mean.unsqueeze(), &batch.0)?;
     // ANCHOR_END: draws
     println!("logits of 20 draws in one pass: {:?}", logits.dims());
     Ok(())

@@ -9,7 +9,9 @@ mod settings;
 
 pub use batches::{ClassBatch, ClassBatcher, ClassRow, RealBatch, ToBatch, class_loader};
 pub use glyphs::Glyphs;
-pub use models::{Activation, Classifier, LinearRegressor, LogisticRegressor, Regressor};
+pub use models::{
+    Activation, Classifier, Cnn, Digits, LinearRegressor, LogisticRegressor, Regressor,
+};
 pub use progress::EpochLines;
 pub use scores::{ClassScores, probabilities_of};
 pub use settings::{Arguments, is_smoke};
