@@ -30,7 +30,7 @@ impl<'a> GradientSum<'a> {
     /// Adds gradients in factored form with respect to a view.
     pub(crate) fn add(&mut self, view: &View, gradients: Factored) {
         let len = |parameter: usize| self.layout.entries()[parameter].len();
-        let shape = gradients.shape(view.shape()[0]);
+        let shape = gradients.shape(view.len());
         let [_, rows, _] = shape;
         let view = view.reshape(&shape);
         if let Some(parameter) = view.parameter(len) {

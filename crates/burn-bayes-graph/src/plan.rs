@@ -291,6 +291,14 @@ impl Planner<'_> {
                 dim,
                 indices,
             } => Some(self.view(tensor)?.select(dim, &self.constant(indices)?)),
+            Semantics::Gather {
+                tensor,
+                dim,
+                indices,
+            } => Some(
+                self.view(tensor)?
+                    .gather(dim, &self.constant(indices)?, out),
+            ),
             Semantics::Embedding { weights, indices } => {
                 let rows = self.view(weights)?.select(0, &self.constant(indices)?);
                 Some(rows.reshape(out))
@@ -386,6 +394,12 @@ impl Planner<'_> {
                 dim: 0,
                 indices,
             } => (indices, tensor, None),
+            // Where the examples lie along another axis each has a copy.
+            Semantics::Gather {
+                tensor,
+                dim,
+                indices,
+            } if self.axis(indices)?.axis == dim => (indices, tensor, None),
             Semantics::Matmul { lhs, rhs } if self.axis(rhs).is_none() => (lhs, rhs, None),
             Semantics::Matmul { lhs, rhs } if self.axis(lhs).is_none() => (rhs, lhs, None),
             _ => return None,

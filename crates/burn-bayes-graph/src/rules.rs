@@ -27,14 +27,17 @@ impl Factored {
         }
     }
 
-    /// `[G, rows, columns]`.
-    pub(crate) fn shape(&self, rows: usize) -> [usize; 3] {
+    /// `[G, rows, columns]`, of a weight of `len` elements.
+    pub(crate) fn shape(&self, len: usize) -> [usize; 3] {
         match self {
             Self::Outer(left, right) => {
                 let [groups, _, _, rows] = left.dims();
                 [groups, rows, right.dims()[3]]
             }
-            Self::Lookup(_, values) => [1, rows, values.dims()[2]],
+            Self::Lookup(_, values) => {
+                let [_, _, columns] = values.dims();
+                [1, len / columns, columns]
+            }
         }
     }
 }
@@ -86,6 +89,14 @@ pub(crate) fn weight_gradients(
             let [_, count, positions, width] = values.dims();
             let indices = input.arranged_indices(tap.input_axis, examples);
             Factored::Lookup(indices, values.reshape([count, positions, width]))
+        }
+        Semantics::Gather { tensor, dim, .. } => {
+            // Each element is a row of one.
+            let values = arranged(delta, tap.output_axis, examples, &[], &[]);
+            let [_, count, positions, _] = values.dims();
+            let elements = input.gathered_elements(&tensor.shape, dim);
+            let elements = elements.arranged_indices(tap.input_axis, examples);
+            Factored::Lookup(elements, values.reshape([count, positions, 1]))
         }
         other => unreachable!("no tap is made for {other:?}"),
     }

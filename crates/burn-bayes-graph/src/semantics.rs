@@ -346,3 +346,84 @@ fn activation(op: &Activation) -> Semantics<'_> {
         | A::LogSigmoidBackward(_) => Semantics::Unknown,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// The kinds of [`Semantics`](super::Semantics), and how gradients come through their operations, in
+    /// the words of the book.
+    const ROWS: [(&[&str], &str); 9] = [
+        (
+            &["Linear", "Matmul", "Convolution"],
+            "rule: outer products of x and δ",
+        ),
+        (
+            &["Embedding", "Select", "Gather"],
+            "rule: indices and δ; followed to the parameter's elements where the indices are constant",
+        ),
+        (
+            &["LayerNorm", "BatchNorm"],
+            "rule: rewritten as a multiplication and an addition",
+        ),
+        (
+            &["Reshape", "Permute", "Expand", "Slice", "Repeat"],
+            "rule: followed to the parameter's elements",
+        ),
+        (
+            &["Elementwise", "Along", "SliceAssign", "Attention"],
+            "rule: a copy of the parameter for each example; of parameters alone, the loop for those; \
+             across examples, refused",
+        ),
+        (
+            &["Spatial", "Whole"],
+            "of the batch alone: each example's own, or refused; of parameters alone, the loop for those",
+        ),
+        (&["Creation"], "constant"),
+        (&["Random"], "refused"),
+        (&["Unknown"], "the loop for the whole loss"),
+    ];
+
+    /// Every operation that this file names, by its kind.
+    fn operations() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+        let mut found: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        let mut named = Vec::new();
+        let source = include_str!("semantics.rs");
+        let source = source.split("#[cfg(test)]").next().unwrap_or(source);
+        for word in source.split(|c: char| !(c.is_alphanumeric() || "_:!".contains(c))) {
+            let kind = match word.split_once("::") {
+                Some(("Base" | "N" | "F" | "IntOp" | "BoolOp" | "ModuleOp" | "A", name)) => {
+                    named.push(name);
+                    continue;
+                }
+                Some(("Semantics", kind)) => kind,
+                None if word == "elementwise" => "Elementwise",
+                None if word == "along" => "Along",
+                None if word == "convolution!" => "Convolution",
+                _ => continue,
+            };
+            found.entry(kind).or_default().extend(named.drain(..));
+        }
+        found
+    }
+
+    #[test]
+    fn the_book_lists_every_operation() {
+        let mut operations = operations();
+        assert!(operations["Elementwise"].contains("Add") && operations["Gather"].len() == 1);
+        let mut table = "| Operations | How |\n| --- | --- |\n".to_owned();
+        for (kinds, how) in ROWS {
+            let names = kinds.iter().flat_map(|kind| operations.remove(kind));
+            let names: BTreeSet<_> = names.flatten().collect();
+            let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+            table += &format!("| {} | {how} |\n", names.join(", "));
+        }
+        operations.retain(|_, names| !names.is_empty());
+        assert!(operations.is_empty(), "kinds without a row: {operations:?}");
+        let chapter = include_str!("../../../book/src/example-gradients.md");
+        assert!(
+            chapter.contains(&table),
+            "the table of operations in example-gradients.md has to be\n\n{table}"
+        );
+    }
+}

@@ -2,9 +2,10 @@
 
 use burn::backend::ops::{FloatTensorOps, IntTensorOps, PadMode};
 use burn::backend::{AutodiffBackend, Dispatch, DispatchTensor, TensorMetadata};
-use burn::tensor::{Int, Shape, Slice, Tensor};
+use burn::tensor::{Int, Shape, Slice, Tensor, TensorData};
 
 use crate::axis::ExampleAxis;
+use crate::view::{gather_starts, row_major};
 
 /// A tensor without autodiff.
 #[derive(Clone, Debug)]
@@ -97,6 +98,21 @@ impl Untyped {
         let shape = Shape::from(vec![self.0.shape().num_elements()]);
         let flat = Tensor::<1, Int>::from_dispatch(Dispatch::int_reshape(self.0, shape));
         flat.into_data().convert::<i64>().try_into_vec().ok()
+    }
+
+    /// The elements of a tensor of this `shape` that a gather with these indices along `dim` takes, by
+    /// their numbers in memory order.
+    pub(crate) fn gathered_elements(self, shape: &[usize], dim: usize) -> Self {
+        let indices = self.shape();
+        let starts = gather_starts(shape, dim, &indices);
+        let starts: Vec<_> = starts.into_iter().map(|start| start as i64).collect();
+        let mut once = indices.clone();
+        once[dim] = 1;
+        let starts = TensorData::new(starts, once).convert_dtype(self.0.dtype());
+        let starts = Dispatch::int_from_data(starts, &self.0.device());
+        let starts = Dispatch::int_expand(starts, Shape::from(indices));
+        let steps = Dispatch::int_mul_scalar(self.0, row_major(shape)[dim].into());
+        Self(Dispatch::int_add(steps, starts))
     }
 
     /// Integers as `[M, T]`.

@@ -51,10 +51,6 @@ impl View {
         }
     }
 
-    pub(crate) fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
     /// The parameter, if this is one entire parameter in memory order.
     pub(crate) fn parameter(&self, len: impl Fn(usize) -> usize) -> Option<usize> {
         match self.base {
@@ -169,6 +165,20 @@ impl View {
         Self::join(parts.collect(), dim)
     }
 
+    /// The entries `indices` along `dim`, one for each element of the result, which has this `shape`.
+    pub(crate) fn gather(&self, dim: usize, indices: &[usize], shape: &[usize]) -> Self {
+        let places = self.places();
+        let stride = row_major(&self.shape)[dim];
+        let starts = gather_starts(&self.shape, dim, shape);
+        let after: usize = shape[dim + 1..].iter().product();
+        let picked = indices.iter().enumerate().map(|(position, index)| {
+            // The starts are those of the first entry along `dim`.
+            let start = position / (shape[dim] * after) * after + position % after;
+            places[starts[start] + index * stride]
+        });
+        Self::picked(picked.collect(), shape)
+    }
+
     pub(crate) fn repeat(&self, dim: usize, times: usize) -> Self {
         Self::join(vec![Ok(self.clone()); times], dim)
     }
@@ -223,7 +233,21 @@ impl View {
     }
 }
 
-fn row_major(shape: &[usize]) -> Vec<usize> {
+/// Which elements of a tensor of shape `from` a gather along `dim` would take if every index were zero,
+/// for a result of shape `to` that has one entry along `dim`.
+pub(crate) fn gather_starts(from: &[usize], dim: usize, to: &[usize]) -> Vec<usize> {
+    let strides = row_major(from);
+    let others = (0..to.len()).filter(|&axis| axis != dim);
+    others.fold(vec![0], |starts, axis| {
+        let steps = |start| (0..to[axis]).map(move |index| (start, index));
+        let all = starts.into_iter().flat_map(steps);
+        all.map(|(start, index)| start + index * strides[axis])
+            .collect()
+    })
+}
+
+/// The strides of a tensor whose elements lie one after the other.
+pub(crate) fn row_major(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis] * shape[axis];

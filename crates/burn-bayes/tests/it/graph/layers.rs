@@ -14,7 +14,7 @@ use burn::nn::{
 use burn::tensor::{Int, Tensor};
 use proptest::prelude::*;
 
-use super::{compared, exact, integers, some_loss, tensor};
+use super::{exact, integers, some_loss, tensor};
 use crate::support::device;
 
 #[test]
@@ -197,9 +197,54 @@ fn select_and_gather_of_a_parameter() {
         some_loss(m.weights.val().select(0, x))
     });
     let picks: Tensor<2, Int> = integers(2, [5, 4], 3);
-    compared(&table(), &picks, |m: &Table, x: Tensor<2, Int>| {
+    exact(&table(), &picks, |m: &Table, x: Tensor<2, Int>| {
         some_loss(m.weights.val().gather(0, x))
     });
+    // Of a part, of a turned parameter, and along the other axis of one that is broadcast.
+    let picks: Tensor<2, Int> = integers(3, [5, 3], 3);
+    exact(&table(), &picks, |m: &Table, x: Tensor<2, Int>| {
+        let turned = m.weights.val().transpose().gather(0, x.clone());
+        let column = m.weights.val().narrow(1, 1, 1).transpose();
+        let broadcast = column.expand([x.dims()[0], 3]).gather(1, x.clone());
+        some_loss(m.weights.val().narrow(1, 0, 3).gather(0, x) * turned + broadcast)
+    });
+    // By constant indices, before it meets the batch.
+    exact(
+        &table(),
+        &tensor::<2>(4, [5, 3]),
+        |m: &Table, x: Tensor<2>| {
+            let places =
+                Tensor::<2, Int>::from_data([[2, 0, 3], [1, 1, 0], [0, 3, 2]], &x.device());
+            some_loss(x.matmul(m.weights.val().gather(1, places)))
+        },
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn gather_along_any_axis_with_the_examples_anywhere(
+        seed in 0..1000u64,
+        examples in 2..=4usize,
+        positions in 1..=3usize,
+        columns in 1..=4usize,
+        is_last in any::<bool>(),
+    ) {
+        // Every index is below both sizes of the table, so it can be gathered along either axis.
+        let picks: Tensor<3, Int> = integers(seed, [examples, positions, columns], 3);
+        exact(&table(), &picks, move |m: &Table, x: Tensor<3, Int>| {
+            let [examples, positions, columns] = x.dims();
+            let rows: Tensor<2, Int> = x.reshape([examples * positions, columns]);
+            let table = m.weights.val().narrow(1, 0, columns);
+            let picked = match is_last {
+                true => table.transpose().gather(1, rows.transpose()).transpose(),
+                false => table.gather(0, rows),
+            };
+            let picked: Tensor<3> = picked.reshape([examples, positions, columns]);
+            some_loss(picked)
+        });
+    }
 }
 
 #[test]
