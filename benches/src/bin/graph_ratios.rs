@@ -49,11 +49,13 @@ fn main() -> Result<(), String> {
         gradients("ResNet-18 3×32×32, M = 16", model, batch, 3);
     }
     if wants("prediction") {
-        prediction(&[784, 400, 400, 10], 1000, 5);
-        prediction(&[784, 400, 400, 10], 32, 15);
-        prediction(&[13, 50, 2], 1000, 25);
-        prediction(&[13, 50, 2], 32, 50);
-        prediction(&[13, 50, 2], 10, 50);
+        prediction(&[784, 400, 400, 10], [1000, 100], 5);
+        prediction(&[784, 400, 400, 10], [32, 100], 15);
+        prediction(&[64, 64, 64, 10], [32, 100], 25);
+        prediction(&[13, 50, 2], [1000, 100], 25);
+        prediction(&[13, 50, 2], [32, 100], 50);
+        prediction(&[13, 50, 2], [10, 100], 50);
+        prediction(&[13, 50, 2], [10, 10], 200);
     }
     if wants("training") {
         let trained = device.clone().autodiff();
@@ -152,8 +154,7 @@ where
     );
 }
 
-fn prediction(widths: &[usize], rows: usize, rounds: usize) {
-    let draws = 100;
+fn prediction(widths: &[usize], [rows, draws]: [usize; 2], rounds: usize) {
     let device = Device::default();
     let model = MlpClassifier::new(widths, &device);
     let batch = classification_batch(rows, widths[0], widths[widths.len() - 1], &device);
@@ -161,6 +162,7 @@ fn prediction(widths: &[usize], rows: usize, rounds: usize) {
         .with_rank(8)
         .init(model.clone())
         .valid();
+    let stacked = bayesian.clone().predicting_in_one_pass();
     let posterior = bayesian.posterior();
     let layout = bayesian.layout().clone();
     let forward = CapturedForward::new(layout, |model: &MlpClassifier, inputs: Tensor<2>| {
@@ -178,11 +180,15 @@ fn prediction(widths: &[usize], rows: usize, rounds: usize) {
                 let draws = bayesian.predict(batch.clone(), draws);
                 black_box(draws.expect("the posterior exists"));
             }),
-            ("all in one pass", &mut || {
+            ("the same in one pass", &mut || {
+                let draws = stacked.predict(batch.clone(), draws);
+                black_box(draws.expect("the posterior exists"));
+            }),
+            ("outputs, all in one pass", &mut || {
                 let outputs = forward.in_one_pass(&model, drawn(), &batch.inputs);
                 black_box(outputs.expect("the draws fit the model"));
             }),
-            ("as many as fit", &mut || {
+            ("outputs, as many as fit", &mut || {
                 let outputs = forward.outputs(&model, drawn(), &batch.inputs);
                 black_box(outputs.expect("the draws fit the model"));
             }),

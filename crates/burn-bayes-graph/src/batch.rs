@@ -97,6 +97,9 @@ pub(crate) struct Rotated;
 impl TensorMapper for Rotated {
     fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
         let examples = tensor.dims()[0];
+        if examples < 2 {
+            return tensor;
+        }
         let first = tensor.clone().narrow(0, 0, 1);
         Tensor::cat(vec![tensor.narrow(0, 1, examples - 1), first], 0)
     }

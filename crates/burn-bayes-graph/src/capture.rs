@@ -11,6 +11,7 @@ use burn::tensor::{Device, Tensor, TensorData, kind};
 use burn_bayes_core::Layout;
 
 use crate::batch::{ExampleBatch, Lengthened, Rotated, TensorMapper, ToDevice};
+use crate::lower::slot;
 use crate::parameters::held;
 use crate::semantics::{Semantics, semantics};
 
@@ -32,25 +33,37 @@ pub(crate) struct Recording {
     pub(crate) grown: BTreeMap<usize, usize>,
 }
 
-/// Records `loss` of `model` on `batch`; the reason in words if it cannot be recorded.
+/// Records `function` of `model` and `batch`; the reason in words if it cannot be recorded.
 ///
-/// It is recorded three times. With the examples rotated, a loss whose course depends on the data
-/// gives itself away; with one example more, the constants that have an entry per example do.
-pub(crate) fn record<M: Module, B: ExampleBatch>(
+/// It is recorded twice. With the examples rotated, a function whose course depends on the data gives
+/// itself away.
+pub(crate) fn record<M: Module, B: ExampleBatch, const R: usize>(
     model: &M,
     layout: &Layout,
     batch: &B,
-    loss: &impl Fn(&M, B) -> Tensor<1>,
+    function: &impl Fn(&M, B) -> Tensor<R>,
 ) -> Result<Recording, String> {
-    let mut recording = record_once(model, layout, batch.clone(), loss)?;
+    let recording = record_once(model, layout, batch.clone(), function)?;
     let rotated = batch.clone().map_tensors(&mut Rotated);
-    if record_once(model, layout, rotated, loss)? != recording {
+    if record_once(model, layout, rotated, function)? != recording {
         return Err(
             "other data made it compute something else: its course depends on the values of \
              tensors"
                 .into(),
         );
     }
+    Ok(recording)
+}
+
+/// The same, and with one example more: the constants that have an entry per example give themselves
+/// away.
+pub(crate) fn record_grown<M: Module, B: ExampleBatch>(
+    model: &M,
+    layout: &Layout,
+    batch: &B,
+    loss: &impl Fn(&M, B) -> Tensor<1>,
+) -> Result<Recording, String> {
+    let mut recording = record(model, layout, batch, loss)?;
     let longer = batch.clone().map_tensors(&mut Lengthened);
     if let Ok(longer) = record_once(model, layout, longer, loss) {
         recording.grown = grown(&recording, &longer);
@@ -90,12 +103,11 @@ fn grown(recording: &Recording, longer: &Recording) -> BTreeMap<usize, usize> {
     axes.collect()
 }
 
-/// Records a function of `model` and `batch` once.
-pub(crate) fn record_once<M: Module, B: ExampleBatch, const R: usize>(
+fn record_once<M: Module, B: ExampleBatch, const R: usize>(
     model: &M,
     layout: &Layout,
     batch: B,
-    loss: &impl Fn(&M, B) -> Tensor<R>,
+    function: &impl Fn(&M, B) -> Tensor<R>,
 ) -> Result<Recording, String> {
     let device = Device::capture();
     let mut bounds = Bounds::default();
@@ -106,8 +118,8 @@ pub(crate) fn record_once<M: Module, B: ExampleBatch, const R: usize>(
             let batch = batch.map_tensors(&mut Ids(&mut bounds.inputs));
             let tensors = held(&model, layout);
             bounds.held = tensors.into_iter().map(|held| id_of(held.value)).collect();
-            let losses = loss(&model, batch);
-            bounds.losses = Some(id_of(losses.into_dispatch()));
+            let result = function(&model, batch);
+            bounds.losses = Some(id_of(result.into_dispatch()));
             scope.complete(bounds.inputs.clone(), bounds.losses)
         })
     }));
@@ -116,9 +128,27 @@ pub(crate) fn record_once<M: Module, B: ExampleBatch, const R: usize>(
         drop(model.clone().to_device(device));
     }
     match captured {
-        Ok(Ok(graph)) => Ok(number(graph, bounds)),
+        Ok(Ok(graph)) => Ok(number(graph, bounds).pruned()),
         Ok(Err(error)) => Err(error.to_string()),
         Err(panic) => Err(message(panic.as_ref())),
+    }
+}
+
+impl Recording {
+    /// Without what its result does not need.
+    fn pruned(mut self) -> Self {
+        let mut needed = BTreeSet::from([self.losses]);
+        let mut kept = Vec::with_capacity(self.operations.len());
+        for operation in self.operations.into_iter().rev() {
+            if operation.outputs().any(|out| needed.contains(&slot(out))) {
+                needed.extend(operation.inputs().map(slot));
+                kept.push(operation);
+            }
+        }
+        kept.reverse();
+        self.operations = kept;
+        self.constants.retain(|(slot, _)| needed.contains(slot));
+        self
     }
 }
 

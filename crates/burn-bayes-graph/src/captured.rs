@@ -10,7 +10,7 @@ use burn_bayes_core::{Entry, Layout};
 
 use crate::assemble::GradientSum;
 use crate::batch::{ExampleBatch, Inputs, Lengths, signature_of};
-use crate::capture::record;
+use crate::capture::record_grown;
 use crate::error::{Kind, Result};
 use crate::factor::Term;
 use crate::gradients::{Block, ExampleGradients};
@@ -153,7 +153,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             return Ok(None);
         }
         let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
-        let planned = record(model, &self.layout, batch, &|model: &M, batch| {
+        let planned = record_grown(model, &self.layout, batch, &|model: &M, batch| {
             (self.loss)(model, batch)
         })
         .map_err(Failure::Loop)

@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 use burn_bayes_core::Layout;
 
 use crate::batch::{ExampleBatch, Inputs, signature_of};
-use crate::capture::{Recording, record_once};
+use crate::capture::{Recording, record};
 use crate::error::{Kind, Result};
 use crate::lift::lifted;
 use crate::lower::lowered;
@@ -91,10 +91,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     /// Draws whose length is not the layout's; a model that does not fit the layout.
     pub fn outputs(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, _] = checked(&self.layout, &draws)?;
-        let at_a_time = match self.recorded(model, batch)? {
-            Some(recorded) => (PASS / recorded.numbers.max(1)).clamp(1, count),
-            None => 1,
-        };
+        let at_a_time = self.draws_that_fit(model, batch)?.min(count);
         if at_a_time == 1 {
             return self.looped(model, draws, batch);
         }
@@ -103,6 +100,17 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
             self.in_one_pass(model, draws.clone().narrow(0, first, some), batch)
         });
         Ok(Tensor::cat(passes.collect::<Result<_>>()?, 0))
+    }
+
+    /// How many draws of such a batch go into one pass: at least one.
+    ///
+    /// It is one if the model is evaluated one draw at a time for another reason.
+    pub fn draws_that_fit(&self, model: &M, batch: &B) -> Result<usize> {
+        if self.is_looped(model, batch)? {
+            return Ok(1);
+        }
+        let recorded = self.recorded(model, batch)?;
+        Ok(recorded.map_or(1, |recorded| (PASS / recorded.numbers.max(1)).max(1)))
     }
 
     /// The same in one pass, whatever its size.
@@ -146,17 +154,15 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         self.recordings.get(signature_of(batch), || {
             self.layout.check(model)?;
             let forward = |model: &M, batch| (self.forward)(model, batch);
-            Ok(
-                match record_once(model, &self.layout, batch.clone(), &forward) {
-                    Ok(recording) => {
-                        let results = recording.operations.iter().flat_map(OperationIr::outputs);
-                        let results = results.map(|out| out.shape.num_elements());
-                        let numbers = self.layout.len() + results.sum::<usize>();
-                        Some(Recorded { recording, numbers })
-                    }
-                    Err(reason) => one_by_one(&reason),
-                },
-            )
+            Ok(match record(model, &self.layout, batch, &forward) {
+                Ok(recording) => {
+                    let results = recording.operations.iter().flat_map(OperationIr::outputs);
+                    let results = results.map(|out| out.shape.num_elements());
+                    let numbers = self.layout.len() + results.sum::<usize>();
+                    Some(Recorded { recording, numbers })
+                }
+                Err(reason) => one_by_one(&reason),
+            })
         })
     }
 

@@ -7,7 +7,7 @@ use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param, ParamId};
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
 use burn::train::{InferenceStep, Interrupter, TrainOutput, TrainStep};
-use burn_bayes_core::{FactorPosterior, Layout};
+use burn_bayes_core::{FactorPosterior, Layout, Noise};
 use burn_bayes_graph::ExampleBatch;
 use burn_bayes_infer::{Inference, MeanGradients};
 
@@ -17,8 +17,9 @@ use crate::dropout::{is_on, switched};
 use crate::error::{Error, Result};
 use crate::examples::ExampleLoss;
 use crate::guard::Guard;
-use crate::mixture::MixDraws;
+use crate::mixture::{MixDraws, MixStacked};
 use crate::one_pass::OnePass;
+use crate::stacked::StackedPrediction;
 use crate::supply::Supply;
 
 /// A model and an algorithm that learns a posterior over the model's weights.
@@ -38,6 +39,8 @@ pub struct Bayesian<M: Module, A: Module> {
     posterior: PosteriorCache,
     #[module(skip)]
     recording: RecordingCache,
+    #[module(skip)]
+    prediction: RecordingCache,
     #[module(skip)]
     prediction_draws: usize,
     #[module(skip)]
@@ -70,6 +73,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
             clock: Clock::new(),
             posterior: PosteriorCache::default(),
             recording: RecordingCache::default(),
+            prediction: RecordingCache::default(),
             prediction_draws: DEFAULT_PREDICTION_DRAWS,
             guard: Guard::default(),
         })
@@ -160,10 +164,15 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     /// The model with draw number `index` as its weights, ready for inference: the draws that
     /// validation and [`predict`](Self::predict) use are 0, 1, 2 …
     pub fn drawn_model(&self, index: u64) -> Result<M> {
-        let noise = self.algorithm.noise().fold(PREDICTION).row(index);
+        let noise = self.prediction_noise().row(index);
         Ok(self
             .try_posterior()?
             .write_draw(self.model.valid(), noise)?)
+    }
+
+    /// Draw number i of predictions is made from its row i.
+    fn prediction_noise(&self) -> Noise {
+        self.algorithm.noise().fold(PREDICTION)
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -197,6 +206,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
             algorithm,
             clock,
             recording,
+            prediction,
             prediction_draws,
             guard,
             ..
@@ -210,6 +220,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
             clock,
             posterior: PosteriorCache::default(),
             recording,
+            prediction,
             prediction_draws,
             guard,
         }
@@ -257,7 +268,27 @@ where
 
 impl<M, A> Bayesian<M, A>
 where
-    M: Module + ModuleDisplay + InferenceStep<Input: Clone, Output: MixDraws>,
+    M: Module + ModuleDisplay + InferenceStep<Input: ExampleBatch, Output: MixStacked> + 'static,
+    A: Inference,
+{
+    /// Predicts, and validates, with many draws in one forward pass instead of a pass for each.
+    ///
+    /// The model's inference step is recorded once for every shape of batch, and replayed with weights
+    /// that have an axis of draws, as many at a time as fit a processor's cache. The draws are those of
+    /// the passes one by one, and a network so large that two do not fit is still evaluated one by one,
+    /// which is then the faster way. So is a model with an operation that cannot carry draws, or whose
+    /// course depends on data; the log says so.
+    #[must_use]
+    pub fn predicting_in_one_pass(mut self) -> Self {
+        let stacked = StackedPrediction::<M>::new(self.layout().clone());
+        self.prediction = RecordingCache::holding(stacked);
+        self
+    }
+}
+
+impl<M, A> Bayesian<M, A>
+where
+    M: Module + ModuleDisplay + InferenceStep<Input: Clone, Output: MixDraws> + 'static,
     A: Inference,
 {
     /// The average of `draws` predictions, each with its own draw of the weights.
@@ -268,15 +299,24 @@ where
         item: <M as InferenceStep>::Input,
         draws: usize,
     ) -> Result<<<M as InferenceStep>::Output as MixDraws>::Mixture> {
-        let outputs = match self.try_posterior() {
-            Ok(_) => (0..draws.max(1) as u64)
-                .map(|index| Ok(InferenceStep::step(&self.drawn_model(index)?, item.clone())))
-                .collect::<Result<Vec<_>>>()?,
+        let draws = draws.max(1);
+        let posterior = match self.try_posterior() {
+            Ok(posterior) => posterior,
             Err(error) if error.is_too_early() => {
-                vec![InferenceStep::step(&self.model.valid(), item)]
+                let output = InferenceStep::step(&self.model.valid(), item);
+                return Ok(MixDraws::mix(vec![output]));
             }
             Err(error) => return Err(error),
         };
+        if let Some(stacked) = self.prediction.known::<StackedPrediction<M>>() {
+            let all = || Ok(posterior.draws(self.prediction_noise(), draws)?);
+            if let Some(mixture) = stacked.mixture(&self.model.valid(), &all, &item)? {
+                return Ok(mixture);
+            }
+        }
+        let outputs = (0..draws as u64)
+            .map(|index| Ok(InferenceStep::step(&self.drawn_model(index)?, item.clone())))
+            .collect::<Result<Vec<_>>>()?;
         Ok(MixDraws::mix(outputs))
     }
 }
@@ -357,7 +397,7 @@ where
 
 impl<M, A> InferenceStep for Bayesian<M, A>
 where
-    M: Module + ModuleDisplay + InferenceStep<Input: Clone, Output: MixDraws>,
+    M: Module + ModuleDisplay + InferenceStep<Input: Clone, Output: MixDraws> + 'static,
     A: Inference,
 {
     type Input = <M as InferenceStep>::Input;

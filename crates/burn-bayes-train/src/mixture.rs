@@ -32,6 +32,20 @@ pub trait MixDraws: Sized {
     fn mix(draws: Vec<Self>) -> Self::Mixture;
 }
 
+/// An output that many draws can share a pass for: what they do not share is in one tensor.
+///
+/// # Laws
+///
+/// From the output at any draw and the numbers at all, [`mix_stacked`](Self::mix_stacked) makes what
+/// [`mix`](MixDraws::mix) makes from all outputs.
+pub trait MixStacked: MixDraws {
+    /// All that changes from draw to draw, `[rows, width]`, computed from the weights.
+    fn numbers(self) -> Tensor<2>;
+
+    /// The average, from the output at one draw and the numbers at all of them, `[draws, rows, width]`.
+    fn mix_stacked(one: Self, numbers: Tensor<3>) -> Self::Mixture;
+}
+
 /// Classification averaged over draws.
 #[derive(Clone, Debug)]
 pub struct ClassificationMixture {
@@ -60,7 +74,25 @@ impl MixDraws for ClassificationOutput {
             .into_iter()
             .map(|draw| probabilities_of(draw.output).unsqueeze::<3>())
             .collect();
-        let draw_probabilities = Tensor::cat(probabilities, 0);
+        ClassificationMixture::new(Tensor::cat(probabilities, 0), targets)
+    }
+}
+
+impl MixStacked for ClassificationOutput {
+    fn numbers(self) -> Tensor<2> {
+        self.output
+    }
+
+    fn mix_stacked(one: Self, numbers: Tensor<3>) -> ClassificationMixture {
+        let [draws, rows, classes] = numbers.dims();
+        let probabilities = probabilities_of(numbers.reshape([draws * rows, classes]));
+        let probabilities = probabilities.reshape([draws, rows, classes]);
+        ClassificationMixture::new(probabilities, one.targets)
+    }
+}
+
+impl ClassificationMixture {
+    fn new(draw_probabilities: Tensor<3>, targets: Tensor<1, Int>) -> Self {
         let draws = ClassificationDraws::new(draw_probabilities.clone(), targets.clone());
         // The floor keeps Burn's metrics finite where every draw rules the class out.
         let output = draws.average().clamp_min(f32::MIN_POSITIVE).log();
@@ -69,7 +101,7 @@ impl MixDraws for ClassificationOutput {
             .gather(1, targets.clone().unsqueeze_dim(1))
             .mean()
             .neg();
-        ClassificationMixture {
+        Self {
             loss,
             output,
             targets,
@@ -161,10 +193,31 @@ impl MixDraws for RegressionOutput {
             .into_iter()
             .map(|draw| draw.output.unsqueeze::<3>())
             .collect();
-        let draw_outputs = Tensor::cat(outputs, 0);
+        RegressionMixture::new(Tensor::cat(losses, 0), Tensor::cat(outputs, 0), targets)
+    }
+}
+
+/// The loss is one more column.
+impl MixStacked for RegressionOutput {
+    fn numbers(self) -> Tensor<2> {
+        let [rows, _] = self.output.dims();
+        let loss = self.loss.reshape([1, 1]).expand([rows, 1]);
+        Tensor::cat(vec![self.output, loss], 1)
+    }
+
+    fn mix_stacked(one: Self, numbers: Tensor<3>) -> RegressionMixture {
+        let [draws, _, width] = numbers.dims();
+        let losses = numbers.clone().narrow(2, width - 1, 1).narrow(1, 0, 1);
+        let outputs = numbers.narrow(2, 0, width - 1);
+        RegressionMixture::new(losses.reshape([draws]), outputs, one.targets)
+    }
+}
+
+impl RegressionMixture {
+    fn new(losses: Tensor<1>, draw_outputs: Tensor<3>, targets: Tensor<2>) -> Self {
         let draws = RegressionDraws::new(draw_outputs.clone(), targets.clone());
-        RegressionMixture {
-            loss: Tensor::cat(losses, 0).mean(),
+        Self {
+            loss: losses.mean(),
             output: draws.average(),
             targets,
             draw_outputs,

@@ -16,8 +16,8 @@ pub use burn_bayes_infer::{
 #[cfg(feature = "train")]
 pub use burn_bayes_train::{
     Bayesian, BayesianConfig, ClassificationMixture, DEFAULT_PREDICTION_DRAWS, ExampleLoss,
-    GaussianNll, MixDraws, PowerDecay, PowerDecayConfig, RegressionMixture, StagedLearningRate,
-    Supply, metric, refresh_running_statistics,
+    GaussianNll, MixDraws, MixStacked, PowerDecay, PowerDecayConfig, RegressionMixture,
+    StagedLearningRate, Supply, metric, refresh_running_statistics,
 };
 
 /// Scores of probabilistic predictions on plain slices.

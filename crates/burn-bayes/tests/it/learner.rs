@@ -41,8 +41,8 @@ use burn_bayes::metric::{
 };
 use burn_bayes::{
     Bayesian, BayesianConfig, DEFAULT_PREDICTION_DRAWS, ExampleLoss, FromExamples, FromGradients,
-    FusedAdamConfig, FusedSgdConfig, Inference, InitialDeviation, Rate, SlangConfig, Supply,
-    SwagConfig, Tick, Vifa, VifaConfig, eval,
+    FusedAdamConfig, FusedSgdConfig, Inference, InitialDeviation, Rate, SlangConfig,
+    StagedLearningRate, Supply, SwagConfig, Tick, Vifa, VifaConfig, eval,
 };
 use tempfile::TempDir;
 
@@ -328,6 +328,31 @@ fn a_closed_form_step_learns_with_the_learners_rate() {
     let start = bits(&wrapped(&slang(), 1).posterior().mean());
     assert_eq!(mean(0.0), start);
     assert_ne!(mean(0.1), start);
+}
+
+/// Its step has one rate, that of the mean; nothing else waits for a stage.
+#[test]
+fn a_closed_form_step_takes_the_staged_rate_of_the_mean() {
+    let run = |rates: ModuleLrScheduler| {
+        let directory = TempDir::new().unwrap();
+        let result = training(directory.path(), loader(data(), BATCH), 1).launch(Learner::new(
+            wrapped(&slang(), 1),
+            sgd(),
+            rates,
+        ));
+        state(&result.model)
+    };
+    let staged = |covariance| {
+        let rates = StagedLearningRate::new(0.1, covariance, covariance);
+        run(rates.with_mean_only_steps(4).init().unwrap())
+    };
+    assert_eq!(staged(0.0), staged(1.0));
+    let decay = |initial| {
+        let rates = StagedLearningRate::new(initial, 0.0, 0.0);
+        run(rates.init().unwrap())
+    };
+    assert_eq!(decay(0.1), staged(0.0));
+    assert_ne!(decay(0.05), staged(0.0));
 }
 
 /// Steps in closed form cannot be added up, so whatever adds gradients up is told so.
@@ -925,7 +950,11 @@ fn metrics_of_uncertainty_report_the_scores_of_the_epoch() {
 
 #[test]
 fn predictions_average_the_drawn_models() {
-    let bayesian = wrapped(&vifa(), 1);
+    check_average(wrapped(&vifa(), 1));
+    check_average(wrapped(&vifa(), 1).predicting_in_one_pass());
+}
+
+fn check_average(bayesian: Bayes<Vifa>) {
     let batch = batch(&points(7, 9), &device());
     let mixture = bayesian.predict(batch.clone(), 5).unwrap();
     assert_eq!(mixture.draw_probabilities.dims(), [5, 7, 3]);

@@ -4,7 +4,7 @@ use burn::module::{Module, Param, ParamGroup};
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
-use burn::train::{RegressionOutput, TrainOutput, TrainStep};
+use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::{
     Bayesian, BayesianConfig, Curvature, ExampleLoss, Inference, MeanGradients, Supply,
     VadamConfig, VifaConfig, VonConfig,
@@ -88,6 +88,15 @@ impl TrainStep for Regressor {
 impl ExampleLoss for Regressor {
     fn example_losses(&self, (inputs, targets): Self::Input) -> Tensor<1> {
         (self.forward(inputs) - targets).square().squeeze_dim(1)
+    }
+}
+
+impl InferenceStep for Regressor {
+    type Input = (Tensor<2>, Tensor<2>);
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: Self::Input) -> RegressionOutput {
+        self.output(batch)
     }
 }
 
@@ -216,4 +225,50 @@ fn the_same_seed_has_the_same_result() {
         (state(&bayesian), bits(&bayesian.posterior().mean()))
     };
     assert_eq!(run(), run());
+}
+
+#[test]
+fn predictions_have_the_outputs_and_the_loss_of_the_draws_one_by_one() {
+    let config = VifaConfig::new(LEN).with_rank(2);
+    for course in [Course::Straight, Course::Forked] {
+        let looped = wrapped(&config, course).valid();
+        let together = looped.clone().predicting_in_one_pass();
+        for rows in [1, LEN] {
+            let (inputs, targets) = batch(rows);
+            let batch = (inputs.inner(), targets.inner());
+            let expected = looped.predict(batch.clone(), 7).unwrap();
+            let found = together.predict(batch.clone(), 7).unwrap();
+            assert_eq!(found.draw_outputs.dims(), [7, rows, 1]);
+            let outputs = values(&expected.draw_outputs);
+            let largest = outputs.iter().fold(0.0f64, |max, y| max.max(y.abs()));
+            let near = |what, found: Vec<f64>, expected: Vec<f64>| {
+                let scales = vec![largest.max(largest * largest); expected.len()];
+                assert_close(what, &found, &expected, &scales, 1e-5);
+            };
+            near("outputs", values(&found.draw_outputs), outputs);
+            near("average", values(&found.output), values(&expected.output));
+            near("loss", values(&found.loss), values(&expected.loss));
+            assert_eq!(values(&found.targets), values(&expected.targets));
+        }
+    }
+}
+
+/// A recording is of one batch; what is asked of it later must not be answered with that batch's.
+#[test]
+fn a_prediction_follows_the_weights_and_the_batch() {
+    let together = wrapped(&VifaConfig::new(LEN), Course::Straight).predicting_in_one_pass();
+    let predicted = |bayesian: &Bayes<_>, (inputs, targets): (Tensor<2>, Tensor<2>)| {
+        let mixture = bayesian
+            .valid()
+            .predict((inputs.inner(), targets.inner()), 3);
+        values(&mixture.unwrap().draw_outputs)
+    };
+    let (inputs, targets) = batch(LEN);
+    let first = predicted(&together, (inputs.clone(), targets.clone()));
+    let other = predicted(&together, (inputs * 2.0, targets));
+    assert_ne!(first, other);
+    let output = TrainStep::step(&together, batch(LEN));
+    let mut optimizer = burn_bayes::FusedAdamConfig::new().init();
+    let trained = together.optimize(&mut optimizer, 0.1.into(), output.grads);
+    assert_ne!(first, predicted(&trained, batch(LEN)));
 }
