@@ -2,7 +2,7 @@
 //! cost beside draws one by one, in prediction and in steps of VIFA; everything in turns.
 //!
 //! ```text
-//! cargo run --profile bench --bin graph_ratios -- mlp lenet resnet32 prediction training
+//! cargo run --profile bench --bin graph_ratios -- mlp lenet resnet32 prediction small-prediction training
 //! ```
 #![allow(clippy::print_stdout, reason = "a program's report")]
 
@@ -26,7 +26,14 @@ const RANK: usize = 8;
 
 fn main() -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let known = ["mlp", "lenet", "resnet32", "prediction", "training"];
+    let known = [
+        "mlp",
+        "lenet",
+        "resnet32",
+        "prediction",
+        "small-prediction",
+        "training",
+    ];
     if let Some(word) = words.iter().find(|word| !known.contains(&word.as_str())) {
         return Err(format!("`{word}`: use {}", known.join(", ")));
     }
@@ -51,6 +58,8 @@ fn main() -> Result<(), String> {
     if wants("prediction") {
         prediction(&[784, 400, 400, 10], [1000, 100], 5);
         prediction(&[784, 400, 400, 10], [32, 100], 15);
+    }
+    if wants("small-prediction") {
         prediction(&[64, 64, 64, 10], [32, 100], 25);
         prediction(&[13, 50, 2], [1000, 100], 25);
         prediction(&[13, 50, 2], [32, 100], 50);

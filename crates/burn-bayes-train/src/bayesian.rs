@@ -274,10 +274,10 @@ where
     /// Predicts, and validates, with many draws in one forward pass instead of a pass for each.
     ///
     /// The model's inference step is recorded once for every shape of batch, and replayed with weights
-    /// that have an axis of draws, as many at a time as fit a processor's cache. The draws are those of
-    /// the passes one by one, and a network so large that two do not fit is still evaluated one by one,
-    /// which is then the faster way. So is a model with an operation that cannot carry draws, or whose
-    /// course depends on data; the log says so.
+    /// that have an axis of draws, as many at a time as fit a processor's cache; the weights of all
+    /// draws are held at once. The draws are those of the passes one by one, and a network so large that
+    /// two do not fit is still evaluated one by one, which is then the faster way. So is a model with an
+    /// operation that cannot carry draws, or whose course depends on data; the log says so.
     #[must_use]
     pub fn predicting_in_one_pass(mut self) -> Self {
         let stacked = StackedPrediction::<M>::new(self.layout().clone());
