@@ -214,7 +214,7 @@ impl<F: FnMut(ParamId, Tensor<1>) -> Tensor<1>> ModuleMapper for Replace<F> {
 
 #[cfg(test)]
 mod tests {
-    use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
+    use burn::nn::{BatchNorm, BatchNormConfig, Initializer, Linear, LinearConfig};
     use burn::tensor::Device;
     use burn_bayes_infer::VifaConfig;
 
@@ -231,8 +231,13 @@ mod tests {
     impl Net {
         fn new(momentum: f64, device: &Device) -> Self {
             let norm = BatchNormConfig::new(1).with_momentum(momentum).init(device);
-            let layer = LinearConfig::new(1, 1).init(device);
-            Self { layer, norm }
+            // A weight near zero would leave nothing but rounding to normalise.
+            let layer =
+                LinearConfig::new(1, 1).with_initializer(Initializer::Constant { value: 0.5 });
+            Self {
+                layer: layer.init(device),
+                norm,
+            }
         }
 
         /// The statistics are those of the input.
