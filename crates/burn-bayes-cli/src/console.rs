@@ -1,10 +1,12 @@
 //! What a person sees of a fit while it runs, on standard error: a bar on a terminal, else lines.
 
-use std::io::IsTerminal;
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 
 use crate::engine::{EpochRecord, Stage};
 use crate::failure::{Failure, Result};
@@ -25,7 +27,7 @@ impl Console {
     pub(crate) fn new() -> Self {
         let style = ProgressStyle::with_template("{msg:<24} {wide_bar} {pos}/{len} {eta}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = std::io::stderr()
+        let bar = io::stderr()
             .is_terminal()
             .then(|| ProgressBar::no_length().with_style(style));
         Self { bar }
@@ -50,7 +52,9 @@ impl Console {
                 bar.set_message(format!("{name}, loss {loss:.4}"));
             }
             None if epoch == epochs || epoch.is_multiple_of(epochs.div_ceil(LINES)) => {
-                eprintln!("{name}: epoch {epoch} of {epochs}, loss {loss:.4}");
+                tell(format_args!(
+                    "{name}: epoch {epoch} of {epochs}, loss {loss:.4}"
+                ));
             }
             None => {}
         }
@@ -64,12 +68,31 @@ impl Console {
     }
 }
 
-/// All scores, with their intervals.
-pub(crate) fn print_scores(scores: &Scores) {
+/// Writes a line to standard output; a failure is an error, which a closed pipe is not for long.
+pub(crate) fn print(line: impl Display) -> Result<()> {
+    Ok(writeln!(io::stdout(), "{line}")?)
+}
+
+/// Writes a line to standard error; nothing can be done where nobody listens.
+pub(crate) fn tell(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Prints an object as one line of JSON.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
+    print(serde_json::to_string(value).map_err(io::Error::from)?)
+}
+
+/// Prints all scores, with their intervals.
+pub(crate) fn print_scores(scores: &Scores) -> Result<()> {
     for line in Summary::of(scores).lines {
         let interval = line.interval.unwrap_or_default();
-        println!("{:<24} {:>10}  {interval}", line.name, line.value);
+        print(format_args!(
+            "{:<24} {:>10}  {interval}",
+            line.name, line.value
+        ))?;
     }
+    Ok(())
 }
 
 /// The command line that started the program, as a shell would take it again.
@@ -103,7 +126,7 @@ pub(crate) fn catch_interruptions() -> Result<()> {
             }
         });
     });
-    result.map_err(|error| Failure::System(std::io::Error::other(error)))
+    result.map_err(|error| Failure::System(io::Error::other(error)))
 }
 
 /// Whether someone asked to stop.

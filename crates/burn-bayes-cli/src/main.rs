@@ -31,6 +31,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::commands::Command;
+use crate::console::tell;
 use crate::failure::Failure;
 
 /// Bayesian training of small networks on tables, with predictions that know their uncertainty.
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
         // Who closes a pipe has seen enough.
         Err(Failure::System(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            tell(format_args!("error: {failure}"));
             failure.exit_code()
         }
     }

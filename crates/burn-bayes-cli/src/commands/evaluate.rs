@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use burn_bayes_data::read_csv;
 use clap::Args;
 
+use crate::console::{print_json, print_scores};
 use crate::failure::Result;
 use crate::files::at;
 use crate::rows::{true_targets, usable_rows};
@@ -61,13 +62,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         write_report(&folder, &run.config, &run.fitted, rows, &page)?;
     }
     match arguments.json {
-        true => println!(
-            "{}",
-            serde_json::to_string(&scores).map_err(std::io::Error::from)?
-        ),
-        false => crate::console::print_scores(&scores),
+        true => print_json(&scores),
+        false => print_scores(&scores),
     }
-    Ok(())
 }
 
 /// The page in a folder, which is made if it is missing.

@@ -7,7 +7,9 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 
-use crate::console::{Console, catch_interruptions, is_interrupted, print_scores};
+use crate::console::{
+    Console, catch_interruptions, is_interrupted, print, print_json, print_scores,
+};
 use crate::engine::{self, Checkpoint, EpochRecord, Fitted, Observer};
 use crate::failure::{Failure, Result};
 use crate::problem::{Problem, TargetMeaning};
@@ -58,7 +60,6 @@ struct Outcome<'a> {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let start = Instant::now();
     let config = config(arguments)?;
-    config.validate()?;
     let rows = PreparedRows::read(&config.data, config.fit.seed)?;
     let meaning = TargetMeaning::of(&rows.preprocessor);
     let problem = Problem::new(&rows.train, meaning)?;
@@ -90,13 +91,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         scores: scores.as_ref(),
     };
     match arguments.json {
-        true => println!(
-            "{}",
-            serde_json::to_string(&outcome).map_err(std::io::Error::from)?
-        ),
+        true => print_json(&outcome),
         false => outcome.print(),
     }
-    Ok(())
 }
 
 /// The settings of this fit.
@@ -119,13 +116,7 @@ fn config(arguments: &Arguments) -> Result<Config> {
         }
         return folder.config();
     }
-    let mut config = match &arguments.config {
-        Some(path) => Config::read(path)?,
-        None => Config::default(),
-    };
-    arguments.data.override_in(&mut config.data);
-    arguments.fit.override_in(&mut config.fit);
-    Ok(config)
+    Config::of(arguments.config.as_deref(), &arguments.data, &arguments.fit)
 }
 
 /// Fits anew, or from the checkpoint in the folder if there is one.
@@ -194,21 +185,21 @@ impl Observer for Keeper<'_> {
 }
 
 impl Outcome<'_> {
-    fn print(&self) {
+    fn print(&self) -> Result<()> {
         let Self {
             run, method, model, ..
         } = self;
-        println!(
+        print(format_args!(
             "{method} of {model}, {} weights, on {} rows in {:.1} s",
             self.weights, self.training_rows, self.seconds
-        );
+        ))?;
         if let Some(precision) = self.noise_precision {
-            println!("noise precision {precision:.4}");
+            print(format_args!("noise precision {precision:.4}"))?;
         }
         if let Some(scores) = self.scores {
-            println!("on the rows that were held out:");
-            print_scores(scores);
+            print(format_args!("on the rows that were held out:"))?;
+            print_scores(scores)?;
         }
-        println!("{run} holds the run");
+        print(format_args!("{run} holds the run"))
     }
 }

@@ -1,8 +1,11 @@
 //! One command, one file: its arguments and what it does with them.
 
 mod completions;
+mod data;
+mod demo;
 mod evaluate;
 mod fit;
+mod plan;
 mod predict;
 mod reproduce;
 
@@ -13,12 +16,18 @@ use crate::failure::Result;
 /// What the program can be asked to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See in seconds what the methods say of data whose truth is known
+    Demo(demo::Arguments),
+    /// Say what a fit will take in memory and time
+    Plan(Box<plan::Arguments>),
     /// Fit a network to the rows of a file, and learn how sure its weights are
     Fit(Box<fit::Arguments>),
     /// Say what a fit predicts of the rows of a file, and how unsure it is
     Predict(predict::Arguments),
     /// Score a fit on the rows of a file whose targets are known
     Evaluate(evaluate::Arguments),
+    /// Name the known sets, and bring them here
+    Data(data::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
     /// Measure again what the papers measured
@@ -29,9 +38,12 @@ impl Command {
     /// Does it.
     pub(crate) fn run(self) -> Result<()> {
         match self {
+            Self::Demo(arguments) => demo::run(&arguments),
+            Self::Plan(arguments) => plan::run(&arguments),
             Self::Fit(arguments) => fit::run(&arguments),
             Self::Predict(arguments) => predict::run(&arguments),
             Self::Evaluate(arguments) => evaluate::run(&arguments),
+            Self::Data(arguments) => data::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
             Self::Reproduce(arguments) => reproduce::run(arguments),
         }

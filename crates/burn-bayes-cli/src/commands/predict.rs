@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use burn_bayes_data::{CsvReader, Task};
 use clap::Args;
 
+use crate::console::tell;
 use crate::failure::{Failure, Result};
 use crate::files::{Output, at};
 use crate::prediction_table::{DEVIATIONS, PredictionTable};
@@ -119,7 +120,7 @@ fn decision(arguments: &Arguments, folder: &RunFolder, run: &Run) -> Result<Opti
         .find(|known| known.name() == score);
     let known = known.ok_or_else(|| Failure::Usage(format!("`{score}` is no score")))?;
     let point = threshold_at_risk(folder, known, classes.len(), risk, arguments.confidence)?;
-    eprintln!(
+    tell(format_args!(
         "keeps rows with {score} up to {:.4}: on {} validation rows of {:.1} % kept, {:.4} were wrong, \
          and at confidence {} at most {:.4} will be",
         point.threshold,
@@ -128,7 +129,7 @@ fn decision(arguments: &Arguments, folder: &RunFolder, run: &Run) -> Result<Opti
         point.risk.unwrap_or(0.0),
         arguments.confidence,
         point.risk_upper
-    );
+    ));
     Ok(Some((score, point.threshold)))
 }
 

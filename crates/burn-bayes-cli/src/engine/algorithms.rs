@@ -148,7 +148,7 @@ impl Training<'_> {
         let settings = self.settings;
         VifaConfig::new(self.problem.rows())
             .with_prior(self.prior())
-            .with_draws(settings.train_draws)
+            .with_draws(settings.step_draws())
             .with_clip(settings.clip)
             .with_initial_deviation(self.initial_deviation())
             .with_seed(settings.seed)
@@ -157,7 +157,7 @@ impl Training<'_> {
     fn vafc(&self, rank: usize) -> VifaConfig {
         VifaConfig::vafc(self.problem.rows(), rank)
             .with_prior(self.prior())
-            .with_draws(self.settings.train_draws)
+            .with_draws(self.settings.step_draws())
             .with_clip(self.settings.clip)
             .with_seed(self.settings.seed)
     }
@@ -176,7 +176,7 @@ impl Training<'_> {
     fn slang(&self) -> SlangConfig {
         SlangConfig::new(self.problem.rows())
             .with_prior(self.prior())
-            .with_draws(self.settings.train_draws)
+            .with_draws(self.settings.step_draws())
             .with_precision_rate(self.precision_rate())
             .with_momentum(self.settings.momentum)
             .with_initial_deviation(Some(self.initial_deviation()))
@@ -184,7 +184,7 @@ impl Training<'_> {
     }
 
     fn von(&self) -> VonConfig {
-        let draws = self.settings.train_draws;
+        let draws = self.settings.step_draws();
         VonConfig::new(self.problem.rows())
             .with_prior(self.prior())
             .with_draws(draws)
@@ -198,8 +198,9 @@ impl Training<'_> {
     fn vadam(&self) -> VadamConfig {
         VadamConfig::new(self.problem.rows())
             .with_prior(self.prior())
-            .with_draws(self.settings.train_draws)
+            .with_draws(self.settings.step_draws())
             .with_gamma_1(self.settings.momentum)
+            .with_initial_precision(self.settings.initial_deviation.powi(-2))
             .with_seed(self.settings.seed)
     }
 

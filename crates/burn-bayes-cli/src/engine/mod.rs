@@ -4,6 +4,7 @@
 //! not on whether it was interrupted and resumed.
 
 mod algorithms;
+mod cost;
 mod fitted;
 mod noise;
 mod training;
@@ -17,6 +18,7 @@ use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use algorithms::{network, rank};
+pub(crate) use cost::{memory, time};
 pub(crate) use fitted::Fitted;
 pub(crate) use training::Checkpoint;
 
@@ -118,16 +120,17 @@ pub(crate) fn resume(
     )
 }
 
-/// Refuses settings that cannot be used for these rows.
-pub(crate) fn check(problem: &Problem, settings: &FitSettings) -> Result<()> {
+/// Refuses settings that cannot be used for these rows; the number of weights otherwise.
+pub(crate) fn check(problem: &Problem, settings: &FitSettings) -> Result<usize> {
     settings.validate()?;
     let device = settings.device.device()?;
     let network = network(settings, problem.width(), problem.meaning(), 1.0, &device);
-    rank(settings, network.num_params())?;
+    let weights = network.num_params();
+    rank(settings, weights)?;
     if settings.batch_size > problem.rows() {
         let (size, rows) = (settings.batch_size, problem.rows());
         let problem = format!("is {size}, and there are {rows} training rows; make it smaller");
         return Err(refused("batch_size", problem));
     }
-    Ok(())
+    Ok(weights)
 }

@@ -45,7 +45,7 @@ fn settings(method: Method) -> FitSettings {
         rank: Some(2),
         epochs: 60,
         batch_size: 20,
-        train_draws: 2,
+        train_draws: Some(2),
         draws: 20,
         noise_precision: NoisePrecision::Given(50.0),
         ..FitSettings::default()

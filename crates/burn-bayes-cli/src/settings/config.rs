@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::data::DataSettings;
-use super::fit::FitSettings;
+use super::data::{DataFlags, DataSettings};
+use super::fit::{FitFlags, FitSettings};
 use crate::failure::{Failure, Result};
 use crate::files::read_text;
 
@@ -20,6 +20,19 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// The settings of a file, if there is one, and of the flags that override them.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or a setting cannot be used; the message names it.
+    pub(crate) fn of(path: Option<&Path>, data: &DataFlags, fit: &FitFlags) -> Result<Self> {
+        let mut config = path.map_or_else(|| Ok(Self::default()), Self::read)?;
+        data.override_in(&mut config.data);
+        fit.override_in(&mut config.fit);
+        config.data.validate()?;
+        config.fit.validate()?;
+        Ok(config)
+    }
+
     /// Reads a TOML file; what it does not say is at its default.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = read_text(path)?;
@@ -31,11 +44,5 @@ impl Config {
     pub(crate) fn to_toml(&self) -> Result<String> {
         let wrong = |error| Failure::Usage(format!("the settings cannot be written: {error}"));
         toml::to_string(self).map_err(wrong)
-    }
-
-    /// Refuses what cannot be used, naming the field.
-    pub(crate) fn validate(&self) -> Result<()> {
-        self.data.validate()?;
-        self.fit.validate()
     }
 }

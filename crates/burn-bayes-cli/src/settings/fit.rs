@@ -19,8 +19,9 @@ settings! {
         epochs: usize = 100;
         /// Rows of a step.
         batch_size: usize = 32;
-        /// Draws of the weights in a step (swag and map have none).
-        train_draws: usize = 1;
+        /// Draws of the weights in a step; by default 2 in von, which come in pairs, and 1 in the others
+        /// (swag and map have none).
+        train_draws: usize;
         /// Draws of the weights in a prediction.
         draws: usize = 100;
         /// What moves the weights (slang, vogn, von and vadam move them themselves).
@@ -47,7 +48,7 @@ settings! {
         /// `learned`.
         noise_precision: NoisePrecision = NoisePrecision::LEARNED;
         /// Standard deviation of a weight at the start, over the root of its layer's inputs (vifa,
-        /// mean-field, slang, vogn, von).
+        /// mean-field, slang, vogn, von) or alone (vadam).
         initial_deviation: f64 = 0.03;
         /// Norm to which gradients are clipped (vifa, mean-field, vafc, swag, map); none by default.
         clip: f64;
@@ -69,7 +70,7 @@ impl FitSettings {
         for (field, value) in [
             ("epochs", self.epochs),
             ("batch_size", self.batch_size),
-            ("train_draws", self.train_draws),
+            ("train_draws", self.step_draws()),
             ("draws", self.draws),
         ] {
             if value == 0 {
@@ -99,6 +100,12 @@ impl FitSettings {
             return Err(refused("momentum", problem));
         }
         Ok(())
+    }
+
+    /// Draws of the weights in a step.
+    pub(crate) fn step_draws(&self) -> usize {
+        let default = if self.method == Method::Von { 2 } else { 1 };
+        self.train_draws.unwrap_or(default)
     }
 
     /// The learning rate of the mean.

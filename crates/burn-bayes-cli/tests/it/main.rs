@@ -1,7 +1,9 @@
 //! The program as its users run it: arguments in, exit code, output and files out.
 
 mod bad_input;
+mod decision;
 mod fit;
+mod plan;
 mod predict;
 mod workplace;
 

@@ -85,7 +85,7 @@ pub(super) fn protocols(set: &Set, effort: Effort, split: u64) -> Vec<Protocol> 
             base: Some(FitSettings {
                 epochs: effort.choose(120, 40),
                 batch_size: 10,
-                train_draws: set.draws(),
+                train_draws: Some(set.draws()),
                 // Nobody takes up a fit of a search.
                 checkpoint_every: 0,
                 seed: split,

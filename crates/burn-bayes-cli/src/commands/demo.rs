@@ -1,0 +1,187 @@
+//! `demo`: two small problems whose truth is known, and what four methods make of them.
+//!
+//! Of each problem the fit sees one part of the inputs. A method is good if it predicts new rows there,
+//! says how often it is wrong, and is less sure where no row ever was.
+
+use std::f64::consts::TAU;
+use std::path::PathBuf;
+
+use burn_bayes_data::{
+    ColumnScale, Dataset, Features, Scaling, Targets, gap_regression, two_moons,
+};
+use clap::Args;
+
+use crate::console::print;
+use crate::engine::{self, Fitted, Unobserved};
+use crate::failure::Result;
+use crate::files::at;
+use crate::predictions::Predictions;
+use crate::problem::{Problem, TargetMeaning};
+use crate::report::{self, PosteriorSummary, Report};
+use crate::scores::Scores;
+use crate::settings::{Config, FitSettings, Method, NetworkShape};
+use crate::uncertainty::Uncertainty;
+
+/// Where to leave the reports.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Folder for the reports
+    #[arg(long, value_name = "DIR", default_value = "burn-bayes-demo")]
+    out: PathBuf,
+    /// Seed of the data and of the fits
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+const METHODS: [Method; 4] = [Method::Map, Method::MeanField, Method::Vifa, Method::Slang];
+const TRAINING_ROWS: usize = 200;
+const TEST_ROWS: usize = 500;
+/// Rows outside of what was seen.
+const OUTSIDE_ROWS: usize = 100;
+
+/// A problem, rows to score, and rows where nothing can be known.
+struct Contest {
+    name: &'static str,
+    about: &'static str,
+    /// The column that says how unsure a method is.
+    unsure: &'static str,
+    problem: Problem,
+    test: Dataset,
+    outside: Features,
+}
+
+/// Fits, prints and reports.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    for contest in [moons(arguments.seed)?, gap(arguments.seed)?] {
+        print(format_args!("{}: {}", contest.name, contest.about))?;
+        print(format_args!(
+            "{:<12}{:>10}{:>14}{:>18}{:>18}",
+            "method", "NLL", "calibration", contest.unsure, "outside"
+        ))?;
+        for method in METHODS {
+            contest.enter(method, arguments)?;
+        }
+        print("")?;
+    }
+    print(format_args!(
+        "{} holds a report of every fit",
+        arguments.out.display()
+    ))?;
+    Ok(())
+}
+
+/// Two half moons; outside is a ring around them.
+fn moons(seed: u64) -> Result<Contest> {
+    let classes = ["lower", "upper"].map(String::from).to_vec();
+    let ring = (0..OUTSIDE_ROWS).flat_map(|row| {
+        let (sine, cosine) = (TAU * row as f64 / OUTSIDE_ROWS as f64).sin_cos();
+        [0.5 + 4.0 * cosine, 0.25 + 4.0 * sine]
+    });
+    let train = two_moons(TRAINING_ROWS, 0.2, seed)?;
+    Ok(Contest {
+        name: "two-moons",
+        about: "classes of points in a plane; outside is a circle around all of them",
+        unsure: "entropy",
+        problem: Problem::new(&train, TargetMeaning::Classes(classes))?,
+        test: two_moons(TEST_ROWS, 0.2, seed + 1)?,
+        outside: Features::new(OUTSIDE_ROWS, 2, ring.collect())?,
+    })
+}
+
+/// A curve with a gap; outside is the gap and what lies beyond the ends.
+fn gap(seed: u64) -> Result<Contest> {
+    let train = gap_regression(TRAINING_ROWS, 0.1, seed)?;
+    let values = train.targets().as_real().unwrap_or_default();
+    let scale = ColumnScale::fit(values.iter().copied(), Scaling::Standardise)?;
+    let scaled = values.iter().map(|&value| scale.apply(value)).collect();
+    let train = Dataset::new(train.features().clone(), Targets::Real(scaled))?;
+    let beyond = (0..OUTSIDE_ROWS).map(|row| {
+        let place = row as f64 / (OUTSIDE_ROWS - 1) as f64;
+        match row % 2 {
+            0 => place - 0.5,
+            _ => (place - 0.5).signum() * (2.5 + place),
+        }
+    });
+    Ok(Contest {
+        name: "gap",
+        about: "a curve that was not seen in its middle; outside is there and beyond its ends",
+        unsure: "deviation",
+        problem: Problem::new(&train, TargetMeaning::Real(scale))?,
+        test: gap_regression(TEST_ROWS, 0.1, seed + 1)?,
+        outside: Features::new(OUTSIDE_ROWS, 1, beyond.collect())?,
+    })
+}
+
+impl Contest {
+    /// Fits by one method, prints a line, leaves a report.
+    fn enter(&self, method: Method, arguments: &Arguments) -> Result<()> {
+        let settings = FitSettings {
+            method,
+            model: NetworkShape { hidden: vec![50] },
+            epochs: 200,
+            batch_size: 20,
+            seed: arguments.seed,
+            ..FitSettings::default()
+        };
+        let fitted = engine::fit(&self.problem, &settings, &mut Unobserved)?;
+        let inside = fitted.predict(self.test.features(), settings.draws)?;
+        let outside = fitted.predict(&self.outside, settings.draws)?;
+        let scores = Scores::of(&inside, self.test.targets())?;
+        let (nll, calibration) = match &scores {
+            Scores::Classification(scores) => (&scores.nll, &scores.ece),
+            Scores::Regression(scores) => (&scores.nmll, &scores.quantile_calibration_error),
+        };
+        print(format_args!(
+            "{:<12}{:>10.3}{:>14.3}{:>18.3}{:>18.3}",
+            method.to_string(),
+            nll.value.unwrap_or(f64::NAN),
+            calibration.value.unwrap_or(f64::NAN),
+            unsureness(&inside)?,
+            unsureness(&outside)?,
+        ))?;
+        self.report(&fitted, &inside, &scores, settings, arguments)
+    }
+
+    fn report(
+        &self,
+        fitted: &Fitted,
+        predictions: &Predictions,
+        scores: &Scores,
+        settings: FitSettings,
+        arguments: &Arguments,
+    ) -> Result<()> {
+        let method = settings.method;
+        let folder = arguments.out.join(self.name).join(method.to_string());
+        std::fs::create_dir_all(&folder).map_err(at(&folder))?;
+        let posterior = fitted.posterior().map(PosteriorSummary::of).transpose()?;
+        let config = Config {
+            fit: settings,
+            ..Config::default()
+        };
+        let report = Report {
+            title: &format!("{}: {method}", self.name),
+            command: &format!("burn-bayes demo --seed {}", arguments.seed),
+            config: &config.to_toml()?,
+            training: &[],
+            part: "test rows",
+            target: "target",
+            predictions,
+            targets: self.test.targets(),
+            scores,
+            posterior: posterior.as_ref(),
+        };
+        report::write(&report, &folder.join("report.html"))
+    }
+}
+
+/// The mean of what says how unsure predictions are: the entropy of classes, the deviation of numbers.
+fn unsureness(predictions: &Predictions) -> Result<f64> {
+    let values = match predictions {
+        Predictions::Classes(classes) => Uncertainty::Entropy.of(&classes.checked()?),
+        Predictions::Reals(reals) => {
+            let variances = reals.checked()?.variance();
+            variances.into_iter().map(f64::sqrt).collect()
+        }
+    };
+    Ok(values.iter().sum::<f64>() / values.len() as f64)
+}

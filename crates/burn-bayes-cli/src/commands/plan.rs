@@ -1,0 +1,89 @@
+//! `plan`: what a fit will take, before it is begun.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::console::{print, print_json};
+use crate::engine;
+use crate::failure::Result;
+use crate::problem::{Problem, TargetMeaning};
+use crate::rows::PreparedRows;
+use crate::settings::{Config, DataFlags, FitFlags};
+
+/// The options of the fit.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// File of settings, which the other options override
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten, next_help_heading = "Rows")]
+    data: DataFlags,
+    #[command(flatten, next_help_heading = "Fit")]
+    fit: FitFlags,
+}
+
+/// What a fit takes.
+#[derive(Debug, Serialize)]
+struct Plan {
+    training_rows: usize,
+    features: usize,
+    weights: usize,
+    /// K.
+    rank: usize,
+    /// Bytes at once, without the rows and what lies between layers.
+    memory: usize,
+    steps: f64,
+    seconds_per_step: f64,
+    seconds: f64,
+}
+
+/// Plans.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let config = Config::of(arguments.config.as_deref(), &arguments.data, &arguments.fit)?;
+    let rows = PreparedRows::read(&config.data, config.fit.seed)?;
+    let problem = Problem::new(&rows.train, TargetMeaning::of(&rows.preprocessor))?;
+    let weights = engine::check(&problem, &config.fit)?;
+    let memory = engine::memory(&config.fit, weights)?;
+    let time = engine::time(&problem, &config.fit)?;
+    let plan = Plan {
+        training_rows: problem.rows(),
+        features: problem.width(),
+        weights,
+        rank: engine::rank(&config.fit, weights)?,
+        memory: memory.peak(),
+        steps: time.steps,
+        seconds_per_step: time.step,
+        seconds: time.total(),
+    };
+    if arguments.json {
+        return print_json(&plan);
+    }
+    print(format_args!(
+        "{} of {}: {weights} weights from {} rows of {} features",
+        config.fit.method, config.fit.model, plan.training_rows, plan.features
+    ))?;
+    print(format_args!(
+        "\nmemory, without the rows and what lies between layers:\n{memory}"
+    ))?;
+    print(format_args!(
+        "\ntime, from the first steps: {:.0} steps of {:.2} ms, {}",
+        plan.steps,
+        1e3 * plan.seconds_per_step,
+        spoken(plan.seconds)
+    ))?;
+    Ok(())
+}
+
+/// Seconds as a person says them.
+fn spoken(seconds: f64) -> String {
+    match seconds {
+        0.0..120.0 => format!("{seconds:.1} s in all"),
+        120.0..7200.0 => format!("{:.1} min in all", seconds / 60.0),
+        _ => format!("{:.1} h in all", seconds / 3600.0),
+    }
+}

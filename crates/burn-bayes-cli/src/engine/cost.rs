@@ -1,0 +1,118 @@
+//! What a fit will cost, in memory and in time.
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use burn_bayes::{MemoryPlan, OptimizerMemory};
+
+use super::algorithms::rank;
+use super::{EpochRecord, Observer, fit};
+use crate::failure::{Failure, Result};
+use crate::problem::{Problem, TargetMeaning};
+use crate::settings::{FitSettings, Method, NoisePrecision, OptimizerName};
+
+/// Steps that are not counted, because memory is asked for in them.
+const WARM_UP: usize = 5;
+/// Steps that are timed, unless they take too long.
+const TIMED: usize = 40;
+const LONGEST: Duration = Duration::from_secs(5);
+/// Share of the steps of a fit that learning the noise adds: two trainings on four fifths of the rows.
+const NOISE_SHARE: f64 = 1.6;
+
+/// Memory of what is trained, without the rows and what lies between layers.
+pub(crate) fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
+    let optimizer = match (settings.optimizer, settings.momentum > 0.0) {
+        (OptimizerName::Adam, _) => OptimizerMemory::Adam,
+        (OptimizerName::Sgd, true) => OptimizerMemory::Momentum,
+        (OptimizerName::Sgd, false) => OptimizerMemory::Plain,
+    };
+    // Momentum is one vector, where an optimiser's state would be as large as all that is trained.
+    let natural = |rank: usize| {
+        let mut plan =
+            MemoryPlan::gaussian(weights, rank, settings.step_draws(), OptimizerMemory::Plain);
+        plan.moments = weights * size_of::<f32>();
+        plan
+    };
+    let rank = rank(settings, weights)?;
+    let gaussian =
+        |rank: usize| MemoryPlan::gaussian(weights, rank, settings.step_draws(), optimizer);
+    Ok(match settings.method {
+        Method::Vifa | Method::Vafc => gaussian(rank),
+        Method::MeanField => gaussian(0),
+        Method::Swag => MemoryPlan::iterates(weights, 2 + rank, optimizer),
+        Method::Map => MemoryPlan::iterates(weights, 0, optimizer),
+        Method::Slang => natural(rank),
+        Method::Vogn | Method::Von | Method::Vadam => natural(0),
+    })
+}
+
+/// What a fit takes, from the time of its first steps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeEstimate {
+    /// Seconds of a step.
+    pub(crate) step: f64,
+    /// Steps, those included that learn the noise.
+    pub(crate) steps: f64,
+}
+
+impl TimeEstimate {
+    /// Seconds of all steps.
+    pub(crate) fn total(&self) -> f64 {
+        self.step * self.steps
+    }
+}
+
+/// Makes a few steps of a fit and times them.
+pub(crate) fn time(problem: &Problem, settings: &FitSettings) -> Result<TimeEstimate> {
+    let known = FitSettings {
+        noise_precision: NoisePrecision::Given(1.0),
+        ..settings.clone()
+    };
+    let mut watch = Watch::default();
+    match fit(problem, &known, &mut watch) {
+        Ok(_) | Err(Failure::Interrupted(_)) => {}
+        Err(failure) => return Err(failure),
+    }
+    let learns_noise = matches!(problem.meaning(), TargetMeaning::Real(_))
+        && settings.noise_precision == NoisePrecision::LEARNED;
+    let steps = settings.epochs * problem.rows().div_ceil(settings.batch_size);
+    let share = if learns_noise { 1.0 + NOISE_SHARE } else { 1.0 };
+    Ok(TimeEstimate {
+        step: watch.step(),
+        steps: steps as f64 * share,
+    })
+}
+
+/// Notes when steps begin, and stops after enough of them.
+#[derive(Default)]
+struct Watch {
+    begun: RefCell<Vec<Instant>>,
+}
+
+impl Watch {
+    /// Seconds of a step; of the first ones if there are no others.
+    fn step(&self) -> f64 {
+        let begun = self.begun.borrow();
+        let begun = &begun[WARM_UP.min(begun.len().saturating_sub(2))..];
+        match (begun.first(), begun.last()) {
+            (Some(first), Some(last)) if begun.len() > 1 => {
+                last.duration_since(*first).as_secs_f64() / (begun.len() - 1) as f64
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn epoch(&mut self, _record: &EpochRecord) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn interrupts(&self) -> bool {
+        let mut begun = self.begun.borrow_mut();
+        begun.push(Instant::now());
+        let is_long = begun[0].elapsed() > LONGEST && begun.len() > 2;
+        is_long || begun.len() > WARM_UP + TIMED
+    }
+}

@@ -1,0 +1,17 @@
+# The commands of the book's chapter "From a CSV to a decision"; `decision.rs` runs them.
+
+# ANCHOR: plan
+burn-bayes plan --data known.csv --target target --task classification
+# ANCHOR_END: plan
+
+# ANCHOR: fit
+burn-bayes fit --data known.csv --target target --task classification --validation 0.5 --out run
+# ANCHOR_END: fit
+
+# ANCHOR: predict
+burn-bayes predict run new.csv --target-risk 0.05 --output decisions.csv
+# ANCHOR_END: predict
+
+# ANCHOR: evaluate
+burn-bayes evaluate run new.csv
+# ANCHOR_END: evaluate

@@ -1,0 +1,95 @@
+//! `plan`, `data` and `demo`: what can be had without a fit of one's own.
+
+use serde_json::Value;
+
+use crate::workplace::{GAP, Workplace};
+
+fn plan(place: &Workplace, change: &str) -> Value {
+    let options = format!("{GAP} {change} --json").replacen("fit", "plan", 1);
+    serde_json::from_str(&place.output(&options)).unwrap()
+}
+
+#[test]
+fn a_plan_counts_weights_steps_and_bytes() {
+    let place = Workplace::with_gap();
+    let known = plan(&place, "--noise-precision 0.04");
+    let weights = 20 + 20 + 20 + 1;
+    assert_eq!(known["weights"], weights);
+    assert_eq!(known["training_rows"], 120);
+    assert_eq!(known["steps"], 60.0 * 12.0);
+    // Mean and diagonal three times over for Adam, their gradients, and the network, a draw and its
+    // gradient.
+    assert_eq!(known["memory"], 4 * weights * (2 * 3 + 2 + 3));
+    let (step, total) = (&known["seconds_per_step"], &known["seconds"]);
+    assert!(
+        step.as_f64() > Some(0.0) && total.as_f64() > step.as_f64(),
+        "{known}"
+    );
+    let learned = plan(&place, "");
+    assert_eq!(learned["steps"], 60.0 * 12.0 * 2.6);
+    let factors = plan(&place, "--noise-precision 0.04 --method vifa --rank 3");
+    assert_eq!(
+        (&factors["rank"], &factors["weights"]),
+        (&3.into(), &weights.into())
+    );
+    assert!(factors["memory"].as_u64() > known["memory"].as_u64());
+    let text = place.output(&GAP.replacen("fit", "plan", 1));
+    assert!(text.contains("MiB") && text.contains("in all"), "{text}");
+}
+
+#[test]
+fn sets_are_listed_with_what_is_here() {
+    let place = Workplace::new();
+    let text = place.output("data list --to nowhere");
+    for name in ["energy", "boston"] {
+        assert!(text.lines().any(|line| line.starts_with(name)), "{text}");
+    }
+    assert!(!text.lines().any(|line| line.contains(" here ")), "{text}");
+    let (code, message) = place.failure("data fetch nosuchset --to nowhere");
+    assert_eq!(
+        (code, message.contains("nosuchset")),
+        (2, true),
+        "{message}"
+    );
+}
+
+#[test]
+fn the_demonstration_tells_methods_apart() {
+    let place = Workplace::new();
+    let text = place.output("demo --out demo");
+    let line = |problem: usize, method: &str| -> Vec<f64> {
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with(method))
+            .collect();
+        assert_eq!(lines.len(), 2, "{method}: {text}");
+        let cells = lines[problem].split_whitespace().skip(1);
+        cells.map(|cell| cell.parse().unwrap()).collect()
+    };
+    for method in ["map", "mean-field", "vifa", "slang"] {
+        for problem in ["two-moons", "gap"] {
+            let report = place
+                .path("demo")
+                .join(problem)
+                .join(method)
+                .join("report.html");
+            assert!(report.is_file(), "{}", report.display());
+        }
+        // Columns: NLL, calibration, unsure inside, unsure outside.
+        assert!(
+            line(0, method)[0] < 0.5 && line(1, method)[0] < 0.5,
+            "{text}"
+        );
+    }
+    // A point is as sure of a number wherever it is asked, a posterior is not; and of classes it is
+    // surer where it knows nothing.
+    let (classes, numbers) = (line(0, "map"), line(1, "map"));
+    assert_eq!(numbers[2], numbers[3], "{text}");
+    for method in ["mean-field", "vifa", "slang"] {
+        assert!(
+            line(1, method)[3] > 1.1 * line(1, method)[2],
+            "{method}: {text}"
+        );
+        assert!(line(0, method)[3] > 2.0 * classes[3], "{method}: {text}");
+    }
+}
