@@ -70,7 +70,12 @@ impl From<AlgebraError> for Failure {
 
 impl From<CoreError> for Failure {
     fn from(error: CoreError) -> Self {
-        TrainError::from(error).into()
+        // A file that cannot be used, or is of another network.
+        if error.is_storage() || error.is_layout() {
+            Self::Data(error.to_string())
+        } else {
+            TrainError::from(error).into()
+        }
     }
 }
 

@@ -201,13 +201,15 @@ impl Training<'_> {
                 "the checkpoint cannot be used: {error}; fit anew without --resume"
             ))
         };
-        let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(checkpoint.model))
+        let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(checkpoint.model));
+        let learner = record
+            .and_then(|record| learner.try_load_record(record))
             .map_err(|error| damaged(&error))?;
         let optimizer = optimizer
             .from_bytes(Bytes::from_bytes_vec(checkpoint.optimizer))
             .map_err(|error| damaged(&error))?;
         Ok(State {
-            learner: learner.load_record(record),
+            learner,
             optimizer,
             step: checkpoint.step,
             loss_sum: Tensor::from_data([checkpoint.loss_sum], &device),

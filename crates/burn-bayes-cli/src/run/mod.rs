@@ -75,8 +75,9 @@ impl Run {
                 let path = folder.weights_file();
                 let bytes = std::fs::read(&path).map_err(at(&path))?;
                 let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes));
+                let loaded = record.and_then(|record| network.try_load_record(record));
                 let damaged = |error| Failure::Data(format!("{}: {error}", path.display()));
-                (network.load_record(record.map_err(damaged)?), None)
+                (loaded.map_err(damaged)?, None)
             }
         };
         let fitted = Fitted::new(

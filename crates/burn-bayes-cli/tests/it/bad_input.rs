@@ -252,6 +252,45 @@ fn rows_that_do_not_fit_the_run() {
 }
 
 #[test]
+fn runs_that_were_spoilt() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    place.output(&format!("{MOONS} --epochs 1 --method map --out point"));
+    let posterior = std::fs::read(place.path("run/posterior.safetensors")).unwrap();
+    std::fs::write(place.path("run/posterior.safetensors"), &posterior[..100]).unwrap();
+    place.write("point/weights.bpk", "nothing");
+    check(
+        &place,
+        &[
+            (
+                "predict run moons.csv".into(),
+                DATA,
+                &["posterior.safetensors"],
+            ),
+            ("predict point moons.csv".into(), DATA, &["weights.bpk"]),
+        ],
+    );
+    let other = place.read("run/config.toml").replace("mlp:20", "mlp:30");
+    std::fs::write(place.path("run/posterior.safetensors"), &posterior).unwrap();
+    place.write("run/config.toml", &other);
+    check(
+        &place,
+        &[("predict run moons.csv".into(), DATA, &["layers.0"])],
+    );
+    place.write("run/learnt.toml", "format = 7\nnoise_precision = 1.0\n");
+    check(
+        &place,
+        &[("predict run moons.csv".into(), DATA, &["learnt.toml", "7"])],
+    );
+    place.write("run/preprocessor.toml", "format = 1");
+    place.write("run/learnt.toml", "format = 1\nnoise_precision = 1.0\n");
+    check(
+        &place,
+        &[("predict run moons.csv".into(), DATA, &["preprocessor.toml"])],
+    );
+}
+
+#[test]
 fn a_regression_that_goes_wrong() {
     let place = Workplace::with_gap();
     let wild = format!("{GAP} --optimizer sgd --lr 1e9 --noise-precision 1 --out wild");
