@@ -5,12 +5,15 @@
     reason = "the one crate that talks to a terminal"
 )]
 
+mod cells;
 mod commands;
+mod comparison;
 mod console;
 mod engine;
 mod failure;
 mod files;
 mod network;
+mod parallel;
 mod prediction_table;
 mod predictions;
 mod problem;

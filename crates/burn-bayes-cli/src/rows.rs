@@ -1,12 +1,61 @@
 //! From a file of delimited text to training and validation rows.
 
 use burn_bayes_data::{
-    CsvReader, Dataset, Preprocessor, Table, Targets, Task, partition, stratified_partition,
+    CsvReader, Dataset, KFold, Preprocessor, Split, Table, Targets, Task, partition,
+    stratified_partition,
 };
 
 use crate::failure::{Failure, Result};
 use crate::problem::TargetMeaning;
 use crate::settings::{DataSettings, MissingName, refused};
+
+/// The rows of a file, dealt and not yet prepared.
+#[derive(Clone, Debug)]
+pub(crate) struct DealtRows {
+    pub(crate) table: Table,
+    pub(crate) train: Vec<usize>,
+    /// Rows that training does not see.
+    pub(crate) validation: Vec<usize>,
+}
+
+impl DealtRows {
+    /// Reads and deals the rows of a file; the same rows are held out for the same seed.
+    pub(crate) fn read(settings: &DataSettings, seed: u64) -> Result<Self> {
+        let table = wanted_columns(settings)?;
+        let rows = usable_rows(&table, settings);
+        if rows.is_empty() {
+            return Err(Failure::Data(format!(
+                "{}: every row has a missing cell; use `--missing impute`, or `--ignore` the \
+                 columns that are empty",
+                settings.path()?.display()
+            )));
+        }
+        let (train, validation) = dealt(&table, &rows, settings, seed)?;
+        Ok(Self {
+            table,
+            train,
+            validation,
+        })
+    }
+
+    /// Divisions of the training rows; of classes, each fold has its share of every one.
+    pub(crate) fn divisions(&self, settings: &DataSettings, folds: KFold) -> Result<Vec<Split>> {
+        let divisions = match settings.task()?.into() {
+            Task::Regression => folds.splits(self.train.len())?,
+            Task::Classification => {
+                let groups = self.table.column(settings.target()?)?.groups();
+                let groups: Vec<usize> = self.train.iter().map(|&row| groups[row]).collect();
+                folds.stratified_splits(&groups)?
+            }
+        };
+        let rows = |places: &[usize]| places.iter().map(|&at| self.train[at]).collect();
+        let of_table = divisions.iter().map(|split| Split {
+            train: rows(&split.train),
+            test: rows(&split.test),
+        });
+        Ok(of_table.collect())
+    }
+}
 
 /// The rows of a run, prepared as the training rows taught.
 #[derive(Clone, Debug)]
@@ -20,16 +69,11 @@ pub(crate) struct PreparedRows {
 impl PreparedRows {
     /// Reads, deals and prepares the rows of a file.
     pub(crate) fn read(settings: &DataSettings, seed: u64) -> Result<Self> {
-        let table = wanted_columns(settings)?;
-        let rows = usable_rows(&table, settings);
-        if rows.is_empty() {
-            return Err(Failure::Data(format!(
-                "{}: every row has a missing cell; use `--missing impute`, or `--ignore` the \
-                 columns that are empty",
-                settings.path()?.display()
-            )));
-        }
-        let (train, validation) = dealt(&table, &rows, settings, seed)?;
+        let DealtRows {
+            table,
+            train,
+            validation,
+        } = DealtRows::read(settings, seed)?;
         let config = settings.preprocessor()?;
         let preprocessor = Preprocessor::fit(&config, &table, train.iter().copied())?;
         let dataset = |rows: Vec<usize>| preprocessor.dataset(&table, rows);

@@ -1,5 +1,6 @@
 //! One command, one file: its arguments and what it does with them.
 
+mod compare;
 mod completions;
 mod data;
 mod demo;
@@ -8,6 +9,7 @@ mod fit;
 mod plan;
 mod predict;
 mod reproduce;
+mod tune;
 
 use clap::Subcommand;
 
@@ -26,6 +28,10 @@ pub(crate) enum Command {
     Predict(predict::Arguments),
     /// Score a fit on the rows of a file whose targets are known
     Evaluate(evaluate::Arguments),
+    /// Search the settings of a method that are best on folds of the training rows
+    Tune(Box<tune::Arguments>),
+    /// Fit several methods to the same divisions of the same rows, and test their differences
+    Compare(Box<compare::Arguments>),
     /// Name the known sets, and bring them here
     Data(data::Arguments),
     /// Print a completion script for a shell
@@ -43,6 +49,8 @@ impl Command {
             Self::Fit(arguments) => fit::run(&arguments),
             Self::Predict(arguments) => predict::run(&arguments),
             Self::Evaluate(arguments) => evaluate::run(&arguments),
+            Self::Tune(arguments) => tune::run(&arguments),
+            Self::Compare(arguments) => compare::run(&arguments),
             Self::Data(arguments) => data::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
             Self::Reproduce(arguments) => reproduce::run(arguments),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cells;
 use crate::failure::Result;
 use crate::reproduce::{self, Effort, Request};
 
@@ -41,16 +42,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     } else {
         Effort::Full
     };
-    let threads = match arguments.threads {
-        Some(threads) => threads.max(1),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
     reproduce::run(&Request {
         experiments: arguments.experiments,
         effort,
         out: arguments.out,
         only: arguments.only,
-        threads,
+        threads: cells::threads(arguments.threads),
         data,
     })
 }

@@ -1,13 +1,10 @@
 //! What an experiment is.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use crate::failure::Result;
 
-use crate::failure::{Failure, Result};
+pub(crate) use crate::cells::{Cell, Key, Measures};
 
 use super::findings::Finding;
 use super::results::Results;
@@ -91,70 +88,4 @@ pub(crate) struct Context {
     pub(crate) effort: Effort,
     /// What the names of the wanted cells contain, if not all are wanted.
     pub(crate) only: Option<String>,
-}
-
-/// The name of a cell: cells that differ in their seed alone are averaged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Key {
-    /// The data.
-    pub(crate) case: String,
-    /// The algorithm and its settings.
-    pub(crate) method: String,
-    /// The seed, or the number of a split.
-    pub(crate) seed: u64,
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}, {}", self.case, self.method, self.seed)
-    }
-}
-
-/// What a cell found, by the names of the measures.
-pub(crate) type Measures = BTreeMap<String, f64>;
-
-/// A computation whose result depends on its settings and its data alone.
-pub(crate) struct Cell {
-    pub(crate) key: Key,
-    /// Everything that its result depends on; a result is used again if these are the same.
-    pub(crate) settings: Value,
-    work: Box<dyn Fn() -> Result<Measures> + Send + Sync>,
-}
-
-impl Cell {
-    /// A cell whose settings are written down as they are serialised.
-    pub(crate) fn new(
-        key: Key,
-        settings: &impl Serialize,
-        work: impl Fn() -> Result<Measures> + Send + Sync + 'static,
-    ) -> Result<Self> {
-        let settings = serde_json::to_value(settings)
-            .map_err(|error| Failure::Usage(format!("{key}: settings: {error}")))?;
-        Ok(Self {
-            key,
-            settings,
-            work: Box::new(work),
-        })
-    }
-
-    /// Computes it.
-    pub(crate) fn compute(&self) -> Result<Measures> {
-        let measures = (self.work)()?;
-        match measures.iter().find(|(_, value)| !value.is_finite()) {
-            None => Ok(measures),
-            Some((name, value)) => Err(Failure::Numerical(format!(
-                "{}: {name} is {value}",
-                self.key
-            ))),
-        }
-    }
-}
-
-impl fmt::Debug for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cell")
-            .field("key", &self.key)
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
-    }
 }

@@ -13,20 +13,18 @@ mod e5;
 mod e6;
 mod experiment;
 mod findings;
-mod ledger;
 mod linear_model;
 mod logistic;
 mod report;
 mod results;
-mod runner;
 mod vifa_fit;
 
 use std::path::{Path, PathBuf};
 
+use crate::cells::{self, Ledger};
 use crate::failure::{Failure, Result};
 use experiment::{Context, Experiment};
 use findings::{Finding, Verdict};
-use ledger::Ledger;
 use report::Report;
 use results::Results;
 
@@ -120,7 +118,7 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Vec<F
     let folder = request.out.join(experiment.name);
     std::fs::create_dir_all(&folder)?;
     let ledger = Ledger::open(&folder.join("cells.jsonl"))?;
-    let records = runner::run(experiment.name, &cells, &ledger, request.threads)?;
+    let records = cells::run(experiment.name, &cells, &ledger, request.threads)?;
     let results = Results::new(&records);
     let findings = (experiment.findings)(&results);
     let report = Report {

@@ -171,8 +171,8 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::experiment::{Column, Key, Published, figure};
-    use crate::reproduce::ledger::Record;
+    use crate::cells::{Key, Record};
+    use crate::reproduce::experiment::{Column, Published, figure};
 
     const EXPERIMENT: Experiment = Experiment {
         name: "E0",

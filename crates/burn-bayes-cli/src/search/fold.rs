@@ -1,17 +1,26 @@
 //! Rows to learn from and rows to be judged by, prepared as the former alone teach.
 
 use burn_bayes::eval::{LabelledProbabilities, TargetedMixture, accuracy, nll, nmll, rmse};
-use burn_bayes_data::{ColumnScale, Dataset, Features, Scaler, Scaling, Split, Targets};
+use burn_bayes_data::{
+    ColumnScale, Dataset, Features, Preprocessor, PreprocessorConfig, Scaler, Scaling, Split,
+    Table, Targets,
+};
 use serde::{Deserialize, Serialize};
 
+use crate::cells::Measures;
 use crate::engine::{Unobserved, fit};
 use crate::failure::{Failure, Result};
 use crate::predictions::Predictions;
 use crate::problem::{Problem, TargetMeaning};
+use crate::rows::true_targets;
+use crate::scores::Scores;
 use crate::settings::FitSettings;
 
 /// A fit has diverged if its error is so many deviations of the training rows' targets.
-const DIVERGED: f64 = 10.0;
+const FARTHEST: f64 = 10.0;
+
+/// The measure, 1, of a cell whose fit diverged.
+pub(crate) const DIVERGED: &str = "diverged";
 
 /// One division of some rows.
 #[derive(Clone, Debug)]
@@ -53,25 +62,78 @@ impl Fold {
         })
     }
 
+    /// A division of the rows of a table.
+    ///
+    /// # Errors
+    /// If the training rows cannot be prepared, or the others have something that these have not.
+    pub(crate) fn prepared(
+        table: &Table,
+        config: &PreprocessorConfig,
+        split: &Split,
+    ) -> Result<Self> {
+        let preprocessor = Preprocessor::fit(config, table, split.train.iter().copied())?;
+        let meaning = TargetMeaning::of(&preprocessor);
+        let of = |rows: &[usize]| preprocessor.dataset(table, rows.iter().copied());
+        let test = of(&split.test)?;
+        Ok(Self {
+            targets: true_targets(&test, &meaning),
+            train: Problem::new(&of(&split.train)?, meaning)?,
+            test: test.into_parts().0,
+        })
+    }
+
     /// Fits the training rows and judges by the others; nothing if the fit diverged.
     ///
     /// # Errors
     /// If a setting cannot be used.
     pub(crate) fn judge(&self, settings: &FitSettings) -> Result<Option<Judgement>> {
+        match self.predictions(settings)? {
+            Some(predictions) => self.judge_predictions(&predictions),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`Fold::judge`], with every score there is.
+    pub(crate) fn score(&self, settings: &FitSettings) -> Result<Option<Scores>> {
+        let Some(predictions) = self.predictions(settings)? else {
+            return Ok(None);
+        };
+        match self.judge_predictions(&predictions)? {
+            Some(_) => Ok(Some(Scores::of(&predictions, &self.targets)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Predictions of the test rows; nothing if the fit left the finite numbers.
+    fn predictions(&self, settings: &FitSettings) -> Result<Option<Predictions>> {
         let predictions = fit(&self.train, settings, &mut Unobserved)
             .and_then(|fitted| fitted.predict(&self.test, settings.draws));
         match predictions {
-            Ok(predictions) => self.judge_predictions(&predictions),
+            Ok(predictions) => Ok(Some(predictions)),
             Err(Failure::Numerical(_)) => Ok(None),
             Err(failure) => Err(failure),
         }
+    }
+
+    /// A number that tells these rows from others.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let targets: Vec<u64> = match &self.targets {
+            Targets::Real(values) => values.iter().map(|value| value.to_bits()).collect(),
+            Targets::Classes(classes) => classes.iter().map(|&class| class as u64).collect(),
+        };
+        let features = self.test.values().iter().map(|value| value.to_bits());
+        features
+            .chain(targets)
+            .fold(self.train.fingerprint(), |hash, bits| {
+                (hash ^ bits).wrapping_mul(0x0100_0000_01b3)
+            })
     }
 
     /// Judges predictions of the test rows; nothing if they are far off.
     pub(crate) fn judge_predictions(&self, predictions: &Predictions) -> Result<Option<Judgement>> {
         let judgement = Judgement::of(predictions, &self.targets)?;
         let most = match self.train.meaning() {
-            TargetMeaning::Real(scale) => DIVERGED * scale.spread,
+            TargetMeaning::Real(scale) => FARTHEST * scale.spread,
             TargetMeaning::Classes(_) => f64::INFINITY,
         };
         let is_sound = judgement.nmll.is_finite() && judgement.error <= most;
@@ -102,6 +164,24 @@ impl Judgement {
                 Err(Failure::Data(problem.into()))
             }
         }
+    }
+
+    /// What a cell writes down of a fit.
+    pub(crate) fn measures(judgement: Option<Self>) -> Measures {
+        match judgement {
+            None => Measures::from([(DIVERGED.into(), 1.0)]),
+            Some(Self { nmll, error }) => {
+                Measures::from([("nmll".into(), nmll), ("error".into(), error)])
+            }
+        }
+    }
+
+    /// What a cell has written down; nothing if the fit diverged.
+    pub(crate) fn of_measures(measures: &Measures) -> Option<Self> {
+        Some(Self {
+            nmll: *measures.get("nmll")?,
+            error: *measures.get("error")?,
+        })
     }
 
     /// The mean of both; nothing of none.

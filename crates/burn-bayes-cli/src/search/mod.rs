@@ -5,10 +5,9 @@
 //! later on.
 
 mod fold;
-mod parallel;
 mod ranges;
 
-pub(crate) use fold::{Fold, Judgement};
+pub(crate) use fold::{DIVERGED, Fold, Judgement};
 pub(crate) use ranges::{Range, Ranges};
 
 use std::cmp::Ordering;
@@ -16,6 +15,7 @@ use std::cmp::Ordering;
 use burn_bayes::Noise;
 
 use crate::failure::{Failure, Result};
+use crate::parallel;
 use crate::settings::{FitSettings, refused};
 
 /// A stream of random numbers.
@@ -64,7 +64,7 @@ impl Trial {
     }
 
     /// The better one first; one that diverged is the worst.
-    fn compare(&self, other: &Self) -> Ordering {
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
         let cost = |trial: &Self| trial.mean().map_or(f64::INFINITY, |mean| mean.nmll);
         cost(self)
             .total_cmp(&cost(other))
@@ -121,7 +121,7 @@ impl Search {
     /// As [`Search::run`], and if every trial diverged.
     pub(crate) fn best(&self, folds: &[Fold]) -> Result<Trial> {
         let trials = self.run(folds.len(), |units| {
-            parallel::map(units.len(), |index| {
+            parallel::map(rayon::current_num_threads(), units.len(), |index| {
                 let (unit, settings) = &units[index];
                 folds[unit.fold].judge(settings)
             })

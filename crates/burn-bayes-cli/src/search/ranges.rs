@@ -1,6 +1,7 @@
 //! Named ranges of settings, as a TOML table: `learning_rate = { log_uniform = [0.01, 0.02] }`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use burn_bayes::Noise;
 use rand::RngExt;
@@ -8,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
+use crate::files::read_text;
 use crate::random::generator;
-use crate::settings::{FitSettings, refused};
+use crate::settings::{FitSettings, Method, refused};
 
 /// Where a setting is drawn from.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -30,7 +32,34 @@ pub(crate) enum Range {
 #[serde(transparent)]
 pub(crate) struct Ranges(BTreeMap<String, Range>);
 
+/// What is searched of every method if nothing else is asked for.
+const DEFAULTS: &str = include_str!("ranges.toml");
+
 impl Ranges {
+    /// The default ranges of a method.
+    pub(crate) fn of_method(method: Method) -> Result<Self> {
+        let wrong = |error| Failure::Usage(format!("the default ranges: {error}"));
+        let mut all: BTreeMap<String, Self> = toml::from_str(DEFAULTS).map_err(wrong)?;
+        let ranges = all.remove(&method.to_string());
+        ranges.ok_or_else(|| refused("ranges", format!("are missing for {method}; give a file")))
+    }
+
+    /// Reads a TOML file.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let wrong = |error| {
+            Failure::Usage(format!(
+                "{}: {error}; write ranges as in `learning_rate = {{ log_uniform = [0.001, 0.1] }}`",
+                path.display()
+            ))
+        };
+        toml::from_str(&read_text(path)?).map_err(wrong)
+    }
+
+    /// The names of the settings, in the order of the alphabet.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// Ranges of the settings with these names.
     pub(crate) fn new(ranges: impl IntoIterator<Item = (&'static str, Range)>) -> Self {
         let named = ranges.into_iter();
@@ -101,7 +130,9 @@ fn with(settings: &FitSettings, name: &str, value: Value) -> Result<FitSettings>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Method, NetworkShape, NoisePrecision};
+    use clap::ValueEnum;
+
+    use crate::settings::{NetworkShape, NoisePrecision};
 
     fn ranges(text: &str) -> Ranges {
         toml::from_str(text).unwrap()
@@ -171,6 +202,23 @@ mod tests {
             );
         }
         assert!(toml::from_str::<Ranges>("clip = { normal = [0.0, 1.0] }").is_err());
+    }
+
+    #[test]
+    fn every_method_has_ranges_that_fit() {
+        for &method in Method::value_variants() {
+            let base = FitSettings {
+                method,
+                ..FitSettings::default()
+            };
+            let ranges = Ranges::of_method(method).unwrap();
+            assert!(
+                ranges.names().any(|name| name == "learning_rate"),
+                "{method}"
+            );
+            let drawn = ranges.draw(&base, Noise::host(1)).unwrap();
+            assert_ne!(drawn, base);
+        }
     }
 
     #[test]

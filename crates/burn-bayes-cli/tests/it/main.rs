@@ -5,6 +5,7 @@ mod decision;
 mod fit;
 mod plan;
 mod predict;
+mod search;
 mod workplace;
 
 use assert_cmd::Command;

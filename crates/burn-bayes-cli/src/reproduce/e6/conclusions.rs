@@ -3,13 +3,14 @@
 use crate::reproduce::experiment::Effort;
 use crate::reproduce::findings::Finding;
 use crate::reproduce::results::Results;
+use crate::search::DIVERGED;
 
 use super::protocols::{
     CONSTANT, MEAN_FIELD, PLAIN, SLANG, SLANG_UNTUNED, VIFA, VIFA_DEFAULTS, label,
 };
 use super::published::PUBLISHED;
 use super::sets::{SETS, Set};
-use super::{DIVERGED, NMLL, RMSE};
+use super::{NMLL, RMSE};
 
 /// Ours that compete with the best published ones.
 const BAYESIAN: [&str; 5] = [MEAN_FIELD, VIFA_DEFAULTS, VIFA, SLANG_UNTUNED, SLANG];

@@ -15,7 +15,7 @@ use burn_bayes_data::{ColumnScale, KFold, Scaling, Split, UciFolder};
 
 use crate::failure::{Failure, Result};
 use crate::predictions::{Predictions, RealPredictions};
-use crate::search::{Fold, Judgement};
+use crate::search::{DIVERGED, Fold, Judgement};
 use crate::settings::{FitSettings, NoisePrecision};
 
 use super::experiment::{Cell, Column, Context, Experiment, Key, Measures};
@@ -55,8 +55,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 const RMSE: &str = "rmse";
 const NMLL: &str = "nmll";
-/// One for a run that diverged, else zero.
-const DIVERGED: &str = "diverged";
 
 fn cells(context: &Context) -> Result<Vec<Cell>> {
     let splits = context.effort.choose(20, 2);

@@ -137,6 +137,8 @@ fn slang(set: &Set) -> FitSettings {
         noise_precision: NoisePrecision::Given(middle(set.log_noise)),
         prior_precision: middle(set.log_prior),
         bias_prior_precision: Some(1e-6),
+        // The authors' program starts at 1 for every weight; see DESIGN.md.
+        initial_deviation: 1.0,
         ..defaults(Method::Slang)
     }
 }

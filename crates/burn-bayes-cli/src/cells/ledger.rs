@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
+use crate::files::at;
+use crate::settings::refused;
 
-use super::experiment::{Cell, Key, Measures};
+use super::{Cell, Key, Measures};
 
 /// A finished cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +37,24 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// Opens the file of a command in its folder, which is made if it is missing.
+    ///
+    /// # Errors
+    /// If there is one already, and it was not asked to be used again.
+    pub(crate) fn begin(folder: &Path, name: &str, resumes: bool) -> Result<Self> {
+        let path = folder.join(name);
+        if path.exists() && !resumes {
+            let problem = format!(
+                "is {}, which holds {name}; use it again by `--resume` and the same options, or name \
+                 another folder",
+                folder.display()
+            );
+            return Err(refused("out", problem));
+        }
+        std::fs::create_dir_all(folder).map_err(at(folder))?;
+        Self::open(&path)
+    }
+
     /// Reads the file, which need not be there yet.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let mut file = OpenOptions::new()
@@ -42,10 +62,9 @@ impl Ledger {
             .append(true)
             .read(true)
             .open(path)
-            .map_err(|error| trouble(path, &error))?;
+            .map_err(at(path))?;
         let mut text = String::new();
-        file.read_to_string(&mut text)
-            .map_err(|error| trouble(path, &error))?;
+        file.read_to_string(&mut text).map_err(at(path))?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         if whole < text.len() {
             file.set_len(whole as u64)?;
@@ -68,24 +87,24 @@ impl Ledger {
 
     /// The result of this cell with these settings, if it was there when the file was opened.
     pub(crate) fn find(&self, cell: &Cell) -> Option<&Record> {
+        // A number that was read may differ from the one that was written in its last bit.
+        let settings: Value = serde_json::from_str(&cell.settings.to_string()).ok()?;
         let mut newest = self.records.iter().rev();
-        newest.find(|record| record.key == cell.key && record.settings == cell.settings)
+        newest.find(|record| record.key == cell.key && record.settings == settings)
     }
 
-    /// Writes a result down.
-    pub(crate) fn append(&self, record: &Record) -> Result<()> {
+    /// Writes a result down, and gives it back as it will be read.
+    pub(crate) fn append(&self, record: &Record) -> Result<Record> {
         let mut line = serde_json::to_string(record)
             .map_err(|error| Failure::Data(format!("{}: {error}", record.key)))?;
         line.push('\n');
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_all(line.as_bytes())
             .and_then(|()| file.flush())
-            .map_err(|error| trouble(&self.path, &error))
+            .map_err(at(&self.path))?;
+        serde_json::from_str(&line)
+            .map_err(|error| Failure::Data(format!("{}: {error}", record.key)))
     }
-}
-
-fn trouble(path: &Path, error: &std::io::Error) -> Failure {
-    std::io::Error::new(error.kind(), format!("{}: {error}", path.display())).into()
 }
 
 #[cfg(test)]
@@ -123,6 +142,20 @@ mod tests {
         assert_eq!(ledger.find(&cell(0, 10)), Some(&newest));
         assert_eq!(ledger.find(&cell(2, 10)), None);
         assert_eq!(ledger.find(&cell(0, 20)), None);
+    }
+
+    #[test]
+    fn every_number_is_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cells.jsonl");
+        let numbers: Vec<f64> = (1..500).map(|n| (f64::from(n) / 7.0).exp()).collect();
+        let key = cell(0, 0).key;
+        let cell = Cell::new(key, &numbers, || Ok(Measures::new())).unwrap();
+        let written = Ledger::open(&path)
+            .unwrap()
+            .append(&record(&cell, (0.3f64).exp()));
+        let ledger = Ledger::open(&path).unwrap();
+        assert_eq!(ledger.find(&cell), Some(&written.unwrap()));
     }
 
     #[test]

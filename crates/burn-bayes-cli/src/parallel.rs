@@ -1,4 +1,4 @@
-//! The same work for many items, on as many threads as rayon has where it is asked for.
+//! The same work for many items, on several threads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -9,21 +9,23 @@ use crate::failure::{Failure, Result};
 /// The results for the items 0, 1, …, in their order.
 ///
 /// Every thread takes the next item that nobody has taken. These are no tasks of rayon's, because a
-/// thread of rayon's that waits within one fit would begin another one there; what a fit does in
-/// parallel runs on its own thread.
+/// thread of rayon's that waits within one item would begin another one there. What an item does in
+/// parallel has its share of the threads: one, unless there are fewer items than threads.
 ///
 /// # Errors
 /// The first error of an item; no further item is begun then.
-pub(super) fn map<T: Send>(
+pub(crate) fn map<T: Send>(
+    threads: usize,
     items: usize,
     work: impl Fn(usize) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let threads = rayon::current_num_threads().min(items);
-    if threads <= 1 {
+    let at_once = threads.clamp(1, items.max(1));
+    let share = (threads / at_once).max(1);
+    if at_once == 1 && rayon::current_num_threads() == share {
         return (0..items).map(work).collect();
     }
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let share = || {
+    let take = || {
         let mut found = Vec::new();
         while !stop.load(Ordering::Relaxed) {
             let item = next.fetch_add(1, Ordering::Relaxed);
@@ -36,12 +38,12 @@ pub(super) fn map<T: Send>(
         }
         found
     };
-    let pools = (0..threads)
-        .map(|_| ThreadPoolBuilder::new().num_threads(1).build())
+    let pools = (0..at_once)
+        .map(|_| ThreadPoolBuilder::new().num_threads(share).build())
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| Failure::System(std::io::Error::other(error)))?;
     let mut found = std::thread::scope(|scope| {
-        let started = pools.iter().map(|pool| scope.spawn(|| pool.install(share)));
+        let started = pools.iter().map(|pool| scope.spawn(|| pool.install(take)));
         let started: Vec<_> = started.collect();
         let joined = started.into_iter().flat_map(|thread| match thread.join() {
             Ok(found) => found,
@@ -57,41 +59,34 @@ pub(super) fn map<T: Send>(
 mod tests {
     use super::*;
 
-    fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
-        let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-        pool.unwrap().install(work)
-    }
-
     #[test]
     fn results_are_in_the_order_of_items() {
         for threads in [1, 3] {
-            let found = with_threads(threads, || map(20, |item| Ok(item * item)));
-            assert_eq!(
-                found.unwrap(),
-                (0..20).map(|item| item * item).collect::<Vec<_>>()
-            );
+            let found = map(threads, 20, |item| Ok(item * item)).unwrap();
+            assert_eq!(found, (0..20).map(|item| item * item).collect::<Vec<_>>());
         }
+        assert!(map(2, 0, Ok).unwrap().is_empty());
     }
 
     #[test]
     fn an_error_ends_the_work() {
         let begun = AtomicUsize::new(0);
-        let found = with_threads(2, || {
-            map(10_000, |item| {
-                begun.fetch_add(1, Ordering::Relaxed);
-                match item {
-                    3 => Err(Failure::Data("broken".into())),
-                    _ => Ok(item),
-                }
-            })
+        let found = map(2, 10_000, |item| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            match item {
+                3 => Err(Failure::Data("broken".into())),
+                _ => Ok(item),
+            }
         });
         assert_eq!(found.unwrap_err().to_string(), "broken");
         assert!(begun.into_inner() < 10_000);
     }
 
     #[test]
-    fn what_an_item_does_in_parallel_stays_on_its_thread() {
-        let found = with_threads(2, || map(4, |_| Ok(rayon::current_num_threads())));
-        assert_eq!(found.unwrap(), [1; 4]);
+    fn items_share_the_threads() {
+        for (items, share) in [(1, 3), (2, 1), (3, 1), (4, 1)] {
+            let found = map(3, items, |_| Ok(rayon::current_num_threads())).unwrap();
+            assert_eq!(found, vec![share; items]);
+        }
     }
 }

@@ -1,0 +1,102 @@
+//! Computes the cells that are not known yet, several at a time.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use crate::failure::Result;
+use crate::parallel;
+
+use super::{Cell, Ledger, Record};
+
+/// The results of all cells, in the cells' order.
+///
+/// # Errors
+///
+/// The first error of a cell; no further cell is begun then.
+pub(crate) fn run(
+    name: &str,
+    cells: &[Cell],
+    ledger: &Ledger,
+    threads: usize,
+) -> Result<Vec<Record>> {
+    let known: Vec<_> = cells.iter().map(|cell| ledger.find(cell)).collect();
+    let waiting = cells.iter().zip(&known);
+    let waiting: Vec<&Cell> = waiting
+        .filter_map(|(cell, known)| known.is_none().then_some(cell))
+        .collect();
+    let done = AtomicUsize::new(0);
+    let computed = parallel::map(threads, waiting.len(), |index| {
+        let record = compute(waiting[index], ledger)?;
+        let (done, all) = (done.fetch_add(1, Ordering::Relaxed) + 1, waiting.len());
+        let (key, seconds) = (&record.key, record.seconds);
+        eprintln!("{name} {done}/{all}: {key}: {seconds:.1} s");
+        Ok(record)
+    })?;
+    let mut computed = computed.into_iter();
+    let records = known.into_iter();
+    Ok(records
+        .filter_map(|record| record.cloned().or_else(|| computed.next()))
+        .collect())
+}
+
+fn compute(cell: &Cell, ledger: &Ledger) -> Result<Record> {
+    let start = Instant::now();
+    let record = Record {
+        key: cell.key.clone(),
+        settings: cell.settings.clone(),
+        measures: cell.compute()?,
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    ledger.append(&record)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::cells::{Key, Measures};
+    use crate::failure::Failure;
+
+    /// Cells that count how often they are computed; the one at `broken` fails.
+    fn cells(count: usize, broken: Option<usize>, computed: &Arc<AtomicUsize>) -> Vec<Cell> {
+        let one = |index: usize| {
+            let computed = computed.clone();
+            let key = Key {
+                case: format!("case {}", index / 3),
+                method: "method".into(),
+                seed: index as u64 % 3,
+            };
+            Cell::new(key, &"settings", move || {
+                computed.fetch_add(1, Ordering::Relaxed);
+                match broken == Some(index) {
+                    true => Err(Failure::Numerical("broken".into())),
+                    false => Ok(Measures::from([("square".into(), (index * index) as f64)])),
+                }
+            })
+            .unwrap()
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn measures(records: Vec<Record>) -> Vec<(Key, Measures)> {
+        let parts = |record: Record| (record.key, record.measures);
+        records.into_iter().map(parts).collect()
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_goes_on_where_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let computed = Arc::new(AtomicUsize::new(0));
+        let open = |name: &str| Ledger::open(&folder.path().join(name)).unwrap();
+        let whole = run("E", &cells(9, None, &computed), &open("whole"), 3).unwrap();
+        assert_eq!(computed.swap(0, Ordering::Relaxed), 9);
+
+        let error = run("E", &cells(9, Some(4), &computed), &open("parts"), 1).unwrap_err();
+        assert!(error.to_string().contains("broken"));
+        assert_eq!(computed.swap(0, Ordering::Relaxed), 5);
+        let parts = run("E", &cells(9, None, &computed), &open("parts"), 2).unwrap();
+        assert_eq!(computed.load(Ordering::Relaxed), 5);
+        assert_eq!(measures(whole), measures(parts));
+    }
+}

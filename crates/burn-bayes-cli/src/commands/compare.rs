@@ -1,0 +1,121 @@
+//! `compare`: several methods on the same divisions of the same rows.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use burn_bayes_data::KFold;
+use clap::Args;
+
+use crate::cells::{self, Cell, Key, Ledger, Measures};
+use crate::comparison::{Comparison, measures};
+use crate::console::command_line;
+use crate::failure::Result;
+use crate::rows::DealtRows;
+use crate::search::Fold;
+use crate::settings::{Config, DataFlags, FitFlags, FitSettings, Method, refused};
+
+/// What to compare, and how often.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Folder for the runs and the table
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Methods to compare, with commas between them
+    #[arg(
+        long,
+        value_name = "METHODS",
+        value_delimiter = ',',
+        default_value = "map,mean-field,vifa,swag,slang"
+    )]
+    methods: Vec<Method>,
+    /// How often the rows are dealt anew, with a new seed for the fits
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    seeds: usize,
+    /// Folds of the rows, each of which is the test set once
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    splits: usize,
+    /// File of settings, which the other options override
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Use again what the folder holds of these runs
+    #[arg(long)]
+    resume: bool,
+    /// Fits at the same time [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    json: bool,
+    #[command(flatten, next_help_heading = "Rows")]
+    data: DataFlags,
+    #[command(flatten, next_help_heading = "Fit")]
+    fit: FitFlags,
+}
+
+/// Compares.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let mut config = Config::of(arguments.config.as_deref(), &arguments.data, &arguments.fit)?;
+    // Every row is a test row once; none is held out beside.
+    config.data.validation = 0.0;
+    let mut methods = arguments.methods.clone();
+    methods.dedup();
+    if methods.len() < 2 {
+        return Err(refused(
+            "methods",
+            "names fewer than two methods; name two or more",
+        ));
+    }
+    let seed = config.fit.seed;
+    let rows = DealtRows::read(&config.data, seed)?;
+    let kept = KFold::new(arguments.splits)
+        .with_repeats(arguments.seeds)
+        .with_seed(seed);
+    let preparation = config.data.preprocessor()?;
+    let folds = rows
+        .divisions(&config.data, kept)?
+        .iter()
+        .map(|split| Ok(Arc::new(Fold::prepared(&rows.table, &preparation, split)?)))
+        .collect::<Result<Vec<_>>>()?;
+    let case = config.data.path()?.file_stem().unwrap_or_default();
+    let case = case.to_string_lossy();
+    let mut cells = Vec::new();
+    for (run, fold) in folds.iter().enumerate() {
+        for &method in &methods {
+            let settings = FitSettings {
+                method,
+                seed: seed.wrapping_add((run / arguments.splits) as u64),
+                // Nobody takes up one of these fits.
+                checkpoint_every: 0,
+                ..config.fit.clone()
+            };
+            cells.push(cell(&case, run, settings, fold)?);
+        }
+    }
+    let ledger = Ledger::begin(&arguments.out, "runs.jsonl", arguments.resume)?;
+    let threads = cells::threads(arguments.threads);
+    let records = cells::run("compare", &cells, &ledger, threads)?;
+    let comparison = Comparison::of(command_line(), &methods, &records)?;
+    comparison.write(&arguments.out)?;
+    match arguments.json {
+        true => println!(
+            "{}",
+            serde_json::to_string(&comparison).map_err(std::io::Error::from)?
+        ),
+        false => println!("{}", comparison.markdown()),
+    }
+    Ok(())
+}
+
+/// One fit.
+fn cell(case: &str, run: usize, settings: FitSettings, fold: &Arc<Fold>) -> Result<Cell> {
+    let key = Key {
+        case: case.into(),
+        method: settings.method.to_string(),
+        seed: run as u64,
+    };
+    let fold = fold.clone();
+    let everything = (settings.clone(), fold.fingerprint());
+    Cell::new(key, &everything, move || -> Result<Measures> {
+        Ok(measures(fold.score(&settings)?.as_ref()))
+    })
+}

@@ -1,0 +1,233 @@
+//! `tune`: settings drawn from ranges, judged by cross-validation, and the best of them as a file.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use burn_bayes_data::KFold;
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::cells::{self, Cell, Key, Ledger};
+use crate::failure::{Failure, Result};
+use crate::files::write_whole;
+use crate::rows::DealtRows;
+use crate::search::{Fold, Judgement, Ranges, Search, Trial, Unit, best};
+use crate::settings::{Config, DataFlags, FitFlags, FitSettings};
+
+/// What to search, and how long.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Folder for the trials and the best settings
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Settings to draw and judge
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    trials: usize,
+    /// Folds of the training rows, each of which judges every trial once
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    folds: usize,
+    /// Trials that meet more folds than the first, the best there; all by default
+    #[arg(long, value_name = "N")]
+    survivors: Option<usize>,
+    /// TOML file of ranges, one for each setting; by default those of the method
+    #[arg(long, value_name = "FILE")]
+    ranges: Option<PathBuf>,
+    /// File of settings, which the other options override
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Use again what the folder holds of these trials
+    #[arg(long)]
+    resume: bool,
+    /// Fits at the same time [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    json: bool,
+    #[command(flatten, next_help_heading = "Rows")]
+    data: DataFlags,
+    #[command(flatten, next_help_heading = "Fit")]
+    fit: FitFlags,
+}
+
+/// Trials that are printed; the file has all.
+const SHOWN: usize = 10;
+
+/// Searches.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let mut config = Config::of(arguments.config.as_deref(), &arguments.data, &arguments.fit)?;
+    let ranges = match &arguments.ranges {
+        Some(path) => Ranges::read(path)?,
+        None => Ranges::of_method(config.fit.method)?,
+    };
+    let seed = config.fit.seed;
+    let rows = DealtRows::read(&config.data, seed)?;
+    // The rows that `fit` will score by are not for choosing.
+    let divisions = rows.divisions(&config.data, KFold::new(arguments.folds).with_seed(seed))?;
+    let preparation = config.data.preprocessor()?;
+    let folds = divisions
+        .iter()
+        .map(|split| Ok(Arc::new(Fold::prepared(&rows.table, &preparation, split)?)));
+    let folds = folds.collect::<Result<Vec<_>>>()?;
+    let search = Search {
+        base: config.fit.clone(),
+        ranges,
+        trials: arguments.trials,
+        survivors: arguments.survivors,
+        seed,
+    };
+    let ledger = Ledger::begin(&arguments.out, "trials.jsonl", arguments.resume)?;
+    let threads = cells::threads(arguments.threads);
+    let trials = search.run(folds.len(), |units| {
+        let cells = units
+            .iter()
+            .map(|(unit, settings)| cell(*unit, settings, &folds[unit.fold]));
+        let cells = cells.collect::<Result<Vec<_>>>()?;
+        let records = cells::run("tune", &cells, &ledger, threads)?;
+        let judged = records.iter();
+        Ok(judged
+            .map(|record| Judgement::of_measures(&record.measures))
+            .collect())
+    })?;
+    let outcome = Outcome::of(&search, &trials, &arguments.out)?;
+    outcome.write(&arguments.out)?;
+    config.fit = best(&trials)?.settings.clone();
+    write_whole(
+        &arguments.out.join("config.toml"),
+        config.to_toml()?.as_bytes(),
+    )?;
+    match arguments.json {
+        true => println!(
+            "{}",
+            serde_json::to_string(&outcome).map_err(std::io::Error::from)?
+        ),
+        false => outcome.print(),
+    }
+    Ok(())
+}
+
+/// One fit of one trial.
+fn cell(unit: Unit, settings: &FitSettings, fold: &Arc<Fold>) -> Result<Cell> {
+    let key = Key {
+        case: format!("trial {}", unit.trial),
+        method: settings.method.to_string(),
+        seed: unit.fold as u64,
+    };
+    let fold = fold.clone();
+    let everything = (settings.clone(), fold.fingerprint());
+    let settings = FitSettings {
+        // Nobody takes up a fit of a search.
+        checkpoint_every: 0,
+        ..settings.clone()
+    };
+    Cell::new(key, &everything, move || {
+        Ok(Judgement::measures(fold.judge(&settings)?))
+    })
+}
+
+/// What is said of a finished search.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    /// The file of the best settings.
+    config: String,
+    /// The best one first.
+    trials: Vec<Row>,
+}
+
+/// A trial, as it is shown.
+#[derive(Debug, Serialize)]
+struct Row {
+    trial: usize,
+    /// The settings that were drawn.
+    settings: Map<String, Value>,
+    /// The means over folds; null if a fit diverged.
+    nmll: Option<f64>,
+    error: Option<f64>,
+    /// Folds that it met.
+    folds: usize,
+}
+
+impl Outcome {
+    fn of(search: &Search, trials: &[Trial], folder: &Path) -> Result<Self> {
+        let mut ranking: Vec<&Trial> = trials.iter().collect();
+        ranking.sort_by(|a, b| b.is_complete.cmp(&a.is_complete).then(a.compare(b)));
+        let row = |trial: &Trial| -> Result<Row> {
+            let all = serde_json::to_value(&trial.settings).map_err(std::io::Error::from)?;
+            let drawn = search
+                .ranges
+                .names()
+                .map(|name| (name.into(), all[name].clone()));
+            let mean = trial.mean();
+            Ok(Row {
+                trial: trial.number,
+                settings: drawn.collect(),
+                nmll: mean.map(|mean| mean.nmll),
+                error: mean.map(|mean| mean.error),
+                folds: trial.judgements.len(),
+            })
+        };
+        Ok(Self {
+            config: folder.join("config.toml").display().to_string(),
+            trials: ranking.into_iter().map(row).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Writes `trials.csv`.
+    fn write(&self, folder: &Path) -> Result<()> {
+        let trouble = |error: csv::Error| Failure::System(error.into());
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(self.heads()).map_err(trouble)?;
+        for row in &self.trials {
+            writer
+                .write_record(row.entries(f64::to_string))
+                .map_err(trouble)?;
+        }
+        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+        write_whole(&folder.join("trials.csv"), &bytes)
+    }
+
+    fn print(&self) {
+        let line = |entries: Vec<String>| println!("| {} |", entries.join(" | "));
+        let heads = self.heads();
+        line(heads.iter().map(ToString::to_string).collect());
+        line(vec!["---".into(); heads.len()]);
+        let rounded = |value: &f64| format!("{value:.4}");
+        for row in self.trials.iter().take(SHOWN) {
+            line(row.entries(rounded));
+        }
+        println!(
+            "\n`burn-bayes fit --config {} --out DIR` fits the best",
+            self.config
+        );
+    }
+
+    fn heads(&self) -> Vec<&str> {
+        let drawn = self
+            .trials
+            .iter()
+            .take(1)
+            .flat_map(|row| row.settings.keys());
+        ["trial"]
+            .into_iter()
+            .chain(drawn.map(String::as_str))
+            .chain(["nmll", "error", "folds"])
+            .collect()
+    }
+}
+
+impl Row {
+    fn entries(&self, shown: impl Fn(&f64) -> String) -> Vec<String> {
+        let setting = |value: &Value| match (value.as_f64(), value) {
+            (Some(number), Value::Number(whole)) if whole.is_f64() => shown(&number),
+            (_, Value::String(text)) => text.clone(),
+            _ => value.to_string(),
+        };
+        let score = |score: Option<f64>| score.as_ref().map_or("diverged".into(), &shown);
+        [self.trial.to_string()]
+            .into_iter()
+            .chain(self.settings.values().map(setting))
+            .chain([score(self.nmll), score(self.error), self.folds.to_string()])
+            .collect()
+    }
+}

@@ -1,0 +1,369 @@
+//! Methods side by side: means over runs, and whether a difference to the best is more than chance.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use burn_bayes::eval::{PairedLosses, paired_t_test};
+use serde::Serialize;
+
+use crate::cells::{Measures, Record, Summary};
+use crate::failure::{Failure, Result};
+use crate::files::write_whole;
+use crate::scores::Scores;
+use crate::search::DIVERGED;
+use crate::settings::Method;
+
+/// A score that runs are compared by.
+#[derive(Debug)]
+struct Column {
+    measure: &'static str,
+    title: &'static str,
+    /// 1 if less is better, −1 if more is.
+    sign: f64,
+}
+
+const fn less(measure: &'static str, title: &'static str) -> Column {
+    let sign = 1.0;
+    Column {
+        measure,
+        title,
+        sign,
+    }
+}
+
+const fn more(measure: &'static str, title: &'static str) -> Column {
+    let sign = -1.0;
+    Column {
+        measure,
+        title,
+        sign,
+    }
+}
+
+/// Those that a task does not have are left out.
+const COLUMNS: [Column; 9] = [
+    less("nmll", "NMLL"),
+    less("rmse", "RMSE"),
+    less("crps", "CRPS"),
+    less("quantile_calibration_error", "quantile calibration error"),
+    less("nll", "NLL"),
+    more("accuracy", "accuracy"),
+    more("auroc", "AUROC"),
+    less("brier", "Brier"),
+    less("ece", "ECE"),
+];
+
+/// What a run writes down; scores that its rows leave undefined are left out.
+pub(crate) fn measures(scores: Option<&Scores>) -> Measures {
+    let named = match scores {
+        None => return Measures::from([(DIVERGED.into(), 1.0)]),
+        Some(Scores::Regression(scores)) => vec![
+            ("nmll", &scores.nmll),
+            ("rmse", &scores.rmse),
+            ("crps", &scores.crps),
+            (
+                "quantile_calibration_error",
+                &scores.quantile_calibration_error,
+            ),
+        ],
+        Some(Scores::Classification(scores)) => vec![
+            ("nll", &scores.nll),
+            ("accuracy", &scores.accuracy),
+            ("auroc", &scores.auroc),
+            ("brier", &scores.brier),
+            ("ece", &scores.ece),
+        ],
+    };
+    let defined = named.into_iter();
+    defined
+        .filter_map(|(name, score)| Some((name.to_string(), score.value?)))
+        .collect()
+}
+
+/// All methods.
+#[derive(Debug, Serialize)]
+pub(crate) struct Comparison {
+    /// The command that makes it.
+    command: String,
+    /// Runs of every method.
+    runs: usize,
+    methods: Vec<Row>,
+}
+
+/// A method.
+#[derive(Debug, Serialize)]
+struct Row {
+    method: String,
+    /// Runs without scores.
+    diverged: usize,
+    scores: BTreeMap<&'static str, Entry>,
+    /// Mean time of a run, by the clock.
+    seconds: f64,
+}
+
+/// A method's score.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Entry {
+    mean: f64,
+    standard_error: Option<f64>,
+    is_best: bool,
+    /// Of a paired t-test against the best, times the number of other methods; null for the best, and
+    /// where there is nothing to test.
+    p_value: Option<f64>,
+}
+
+impl Comparison {
+    /// Of the records of all runs.
+    pub(crate) fn of(command: String, methods: &[Method], records: &[Record]) -> Result<Self> {
+        let names: Vec<String> = methods.iter().map(ToString::to_string).collect();
+        let of = |name: &str| -> Vec<&Record> {
+            let mut runs: Vec<_> = records
+                .iter()
+                .filter(|run| run.key.method == name)
+                .collect();
+            runs.sort_by_key(|run| run.key.seed);
+            runs
+        };
+        let mut rows: Vec<Row> = names
+            .iter()
+            .map(|name| {
+                let runs = of(name);
+                let diverged = runs
+                    .iter()
+                    .filter(|run| run.measures.contains_key(DIVERGED));
+                let seconds: Vec<f64> = runs.iter().map(|run| run.seconds).collect();
+                Row {
+                    method: name.clone(),
+                    diverged: diverged.count(),
+                    scores: BTreeMap::new(),
+                    seconds: Summary::of(&seconds).map_or(0.0, |summary| summary.mean),
+                }
+            })
+            .collect();
+        for column in &COLUMNS {
+            let runs: Vec<Vec<Option<f64>>> = names
+                .iter()
+                .map(|name| {
+                    let runs = of(name).into_iter();
+                    runs.map(|run| run.measures.get(column.measure).copied())
+                        .collect()
+                })
+                .collect();
+            for (row, entry) in rows.iter_mut().zip(entries(column, &runs)?) {
+                row.scores
+                    .extend(entry.map(|entry| (column.measure, entry)));
+            }
+        }
+        Ok(Self {
+            command,
+            runs: records.len() / names.len().max(1),
+            methods: rows,
+        })
+    }
+
+    /// Writes `compare.md` and `compare.csv`.
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        write_whole(&folder.join("compare.md"), self.markdown().as_bytes())?;
+        write_whole(&folder.join("compare.csv"), &self.csv()?)
+    }
+
+    /// A page with the command and the table.
+    pub(crate) fn markdown(&self) -> String {
+        let columns: Vec<&Column> = self.columns().collect();
+        let mut page = format!("`{}`\n\n", self.command);
+        let _ = writeln!(
+            page,
+            "Means over {} runs ± standard error, the best in bold; p: a paired t-test of the runs \
+             against the best, Bonferroni-corrected. Runs share rows, so p is too small rather than \
+             too large.\n",
+            self.runs
+        );
+        let titles = columns.iter().map(|column| column.title);
+        let heads: Vec<&str> = ["method"].into_iter().chain(titles).collect();
+        let heads = [heads, vec!["diverged", "seconds"]].concat();
+        let _ = writeln!(page, "| {} |", heads.join(" | "));
+        let _ = writeln!(page, "|{}", "---|".repeat(heads.len()));
+        for row in &self.methods {
+            let scores = columns
+                .iter()
+                .map(|column| shown(row.scores.get(column.measure)));
+            let ends = [row.diverged.to_string(), format!("{:.2}", row.seconds)];
+            let entries: Vec<String> = [row.method.clone()]
+                .into_iter()
+                .chain(scores)
+                .chain(ends)
+                .collect();
+            let _ = writeln!(page, "| {} |", entries.join(" | "));
+        }
+        page
+    }
+
+    /// One line for every score of every method.
+    fn csv(&self) -> Result<Vec<u8>> {
+        let trouble = |error: csv::Error| Failure::System(error.into());
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let heads = [
+            "method",
+            "measure",
+            "runs",
+            "mean",
+            "standard_error",
+            "p_value",
+            "diverged",
+            "seconds",
+        ];
+        writer.write_record(heads).map_err(trouble)?;
+        let text = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+        for row in &self.methods {
+            for (measure, entry) in &row.scores {
+                let entries = [
+                    row.method.clone(),
+                    measure.to_string(),
+                    (self.runs - row.diverged).to_string(),
+                    entry.mean.to_string(),
+                    text(entry.standard_error),
+                    text(entry.p_value),
+                    row.diverged.to_string(),
+                    row.seconds.to_string(),
+                ];
+                writer.write_record(entries).map_err(trouble)?;
+            }
+        }
+        Ok(writer.into_inner().map_err(|error| error.into_error())?)
+    }
+
+    /// Those that some method has.
+    fn columns(&self) -> impl Iterator<Item = &'static Column> {
+        COLUMNS.iter().filter(|column| {
+            let mut rows = self.methods.iter();
+            rows.any(|row| row.scores.contains_key(column.measure))
+        })
+    }
+}
+
+/// One score of all methods, from the runs of each; nothing for a method without any.
+fn entries(column: &Column, runs: &[Vec<Option<f64>>]) -> Result<Vec<Option<Entry>>> {
+    let summaries: Vec<Option<Summary>> = runs
+        .iter()
+        .map(|runs| Summary::of(&runs.iter().flatten().copied().collect::<Vec<_>>()))
+        .collect();
+    let cost = |method: usize| summaries[method].map(|summary| column.sign * summary.mean);
+    let ranked = (0..runs.len()).filter_map(|method| Some((method, cost(method)?)));
+    let best = ranked.min_by(|(_, a), (_, b)| a.total_cmp(b));
+    let Some((best, _)) = best else {
+        return Ok(vec![None; runs.len()]);
+    };
+    let others = runs.len() - 1;
+    let entry = |method: usize| -> Result<Option<Entry>> {
+        let Some(summary) = summaries[method] else {
+            return Ok(None);
+        };
+        let p_value = match method == best {
+            true => None,
+            false => p_value(&runs[method], &runs[best], others)?,
+        };
+        Ok(Some(Entry {
+            mean: summary.mean,
+            standard_error: summary.standard_error,
+            is_best: method == best,
+            p_value,
+        }))
+    };
+    (0..runs.len()).map(entry).collect()
+}
+
+/// Whether two methods differ over the runs that both have.
+fn p_value(these: &[Option<f64>], those: &[Option<f64>], tests: usize) -> Result<Option<f64>> {
+    let both = these.iter().zip(those);
+    let both = both.filter_map(|(this, that)| Some((((*this)?), (*that)?)));
+    let (these, those): (Vec<f64>, Vec<f64>) = both.unzip();
+    if these.len() < 2 {
+        return Ok(None);
+    }
+    let test = paired_t_test(&PairedLosses::new(&these, &those)?);
+    Ok(test.map(|test| (test.p_value * tests as f64).min(1.0)))
+}
+
+fn shown(entry: Option<&Entry>) -> String {
+    let Some(entry) = entry else {
+        return "–".into();
+    };
+    let mut text = format!("{:.4}", entry.mean);
+    if let Some(error) = entry.standard_error {
+        let _ = write!(text, " ± {error:.4}");
+    }
+    if entry.is_best {
+        text = format!("**{text}**");
+    }
+    if let Some(p_value) = entry.p_value {
+        let _ = write!(text, " (p {p_value:.3})");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells::Key;
+
+    fn record(method: &str, seed: u64, measures: &[(&str, f64)]) -> Record {
+        let measures = measures
+            .iter()
+            .map(|&(name, value)| (name.to_string(), value));
+        Record {
+            key: Key {
+                case: "rows".into(),
+                method: method.into(),
+                seed,
+            },
+            settings: serde_json::Value::Null,
+            measures: measures.collect(),
+            seconds: 2.0,
+        }
+    }
+
+    #[test]
+    fn the_best_is_the_least_loss_or_the_most_accuracy() {
+        let records = [
+            record("map", 0, &[("nll", 0.5), ("accuracy", 0.9)]),
+            record("vifa", 0, &[("nll", 0.25), ("accuracy", 0.75)]),
+            record("map", 1, &[("nll", 0.75), ("accuracy", 0.9)]),
+            record("vifa", 1, &[("nll", 0.25), ("accuracy", 0.85)]),
+            record("map", 2, &[("nll", 1.0), ("accuracy", 0.9)]),
+            record("vifa", 2, &[(DIVERGED, 1.0)]),
+        ];
+        let methods = [Method::Map, Method::Vifa];
+        let comparison = Comparison::of("burn-bayes compare".into(), &methods, &records).unwrap();
+        let [map, vifa] = &comparison.methods[..] else {
+            panic!("two methods");
+        };
+        assert!(map.scores["accuracy"].is_best && vifa.scores["nll"].is_best);
+        assert_eq!((map.diverged, vifa.diverged, comparison.runs), (0, 1, 3));
+        assert_eq!(map.scores["nll"].mean, 0.75);
+        assert_eq!(vifa.scores["nll"].p_value, None);
+        // Differences of 0.25 and 0.5: t = 0.375/0.125 = 3 with one degree of freedom.
+        let expected = 1.0 - 2.0 / std::f64::consts::PI * 3f64.atan();
+        assert!((map.scores["nll"].p_value.unwrap() - expected).abs() < 1e-12);
+        let page = comparison.markdown();
+        assert!(
+            page.contains("| method | NLL | accuracy | diverged | seconds |"),
+            "{page}"
+        );
+        assert!(page.contains("**0.2500 ± 0.0000**"), "{page}");
+    }
+
+    #[test]
+    fn a_method_that_always_diverged_has_no_scores() {
+        let records = [
+            record("map", 0, &[("rmse", 0.5)]),
+            record("vifa", 0, &[(DIVERGED, 1.0)]),
+        ];
+        let methods = [Method::Map, Method::Vifa];
+        let comparison = Comparison::of(String::new(), &methods, &records).unwrap();
+        assert!(comparison.methods[1].scores.is_empty());
+        assert!(comparison.markdown().contains("| vifa | – | 1 | 2.00 |"));
+        let table = String::from_utf8(comparison.csv().unwrap()).unwrap();
+        assert_eq!(table.lines().nth(1), Some("map,rmse,1,0.5,,,0,2"));
+    }
+}

@@ -1,0 +1,120 @@
+//! `tune` and `compare`: what they leave behind, and that nothing depends on threads or interruptions.
+
+use serde_json::Value;
+
+use crate::workplace::Workplace;
+
+/// A search that takes a second.
+const TUNE: &str = "tune --data gap.csv --target price --task regression --method mean-field \
+                    --model mlp:10 --epochs 10 --draws 10 --noise-precision 0.04 --trials 4 --folds 3 \
+                    --json";
+const COMPARE: &str = "compare --data moons.csv --target kind --task classification \
+                       --methods map,mean-field --model mlp:10 --epochs 10 --draws 10 --seeds 2 \
+                       --splits 3 --json";
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Everything but times and commands.
+fn scores(comparison: &str) -> Vec<Value> {
+    let comparison = json(comparison);
+    let methods = comparison["methods"].as_array().unwrap().iter();
+    methods.map(|method| method["scores"].clone()).collect()
+}
+
+#[test]
+fn a_search_ends_in_settings_that_fit_takes() {
+    let place = Workplace::with_gap();
+    let outcome = json(&place.output(&format!("{TUNE} --out found")));
+    let trials = outcome["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 4);
+    let costs: Vec<f64> = trials
+        .iter()
+        .map(|trial| trial["nmll"].as_f64().unwrap())
+        .collect();
+    assert!(costs.is_sorted(), "{costs:?}");
+    assert_eq!(place.read("found/trials.csv").lines().count(), 1 + 4);
+    let config: toml::Table = place.read("found/config.toml").parse().unwrap();
+    assert_eq!(
+        config["fit"]["learning_rate"].as_float(),
+        trials[0]["settings"]["learning_rate"].as_f64()
+    );
+    place.output("fit --config found/config.toml --out run");
+}
+
+#[test]
+fn a_search_is_the_same_on_any_number_of_threads_and_after_an_interruption() {
+    let place = Workplace::with_gap();
+    let one = place.output(&format!("{TUNE} --threads 1 --out one"));
+    let two = place.output(&format!("{TUNE} --threads 2 --out two"));
+    assert_eq!(one.replace("one/", ""), two.replace("two/", ""));
+    // What a killed search leaves: some fits, and half a line.
+    let lines = place.read("one/trials.jsonl");
+    let kept: Vec<&str> = lines.lines().take(5).collect();
+    std::fs::create_dir(place.path("three")).unwrap();
+    place.write(
+        "three/trials.jsonl",
+        &format!("{}\n{{\"case\":", kept.join("\n")),
+    );
+    let three = place.output(&format!("{TUNE} --resume --out three"));
+    assert_eq!(one.replace("one/", ""), three.replace("three/", ""));
+    assert!(
+        place
+            .read("three/trials.jsonl")
+            .starts_with(&kept.join("\n"))
+    );
+    let (code, message) = place.failure(&format!("{TUNE} --out one"));
+    assert!(code == 2 && message.contains("--resume"), "{message}");
+}
+
+#[test]
+fn few_survive_the_first_fold() {
+    let place = Workplace::with_gap();
+    let outcome = json(&place.output(&format!("{TUNE} --survivors 2 --out found")));
+    let folds = outcome["trials"].as_array().unwrap().iter();
+    let folds: Vec<_> = folds
+        .map(|trial| trial["folds"].as_u64().unwrap())
+        .collect();
+    assert_eq!(folds, [3, 3, 1, 1]);
+}
+
+#[test]
+fn ranges_come_from_a_file() {
+    let place = Workplace::with_gap();
+    place.write("ranges.toml", "clip = { log_uniform = [5.0, 6.0] }\n");
+    let outcome = json(&place.output(&format!("{TUNE} --ranges ranges.toml --out found")));
+    let settings = outcome["trials"][0]["settings"].as_object().unwrap();
+    assert_eq!(settings.len(), 1);
+    assert!((5.0..=6.0).contains(&settings["clip"].as_f64().unwrap()));
+    place.write("ranges.toml", "clipp = { log_uniform = [5.0, 6.0] }\n");
+    let (code, message) = place.failure(&format!("{TUNE} --ranges ranges.toml --out other"));
+    assert!(code == 2 && message.contains("clipp"), "{message}");
+}
+
+#[test]
+fn methods_are_compared_on_the_same_rows() {
+    let place = Workplace::with_moons();
+    let one = place.output(&format!("{COMPARE} --threads 1 --out one"));
+    let comparison = json(&one);
+    assert_eq!(comparison["runs"], 6);
+    let [map, mean_field] = &scores(&one)[..] else {
+        panic!("two methods");
+    };
+    for scores in [map, mean_field] {
+        let accuracy = scores["accuracy"]["mean"].as_f64().unwrap();
+        assert!((0.5..=1.0).contains(&accuracy), "{scores}");
+    }
+    let best = |scores: &Value| scores["nll"]["is_best"].as_bool().unwrap();
+    assert!(best(map) != best(mean_field));
+    let page = place.read("one/compare.md");
+    assert!(page.contains("burn-bayes compare --data moons.csv") && page.contains("| map |"));
+    assert!(place.read("one/compare.csv").lines().count() > 1 + 2 * 4);
+
+    let lines = place.read("one/runs.jsonl");
+    let kept: Vec<&str> = lines.lines().take(3).collect();
+    std::fs::create_dir(place.path("two")).unwrap();
+    place.write("two/runs.jsonl", &format!("{}\n", kept.join("\n")));
+    let two = place.output(&format!("{COMPARE} --threads 2 --resume --out two"));
+    assert_eq!(scores(&one), scores(&two));
+}
