@@ -6,11 +6,13 @@
 //! * [`Prior`] and [`Noise`]: explicit arguments wherever they are needed.
 //! * [`kernels`]: all arithmetic as long as the model has weights.
 //! * [`FusedAdam`] and [`FusedSgd`]: Burn optimisers that read and write each number once.
-//! * [`DenseGaussian`] and [`GaussianDistance`]: dense double-precision references for small models.
+//! * [`DenseGaussian`] and [`GaussianDistance`]: dense double-precision references for small models;
+//!   [`BayesianRidge`], linear regression with the precisions that explain the data best.
 //!
 //! This crate knows no data, no loss and no training loop.
 
 mod algebra;
+mod bayesian_ridge;
 mod dense;
 mod divergence;
 mod error;
@@ -26,6 +28,7 @@ mod prior;
 pub use algebra::{
     AlgebraError, Cholesky, GRAM_ROUNDING, IdentityPlus, PIVOT_FLOOR, SquareMatrix, SymmetricEigen,
 };
+pub use bayesian_ridge::BayesianRidge;
 pub use dense::{DenseGaussian, SYMMETRY_TOLERANCE, linear_regression_posterior};
 pub use divergence::GaussianDistance;
 pub use error::{Error, Result};

@@ -1,7 +1,7 @@
 #![doc = include_str!("../../../README.md")]
 
 pub use burn_bayes_core::{
-    AlgebraError, CovarianceForm, DENSE_LIMIT, DenseGaussian, Entry, FORMAT_VERSION,
+    AlgebraError, BayesianRidge, CovarianceForm, DENSE_LIMIT, DenseGaussian, Entry, FORMAT_VERSION,
     FactorPosterior, FormKind, FusedAdam, FusedAdamConfig, FusedAdamState, FusedSgd,
     FusedSgdConfig, FusedSgdState, GaussianDistance, Layout, MemoryPlan, Mixture, Noise,
     NoiseSource, OptimizerMemory, PrecisionForm, Prior, PriorPrecisions, SquareMatrix,

@@ -67,7 +67,7 @@ impl Ledger {
         file.read_to_string(&mut text).map_err(at(path))?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         if whole < text.len() {
-            file.set_len(whole as u64)?;
+            file.set_len(whole as u64).map_err(at(path))?;
         }
         let records = text[..whole].lines().enumerate().map(|(index, line)| {
             serde_json::from_str(line).map_err(|error| {

@@ -2,9 +2,10 @@
 
 use burn_bayes::{DenseGaussian, GaussianDistance};
 
+use crate::cells::Measures;
 use crate::failure::Result;
 
-use super::experiment::{Column, Measures};
+use super::experiment::Column;
 
 pub(crate) const MEAN: &str = "relative_mean";
 pub(crate) const COVARIANCE: &str = "relative_covariance";

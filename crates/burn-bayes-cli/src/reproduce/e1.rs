@@ -79,7 +79,6 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
         for seed in 0..seeds {
             let fit = VifaFit {
                 rank,
-                prior: PRIOR,
                 batch: BATCH,
                 epochs,
                 recipe,
@@ -89,10 +88,10 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
                 let rows = rows(seed)?;
                 distances::measures(
                     &truth(&rows)?,
-                    &fit.posterior(&rows, Likelihood::Gaussian(NOISE))?,
+                    &fit.posterior(&rows, PRIOR, Likelihood::Gaussian(NOISE))?,
                 )
             };
-            cells.push(Cell::new(key(method, seed), &fit, work)?);
+            cells.push(Cell::new(key(method, seed), &(PRIOR, NOISE, fit), work)?);
         }
     }
     for (method, rate, decay) in ITERATES {
@@ -108,7 +107,7 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
                 let rows = rows(seed)?;
                 distances::measures(&truth(&rows)?, &fit.moments(&rows)?)
             };
-            cells.push(Cell::new(key(method, seed), &fit, work)?);
+            cells.push(Cell::new(key(method, seed), &(PRIOR, NOISE, fit), work)?);
         }
     }
     Ok(cells)
@@ -149,20 +148,17 @@ impl IterateFit {
             .with_weight_decay(Some(WeightDecayConfig::new(self.decay as f32)))
             .init();
         let mut iterates = Vec::new();
-        let epochs = rows.epochs(BATCH, self.seed, &device);
-        for (epoch, batches) in epochs
-            .take((self.training_epochs + self.epochs) as usize)
-            .enumerate()
-        {
-            let collects = epoch as u64 >= self.training_epochs;
+        let training = rows.batches_in(self.training_epochs, BATCH);
+        let all = training + rows.batches_in(self.epochs, BATCH);
+        let batches = rows.batches(BATCH, self.seed, &device);
+        for (step, batch) in (0..all).zip(batches) {
+            let collects = step >= training;
             let rate = if collects { self.rate } else { 0.001 };
-            for batch in batches {
-                let gradients = TrainStep::step(&model, batch).grads;
-                model = optimizer.step(rate, model, gradients);
-                if collects {
-                    let weights = layout.flatten(&model)?;
-                    iterates.push(weights.into_data().iter::<f64>().collect::<Vec<f64>>());
-                }
+            let gradients = TrainStep::step(&model, batch).grads;
+            model = optimizer.step(rate, model, gradients);
+            if collects {
+                let weights = layout.flatten(&model)?;
+                iterates.push(weights.into_data().iter::<f64>().collect::<Vec<f64>>());
             }
         }
         moments(&iterates)
@@ -198,10 +194,7 @@ fn findings(results: &Results<'_>) -> Vec<Finding> {
     let published = |method: &str| {
         MEASURES.map(|measure| {
             let row = PUBLISHED.iter().find(|row| row.method == method)?;
-            let figure = row
-                .figures
-                .iter()
-                .find(|figure| figure.measure == measure)?;
+            let figure = row.figure(measure)?;
             // Ten seeds against ten seeds: two standard errors of both.
             let found = results.summary(CASE, method, measure)?;
             let errors = [found.standard_error?, figure.standard_error?];

@@ -3,17 +3,16 @@
 //! The full Gaussian and the mean-field Gaussian that are best by the bound are computed with
 //! expectations by quadrature; SLANG of rank 1, 5 and 10 is trained as in the poster.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::path::Path;
 
 use burn::tensor::Device;
 use burn::train::TrainStep;
 use burn_bayes::prelude::*;
 use burn_bayes::{DenseGaussian, InitialDeviation, InitialMean, Rate};
-use burn_bayes_data::{LibsvmOptions, Presplit, read_libsvm, read_numbers, read_presplit};
+use burn_bayes_data::Presplit;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 use super::experiment::{
     Cell, Column, Context, Experiment, Figure, Key, Measures, Published, figure,
@@ -21,7 +20,9 @@ use super::experiment::{
 use super::findings::{Finding, Verdict, significant};
 use super::linear_model::{Likelihood, LinearModel, Rows};
 use super::logistic::{self, Family};
+use super::logistic_sets;
 use super::results::Results;
+use super::shared::Shared;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "E5",
@@ -29,7 +30,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     notes: "The poster's figures in brackets. Its random halves cannot be made again: the two small sets \
             have a published fixed split, a1a is used as it comes, and of the images of 3 and 5 every \
             second one is for training. The divergence is KL to the best full Gaussian plus KL from it.",
-    needs: &["australian_scale", "breast_cancer_scale", "a1a", "usps"],
+    needs: logistic_sets::FOLDERS,
     columns: &[
         Column {
             measure: BOUND,
@@ -114,7 +115,8 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
     // The longest computations come first, so that none is left for the end.
     for set in SETS.iter().rev() {
-        let task = Arc::new(Task::new(&context.data, set));
+        let (data, name, prior) = (context.data.clone(), set.name, set.prior);
+        let shared = Shared::new(move || known(&data, name, prior));
         let training = |rank| Training {
             rank,
             epochs: context.effort.choose(10_000, set.quick_epochs),
@@ -136,74 +138,47 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
                 prior: set.prior,
                 training,
             };
-            let task = task.clone();
-            let work = move || task.measure(method, settings);
+            let shared = shared.clone();
+            let work = move || measure(&*shared.get()?, method, settings);
             cells.push(Cell::new(key, &settings, work)?);
         }
     }
     Ok(cells)
 }
 
-/// A data set that is read, and its best Gaussian found, when first needed.
-struct Task {
-    data: PathBuf,
-    name: &'static str,
-    prior: f64,
-    known: OnceLock<Result<Known, String>>,
-}
-
+/// Halves of a data set, and the best Gaussian for the first.
 struct Known {
     train: Rows,
     test: Rows,
     full: DenseGaussian,
 }
 
-impl Task {
-    fn new(data: &Path, set: &Set) -> Self {
-        Self {
-            data: data.into(),
-            name: set.name,
-            prior: set.prior,
-            known: OnceLock::new(),
-        }
-    }
+fn known(data: &Path, name: &str, prior: f64) -> Result<Known> {
+    let Presplit { train, test } = logistic_sets::read(data, name)?;
+    let train = logistic_sets::rows_with_intercept(&train)?;
+    Ok(Known {
+        full: logistic::optimum(&train, prior, Family::Full)?,
+        test: logistic_sets::rows_with_intercept(&test)?,
+        train,
+    })
+}
 
-    fn known(&self) -> Result<&Known> {
-        let known = self
-            .known
-            .get_or_init(|| self.find().map_err(|error| error.to_string()));
-        known
-            .as_ref()
-            .map_err(|message| Failure::Data(message.clone()))
-    }
-
-    fn find(&self) -> Result<Known> {
-        let Presplit { train, test } = read(&self.data, self.name)?;
-        let train = logistic::rows_with_intercept(&train)?;
-        Ok(Known {
-            full: logistic::optimum(&train, self.prior, Family::Full)?,
-            test: logistic::rows_with_intercept(&test)?,
-            train,
-        })
-    }
-
-    fn measure(&self, method: &str, settings: Settings) -> Result<Measures> {
-        let Known { train, test, full } = self.known()?;
-        let found = match settings.training {
-            Some(training) => slang(train, settings.prior, training)?,
-            None if method == FULL => full.clone(),
-            None => logistic::optimum(train, settings.prior, Family::MeanField)?,
-        };
-        let apart = found.kl_divergence(full)? + full.kl_divergence(&found)?;
-        Ok(Measures::from([
-            (
-                BOUND.into(),
-                logistic::bound(train, &found, settings.prior)?,
-            ),
-            (NLL.into(), logistic::nll(test, &found)),
-            (DIVERGENCE.into(), apart),
-        ]))
-    }
+fn measure(known: &Known, method: &str, settings: Settings) -> Result<Measures> {
+    let Known { train, test, full } = known;
+    let found = match settings.training {
+        Some(training) => slang(train, settings.prior, training)?,
+        None if method == FULL => full.clone(),
+        None => logistic::optimum(train, settings.prior, Family::MeanField)?,
+    };
+    let apart = found.kl_divergence(full)? + full.kl_divergence(&found)?;
+    Ok(Measures::from([
+        (
+            BOUND.into(),
+            logistic::bound(train, &found, settings.prior)?,
+        ),
+        (NLL.into(), logistic::nll(test, &found)),
+        (DIVERGENCE.into(), apart),
+    ]))
 }
 
 /// The posterior of SLANG, trained as in the poster.
@@ -226,48 +201,13 @@ fn slang(train: &Rows, prior: f64, training: Training) -> Result<DenseGaussian> 
         .try_init(LinearModel::new(train.width, Likelihood::Logistic, &device))?;
     // The step is SLANG's own; the optimiser is for parameters that stay point estimates.
     let mut optimizer = FusedAdamConfig::new().init();
-    for batches in train.epochs(batch, 0, &device).take(epochs as usize) {
-        for batch in batches {
-            let output = TrainStep::step(&bayes, batch);
-            let learning_rate = rate.at(bayes.steps());
-            bayes = bayes.optimize(&mut optimizer, learning_rate.into(), output.grads);
-        }
+    let steps = train.batches_in(epochs, batch) as usize;
+    for batch in train.batches(batch, 0, &device).take(steps) {
+        let output = TrainStep::step(&bayes, batch);
+        let learning_rate = rate.at(bayes.steps());
+        bayes = bayes.optimize(&mut optimizer, learning_rate.into(), output.grads);
     }
     Ok(bayes.try_posterior()?.to_dense()?)
-}
-
-fn read(folder: &Path, name: &str) -> Result<Presplit> {
-    match name {
-        "a1a" => {
-            let options = LibsvmOptions::default().with_features(123);
-            let train = read_libsvm(folder.join("a1a/a1a"), &options)?;
-            let test = read_libsvm(folder.join("a1a/a1a.t.gz"), &options)?;
-            let levels = train.target_levels()?;
-            Ok(Presplit {
-                train: train.with_classes(&levels)?,
-                test: test.with_classes(&levels)?,
-            })
-        }
-        "usps" => {
-            let numbers = read_numbers(folder.join("usps/usps_3vs5.txt.gz"))?;
-            let pixels: Vec<usize> = (1..numbers.columns()).collect();
-            let all = numbers.into_dataset(&pixels, 0)?;
-            let levels = all.target_levels()?;
-            let all = all.with_classes(&levels)?;
-            let half = |from| (from..all.rows()).step_by(2).collect::<Vec<_>>();
-            Ok(Presplit {
-                train: all.select(&half(0))?,
-                test: all.select(&half(1))?,
-            })
-        }
-        _ => {
-            let name = match name {
-                "breast" => "breast_cancer_scale",
-                _ => "australian_scale",
-            };
-            Ok(read_presplit(folder.join(name).join("presplit"), name)?)
-        }
-    }
 }
 
 fn findings(results: &Results<'_>) -> Vec<Finding> {

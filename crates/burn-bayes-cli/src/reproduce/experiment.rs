@@ -45,6 +45,14 @@ pub(crate) struct Published {
     pub(crate) figures: &'static [Figure],
 }
 
+impl Published {
+    /// The number that the paper gives for a measure.
+    pub(crate) fn figure(&self, measure: &str) -> Option<&'static Figure> {
+        let mut figures = self.figures.iter();
+        figures.find(|figure| figure.measure == measure)
+    }
+}
+
 /// A published number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figure {

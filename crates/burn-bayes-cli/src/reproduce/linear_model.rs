@@ -1,4 +1,4 @@
-//! Linear models as ordinary Burn models, their data, and epochs of shuffled batches.
+//! Linear models as ordinary Burn models, their data, and batches of it.
 
 use burn::module::Module;
 use burn::nn::{Initializer, Linear, LinearConfig};
@@ -119,54 +119,62 @@ impl Rows {
         inputs.zip(self.targets.iter().copied())
     }
 
-    /// Epochs without end, each of all rows in an order of its own.
-    pub(crate) fn epochs(&self, batch_size: usize, seed: u64, device: &Device) -> Epochs<'_> {
-        Epochs {
+    /// Batches of `batch_size` rows without end. The rows come in epochs, each of all rows in an order of
+    /// its own; a batch that an epoch does not fill goes on with the next.
+    pub(crate) fn batches(&self, batch_size: usize, seed: u64, device: &Device) -> Batches<'_> {
+        Batches {
             rows: self,
             batch_size,
-            order: (0..self.len()).collect(),
+            waiting: Vec::new(),
             generator: StdRng::seed_from_u64(seed),
             device: device.clone(),
         }
     }
+
+    /// The number of batches in this many epochs.
+    pub(crate) fn batches_in(&self, epochs: u64, batch_size: usize) -> u64 {
+        epochs * self.len() as u64 / batch_size as u64
+    }
 }
 
-/// See [`Rows::epochs`].
+/// See [`Rows::batches`].
 #[derive(Debug)]
-pub(crate) struct Epochs<'a> {
+pub(crate) struct Batches<'a> {
     rows: &'a Rows,
     batch_size: usize,
-    order: Vec<usize>,
+    /// Rows that are next, from the end.
+    waiting: Vec<usize>,
     generator: StdRng,
     device: Device,
 }
 
-impl Iterator for Epochs<'_> {
-    type Item = Vec<Batch>;
+impl Iterator for Batches<'_> {
+    type Item = Batch;
 
-    /// All rows once, in batches, the last of which may be smaller.
-    fn next(&mut self) -> Option<Vec<Batch>> {
-        self.order.shuffle(&mut self.generator);
-        let batch = |rows: &[usize]| {
-            let width = self.rows.width;
-            let features = rows
-                .iter()
-                .flat_map(|&row| &self.rows.inputs[row * width..][..width]);
-            let targets = rows.iter().map(|&row| &self.rows.targets[row]);
-            Batch {
-                inputs: self.matrix(features, rows.len()),
-                targets: self.matrix(targets, rows.len()),
-            }
-        };
-        Some(self.order.chunks(self.batch_size).map(batch).collect())
+    fn next(&mut self) -> Option<Batch> {
+        while self.waiting.len() < self.batch_size {
+            let mut order: Vec<usize> = (0..self.rows.len()).collect();
+            order.shuffle(&mut self.generator);
+            self.waiting.splice(0..0, order);
+        }
+        let chosen = self.waiting.split_off(self.waiting.len() - self.batch_size);
+        let width = self.rows.width;
+        let features = chosen
+            .iter()
+            .flat_map(|&row| &self.rows.inputs[row * width..][..width]);
+        let targets = chosen.iter().map(|&row| &self.rows.targets[row]);
+        Some(Batch {
+            inputs: self.matrix(features, width),
+            targets: self.matrix(targets, 1),
+        })
     }
 }
 
-impl Epochs<'_> {
-    fn matrix<'a>(&self, values: impl Iterator<Item = &'a f64>, rows: usize) -> Tensor<2> {
+impl Batches<'_> {
+    fn matrix<'a>(&self, values: impl Iterator<Item = &'a f64>, width: usize) -> Tensor<2> {
         let values: Vec<f32> = values.map(|&value| value as f32).collect();
-        let width = values.len() / rows;
-        Tensor::from_data(TensorData::new(values, [rows, width]), &self.device)
+        let shape = [self.batch_size, width];
+        Tensor::from_data(TensorData::new(values, shape), &self.device)
     }
 }
 
@@ -175,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_epoch_visits_every_row_once_and_the_next_in_another_order() {
+    fn every_row_comes_once_in_an_epoch_and_in_another_order_in_the_next() {
         let count = 50;
         let rows = Rows {
             inputs: (0..count).map(f64::from).collect(),
@@ -183,27 +191,31 @@ mod tests {
             width: 1,
         };
         let device = Device::default();
+        // Batches of 8 fill two epochs of 50 but for four rows.
         let visited = |seed| {
-            let epochs = rows.epochs(8, seed, &device).take(2);
-            epochs
-                .map(|batches| {
-                    let pairs = batches.into_iter().flat_map(|batch| {
-                        let inputs: Vec<f64> = batch.inputs.into_data().iter::<f64>().collect();
-                        let targets: Vec<f64> = batch.targets.into_data().iter::<f64>().collect();
-                        inputs.into_iter().zip(targets)
-                    });
-                    pairs.collect::<Vec<_>>()
-                })
-                .collect::<Vec<_>>()
+            let batches = rows.batches(8, seed, &device).take(12);
+            let pairs = batches.flat_map(|batch| {
+                let inputs: Vec<f64> = batch.inputs.into_data().iter::<f64>().collect();
+                let targets: Vec<f64> = batch.targets.into_data().iter::<f64>().collect();
+                inputs.into_iter().zip(targets)
+            });
+            pairs.collect::<Vec<_>>()
         };
-        let [first, second]: [Vec<_>; 2] = visited(3).try_into().unwrap();
-        assert_ne!(first, second);
-        assert_eq!(visited(3), [first.clone(), second.clone()]);
-        for epoch in [first, second] {
-            assert!(epoch.iter().all(|(input, target)| target - input == 0.5));
-            let mut inputs: Vec<_> = epoch.into_iter().map(|(input, _)| input as u32).collect();
+        let found = visited(3);
+        assert_eq!(found, visited(3));
+        assert_ne!(found, visited(4));
+        assert!(found.iter().all(|(input, target)| target - input == 0.5));
+        let (first, second) = found.split_at(50);
+        assert_ne!(first[..46], *second);
+        let sorted = |part: &[(f64, f64)]| {
+            let mut inputs: Vec<u32> = part.iter().map(|(input, _)| *input as u32).collect();
             inputs.sort_unstable();
-            assert!(inputs.into_iter().eq(0..50));
-        }
+            inputs
+        };
+        assert!(sorted(first).into_iter().eq(0..50));
+        let mut second = sorted(second);
+        second.dedup();
+        assert_eq!(second.len(), 46);
+        assert_eq!((rows.batches_in(2, 8), rows.batches_in(1, 8)), (12, 6));
     }
 }

@@ -14,7 +14,6 @@
 //! correlations is had from it by taking expectations under the diagonal of the precision.
 
 use burn_bayes::{DenseGaussian, FullMatrixStep, FullMatrixVon, SquareMatrix};
-use burn_bayes_data::Dataset;
 
 use crate::failure::{Failure, Result};
 
@@ -28,31 +27,6 @@ const MOST_STEPS: usize = 2000;
 pub(crate) enum Family {
     Full,
     MeanField,
-}
-
-/// The features behind a leading 1, and targets −1 and 1 for the two classes.
-pub(crate) fn rows_with_intercept(data: &Dataset) -> Result<Rows> {
-    let features = data.features();
-    let rows =
-        (0..data.rows()).flat_map(|row| [1.0].into_iter().chain(features.row(row).iter().copied()));
-    Ok(Rows {
-        inputs: rows.collect(),
-        targets: signs(data)?,
-        width: features.columns() + 1,
-    })
-}
-
-/// −1 for the first class, 1 for the second.
-pub(crate) fn signs(data: &Dataset) -> Result<Vec<f64>> {
-    match data.targets().as_classes() {
-        Some(classes) if classes.iter().all(|&class| class < 2) => Ok(classes
-            .iter()
-            .map(|&class| 2.0 * class as f64 - 1.0)
-            .collect()),
-        _ => Err(Failure::Data(
-            "logistic regression needs targets of two classes".into(),
-        )),
-    }
 }
 
 /// −ELBO per row, under a prior of this precision.

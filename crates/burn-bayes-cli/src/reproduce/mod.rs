@@ -9,20 +9,28 @@
 
 mod distances;
 mod e1;
+mod e2;
+mod e3;
+mod e4;
 mod e5;
 mod e6;
 mod experiment;
 mod findings;
+mod grid;
 mod linear_model;
 mod logistic;
+mod logistic_sets;
 mod report;
 mod results;
+mod sampling;
+mod shared;
 mod vifa_fit;
 
 use std::path::{Path, PathBuf};
 
 use crate::cells::{self, Ledger};
 use crate::failure::{Failure, Result};
+use crate::files::at;
 use experiment::{Context, Experiment};
 use findings::{Finding, Verdict};
 use report::Report;
@@ -31,7 +39,14 @@ use results::Results;
 pub(crate) use experiment::Effort;
 
 /// All experiments, in the order in which they run.
-const EXPERIMENTS: [Experiment; 3] = [e1::EXPERIMENT, e5::EXPERIMENT, e6::EXPERIMENT];
+const EXPERIMENTS: [Experiment; 6] = [
+    e1::EXPERIMENT,
+    e2::EXPERIMENT,
+    e3::EXPERIMENT,
+    e4::EXPERIMENT,
+    e5::EXPERIMENT,
+    e6::EXPERIMENT,
+];
 
 /// What to reproduce.
 #[derive(Debug)]
@@ -116,7 +131,7 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Vec<F
         }
     }
     let folder = request.out.join(experiment.name);
-    std::fs::create_dir_all(&folder)?;
+    std::fs::create_dir_all(&folder).map_err(at(&folder))?;
     let ledger = Ledger::open(&folder.join("cells.jsonl"))?;
     let records = cells::run(experiment.name, &cells, &ledger, request.threads)?;
     let results = Results::new(&records);

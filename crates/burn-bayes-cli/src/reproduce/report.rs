@@ -3,9 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use tempfile::NamedTempFile;
-
 use crate::failure::{Failure, Result};
+use crate::files::write_whole;
 
 use super::experiment::{Experiment, Figure};
 use super::findings::{Finding, significant};
@@ -138,10 +137,10 @@ impl Report<'_> {
         entry
     }
 
-    fn published(&self, case: &str, method: &str, measure: &str) -> Option<&Figure> {
+    fn published(&self, case: &str, method: &str, measure: &str) -> Option<&'static Figure> {
         let mut rows = self.experiment.published.iter();
         let row = rows.find(|row| row.case == case && row.method == method)?;
-        row.figures.iter().find(|figure| figure.measure == measure)
+        row.figure(measure)
     }
 }
 
@@ -157,15 +156,6 @@ fn line(page: &mut String, entries: impl Iterator<Item = impl AsRef<str>>) {
         let _ = write!(page, "| {} ", entry.as_ref());
     }
     page.push_str("|\n");
-}
-
-/// Writes a file whole or not at all.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = NamedTempFile::new_in(folder)?;
-    std::io::Write::write_all(&mut file, bytes)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
 }
 
 #[cfg(test)]

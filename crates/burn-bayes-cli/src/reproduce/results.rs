@@ -1,5 +1,6 @@
 //! Results by data and method, averaged over seeds.
 
+use super::experiment::Published;
 use crate::cells::{Record, Summary};
 
 /// The results of an experiment's cells.
@@ -38,6 +39,19 @@ impl<'a> Results<'a> {
     /// The mean of a measure; nothing if no run of this kind has it.
     pub(crate) fn mean(&self, case: &str, method: &str, measure: &str) -> Option<f64> {
         Some(self.summary(case, method, measure)?.mean)
+    }
+
+    /// The mean of a measure beside the published figure, if there are both.
+    pub(crate) fn beside(&self, row: &Published, measure: &str) -> Option<(f64, f64)> {
+        let ours = self.mean(row.case, row.method, measure)?;
+        Some((ours, row.figure(measure)?.value))
+    }
+
+    /// The same with the published figure raised by two of our standard errors.
+    pub(crate) fn beside_with_errors(&self, row: &Published, measure: &str) -> Option<(f64, f64)> {
+        let ours = self.summary(row.case, row.method, measure)?;
+        let error = ours.standard_error.unwrap_or(0.0);
+        Some((ours.mean, row.figure(measure)?.value + 2.0 * error))
     }
 
     /// The time that a run took, averaged.

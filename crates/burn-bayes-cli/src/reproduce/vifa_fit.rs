@@ -12,14 +12,12 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 
-use super::linear_model::{Batch, Likelihood, LinearModel, Rows};
+use super::linear_model::{Likelihood, LinearModel, Rows};
 
-/// All that a training depends on beside its data.
+/// All that a training depends on beside its data and the model.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct VifaFit {
     pub(crate) rank: usize,
-    /// Precision of the weights' prior.
-    pub(crate) prior: f64,
     pub(crate) batch: usize,
     pub(crate) epochs: u64,
     pub(crate) recipe: Recipe,
@@ -52,31 +50,30 @@ const DECAY_SHARE: f64 = 0.05;
 const DECAY_POWER: f64 = 0.75;
 
 impl VifaFit {
-    /// The posterior of a linear model's weights.
+    /// The posterior of a linear model's weights under a prior of this precision.
     ///
     /// # Errors
     ///
     /// A setting that cannot be used, or a training that leaves the finite numbers.
-    pub(crate) fn posterior(&self, rows: &Rows, likelihood: Likelihood) -> Result<DenseGaussian> {
+    pub(crate) fn posterior(
+        &self,
+        rows: &Rows,
+        prior: f64,
+        likelihood: Likelihood,
+    ) -> Result<DenseGaussian> {
         let device = Device::default().autodiff();
-        let steps = self.steps(rows.len());
+        let steps = rows.batches_in(self.epochs, self.batch) / self.recipe.accumulation() as u64;
         let model = LinearModel::new(rows.width, likelihood, &device);
         let mut bayes = self
-            .config(rows, steps)
+            .config(rows, prior, steps)
             .try_init(model)?
             .with_interrupter(Interrupter::new());
         let mut optimizer = self.recipe.optimizer();
         let mut rates = self.recipe.rates(steps)?;
-        let epochs = rows.epochs(self.batch, self.seed, &device);
-        let mut batches = epochs.take(self.epochs as usize).flatten();
-        loop {
-            let group: Vec<Batch> = batches.by_ref().take(self.recipe.accumulation()).collect();
-            // What is left of the last epoch makes no step.
-            if group.len() < self.recipe.accumulation() {
-                break;
-            }
+        let mut batches = rows.batches(self.batch, self.seed, &device);
+        for _ in 0..steps {
             let mut sum = GradientsAccumulator::new();
-            for batch in group {
+            for batch in batches.by_ref().take(self.recipe.accumulation()) {
                 sum.accumulate(&bayes, TrainStep::step(&bayes, batch).grads);
             }
             bayes = bayes.optimize(&mut optimizer, rates.step(), sum.grads());
@@ -87,14 +84,7 @@ impl VifaFit {
         Ok(bayes.try_posterior()?.to_dense()?)
     }
 
-    /// Optimiser steps with this many rows.
-    fn steps(&self, rows: usize) -> u64 {
-        let batches = rows.div_ceil(self.batch) as u64;
-        self.epochs * batches / self.recipe.accumulation() as u64
-    }
-
-    fn config(&self, rows: &Rows, steps: u64) -> VifaConfig {
-        let prior = Prior::isotropic(self.prior);
+    fn config(&self, rows: &Rows, prior: f64, steps: u64) -> VifaConfig {
         match self.recipe {
             // The optimiser clips what the batches add up to; `clip` would clip each batch's share.
             Recipe::Paper { .. } => VifaConfig::paper(rows.len())
@@ -108,7 +98,7 @@ impl VifaFit {
                 .with_average_from(Some(steps / 2)),
         }
         .with_rank(self.rank.min(rows.width))
-        .with_prior(prior)
+        .with_prior(Prior::isotropic(prior))
         .with_seed(self.seed)
     }
 }
