@@ -1,5 +1,7 @@
 //! Linear models as ordinary Burn models, their data, and batches of it.
 
+use std::collections::VecDeque;
+
 use burn::module::Module;
 use burn::nn::{Initializer, Linear, LinearConfig};
 use burn::tensor::activation::relu;
@@ -125,7 +127,7 @@ impl Rows {
         Batches {
             rows: self,
             batch_size,
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             generator: StdRng::seed_from_u64(seed),
             device: device.clone(),
         }
@@ -142,8 +144,8 @@ impl Rows {
 pub(crate) struct Batches<'a> {
     rows: &'a Rows,
     batch_size: usize,
-    /// Rows that are next, from the end.
-    waiting: Vec<usize>,
+    /// Rows that are next.
+    waiting: VecDeque<usize>,
     generator: StdRng,
     device: Device,
 }
@@ -155,9 +157,9 @@ impl Iterator for Batches<'_> {
         while self.waiting.len() < self.batch_size {
             let mut order: Vec<usize> = (0..self.rows.len()).collect();
             order.shuffle(&mut self.generator);
-            self.waiting.splice(0..0, order);
+            self.waiting.extend(order);
         }
-        let chosen = self.waiting.split_off(self.waiting.len() - self.batch_size);
+        let chosen: Vec<usize> = self.waiting.drain(..self.batch_size).collect();
         let width = self.rows.width;
         let features = chosen
             .iter()
