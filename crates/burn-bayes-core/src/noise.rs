@@ -97,7 +97,7 @@ impl Noise {
         }
     }
 
-    /// The seed.
+    /// The seed that every stream of it shares: folding does not change it.
     pub fn seed(self) -> u64 {
         self.seed
     }
