@@ -128,11 +128,15 @@ fn vifa(_: &Set, effort: Effort) -> (FitSettings, Option<Plan>) {
     (base, Some(plan))
 }
 
+/// The fastest rate of SLANG's precision; see DESIGN.md.
+const FASTEST_PRECISION: f64 = 0.02;
+
 /// The SLANG paper's, noise and prior in the middle of its bounds.
 fn slang(set: &Set) -> FitSettings {
     let middle = |[least, most]: [f64; 2]| f64::midpoint(least, most).exp();
     FitSettings {
         learning_rate: Some(set.slang_rate),
+        diagonal_learning_rate: (set.slang_rate > FASTEST_PRECISION).then_some(FASTEST_PRECISION),
         decay: 0.0,
         noise_precision: NoisePrecision::Given(middle(set.log_noise)),
         prior_precision: middle(set.log_prior),
