@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use crate::console::tell;
 use crate::failure::Result;
 use crate::parallel;
 
@@ -29,7 +30,7 @@ pub(crate) fn run(
         let record = compute(waiting[index], ledger)?;
         let (done, all) = (done.fetch_add(1, Ordering::Relaxed) + 1, waiting.len());
         let (key, seconds) = (&record.key, record.seconds);
-        eprintln!("{name} {done}/{all}: {key}: {seconds:.1} s");
+        tell(format_args!("{name} {done}/{all}: {key}: {seconds:.1} s"));
         Ok(record)
     })?;
     let mut computed = computed.into_iter();

@@ -8,11 +8,11 @@ use clap::Args;
 
 use crate::cells::{self, Cell, Key, Ledger, Measures};
 use crate::comparison::{Comparison, measures};
-use crate::console::command_line;
+use crate::console::{command_line, print, print_json};
 use crate::failure::Result;
 use crate::rows::DealtRows;
 use crate::search::Fold;
-use crate::settings::{Config, DataFlags, FitFlags, FitSettings, Method, refused};
+use crate::settings::{ConfigFlags, FitSettings, Method, refused};
 
 /// What to compare, and how often.
 #[derive(Debug, Args)]
@@ -34,9 +34,6 @@ pub(crate) struct Arguments {
     /// Folds of the rows, each of which is the test set once
     #[arg(long, value_name = "N", default_value_t = 5)]
     splits: usize,
-    /// File of settings, which the other options override
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
     /// Use again what the folder holds of these runs
     #[arg(long)]
     resume: bool,
@@ -46,15 +43,13 @@ pub(crate) struct Arguments {
     /// Print one JSON object at the end
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "Rows")]
-    data: DataFlags,
-    #[command(flatten, next_help_heading = "Fit")]
-    fit: FitFlags,
+    #[command(flatten)]
+    settings: ConfigFlags,
 }
 
 /// Compares.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let mut config = Config::of(arguments.config.as_deref(), &arguments.data, &arguments.fit)?;
+    let mut config = arguments.settings.config()?;
     // Every row is a test row once; none is held out beside.
     config.data.validation = 0.0;
     let mut methods = arguments.methods.clone();
@@ -97,13 +92,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let comparison = Comparison::of(command_line(), &methods, &records)?;
     comparison.write(&arguments.out)?;
     match arguments.json {
-        true => println!(
-            "{}",
-            serde_json::to_string(&comparison).map_err(std::io::Error::from)?
-        ),
-        false => println!("{}", comparison.markdown()),
+        true => print_json(&comparison),
+        false => print(comparison.markdown()),
     }
-    Ok(())
 }
 
 /// One fit.

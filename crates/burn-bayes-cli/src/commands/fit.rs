@@ -16,7 +16,7 @@ use crate::problem::{Problem, TargetMeaning};
 use crate::rows::PreparedRows;
 use crate::run::{MetricsFile, RunFolder, validate};
 use crate::scores::Scores;
-use crate::settings::{Config, DataFlags, FitFlags, refused};
+use crate::settings::{Config, ConfigFlags, refused};
 
 /// What to fit, and where to put it.
 #[derive(Debug, Args)]
@@ -24,19 +24,14 @@ pub(crate) struct Arguments {
     /// Folder for everything that the fit leaves
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// File of settings, which the other options override
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
     /// Go on with the interrupted fit in the folder
     #[arg(long)]
     resume: bool,
     /// Print one JSON object at the end
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "Rows")]
-    data: DataFlags,
-    #[command(flatten, next_help_heading = "Fit")]
-    fit: FitFlags,
+    #[command(flatten)]
+    settings: ConfigFlags,
 }
 
 /// What is said of a finished fit.
@@ -99,10 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// The settings of this fit.
 fn config(arguments: &Arguments) -> Result<Config> {
     if arguments.resume {
-        let asks = arguments.config.is_some()
-            || arguments.data != DataFlags::default()
-            || arguments.fit != FitFlags::default();
-        if asks {
+        if arguments.settings != ConfigFlags::default() {
             let problem = "goes on with the settings in the folder; leave all others out";
             return Err(refused("resume", problem));
         }
@@ -116,7 +108,7 @@ fn config(arguments: &Arguments) -> Result<Config> {
         }
         return folder.config();
     }
-    Config::of(arguments.config.as_deref(), &arguments.data, &arguments.fit)
+    arguments.settings.config()
 }
 
 /// Fits anew, or from the checkpoint in the folder if there is one.

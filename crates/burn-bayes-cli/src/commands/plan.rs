@@ -1,7 +1,5 @@
 //! `plan`: what a fit will take, before it is begun.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use serde::Serialize;
 
@@ -10,21 +8,16 @@ use crate::engine;
 use crate::failure::Result;
 use crate::problem::{Problem, TargetMeaning};
 use crate::rows::PreparedRows;
-use crate::settings::{Config, DataFlags, FitFlags};
+use crate::settings::ConfigFlags;
 
 /// The options of the fit.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// File of settings, which the other options override
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "Rows")]
-    data: DataFlags,
-    #[command(flatten, next_help_heading = "Fit")]
-    fit: FitFlags,
+    #[command(flatten)]
+    settings: ConfigFlags,
 }
 
 /// What a fit takes.
@@ -44,7 +37,7 @@ struct Plan {
 
 /// Plans.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let config = Config::of(arguments.config.as_deref(), &arguments.data, &arguments.fit)?;
+    let config = arguments.settings.config()?;
     let rows = PreparedRows::read(&config.data, config.fit.seed)?;
     let problem = Problem::new(&rows.train, TargetMeaning::of(&rows.preprocessor))?;
     let weights = engine::check(&problem, &config.fit)?;

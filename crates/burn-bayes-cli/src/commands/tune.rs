@@ -9,11 +9,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::cells::{self, Cell, Key, Ledger};
+use crate::console::{print, print_json};
 use crate::failure::{Failure, Result};
 use crate::files::write_whole;
 use crate::rows::DealtRows;
 use crate::search::{Fold, Judgement, Ranges, Search, Trial, Unit, best};
-use crate::settings::{Config, DataFlags, FitFlags, FitSettings};
+use crate::settings::{ConfigFlags, FitSettings};
 
 /// What to search, and how long.
 #[derive(Debug, Args)]
@@ -33,9 +34,6 @@ pub(crate) struct Arguments {
     /// TOML file of ranges, one for each setting; by default those of the method
     #[arg(long, value_name = "FILE")]
     ranges: Option<PathBuf>,
-    /// File of settings, which the other options override
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
     /// Use again what the folder holds of these trials
     #[arg(long)]
     resume: bool,
@@ -45,10 +43,8 @@ pub(crate) struct Arguments {
     /// Print one JSON object at the end
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "Rows")]
-    data: DataFlags,
-    #[command(flatten, next_help_heading = "Fit")]
-    fit: FitFlags,
+    #[command(flatten)]
+    settings: ConfigFlags,
 }
 
 /// Trials that are printed; the file has all.
@@ -56,7 +52,7 @@ const SHOWN: usize = 10;
 
 /// Searches.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let mut config = Config::of(arguments.config.as_deref(), &arguments.data, &arguments.fit)?;
+    let mut config = arguments.settings.config()?;
     let ranges = match &arguments.ranges {
         Some(path) => Ranges::read(path)?,
         None => Ranges::of_method(config.fit.method)?,
@@ -98,13 +94,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         config.to_toml()?.as_bytes(),
     )?;
     match arguments.json {
-        true => println!(
-            "{}",
-            serde_json::to_string(&outcome).map_err(std::io::Error::from)?
-        ),
+        true => print_json(&outcome),
         false => outcome.print(),
     }
-    Ok(())
 }
 
 /// One fit of one trial.
@@ -187,19 +179,19 @@ impl Outcome {
         write_whole(&folder.join("trials.csv"), &bytes)
     }
 
-    fn print(&self) {
-        let line = |entries: Vec<String>| println!("| {} |", entries.join(" | "));
+    fn print(&self) -> Result<()> {
+        let line = |entries: Vec<String>| print(format_args!("| {} |", entries.join(" | ")));
         let heads = self.heads();
-        line(heads.iter().map(ToString::to_string).collect());
-        line(vec!["---".into(); heads.len()]);
+        line(heads.iter().map(ToString::to_string).collect())?;
+        line(vec!["---".into(); heads.len()])?;
         let rounded = |value: &f64| format!("{value:.4}");
         for row in self.trials.iter().take(SHOWN) {
-            line(row.entries(rounded));
+            line(row.entries(rounded))?;
         }
-        println!(
+        print(format_args!(
             "\n`burn-bayes fit --config {} --out DIR` fits the best",
             self.config
-        );
+        ))
     }
 
     fn heads(&self) -> Vec<&str> {

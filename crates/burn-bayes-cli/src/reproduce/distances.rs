@@ -5,7 +5,7 @@ use burn_bayes::{DenseGaussian, GaussianDistance};
 use crate::cells::Measures;
 use crate::failure::Result;
 
-use super::experiment::Column;
+use super::experiment::{Column, Figure, figure};
 
 pub(crate) const MEAN: &str = "relative_mean";
 pub(crate) const COVARIANCE: &str = "relative_covariance";
@@ -29,6 +29,15 @@ pub(crate) const COLUMNS: [Column; 3] = [
         title: "W₂/D",
     },
 ];
+
+/// What a paper reports of them, without standard errors.
+pub(crate) const fn published(mean: f64, covariance: f64, wasserstein: f64) -> [Figure; 3] {
+    [
+        figure(MEAN, mean),
+        figure(COVARIANCE, covariance),
+        figure(WASSERSTEIN, wasserstein),
+    ]
+}
 
 /// How far `found` is from `truth`.
 pub(crate) fn measures(truth: &DenseGaussian, found: &DenseGaussian) -> Result<Measures> {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::failure::{Failure, Result};
 
 use super::distances::{self, COLUMNS, COVARIANCE, MEAN, MEASURES, WASSERSTEIN};
-use super::experiment::{Cell, Context, Experiment, Figure, Key, Published, figure};
+use super::experiment::{Cell, Context, Experiment, Figure, Key, Published, figure, row};
 use super::findings::Finding;
 use super::linear_model::{Likelihood, LinearModel, Rows};
 use super::results::Results;
@@ -228,16 +228,9 @@ const fn plus_minus(measure: &'static str, value: f64, standard_error: f64) -> F
     }
 }
 
-const fn row(method: &'static str, figures: &'static [Figure]) -> Published {
-    Published {
-        case: CASE,
-        method,
-        figures,
-    }
-}
-
 const PUBLISHED: [Published; 7] = [
     row(
+        CASE,
         PAPER_1,
         &[
             plus_minus(MEAN, 0.0031, 0.0005),
@@ -246,6 +239,7 @@ const PUBLISHED: [Published; 7] = [
         ],
     ),
     row(
+        CASE,
         PAPER_2,
         &[
             figure(MEAN, 0.0040),
@@ -254,6 +248,7 @@ const PUBLISHED: [Published; 7] = [
         ],
     ),
     row(
+        CASE,
         OURS,
         &[
             plus_minus(MEAN, 0.0031, 0.0005),
@@ -262,6 +257,7 @@ const PUBLISHED: [Published; 7] = [
         ],
     ),
     row(
+        CASE,
         ITERATES[0].0,
         &[
             plus_minus(MEAN, 0.0666, 0.0078),
@@ -270,6 +266,7 @@ const PUBLISHED: [Published; 7] = [
         ],
     ),
     row(
+        CASE,
         ITERATES[1].0,
         &[
             plus_minus(MEAN, 0.0006, 0.0001),
@@ -278,6 +275,7 @@ const PUBLISHED: [Published; 7] = [
         ],
     ),
     row(
+        CASE,
         ITERATES[2].0,
         &[
             plus_minus(MEAN, 0.062, 0.007),
@@ -286,6 +284,7 @@ const PUBLISHED: [Published; 7] = [
         ],
     ),
     row(
+        CASE,
         ITERATES[3].0,
         &[
             plus_minus(MEAN, 0.001, 0.0002),

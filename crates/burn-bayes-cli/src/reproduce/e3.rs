@@ -9,8 +9,8 @@ use burn_bayes_data::{Scaler, Scaling, UciFolder, partition};
 use crate::cells::{Cell, Key};
 use crate::failure::{Failure, Result};
 
-use super::distances::{self, COLUMNS, COVARIANCE, MEAN, MEASURES, WASSERSTEIN};
-use super::experiment::{Column, Context, Experiment, Figure, Published, figure};
+use super::distances::{self, COLUMNS, MEASURES};
+use super::experiment::{Column, Context, Experiment, Figure, Published, figure, row};
 use super::findings::Finding;
 use super::linear_model::{Likelihood, Rows};
 use super::results::Results;
@@ -221,94 +221,37 @@ fn findings(results: &Results<'_>) -> Vec<Finding> {
     ]
 }
 
-const fn row(case: &'static str, method: &'static str, figures: &'static [Figure]) -> Published {
-    Published {
-        case,
-        method,
-        figures,
-    }
+/// The three distances, and the precisions of the weights and of the noise.
+const fn published(
+    [mean, covariance, wasserstein]: [f64; 3],
+    prior: f64,
+    noise: f64,
+) -> [Figure; 5] {
+    let [mean, covariance, wasserstein] = distances::published(mean, covariance, wasserstein);
+    let (prior, noise) = (figure(PRIOR, prior), figure(NOISE, noise));
+    [mean, covariance, wasserstein, prior, noise]
 }
 
-const ENERGY: [Figure; 5] = [
-    figure(MEAN, 0.0051),
-    figure(COVARIANCE, 0.0421),
-    figure(WASSERSTEIN, 0.0564),
-    figure(PRIOR, 0.0608),
-    figure(NOISE, 0.1246),
-];
-const BOSTON: [Figure; 5] = [
-    figure(MEAN, 0.0262),
-    figure(COVARIANCE, 0.3185),
-    figure(WASSERSTEIN, 0.0468),
-    figure(PRIOR, 0.2859),
-    figure(NOISE, 0.0429),
-];
-const CONCRETE: [Figure; 5] = [
-    figure(MEAN, 0.0047),
-    figure(COVARIANCE, 0.0840),
-    figure(WASSERSTEIN, 0.0278),
-    figure(PRIOR, 0.0254),
-    figure(NOISE, 0.0101),
-];
-const YACHT: [Figure; 5] = [
-    figure(MEAN, 0.0435),
-    figure(COVARIANCE, 0.0391),
-    figure(WASSERSTEIN, 0.1210),
-    figure(PRIOR, 0.0291),
-    figure(NOISE, 0.0114),
-];
+const ENERGY: [Figure; 5] = published([0.0051, 0.0421, 0.0564], 0.0608, 0.1246);
+const ENERGY_THESIS: [Figure; 5] = published([0.0042, 0.0765, 0.0646], 0.0539, 0.1082);
+const BOSTON: [Figure; 5] = published([0.0262, 0.3185, 0.0468], 0.2859, 0.0429);
+const BOSTON_THESIS: [Figure; 5] = published([0.0253, 0.1467, 0.0333], 0.2523, 0.0462);
+const CONCRETE: [Figure; 5] = published([0.0047, 0.0840, 0.0278], 0.0254, 0.0101);
+const CONCRETE_THESIS: [Figure; 5] = published([0.0058, 0.1267, 0.0477], 0.0278, 0.0086);
+const YACHT: [Figure; 5] = published([0.0435, 0.0391, 0.1210], 0.0291, 0.0114);
+const YACHT_THESIS: [Figure; 5] = published([0.0437, 0.0477, 0.1113], 0.0371, 0.0139);
 
 const PUBLISHED: [Published; 12] = [
     row("energy", PAPER, &ENERGY),
-    row(
-        "energy",
-        THESIS,
-        &[
-            figure(MEAN, 0.0042),
-            figure(COVARIANCE, 0.0765),
-            figure(WASSERSTEIN, 0.0646),
-            figure(PRIOR, 0.0539),
-            figure(NOISE, 0.1082),
-        ],
-    ),
+    row("energy", THESIS, &ENERGY_THESIS),
     row("energy", OURS, &ENERGY),
     row("boston", PAPER, &BOSTON),
-    row(
-        "boston",
-        THESIS,
-        &[
-            figure(MEAN, 0.0253),
-            figure(COVARIANCE, 0.1467),
-            figure(WASSERSTEIN, 0.0333),
-            figure(PRIOR, 0.2523),
-            figure(NOISE, 0.0462),
-        ],
-    ),
+    row("boston", THESIS, &BOSTON_THESIS),
     row("boston", OURS, &BOSTON),
     row("concrete", PAPER, &CONCRETE),
-    row(
-        "concrete",
-        THESIS,
-        &[
-            figure(MEAN, 0.0058),
-            figure(COVARIANCE, 0.1267),
-            figure(WASSERSTEIN, 0.0477),
-            figure(PRIOR, 0.0278),
-            figure(NOISE, 0.0086),
-        ],
-    ),
+    row("concrete", THESIS, &CONCRETE_THESIS),
     row("concrete", OURS, &CONCRETE),
     row("yacht", PAPER, &YACHT),
-    row(
-        "yacht",
-        THESIS,
-        &[
-            figure(MEAN, 0.0437),
-            figure(COVARIANCE, 0.0477),
-            figure(WASSERSTEIN, 0.1113),
-            figure(PRIOR, 0.0371),
-            figure(NOISE, 0.0139),
-        ],
-    ),
+    row("yacht", THESIS, &YACHT_THESIS),
     row("yacht", OURS, &YACHT),
 ];

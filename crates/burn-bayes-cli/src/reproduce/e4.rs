@@ -8,8 +8,8 @@ use serde::Serialize;
 use crate::cells::{Cell, Key};
 use crate::failure::Result;
 
-use super::distances::{self, COLUMNS, COVARIANCE, MEAN, MEASURES, WASSERSTEIN};
-use super::experiment::{Column, Context, Experiment, Figure, Published, figure};
+use super::distances::{self, COLUMNS, MEASURES};
+use super::experiment::{Column, Context, Experiment, Figure, Published, row};
 use super::findings::Finding;
 use super::linear_model::{Likelihood, Rows};
 use super::logistic::{self, Family};
@@ -196,26 +196,10 @@ fn findings(results: &Results<'_>) -> Vec<Finding> {
     ]
 }
 
-const fn row(case: &'static str, method: &'static str, figures: &'static [Figure]) -> Published {
-    Published {
-        case,
-        method,
-        figures,
-    }
-}
-
-const fn distances_of(mean: f64, covariance: f64, wasserstein: f64) -> [Figure; 3] {
-    [
-        figure(MEAN, mean),
-        figure(COVARIANCE, covariance),
-        figure(WASSERSTEIN, wasserstein),
-    ]
-}
-
-const USPS: [Figure; 3] = distances_of(0.4078, 0.5199, 0.0044);
-const A1A: [Figure; 3] = distances_of(0.0204, 0.3882, 0.0116);
-const AUSTRALIAN: [Figure; 3] = distances_of(0.0215, 0.1018, 0.0390);
-const BREAST: [Figure; 3] = distances_of(0.0205, 0.1729, 0.0297);
+const USPS: [Figure; 3] = distances::published(0.4078, 0.5199, 0.0044);
+const A1A: [Figure; 3] = distances::published(0.0204, 0.3882, 0.0116);
+const AUSTRALIAN: [Figure; 3] = distances::published(0.0215, 0.1018, 0.0390);
+const BREAST: [Figure; 3] = distances::published(0.0205, 0.1729, 0.0297);
 
 const PUBLISHED: [Published; 8] = [
     row("usps", PAPER, &USPS),

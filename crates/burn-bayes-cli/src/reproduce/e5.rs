@@ -14,9 +14,7 @@ use serde::Serialize;
 
 use crate::failure::Result;
 
-use super::experiment::{
-    Cell, Column, Context, Experiment, Figure, Key, Measures, Published, figure,
-};
+use super::experiment::{Cell, Column, Context, Experiment, Key, Measures, Published, figure, row};
 use super::findings::{Finding, Verdict, significant};
 use super::linear_model::{Likelihood, LinearModel, Rows};
 use super::logistic::{self, Family};
@@ -260,14 +258,6 @@ fn between(results: &Results<'_>, case: &str, bounds: &[Option<f64>]) -> Finding
             significant(*full)
         ),
         verdict: holds.into(),
-    }
-}
-
-const fn row(case: &'static str, method: &'static str, figures: &'static [Figure]) -> Published {
-    Published {
-        case,
-        method,
-        figures,
     }
 }
 

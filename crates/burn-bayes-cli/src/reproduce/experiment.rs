@@ -61,6 +61,19 @@ pub(crate) struct Figure {
     pub(crate) standard_error: Option<f64>,
 }
 
+/// A row of a paper's table.
+pub(crate) const fn row(
+    case: &'static str,
+    method: &'static str,
+    figures: &'static [Figure],
+) -> Published {
+    Published {
+        case,
+        method,
+        figures,
+    }
+}
+
 /// A published number without a standard error.
 pub(crate) const fn figure(measure: &'static str, value: f64) -> Figure {
     Figure {

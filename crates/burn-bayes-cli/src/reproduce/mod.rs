@@ -29,6 +29,7 @@ mod vifa_fit;
 use std::path::{Path, PathBuf};
 
 use crate::cells::{self, Ledger};
+use crate::console::print;
 use crate::failure::{Failure, Result};
 use crate::files::at;
 use experiment::{Context, Experiment};
@@ -68,12 +69,12 @@ pub(crate) fn run(request: &Request) -> Result<()> {
     let mut failed = Vec::new();
     for experiment in chosen(&request.experiments)? {
         if let Some(missing) = missing(experiment, &request.data) {
-            println!(
+            print(format_args!(
                 "{} skipped: no data ({} is not there; give the folder with --data or \
                  BURN_BAYES_DATA)\n",
                 experiment.name,
                 missing.display()
-            );
+            ))?;
             continue;
         }
         let findings = reproduce(experiment, request)?;
@@ -126,7 +127,10 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Vec<F
     if let Some(only) = &request.only {
         cells.retain(|cell| cell.key.to_string().contains(only.as_str()));
         if cells.is_empty() {
-            println!("{}: no cell contains `{only}`\n", experiment.name);
+            print(format_args!(
+                "{}: no cell contains `{only}`\n",
+                experiment.name
+            ))?;
             return Ok(Vec::new());
         }
     }
@@ -143,7 +147,7 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Vec<F
         findings: &findings,
     };
     report.write(&folder)?;
-    println!("{}", report.markdown());
+    print(report.markdown())?;
     Ok(findings)
 }
 

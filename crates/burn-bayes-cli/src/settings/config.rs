@@ -1,7 +1,8 @@
 //! All settings of a run, as a file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::data::{DataFlags, DataSettings};
@@ -19,20 +20,35 @@ pub(crate) struct Config {
     pub(crate) fit: FitSettings,
 }
 
-impl Config {
-    /// The settings of a file, if there is one, and of the flags that override them.
+/// The settings of a run on the command line.
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+pub(crate) struct ConfigFlags {
+    /// File of settings, which the other options override
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Rows")]
+    data: DataFlags,
+    #[command(flatten, next_help_heading = "Fit")]
+    fit: FitFlags,
+}
+
+impl ConfigFlags {
+    /// The settings of the file, if there is one, and of the flags that override them.
     ///
     /// # Errors
     /// If the file cannot be read, or a setting cannot be used; the message names it.
-    pub(crate) fn of(path: Option<&Path>, data: &DataFlags, fit: &FitFlags) -> Result<Self> {
-        let mut config = path.map_or_else(|| Ok(Self::default()), Self::read)?;
-        data.override_in(&mut config.data);
-        fit.override_in(&mut config.fit);
+    pub(crate) fn config(&self) -> Result<Config> {
+        let path = self.config.as_deref();
+        let mut config = path.map_or_else(|| Ok(Config::default()), Config::read)?;
+        self.data.override_in(&mut config.data);
+        self.fit.override_in(&mut config.fit);
         config.data.validate()?;
         config.fit.validate()?;
         Ok(config)
     }
+}
 
+impl Config {
     /// Reads a TOML file; what it does not say is at its default.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = read_text(path)?;

@@ -8,7 +8,7 @@ mod fit;
 mod table;
 
 pub(crate) use choices::{Method, MissingName, NetworkShape, NoisePrecision, OptimizerName};
-pub(crate) use config::Config;
-pub(crate) use data::{DataFlags, DataSettings};
-pub(crate) use fit::{FitFlags, FitSettings, refused};
+pub(crate) use config::{Config, ConfigFlags};
+pub(crate) use data::DataSettings;
+pub(crate) use fit::{FitSettings, refused};
 pub(crate) use table::help;

@@ -1,21 +1,12 @@
 //! What the papers report: VIFA's Table 1 (NMLL and RMSE), SLANG's table of RMSE and log-likelihood.
 
-use crate::reproduce::experiment::{Figure, Published};
+use crate::reproduce::experiment::{Figure, Published, row};
 
 use super::protocols::{MEAN_FIELD, SLANG, VIFA};
 use super::{NMLL, RMSE};
 
 /// Monte-Carlo dropout, which is not computed here.
 const DROPOUT: &str = "dropout";
-
-/// Figures of RMSE and NMLL, each with its standard error where there is one.
-const fn row(case: &'static str, method: &'static str, figures: &'static [Figure]) -> Published {
-    Published {
-        case,
-        method,
-        figures,
-    }
-}
 
 const fn rmse(value: f64, standard_error: Option<f64>) -> Figure {
     Figure {
