@@ -141,7 +141,7 @@ impl ExampleLoss for MlpClassifier {
     }
 
     fn example_outputs(&self, batch: Labelled) -> ClassificationOutput {
-        self.output(batch)
+        self.clone().no_grad().output(batch)
     }
 }
 
@@ -174,7 +174,7 @@ impl ExampleLoss for MlpRegressor {
     }
 
     fn example_outputs(&self, batch: Measured) -> RegressionOutput {
-        self.output(batch)
+        self.clone().no_grad().output(batch)
     }
 }
 

@@ -21,6 +21,9 @@ use burn_bayes_benches::{
     image_batch, ratios, regression_batch,
 };
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The rank of the SLANG that asks.
 const RANK: usize = 8;
 

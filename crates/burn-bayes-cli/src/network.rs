@@ -142,7 +142,7 @@ impl ExampleLoss for Network {
     }
 
     fn example_outputs(&self, batch: Batch) -> RegressionOutput {
-        self.output(batch)
+        self.clone().no_grad().output(batch)
     }
 }
 

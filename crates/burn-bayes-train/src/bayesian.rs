@@ -13,7 +13,6 @@ use burn_bayes_infer::{Inference, MeanGradients};
 
 use crate::cache::{PosteriorCache, RecordingCache};
 use crate::clock::Clock;
-use crate::dropout::{is_on, switched};
 use crate::error::{Error, Result};
 use crate::examples::ExampleLoss;
 use crate::guard::Guard;
@@ -21,6 +20,7 @@ use crate::mixture::{MixDraws, MixStacked};
 use crate::one_pass::OnePass;
 use crate::stacked::StackedPrediction;
 use crate::supply::Supply;
+use crate::training_layers::{switched_on, with_dropout};
 
 /// A model and an algorithm that learns a posterior over the model's weights.
 ///
@@ -68,7 +68,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     pub fn new(model: M, algorithm: A) -> Result<Self> {
         algorithm.layout().check(&model)?;
         Ok(Self {
-            model: switched(model.train_if_plain(), false),
+            model: with_dropout(model.train_if_plain(), false),
             algorithm,
             clock: Clock::new(),
             posterior: PosteriorCache::default(),
@@ -91,7 +91,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     #[must_use]
     pub fn with_dropout(mut self) -> Self {
         self.recording = RecordingCache::default();
-        self.model = switched(self.model, true);
+        self.model = with_dropout(self.model, true);
         self
     }
 
@@ -253,14 +253,18 @@ where
     /// with weights that have an axis of draws. That saves most of what several draws cost a small
     /// network, whose time goes into calling operations; for a large one it saves nothing, and takes
     /// the memory of all draws at once. Where it cannot be done the step is as it was, and the log
-    /// says why: a loss that cannot be recorded, an operation that cannot carry draws, replicas that
-    /// average their gradients. With one draw the step is as it was, too.
+    /// says why: dropout or batch norm that is in training (freeze batch norm to keep its statistics), a
+    /// loss that cannot be recorded, an operation that cannot carry draws, replicas that average their
+    /// gradients. With one draw the step is as it was, too.
     #[must_use]
     pub fn in_one_pass(mut self) -> Self {
-        if is_on(&self.model) {
-            log::warn!("draws are evaluated one by one: what is recorded has no dropout");
-        } else {
-            self.recording = RecordingCache::holding(OnePass::<M>::new(self.layout().clone()));
+        match switched_on(&self.model) {
+            Some(layer) => {
+                log::warn!("draws are evaluated one by one: what is recorded has no {layer}");
+            }
+            None => {
+                self.recording = RecordingCache::holding(OnePass::<M>::new(self.layout().clone()));
+            }
         }
         self
     }

@@ -25,7 +25,7 @@ pub trait ExampleLoss: TrainStep {
     fn example_losses(&self, batch: Self::Input) -> Tensor<1>;
 
     /// What metrics see of the batch: by default the output of `step`, whose backward pass is for
-    /// nothing here. A forward pass that gives the same saves time.
+    /// nothing here. A forward pass of `self.clone().no_grad()` that gives the same saves time.
     fn example_outputs(&self, batch: Self::Input) -> <Self as TrainStep>::Output {
         TrainStep::step(self, batch).item
     }

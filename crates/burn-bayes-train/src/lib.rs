@@ -10,7 +10,6 @@
 mod bayesian;
 mod cache;
 mod clock;
-mod dropout;
 mod error;
 mod examples;
 mod finite;
@@ -24,6 +23,7 @@ mod stacked;
 mod staging;
 mod statistics;
 mod supply;
+mod training_layers;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS};
 pub use error::{Error, Result};

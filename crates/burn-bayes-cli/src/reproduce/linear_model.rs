@@ -56,6 +56,12 @@ impl LinearModel {
             }
         }
     }
+
+    fn output(&self, batch: Batch) -> RegressionOutput {
+        let outputs = self.layer.forward(batch.inputs);
+        let loss = self.losses(outputs.clone(), batch.targets.clone()).mean();
+        RegressionOutput::new(loss, outputs, batch.targets)
+    }
 }
 
 impl TrainStep for LinearModel {
@@ -63,7 +69,7 @@ impl TrainStep for LinearModel {
     type Output = RegressionOutput;
 
     fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
-        let output = self.example_outputs(batch);
+        let output = self.output(batch);
         TrainOutput::new(self, output.loss.backward(), output)
     }
 }
@@ -74,9 +80,7 @@ impl ExampleLoss for LinearModel {
     }
 
     fn example_outputs(&self, batch: Batch) -> RegressionOutput {
-        let outputs = self.layer.forward(batch.inputs);
-        let loss = self.losses(outputs.clone(), batch.targets.clone()).mean();
-        RegressionOutput::new(loss, outputs, batch.targets)
+        self.clone().no_grad().output(batch)
     }
 }
 

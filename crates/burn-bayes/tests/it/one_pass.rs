@@ -1,7 +1,7 @@
 //! All draws of a training step in one pass against the model's own step at each of them.
 
 use burn::module::{Module, Param, ParamGroup};
-use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
+use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
@@ -22,6 +22,7 @@ struct Regressor {
     first: Linear,
     middle: Param<Tensor<2>>,
     again: Param<Tensor<2>>,
+    norm: Option<BatchNorm>,
     dropout: Dropout,
     last: Linear,
     #[module(skip)]
@@ -47,6 +48,7 @@ impl Regressor {
             first: LinearConfig::new(2, 5).init(&device),
             again: middle.clone(),
             middle,
+            norm: None,
             dropout: DropoutConfig::new(dropout).init(),
             last: LinearConfig::new(5, 1).init(&device),
             course,
@@ -57,6 +59,10 @@ impl Regressor {
         let hidden = self.first.forward(inputs).tanh();
         let hidden = hidden.matmul(self.middle.val()).tanh();
         let hidden = hidden.matmul(self.again.val().transpose());
+        let hidden = match &self.norm {
+            Some(norm) => norm.forward(hidden),
+            None => hidden,
+        };
         let output = self.last.forward(self.dropout.forward(hidden));
         match self.course {
             Course::Forked if output.clone().sum().into_scalar::<f32>().is_nan() => output * 2.0,
@@ -209,6 +215,24 @@ fn dropout_is_not_lost_in_a_recording() {
     assert!(!is_random(model().in_one_pass()));
     assert!(is_random(model().with_dropout().in_one_pass()));
     assert!(is_random(model().in_one_pass().with_dropout()));
+}
+
+#[test]
+fn batch_norm_in_training_is_not_lost_in_a_recording() {
+    let config = VifaConfig::new(LEN).with_draws(2);
+    let is_the_models_own = |frozen: bool| {
+        let wrapped = || -> Bayes<_> {
+            let mut model = filled(Regressor::new(0.0, Course::Doubled), 1, 0.5);
+            let norm = BatchNormConfig::new(5).init(&autodiff());
+            model.norm = Some(if frozen { norm.freeze() } else { norm });
+            config.init(model)
+        };
+        let of =
+            |bayesian: &Bayes<_>| joined_gradients(bayesian.algorithm(), &stepped(bayesian, LEN).0);
+        of(&wrapped()) == of(&wrapped().in_one_pass())
+    };
+    assert!(is_the_models_own(false));
+    assert!(!is_the_models_own(true));
 }
 
 #[test]
