@@ -14,7 +14,7 @@ use crate::engine::{self, Checkpoint, EpochRecord, Fitted, Observer};
 use crate::failure::{Failure, Result};
 use crate::problem::{Problem, TargetMeaning};
 use crate::rows::PreparedRows;
-use crate::run::{MetricsFile, RunFolder, validate};
+use crate::run::{EpochMetrics, MetricsFile, RunFolder, WatchedRows, validate};
 use crate::scores::Scores;
 use crate::settings::{Config, ConfigFlags, refused};
 
@@ -58,14 +58,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let rows = PreparedRows::read(&config.data, config.fit.seed)?;
     let meaning = TargetMeaning::of(&rows.preprocessor);
     let problem = Problem::new(&rows.train, meaning)?;
-    engine::check(&problem, &config.fit)?;
+    let weights = engine::check(&problem, &config.fit)?;
 
     let folder = match arguments.resume {
         true => RunFolder::open(&arguments.out)?,
         false => RunFolder::create(&arguments.out, &config)?,
     };
     rows.preprocessor.save(folder.preprocessor_file())?;
-    let fitted = trained(&folder, &problem, &config)?;
+    let watched = rows.validation.as_ref();
+    let watched = watched.map(|rows| WatchedRows::new(rows, &problem, &config.fit, weights));
+    let fitted = trained(&folder, &problem, &config, watched)?;
     folder.save_fitted(&fitted)?;
     let scores = match &rows.validation {
         Some(rows) => Some(validate(&folder, &config, &fitted, rows)?),
@@ -112,7 +114,12 @@ fn config(arguments: &Arguments) -> Result<Config> {
 }
 
 /// Fits anew, or from the checkpoint in the folder if there is one.
-fn trained(folder: &RunFolder, problem: &Problem, config: &Config) -> Result<Fitted> {
+fn trained(
+    folder: &RunFolder,
+    problem: &Problem,
+    config: &Config,
+    watched: Option<WatchedRows>,
+) -> Result<Fitted> {
     let checkpoint = folder.load_checkpoint(problem)?;
     let metrics = match &checkpoint {
         Some(checkpoint) => MetricsFile::resume(folder, checkpoint.epochs)?,
@@ -122,6 +129,7 @@ fn trained(folder: &RunFolder, problem: &Problem, config: &Config) -> Result<Fit
     let mut keeper = Keeper {
         folder,
         problem,
+        watched,
         metrics,
         console: Console::new(),
         failure: None,
@@ -149,16 +157,33 @@ fn trained(folder: &RunFolder, problem: &Problem, config: &Config) -> Result<Fit
 struct Keeper<'a> {
     folder: &'a RunFolder,
     problem: &'a Problem,
+    watched: Option<WatchedRows>,
     metrics: MetricsFile,
     console: Console,
     /// Why the fit was ended.
     failure: Option<Failure>,
 }
 
+impl Keeper<'_> {
+    /// Adds a line to the metrics.
+    fn keep(&mut self, record: &EpochRecord, so_far: &dyn Fn() -> Result<Fitted>) -> Result<()> {
+        let watched = self.watched.as_ref();
+        let validation = watched.map(|rows| rows.score(record, so_far)).transpose()?;
+        self.metrics.push(&EpochMetrics {
+            record: record.clone(),
+            validation: validation.flatten(),
+        })
+    }
+}
+
 impl Observer for Keeper<'_> {
-    fn epoch(&mut self, record: &EpochRecord) -> ControlFlow<()> {
+    fn epoch(
+        &mut self,
+        record: &EpochRecord,
+        so_far: &dyn Fn() -> Result<Fitted>,
+    ) -> ControlFlow<()> {
         self.console.epoch(record);
-        match self.metrics.push(record) {
+        match self.keep(record, so_far) {
             Ok(()) => ControlFlow::Continue(()),
             Err(failure) => {
                 self.failure = Some(failure);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use burn_bayes::{MemoryPlan, OptimizerMemory};
 
 use super::algorithms::rank;
-use super::{EpochRecord, Observer, fit};
+use super::{EpochRecord, Fitted, Observer, fit};
 use crate::failure::{Failure, Result};
 use crate::problem::{Problem, TargetMeaning};
 use crate::settings::{FitSettings, Method, NoisePrecision, OptimizerName};
@@ -105,7 +105,11 @@ impl Watch {
 }
 
 impl Observer for Watch {
-    fn epoch(&mut self, _record: &EpochRecord) -> ControlFlow<()> {
+    fn epoch(
+        &mut self,
+        _record: &EpochRecord,
+        _so_far: &dyn Fn() -> Result<Fitted>,
+    ) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 

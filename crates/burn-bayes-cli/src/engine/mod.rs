@@ -29,7 +29,13 @@ use crate::settings::{FitSettings, refused};
 /// Watches a fit, and may end it.
 pub(crate) trait Observer {
     /// Called after every epoch; `Break` ends this training, which keeps what it has learnt.
-    fn epoch(&mut self, record: &EpochRecord) -> ControlFlow<()>;
+    ///
+    /// `so_far` makes what the training would end in here, and changes nothing of it.
+    fn epoch(
+        &mut self,
+        record: &EpochRecord,
+        so_far: &dyn Fn() -> Result<Fitted>,
+    ) -> ControlFlow<()>;
 
     /// Asked before every step whether to stop here, to be resumed at another time.
     fn interrupts(&self) -> bool {
@@ -48,7 +54,11 @@ pub(crate) trait Observer {
 pub(crate) struct Unobserved;
 
 impl Observer for Unobserved {
-    fn epoch(&mut self, _record: &EpochRecord) -> ControlFlow<()> {
+    fn epoch(
+        &mut self,
+        _record: &EpochRecord,
+        _so_far: &dyn Fn() -> Result<Fitted>,
+    ) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }

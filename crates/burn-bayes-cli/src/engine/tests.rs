@@ -154,7 +154,11 @@ impl Interruption {
 }
 
 impl Observer for Interruption {
-    fn epoch(&mut self, record: &EpochRecord) -> ControlFlow<()> {
+    fn epoch(
+        &mut self,
+        record: &EpochRecord,
+        _so_far: &dyn Fn() -> Result<Fitted>,
+    ) -> ControlFlow<()> {
         self.records.push(record.clone());
         ControlFlow::Continue(())
     }
@@ -198,10 +202,51 @@ fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
 }
 
 #[test]
+fn looking_at_a_fit_changes_nothing_and_shows_what_it_ends_in() {
+    struct Onlooker(Dataset, Vec<Vec<f64>>);
+    impl Observer for Onlooker {
+        fn epoch(
+            &mut self,
+            _record: &EpochRecord,
+            so_far: &dyn Fn() -> Result<Fitted>,
+        ) -> ControlFlow<()> {
+            self.1.push(probabilities(&so_far().unwrap(), &self.0));
+            ControlFlow::Continue(())
+        }
+    }
+    let (data, problem) = moons(1);
+    for method in METHODS {
+        let settings = FitSettings {
+            epochs: 8,
+            ..settings(method)
+        };
+        let mut onlooker = Onlooker(data.clone(), Vec::new());
+        let watched = fit(&problem, &settings, &mut onlooker).unwrap();
+        let alone = fit(&problem, &settings, &mut Unobserved).unwrap();
+        assert_eq!(
+            probabilities(&watched, &data),
+            probabilities(&alone, &data),
+            "{method}"
+        );
+        assert_eq!(onlooker.1.len(), 8);
+        assert_eq!(onlooker.1[7], probabilities(&alone, &data), "{method}");
+        // Also where a posterior has to wait for iterates.
+        assert!(
+            onlooker.1.windows(2).all(|two| two[0] != two[1]),
+            "{method}"
+        );
+    }
+}
+
+#[test]
 fn an_observer_ends_a_fit_early() {
     struct Third;
     impl Observer for Third {
-        fn epoch(&mut self, record: &EpochRecord) -> ControlFlow<()> {
+        fn epoch(
+            &mut self,
+            record: &EpochRecord,
+            _so_far: &dyn Fn() -> Result<Fitted>,
+        ) -> ControlFlow<()> {
             assert!(record.epoch <= 3);
             match record.epoch {
                 3 => ControlFlow::Break(()),

@@ -44,8 +44,8 @@ pub(crate) struct Checkpoint {
 pub(super) trait Learner:
     Module + TrainStep<Input = Batch, Output = RegressionOutput>
 {
-    /// The posterior, if this learns one.
-    fn posterior(&self) -> Result<Option<FactorPosterior>>;
+    /// The posterior, if this learns one; an error if there is none yet.
+    fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, TrainError>;
 
     /// The network, ready for inference; its weights are those of a posterior's mean only if there is
     /// none.
@@ -56,7 +56,7 @@ pub(super) trait Learner:
 }
 
 impl Learner for Network {
-    fn posterior(&self) -> Result<Option<FactorPosterior>> {
+    fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, TrainError> {
         Ok(None)
     }
 
@@ -73,8 +73,8 @@ impl<A: Inference> Learner for Bayesian<Network, A>
 where
     Self: TrainStep<Input = Batch, Output = RegressionOutput>,
 {
-    fn posterior(&self) -> Result<Option<FactorPosterior>> {
-        Ok(Some(self.try_posterior()?))
+    fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, TrainError> {
+        self.try_posterior().map(Some)
     }
 
     fn network(&self) -> Network {
@@ -163,7 +163,8 @@ impl Training<'_> {
             state = self.stepped(state, rows, &mut rates)?;
             if place + 1 == epoch_steps {
                 let record = self.record(&state, epoch)?;
-                let ends = observer.epoch(&record).is_break();
+                let so_far = || self.so_far(&state.learner);
+                let ends = observer.epoch(&record, &so_far).is_break();
                 if self.is_checkpoint_due(record.epoch) && !ends {
                     observer.checkpoint(self.checkpoint(&state)?)?;
                 }
@@ -172,13 +173,25 @@ impl Training<'_> {
                 }
             }
         }
-        Ok(Fitted::new(
-            &state.learner.network(),
-            state.learner.posterior()?,
+        Ok(self.fitted(&state.learner, state.learner.posterior()?))
+    }
+
+    /// What the training would end in now; the network alone where a posterior needs more iterates.
+    fn so_far(&self, learner: &impl Learner) -> Result<Fitted> {
+        match learner.posterior() {
+            Err(error) if error.is_too_early() => Ok(self.fitted(learner, None)),
+            posterior => Ok(self.fitted(learner, posterior?)),
+        }
+    }
+
+    fn fitted(&self, learner: &impl Learner, posterior: Option<FactorPosterior>) -> Fitted {
+        Fitted::new(
+            &learner.network(),
+            posterior,
             self.problem.meaning().clone(),
             self.noise_precision,
             self.settings.seed,
-        ))
+        )
     }
 
     fn start<L: Learner>(

@@ -47,7 +47,7 @@ impl Sample {
                 .map(|epoch| (epoch, floor + 0.8 * (-0.08 * epoch as f64).exp()))
                 .collect(),
         };
-        self.training = vec![curve("training loss", 0.21), curve("validation loss", 0.26)];
+        self.training = vec![curve("training loss", 0.21), curve("validation NLL", 0.26)];
         self.posterior = Some(PosteriorSummary::of(&posterior()).unwrap());
         self
     }

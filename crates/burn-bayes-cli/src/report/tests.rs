@@ -258,7 +258,13 @@ fn the_book_shows_these_charts() {
     let charts: [(Sample, &[&str]); 2] = [
         (
             of_classes.with_training(),
-            &["reliability", "entropy", "risk-coverage", "deviations"],
+            &[
+                "training-1",
+                "reliability",
+                "entropy",
+                "risk-coverage",
+                "deviations",
+            ],
         ),
         (
             regression(300, 30).with_training(),

@@ -12,7 +12,7 @@ use crate::failure::Result;
 /// One quantity that was recorded epoch by epoch.
 #[derive(Clone, Debug)]
 pub(crate) struct TrainingCurve {
-    /// What it is: "training loss", "validation loss".
+    /// What it is: "training loss", "validation NLL".
     pub(crate) label: String,
     /// What it is measured in; curves of one unit share a chart.
     pub(crate) unit: String,
@@ -77,7 +77,7 @@ fn figure(index: usize, unit: &str, curves: &[&TrainingCurve]) -> Result<Figure>
             "A curve that has levelled off has learnt what it can; one that still falls would gain by more epochs."
         }
         _ => {
-            "A curve that has levelled off has learnt what it can. One of rows that were held out, rising while the training loss falls, says that the fit has begun to learn noise."
+            "A curve that has levelled off has learnt what it can. One of rows that were held out, rising while the training loss falls, says that the fit has begun to learn noise. The training loss is of the draws of single steps, so an average over draws may lie below it."
         }
     };
     Figure::draw(

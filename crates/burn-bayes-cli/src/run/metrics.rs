@@ -2,12 +2,25 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 use super::folder::RunFolder;
+use super::progress::ValidationScore;
 use crate::engine::{EpochRecord, Stage};
 use crate::failure::{Failure, Result};
 use crate::files::{at, read_text, write_whole};
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub(crate) struct EpochMetrics {
+    #[serde(flatten)]
+    pub(crate) record: EpochRecord,
+    /// Of the rows that were held out; nothing if this epoch was not scored.
+    #[serde(flatten)]
+    pub(crate) validation: Option<ValidationScore>,
+}
 
 /// The open file.
 #[derive(Debug)]
@@ -19,20 +32,29 @@ pub(crate) struct MetricsFile {
 impl MetricsFile {
     /// An empty file.
     pub(crate) fn create(folder: &RunFolder) -> Result<Self> {
-        Self::with(folder, &[])
+        Self::with(folder, "")
     }
 
     /// The file of an interrupted fit, without the epochs that its checkpoint does not know.
     pub(crate) fn resume(folder: &RunFolder, epochs: usize) -> Result<Self> {
-        let mut records = folder.metrics()?;
-        records.retain(|record| record.stage == Stage::Noise || record.epoch <= epochs);
-        Self::with(folder, &records)
+        let path = folder.metrics_file();
+        let text = match path.exists() {
+            true => read_text(&path)?,
+            false => String::new(),
+        };
+        let mut kept = String::new();
+        for (line, EpochMetrics { record, .. }) in text.lines().zip(parsed(&text, &path)?) {
+            if record.stage == Stage::Noise || record.epoch <= epochs {
+                // As it was written: a number that is read may change in its last digit.
+                kept.extend([line, "\n"]);
+            }
+        }
+        Self::with(folder, &kept)
     }
 
-    fn with(folder: &RunFolder, records: &[EpochRecord]) -> Result<Self> {
+    fn with(folder: &RunFolder, text: &str) -> Result<Self> {
         let path = folder.metrics_file();
-        let lines: Vec<String> = records.iter().map(line).collect::<Result<_>>()?;
-        write_whole(&path, lines.concat().as_bytes())?;
+        write_whole(&path, text.as_bytes())?;
         let file = File::options()
             .append(true)
             .open(&path)
@@ -41,31 +63,29 @@ impl MetricsFile {
     }
 
     /// Adds a line.
-    pub(crate) fn push(&mut self, record: &EpochRecord) -> Result<()> {
-        let line = line(record)?;
+    pub(crate) fn push(&mut self, metrics: &EpochMetrics) -> Result<()> {
+        let mut line = serde_json::to_string(metrics).map_err(std::io::Error::from)?;
+        line.push('\n');
         self.file.write_all(line.as_bytes()).map_err(at(&self.path))
     }
 }
 
 impl RunFolder {
     /// What was recorded so far.
-    pub(crate) fn metrics(&self) -> Result<Vec<EpochRecord>> {
+    pub(crate) fn metrics(&self) -> Result<Vec<EpochMetrics>> {
         let path = self.metrics_file();
-        if !path.exists() {
-            return Ok(Vec::new());
+        match path.exists() {
+            true => parsed(&read_text(&path)?, &path),
+            false => Ok(Vec::new()),
         }
-        let text = read_text(&path)?;
-        let records = text.lines().enumerate().map(|(index, line)| {
-            serde_json::from_str(line).map_err(|error| {
-                Failure::Data(format!("{}, line {}: {error}", path.display(), index + 1))
-            })
-        });
-        records.collect()
     }
 }
 
-fn line(record: &EpochRecord) -> Result<String> {
-    let mut line = serde_json::to_string(record).map_err(std::io::Error::from)?;
-    line.push('\n');
-    Ok(line)
+fn parsed(text: &str, path: &Path) -> Result<Vec<EpochMetrics>> {
+    let lines = text.lines().enumerate().map(|(index, line)| {
+        serde_json::from_str(line).map_err(|error| {
+            Failure::Data(format!("{}, line {}: {error}", path.display(), index + 1))
+        })
+    });
+    lines.collect()
 }

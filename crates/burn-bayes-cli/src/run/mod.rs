@@ -3,10 +3,12 @@
 mod checkpoint;
 mod folder;
 mod metrics;
+mod progress;
 mod validation;
 
 pub(crate) use folder::RunFolder;
-pub(crate) use metrics::MetricsFile;
+pub(crate) use metrics::{EpochMetrics, MetricsFile};
+pub(crate) use progress::WatchedRows;
 pub(crate) use validation::{ScoredRows, validate, write_report};
 
 use burn::module::{Module, ParamGroup};

@@ -6,8 +6,9 @@ use std::path::Path;
 use burn_bayes_data::{Dataset, Targets};
 
 use super::folder::RunFolder;
+use super::metrics::EpochMetrics;
 use crate::console::command_line;
-use crate::engine::{EpochRecord, Fitted, Stage};
+use crate::engine::{Fitted, Stage};
 use crate::failure::Result;
 use crate::files::write_whole;
 use crate::prediction_table::PredictionTable;
@@ -75,7 +76,7 @@ pub(crate) fn write_report(
         title: &format!("{} of {} for {target}", config.fit.method, config.fit.model),
         command: &command_line(),
         config: &config.to_toml()?,
-        training: &[curve(&folder.metrics()?, fitted.meaning())],
+        training: &curves(&folder.metrics()?, fitted.meaning()),
         part: rows.part,
         target,
         predictions: rows.predictions,
@@ -86,21 +87,32 @@ pub(crate) fn write_report(
     report::write(&report, path)
 }
 
-/// The loss of the training that was kept.
-fn curve(records: &[EpochRecord], meaning: &TargetMeaning) -> TrainingCurve {
-    let kept = records
-        .iter()
-        .filter(|record| record.stage == Stage::Posterior);
-    let unit = match meaning {
-        TargetMeaning::Classes(_) => "loss, nats per row",
+/// What was recorded of the training that was kept.
+fn curves(metrics: &[EpochMetrics], meaning: &TargetMeaning) -> [TrainingCurve; 3] {
+    let (nats, error) = match meaning {
+        TargetMeaning::Classes(_) => ("loss, nats per row", "share of wrong classes"),
         // The network learns on standardised targets, where a density is another one.
-        TargetMeaning::Real(_) => "nats per row, standardised",
+        TargetMeaning::Real(_) => ("nats per row, standardised", "RMSE, the target's unit"),
     };
-    TrainingCurve {
-        label: "training loss".into(),
-        unit: unit.into(),
-        points: kept.map(|record| (record.epoch, record.loss)).collect(),
-    }
+    let curve = |label: &str, unit: &str, value: fn(&EpochMetrics) -> Option<f64>| {
+        let kept = metrics
+            .iter()
+            .filter(|line| line.record.stage == Stage::Posterior);
+        TrainingCurve {
+            label: label.into(),
+            unit: unit.into(),
+            points: kept
+                .filter_map(|line| Some((line.record.epoch, value(line)?)))
+                .collect(),
+        }
+    };
+    [
+        curve("training loss", nats, |line| Some(line.record.loss)),
+        curve("validation NLL", nats, |line| Some(line.validation?.nll)),
+        curve("validation error", error, |line| {
+            Some(line.validation?.error)
+        }),
+    ]
 }
 
 /// Targets as they are written.

@@ -142,7 +142,8 @@ impl Fold {
 }
 
 impl Judgement {
-    fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
+    /// Judges predictions by what was true.
+    pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
         match (predictions, targets) {
             (Predictions::Reals(predictions), Targets::Real(targets)) => {
                 let mixture = predictions.checked()?;

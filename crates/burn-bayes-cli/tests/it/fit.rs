@@ -96,6 +96,62 @@ fn numbers_come_back_in_their_own_unit() {
     );
 }
 
+/// The lines of a run's metrics.
+fn metrics(place: &Workplace, run: &str) -> Vec<Value> {
+    let text = place.read(&format!("{run}/metrics.jsonl"));
+    text.lines().map(json).collect()
+}
+
+#[test]
+fn epochs_tell_how_well_the_held_out_rows_are_predicted() {
+    let place = Workplace::with_moons();
+    let outcome = json(&place.output(&format!("{MOONS} --draws 10 --json --out run")));
+    let lines = metrics(&place, "run");
+    let of = |line: &Value, name: &str| line[name].as_f64().unwrap();
+    // The same ten draws as those of the scores.
+    let score = |name: &str| outcome["scores"][name]["value"].as_f64().unwrap();
+    assert_eq!(of(&lines[29], "validation_nll"), score("nll"));
+    assert_eq!(of(&lines[29], "validation_error"), 1.0 - score("accuracy"));
+    let nll: Vec<f64> = lines
+        .iter()
+        .filter_map(|line| line["validation_nll"].as_f64())
+        .collect();
+    // The first, every second and the last: an epoch of five steps is as short as five scores.
+    assert_eq!(nll.len(), 16, "{nll:?}");
+    assert!(nll[15] < 0.8 * nll[0], "{nll:?}");
+    let page = place.read("run/report.html");
+    assert!(page.contains("Training loss and validation NLL") && page.contains("Validation error"));
+
+    place.output(&format!("{MOONS} --validation 0 --out none"));
+    for line in metrics(&place, "none") {
+        assert_eq!(line.get("validation_nll"), None, "{line}");
+    }
+}
+
+#[test]
+fn numbers_are_scored_on_the_scale_of_the_loss() {
+    let place = Workplace::with_gap();
+    let outcome = json(&place.output(&format!("{GAP} --draws 10 --json --out run")));
+    let lines = metrics(&place, "run");
+    let (noise, kept): (Vec<_>, Vec<_>) =
+        lines.into_iter().partition(|line| line["stage"] == "noise");
+    assert!(
+        !noise.is_empty()
+            && noise
+                .iter()
+                .all(|line| line.get("validation_nll").is_none())
+    );
+    let last = &kept[59];
+    let learnt: toml::Table = place.read("run/learnt.toml").parse().unwrap();
+    let learning_scale = learnt["noise_precision"].as_float().unwrap();
+    let own_scale = outcome["noise_precision"].as_f64().unwrap();
+    let spread = (learning_scale / own_scale).sqrt();
+    let score = |name: &str| outcome["scores"][name]["value"].as_f64().unwrap();
+    let nll = last["validation_nll"].as_f64().unwrap();
+    assert!((nll + spread.ln() - score("nmll")).abs() < 1e-9, "{nll}");
+    assert_eq!(last["validation_error"].as_f64(), Some(score("rmse")));
+}
+
 #[test]
 fn a_file_of_settings_is_overridden_by_options() {
     let place = Workplace::with_moons();
