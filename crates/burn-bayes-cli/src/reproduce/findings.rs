@@ -1,5 +1,7 @@
 //! What a paper concludes from its figures, judged by ours.
 
+use crate::cells::Summary;
+
 /// A conclusion and what was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Finding {
@@ -46,6 +48,26 @@ impl Finding {
             claim,
             measured: shown.join(", "),
             verdict: values.is_sorted_by(|before, after| before > after).into(),
+        }
+    }
+
+    /// No mean is below the one before by more than its standard error, and the last is above the first.
+    pub(crate) fn rising(claim: impl Into<String>, means: &[Option<Summary>]) -> Self {
+        let claim = claim.into();
+        let Some(means) = means.iter().copied().collect::<Option<Vec<_>>>() else {
+            return Self::open(claim);
+        };
+        let shown = means.iter().map(|summary| significant(summary.mean));
+        let rises = means.windows(2).all(|pair| {
+            let allowed = pair[1].standard_error.unwrap_or(0.0);
+            pair[1].mean >= pair[0].mean - allowed
+        });
+        let ends = means.first().zip(means.last());
+        let ends_above = ends.is_some_and(|(first, last)| last.mean > first.mean);
+        Self {
+            claim,
+            measured: shown.collect::<Vec<_>>().join(", "),
+            verdict: (rises && ends_above).into(),
         }
     }
 
@@ -122,6 +144,30 @@ mod tests {
         assert_eq!(verdict(&[Some(3.0), Some(2.0), Some(1.0)]), Verdict::Holds);
         assert_eq!(verdict(&[Some(3.0), Some(1.0), Some(1.0)]), Verdict::Fails);
         assert_eq!(verdict(&[Some(3.0), None]), Verdict::Open);
+    }
+
+    #[test]
+    fn a_rise_may_pause_within_an_error() {
+        let verdict = |means: &[(f64, f64)]| {
+            let means = means.iter().map(|&(mean, error)| {
+                Some(Summary {
+                    mean,
+                    standard_error: Some(error),
+                    runs: 3,
+                })
+            });
+            Finding::rising("rise", &means.collect::<Vec<_>>()).verdict
+        };
+        assert_eq!(
+            verdict(&[(1.0, 0.1), (0.95, 0.1), (2.0, 0.1)]),
+            Verdict::Holds
+        );
+        assert_eq!(
+            verdict(&[(1.0, 0.1), (0.85, 0.1), (2.0, 0.1)]),
+            Verdict::Fails
+        );
+        assert_eq!(verdict(&[(1.0, 0.1), (1.0, 0.1)]), Verdict::Fails);
+        assert_eq!(Finding::rising("rise", &[None]).verdict, Verdict::Open);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod e3;
 mod e4;
 mod e5;
 mod e6;
+mod e8;
 mod experiment;
 mod findings;
 mod grid;
@@ -40,13 +41,14 @@ use results::Results;
 pub(crate) use experiment::Effort;
 
 /// All experiments, in the order in which they run.
-const EXPERIMENTS: [Experiment; 6] = [
+const EXPERIMENTS: [Experiment; 7] = [
     e1::EXPERIMENT,
     e2::EXPERIMENT,
     e3::EXPERIMENT,
     e4::EXPERIMENT,
     e5::EXPERIMENT,
     e6::EXPERIMENT,
+    e8::EXPERIMENT,
 ];
 
 /// What to reproduce.
