@@ -3,15 +3,20 @@
 //! the matrix that they never make.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::fmt::Debug;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::module::ParamGroup;
 use burn::tensor::{Device, Tensor};
+use burn::train::TrainStep;
 use burn_bayes::graph::{CapturedModel, ExampleGradients};
 use burn_bayes::kernels::Scratch;
-use burn_bayes::{BayesianConfig, FusedAdamConfig, OptimizerMemory, SlangConfig, VifaConfig};
+use burn_bayes::{
+    Bayesian, BayesianConfig, Curvature, FusedAdamConfig, MemoryPlan, OptimizerMemory, SlangConfig,
+    SwagConfig, VadamConfig, VifaConfig, VonConfig,
+};
 use burn_bayes_benches::{
     Holder, Labelled, MlpClassifier, Network, Training, classification_batch,
     convolution_gradients, embedding_gradients, perceptron_gradients,
@@ -63,7 +68,10 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// The most bytes held while `steps` steps are made, above what was held before the model.
-fn most_held(config: &VifaConfig, holder: Holder, steps: usize) -> usize {
+fn most_held<C: BayesianConfig>(config: &C, holder: Holder, steps: usize) -> usize
+where
+    Bayesian<MlpClassifier, C::Algorithm>: TrainStep<Input = Labelled>,
+{
     let device = Device::default().autodiff();
     device.seed(0);
     let batch = classification_batch(2, 784, 10, &device);
@@ -79,24 +87,71 @@ fn most_held(config: &VifaConfig, holder: Holder, steps: usize) -> usize {
     MOST.load(Relaxed) - before
 }
 
+const WEIGHTS: usize = 784 * 400 + 400 + 400 * 400 + 400 + 400 * 10 + 10;
+
+/// Whoever holds the model, a training holds what was planned.
+fn check_plan<C: BayesianConfig + Debug>(config: &C, plan: MemoryPlan)
+where
+    Bayesian<MlpClassifier, C::Algorithm>: TrainStep<Input = Labelled>,
+{
+    // The first use of a backend fills caches that belong to no training.
+    most_held(config, Holder::Owner, 1);
+    for holder in [Holder::Owner, Holder::Learner] {
+        let held = most_held(config, holder, 4);
+        let planned = plan.peak();
+        // What is left over: activations of two rows, and blocks of the matrix products.
+        let ratio = held as f64 / planned as f64;
+        assert!(
+            (0.85..=1.15).contains(&ratio),
+            "{config:?}, {holder:?}: {held} bytes held, {planned} planned"
+        );
+    }
+}
+
 #[test]
 fn training_holds_what_the_plan_says() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let weights = 784 * 400 + 400 + 400 * 400 + 400 + 400 * 10 + 10;
-    // The first use of a backend fills caches that belong to no training.
-    most_held(&VifaConfig::new(60_000), Holder::Owner, 1);
     for (rank, draws) in [(0, 1), (1, 1), (4, 1), (8, 1), (4, 2)] {
-        for holder in [Holder::Owner, Holder::Learner] {
-            let config = VifaConfig::new(60_000).with_rank(rank).with_draws(draws);
-            let held = most_held(&config, holder, 4);
-            let plan = config.memory(weights, OptimizerMemory::Adam).peak();
-            // What is left over: activations of two rows, and blocks of the matrix products.
-            let ratio = held as f64 / plan as f64;
-            assert!(
-                (0.85..=1.15).contains(&ratio),
-                "rank {rank}, draws {draws}, {holder:?}: {held} bytes held, {plan} planned"
-            );
-        }
+        let config = VifaConfig::new(60_000).with_rank(rank).with_draws(draws);
+        check_plan(&config, config.memory(WEIGHTS, OptimizerMemory::Adam));
+    }
+    for max_rank in [0, 2, 5] {
+        let config = SwagConfig::new(60_000, 1).with_max_rank(max_rank);
+        check_plan(&config, config.memory(WEIGHTS, OptimizerMemory::Adam));
+    }
+}
+
+#[test]
+fn steps_in_closed_form_hold_what_the_plan_says() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for (rank, draws, momentum) in [
+        (0, 1, 0.0),
+        (0, 4, 0.9),
+        (1, 1, 0.0),
+        (8, 1, 0.9),
+        (4, 4, 0.0),
+    ] {
+        let config = SlangConfig::new(60_000)
+            .with_rank(rank)
+            .with_draws(draws)
+            .with_momentum(momentum);
+        check_plan(&config, config.memory(WEIGHTS));
+    }
+    for (curvature, draws, momentum) in [
+        (Curvature::SquaredMean, 4, 0.0),
+        (Curvature::Price, 2, 0.0),
+        (Curvature::Price, 8, 0.9),
+        (Curvature::Hutchinson { probe: 0.1 }, 2, 0.9),
+    ] {
+        let config = VonConfig::new(60_000)
+            .with_curvature(curvature)
+            .with_draws(draws)
+            .with_momentum(momentum);
+        check_plan(&config, config.memory(WEIGHTS));
+    }
+    for draws in [1, 4] {
+        let config = VadamConfig::new(60_000).with_draws(draws);
+        check_plan(&config, config.memory(WEIGHTS));
     }
 }
 

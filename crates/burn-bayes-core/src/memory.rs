@@ -54,6 +54,19 @@ impl MemoryPlan {
         }
     }
 
+    /// An algorithm that makes its steps of a Gaussian of rank L over D weights in closed form, with
+    /// `moments` vectors of D numbers from step to step and `scratch` of them within one.
+    pub fn natural(weights: usize, rank: usize, moments: usize, scratch: usize) -> Self {
+        let vector = weights * BYTES;
+        Self {
+            parameters: (rank + 2) * vector,
+            moments: moments * vector,
+            // What travels with the gradients: the new precision, and a gradient.
+            gradients: (rank + 2) * vector,
+            scratch: scratch * vector,
+        }
+    }
+
     /// An algorithm that reads the iterates of an ordinary optimiser and keeps `kept` vectors of
     /// D weights.
     pub fn iterates(weights: usize, kept: usize, optimizer: OptimizerMemory) -> Self {

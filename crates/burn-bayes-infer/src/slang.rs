@@ -36,8 +36,8 @@ use burn::module::{Module, ParamGroup};
 use burn::optim::GradientsParams;
 use burn_bayes_core::kernels::{self, PrecisionEvidence, PrecisionStep};
 use burn_bayes_core::{
-    FactorPosterior, Layout, Noise, NoiseSource, PrecisionDraws, Prior, PriorPrecisions,
-    precision_draws,
+    FactorPosterior, Layout, MemoryPlan, Noise, NoiseSource, PrecisionDraws, Prior,
+    PriorPrecisions, precision_draws,
 };
 use burn_bayes_graph::ExampleGradients;
 
@@ -112,6 +112,13 @@ impl SlangConfig {
             return Err(Error::config("group_size", "is 0; it must be at least 1"));
         }
         Ok(())
+    }
+
+    /// The memory of training `weights` weights, without what lies between layers.
+    pub fn memory(&self, weights: usize) -> MemoryPlan {
+        let moments = usize::from(self.momentum > 0.0);
+        // The model, the draws, and two of the mean gradient, the squares and what they become.
+        MemoryPlan::natural(weights, self.rank, moments, self.draws + 3)
     }
 
     /// The algorithm for the weights of `model`.

@@ -99,7 +99,10 @@ impl SwagConfig {
 
     /// The memory of training `weights` weights.
     pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
-        MemoryPlan::iterates(weights, 2 + self.max_rank, optimizer)
+        let mut plan = MemoryPlan::iterates(weights, 2 + self.max_rank, optimizer);
+        // The step that takes an iterate holds the old and the new rows.
+        plan.scratch += (1 + self.max_rank) * weights * size_of::<f32>();
+        plan
     }
 
     /// The algorithm for the weights of `model`.

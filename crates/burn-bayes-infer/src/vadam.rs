@@ -26,7 +26,8 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn_bayes_core::kernels::statistics::PrecisionParts;
 use burn_bayes_core::{
-    FactorPosterior, Layout, Noise, NoiseSource, Prior, PriorPrecisions, precision_draws,
+    FactorPosterior, Layout, MemoryPlan, Noise, NoiseSource, Prior, PriorPrecisions,
+    precision_draws,
 };
 
 use crate::courier::{Courier, Parcel};
@@ -95,6 +96,12 @@ impl VadamConfig {
             return Err(Error::config("initial_precision", problem));
         }
         Ok(())
+    }
+
+    /// The memory of training `weights` weights, without what lies between layers.
+    pub fn memory(&self, weights: usize) -> MemoryPlan {
+        // The model, the draws, the mean gradient, the prior's, and what they become.
+        MemoryPlan::natural(weights, 0, 1, self.draws + 5)
     }
 
     /// The algorithm for the weights of `model`.

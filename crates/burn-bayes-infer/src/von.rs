@@ -40,7 +40,8 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn_bayes_core::kernels::statistics::PrecisionParts;
 use burn_bayes_core::{
-    FactorPosterior, Layout, Noise, NoiseSource, Prior, PriorPrecisions, precision_draws,
+    FactorPosterior, Layout, MemoryPlan, Noise, NoiseSource, Prior, PriorPrecisions,
+    precision_draws,
 };
 use serde::{Deserialize, Serialize};
 
@@ -131,6 +132,18 @@ impl VonConfig {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The memory of training `weights` weights, without what lies between layers.
+    pub fn memory(&self, weights: usize) -> MemoryPlan {
+        let moments = usize::from(self.momentum > 0.0);
+        let each = match self.curvature {
+            // A draw and its gradient.
+            Curvature::SquaredMean | Curvature::Price => 2,
+            // Two of both, and the difference of the gradients.
+            Curvature::Hutchinson { .. } => 5,
+        };
+        MemoryPlan::natural(weights, 0, moments, each * self.draws + 1)
     }
 
     /// The algorithm for the weights of `model`.

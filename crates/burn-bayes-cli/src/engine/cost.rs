@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use burn_bayes::{MemoryPlan, OptimizerMemory};
+use burn_bayes::{
+    MemoryPlan, OptimizerMemory, SlangConfig, SwagConfig, VadamConfig, VifaConfig, VonConfig,
+};
 
 use super::algorithms::rank;
 use super::{EpochRecord, Fitted, Observer, fit};
@@ -27,23 +29,24 @@ pub(crate) fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPla
         (OptimizerName::Sgd, true) => OptimizerMemory::Momentum,
         (OptimizerName::Sgd, false) => OptimizerMemory::Plain,
     };
-    // Momentum is one vector, where an optimiser's state would be as large as all that is trained.
-    let natural = |rank: usize| {
-        let mut plan =
-            MemoryPlan::gaussian(weights, rank, settings.step_draws(), OptimizerMemory::Plain);
-        plan.moments = weights * size_of::<f32>();
-        plan
-    };
     let rank = rank(settings, weights)?;
-    let gaussian =
-        |rank: usize| MemoryPlan::gaussian(weights, rank, settings.step_draws(), optimizer);
+    let (draws, momentum) = (settings.step_draws(), settings.momentum);
+    let vifa = |rank| VifaConfig::new(1).with_rank(rank).with_draws(draws);
+    let slang = |rank| SlangConfig::new(1).with_rank(rank).with_draws(draws);
     Ok(match settings.method {
-        Method::Vifa | Method::Vafc => gaussian(rank),
-        Method::MeanField => gaussian(0),
-        Method::Swag => MemoryPlan::iterates(weights, 2 + rank, optimizer),
+        Method::Vifa | Method::Vafc => vifa(rank).memory(weights, optimizer),
+        Method::MeanField => vifa(0).memory(weights, optimizer),
+        Method::Swag => SwagConfig::new(1, 1)
+            .with_max_rank(rank)
+            .memory(weights, optimizer),
         Method::Map => MemoryPlan::iterates(weights, 0, optimizer),
-        Method::Slang => natural(rank),
-        Method::Vogn | Method::Von | Method::Vadam => natural(0),
+        Method::Slang => slang(rank).with_momentum(momentum).memory(weights),
+        Method::Vogn => slang(0).with_momentum(momentum).memory(weights),
+        Method::Von => VonConfig::new(1)
+            .with_draws(draws)
+            .with_momentum(momentum)
+            .memory(weights),
+        Method::Vadam => VadamConfig::new(1).with_draws(draws).memory(weights),
     })
 }
 

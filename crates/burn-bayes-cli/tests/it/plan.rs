@@ -33,6 +33,10 @@ fn a_plan_counts_weights_steps_and_bytes() {
         (&3.into(), &weights.into())
     );
     assert!(factors["memory"].as_u64() > known["memory"].as_u64());
+    let natural = plan(&place, "--noise-precision 0.04 --method slang --rank 3");
+    // Mean, precision and factors before and after the step, momentum, the network, a draw, and two more
+    // vectors.
+    assert_eq!(natural["memory"], 4 * weights * (2 * (2 + 3) + 1 + 4));
     let text = place.output(&GAP.replacen("fit", "plan", 1));
     assert!(text.contains("MiB") && text.contains("in all"), "{text}");
 }
