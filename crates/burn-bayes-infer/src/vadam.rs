@@ -1,6 +1,6 @@
 //! Vadam: Adam with perturbed weights (Khan et al. 2018), a diagonal posterior at Adam's price.
 //!
-//! The posterior is q = N(μ, diag(N s + α)⁻¹). With the gradient g of the mean negative
+//! The posterior is q = N(μ, diag(κ N s + γ₂ᵗ p₀ + α)⁻¹). With the gradient g of the mean negative
 //! log-likelihood at a draw of q, averaged over draws, at step t (from 1),
 //!
 //! * m ← γ₁ m + (1−γ₁)(g + α⊙μ/N)
@@ -8,13 +8,19 @@
 //! * μ ← μ − η m̂/(√ŝ + α/N), m̂ = m/(1−γ₁ᵗ), ŝ = s/(1−γ₂ᵗ)
 //!
 //! It is VON whose curvature is the square of the mean gradient, with Adam's momentum, bias correction
-//! and square root. g² is not the Hessian: the deviations are a guess that shrinks as batches grow.
+//! and square root. The paper has κ = 1 and p₀ = 0: a precision at the start fades as s fills.
+//!
+//! g² is not the Hessian. For M examples E\[g²\] = ḡ² + V/M, where ḡ and V are the mean and variance of
+//! single gradients. Where ḡ is small, κ = M makes κ s the V that VOGN has, and with κ = 1 the
+//! deviations are too wide by √M.
 //!
 //! | symbol | field |
 //! |---|---|
 //! | μ, m, s | `mean`, `moment`, `scale` |
 //! | N | `train_len` |
 //! | α | `prior` |
+//! | κ | `square_scale` |
+//! | p₀ | `initial_precision` |
 //! | γ₁, γ₂ | `gamma_1`, `gamma_2` |
 //! | η | the optimiser's learning rate |
 
@@ -58,6 +64,10 @@ pub struct VadamConfig {
     /// γ₂, the decay of the average squared gradient. Paper: 0.999.
     #[config(default = 0.999)]
     pub gamma_2: f64,
+    /// κ, the weight of the squared gradients in the precision. The examples of a batch make the
+    /// posterior the same for batches of any size. Paper: 1.
+    #[config(default = 1.0)]
+    pub square_scale: f64,
     /// Draws per batch. Paper: 1.
     #[config(default = 1)]
     pub draws: usize,
@@ -88,6 +98,10 @@ impl VadamConfig {
         }
         fraction("gamma_1", self.gamma_1)?;
         fraction("gamma_2", self.gamma_2)?;
+        if !(self.square_scale.is_finite() && self.square_scale > 0.0) {
+            let problem = format!("is {}; it must be finite and above zero", self.square_scale);
+            return Err(Error::config("square_scale", problem));
+        }
         if !(self.initial_precision.is_finite() && self.initial_precision >= 0.0) {
             let problem = format!(
                 "is {}; it must be finite and not below zero",
@@ -110,10 +124,9 @@ impl VadamConfig {
         let layout = Layout::new(model, &self.group)?;
         let prior = self.prior.resolve(&layout)?;
         let mean = self.initial_mean.of(layout.flatten(model)?);
-        let scale = self.initial_precision / self.train_len as f64;
         Ok(Vadam {
             moment: buffer(mean.zeros_like()),
-            scale: buffer(mean.full_like(scale)),
+            scale: buffer(mean.zeros_like()),
             mean: buffer(mean),
             courier: Courier::new(),
             settings: Arc::new(Settings {
@@ -150,11 +163,15 @@ impl Vadam {
         &self.settings.config
     }
 
-    /// N(μ, diag(N s + α)⁻¹).
-    fn parts(&self) -> PrecisionParts {
+    /// N(μ, diag(κ N s + γ₂ᵗ p₀ + α)⁻¹) after t steps.
+    fn parts(&self, steps: u64) -> PrecisionParts {
+        let config = self.config();
+        let left = config.gamma_2.powi(power(steps));
         let mean = self.mean.val().without_autodiff();
         let data = self.scale.val().without_autodiff();
-        let data = data.mul_scalar(self.train_len() as f64);
+        let data = data
+            .mul_scalar(config.square_scale * config.train_len as f64)
+            .add_scalar(left * config.initial_precision);
         PrecisionParts {
             factors: None,
             precision: data + self.settings.prior.expanded(&mean.device()),
@@ -178,8 +195,8 @@ impl Inference for Vadam {
         Noise::new(self.settings.config.seed, self.settings.config.noise)
     }
 
-    fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
-        let parts = self.parts();
+    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
+        let parts = self.parts(step);
         let layout = self.settings.layout.clone();
         Ok(FactorPosterior::precision(
             layout,
@@ -203,7 +220,7 @@ impl Inference for Vadam {
 impl FromGradients for Vadam {
     fn propose(&self, tick: Tick) -> Result<Proposal> {
         let noises = draw_noises(tick.noise(self.noise()), self.config().draws, false);
-        let draws = precision_draws(&self.parts(), &noises)?.draws;
+        let draws = precision_draws(&self.parts(tick.step), &noises)?.draws;
         Ok(Proposal {
             tick,
             draws: Draw::all(draws, noises),
@@ -234,7 +251,7 @@ impl FromGradients for Vadam {
         let moment = average(&self.moment, regularised, config.gamma_1);
         let scale = average(&self.scale, gradient.clone().square(), config.gamma_2);
 
-        let time = i32::try_from(proposal.tick.step + 1).unwrap_or(i32::MAX);
+        let time = power(proposal.tick.step + 1);
         let corrected =
             |moment: &Tensor<1>, decay: f64| moment.clone().div_scalar(1.0 - decay.powi(time));
         let direction =
@@ -254,4 +271,9 @@ impl FromGradients for Vadam {
         };
         self.courier.send(parcel, &self.mean.val())
     }
+}
+
+/// A count of steps as a power.
+fn power(steps: u64) -> i32 {
+    i32::try_from(steps).unwrap_or(i32::MAX)
 }

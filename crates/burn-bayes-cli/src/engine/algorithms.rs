@@ -200,7 +200,8 @@ impl Training<'_> {
             .with_prior(self.prior())
             .with_draws(self.settings.step_draws())
             .with_gamma_1(self.settings.momentum)
-            .with_initial_precision(self.settings.initial_deviation.powi(-2))
+            .with_square_scale(self.settings.batch_size as f64)
+            .with_initial_precision(self.settings.start_deviation().powi(-2))
             .with_seed(self.settings.seed)
     }
 
@@ -213,7 +214,7 @@ impl Training<'_> {
     }
 
     fn initial_deviation(&self) -> InitialDeviation {
-        InitialDeviation::OverRootFan(self.settings.initial_deviation)
+        InitialDeviation::OverRootFan(self.settings.start_deviation())
     }
 
     /// τ in steps, unless the rates are constant.

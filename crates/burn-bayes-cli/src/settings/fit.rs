@@ -26,7 +26,7 @@ settings! {
         draws: usize = 100;
         /// What moves the weights (slang, vogn, von and vadam move them themselves).
         optimizer: OptimizerName = OptimizerName::Adam;
-        /// Learning rate of the mean; by default 0.1 in slang, vogn, von and vadam, and 0.01 in the
+        /// Learning rate of the mean; by default 0.1 in slang, vogn and von, 0.03 in vadam, and 0.01 in the
         /// others. With sgd and a variational method the gradient is that of all rows together, so the
         /// rate must be smaller by their number.
         #[arg(visible_alias = "lr")]
@@ -48,8 +48,8 @@ settings! {
         /// `learned`.
         noise_precision: NoisePrecision = NoisePrecision::LEARNED;
         /// Standard deviation of a weight at the start, over the root of its layer's inputs (vifa,
-        /// mean-field, slang, vogn, von) or alone (vadam).
-        initial_deviation: f64 = 0.03;
+        /// mean-field, slang, vogn, von) or alone (vadam); by default 0.3 in slang and 0.03 in the others.
+        initial_deviation: f64;
         /// Norm to which gradients are clipped (vifa, mean-field, vafc, swag, map); none by default.
         clip: f64;
         /// Layers without biases.
@@ -78,8 +78,8 @@ impl FitSettings {
             }
         }
         positive("prior_precision", self.prior_precision)?;
-        positive("initial_deviation", self.initial_deviation)?;
         for (field, value) in [
+            ("initial_deviation", self.initial_deviation),
             ("learning_rate", self.learning_rate),
             ("factors_learning_rate", self.factors_learning_rate),
             ("diagonal_learning_rate", self.diagonal_learning_rate),
@@ -110,12 +110,21 @@ impl FitSettings {
 
     /// The learning rate of the mean.
     pub(crate) fn mean_rate(&self) -> f64 {
-        let natural = [Method::Slang, Method::Vogn, Method::Von, Method::Vadam];
-        let default = match natural.contains(&self.method) {
-            true => 0.1,
-            false => 0.01,
+        let default = match self.method {
+            Method::Slang | Method::Vogn | Method::Von => 0.1,
+            Method::Vadam => 0.03,
+            _ => 0.01,
         };
         self.learning_rate.unwrap_or(default)
+    }
+
+    /// The deviation of the weights at the start.
+    pub(crate) fn start_deviation(&self) -> f64 {
+        let default = match self.method {
+            Method::Slang => 0.3,
+            _ => 0.03,
+        };
+        self.initial_deviation.unwrap_or(default)
     }
 
     /// The learning rate of the factors.

@@ -142,7 +142,7 @@ fn slang(set: &Set) -> FitSettings {
         prior_precision: middle(set.log_prior),
         bias_prior_precision: Some(1e-6),
         // The authors' program starts at 1 for every weight; see DESIGN.md.
-        initial_deviation: 1.0,
+        initial_deviation: Some(1.0),
         ..defaults(Method::Slang)
     }
 }

@@ -46,7 +46,11 @@ fn stepped<A: FromGradients>(
 
 /// Mean and precision.
 fn numbers<A: Inference>(algorithm: &A) -> [Vec<f64>; 2] {
-    let posterior = algorithm.posterior(0).unwrap();
+    numbers_after(algorithm, 0)
+}
+
+fn numbers_after<A: Inference>(algorithm: &A, steps: u64) -> [Vec<f64>; 2] {
+    let posterior = algorithm.posterior(steps).unwrap();
     assert_eq!(posterior.rank(), 0);
     [values(&posterior.mean()), values(&posterior.diagonal())]
 }
@@ -175,6 +179,7 @@ fn a_step_is_a_bayesian_filter() {
 fn vadam_is_its_three_lines() {
     let config = VadamConfig::new(TRAIN_LEN)
         .with_prior(super::prior())
+        .with_square_scale(5.0)
         .with_initial_precision(14.0);
     let (gamma_1, gamma_2, rate) = (config.gamma_1, config.gamma_2, 0.05);
     let mut vadam: Vadam = config.build(&model()).unwrap();
@@ -182,7 +187,7 @@ fn vadam_is_its_three_lines() {
     let ([mut mean, precision], mut moment) = (numbers(&vadam), [0.0; LEN]);
     let expected: Vec<f64> = PRIOR.iter().map(|alpha| 14.0 + alpha).collect();
     assert_close("precision", &precision, &expected, &expected, 4.0 * EPSILON);
-    let mut square = [14.0 / scale; LEN];
+    let mut square = [0.0; LEN];
     for step in 0..3 {
         let gradient = normals(step, LEN);
         vadam = stepped(vadam, step, rate, |_| gradient.clone());
@@ -194,9 +199,11 @@ fn vadam_is_its_three_lines() {
             let corrected = square[at] / (1.0 - gamma_2.powi(time));
             mean[at] -= rate * moment[at] / (1.0 - gamma_1.powi(time)) / (corrected.sqrt() + alpha);
         }
-        let [found, precision] = numbers(&vadam);
+        let [found, precision] = numbers_after(&vadam, step + 1);
         assert_close("mean", &found, &mean, &[1.0 + rate; LEN], 32.0 * EPSILON);
-        let expected: Vec<f64> = (0..LEN).map(|at| scale * square[at] + PRIOR[at]).collect();
+        let left = 14.0 * gamma_2.powi(time);
+        let expected = (0..LEN).map(|at| 5.0 * scale * square[at] + left + PRIOR[at]);
+        let expected: Vec<f64> = expected.collect();
         assert_close(
             "precision",
             &precision,
@@ -281,6 +288,7 @@ fn refused_settings_name_their_field() {
         (vadam.clone().with_draws(0), "draws"),
         (vadam.clone().with_gamma_1(1.0), "gamma_1"),
         (vadam.clone().with_gamma_2(-0.1), "gamma_2"),
+        (vadam.clone().with_square_scale(0.0), "square_scale"),
         (vadam.with_initial_precision(-1.0), "initial_precision"),
     ] {
         let error = config.validate().unwrap_err();
