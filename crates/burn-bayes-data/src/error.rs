@@ -123,7 +123,8 @@ impl DataError {
             // A decoder speaks through `io::Error` too.
             io::ErrorKind::InvalidData
             | io::ErrorKind::InvalidInput
-            | io::ErrorKind::UnexpectedEof => Self::data(
+            | io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::Unsupported => Self::data(
                 place,
                 format_args!("damaged bytes ({error})"),
                 "a complete file",

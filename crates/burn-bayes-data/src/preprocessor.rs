@@ -401,6 +401,9 @@ impl Preprocessor {
                 shown(name)
             ))
         };
+        if self.features.is_empty() {
+            return Err("no features".into());
+        }
         for plan in &self.features {
             match &plan.code {
                 Code::Number { scale, imputed } if !scale.is_sound() || !imputed.is_finite() => {

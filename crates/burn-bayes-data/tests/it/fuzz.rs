@@ -1,107 +1,19 @@
-//! Readers on files with random damage: no panic, and no more memory than the bytes account for.
-//!
-//! `BURN_BAYES_FUZZ_CASES` sets the number of cases for each reader.
+//! Readers on files with random damage: no panic, no more memory than the bytes account for, and an
+//! error that names the file.
 
 use std::io::{Cursor, Write};
 
 use burn_bayes_data::{
-    CsvOptions, CsvReader, LibsvmOptions, Preprocessor, PreprocessorConfig, Task, read_idx_from,
-    read_libsvm_from, read_medmnist_from, read_numbers_from,
+    CsvOptions, CsvReader, DataError, LibsvmOptions, Preprocessor, PreprocessorConfig, Task,
+    read_idx_from, read_libsvm_from, read_medmnist_from, read_numbers_from,
 };
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::Index;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-use crate::memory::most_held;
-
-fn config() -> ProptestConfig {
-    let cases = std::env::var("BURN_BAYES_FUZZ_CASES");
-    ProptestConfig {
-        cases: cases.map_or(1000, |cases| cases.parse().expect("a number of cases")),
-        ..ProptestConfig::default()
-    }
-}
-
-/// One piece of damage.
-#[derive(Debug, Clone)]
-enum Edit {
-    Set(Index, u8),
-    Flip(Index, u8),
-    Insert(Index, Vec<u8>),
-    Remove(Index, usize),
-    Repeat(Index, usize, usize),
-    Cut(Index),
-}
-
-fn edits() -> impl Strategy<Value = Vec<Edit>> {
-    let place = any::<Index>;
-    // Bytes that mean something in one of the formats, and any others.
-    let byte = || {
-        prop_oneof![
-            prop::sample::select(b"\0\x01\x08\x7f\x80\xff\"'\n\r,;:|# \t.+-0159eEnNiI()".to_vec()),
-            any::<u8>(),
-        ]
-    };
-    let edit = prop_oneof![
-        (place(), byte()).prop_map(|(place, byte)| Edit::Set(place, byte)),
-        (place(), 0_u8..8).prop_map(|(place, bit)| Edit::Flip(place, bit)),
-        (place(), vec(byte(), 1..9)).prop_map(|(place, bytes)| Edit::Insert(place, bytes)),
-        (place(), 1_usize..40).prop_map(|(place, length)| Edit::Remove(place, length)),
-        (place(), 1_usize..40, 1_usize..20)
-            .prop_map(|(place, length, times)| Edit::Repeat(place, length, times)),
-        place().prop_map(Edit::Cut),
-    ];
-    vec(edit, 1..8)
-}
-
-fn damaged(file: &[u8], edits: &[Edit]) -> Vec<u8> {
-    let mut bytes = file.to_vec();
-    for edit in edits {
-        if bytes.is_empty() {
-            break;
-        }
-        let end = bytes.len();
-        match edit {
-            Edit::Set(place, byte) => *place.get_mut(&mut bytes) = *byte,
-            Edit::Flip(place, bit) => *place.get_mut(&mut bytes) ^= 1 << bit,
-            Edit::Insert(place, more) => {
-                let place = place.index(end);
-                bytes.splice(place..place, more.iter().copied());
-            }
-            Edit::Remove(place, length) => {
-                let place = place.index(end);
-                bytes.drain(place..end.min(place + length));
-            }
-            Edit::Repeat(place, length, times) => {
-                let place = place.index(end);
-                let more = bytes[place..end.min(place + length)].repeat(*times);
-                bytes.splice(place..place, more);
-            }
-            Edit::Cut(place) => bytes.truncate(place.index(end)),
-        }
-    }
-    bytes
-}
-
-/// Fails if `read` takes more memory than buffers and a generous share for each byte.
-fn bounded(bytes: &[u8], read: impl FnOnce(&[u8])) -> Result<(), TestCaseError> {
-    /// Text buffers, the state of a decoder, and the cells that are allowed to libsvm.
-    const BUFFERS: usize = 1 << 20;
-    /// A column of one cell of one byte has a name, a place in tables of names, and vectors.
-    const FOR_A_BYTE: usize = 1 << 10;
-    let ((), most) = most_held(|| read(bytes));
-    let allowed = BUFFERS + FOR_A_BYTE * bytes.len();
-    prop_assert!(
-        most <= allowed,
-        "{most} bytes for a file of {}",
-        bytes.len()
-    );
-    Ok(())
-}
+use crate::damage::{bounded, config, damaged, edits};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -175,15 +87,40 @@ fn undamaged_files_are_read() {
     }
 }
 
+/// A preparation of every kind of column, for each task.
+fn preparation(task: Task) -> Preprocessor {
+    let text = "size,town,price,kind\n50,Oslo,10,a\n70,\"Rome, old\",12,b\n90,Oslo,20,a\n";
+    let reader = CsvReader::new(text.as_bytes(), "fuzz", CsvOptions::default()).unwrap();
+    let table = reader.read_all().unwrap();
+    let target = match task {
+        Task::Regression => "price",
+        Task::Classification => "kind",
+    };
+    let config = PreprocessorConfig::new(target, task);
+    Preprocessor::fit(&config, &table, 0..table.rows()).unwrap()
+}
+
+/// What was read is used; an error is one of the data, and names the file.
+fn named<T>(read: Result<T, DataError>, file: &str) -> Result<Option<T>, TestCaseError> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => {
+            prop_assert!(error.is_data(), "{error}");
+            prop_assert!(error.to_string().contains(file), "no {file} in: {error}");
+            Ok(None)
+        }
+    }
+}
+
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(1000))]
 
     #[test]
     fn delimited_text(file in 0..TABLES.len(), edits in edits(), is_packed: bool) {
         let bytes = maybe_packed(damaged(TABLES[file].as_bytes(), &edits), is_packed);
-        bounded(&bytes, |bytes| {
+        let read = bounded(&bytes, |bytes| {
             let read = CsvReader::new(bytes, "fuzz", CsvOptions::default());
-            let Ok(table) = read.and_then(CsvReader::read_all) else { return };
+            let table = read.and_then(CsvReader::read_all)?;
             let target = table.columns().last().unwrap().name();
             for task in [Task::Regression, Task::Classification] {
                 let config = PreprocessorConfig::new(target, task);
@@ -191,26 +128,28 @@ proptest! {
                     fit.dataset(&table, 0..table.rows()).unwrap();
                 }
             }
+            Ok(())
         })?;
+        named(read, "fuzz")?;
     }
 
     #[test]
     fn sparse_text(file in 0..SPARSE.len(), edits in edits(), is_packed: bool) {
         let bytes = maybe_packed(damaged(SPARSE[file].as_bytes(), &edits), is_packed);
         let options = LibsvmOptions { most_cells: 1 << 14, ..LibsvmOptions::default() };
-        bounded(&bytes, |bytes| drop(read_libsvm_from(bytes, "fuzz", &options)))?;
+        named(bounded(&bytes, |bytes| read_libsvm_from(bytes, "fuzz", &options))?, "fuzz")?;
     }
 
     #[test]
     fn plain_numbers(edits in edits(), is_packed: bool) {
         let bytes = maybe_packed(damaged(b"1 2.5 -3\n4e2 5 6\n", &edits), is_packed);
-        bounded(&bytes, |bytes| drop(read_numbers_from(bytes, "fuzz")))?;
+        named(bounded(&bytes, |bytes| read_numbers_from(bytes, "fuzz"))?, "fuzz")?;
     }
 
     #[test]
     fn damaged_gzip(edits in edits()) {
         let bytes = damaged(&gzip(TABLES[0].as_bytes()), &edits);
-        bounded(&bytes, |bytes| drop(read_numbers_from(bytes, "fuzz")))?;
+        named(bounded(&bytes, |bytes| read_numbers_from(bytes, "fuzz"))?, "fuzz")?;
     }
 
     #[test]
@@ -218,21 +157,43 @@ proptest! {
         let images = if which == 1 { IMAGES.to_vec() } else { damaged(IMAGES, &image_edits) };
         let labels = if which == 2 { LABELS.to_vec() } else { damaged(LABELS, &label_edits) };
         let images = maybe_packed(images, is_packed);
-        bounded(&images, |images| {
-            drop(read_idx_from((images, "images"), (&labels[..], "labels")));
+        let read = bounded(&images, |images| {
+            read_idx_from((images, "fuzz images"), (&labels[..], "fuzz labels"))
         })?;
+        named(read, "fuzz")?;
     }
 
     #[test]
     fn archives(edits in edits(), is_deflated: bool) {
         let method = if is_deflated { CompressionMethod::Deflated } else { CompressionMethod::Stored };
         let bytes = damaged(&npz(method, |images| images), &edits);
-        bounded(&bytes, |bytes| drop(read_medmnist_from(Cursor::new(bytes), "fuzz")))?;
+        named(bounded(&bytes, |bytes| read_medmnist_from(Cursor::new(bytes), "fuzz"))?, "fuzz")?;
     }
 
     #[test]
     fn arrays_inside_archives(edits in edits()) {
         let bytes = npz(CompressionMethod::Stored, |images| damaged(&images, &edits));
-        bounded(&bytes, |bytes| drop(read_medmnist_from(Cursor::new(bytes), "fuzz")))?;
+        named(bounded(&bytes, |bytes| read_medmnist_from(Cursor::new(bytes), "fuzz"))?, "fuzz")?;
+    }
+
+    #[test]
+    fn preparations(is_regression: bool, edits in edits()) {
+        let task = if is_regression { Task::Regression } else { Task::Classification };
+        let text = toml::to_string(&preparation(task)).unwrap();
+        let bytes = damaged(text.as_bytes(), &edits);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &bytes).unwrap();
+        let read = bounded(&bytes, |_| {
+            let preparation = Preprocessor::load(file.path())?;
+            // Whatever it says, rows are prepared or refused.
+            let options = preparation.csv_options(CsvOptions::default());
+            let rows = "size,town,price,kind\n60,Oslo,11,b\n".as_bytes();
+            let table = CsvReader::new(rows, "rows", options).and_then(CsvReader::read_all);
+            if let Ok(table) = table {
+                drop(preparation.dataset(&table, 0..table.rows()));
+            }
+            Ok(())
+        })?;
+        named(read, &file.path().display().to_string())?;
     }
 }

@@ -3,6 +3,7 @@
 
 mod bad_files;
 mod csv;
+mod damage;
 mod fetch;
 mod fuzz;
 mod generators;

@@ -1,49 +1,10 @@
-//! An allocator that counts what each thread holds, so that tests can bound what a reader asks for.
+//! What reading takes of memory.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 
 use burn_bayes_data::{CsvOptions, CsvReader, PreprocessorConfig, PreprocessorFit, Task};
 
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<isize> = const { Cell::new(0) };
-    static MOST: Cell<isize> = const { Cell::new(0) };
-}
-
-fn count(bytes: isize) {
-    HELD.set(HELD.get() + bytes);
-    MOST.set(MOST.get().max(HELD.get()));
-}
-
-// SAFETY: everything is handed on to the system's allocator unchanged; counting neither allocates
-// nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The result of `work`, and the most bytes that this thread held during it beyond those before.
-pub(crate) fn most_held<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = HELD.get();
-    MOST.set(before);
-    let result = work();
-    (result, (MOST.get() - before) as usize)
-}
+use crate::damage::most_held;
 
 /// Rows of numbers with many digits, made as they are read.
 struct Rows {

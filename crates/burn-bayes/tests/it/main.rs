@@ -3,11 +3,14 @@
 //! `BURN_BAYES_TEST_DEVICE` chooses the device: `flex` (the default), `ndarray`, `wgpu`, `vulkan`
 //! or `cuda`, of those that were compiled in.
 
+#[path = "../../../burn-bayes-data/tests/it/damage.rs"]
+mod damage;
 mod graph;
 mod graph_gradients;
 mod kernels;
 mod layout;
 mod posterior;
+mod spoilt_posteriors;
 mod storage;
 mod support;
 
