@@ -25,6 +25,8 @@ enum Action {
         set: String,
         #[command(flatten)]
         folder: Folder,
+        #[command(flatten)]
+        mirror: Mirror,
     },
 }
 
@@ -44,11 +46,32 @@ impl Folder {
     }
 }
 
+#[derive(Debug, Args)]
+struct Mirror {
+    /// Mirror to ask in the place of the public ones, where files lie as in the folder of all data;
+    /// $BURN_BAYES_MIRROR by default
+    #[arg(long, value_name = "ADDRESS")]
+    mirror: Option<String>,
+}
+
+impl Mirror {
+    #[cfg(feature = "fetch")]
+    fn address(&self) -> Option<String> {
+        let set = std::env::var("BURN_BAYES_MIRROR");
+        let chosen = self.mirror.clone().or(set.ok());
+        chosen.filter(|address| !address.is_empty())
+    }
+}
+
 /// Lists or fetches.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.action {
         Action::List(folder) => list(&folder.path()),
-        Action::Fetch { set, folder } => fetch(NamedSet::find(set)?, &folder.path()),
+        Action::Fetch {
+            set,
+            folder,
+            mirror,
+        } => fetch(NamedSet::find(set)?, &folder.path(), mirror),
     }
 }
 
@@ -75,8 +98,11 @@ fn list(folder: &Path) -> Result<()> {
 }
 
 #[cfg(feature = "fetch")]
-fn fetch(set: &NamedSet, folder: &Path) -> Result<()> {
-    let fetcher = burn_bayes_data::Fetcher::new(folder);
+fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror) -> Result<()> {
+    let mut fetcher = burn_bayes_data::Fetcher::new(folder);
+    if let Some(address) = mirror.address() {
+        fetcher = fetcher.with_mirror(address);
+    }
     let fetched = fetcher.fetch(set, |file| {
         tell(format_args!("{} ({} bytes)", file.path, file.bytes))
     })?;
@@ -90,7 +116,7 @@ fn fetch(set: &NamedSet, folder: &Path) -> Result<()> {
 }
 
 #[cfg(not(feature = "fetch"))]
-fn fetch(set: &NamedSet, folder: &Path) -> Result<()> {
+fn fetch(set: &NamedSet, folder: &Path, _mirror: &Mirror) -> Result<()> {
     Err(crate::failure::Failure::Usage(format!(
         "this program was built without `fetch`; build it with `--features fetch`, or download the {} files \
          of `{}` from {} and place them in {}",

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod decision;
+mod fetch;
 mod fit;
 mod plan;
 mod predict;

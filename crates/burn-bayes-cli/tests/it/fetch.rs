@@ -1,0 +1,248 @@
+//! `data fetch` against a mirror on the loopback device: the right files, or nothing and a word of help.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use burn_bayes_data::{NamedFile, NamedSet};
+
+use crate::workplace::Workplace;
+
+const SET: &str = "energy";
+
+fn files() -> Vec<NamedFile> {
+    NamedSet::find(SET).unwrap().files().collect()
+}
+
+/// What a mirror does with the file of a path.
+type Answer = Box<dyn Fn(&str, TcpStream) + Send>;
+
+/// Answers every request until the test ends; its address.
+fn mirror(answer: Answer) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map(Result::unwrap) {
+            let mut lines = BufReader::new(&stream).lines().map(Result::unwrap);
+            let first = lines.next().unwrap();
+            lines.find(String::is_empty).unwrap();
+            let path = first.split(' ').nth(1).unwrap().trim_start_matches('/');
+            answer(path, stream);
+        }
+    });
+    address
+}
+
+fn head(status: &str, length: u64) -> String {
+    format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n")
+}
+
+fn length(path: &str) -> u64 {
+    let of_path = |file: &NamedFile| file.path == path;
+    files().into_iter().find(of_path).unwrap().bytes
+}
+
+/// A file of the right length with other bytes.
+fn zeros(path: &str, mut stream: TcpStream) {
+    let body = vec![0; length(path) as usize];
+    stream
+        .write_all(head("200 OK", length(path)).as_bytes())
+        .unwrap();
+    stream.write_all(&body).unwrap();
+}
+
+/// The program, which no proxy of the environment comes between.
+fn fetch(place: &Workplace, address: &str) -> assert_cmd::Command {
+    let mut command = place.burn_bayes(&format!("data fetch {SET} --to data"));
+    command
+        .env("BURN_BAYES_MIRROR", address)
+        .env("NO_PROXY", "*");
+    for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// The exit code and the message.
+fn refused(place: &Workplace, address: &str) -> (i32, String) {
+    let output = fetch(place, address).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!message.contains("panicked"), "{message}");
+    (output.status.code().unwrap_or(-1), message)
+}
+
+/// Every file below a folder.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let files = paths.flat_map(|path| {
+        if path.is_dir() {
+            below(&path)
+        } else {
+            vec![path]
+        }
+    });
+    files.collect()
+}
+
+#[test]
+fn a_set_comes_from_a_mirror_of_ones_own() {
+    let Some(data) = std::env::var_os("BURN_BAYES_DATA").map(PathBuf::from) else {
+        return;
+    };
+    if !data.join(files()[0].path).exists() {
+        return;
+    }
+    let place = Workplace::new();
+    let address = mirror(Box::new(move |path, mut stream| {
+        let mut body = Vec::new();
+        File::open(data.join(path))
+            .unwrap()
+            .read_to_end(&mut body)
+            .unwrap();
+        stream
+            .write_all(head("200 OK", body.len() as u64).as_bytes())
+            .unwrap();
+        stream.write_all(&body).unwrap();
+    }));
+    let output = fetch(&place, &address).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}");
+    let count = files().len();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.contains(&format!("{count} files downloaded, 0 were there")),
+        "{said}"
+    );
+    assert_eq!(below(&place.path("data")).len(), count);
+    // The flag comes before the environment, and nobody asks for what is there.
+    let mut again = fetch(&place, &address);
+    let output = again
+        .args(["--mirror", "http://127.0.0.1:9"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.contains(&format!("0 files downloaded, {count} were there")),
+        "{said}"
+    );
+}
+
+#[test]
+fn other_bytes_are_refused_with_both_checksums() {
+    let place = Workplace::new();
+    let (code, message) = refused(&place, &mirror(Box::new(zeros)));
+    let expected = files()[0].sha256;
+    assert_eq!(code, 1, "{message}");
+    let (_, found) = message.split_once("SHA-256 ").unwrap();
+    let found = &found[..expected.len()];
+    assert!(
+        found.chars().all(|digit| digit.is_ascii_hexdigit()) && found != expected,
+        "{message}"
+    );
+    assert!(message.contains(expected), "{message}");
+    assert_eq!(below(&place.path("data")), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn without_the_file_the_message_says_how_to_place_it_by_hand() {
+    let place = Workplace::new();
+    let missing = mirror(Box::new(|_, mut stream| {
+        stream
+            .write_all(head("404 Not Found", 0).as_bytes())
+            .unwrap();
+    }));
+    // A port that was free a moment ago refuses connections.
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    for (address, word) in [(missing, "404"), (format!("http://{closed}"), "refused")] {
+        let (code, message) = refused(&place, &address);
+        assert_eq!(code, 1, "{message}");
+        let count = files().len();
+        let (first, folder) = (files()[0].path, "data/uci_regression/energy");
+        for part in [
+            word,
+            &address,
+            first,
+            &format!("download the {count} files of `{SET}` from https://"),
+            &format!("place them in {folder}"),
+        ] {
+            assert!(
+                message.to_lowercase().contains(&part.to_lowercase()),
+                "no {part} in: {message}"
+            );
+        }
+        assert_eq!(below(&place.path("data")), [""; 0].map(PathBuf::from));
+    }
+}
+
+#[test]
+fn half_a_file_is_no_file() {
+    let place = Workplace::new();
+    let (code, message) = refused(
+        &place,
+        &mirror(Box::new(|path, mut stream| {
+            stream
+                .write_all(head("200 OK", length(path)).as_bytes())
+                .unwrap();
+            stream
+                .write_all(&vec![0; length(path) as usize / 2])
+                .unwrap();
+        })),
+    );
+    assert_eq!(code, 1, "{message}");
+    assert!(message.contains(files()[0].path), "{message}");
+    assert_eq!(below(&place.path("data")), [""; 0].map(PathBuf::from));
+}
+
+/// A mirror that sends half of a file, says so, and never goes on.
+fn stalling() -> (String, Receiver<TcpStream>) {
+    let (sender, receiver) = channel();
+    let address = mirror(Box::new(move |path, mut stream| {
+        stream
+            .write_all(head("200 OK", length(path)).as_bytes())
+            .unwrap();
+        stream
+            .write_all(&vec![0; length(path) as usize / 2])
+            .unwrap();
+        sender.send(stream).unwrap();
+    }));
+    (address, receiver)
+}
+
+#[cfg(unix)]
+#[test]
+fn a_transfer_that_is_killed_leaves_no_name() {
+    let place = Workplace::new();
+    let (address, half_sent) = stalling();
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("burn-bayes"))
+        .args(["data", "fetch", SET, "--to", "data", "--mirror", &address])
+        .current_dir(place.path(""))
+        .env("NO_PROXY", "*")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let stream = half_sent.recv().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(stream);
+    let left = below(&place.path("data"));
+    let is_hidden = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with(".unfinished-")
+    };
+    assert!(left.iter().all(is_hidden), "{left:?}");
+    let set = NamedSet::find(SET).unwrap();
+    assert_eq!(
+        set.missing(place.path("data")).unwrap().len(),
+        files().len()
+    );
+}
