@@ -19,7 +19,20 @@ pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> Failure {
 
 /// Reads a whole text.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(at(path))
+    std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => {
+            Failure::Data(format!("{}: it is not text in UTF-8", path.display()))
+        }
+        _ => at(path)(error),
+    })
+}
+
+/// Removes a file if it is there.
+pub(crate) fn remove(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Writes under another name, then renames: a reader finds the old file or the new one.
@@ -28,6 +41,16 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     file.write_all(bytes).map_err(at(path))?;
     file.persist(path).map_err(|error| at(path)(error.error))?;
     Ok(())
+}
+
+/// A text that tells these bytes from damaged ones: FNV-1a, in hexadecimal.
+pub(crate) fn checksum(bytes: &[u8]) -> String {
+    let hash = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    format!("{hash:016x}")
 }
 
 /// A file without a name yet, in the folder of `path`.

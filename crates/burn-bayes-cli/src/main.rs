@@ -37,7 +37,13 @@ use crate::commands::Command;
 use crate::console::tell;
 use crate::failure::Failure;
 
+#[cfg(test)]
+#[path = "../../burn-bayes-data/tests/it/damage.rs"]
+mod damage;
+
 /// A step of a small network makes some hundred small tensors: this allocator takes a fifth off it.
+/// Tests have another one, which counts.
+#[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -55,6 +55,18 @@ pub(crate) struct Ends {
     pub(crate) biases: bool,
 }
 
+impl Ends {
+    /// The number of weights of a network between these ends, if it is a number.
+    pub(crate) fn weights(&self, shape: &NetworkShape) -> Option<usize> {
+        let widths = [&[self.features], shape.hidden.as_slice(), &[self.outputs]].concat();
+        let bias = usize::from(self.biases);
+        widths.windows(2).try_fold(0_usize, |sum, pair| {
+            let layer = pair[0].checked_add(bias)?.checked_mul(pair[1])?;
+            sum.checked_add(layer)
+        })
+    }
+}
+
 impl Network {
     /// A network with weights of its own for every `noise`.
     ///

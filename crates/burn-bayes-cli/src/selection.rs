@@ -52,7 +52,9 @@ pub(crate) fn threshold_at_risk(
     });
     let losses: Vec<f64> = losses.collect();
     let values: Vec<f64> = rows.filter_map(|row| values.number(row)).collect();
-    let bounds = SelectiveBounds::exact(&values, &losses, &candidates(score, classes), confidence)?;
+    let candidates = candidates(score, classes);
+    let bounds = SelectiveBounds::exact(&values, &losses, &candidates, confidence)
+        .map_err(|error| Failure::Data(format!("{}: {error}", path.display())))?;
     bounds.coverage_at_risk(target)?.ok_or_else(|| {
         let least = bounds.points().iter().map(|point| point.risk_upper);
         let least = least.fold(1.0, f64::min);

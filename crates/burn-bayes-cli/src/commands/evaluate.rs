@@ -40,11 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .map(|report| page(report, &folder))
         .transpose()?;
     let run = Run::load(&folder)?;
-    let draws = match arguments.draws {
-        Some(0) => return Err(refused("draws", "is 0; it must be at least 1")),
-        Some(draws) => draws,
-        None => run.config.fit.draws,
-    };
+    let draws = run.draws(arguments.draws)?;
     let options = run.preprocessor.csv_options(run.config.data.csv_options());
     let table = read_csv(&arguments.rows, &options)?;
     let rows = usable_rows(&table, &run.config.data);

@@ -52,11 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let folder = RunFolder::open(&arguments.run)?;
     let run = Run::load(&folder)?;
     let decision = decision(arguments, &folder, &run)?;
-    let draws = match arguments.draws {
-        Some(0) => return Err(refused("draws", "is 0; it must be at least 1")),
-        Some(draws) => draws,
-        None => run.config.fit.draws,
-    };
+    let draws = run.draws(arguments.draws)?;
     let mut reader = reader(&run, arguments)?;
     let output = Output::new(arguments.output.as_deref())?;
     let path = output.path().to_path_buf();
@@ -94,7 +90,10 @@ fn reader(run: &Run, arguments: &Arguments) -> Result<CsvReader<'static>> {
 fn decision(arguments: &Arguments, folder: &RunFolder, run: &Run) -> Result<Option<(String, f64)>> {
     let score = score(arguments, run.preprocessor.task())?;
     if let Some(threshold) = arguments.abstain_above {
-        return Ok(Some((score, threshold)));
+        return match threshold.is_nan() {
+            true => Err(refused("abstain-above", "is NaN; it must be a number")),
+            false => Ok(Some((score, threshold))),
+        };
     }
     let Some(risk) = arguments.target_risk else {
         return match arguments.score {
@@ -109,11 +108,10 @@ fn decision(arguments: &Arguments, folder: &RunFolder, run: &Run) -> Result<Opti
         let problem = "is for classification; give a threshold with `--abstain-above`";
         return Err(refused("target-risk", problem));
     };
-    if !(risk > 0.0 && risk < 1.0) {
-        return Err(refused(
-            "target-risk",
-            format!("is {risk}; it must be in (0, 1)"),
-        ));
+    for (option, share) in [("target-risk", risk), ("confidence", arguments.confidence)] {
+        if !(share > 0.0 && share < 1.0) {
+            return Err(refused(option, format!("is {share}; it must be in (0, 1)")));
+        }
     }
     let known = Uncertainty::ALL
         .into_iter()

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::files::write_whole;
 use crate::rows::DealtRows;
 use crate::search::{Fold, Judgement, Ranges, Search, Trial, Unit, best};
-use crate::settings::{ConfigFlags, FitSettings};
+use crate::settings::{ConfigFlags, FitSettings, expect_count};
 
 /// What to search, and how long.
 #[derive(Debug, Args)]
@@ -53,8 +53,10 @@ const SHOWN: usize = 10;
 /// Searches.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut config = arguments.settings.config()?;
+    expect_count("trials", arguments.trials)?;
+    expect_count("survivors", arguments.survivors.unwrap_or(1))?;
     let ranges = match &arguments.ranges {
-        Some(path) => Ranges::read(path)?,
+        Some(path) => Ranges::read(path, &config.fit)?,
         None => Ranges::of_method(config.fit.method)?,
     };
     let seed = config.fit.seed;

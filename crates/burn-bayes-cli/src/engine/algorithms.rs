@@ -28,6 +28,8 @@ const DECAY_POWER: f64 = 0.75;
 /// The most iterates that SWAG takes where an epoch is the natural interval: as many as it needs for
 /// its factors, many times over.
 const SWAG_ITERATES: u64 = 40;
+/// The most weights of a network; GPUs number elements with 32 bits.
+const MOST_WEIGHTS: usize = 1 << 31;
 
 /// Trains what the settings ask for.
 pub(super) fn with_learner(
@@ -73,13 +75,34 @@ pub(crate) fn network(
         TargetMeaning::Real(_) => Likelihood::Gaussian(noise_precision),
         TargetMeaning::Classes(_) => Likelihood::Categorical,
     };
-    let ends = Ends {
+    let ends = ends(settings, features, meaning);
+    let noise = Noise::host(settings.seed).fold(INITIAL_WEIGHTS);
+    Network::new(&settings.model, ends, likelihood, noise, device)
+}
+
+/// D, the number of weights of that network, before there is one.
+pub(crate) fn weights(
+    settings: &FitSettings,
+    features: usize,
+    meaning: &TargetMeaning,
+) -> Result<usize> {
+    let weights = ends(settings, features, meaning).weights(&settings.model);
+    weights
+        .filter(|&weights| weights <= MOST_WEIGHTS)
+        .ok_or_else(|| {
+            let model = &settings.model;
+            let problem =
+                format!("is {model}, which has more than {MOST_WEIGHTS} weights; make it smaller");
+            refused("model", problem)
+        })
+}
+
+fn ends(settings: &FitSettings, features: usize, meaning: &TargetMeaning) -> Ends {
+    Ends {
         features,
         outputs: meaning.outputs(),
         biases: !settings.no_intercept,
-    };
-    let noise = Noise::host(settings.seed).fold(INITIAL_WEIGHTS);
-    Network::new(&settings.model, ends, likelihood, noise, device)
+    }
 }
 
 /// K, as asked for or as many factors as make sense for so many weights.

@@ -9,11 +9,14 @@ use crate::failure::{Failure, Result};
 use crate::network::Network;
 use crate::predictions::{ClassPredictions, Predictions, RealPredictions};
 use crate::problem::TargetMeaning;
+use crate::settings::refused;
 
 /// A stream of random numbers.
 const PREDICTION: u64 = 0x7072_6564;
 /// Rows that go through a network at once: more of them only take memory.
 const CHUNK: usize = 4096;
+/// Outputs that are held at once, at most: 128 GiB of them.
+const MOST_NUMBERS: usize = 1 << 34;
 
 /// A network whose weights are known as far as the data tell.
 #[derive(Clone, Debug)]
@@ -107,7 +110,8 @@ impl Fitted {
     /// The network's outputs, `[draws, rows, outputs]`, on the scale on which it learns.
     pub(super) fn outputs(&self, rows: &Features, draws: usize) -> Result<Vec<f64>> {
         let draws = self.draws(draws);
-        let mut outputs = Vec::with_capacity(draws * rows.rows() * self.meaning.outputs());
+        let numbers = numbers(draws, rows.rows(), self.meaning.outputs())?;
+        let mut outputs = Vec::with_capacity(numbers);
         for draw in 0..draws as u64 {
             let network = self.drawn(draw)?;
             let device = network.devices().into_iter().next().unwrap_or_default();
@@ -144,6 +148,19 @@ impl Fitted {
             None => 1,
         }
     }
+}
+
+/// How many numbers the outputs of `draws` draws for all rows are.
+fn numbers(draws: usize, rows: usize, outputs: usize) -> Result<usize> {
+    let numbers = draws.checked_mul(rows);
+    let numbers = numbers.and_then(|numbers| numbers.checked_mul(outputs));
+    numbers
+        .filter(|&numbers| numbers <= MOST_NUMBERS)
+        .ok_or_else(|| {
+            let problem =
+                format!("is {draws}, for which no memory would do at {rows} rows; make it smaller");
+            refused("draws", problem)
+        })
 }
 
 /// exp z_c / Σ exp z of every row of `classes` logits.

@@ -14,10 +14,9 @@ mod tests;
 
 use std::ops::ControlFlow;
 
-use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use algorithms::{network, rank};
+pub(crate) use algorithms::{network, rank, weights};
 pub(crate) use cost::{memory, time};
 pub(crate) use fitted::Fitted;
 pub(crate) use training::Checkpoint;
@@ -133,9 +132,8 @@ pub(crate) fn resume(
 /// Refuses settings that cannot be used for these rows; the number of weights otherwise.
 pub(crate) fn check(problem: &Problem, settings: &FitSettings) -> Result<usize> {
     settings.validate()?;
-    let device = settings.device.device()?;
-    let network = network(settings, problem.width(), problem.meaning(), 1.0, &device);
-    let weights = network.num_params();
+    settings.device.device()?;
+    let weights = weights(settings, problem.width(), problem.meaning())?;
     rank(settings, weights)?;
     if settings.batch_size > problem.rows() {
         let (size, rows) = (settings.batch_size, problem.rows());

@@ -1,14 +1,13 @@
-//! Checkpoints as one file, so that there is always a whole one: a line of JSON, the record of what is
-//! trained, the record of its optimiser.
-
-use std::path::Path;
+//! Checkpoints as one file, so that there is always a whole one: a line with the checksum of all that
+//! follows, a line of JSON, the record of what is trained, the record of its optimiser.
 
 use serde::{Deserialize, Serialize};
 
 use super::folder::RunFolder;
+use super::wrong;
 use crate::engine::Checkpoint;
-use crate::failure::{Failure, Result};
-use crate::files::{at, write_whole};
+use crate::failure::Result;
+use crate::files::{at, checksum, write_whole};
 use crate::problem::Problem;
 
 /// The first line.
@@ -43,12 +42,12 @@ impl RunFolder {
             noise_precision: checkpoint.noise_precision.to_bits(),
             model: checkpoint.model.len(),
         };
-        let header = serde_json::to_vec(&header).map_err(|error| at(&path)(error.into()))?;
-        let (model, optimizer) = (&checkpoint.model, &checkpoint.optimizer);
-        write_whole(
-            &path,
-            &[&header, b"\n".as_slice(), model, optimizer].concat(),
-        )
+        let header = serde_json::to_string(&header).map_err(|error| at(&path)(error.into()))?;
+        let header = format!("{header}\n").into_bytes();
+        let content = [&header, &checkpoint.model, &checkpoint.optimizer];
+        let content = content.map(Vec::as_slice).concat();
+        let first = format!("{}\n", checksum(&content)).into_bytes();
+        write_whole(&path, &[first, content].concat())
     }
 
     /// The last checkpoint, if there is one.
@@ -79,21 +78,17 @@ impl RunFolder {
         }
         Ok(Some(checkpoint))
     }
-
-    /// Removes the checkpoint of a finished fit.
-    pub(super) fn remove_checkpoint(&self) -> Result<()> {
-        let path = self.checkpoint_file();
-        match path.exists() {
-            true => std::fs::remove_file(&path).map_err(at(&path)),
-            false => Ok(()),
-        }
-    }
 }
 
 fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
-    let end = bytes.iter().position(|&byte| byte == b'\n')?;
-    let header: Header = serde_json::from_slice(&bytes[..end]).ok()?;
-    let (model, optimizer) = bytes[end + 1..].split_at_checked(header.model)?;
+    let (first, content) = first_line(bytes)?;
+    // Before anything is read: Burn trusts a record to be one that it wrote.
+    if first != checksum(content).as_bytes() {
+        return None;
+    }
+    let (header, records) = first_line(content)?;
+    let header: Header = serde_json::from_slice(header).ok()?;
+    let (model, optimizer) = records.split_at_checked(header.model)?;
     let checkpoint = Checkpoint {
         step: header.step,
         epochs: header.epochs,
@@ -105,6 +100,8 @@ fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
     Some((header, checkpoint))
 }
 
-fn wrong(path: &Path, problem: &str) -> Failure {
-    Failure::Data(format!("{}: {problem}", path.display()))
+/// A line, and what follows it.
+fn first_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|&byte| byte == b'\n')?;
+    Some((&bytes[..end], &bytes[end + 1..]))
 }

@@ -59,8 +59,19 @@ impl RunFolder {
     }
 
     /// The settings in effect.
+    ///
+    /// # Errors
+    /// If the file was spoilt since the fit wrote it; the message names it.
     pub(crate) fn config(&self) -> Result<Config> {
-        Config::read(&self.config_file())
+        let config = Config::read(&self.config_file())?;
+        let usable = config.data.validate().and(config.fit.validate());
+        usable.map_err(|failure| self.unusable_settings(&failure))?;
+        Ok(config)
+    }
+
+    /// What is wrong with the settings in the folder.
+    pub(super) fn unusable_settings(&self, failure: &Failure) -> Failure {
+        Failure::Usage(format!("{}: {failure}", self.config_file().display()))
     }
 
     /// Whether everything is there.
@@ -85,6 +96,15 @@ impl RunFolder {
     /// The weights, where there is no posterior.
     pub(crate) fn weights_file(&self) -> PathBuf {
         self.path.join("weights.bpk")
+    }
+
+    /// Whichever of the two there is.
+    pub(super) fn learnt_weights_file(&self) -> PathBuf {
+        let posterior = self.posterior_file();
+        match posterior.exists() {
+            true => posterior,
+            false => self.weights_file(),
+        }
     }
 
     /// What else was learnt.

@@ -83,9 +83,23 @@ impl RunFolder {
 
 fn parsed(text: &str, path: &Path) -> Result<Vec<EpochMetrics>> {
     let lines = text.lines().enumerate().map(|(index, line)| {
-        serde_json::from_str(line).map_err(|error| {
-            Failure::Data(format!("{}, line {}: {error}", path.display(), index + 1))
+        line_of(line).map_err(|problem| {
+            Failure::Data(format!("{}, line {}: {problem}", path.display(), index + 1))
         })
     });
     lines.collect()
+}
+
+/// A line, if its numbers can be drawn.
+fn line_of(line: &str) -> Result<EpochMetrics, String> {
+    /// Beyond it the range of a chart may be no number.
+    const LARGEST: f64 = 1e300;
+    let metrics: EpochMetrics = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let validation = metrics.validation.map(|score| [score.nll, score.error]);
+    let numbers = [metrics.record.loss].into_iter();
+    let mut numbers = numbers.chain(validation.into_iter().flatten());
+    match numbers.find(|number| number.abs() > LARGEST) {
+        None => Ok(metrics),
+        Some(number) => Err(format!("found {number:e}, which no fit leaves")),
+    }
 }

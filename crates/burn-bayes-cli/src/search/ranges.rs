@@ -44,15 +44,21 @@ impl Ranges {
         ranges.ok_or_else(|| refused("ranges", format!("are missing for {method}; give a file")))
     }
 
-    /// Reads a TOML file.
-    pub(crate) fn read(path: &Path) -> Result<Self> {
-        let wrong = |error| {
+    /// Reads a TOML file of ranges of these settings.
+    ///
+    /// # Errors
+    /// If it cannot be read, or a first draw finds a range that does not fit its setting.
+    pub(crate) fn read(path: &Path, base: &FitSettings) -> Result<Self> {
+        let path_shown = path.display();
+        let ranges: Self = toml::from_str(&read_text(path)?).map_err(|error| {
             Failure::Usage(format!(
-                "{}: {error}; write ranges as in `learning_rate = {{ log_uniform = [0.001, 0.1] }}`",
-                path.display()
+                "{path_shown}: {error}; write ranges as in `learning_rate = {{ log_uniform = \
+                 [0.001, 0.1] }}`"
             ))
-        };
-        toml::from_str(&read_text(path)?).map_err(wrong)
+        })?;
+        let drawn = ranges.draw(base, Noise::host(0));
+        drawn.map_err(|failure| Failure::Usage(format!("{path_shown}: {failure}")))?;
+        Ok(ranges)
     }
 
     /// The names of the settings, in the order of the alphabet.
@@ -94,7 +100,8 @@ impl Range {
                 Ok(drawn.clamp(*least, *most).into())
             }
             Self::Uniform([least, most]) => {
-                if !(least <= most && (most - least).is_finite()) {
+                // The generator needs room above the difference.
+                if !(least <= most && most - least <= f64::MAX / 2.0) {
                     return Err(empty(name, "two numbers, the smaller first"));
                 }
                 Ok(generator.random_range(*least..=*most).into())

@@ -73,9 +73,7 @@ impl FitSettings {
             ("train_draws", self.step_draws()),
             ("draws", self.draws),
         ] {
-            if value == 0 {
-                return Err(refused(field, "is 0; it must be at least 1"));
-            }
+            expect_count(field, value)?;
         }
         positive("prior_precision", self.prior_precision)?;
         for (field, value) in [
@@ -141,6 +139,19 @@ impl FitSettings {
 /// A setting that cannot be used.
 pub(crate) fn refused(field: &str, problem: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("`{field}` {problem}"))
+}
+
+/// Refuses a count of nothing, and one with which nothing ever ends.
+pub(crate) fn expect_count(field: &str, value: usize) -> Result<()> {
+    const MOST: usize = u32::MAX as usize;
+    match value {
+        0 => Err(refused(field, "is 0; it must be at least 1")),
+        1..=MOST => Ok(()),
+        _ => Err(refused(
+            field,
+            format!("is {value}; it must be at most {MOST}"),
+        )),
+    }
 }
 
 fn positive(field: &str, value: f64) -> Result<()> {

@@ -67,6 +67,21 @@ fn options_that_cannot_be_used() {
             ),
             (moons("--validation 1"), USAGE, &["`validation`"]),
             (moons("--epochs 0"), USAGE, &["`epochs`"]),
+            (
+                moons("--epochs 18446744073709551615"),
+                USAGE,
+                &["`epochs`", "at most"],
+            ),
+            (
+                moons("--model mlp:99999999999"),
+                USAGE,
+                &["`model`", "mlp:99999999999", "smaller"],
+            ),
+            (
+                moons("--model mlp:9999999999,9999999999"),
+                USAGE,
+                &["`model`", "smaller"],
+            ),
             (moons("--lr=-1"), USAGE, &["`learning_rate`"]),
             (moons("--momentum 1"), USAGE, &["`momentum`"]),
             (
@@ -107,6 +122,12 @@ fn options_that_cannot_be_used() {
         ],
     );
     assert!(!place.path("run").exists(), "nothing was begun");
+    let tune = format!("{} --out found", MOONS.replacen("fit", "tune", 1));
+    for wrong in ["--trials 0", "--survivors 0", "--folds 1"] {
+        let setting = format!("`{}`", &wrong[2..wrong.rfind(' ').unwrap_or(0)]);
+        check(&place, &[(format!("{tune} {wrong}"), USAGE, &[&setting])]);
+    }
+    assert!(!place.path("found").exists(), "nothing was begun");
 }
 
 #[test]
@@ -233,6 +254,16 @@ fn rows_that_do_not_fit_the_run() {
                 &["`draws`"],
             ),
             (
+                "predict run moons.csv --draws 18446744073709551615".into(),
+                USAGE,
+                &["`draws`", "at most"],
+            ),
+            (
+                "evaluate run moons.csv --draws 4294967295".into(),
+                USAGE,
+                &["`draws`", "memory"],
+            ),
+            (
                 "predict run moons.csv --score std --abstain-above 1".into(),
                 USAGE,
                 &["`score`", "entropy"],
@@ -243,9 +274,19 @@ fn rows_that_do_not_fit_the_run() {
                 &["`score`", "--abstain-above"],
             ),
             (
+                "predict run moons.csv --abstain-above nan".into(),
+                USAGE,
+                &["`abstain-above`", "NaN"],
+            ),
+            (
                 "predict run moons.csv --target-risk 2".into(),
                 USAGE,
                 &["`target-risk`"],
+            ),
+            (
+                "predict run moons.csv --target-risk 0.1 --confidence 1".into(),
+                USAGE,
+                &["`confidence`"],
             ),
         ],
     );
@@ -277,17 +318,39 @@ fn runs_that_were_spoilt() {
         &place,
         &[("predict run moons.csv".into(), DATA, &["layers.0"])],
     );
-    place.write("run/learnt.toml", "format = 7\nnoise_precision = 1.0\n");
-    check(
-        &place,
-        &[("predict run moons.csv".into(), DATA, &["learnt.toml", "7"])],
-    );
+    let config = other.replace("mlp:30", "mlp:99999999999");
+    place.write("run/config.toml", &config);
+    let predict = "predict run moons.csv";
+    let too_large: Case<'_> = (predict.into(), USAGE, &["config.toml", "`model`"]);
+    check(&place, &[too_large]);
+    place.write("run/config.toml", &other.replace("draws = 20", "draws = 0"));
+    let no_draws: Case<'_> = (predict.into(), USAGE, &["config.toml", "`draws`"]);
+    check(&place, &[no_draws]);
+    place.write("run/config.toml", &other.replace("mlp:30", "mlp:20"));
+    place.output(predict);
+    let preprocessor = place.read("run/preprocessor.toml");
     place.write("run/preprocessor.toml", "format = 1");
-    place.write("run/learnt.toml", "format = 1\nnoise_precision = 1.0\n");
-    check(
-        &place,
-        &[("predict run moons.csv".into(), DATA, &["preprocessor.toml"])],
-    );
+    check(&place, &[(predict.into(), DATA, &["preprocessor.toml"])]);
+    place.write("run/preprocessor.toml", &preprocessor);
+    let learnt = place.read("run/learnt.toml");
+    for (from, to, word) in [
+        ("format = 1", "format = 7", "format 7"),
+        (
+            "noise_precision = 1.0",
+            "noise_precision = nan",
+            "`noise_precision`",
+        ),
+        (
+            "noise_precision = 1.0",
+            "noise_precision = -1.0",
+            "`noise_precision`",
+        ),
+    ] {
+        let spoilt = learnt.replace(from, to);
+        assert_ne!(spoilt, learnt);
+        place.write("run/learnt.toml", &spoilt);
+        check(&place, &[(predict.into(), DATA, &["learnt.toml", word])]);
+    }
 }
 
 #[test]
@@ -304,36 +367,6 @@ fn a_regression_that_goes_wrong() {
                 "predict run gap.csv --target-risk 0.1".into(),
                 USAGE,
                 &["`target-risk`", "classification"],
-            ),
-        ],
-    );
-}
-
-#[cfg(unix)]
-#[test]
-fn places_that_cannot_be_written() {
-    let place = Workplace::with_moons();
-    place.write("file", "not a folder");
-    check(
-        &place,
-        &[
-            (format!("{MOONS} --out file"), SYSTEM, &["file"]),
-            (format!("{MOONS} --out file/run"), SYSTEM, &["file"]),
-        ],
-    );
-    place.output(&format!("{MOONS} --epochs 1 --out run"));
-    check(
-        &place,
-        &[
-            (
-                "predict run moons.csv --output absent/out.csv".into(),
-                SYSTEM,
-                &["absent"],
-            ),
-            (
-                "predict run moons.csv --output /dev/full".into(),
-                SYSTEM,
-                &["/dev/full"],
             ),
         ],
     );

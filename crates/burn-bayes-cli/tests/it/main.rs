@@ -7,6 +7,8 @@ mod fit;
 mod plan;
 mod predict;
 mod search;
+#[cfg(unix)]
+mod unwritable;
 mod workplace;
 
 use assert_cmd::Command;

@@ -1,0 +1,317 @@
+//! Files of a run, settings, ranges and ledgers with random damage: each is read or refused, with an
+//! error that names it, without a panic, and for no more memory than its bytes account for.
+
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use burn_bayes::Noise;
+use burn_bayes_data::{CsvReader, gap_regression, two_moons};
+use clap::Parser;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::Program;
+use crate::cells::Ledger;
+use crate::damage::{Edit, bounded, config, damaged, edits};
+use crate::engine::{self, Checkpoint, EpochRecord, Observer};
+use crate::prediction_table::PredictionTable;
+use crate::problem::Problem;
+use crate::rows::PreparedRows;
+use crate::search::Ranges;
+use crate::selection::threshold_at_risk;
+use crate::settings::FitSettings;
+use crate::uncertainty::Uncertainty;
+
+/// The files that a run may have.
+const FILES: [&str; 6] = [
+    "config.toml",
+    "preprocessor.toml",
+    "posterior.safetensors",
+    "weights.bpk",
+    "learnt.toml",
+    "validation.csv",
+];
+
+/// A finished run in a folder of its own, and its files as they were.
+struct Site {
+    folder: TempDir,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+/// Rows of classes in words, and a column of categories.
+fn moons() -> String {
+    let data = two_moons(40, 0.1, 1).unwrap();
+    let mut text = String::from("x,y,side,kind\n");
+    for (row, class) in data.targets().as_classes().unwrap().iter().enumerate() {
+        let point = data.features().row(row);
+        let side = if point[0] < 0.5 { "left" } else { "right" };
+        let kind = ["lower", "upper"][*class];
+        writeln!(text, "{},{},{side},{kind}", point[0], point[1]).unwrap();
+    }
+    text
+}
+
+/// Rows of numbers.
+fn gap() -> String {
+    let data = gap_regression(40, 0.1, 1).unwrap();
+    let mut text = String::from("x,price\n");
+    for (row, target) in data.targets().as_real().unwrap().iter().enumerate() {
+        writeln!(text, "{},{target}", data.features().row(row)[0]).unwrap();
+    }
+    text
+}
+
+const CLASSES: &str = "--target kind --task classification --rank 1";
+const NUMBERS: &str = "--target price --task regression --method map --noise-precision 10";
+
+impl Site {
+    fn new(rows: &str, options: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(at("rows.csv"), rows).unwrap();
+        let command = format!(
+            "burn-bayes fit --model mlp:3 --epochs 2 --batch-size 8 --draws 4 --validation 0.4 {options}"
+        );
+        let words = command.split(' ').map(String::from);
+        let places = ["--data".into(), at("rows.csv"), "--out".into(), at("run")];
+        let program = Program::try_parse_from(words.chain(places)).unwrap();
+        program.command.run().unwrap();
+        let read = |name: &&str| {
+            let bytes = std::fs::read(folder.path().join("run").join(name)).unwrap_or_default();
+            (name.to_string(), bytes)
+        };
+        let files = FILES
+            .iter()
+            .map(read)
+            .filter(|(_, bytes)| !bytes.is_empty());
+        let files = files.collect();
+        Self { folder, files }
+    }
+
+    fn run(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    /// Damages one file of the run.
+    fn spoil(&self, file: usize, edits: &[Edit]) -> (&str, Vec<u8>) {
+        for (name, bytes) in &self.files {
+            std::fs::write(self.run().join(name), bytes).unwrap();
+        }
+        let (name, bytes) = &self.files[file % self.files.len()];
+        let bytes = damaged(bytes, edits);
+        std::fs::write(self.run().join(name), &bytes).unwrap();
+        (name, bytes)
+    }
+
+    /// Reads the run and predicts the first of its rows.
+    fn predict(&self) -> Result<()> {
+        let folder = RunFolder::open(&self.run())?;
+        let run = Run::load(&folder)?;
+        let options = run.preprocessor.csv_options(run.config.data.csv_options());
+        let mut reader = CsvReader::open(self.folder.path().join("rows.csv"), options)?;
+        let Some(table) = reader.next_table(2)? else {
+            return Ok(());
+        };
+        let features = run.preprocessor.features(&table, 0..table.rows())?;
+        let predictions = run.fitted.predict(&features, 2)?;
+        let table = PredictionTable::new(&predictions, &[0.05, 0.95])?;
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        table.write_header(&mut writer)?;
+        table.write_rows(&mut writer)?;
+        Ok(())
+    }
+}
+
+/// An error must name one of these.
+fn named<T>(result: Result<T>, names: &[&str]) -> Result<Option<T>, TestCaseError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(failure) => {
+            let message = failure.to_string();
+            let is_named = names.iter().any(|name| message.contains(name));
+            prop_assert!(is_named, "none of {names:?} in: {message}");
+            Ok(None)
+        }
+    }
+}
+
+#[test]
+fn spoilt_runs() {
+    let sites = [Site::new(&moons(), CLASSES), Site::new(&gap(), NUMBERS)];
+    for site in &sites {
+        site.predict().unwrap();
+    }
+    proptest!(config(100), |(site in 0..2_usize, file in 0..60_usize, edits in edits())| {
+        let site = &sites[site];
+        let (name, bytes) = site.spoil(file, &edits);
+        let is_spoilt = site.files.iter().all(|(_, whole)| *whole != bytes);
+        match bounded(&bytes, |_| site.predict())? {
+            Ok(()) => {
+                let is_checked = name.starts_with("posterior") || name.starts_with("weights");
+                prop_assert!(!(is_checked && is_spoilt), "{name} is not what it was");
+            }
+            // Numbers that lead nowhere, and rows that do not fit.
+            Err(Failure::Numerical(_)) => {}
+            Err(failure) => {
+                let places = FILES.into_iter().chain(["rows.csv"]);
+                let message = failure.to_string();
+                prop_assert!(places.into_iter().any(|name| message.contains(name)), "{message}");
+            }
+        }
+    });
+}
+
+#[test]
+fn spoilt_validation_rows() {
+    let site = Site::new(&moons(), CLASSES);
+    let folder = RunFolder::open(&site.run()).unwrap();
+    let path = folder.validation_file();
+    let whole = std::fs::read(&path).unwrap();
+    let threshold = || threshold_at_risk(&folder, Uncertainty::Entropy, 2, 0.9, 0.5);
+    threshold().unwrap();
+    proptest!(config(100), |(edits in edits())| {
+        let bytes = damaged(&whole, &edits);
+        std::fs::write(&path, &bytes).unwrap();
+        named(bounded(&bytes, |_| threshold())?, &["validation.csv"])?;
+    });
+}
+
+/// Keeps the last checkpoint.
+#[derive(Default)]
+struct Kept(Option<Checkpoint>);
+
+impl Observer for Kept {
+    fn epoch(&mut self, _: &EpochRecord, _: &dyn Fn() -> Result<Fitted>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
+        self.0 = Some(checkpoint);
+        Ok(())
+    }
+}
+
+#[test]
+fn spoilt_checkpoints() {
+    let site = Site::new(&moons(), CLASSES);
+    let folder = RunFolder::open(&site.run()).unwrap();
+    let Config { data, mut fit } = folder.config().unwrap();
+    fit.checkpoint_every = 1;
+    let rows = PreparedRows::read(&data, fit.seed).unwrap();
+    let problem = Problem::new(&rows.train, TargetMeaning::of(&rows.preprocessor)).unwrap();
+    let mut kept = Kept::default();
+    engine::fit(&problem, &fit, &mut kept).unwrap();
+    folder.save_checkpoint(&kept.0.unwrap(), &problem).unwrap();
+    let whole = std::fs::read(folder.checkpoint_file()).unwrap();
+    let resumed = || {
+        let checkpoint = folder.load_checkpoint(&problem)?;
+        let checkpoint = checkpoint.expect("the file is there");
+        engine::resume(&problem, &fit, checkpoint, &mut Kept::default())
+    };
+    resumed().unwrap();
+    proptest!(config(100), |(edits in edits())| {
+        let bytes = damaged(&whole, &edits);
+        std::fs::write(folder.checkpoint_file(), &bytes).unwrap();
+        let result = named(bounded(&bytes, |_| resumed())?, &["checkpoint.bin"])?;
+        prop_assert!(result.is_none() || bytes == whole, "a damaged checkpoint was used");
+    });
+}
+
+#[test]
+fn spoilt_metrics() {
+    let site = Site::new(&gap(), NUMBERS);
+    let folder = RunFolder::open(&site.run()).unwrap();
+    let whole = std::fs::read(folder.metrics_file()).unwrap();
+    proptest!(config(1000), |(edits in edits(), epochs in 0..3_usize)| {
+        let bytes = damaged(&whole, &edits);
+        std::fs::write(folder.metrics_file(), &bytes).unwrap();
+        let resume = || MetricsFile::resume(&folder, epochs);
+        named(bounded(&bytes, |_| resume())?, &["metrics.jsonl"])?;
+    });
+}
+
+#[test]
+fn numbers_that_no_chart_can_show() {
+    let site = Site::new(&gap(), NUMBERS);
+    let folder = RunFolder::open(&site.run()).unwrap();
+    let mut metrics = folder.metrics().unwrap();
+    for (loss, error, is_read) in [
+        (3e38, 1e299, true),
+        (1e308, 1.0, false),
+        (-1e308, 1.0, false),
+        (1.0, 1e308, false),
+    ] {
+        metrics[0].record.loss = loss;
+        metrics[0].validation.as_mut().unwrap().error = error;
+        let lines = metrics
+            .iter()
+            .map(|line| serde_json::to_string(line).unwrap() + "\n");
+        std::fs::write(folder.metrics_file(), lines.collect::<String>()).unwrap();
+        assert_eq!(folder.metrics().is_ok(), is_read, "{loss} {error}");
+        named(folder.metrics(), &["metrics.jsonl, line 1"]).unwrap();
+    }
+}
+
+/// Damages `text`, in a file, and reads it.
+fn spoil<T>(name: &str, text: &str, read: impl Fn(&Path) -> Result<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    read(&path).unwrap();
+    proptest!(config(1000), |(edits in edits())| {
+        let bytes = damaged(text.as_bytes(), &edits);
+        std::fs::write(&path, &bytes).unwrap();
+        named(bounded(&bytes, |_| read(&path))?, &[name])?;
+    });
+}
+
+#[test]
+fn spoilt_settings() {
+    let text = "[data]\npath = \"rows.csv\"\ntarget = \"y\"\ntask = \"classification\"\n\
+        ignore = [\"id\", \"note\"]\ndelimiter = \"tab\"\nheader = \"present\"\n\
+        missing = \"impute\"\nvalidation = 0.25\n\n[fit]\nmethod = \"vifa\"\nmodel = \"mlp:50,20\"\n\
+        rank = 3\nepochs = 100\nbatch_size = 32\nlearning_rate = 0.01\nclip = 1e3\n\
+        noise_precision = \"learned\"\ndevice = \"cuda:1\"\nseed = 7\n";
+    spoil("config.toml", text, |path| {
+        RunFolder::open(path.parent().unwrap())?.config()
+    });
+}
+
+#[test]
+fn spoilt_ranges() {
+    let text = "learning_rate = { log_uniform = [0.01, 1.0] }\nmomentum = { uniform = [0.5, 0.9] }\n\
+        rank = { integer = [1, 3] }\nmodel = { choice = [\"linear\", \"mlp:50\"] }\n\
+        [noise_precision]\nchoice = [\"learned\", 2.0]\n";
+    let base = FitSettings::default();
+    spoil("ranges.toml", text, |path| {
+        let ranges = Ranges::read(path, &base)?;
+        for seed in 1..4 {
+            // A range that fitted once may hold a value that does not.
+            let _ = ranges.draw(&base, Noise::host(seed));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn spoilt_ledgers() {
+    let line = "{\"case\":\"trial 0\",\"method\":\"vifa\",\"seed\":0,\"settings\":{\"epochs\":3},\
+        \"measures\":{\"nmll\":0.5},\"seconds\":1.5}\n";
+    spoil("trials.jsonl", &line.repeat(3), Ledger::open);
+}
+
+#[test]
+fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
+    let site = Site::new(&moons(), CLASSES);
+    let folder = RunFolder::open(&site.run()).unwrap();
+    let run = Run::load(&folder).unwrap();
+    std::fs::remove_file(folder.learnt_file()).unwrap();
+    // Without a posterior, into a folder that has one.
+    let meaning = run.fitted.meaning().clone();
+    let point = Fitted::new(run.fitted.network(), None, meaning, 1.0, 0);
+    folder.save_fitted(&point).unwrap();
+    folder.finish(&point).unwrap();
+    assert!(Run::load(&folder).unwrap().fitted.posterior().is_none());
+}

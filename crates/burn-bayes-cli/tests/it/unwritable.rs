@@ -1,0 +1,188 @@
+//! Folders that cannot be written and disks that are full: what could not be written is named, and
+//! nothing is left half-written.
+
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::workplace::{MOONS, Workplace};
+
+/// The system's refusal.
+const SYSTEM: i32 = 1;
+
+#[track_caller]
+fn check(place: &Workplace, arguments: &str, words: &[&str]) {
+    let (code, message) = place.failure(arguments);
+    assert_eq!(code, SYSTEM, "{arguments}: {message}");
+    for word in words {
+        assert!(
+            message.contains(word),
+            "{arguments}: no `{word}` in: {message}"
+        );
+    }
+}
+
+#[test]
+fn places_that_cannot_be_written() {
+    let place = Workplace::with_moons();
+    place.write("file", "not a folder");
+    check(&place, &format!("{MOONS} --out file"), &["file"]);
+    check(&place, &format!("{MOONS} --out file/run"), &["file"]);
+    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    for (arguments, word) in [
+        ("predict run moons.csv --output absent/out.csv", "absent"),
+        ("predict run moons.csv --output run", "run"),
+        ("evaluate run moons.csv --report file/page", "file"),
+        ("demo --out file/demo", "file"),
+        (
+            "data fetch energy --to file --mirror http://127.0.0.1:9",
+            "energy",
+        ),
+    ] {
+        check(&place, arguments, &[word]);
+    }
+    let moons = "--data moons.csv --target kind --task classification";
+    check(
+        &place,
+        &format!("tune {moons} --trials 1 --out file/found"),
+        &["file"],
+    );
+    check(
+        &place,
+        &format!("compare {moons} --seeds 1 --splits 2 --out file/both"),
+        &["file"],
+    );
+}
+
+#[test]
+fn a_folder_without_permission() {
+    let place = Workplace::with_moons();
+    let locked = place.path("locked");
+    std::fs::create_dir(&locked).unwrap();
+    std::fs::set_permissions(&locked, Permissions::from_mode(0o555)).unwrap();
+    // To a superuser every folder is open; this one is so to nobody.
+    let folder = match File::create(locked.join("open")).is_ok() {
+        true => Path::new("/proc").to_path_buf(),
+        false => locked,
+    };
+    if !folder.exists() {
+        return;
+    }
+    let name = folder.display().to_string();
+    check(&place, &format!("{MOONS} --out {name}"), &[&name]);
+    check(&place, &format!("{MOONS} --out {name}/run"), &[&name]);
+    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    check(
+        &place,
+        &format!("predict run moons.csv --output {name}/new.csv"),
+        &[&name],
+    );
+}
+
+/// A device on which nothing has room.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_device() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    check(
+        &place,
+        "predict run moons.csv --output /dev/full",
+        &["/dev/full", "space"],
+    );
+    for arguments in [
+        "predict run moons.csv",
+        "evaluate run moons.csv --json",
+        "data list",
+    ] {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("burn-bayes"));
+        command
+            .args(arguments.split(' '))
+            .current_dir(place.path(""));
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = command.stdout(full).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(SYSTEM), "{arguments}: {message}");
+        assert!(message.contains("space"), "{arguments}: {message}");
+    }
+}
+
+/// The program where no file may be longer than `blocks` of 512 bytes, which ends a write in the middle as
+/// a full disk does.
+fn within(place: &Workplace, blocks: u32, arguments: &str) -> Output {
+    let program = assert_cmd::cargo::cargo_bin("burn-bayes");
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {arguments}");
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &script])
+        .arg(program)
+        .current_dir(place.path(""));
+    shell.output().unwrap()
+}
+
+/// What the program says of a fit that found no room, if it found none; nothing is half-written, and
+/// once there is room the fit is made as if nothing had been.
+fn without_room(place: &Workplace, blocks: u32, fit: &str) -> Option<String> {
+    let output = within(place, blocks, fit);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!message.contains("panicked"), "{blocks} blocks: {message}");
+    if output.status.success() {
+        return None;
+    }
+    assert_eq!(
+        output.status.code(),
+        Some(SYSTEM),
+        "{blocks} blocks: {message}"
+    );
+    let error = message
+        .lines()
+        .rfind(|line| line.starts_with("error: "))
+        .unwrap();
+    assert!(
+        error.contains("run/") && error.contains("large"),
+        "{blocks} blocks: {error}"
+    );
+    let entries = std::fs::read_dir(place.path("run")).unwrap();
+    let left: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    let is_whole = |name: &String| !name.starts_with('.') && !name.contains(".part");
+    assert!(left.iter().all(is_whole), "{blocks} blocks: {left:?}");
+    assert!(
+        !left.contains(&"learnt.toml".into()),
+        "{blocks} blocks: {left:?}"
+    );
+    match left.contains(&"checkpoint.bin".into()) {
+        true => place.output("fit --resume --out run"),
+        false => place.output(fit),
+    };
+    place.output("predict run moons.csv");
+    Some(error.into())
+}
+
+#[test]
+fn a_disk_that_fills_up() {
+    let place = Workplace::with_moons();
+    let mut named = Vec::new();
+    for checkpoints in [0, 1] {
+        let fit = format!("{MOONS} --epochs 3 --checkpoint-every {checkpoints} --out run");
+        for blocks in [0, 1, 2, 3, 4, 6, 8, 16, 32, 64] {
+            let error = without_room(&place, blocks, &fit);
+            std::fs::remove_dir_all(place.path("run")).unwrap();
+            let Some(error) = error else { break };
+            named.push(error);
+        }
+    }
+    for file in [
+        "config.toml",
+        "posterior.safetensors",
+        "checkpoint.bin",
+        "report.html",
+    ] {
+        assert!(
+            named.iter().any(|error| error.contains(file)),
+            "no {file} among {named:#?}"
+        );
+    }
+}
