@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod decision;
+mod device;
 mod fetch;
 mod fit;
 mod plan;

@@ -1,0 +1,90 @@
+//! The program on the device that `BURN_BAYES_TEST_DEVICE` names, beside the CPU: the same run but for
+//! rounding.
+
+use crate::workplace::{GAP, MOONS, Workplace};
+
+/// The device under test; none if the program was built without it.
+fn device() -> Option<String> {
+    let name = std::env::var("BURN_BAYES_TEST_DEVICE").unwrap_or_else(|_| "flex".into());
+    let is_built = match name.as_str() {
+        "flex" => cfg!(feature = "flex"),
+        "wgpu" => cfg!(feature = "wgpu"),
+        "cuda" => cfg!(feature = "cuda"),
+        _ => false,
+    };
+    is_built.then_some(name)
+}
+
+/// The cells of predictions that are numbers.
+fn numbers(predictions: &str) -> Vec<f64> {
+    let rows = predictions.lines().skip(1);
+    rows.flat_map(|row| row.split(',').filter_map(|cell| cell.parse().ok()))
+        .collect()
+}
+
+/// Fits, predicts and evaluates on the device and on the CPU; the largest difference between their
+/// predictions, over the largest of these.
+fn difference(place: &Workplace, fit: &str, rows: &str, device: &str) -> f64 {
+    let mut predictions = [device, "flex"].map(|device| {
+        let run = format!("on_{device}");
+        let _ = std::fs::remove_dir_all(place.path(&run));
+        place.output(&format!("{fit} --device {device} --out {run}"));
+        let scores = place.output(&format!("evaluate {run} {rows} --json"));
+        assert!(scores.contains("\"rows\""), "{scores}");
+        numbers(&place.output(&format!("predict {run} {rows}")))
+    });
+    let [on_device, on_cpu] = &mut predictions;
+    assert_eq!(on_device.len(), on_cpu.len());
+    let largest = on_cpu
+        .iter()
+        .fold(0.0, |most: f64, value| most.max(value.abs()));
+    let pairs = on_device.iter().zip(on_cpu);
+    pairs.fold(0.0, |most: f64, (one, other)| {
+        most.max((one - *other).abs())
+    }) / largest
+}
+
+#[test]
+fn a_device_makes_the_run_that_the_cpu_makes() {
+    let Some(device) = device() else { return };
+    let (moons, gap) = (Workplace::with_moons(), Workplace::with_gap());
+    // Rounding differs and grows from step to step; on one device nothing does.
+    let allowed = if device == "flex" { 0.0 } else { 1e-3 };
+    for method in [
+        "vifa --rank 2",
+        "slang --rank 2",
+        "von",
+        "swag --rank 2",
+        "map",
+    ] {
+        let fit = MOONS.replace("mean-field --epochs 30", &format!("{method} --epochs 3"));
+        let found = difference(&moons, &fit, "moons.csv", &device);
+        assert!(found <= allowed, "{method} of classes: {found}");
+    }
+    let fit = GAP.replace("--epochs 60", "--epochs 3 --noise-precision 0.04");
+    let found = difference(&gap, &fit, "gap.csv", &device);
+    assert!(found <= allowed, "numbers: {found}");
+}
+
+#[cfg(not(feature = "cuda"))]
+#[test]
+fn a_device_that_was_not_built_in_is_a_usage_error() {
+    let place = Workplace::with_moons();
+    let check = |arguments: &str, words: &[&str]| {
+        let (code, message) = place.failure(arguments);
+        assert_eq!(code, 2, "{arguments}: {message}");
+        for word in words {
+            assert!(message.contains(word), "no `{word}` in: {message}");
+        }
+    };
+    check(
+        &format!("{MOONS} --device cuda --out run"),
+        &["--features cuda"],
+    );
+    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    let config = place.read("run/config.toml");
+    let elsewhere = config.replace("device = \"flex\"", "device = \"cuda:1\"");
+    assert_ne!(elsewhere, config);
+    place.write("run/config.toml", &elsewhere);
+    check("predict run moons.csv", &["config.toml", "--features cuda"]);
+}
