@@ -35,7 +35,7 @@ pub(crate) const TASKS: &[Task] = &[
     Task {
         name: "ci",
         flags: &["--skip-tests"],
-        about: "all stages from fmt to examples, stopping at the first failure",
+        about: "all stages from fmt to findings, stopping at the first failure",
         run: ci,
     },
     Task {
@@ -87,6 +87,12 @@ pub(crate) const TASKS: &[Task] = &[
         run: examples,
     },
     Task {
+        name: "findings",
+        flags: &[],
+        about: "the papers' experiments at reduced settings: do their findings hold? (needs the data sets)",
+        run: findings,
+    },
+    Task {
         name: "golden",
         flags: &[],
         about: "regenerate the golden values of the tests (Python 3 with numpy, scipy, scikit-learn)",
@@ -101,8 +107,8 @@ pub(crate) const TASKS: &[Task] = &[
 ];
 
 /// The stages of `ci`, in order.
-const CI: [&str; 8] = [
-    "fmt", "clippy", "tidy", "test", "doctest", "doc", "book", "examples",
+const CI: [&str; 9] = [
+    "fmt", "clippy", "tidy", "test", "doctest", "doc", "book", "examples", "findings",
 ];
 
 /// Runs the task that the command line names.
@@ -269,6 +275,21 @@ fn examples(request: &Request) -> Outcome {
         println!("examples: {name} ok in {seconds:.1} s");
     }
     Ok(())
+}
+
+/// In a new folder, because what it finds there it does not compute again.
+fn findings(request: &Request) -> Outcome {
+    cargo(&request.root, &["build", "--workspace", "--bins"]).run()?;
+    let target = workspace::target_folder(&request.root)?;
+    let out = target.join("findings");
+    if out.exists() {
+        std::fs::remove_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
+    }
+    let name = format!("burn-bayes{}", std::env::consts::EXE_SUFFIX);
+    Step::new(target.join("debug").join(name), &request.root)
+        .arguments(&["reproduce", "all", "--quick", "--out"])
+        .arguments(&[out.to_string_lossy()])
+        .run()
 }
 
 fn golden(request: &Request) -> Outcome {
