@@ -2,12 +2,21 @@
 //!
 //! With a constant step size the parameters end in a cloud around the optimum; the average of the
 //! cloud is closer to it than any of its points.
+//!
+//! F and R F have the same covariance FᵀF for every rotation R, so nothing holds the factors in place:
+//! the noise of the gradients turns them, and the average of turned factors is too short. So the
+//! average is turned after them, by the R that brings it nearest: the orthogonal factor of F F̄ᵀ.
 
 use burn::module::{Module, Param};
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorData};
+use burn_bayes_core::SquareMatrix;
 use burn_bayes_core::kernels::{CovarianceParts, Diagonal};
 
 use crate::initial::{buffer, updated};
+
+/// Steps after which the factors may have turned away from their average. Turning it is a product of
+/// K×D matrices and costs as much as the rest of a step; the factors hardly turn in so few.
+const TURNED_EVERY: u64 = 8;
 
 /// An average of the parameters of a Gaussian in covariance form.
 #[derive(Module, Debug)]
@@ -43,22 +52,45 @@ impl Average {
         }
     }
 
-    /// average += weight · (current − average)
-    pub(crate) fn approach(self, current: &CovarianceParts, weight: f64) -> Self {
+    /// Takes in one more; the average is of `count` then.
+    pub(crate) fn with(self, current: &CovarianceParts, count: u64) -> Self {
         let Diagonal::LogVariance(log_variance) = &current.diagonal else {
             return self;
         };
+        let weight = 1.0 / count as f64;
+        let factors = self.factors.zip(current.factors.as_ref());
+        let factors = factors.map(|(average, current)| {
+            let average = match count.is_multiple_of(TURNED_EVERY) {
+                true => updated(average, |average| turned(average, current)),
+                false => average,
+            };
+            approach(average, current, weight)
+        });
         Self {
             mean: approach(self.mean, &current.mean, weight),
-            factors: self
-                .factors
-                .zip(current.factors.as_ref())
-                .map(|(average, current)| approach(average, current, weight)),
+            factors,
             log_variance: approach(self.log_variance, log_variance, weight),
         }
     }
 }
 
+/// The average with its rows turned towards those of `current`.
+fn turned(average: Tensor<2>, current: &Tensor<2>) -> Tensor<2> {
+    let [rank, _] = average.dims();
+    let current = current.clone().to_device(&average.device());
+    let overlap = current.matmul(average.clone().transpose()).into_data();
+    let rotation = SquareMatrix::from_row_major(rank, overlap.iter::<f64>().collect())
+        .and_then(|overlap| overlap.nearest_orthogonal());
+    // What is not finite is found, and told, where the gradient is.
+    let Ok(rotation) = rotation else {
+        return average;
+    };
+    let values: Vec<f32> = rotation.as_slice().iter().map(|&v| v as f32).collect();
+    let rotation = Tensor::from_data(TensorData::new(values, [rank, rank]), &average.device());
+    rotation.matmul(average)
+}
+
+/// average += weight · (current − average)
 fn approach<const R: usize>(
     average: Param<Tensor<R>>,
     current: &Tensor<R>,
@@ -69,4 +101,54 @@ fn approach<const R: usize>(
         let current = current.clone().to_device(&average.device());
         average.clone() + (current - average).mul_scalar(weight)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+
+    const WEIGHTS: usize = 3;
+
+    fn parts(factors: [[f32; WEIGHTS]; 2]) -> CovarianceParts {
+        let device = Device::default();
+        CovarianceParts {
+            mean: Tensor::zeros([WEIGHTS], &device),
+            factors: Some(Tensor::from_data(factors, &device)),
+            diagonal: Diagonal::LogVariance(Tensor::zeros([WEIGHTS], &device)),
+        }
+    }
+
+    /// The covariance FᵀF that an average has after many steps, in each of which the factors turn.
+    fn covariance(angle: f32) -> Vec<f32> {
+        let at = |step: u64| {
+            let (sin, cos) = (angle * step as f32).sin_cos();
+            let ([a, b, c], [d, e, f]) = ([1.0, 2.0, 0.5], [-1.0, 0.3, 0.7]);
+            parts([
+                [cos * a + sin * d, cos * b + sin * e, cos * c + sin * f],
+                [cos * d - sin * a, cos * e - sin * b, cos * f - sin * c],
+            ])
+        };
+        let start = at(0);
+        let factors = start.factors.clone();
+        let mut average = Average::new(
+            start.mean,
+            factors,
+            Tensor::zeros([WEIGHTS], &Device::default()),
+        );
+        for step in 1..=400 {
+            average = average.with(&at(step), step);
+        }
+        let factors = average.parts().factors.expect("it has factors");
+        let covariance = factors.clone().transpose().matmul(factors);
+        covariance.into_data().iter::<f32>().collect()
+    }
+
+    #[test]
+    fn factors_that_turn_keep_their_covariance() {
+        for (found, expected) in covariance(0.004).iter().zip(covariance(0.0)) {
+            assert!((found - expected).abs() < 2e-3, "{found} {expected}");
+        }
+    }
 }

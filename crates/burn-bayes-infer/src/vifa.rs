@@ -86,7 +86,8 @@ pub struct VifaConfig {
     /// Norm of each row of F at the start; the rows are orthogonal. Paper: 1.
     #[config(default = 0.01)]
     pub factor_scale: f64,
-    /// Step from which the posterior is the running average of (c, F, γ); none by default.
+    /// Step from which the posterior is the running average of (c, F, γ), the factors turned alike;
+    /// none by default.
     pub average_from: Option<u64>,
     /// The parameters that become random; the others stay point estimates.
     #[config(default = "ParamGroup::all()")]
@@ -333,9 +334,9 @@ impl FromGradients for Vifa {
             return self;
         };
         // Before `from` the average follows the iterate, so that it is never stale.
-        let weight = 1.0 / step.saturating_sub(from).saturating_add(1) as f64;
+        let count = step.saturating_sub(from).saturating_add(1);
         let parts = self.parts();
-        self.average = self.average.map(|average| average.approach(&parts, weight));
+        self.average = self.average.map(|average| average.with(&parts, count));
         self
     }
 }
