@@ -30,6 +30,9 @@ pub(crate) const COLUMNS: [Column; 3] = [
     },
 ];
 
+/// A distance in a published setting may be so many times the published one, which is of one run.
+pub(crate) const ALIKE: f64 = 1.5;
+
 /// What a paper reports of them, without standard errors.
 pub(crate) const fn published(mean: f64, covariance: f64, wasserstein: f64) -> [Figure; 3] {
     [

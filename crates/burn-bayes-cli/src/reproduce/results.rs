@@ -47,13 +47,6 @@ impl<'a> Results<'a> {
         Some((ours, row.figure(measure)?.value))
     }
 
-    /// The same with the published figure raised by two of our standard errors.
-    pub(crate) fn beside_with_errors(&self, row: &Published, measure: &str) -> Option<(f64, f64)> {
-        let ours = self.summary(row.case, row.method, measure)?;
-        let error = ours.standard_error.unwrap_or(0.0);
-        Some((ours.mean, row.figure(measure)?.value + 2.0 * error))
-    }
-
     /// The time that a run took, averaged.
     pub(crate) fn seconds(&self, case: &str, method: &str) -> Option<f64> {
         let seconds: Vec<f64> = self.of(case, method).map(|record| record.seconds).collect();
