@@ -219,21 +219,14 @@ fn test(request: &Request) -> Outcome {
     cargo(&request.root, &kinds).divided(&request.rest).run()
 }
 
-/// The same suite with another device, and the program on it. One process keeps the device's compiled kernels between
+/// The same suite with another device. One process keeps the device's compiled kernels between
 /// tests, hence `cargo test`; a folder of its own keeps the CPU build from being rebuilt.
 fn test_on_device(request: &Request, device: &str) -> Outcome {
     let folder = workspace::target_folder(&request.root)?;
     let folder = format!("{}-{device}", folder.display());
-    let suite = ["test", "-p", "burn-bayes", "-p", "burn-bayes-cli"];
+    let suite = ["test", "-p", "burn-bayes", "--test", "it"];
     cargo(&request.root, &suite)
-        .arguments(&[
-            "--test",
-            "it",
-            "--features",
-            device,
-            "--target-dir",
-            &folder,
-        ])
+        .arguments(&["--features", device, "--target-dir", &folder])
         .divided(&request.rest)
         .env("BURN_BAYES_TEST_DEVICE", device)
         .run()
