@@ -45,12 +45,18 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// A text that tells these bytes from damaged ones: FNV-1a, in hexadecimal.
 pub(crate) fn checksum(bytes: &[u8]) -> String {
-    let hash = bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+    let hash = hashed(HASH_START, bytes.iter().map(|&byte| byte.into()));
     format!("{hash:016x}")
+}
+
+/// The hash of nothing.
+pub(crate) const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Takes words into a hash, as FNV-1a takes bytes.
+pub(crate) fn hashed(hash: u64, words: impl Iterator<Item = u64>) -> u64 {
+    words.fold(hash, |hash, word| {
+        (hash ^ word).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// A file without a name yet, in the folder of `path`.

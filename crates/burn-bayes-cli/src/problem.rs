@@ -5,6 +5,7 @@ use burn_bayes::Noise;
 use burn_bayes_data::{ColumnScale, Dataset, Features, Preprocessor, Targets};
 
 use crate::failure::{Failure, Result};
+use crate::files::{HASH_START, hashed};
 use crate::network::Batch;
 use crate::random::shuffled;
 
@@ -129,9 +130,7 @@ impl Problem {
     /// A number that tells these rows from others: FNV-1a of every bit.
     pub(crate) fn fingerprint(&self) -> u64 {
         let values = self.features.iter().chain(&self.targets);
-        values.fold(0xcbf2_9ce4_8422_2325, |hash, value| {
-            (hash ^ u64::from(value.to_bits())).wrapping_mul(0x0100_0000_01b3)
-        })
+        hashed(HASH_START, values.map(|value| value.to_bits().into()))
     }
 
     /// The features of all rows, in double precision.

@@ -1,7 +1,6 @@
 //! What a fit will cost, in memory and in time.
 
 use std::cell::RefCell;
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use burn_bayes::{
@@ -9,7 +8,7 @@ use burn_bayes::{
 };
 
 use super::algorithms::rank;
-use super::{EpochRecord, Fitted, Observer, fit};
+use super::{Observer, fit};
 use crate::failure::{Failure, Result};
 use crate::problem::{Problem, TargetMeaning};
 use crate::settings::{FitSettings, Method, NoisePrecision, OptimizerName};
@@ -108,14 +107,6 @@ impl Watch {
 }
 
 impl Observer for Watch {
-    fn epoch(
-        &mut self,
-        _record: &EpochRecord,
-        _so_far: &dyn Fn() -> Result<Fitted>,
-    ) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
     fn interrupts(&self) -> bool {
         let mut begun = self.begun.borrow_mut();
         begun.push(Instant::now());

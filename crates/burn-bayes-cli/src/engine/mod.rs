@@ -34,7 +34,10 @@ pub(crate) trait Observer {
         &mut self,
         record: &EpochRecord,
         so_far: &dyn Fn() -> Result<Fitted>,
-    ) -> ControlFlow<()>;
+    ) -> ControlFlow<()> {
+        let _ = (record, so_far);
+        ControlFlow::Continue(())
+    }
 
     /// Asked before every step whether to stop here, to be resumed at another time.
     fn interrupts(&self) -> bool {
@@ -52,15 +55,7 @@ pub(crate) trait Observer {
 #[derive(Debug)]
 pub(crate) struct Unobserved;
 
-impl Observer for Unobserved {
-    fn epoch(
-        &mut self,
-        _record: &EpochRecord,
-        _so_far: &dyn Fn() -> Result<Fitted>,
-    ) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
+impl Observer for Unobserved {}
 
 /// What is known at the end of an epoch.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]

@@ -64,7 +64,7 @@ impl RunFolder {
     /// If the file was spoilt since the fit wrote it; the message names it.
     pub(crate) fn config(&self) -> Result<Config> {
         let config = Config::read(&self.config_file())?;
-        let usable = config.data.validate().and(config.fit.validate());
+        let usable = config.validate();
         usable.map_err(|failure| self.unusable_settings(&failure))?;
         Ok(config)
     }

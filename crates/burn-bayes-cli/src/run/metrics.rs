@@ -37,13 +37,10 @@ impl MetricsFile {
 
     /// The file of an interrupted fit, without the epochs that its checkpoint does not know.
     pub(crate) fn resume(folder: &RunFolder, epochs: usize) -> Result<Self> {
-        let path = folder.metrics_file();
-        let text = match path.exists() {
-            true => read_text(&path)?,
-            false => String::new(),
-        };
+        let text = folder.metrics_text()?;
+        let metrics = parsed(&text, &folder.metrics_file())?;
         let mut kept = String::new();
-        for (line, EpochMetrics { record, .. }) in text.lines().zip(parsed(&text, &path)?) {
+        for (line, EpochMetrics { record, .. }) in text.lines().zip(metrics) {
             if record.stage == Stage::Noise || record.epoch <= epochs {
                 // As it was written: a number that is read may change in its last digit.
                 kept.extend([line, "\n"]);
@@ -73,10 +70,14 @@ impl MetricsFile {
 impl RunFolder {
     /// What was recorded so far.
     pub(crate) fn metrics(&self) -> Result<Vec<EpochMetrics>> {
+        parsed(&self.metrics_text()?, &self.metrics_file())
+    }
+
+    fn metrics_text(&self) -> Result<String> {
         let path = self.metrics_file();
         match path.exists() {
-            true => parsed(&read_text(&path)?, &path),
-            false => Ok(Vec::new()),
+            true => read_text(&path),
+            false => Ok(String::new()),
         }
     }
 }

@@ -2,7 +2,6 @@
 //! error that names it, without a panic, and for no more memory than its bytes account for.
 
 use std::fmt::Write as _;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use burn_bayes::Noise;
@@ -15,7 +14,7 @@ use super::*;
 use crate::Program;
 use crate::cells::Ledger;
 use crate::damage::{Edit, bounded, config, damaged, edits};
-use crate::engine::{self, Checkpoint, EpochRecord, Observer};
+use crate::engine::{self, Checkpoint, Observer};
 use crate::prediction_table::PredictionTable;
 use crate::problem::Problem;
 use crate::rows::PreparedRows;
@@ -183,10 +182,6 @@ fn spoilt_validation_rows() {
 struct Kept(Option<Checkpoint>);
 
 impl Observer for Kept {
-    fn epoch(&mut self, _: &EpochRecord, _: &dyn Fn() -> Result<Fitted>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
     fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
         self.0 = Some(checkpoint);
         Ok(())

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cells::Measures;
 use crate::engine::{Unobserved, fit};
 use crate::failure::{Failure, Result};
+use crate::files::hashed;
 use crate::predictions::Predictions;
 use crate::problem::{Problem, TargetMeaning};
 use crate::rows::true_targets;
@@ -122,11 +123,7 @@ impl Fold {
             Targets::Classes(classes) => classes.iter().map(|&class| class as u64).collect(),
         };
         let features = self.test.values().iter().map(|value| value.to_bits());
-        features
-            .chain(targets)
-            .fold(self.train.fingerprint(), |hash, bits| {
-                (hash ^ bits).wrapping_mul(0x0100_0000_01b3)
-            })
+        hashed(self.train.fingerprint(), features.chain(targets))
     }
 
     /// Judges predictions of the test rows; nothing if they are far off.

@@ -42,13 +42,21 @@ impl ConfigFlags {
         let mut config = path.map_or_else(|| Ok(Config::default()), Config::read)?;
         self.data.override_in(&mut config.data);
         self.fit.override_in(&mut config.fit);
-        config.data.validate()?;
-        config.fit.validate()?;
+        config.validate()?;
         Ok(config)
     }
 }
 
 impl Config {
+    /// Refuses what cannot be used.
+    ///
+    /// # Errors
+    /// The first such setting.
+    pub(crate) fn validate(&self) -> Result<()> {
+        self.data.validate()?;
+        self.fit.validate()
+    }
+
     /// Reads a TOML file; what it does not say is at its default.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = read_text(path)?;

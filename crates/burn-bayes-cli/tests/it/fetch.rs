@@ -183,19 +183,22 @@ fn without_the_file_the_message_says_how_to_place_it_by_hand() {
     }
 }
 
+/// Promises a file, and sends half of it.
+fn send_half(path: &str, stream: &mut TcpStream) {
+    stream
+        .write_all(head("200 OK", length(path)).as_bytes())
+        .unwrap();
+    stream
+        .write_all(&vec![0; length(path) as usize / 2])
+        .unwrap();
+}
+
 #[test]
 fn half_a_file_is_no_file() {
     let place = Workplace::new();
     let (code, message) = refused(
         &place,
-        &mirror(Box::new(|path, mut stream| {
-            stream
-                .write_all(head("200 OK", length(path)).as_bytes())
-                .unwrap();
-            stream
-                .write_all(&vec![0; length(path) as usize / 2])
-                .unwrap();
-        })),
+        &mirror(Box::new(|path, mut stream| send_half(path, &mut stream))),
     );
     assert_eq!(code, 1, "{message}");
     assert!(message.contains(files()[0].path), "{message}");
@@ -206,12 +209,7 @@ fn half_a_file_is_no_file() {
 fn stalling() -> (String, Receiver<TcpStream>) {
     let (sender, receiver) = channel();
     let address = mirror(Box::new(move |path, mut stream| {
-        stream
-            .write_all(head("200 OK", length(path)).as_bytes())
-            .unwrap();
-        stream
-            .write_all(&vec![0; length(path) as usize / 2])
-            .unwrap();
+        send_half(path, &mut stream);
         sender.send(stream).unwrap();
     }));
     (address, receiver)
