@@ -1,7 +1,6 @@
 //! Why a command failed, as people read it and as a shell sees it.
 
 use std::io;
-use std::process::ExitCode;
 
 use burn_bayes::AlgebraError;
 use burn_bayes::error::{CoreError, InferError, TrainError};
@@ -38,14 +37,25 @@ pub(crate) enum Failure {
 impl Failure {
     /// 2 for usage, 3 for data, 4 for numerical trouble, 130 for an interruption as shells have it, 1
     /// for everything else.
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
+    pub(crate) fn code(&self) -> u8 {
+        match self {
             Self::Finding(_) | Self::System(_) => 1,
             Self::Usage(_) => 2,
             Self::Data(_) => 3,
             Self::Numerical(_) => 4,
             Self::Interrupted(_) => 130,
-        })
+        }
+    }
+
+    /// A failure of another process, by its code.
+    pub(crate) fn with_code(code: u8, message: String) -> Self {
+        match code {
+            2 => Self::Usage(message),
+            3 => Self::Data(message),
+            4 => Self::Numerical(message),
+            130 => Self::Interrupted(message),
+            _ => Self::System(io::Error::other(message)),
+        }
     }
 }
 

@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         Err(Failure::System(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
             tell(format_args!("error: {failure}"));
-            failure.exit_code()
+            ExitCode::from(failure.code())
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The file in which every finished cell is a line, so that nothing is computed twice.
 //!
 //! A line is written whole. Where a run was killed in the middle of one, what it left is cut off when
-//! the file is opened again.
+//! the file is opened again. Workers read it only: the process that asks them may be in the middle of
+//! a line.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -15,6 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::files::at;
 use crate::settings::refused;
 
+use super::workers::is_worker;
 use super::{Cell, Key, Measures};
 
 /// A finished cell.
@@ -43,7 +45,7 @@ impl Ledger {
     /// If there is one already, and it was not asked to be used again.
     pub(crate) fn begin(folder: &Path, name: &str, resumes: bool) -> Result<Self> {
         let path = folder.join(name);
-        if path.exists() && !resumes {
+        if path.exists() && !resumes && !is_worker() {
             let problem = format!(
                 "is {}, which holds {name}; use it again by `--resume` and the same options, or name \
                  another folder",
@@ -57,20 +59,23 @@ impl Ledger {
 
     /// Reads the file, which need not be there yet.
     pub(crate) fn open(path: &Path) -> Result<Self> {
+        let writes = !is_worker();
         let mut file = OpenOptions::new()
-            .create(true)
-            .append(true)
+            .create(writes)
+            .append(writes)
             .read(true)
             .open(path)
             .map_err(at(path))?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(at(path))?;
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        if whole < text.len() {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(at(path))?;
+        let end = bytes.iter().rposition(|&byte| byte == b'\n');
+        let whole = end.map_or(0, |end| end + 1);
+        if whole < bytes.len() && writes {
             file.set_len(whole as u64).map_err(at(path))?;
         }
-        let records = text[..whole].lines().enumerate().map(|(index, line)| {
-            serde_json::from_str(line).map_err(|error| {
+        let lines = bytes[..whole].split_inclusive(|&byte| byte == b'\n');
+        let records = lines.enumerate().map(|(index, line)| {
+            serde_json::from_slice(line).map_err(|error| {
                 Failure::Data(format!(
                     "{}:{}: {error}; delete the line, and its cell is computed again",
                     path.display(),
@@ -163,7 +168,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cells.jsonl");
         let whole = serde_json::to_string(&record(&cell(0, 10), 0.1)).unwrap();
-        std::fs::write(&path, format!("{whole}\n{}", &whole[..20])).unwrap();
+        // The last byte begins a character of two.
+        let half = [whole.as_bytes(), b"\n", &whole.as_bytes()[..20], b"\xc3"].concat();
+        std::fs::write(&path, half).unwrap();
         let ledger = Ledger::open(&path).unwrap();
         assert!(ledger.find(&cell(0, 10)).is_some());
         ledger.append(&record(&cell(1, 10), 0.2)).unwrap();

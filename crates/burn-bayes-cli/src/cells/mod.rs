@@ -1,14 +1,16 @@
 //! Computations that are made once: named, independent of each other, and written down as they are done.
 //!
-//! A cell is a function of its settings and its data alone. Several are computed at a time, each on its
-//! own threads; a run that was stopped goes on where it was, and ends as one that was not.
+//! A cell is a function of its settings and its data alone. Several are computed at a time, each in a
+//! process of its own; a run that was stopped goes on where it was, and ends as one that was not.
 
 mod ledger;
 mod runner;
 mod summary;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,6 +20,7 @@ use crate::failure::{Failure, Result};
 pub(crate) use ledger::{Ledger, Record};
 pub(crate) use runner::run;
 pub(crate) use summary::Summary;
+pub(crate) use workers::Crew;
 
 /// As many threads as are asked for, at least one; by default one for each processor.
 pub(crate) fn threads(asked: Option<usize>) -> usize {
@@ -72,14 +75,24 @@ impl Cell {
     }
 
     /// Computes it.
-    pub(crate) fn compute(&self) -> Result<Measures> {
+    fn compute(&self) -> Result<Record> {
+        let start = Instant::now();
         let measures = (self.work)()?;
         match measures.iter().find(|(_, value)| !value.is_finite()) {
-            None => Ok(measures),
+            None => Ok(self.record(measures, start.elapsed().as_secs_f64())),
             Some((name, value)) => Err(Failure::Numerical(format!(
                 "{}: {name} is {value}",
                 self.key
             ))),
+        }
+    }
+
+    fn record(&self, measures: Measures, seconds: f64) -> Record {
+        Record {
+            key: self.key.clone(),
+            settings: self.settings.clone(),
+            measures,
+            seconds,
         }
     }
 }

@@ -1,33 +1,29 @@
 //! Computes the cells that are not known yet, several at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use crate::console::tell;
 use crate::failure::Result;
 use crate::parallel;
 
-use super::{Cell, Ledger, Record};
+use super::workers::{Workers, serve};
+use super::{Cell, Crew, Ledger, Record};
 
-/// The results of all cells, in the cells' order.
+/// The results of all cells, in the cells' order. A worker that was started for these cells does not
+/// come back from here.
 ///
 /// # Errors
 ///
 /// The first error of a cell; no further cell is begun then.
-pub(crate) fn run(
-    name: &str,
-    cells: &[Cell],
-    ledger: &Ledger,
-    threads: usize,
-) -> Result<Vec<Record>> {
+pub(crate) fn run(name: &str, cells: &[Cell], ledger: &Ledger, crew: &Crew) -> Result<Vec<Record>> {
     let known: Vec<_> = cells.iter().map(|cell| ledger.find(cell)).collect();
-    let waiting = cells.iter().zip(&known);
-    let waiting: Vec<&Cell> = waiting
-        .filter_map(|(cell, known)| known.is_none().then_some(cell))
-        .collect();
+    let places = 0..cells.len();
+    let waiting: Vec<usize> = places.filter(|&place| known[place].is_none()).collect();
+    serve(cells, waiting.len())?;
+    let workers = Workers::new(crew, cells, waiting.len());
     let done = AtomicUsize::new(0);
-    let computed = parallel::map(threads, waiting.len(), |index| {
-        let record = compute(waiting[index], ledger)?;
+    let computed = parallel::map(crew.threads, waiting.len(), |index| {
+        let record = ledger.append(&workers.compute(waiting[index])?)?;
         let (done, all) = (done.fetch_add(1, Ordering::Relaxed) + 1, waiting.len());
         let (key, seconds) = (&record.key, record.seconds);
         tell(format_args!("{name} {done}/{all}: {key}: {seconds:.1} s"));
@@ -38,17 +34,6 @@ pub(crate) fn run(
     Ok(records
         .filter_map(|record| record.cloned().or_else(|| computed.next()))
         .collect())
-}
-
-fn compute(cell: &Cell, ledger: &Ledger) -> Result<Record> {
-    let start = Instant::now();
-    let record = Record {
-        key: cell.key.clone(),
-        settings: cell.settings.clone(),
-        measures: cell.compute()?,
-        seconds: start.elapsed().as_secs_f64(),
-    };
-    ledger.append(&record)
 }
 
 #[cfg(test)]
@@ -90,13 +75,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let computed = Arc::new(AtomicUsize::new(0));
         let open = |name: &str| Ledger::open(&folder.path().join(name)).unwrap();
-        let whole = run("E", &cells(9, None, &computed), &open("whole"), 3).unwrap();
+        let [one, two, three] = [1, 2, 3].map(Crew::threads);
+        let whole = run("E", &cells(9, None, &computed), &open("whole"), &three).unwrap();
         assert_eq!(computed.swap(0, Ordering::Relaxed), 9);
 
-        let error = run("E", &cells(9, Some(4), &computed), &open("parts"), 1).unwrap_err();
+        let error = run("E", &cells(9, Some(4), &computed), &open("parts"), &one).unwrap_err();
         assert!(error.to_string().contains("broken"));
         assert_eq!(computed.swap(0, Ordering::Relaxed), 5);
-        let parts = run("E", &cells(9, None, &computed), &open("parts"), 2).unwrap();
+        let parts = run("E", &cells(9, None, &computed), &open("parts"), &two).unwrap();
         assert_eq!(computed.load(Ordering::Relaxed), 5);
         assert_eq!(measures(whole), measures(parts));
     }

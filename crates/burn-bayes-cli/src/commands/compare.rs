@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// Use again what the folder holds of these runs
     #[arg(long)]
     resume: bool,
-    /// Fits at the same time [default: one for each processor]
+    /// Fits at the same time, each in a process of its own [default: one for each processor]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Print one JSON object at the end
@@ -87,8 +87,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     let ledger = Ledger::begin(&arguments.out, "runs.jsonl", arguments.resume)?;
-    let threads = cells::threads(arguments.threads);
-    let records = cells::run("compare", &cells, &ledger, threads)?;
+    let crew = super::crew(arguments.threads, &arguments.settings, &config, None)?;
+    let records = cells::run("compare", &cells, &ledger, &crew)?;
     let comparison = Comparison::of(command_line(), &methods, &records)?;
     comparison.write(&arguments.out)?;
     match arguments.json {

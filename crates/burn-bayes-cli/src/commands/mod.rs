@@ -11,9 +11,13 @@ mod predict;
 mod reproduce;
 mod tune;
 
+use std::path::Path;
+
 use clap::Subcommand;
 
+use crate::cells::{Crew, threads};
 use crate::failure::Result;
+use crate::settings::{Config, ConfigFlags};
 
 /// What the program can be asked to do.
 #[derive(Debug, Subcommand)]
@@ -56,4 +60,20 @@ impl Command {
             Self::Reproduce(arguments) => reproduce::run(arguments),
         }
     }
+}
+
+/// Who computes the fits of a command: processes, but on a GPU threads, because each process would take a
+/// part of its memory.
+fn crew(
+    asked: Option<usize>,
+    flags: &ConfigFlags,
+    config: &Config,
+    ranges: Option<&Path>,
+) -> Result<Crew> {
+    let data = config.data.path()?.as_path();
+    let files = [Some(data), flags.file(), ranges];
+    Ok(match config.fit.device.is_host() {
+        true => Crew::of_command(threads(asked), files.into_iter().flatten()),
+        false => Crew::threads(threads(asked)),
+    })
 }

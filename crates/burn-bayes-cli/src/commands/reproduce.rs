@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// Compute only the cells whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Cells computed at the same time [default: one for each processor]
+    /// Cells computed at the same time, each in a process of its own [default: one for each processor]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Folder of the data sets [default: $BURN_BAYES_DATA or ../shared/data]

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// Use again what the folder holds of these trials
     #[arg(long)]
     resume: bool,
-    /// Fits at the same time [default: one for each processor]
+    /// Fits at the same time, each in a process of its own [default: one for each processor]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Print one JSON object at the end
@@ -76,13 +76,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         seed,
     };
     let ledger = Ledger::begin(&arguments.out, "trials.jsonl", arguments.resume)?;
-    let threads = cells::threads(arguments.threads);
+    let ranges = arguments.ranges.as_deref();
+    let crew = super::crew(arguments.threads, &arguments.settings, &config, ranges)?;
     let trials = search.run(folds.len(), |units| {
         let cells = units
             .iter()
             .map(|(unit, settings)| cell(*unit, settings, &folds[unit.fold]));
         let cells = cells.collect::<Result<Vec<_>>>()?;
-        let records = cells::run("tune", &cells, &ledger, threads)?;
+        let records = cells::run("tune", &cells, &ledger, &crew)?;
         let judged = records.iter();
         Ok(judged
             .map(|record| Judgement::of_measures(&record.measures))

@@ -1,7 +1,7 @@
 //! The papers' experiments on the data at hand, each figure beside the published one.
 //!
 //! An experiment is a list of named, independent, deterministic cells: a data set, a method and a
-//! seed. Every cell is computed once, on one of several threads and serially within, and its result is
+//! seed. Every cell is computed once, in one of several processes and serially within, and its result is
 //! written down as soon as it is known, so that a run that was stopped goes on where it was. From the
 //! results come a table and the findings: what the paper claims, with what was measured.
 //!
@@ -27,9 +27,10 @@ mod sampling;
 mod shared;
 mod vifa_fit;
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::cells::{self, Ledger};
+use crate::cells::{self, Crew, Ledger};
 use crate::console::print;
 use crate::failure::{Failure, Result};
 use crate::files::at;
@@ -139,7 +140,8 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Vec<F
     let folder = request.out.join(experiment.name);
     std::fs::create_dir_all(&folder).map_err(at(&folder))?;
     let ledger = Ledger::open(&folder.join("cells.jsonl"))?;
-    let records = cells::run(experiment.name, &cells, &ledger, request.threads)?;
+    let crew = Crew::processes(request.threads, worker_arguments(experiment, request));
+    let records = cells::run(experiment.name, &cells, &ledger, &crew)?;
     let results = Results::new(&records);
     let findings = (experiment.findings)(&results);
     let report = Report {
@@ -151,6 +153,27 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Vec<F
     report.write(&folder)?;
     print(report.markdown())?;
     Ok(findings)
+}
+
+/// The arguments of a process that makes the cells of this experiment alone.
+fn worker_arguments(experiment: &Experiment, request: &Request) -> Vec<OsString> {
+    let option = |name: &str, value: &OsStr| {
+        let mut option = OsString::from(name);
+        option.push(value);
+        option
+    };
+    let mut arguments = vec![
+        "reproduce".into(),
+        experiment.name.into(),
+        option("--out=", request.out.as_ref()),
+        option("--data=", request.data.as_ref()),
+    ];
+    if request.effort == Effort::Quick {
+        arguments.push("--quick".into());
+    }
+    let only = request.only.iter();
+    arguments.extend(only.map(|only| option("--only=", only.as_ref())));
+    arguments
 }
 
 /// The command that makes the same tables.

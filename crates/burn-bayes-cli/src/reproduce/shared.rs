@@ -1,4 +1,4 @@
-//! What several cells need: made by the first of them, while the others wait.
+//! What several cells need: made by the first of them in a process, while the others there wait.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

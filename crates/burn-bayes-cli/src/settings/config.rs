@@ -33,13 +33,19 @@ pub(crate) struct ConfigFlags {
 }
 
 impl ConfigFlags {
+    /// The file, if there is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// The settings of the file, if there is one, and of the flags that override them.
     ///
     /// # Errors
     /// If the file cannot be read, or a setting cannot be used; the message names it.
     pub(crate) fn config(&self) -> Result<Config> {
-        let path = self.config.as_deref();
-        let mut config = path.map_or_else(|| Ok(Config::default()), Config::read)?;
+        let mut config = self
+            .file()
+            .map_or_else(|| Ok(Config::default()), Config::read)?;
         self.data.override_in(&mut config.data);
         self.fit.override_in(&mut config.fit);
         config.validate()?;

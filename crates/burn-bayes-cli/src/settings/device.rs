@@ -22,6 +22,11 @@ pub(crate) enum DeviceName {
 }
 
 impl DeviceName {
+    /// Whether it is the CPU.
+    pub(crate) fn is_host(self) -> bool {
+        self == Self::Flex
+    }
+
     /// The device.
     ///
     /// # Errors

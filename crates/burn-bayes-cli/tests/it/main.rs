@@ -10,6 +10,7 @@ mod predict;
 mod search;
 #[cfg(unix)]
 mod unwritable;
+mod workers;
 mod workplace;
 
 use assert_cmd::Command;
