@@ -7,9 +7,8 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::{ExampleBatch, TensorMapper, losses};
 use burn_bayes::{ExampleLoss, Noise};
-use rand::RngExt;
 
-use crate::random::generator;
+use crate::random::{first_weights, generator};
 use crate::settings::NetworkShape;
 
 /// A perceptron with rectifiers between its layers; without hidden layers, a linear model.
@@ -68,10 +67,7 @@ impl Ends {
 }
 
 impl Network {
-    /// A network with weights of its own for every `noise`.
-    ///
-    /// They are Burn's defaults, uniform on ±1/√inputs, but of an explicit seed: Burn's own generator
-    /// is one for all threads.
+    /// A network with [`first_weights`] of its own for every `noise`.
     pub(crate) fn new(
         shape: &NetworkShape,
         ends: Ends,
@@ -84,17 +80,13 @@ impl Network {
         let mut parameters = 0..;
         let layers = widths.windows(2).map(|pair| {
             let (inputs, outputs) = (pair[0], pair[1]);
-            let bound = (inputs.max(1) as f64).sqrt().recip();
-            let mut uniform = |len: usize| -> Vec<f32> {
-                let values = (0..len).map(|_| generator.random_range(-bound..=bound) as f32);
-                values.collect()
-            };
+            let mut first = |count| first_weights(inputs, count, &mut generator);
             // Fixed ids make equal networks equal files.
             let mut id = || ParamId::from(parameters.next().unwrap_or(0));
-            let weight = TensorData::new(uniform(inputs * outputs), [inputs, outputs]);
+            let weight = TensorData::new(first(inputs * outputs), [inputs, outputs]);
             let weight = Param::initialized(id(), trained(Tensor::from_data(weight, device)));
             let bias = ends.biases.then(|| {
-                let bias = TensorData::new(uniform(outputs), [outputs]);
+                let bias = TensorData::new(first(outputs), [outputs]);
                 Param::initialized(id(), trained(Tensor::from_data(bias, device)))
             });
             Linear { weight, bias }

@@ -1,9 +1,9 @@
 //! From a stream of noise to a generator, for what needs more than normals.
 
 use burn_bayes::Noise;
-use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
+use rand::{Rng, RngExt, SeedableRng};
 
 /// A generator of its own for every stream. (`Noise::seed` is the same for all streams of a seed.)
 pub(crate) fn generator(noise: Noise) -> Xoshiro256PlusPlus {
@@ -15,6 +15,14 @@ pub(crate) fn shuffled(count: usize, noise: Noise) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.shuffle(&mut generator(noise));
     order
+}
+
+/// First weights of a layer with so many inputs, uniform on ±1/√inputs: Burn's default, but of an explicit
+/// generator, for Burn's own is one for all threads.
+pub(crate) fn first_weights(inputs: usize, count: usize, generator: &mut impl Rng) -> Vec<f32> {
+    let bound = (inputs.max(1) as f64).sqrt().recip();
+    let values = (0..count).map(|_| generator.random_range(-bound..=bound) as f32);
+    values.collect()
 }
 
 #[cfg(test)]

@@ -135,11 +135,17 @@ impl DataError {
                 kind: Kind::Io,
                 place: Box::new(place),
             },
-            _ => Self {
-                message: format!("{place}: {error}; check the path and its permissions").into(),
-                kind: Kind::Io,
-                place: Box::new(place),
-            },
+            kind => {
+                let cure = match kind {
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room for it",
+                    _ => "check the path and its permissions",
+                };
+                Self {
+                    message: format!("{place}: {error}; {cure}").into(),
+                    kind: Kind::Io,
+                    place: Box::new(place),
+                }
+            }
         }
     }
 

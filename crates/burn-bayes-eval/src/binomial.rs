@@ -9,7 +9,7 @@
 //! in the case of the binomial" (1934).
 
 use crate::beta;
-use crate::bisection::bisect;
+use crate::roots::bisect;
 
 /// P(X ≤ events).
 pub(crate) fn lower_tail(events: usize, trials: usize, probability: f64) -> f64 {

@@ -43,7 +43,6 @@
 
 mod beta;
 mod binomial;
-mod bisection;
 mod bootstrap;
 mod calibration;
 mod check;
@@ -69,6 +68,7 @@ mod ranking;
 mod referral;
 mod regression;
 mod risk_coverage;
+mod roots;
 mod selective_bounds;
 mod temperature;
 mod uncertainty;

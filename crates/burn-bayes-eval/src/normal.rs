@@ -3,11 +3,12 @@
 //!   φ(z) = exp(−z²/2)/√(2π),   Φ(z) = ½ erfc(−z/√2)
 //!
 //! The complementary error function keeps full relative precision in the lower tail; the upper tail
-//! is Φ(−z), never 1 − Φ(z). The quantile Φ⁻¹ is found by bisection.
+//! is Φ(−z), never 1 − Φ(z). The quantile Φ⁻¹ is found by Newton's steps on
+//! ln Φ, which is concave.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use crate::bisection::bisect;
+use crate::roots::newton;
 
 pub(crate) fn density(z: f64) -> f64 {
     (-0.5 * z * z).exp() / (2.0 * PI).sqrt()
@@ -26,8 +27,12 @@ pub(crate) fn quantile(probability: f64) -> f64 {
     if probability > 0.5 {
         return -quantile(1.0 - probability);
     }
+    let logarithm = probability.ln();
     // Φ(−40) is 0 in double precision.
-    bisect(-40.0, 0.0, f64::EPSILON, |z| cumulative(z) < probability)
+    newton(-40.0, 0.0, 0.0, 1.0, |z| {
+        let mass = cumulative(z);
+        (mass.ln() - logarithm, density(z) / mass)
+    })
 }
 
 /// Φ(z) − Φ(−z) = 2Φ(z) − 1, without cancellation around zero.

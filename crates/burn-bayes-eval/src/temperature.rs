@@ -15,11 +15,11 @@
 //!
 //! Reference: C. Guo et al., "On calibration of modern neural networks" (2017), section 4.2.
 
-use crate::bisection::bisect;
 use crate::error::{EvalError, Place};
 use crate::labelled::LabelledProbabilities;
 use crate::order::mean;
 use crate::probabilities::ClassProbabilities;
+use crate::roots::bisect;
 
 /// The temperature T of a softmax.
 ///

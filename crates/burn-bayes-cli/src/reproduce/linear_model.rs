@@ -1,6 +1,6 @@
 //! Linear models as ordinary Burn models, their data, and batches of it.
 
-use std::collections::VecDeque;
+use std::iter;
 
 use burn::module::Module;
 use burn::nn::{Initializer, Linear, LinearConfig};
@@ -127,13 +127,34 @@ impl Rows {
 
     /// Batches of `batch_size` rows without end. The rows come in epochs, each of all rows in an order of
     /// its own; a batch that an epoch does not fill goes on with the next.
-    pub(crate) fn batches(&self, batch_size: usize, seed: u64, device: &Device) -> Batches<'_> {
-        Batches {
-            rows: self,
-            batch_size,
-            waiting: VecDeque::new(),
-            generator: StdRng::seed_from_u64(seed),
-            device: device.clone(),
+    pub(crate) fn batches(
+        &self,
+        batch_size: usize,
+        seed: u64,
+        device: &Device,
+    ) -> impl Iterator<Item = Batch> {
+        let mut generator = StdRng::seed_from_u64(seed);
+        let epochs = iter::repeat_with(move || {
+            let mut order: Vec<usize> = (0..self.len()).collect();
+            order.shuffle(&mut generator);
+            order
+        });
+        let mut rows = epochs.flatten();
+        let device = device.clone();
+        iter::repeat_with(move || {
+            let chosen: Vec<usize> = rows.by_ref().take(batch_size).collect();
+            self.batch(&chosen, &device)
+        })
+    }
+
+    fn batch(&self, chosen: &[usize], device: &Device) -> Batch {
+        let features = chosen
+            .iter()
+            .flat_map(|&row| &self.inputs[row * self.width..][..self.width]);
+        let targets = chosen.iter().map(|&row| &self.targets[row]);
+        Batch {
+            inputs: matrix(features, [chosen.len(), self.width], device),
+            targets: matrix(targets, [chosen.len(), 1], device),
         }
     }
 
@@ -143,45 +164,13 @@ impl Rows {
     }
 }
 
-/// See [`Rows::batches`].
-#[derive(Debug)]
-pub(crate) struct Batches<'a> {
-    rows: &'a Rows,
-    batch_size: usize,
-    /// Rows that are next.
-    waiting: VecDeque<usize>,
-    generator: StdRng,
-    device: Device,
-}
-
-impl Iterator for Batches<'_> {
-    type Item = Batch;
-
-    fn next(&mut self) -> Option<Batch> {
-        while self.waiting.len() < self.batch_size {
-            let mut order: Vec<usize> = (0..self.rows.len()).collect();
-            order.shuffle(&mut self.generator);
-            self.waiting.extend(order);
-        }
-        let chosen: Vec<usize> = self.waiting.drain(..self.batch_size).collect();
-        let width = self.rows.width;
-        let features = chosen
-            .iter()
-            .flat_map(|&row| &self.rows.inputs[row * width..][..width]);
-        let targets = chosen.iter().map(|&row| &self.rows.targets[row]);
-        Some(Batch {
-            inputs: self.matrix(features, width),
-            targets: self.matrix(targets, 1),
-        })
-    }
-}
-
-impl Batches<'_> {
-    fn matrix<'a>(&self, values: impl Iterator<Item = &'a f64>, width: usize) -> Tensor<2> {
-        let values: Vec<f32> = values.map(|&value| value as f32).collect();
-        let shape = [self.batch_size, width];
-        Tensor::from_data(TensorData::new(values, shape), &self.device)
-    }
+fn matrix<'a>(
+    values: impl Iterator<Item = &'a f64>,
+    shape: [usize; 2],
+    device: &Device,
+) -> Tensor<2> {
+    let values: Vec<f32> = values.map(|&value| value as f32).collect();
+    Tensor::from_data(TensorData::new(values, shape), device)
 }
 
 #[cfg(test)]

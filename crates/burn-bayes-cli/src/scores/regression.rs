@@ -94,7 +94,7 @@ impl RegressionScores {
         let costs: Vec<f64> = log_densities(&targeted).iter().map(|log| -log).collect();
         let pit = pit_values(&targeted);
         let calibration = QuantileCalibration::new(&pit, QUANTILES)?;
-        // Quantiles are found by bisection and CRPS costs S² per row: what takes time.
+        // Quantiles are found step by step and CRPS costs S² per row: what takes time.
         let (intervals, crps) = rayon::join(
             || {
                 LEVELS

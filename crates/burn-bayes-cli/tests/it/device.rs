@@ -3,7 +3,7 @@
 
 use crate::workplace::{GAP, MOONS, Workplace};
 
-/// The device under test; none if the program was built without it.
+/// The device under test; none, and a word of it, if the program was built without it.
 fn device() -> Option<String> {
     let name = std::env::var("BURN_BAYES_TEST_DEVICE").unwrap_or_else(|_| "flex".into());
     let is_built = match name.as_str() {
@@ -12,6 +12,9 @@ fn device() -> Option<String> {
         "cuda" => cfg!(feature = "cuda"),
         _ => false,
     };
+    if !is_built {
+        println!("skipped: the program was built without {name}");
+    }
     is_built.then_some(name)
 }
 

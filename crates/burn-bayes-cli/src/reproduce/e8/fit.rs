@@ -1,6 +1,5 @@
 //! Fits a network to pictures, as a point or as a posterior, and predicts.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use burn::grad_clipping::GradientClipping;
@@ -142,9 +141,11 @@ impl Fit {
         let steps = self.epochs * train.rows() / BATCH;
         let mut rates = self.rates(steps).init()?;
         let mut optimizer = self.optimizer(train.rows());
-        let mut order = Order::new(train.rows(), self.seed);
+        // A batch that an epoch does not fill goes on with the next.
+        let mut order = order(train.rows(), self.seed);
         for _ in 0..steps {
-            let batch = train.batch(&order.next(BATCH), &device);
+            let rows: Vec<usize> = order.by_ref().take(BATCH).collect();
+            let batch = train.batch(&rows, &device);
             let output = TrainStep::step(&learner, batch);
             learner = learner.optimize(&mut optimizer, rates.step(), output.grads);
             if let Some(error) = learner.fault() {
@@ -176,33 +177,10 @@ impl Fit {
     }
 }
 
-/// Rows without end, in epochs that have each an order of their own; a batch that an epoch does not fill
-/// goes on with the next.
-struct Order {
-    rows: usize,
-    noise: Noise,
-    epoch: u64,
-    waiting: VecDeque<usize>,
-}
-
-impl Order {
-    fn new(rows: usize, seed: u64) -> Self {
-        Self {
-            rows,
-            noise: Noise::host(seed).fold(SHUFFLING),
-            epoch: 0,
-            waiting: VecDeque::new(),
-        }
-    }
-
-    fn next(&mut self, count: usize) -> Vec<usize> {
-        while self.waiting.len() < count {
-            self.waiting
-                .extend(shuffled(self.rows, self.noise.fold(self.epoch)));
-            self.epoch += 1;
-        }
-        self.waiting.drain(..count).collect()
-    }
+/// Rows without end, in epochs that have each an order of their own.
+fn order(rows: usize, seed: u64) -> impl Iterator<Item = usize> {
+    let noise = Noise::host(seed).fold(SHUFFLING);
+    (0..).flat_map(move |epoch| shuffled(rows, noise.fold(epoch)))
 }
 
 impl Fitted {
@@ -280,8 +258,7 @@ mod tests {
 
     #[test]
     fn every_row_comes_once_in_an_epoch() {
-        let mut order = Order::new(10, 3);
-        let rows: Vec<usize> = (0..5).flat_map(|_| order.next(4)).collect();
+        let rows: Vec<usize> = order(10, 3).take(20).collect();
         let (first, second) = rows.split_at(10);
         assert_ne!(first, second);
         for epoch in [first, second] {
@@ -289,7 +266,7 @@ mod tests {
             sorted.sort_unstable();
             assert!(sorted.into_iter().eq(0..10));
         }
-        assert_eq!(Order::new(10, 3).next(4), rows[..4]);
-        assert_ne!(Order::new(10, 4).next(10), first);
+        assert!(order(10, 3).take(20).eq(rows.iter().copied()));
+        assert!(order(10, 4).take(10).ne(first.iter().copied()));
     }
 }

@@ -10,9 +10,9 @@ use burn::train::{ClassificationOutput, TrainOutput, TrainStep};
 use burn_bayes::Noise;
 use burn_bayes::graph::losses;
 use burn_bayes_data::ImageShape;
-use rand::{Rng, RngExt};
+use rand::Rng;
 
-use crate::random::generator;
+use crate::random::{first_weights, generator};
 
 /// Channels of the two convolutions.
 const CHANNELS: [usize; 2] = [8, 16];
@@ -40,7 +40,7 @@ pub(super) struct ImageBatch {
 }
 
 impl ConvNet {
-    /// A network with weights of its own for every `noise`: Burn's defaults, uniform on ±1/√inputs.
+    /// A network with [`first_weights`] of its own for every `noise`.
     pub(super) fn new(shape: ImageShape, classes: usize, noise: Noise, device: &Device) -> Self {
         let mut generator = generator(noise);
         let [before, after] = CHANNELS;
@@ -80,40 +80,32 @@ impl TrainStep for ConvNet {
 }
 
 fn convolution(inputs: usize, outputs: usize, generator: &mut impl Rng, device: &Device) -> Conv2d {
-    let bound = fan_bound(inputs * KERNEL * KERNEL);
+    let fan = inputs * KERNEL * KERNEL;
     let layer = Conv2dConfig::new([inputs, outputs], [KERNEL, KERNEL])
         .with_padding(PaddingConfig2d::Same)
         .with_initializer(Initializer::Zeros);
     Conv2d {
-        weight: drawn([outputs, inputs, KERNEL, KERNEL], bound, generator, device),
-        bias: Some(drawn([outputs], bound, generator, device)),
+        weight: drawn([outputs, inputs, KERNEL, KERNEL], fan, generator, device),
+        bias: Some(drawn([outputs], fan, generator, device)),
         ..layer.init(device)
     }
 }
 
 fn linear(inputs: usize, outputs: usize, generator: &mut impl Rng, device: &Device) -> Linear {
-    let bound = fan_bound(inputs);
     Linear {
-        weight: drawn([inputs, outputs], bound, generator, device),
-        bias: Some(drawn([outputs], bound, generator, device)),
+        weight: drawn([inputs, outputs], inputs, generator, device),
+        bias: Some(drawn([outputs], inputs, generator, device)),
     }
 }
 
-fn fan_bound(inputs: usize) -> f64 {
-    (inputs.max(1) as f64).sqrt().recip()
-}
-
-/// A parameter uniform on ±`bound`.
+/// A parameter of [`first_weights`].
 fn drawn<const R: usize>(
     shape: [usize; R],
-    bound: f64,
+    inputs: usize,
     generator: &mut impl Rng,
     device: &Device,
 ) -> Param<Tensor<R>> {
-    let count = shape.iter().product();
-    let values: Vec<f32> = (0..count)
-        .map(|_| generator.random_range(-bound..=bound) as f32)
-        .collect();
+    let values = first_weights(inputs, shape.iter().product(), generator);
     let value = Tensor::from_data(TensorData::new(values, shape), device);
     Param::initialized(ParamId::new(), value.require_grad())
 }
