@@ -1,8 +1,9 @@
 //! What the gradients of single examples cost beside one mean gradient, and what draws in one pass
-//! cost beside draws one by one, in prediction and in steps of VIFA; everything in turns.
+//! cost beside draws one by one, in prediction, in steps of VIFA and in SLANG's gradients; everything in
+//! turns.
 //!
 //! ```text
-//! cargo run --profile bench --bin graph_ratios -- mlp lenet resnet32 prediction small-prediction training
+//! cargo run --profile bench --bin graph_ratios -- mlp lenet resnet32 prediction small-prediction training draws
 //! ```
 #![allow(clippy::print_stdout, reason = "a program's report")]
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use burn::module::{Module, ModuleDisplay, ParamGroup};
 use burn::tensor::{Device, Distribution, Tensor};
 use burn::train::TrainStep;
-use burn_bayes::graph::{CapturedForward, CapturedModel, ExampleBatch};
+use burn_bayes::graph::{CapturedForward, CapturedModel, ExampleBatch, ExampleGradients};
 use burn_bayes::{
     BayesianConfig, ExampleLoss, FusedAdamConfig, Layout, MixDraws, Noise, VifaConfig,
 };
@@ -36,6 +37,7 @@ fn main() -> Result<(), String> {
         "prediction",
         "small-prediction",
         "training",
+        "draws",
     ];
     if let Some(word) = words.iter().find(|word| !known.contains(&word.as_str())) {
         return Err(format!("`{word}`: use {}", known.join(", ")));
@@ -88,7 +90,50 @@ fn main() -> Result<(), String> {
         let batch = classification_batch(64, 784, 10, &device);
         training("784-400-400-10, M = 64", model, batch, 4, 1);
     }
+    if wants("draws") {
+        for draws in [2, 4, 16] {
+            let model = MlpClassifier::new(&[13, 50, 2], &device);
+            let batch = classification_batch(10, 13, 2, &device);
+            gradients_at("13-50-2, M = 10", model, batch, draws);
+        }
+        let model = MlpClassifier::new(&[64, 64, 64, 10], &device);
+        let batch = classification_batch(32, 64, 10, &device);
+        gradients_at("64-64-64-10, M = 32", model, batch, 4);
+    }
     Ok(())
+}
+
+/// Gradients of examples at several draws.
+fn gradients_at<N, B>(title: &str, model: N, batch: B, draws: usize)
+where
+    N: Network<B>,
+    B: ExampleBatch + Send + Sync + 'static,
+{
+    let layout = Arc::new(Layout::new(&model, &ParamGroup::all()).expect("the model has weights"));
+    let captured = CapturedModel::new(layout.clone(), |model: &N, batch: B| model.losses(batch));
+    let weights = layout.flatten(&model).expect("the layout is the model's");
+    let draws: Vec<Tensor<1>> = (0..draws)
+        .map(|draw| weights.clone() * (1.0 + 0.01 * draw as f64))
+        .collect();
+    ratios::in_turns(
+        &format!("{title}, gradients of examples at {} draws", draws.len()),
+        200,
+        &mut [
+            ("one by one", &mut || {
+                let sets = draws.iter().map(|draw| {
+                    let model = layout.write_leaves(model.clone(), draw.clone());
+                    let model = model.expect("the draw is as long as the layout");
+                    let evaluated = captured.example_gradients(&model, &batch);
+                    evaluated.expect("the loss can be recorded").gradients
+                });
+                black_box(ExampleGradients::joined(sets.collect()));
+            }),
+            ("all in one pass", &mut || {
+                let evaluated = captured.example_gradients_at(&model, &draws, &batch);
+                black_box(evaluated.expect("the loss can be recorded"));
+            }),
+        ],
+    );
 }
 
 fn gradients<N, B>(title: &str, model: N, batch: B, rounds: usize)

@@ -11,17 +11,23 @@ use burn_bayes_core::{Entry, Layout};
 use crate::assemble::GradientSum;
 use crate::batch::{ExampleBatch, Inputs, Lengths, signature_of};
 use crate::capture::record_grown;
+use crate::draw_plan::with_draws;
+use crate::draws::{PASS, checked, stacked_weights};
 use crate::error::{Kind, Result};
 use crate::factor::Term;
 use crate::gradients::{Block, ExampleGradients};
 use crate::looped::looped_rows;
 use crate::memo::Memo;
 use crate::parameters::{Held, held};
-use crate::plan::{Failure, plan};
+use crate::plan::{Failure, Plan, plan};
 use crate::replay::Player;
 use crate::rules::{bias_gradients, copy_gradients, weight_gradients};
+use crate::untyped::Untyped;
 
 /// The losses of a batch's examples, and the gradient of each.
+///
+/// At several draws of the weights, every draw has examples of its own: those of the first, then those
+/// of the second, and so on.
 #[derive(Clone, Debug)]
 pub struct ExampleLosses {
     /// The losses, `[M]`.
@@ -62,6 +68,7 @@ pub struct CapturedModel<M, B> {
     layout: Arc<Layout>,
     loss: Arc<Loss<M, B>>,
     players: Memo<Vec<usize>, Player>,
+    draw_players: Memo<(Vec<usize>, usize), Player>,
     scratch: Scratch,
 }
 
@@ -86,6 +93,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             layout,
             loss: Arc::new(loss),
             players: Memo::default(),
+            draw_players: Memo::default(),
             scratch: Scratch::default(),
         }
     }
@@ -104,10 +112,63 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     pub fn example_gradients(&self, model: &M, batch: &B) -> Result<ExampleLosses> {
         let examples = examples_of(batch)?;
         let tensors = held(model, &self.layout);
-        match self.player(model, batch, &tensors)? {
-            Some(player) => self.replayed(&player, model, batch, tensors, examples),
-            None => self.looped(model, batch),
+        let Some(player) = self.player(model, batch, &tensors)? else {
+            return self.looped(model, batch);
+        };
+        let (losses, mut sum) = self.replayed(&player, tensors, batch, examples);
+        let looped = &player.plan.looped;
+        if !looped.is_empty() {
+            let (_, rows) = looped_rows(&*self.loss, model, batch, examples, &self.layout, looped)?;
+            for (parameter, rows) in rows {
+                sum.replace(parameter, rows);
+            }
         }
+        Ok(self.finished(losses, sum))
+    }
+
+    /// The same at every one of S draws of the layout's weights, `[D]` each: S·M losses and gradients.
+    ///
+    /// All draws share one forward and one backward pass, as long as what these hold fits a processor's
+    /// cache; beyond that, and where an operation cannot carry draws, each has passes of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`example_gradients`](Self::example_gradients); no draws, and draws whose length is not the
+    /// layout's.
+    pub fn example_gradients_at(
+        &self,
+        model: &M,
+        draws: &[Tensor<1>],
+        batch: &B,
+    ) -> Result<ExampleLosses> {
+        let examples = examples_of(batch)?;
+        let mut tensors = held(model, &self.layout);
+        if let Some(player) = self.draw_player(model, batch, &tensors, draws.len())? {
+            let draws = Tensor::stack(draws.to_vec(), 0);
+            checked(&self.layout, &draws)?;
+            let weights = stacked_weights(&self.layout, &draws);
+            for held in &mut tensors {
+                if let Some(parameter) = held.parameter {
+                    held.value = weights[parameter].clone().into_dispatch();
+                }
+            }
+            let (losses, sum) = self.replayed(&player, tensors, batch, examples);
+            return Ok(self.finished(losses, sum));
+        }
+        let sets = draws.iter().map(|draw| {
+            let model = self.layout.write(model.clone(), draw.clone())?;
+            self.example_gradients(&model, batch)
+        });
+        let sets = sets.collect::<Result<Vec<_>>>()?.into_iter();
+        let (losses, gradients): (Vec<_>, Vec<_>) =
+            sets.map(|set| (set.losses, set.gradients)).unzip();
+        if losses.is_empty() {
+            return Err(Kind::Draws("there is no draw".into()).into());
+        }
+        Ok(ExampleLosses {
+            losses: Tensor::cat(losses, 0),
+            gradients: ExampleGradients::joined(gradients),
+        })
     }
 
     /// The same by one backward pass for each example: exact for every model, and slow.
@@ -140,25 +201,48 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         })
     }
 
+    /// Whether [`example_gradients_at`](Self::example_gradients_at) evaluates so many draws, from two on,
+    /// in one pass.
+    pub fn is_in_one_pass(&self, model: &M, batch: &B, draws: usize) -> Result<bool> {
+        let tensors = held(model, &self.layout);
+        Ok(self.draw_player(model, batch, &tensors, draws)?.is_some())
+    }
+
     fn player(&self, model: &M, batch: &B, tensors: &[Held]) -> Result<Option<Arc<Player>>> {
         self.players
             .get(signature_of(batch), || self.captured(model, batch, tensors))
     }
 
-    fn captured(&self, model: &M, batch: &B, tensors: &[Held]) -> Result<Option<Player>> {
-        self.layout.check(model)?;
-        let examples = examples_of(batch)?;
-        if examples == 1 {
-            // One example, one backward pass; nothing to tell apart.
+    /// What replays the loss at several draws in one pass; none where each takes its own.
+    fn draw_player(
+        &self,
+        model: &M,
+        batch: &B,
+        tensors: &[Held],
+        draws: usize,
+    ) -> Result<Option<Arc<Player>>> {
+        if draws < 2 {
             return Ok(None);
         }
-        let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
-        let planned = record_grown(model, &self.layout, batch, &|model: &M, batch| {
-            (self.loss)(model, batch)
+        self.draw_players.get((signature_of(batch), draws), || {
+            let Ok(plan) = self.planned(model, batch, tensors)? else {
+                return Ok(None); // the pass of a single draw says why
+            };
+            if draws * (self.layout.len() + plan.numbers()) > PASS {
+                return Ok(None);
+            }
+            let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
+            let player = with_draws(plan, &parameters, draws).map(Player::new);
+            Ok(player
+                .map_err(|reason| {
+                    log::warn!("the gradients of every draw take a pass of their own: {reason}");
+                })
+                .ok())
         })
-        .map_err(Failure::Loop)
-        .and_then(|recording| plan(recording, &parameters, &self.layout, examples));
-        match planned {
+    }
+
+    fn captured(&self, model: &M, batch: &B, tensors: &[Held]) -> Result<Option<Player>> {
+        match self.planned(model, batch, tensors)? {
             Ok(plan) => {
                 if !plan.looped.is_empty() {
                     let entries = self.layout.entries();
@@ -171,66 +255,89 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
                 }
                 Ok(Some(Player::new(plan)))
             }
-            Err(Failure::Loop(reason)) => {
+            Err(None) => Ok(None),
+            Err(Some(reason)) => {
                 log::warn!(
                     "the loss could not be recorded, and is evaluated one example at a time: \
                      {reason}"
                 );
                 Ok(None)
             }
+        }
+    }
+
+    /// The plan for such a batch; if there is none, why, unless one example needs none.
+    fn planned(
+        &self,
+        model: &M,
+        batch: &B,
+        tensors: &[Held],
+    ) -> Result<std::result::Result<Plan, Option<String>>> {
+        self.layout.check(model)?;
+        let examples = examples_of(batch)?;
+        if examples == 1 {
+            // One example, one backward pass; nothing to tell apart.
+            return Ok(Err(None));
+        }
+        let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
+        let planned = record_grown(model, &self.layout, batch, &|model: &M, batch| {
+            (self.loss)(model, batch)
+        })
+        .map_err(Failure::Loop)
+        .and_then(|recording| plan(recording, &parameters, &self.layout, examples));
+        match planned {
+            Ok(plan) => Ok(Ok(plan)),
+            Err(Failure::Loop(reason)) => Ok(Err(Some(reason))),
             Err(Failure::Refused(error)) => Err(error),
         }
     }
 
+    /// The losses, and the gradients of what the plan taps.
     fn replayed(
         &self,
         player: &Player,
-        model: &M,
-        batch: &B,
         tensors: Vec<Held>,
+        batch: &B,
         examples: usize,
-    ) -> Result<ExampleLosses> {
+    ) -> (Tensor<1>, GradientSum<'_>) {
         let plan = &player.plan;
         let replay = player.replay(tensors, Inputs::of(batch));
-
-        let losses: Tensor<1> = replay.losses.typed();
+        let all = examples * plan.draws.unwrap_or(1);
+        let of_all = |value: Untyped, axis, rank| match plan.draws {
+            None => value,
+            Some(draws) => value.with_draws_as_examples(axis, rank, draws, examples),
+        };
+        let losses: Tensor<1> = replay.losses.reshape(&[all]).typed();
         let mut sum = GradientSum::new(&self.layout, losses.device());
         for (tap, tapped) in plan.taps.iter().zip(replay.taps) {
             let Some(delta) = tapped.delta else {
                 continue;
             };
-            if let Some((_, Some(view))) = &tap.bias {
-                sum.add_rows(view, bias_gradients(tap, delta.clone(), examples));
+            let delta = of_all(delta, tap.output_axis, tap.output_rank());
+            if let Some(view) = tap.bias.as_ref().and_then(|bias| bias.view.as_ref()) {
+                sum.add_rows(view, bias_gradients(tap, delta.clone(), all));
             }
             if let Some(view) = &tap.weight {
-                sum.add(view, weight_gradients(tap, tapped.input, delta, examples));
+                let input = of_all(tapped.input, tap.input_axis, tap.input_rank());
+                sum.add(view, weight_gradients(tap, input, delta, all));
             }
         }
         for (copied, gradient) in plan.copies.iter().zip(replay.copies) {
             if let Some(gradient) = gradient {
-                sum.add_rows(
-                    &copied.view,
-                    copy_gradients(gradient, copied.axis, examples),
-                );
+                let gradient = of_all(gradient, copied.axis, copied.rank);
+                sum.add_rows(&copied.view, copy_gradients(gradient, copied.axis, all));
             }
         }
-        if !plan.looped.is_empty() {
-            let (_, rows) = looped_rows(
-                &*self.loss,
-                model,
-                batch,
-                examples,
-                &self.layout,
-                &plan.looped,
-            )?;
-            for (parameter, rows) in rows {
-                sum.replace(parameter, rows);
-            }
+        (losses, sum)
+    }
+
+    fn finished(&self, losses: Tensor<1>, sum: GradientSum<'_>) -> ExampleLosses {
+        let [count] = losses.dims();
+        let gradients = ExampleGradients::new(count, sum.into_blocks(), &losses.device());
+        ExampleLosses {
+            losses,
+            gradients: gradients.with_scratch(&self.scratch),
         }
-        let device = losses.device();
-        let gradients = ExampleGradients::new(examples, sum.into_blocks(), &device);
-        let gradients = gradients.with_scratch(&self.scratch);
-        Ok(ExampleLosses { losses, gradients })
     }
 }
 

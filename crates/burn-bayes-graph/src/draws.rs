@@ -51,7 +51,7 @@ pub struct CapturedForward<M, B> {
 }
 
 /// Numbers of one pass: weights and what is computed with them.
-const PASS: usize = 1 << 19;
+pub(crate) const PASS: usize = 1 << 19;
 
 /// A forward pass without draws.
 struct Recorded {

@@ -102,6 +102,29 @@ impl ExampleGradients {
         Self::new(count, blocks.collect(), &first.device).with_scratch(&first.scratch)
     }
 
+    /// The inverse of [`joined`](Self::joined) for `sets` sets of as many examples each.
+    ///
+    /// # Panics
+    ///
+    /// If the examples cannot be divided so.
+    pub fn split(&self, sets: usize) -> Vec<Self> {
+        assert!(
+            sets > 0 && self.count.is_multiple_of(sets),
+            "{} examples are not {sets} sets of one size",
+            self.count
+        );
+        let count = self.count / sets;
+        let part = |set: usize| {
+            let examples = set * count..(set + 1) * count;
+            let blocks = self.blocks.iter().map(|block| {
+                let terms = block.terms.iter().map(|term| term.part(examples.clone()));
+                Block::new(block.len, terms.collect())
+            });
+            Self::new(count, blocks.collect(), &self.device).with_scratch(&self.scratch)
+        };
+        (0..sets).map(part).collect()
+    }
+
     /// M, the number of gradients.
     pub fn count(&self) -> usize {
         self.count

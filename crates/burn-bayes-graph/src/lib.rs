@@ -13,6 +13,7 @@ mod batch;
 mod capture;
 mod captured;
 mod captured_loss;
+mod draw_plan;
 mod draws;
 mod error;
 mod execute;

@@ -35,31 +35,41 @@ pub(crate) fn lifted(
         draws,
     };
     for operation in operations {
-        if operation.inputs().any(|input| lifter.is_lifted(input)) {
-            lifter.add(operation)?;
-        } else {
-            lifter.recording.operations.push(operation);
-        }
+        lifter.run(operation)?;
     }
     if !lifter.lifted.contains(&lifter.recording.losses) {
         return Err("no weight reaches the output".into());
     }
-    if let Some(losses) = lifter.renamed.get(&lifter.recording.losses) {
-        lifter.recording.losses = slot(losses);
-    }
+    lifter.recording.losses = lifter.place(lifter.recording.losses);
     Ok(lifter.recording)
 }
 
-struct Lifter {
-    recording: Recording,
-    lifted: BTreeSet<usize>,
+pub(crate) struct Lifter {
+    pub(crate) recording: Recording,
+    /// The slots of tensors that carry draws.
+    pub(crate) lifted: BTreeSet<usize>,
     /// Lifted tensors that are another one under their own number.
-    renamed: BTreeMap<usize, TensorIr>,
-    draws: usize,
+    pub(crate) renamed: BTreeMap<usize, TensorIr>,
+    pub(crate) draws: usize,
 }
 
 impl Lifter {
-    fn is_lifted(&self, tensor: &TensorIr) -> bool {
+    /// Adds an operation, lifted if an operand is, or its name if there is no rule for that.
+    pub(crate) fn run(&mut self, operation: OperationIr) -> Result<(), String> {
+        if operation.inputs().any(|input| self.is_lifted(input)) {
+            self.add(operation)
+        } else {
+            self.push(operation);
+            Ok(())
+        }
+    }
+
+    /// Where the lifted tensor of a slot is.
+    pub(crate) fn place(&self, number: usize) -> usize {
+        self.renamed.get(&number).map_or(number, slot)
+    }
+
+    pub(crate) fn is_lifted(&self, tensor: &TensorIr) -> bool {
         self.lifted.contains(&slot(tensor))
     }
 
@@ -293,7 +303,7 @@ impl Lifter {
     }
 
     /// A lifted tensor with its axis of draws.
-    fn up(&self, tensor: &TensorIr) -> TensorIr {
+    pub(crate) fn up(&self, tensor: &TensorIr) -> TensorIr {
         if let Some(other) = self.renamed.get(&slot(tensor)) {
             return other.clone();
         }
@@ -314,7 +324,7 @@ impl Lifter {
         aligned.collect()
     }
 
-    fn aligned_one(&mut self, operand: &TensorIr, full: bool) -> TensorIr {
+    pub(crate) fn aligned_one(&mut self, operand: &TensorIr, full: bool) -> TensorIr {
         if self.is_lifted(operand) {
             return self.up(operand);
         }

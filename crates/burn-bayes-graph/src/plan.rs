@@ -39,13 +39,16 @@ pub(crate) struct Plan {
     pub(crate) copies: Vec<Copied>,
     /// Parameters whose gradients come from the loop over single examples.
     pub(crate) looped: BTreeSet<usize>,
+    /// If it evaluates several draws of the parameters, their number: what they touch then has an axis
+    /// of draws before the axes that taps and copies name.
+    pub(crate) draws: Option<usize>,
 }
 
 /// One step of a replay.
 #[derive(Debug)]
 pub(crate) enum Step {
     Run(Box<OperationIr>),
-    /// Runs the operation of a tap, and puts the leaf in.
+    /// Puts a tap's leaf in, after its product was run.
     Tap(usize),
     /// Copies a parameter for every example.
     Copy(usize),
@@ -59,18 +62,35 @@ pub(crate) struct Tap {
     /// The operand that is not the weight.
     pub(crate) input: usize,
     pub(crate) input_axis: ExampleAxis,
+    /// Where the operation leaves the product.
+    pub(crate) product: usize,
+    /// The sum of product, bias and leaf.
     pub(crate) output: TensorIr,
     pub(crate) output_axis: ExampleAxis,
     /// The weight, if its gradient is wanted.
     pub(crate) weight: Option<View>,
-    /// The bias, and its view if its gradient is wanted.
-    pub(crate) bias: Option<(usize, Option<View>)>,
+    pub(crate) bias: Option<Bias>,
     /// Whether the input depends on a leaf.
     pub(crate) is_tracked: bool,
 }
 
+/// What is added to a product.
+#[derive(Clone, Debug)]
+pub(crate) struct Bias {
+    pub(crate) slot: usize,
+    /// Under which it is added to the output.
+    pub(crate) shape: Vec<usize>,
+    /// Its view, if its gradient is wanted.
+    pub(crate) view: Option<View>,
+}
+
 impl Tap {
-    /// The number of the input's axes.
+    /// The number of the output's axes at one draw.
+    pub(crate) fn output_rank(&self) -> usize {
+        out_of(&self.operation).shape.num_dims()
+    }
+
+    /// The number of the input's axes at one draw.
     pub(crate) fn input_rank(&self) -> usize {
         let input = self
             .operation
@@ -78,20 +98,13 @@ impl Tap {
             .find(|input| slot(input) == self.input);
         input.map_or(0, |input| input.shape.num_dims())
     }
+}
 
-    /// The shape under which the bias is added to the output.
-    pub(crate) fn bias_shape(&self) -> Vec<usize> {
-        let mut shape = vec![1; self.output.shape.num_dims()];
-        shape[self.channel()] = self.output.shape[self.channel()];
-        shape
-    }
-
-    /// The output's axis along which the bias lies.
-    pub(crate) fn channel(&self) -> usize {
-        match semantics(&self.operation) {
-            Semantics::Convolution { .. } => 1,
-            _ => self.output.shape.num_dims() - 1,
-        }
+/// The axis of a product's result along which its bias lies.
+pub(crate) fn channel(operation: &OperationIr) -> usize {
+    match semantics(operation) {
+        Semantics::Convolution { .. } => 1,
+        _ => out_of(operation).shape.num_dims() - 1,
     }
 }
 
@@ -102,6 +115,8 @@ pub(crate) struct Copied {
     pub(crate) target: usize,
     /// The shape of the copies, with all examples along `axis`.
     pub(crate) shape: Vec<usize>,
+    /// The number of the copies' axes at one draw.
+    pub(crate) rank: usize,
     pub(crate) axis: ExampleAxis,
     /// The parameter, with one entry along `axis`.
     pub(crate) view: View,
@@ -371,7 +386,9 @@ impl Planner<'_> {
             Some(tap) => {
                 self.assign(&operation, &Role::Data(axis));
                 self.tracked.insert(slot(&tap.output));
-                self.plan.steps.push(Step::Tap(self.plan.taps.len()));
+                let product = Step::Run(tap.operation.clone().into());
+                let leaf = Step::Tap(self.plan.taps.len());
+                self.plan.steps.extend([product, leaf]);
                 self.plan.taps.push(tap);
             }
             None => {
@@ -409,19 +426,29 @@ impl Planner<'_> {
                 self.plan.looped.extend(parameters.clone());
             }
         }
+        let output = out_of(operation);
         let weight_view = self.view(weight);
-        let bias_view = bias.map(|bias| (slot(bias), self.view(bias)));
-        if weight_view.is_none() && !matches!(bias_view, Some((_, Some(_)))) {
+        let bias = bias.map(|bias| {
+            let mut shape = vec![1; output.shape.num_dims()];
+            shape[channel(operation)] = output.shape[channel(operation)];
+            Bias {
+                slot: slot(bias),
+                shape,
+                view: self.view(bias),
+            }
+        });
+        if weight_view.is_none() && bias.as_ref().is_none_or(|bias| bias.view.is_none()) {
             return None;
         }
         Some(Tap {
             operation: without_bias(operation.clone()),
             input: slot(input),
             input_axis: self.axis(input)?,
-            output: out_of(operation).clone(),
+            product: slot(output),
+            output: output.clone(),
             output_axis,
             weight: weight_view,
-            bias: bias_view,
+            bias,
             is_tracked: self.tracked.contains(&slot(input)),
         })
     }
@@ -482,6 +509,7 @@ impl Planner<'_> {
         Some(Copied {
             source: slot(operand),
             target,
+            rank: shape.len(),
             shape,
             axis,
             view,
@@ -536,20 +564,30 @@ impl Plan {
             taps: Vec::new(),
             copies: Vec::new(),
             looped: BTreeSet::new(),
+            draws: None,
         }
     }
 
+    /// The numbers that a replay computes before it goes back.
+    pub(crate) fn numbers(&self) -> usize {
+        let run = self.steps.iter().filter_map(|step| match step {
+            Step::Run(operation) => Some(operation),
+            Step::Tap(_) | Step::Copy(_) => None,
+        });
+        let results = run.flat_map(|operation| operation.outputs());
+        results.map(|out| out.shape.num_elements()).sum()
+    }
+
     /// Lets the last reader of a slot take its tensor.
-    fn mark_last_reads(&mut self) {
+    pub(crate) fn mark_last_reads(&mut self) {
         let mut later = BTreeSet::from([self.losses]);
         for step in self.steps.iter_mut().rev() {
             match step {
                 Step::Run(operation) => mark(operation, &mut later),
                 Step::Tap(number) => {
-                    let tap = &mut self.taps[*number];
-                    later.insert(tap.input);
-                    later.extend(tap.bias.as_ref().map(|(slot, _)| *slot));
-                    mark(&mut tap.operation, &mut later);
+                    let tap = &self.taps[*number];
+                    later.extend([tap.input, tap.product]);
+                    later.extend(tap.bias.as_ref().map(|bias| bias.slot));
                 }
                 Step::Copy(number) => {
                     later.insert(self.copies[*number].source);
@@ -569,9 +607,10 @@ fn mark(operation: &mut OperationIr, later: &mut BTreeSet<usize>) {
         fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
             let slot = slot(tensor);
             let once = self.reads.iter().filter(|&&read| read == slot).count() == 1;
-            if once && !self.later.contains(&slot) {
-                tensor.status = TensorStatus::ReadWrite;
-            }
+            tensor.status = match once && !self.later.contains(&slot) {
+                true => TensorStatus::ReadWrite,
+                false => TensorStatus::ReadOnly,
+            };
         }
     }
     let reads: Vec<_> = operation.inputs().map(slot).collect();

@@ -151,15 +151,13 @@ impl Plan {
 }
 
 impl Tap {
-    /// Runs the product and adds the leaf; returns the input and the leaf.
+    /// Adds the leaf to the product; returns the input and the leaf.
     fn put_in(&self, slots: &mut Slots) -> (DispatchTensor, DispatchTensor) {
         let input = slots.get(self.input).clone();
-        run(&self.operation, slots);
-        let slot = self.output.id.value() as usize;
-        let product = slots.get(slot).clone();
-        let bias = self.bias.as_ref().map(|(bias, _)| {
-            let bias = Untyped::new(slots.get(*bias).clone());
-            bias.reshape(&self.bias_shape()).into_dispatch()
+        let product = slots.get(self.product).clone();
+        let bias = self.bias.as_ref().map(|bias| {
+            let value = Untyped::new(slots.get(bias.slot).clone());
+            value.reshape(&bias.shape).into_dispatch()
         });
         let (leaf, output) = if self.is_tracked {
             let dtype = self.output.dtype.into();
@@ -178,7 +176,7 @@ impl Tap {
             let leaf = leaf(output);
             (leaf.clone(), leaf)
         };
-        slots.set(slot, output);
+        slots.set(self.output.id.value() as usize, output);
         (input, leaf)
     }
 }

@@ -5,7 +5,7 @@ use burn::tensor::{Int, Tensor};
 
 use crate::axis::ExampleAxis;
 use crate::factor::Term;
-use crate::plan::Tap;
+use crate::plan::{Tap, channel};
 use crate::semantics::{Semantics, semantics};
 use crate::untyped::{Untyped, arranged};
 
@@ -49,7 +49,7 @@ pub(crate) fn weight_gradients(
     delta: Untyped,
     examples: usize,
 ) -> Factored {
-    let rank = tap.output.shape.num_dims();
+    let rank = delta.rank();
     match semantics(&tap.operation) {
         Semantics::Linear { .. } => {
             let input = arranged(input, tap.input_axis, examples, &[], &[rank - 1]);
@@ -66,7 +66,7 @@ pub(crate) fn weight_gradients(
             let groups: Vec<_> = (0..rank - 2)
                 .filter(|&axis| weight.shape[axis] > 1)
                 .collect();
-            let mut shape = tap.output.shape.to_vec();
+            let mut shape = delta.shape();
             let contracted = if is_left { rank - 2 } else { rank - 1 };
             shape[contracted] = if is_left {
                 rhs.shape[contracted]
@@ -104,8 +104,8 @@ pub(crate) fn weight_gradients(
 
 /// The gradients with respect to the tap's bias, `[M, width]`.
 pub(crate) fn bias_gradients(tap: &Tap, delta: Untyped, examples: usize) -> Tensor<2> {
-    let channel = [tap.channel()];
-    over_positions(arranged(delta, tap.output_axis, examples, &[], &channel))
+    let channel = channel(&tap.operation);
+    over_positions(arranged(delta, tap.output_axis, examples, &[], &[channel]))
 }
 
 /// A copied parameter's gradients, `[M, elements]`.

@@ -1,4 +1,4 @@
-//! Float tensors whose rank is known at run time only, and the way back to typed ones.
+//! Tensors of numbers whose rank is known at run time only, and the way back to typed ones.
 
 use burn::backend::ops::{FloatTensorOps, IntTensorOps, PadMode};
 use burn::backend::{AutodiffBackend, Dispatch, DispatchTensor, TensorMetadata};
@@ -31,15 +31,64 @@ impl Untyped {
     }
 
     pub(crate) fn reshape(self, shape: &[usize]) -> Self {
-        Self(Dispatch::float_reshape(self.0, Shape::from(shape.to_vec())))
+        let shape = Shape::from(shape.to_vec());
+        Self(match self.0.dtype().is_float() {
+            true => Dispatch::float_reshape(self.0, shape),
+            false => Dispatch::int_reshape(self.0, shape),
+        })
     }
 
     pub(crate) fn expand(self, shape: &[usize]) -> Self {
-        Self(Dispatch::float_expand(self.0, Shape::from(shape.to_vec())))
+        let shape = Shape::from(shape.to_vec());
+        Self(match self.0.dtype().is_float() {
+            true => Dispatch::float_expand(self.0, shape),
+            false => Dispatch::int_expand(self.0, shape),
+        })
     }
 
     fn permute(self, axes: &[usize]) -> Self {
-        Self(Dispatch::float_permute(self.0, axes))
+        if axes.iter().copied().eq(0..axes.len()) {
+            return self;
+        }
+        Self(match self.0.dtype().is_float() {
+            true => Dispatch::float_permute(self.0, axes),
+            false => Dispatch::int_permute(self.0, axes),
+        })
+    }
+
+    /// A tensor of S draws as one of S·M examples, those of a draw behind those of the one before.
+    ///
+    /// `axis` is that of the tensor of one draw, which has `rank` axes. A tensor of as many is the same
+    /// for all draws; in any other the draws lie along an axis before them.
+    pub(crate) fn with_draws_as_examples(
+        self,
+        axis: ExampleAxis,
+        rank: usize,
+        draws: usize,
+        examples: usize,
+    ) -> Self {
+        let shape = self.shape();
+        let of_draws = if shape.len() == rank {
+            let one = [&[1], &shape[..]].concat();
+            self.reshape(&one).expand(&[&[draws], &shape[..]].concat())
+        } else {
+            self
+        };
+        let mut shape = of_draws.shape();
+        // [S, …, outer · M · inner, …] → [S, …, outer, M · inner, …] → […, outer, S, M · inner, …]
+        let place = axis.axis + 1;
+        shape.splice(place..=place, [axis.outer, examples * axis.inner]);
+        let split = of_draws.reshape(&shape);
+        let order: Vec<_> = (1..=place)
+            .chain([0])
+            .chain(place + 1..shape.len())
+            .collect();
+        let mut joined = shape[1..].to_vec();
+        joined.splice(
+            axis.axis..=place,
+            [axis.outer * draws * examples * axis.inner],
+        );
+        split.permute(&order).reshape(&joined)
     }
 
     pub(crate) fn cat(parts: Vec<Self>, dim: usize) -> Self {
@@ -119,10 +168,8 @@ impl Untyped {
     pub(crate) fn arranged_indices(self, axis: ExampleAxis, examples: usize) -> Tensor<2, Int> {
         let (split, order) = split(&self.shape(), axis, examples, &[], &[]);
         let len: usize = split.iter().product();
-        let tensor = Dispatch::int_reshape(self.0, Shape::from(split));
-        let tensor = Dispatch::int_permute(tensor, &order);
-        let shape = Shape::from(vec![examples, len / examples]);
-        Tensor::from_dispatch(Dispatch::int_reshape(tensor, shape))
+        let arranged = self.reshape(&split).permute(&order);
+        Tensor::from_dispatch(arranged.reshape(&[examples, len / examples]).0)
     }
 }
 

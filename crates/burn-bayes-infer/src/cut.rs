@@ -63,8 +63,9 @@ impl Stack<'_> {
                 (false, false) => new * new * product(row - rank, column - rank),
             }
         });
-        let eigen = SymmetricEigen::new(&stacked).map_err(Error::from)?;
-        let kept = (0..rank).map(|k| eigen.vectors().row(k).split_at(rank));
+        let vectors = leading(&stacked, rank)?;
+        let kept = vectors.chunks_exact(rank + count);
+        let kept = kept.map(|vector| vector.split_at(rank));
         let mixing = kept.clone().flat_map(|(shares, _)| shares);
         let weights = kept.flat_map(|(_, shares)| shares);
         let weights: Vec<f32> = weights.map(|share| (new * share) as f32).collect();
@@ -98,6 +99,17 @@ impl Stack<'_> {
             rows: Tensor::from_data(rows, &self.factors.device()),
         })
     }
+}
+
+/// The eigenvectors of the largest eigenvalues, one behind the other.
+fn leading(matrix: &SquareMatrix, count: usize) -> Result<Vec<f64>> {
+    if count == 1 {
+        let (_, vector) = SymmetricEigen::largest(matrix).map_err(Error::from)?;
+        return Ok(vector);
+    }
+    let eigen = SymmetricEigen::new(matrix).map_err(Error::from)?;
+    let vectors = (0..count).flat_map(|k| eigen.vectors().row(k));
+    Ok(vectors.copied().collect())
 }
 
 fn numbers(tensor: Tensor<2>) -> Vec<f64> {

@@ -160,13 +160,12 @@ pub trait FromExamples: Inference<Evidence = ExampleGradients> {
     /// The draws at which gradients are wanted now; never none.
     fn propose(&self, tick: Tick) -> Result<Proposal>;
 
-    /// From each draw's gradients of the examples' negative log-likelihoods, what
-    /// [`moved`](Inference::moved) or an optimiser that minimises takes.
-    fn gradients(
-        &self,
-        proposal: Proposal,
-        evidence: Vec<ExampleGradients>,
-    ) -> Result<GradientsParams>;
+    /// From the gradients of the examples' negative log-likelihoods, what [`moved`](Inference::moved) or
+    /// an optimiser that minimises takes.
+    ///
+    /// `evidence` has as many gradients for each draw of the proposal: those at the first draw, then those
+    /// at the second, and so on.
+    fn gradients(&self, proposal: Proposal, evidence: ExampleGradients) -> Result<GradientsParams>;
 }
 
 /// An algorithm that watches the weights of an ordinary training.

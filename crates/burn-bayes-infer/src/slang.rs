@@ -209,26 +209,18 @@ impl FromExamples for Slang {
         Ok(Proposal { tick, draws, gram })
     }
 
-    fn gradients(
-        &self,
-        proposal: Proposal,
-        evidence: Vec<ExampleGradients>,
-    ) -> Result<GradientsParams> {
-        let Some(examples) = evidence.first().map(ExampleGradients::count) else {
-            return Err(Error::config("draws", "have no gradients"));
-        };
-        let group_size = self.config().group_size;
-        let evidence = match group_size {
+    fn gradients(&self, proposal: Proposal, evidence: ExampleGradients) -> Result<GradientsParams> {
+        let draws = proposal.draws.len();
+        let examples = (evidence.count() / draws) as f64;
+        let rows = match self.config().group_size {
             1 => evidence,
-            _ => evidence
-                .iter()
-                .map(|rows| rows.grouped(group_size))
-                .collect(),
+            size => {
+                let sets = evidence.split(draws).into_iter();
+                ExampleGradients::joined(sets.map(|rows| rows.grouped(size)).collect())
+            }
         };
-        let groups = evidence[0].count();
-        let rows = ExampleGradients::joined(evidence);
+        let groups = (rows.count() / draws) as f64;
         // A row is G/M times the sum of its group's gradients, so (N/M)(M/G)² over the draws.
-        let (examples, groups) = (examples as f64, groups as f64);
         let share = examples / (groups * rows.count() as f64);
         let step = self.step(&proposal, &rows, self.train_len() as f64 * share);
         let number = proposal.tick.step + 1;

@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use burn::train::{TrainOutput, TrainStep};
 use burn_bayes_core::Layout;
 use burn_bayes_graph::{CapturedModel, ExampleBatch, ExampleGradients};
-use burn_bayes_infer::FromExamples;
+use burn_bayes_infer::{Draw, FromExamples};
 
 use crate::bayesian::Bayesian;
 use crate::error::Result;
@@ -80,28 +80,82 @@ where
         captured,
         is_everything,
     } = recorded.as_ref();
-    let share = 1.0 / proposal.draws.len() as f64;
-    let mut evidence = Vec::with_capacity(proposal.draws.len());
-    let mut outside = GradientsParams::new();
-    let mut first = None;
-    for draw in &proposal.draws {
-        let model = layout.write_leaves(bayesian.template().clone(), draw.weights.clone())?;
-        if !is_everything {
-            let TrainOutput { mut grads, item } = TrainStep::step(&model, item.clone());
-            layout.gradient_parts(&model, &mut grads)?;
-            Outside::add(&model, share, &mut grads, &mut outside);
-            first.get_or_insert(item);
-        }
-        evidence.push(captured.example_gradients(&model, &item)?.gradients);
-        if first.is_none() {
-            first = Some(model.example_outputs(item.clone()));
-        }
-    }
+    let Gathered {
+        evidence,
+        mut outside,
+        item,
+    } = match (proposal.draws.as_slice(), is_everything) {
+        ([], _) => return Err(no_draws()),
+        (draws, true) => together(captured, bayesian.template(), draws, item)?,
+        (draws, false) => one_by_one(captured, bayesian.template(), draws, &item)?,
+    };
     if let Some(path) = first_non_finite(bayesian.template(), &outside) {
         return Err(burn_bayes_infer::Error::non_finite(proposal.tick.step + 1, path).into());
     }
     let mut grads = algorithm.gradients(proposal, evidence)?;
     Outside::add(bayesian.template(), 1.0, &mut outside, &mut grads);
-    let item = first.ok_or_else(no_draws)?;
     Ok(TrainOutput { grads, item })
+}
+
+/// What the evaluations at all draws give.
+struct Gathered<O> {
+    evidence: ExampleGradients,
+    /// Gradients of parameters outside the layout, averaged over draws.
+    outside: GradientsParams,
+    /// The model's output at the first draw.
+    item: O,
+}
+
+/// All that is trained is in the layout.
+fn together<M: Module + ExampleLoss<Input: ExampleBatch>>(
+    captured: &CapturedModel<M, M::Input>,
+    model: &M,
+    draws: &[Draw],
+    item: M::Input,
+) -> Result<Gathered<M::Output>> {
+    let first = captured
+        .layout()
+        .write_leaves(model.clone(), draws[0].weights.clone())?;
+    let evidence = match draws {
+        [_] => captured.example_gradients(&first, &item)?,
+        _ => {
+            let weights: Vec<_> = draws.iter().map(|draw| draw.weights.clone()).collect();
+            captured.example_gradients_at(model, &weights, &item)?
+        }
+    };
+    Ok(Gathered {
+        evidence: evidence.gradients,
+        outside: GradientsParams::new(),
+        item: first.example_outputs(item),
+    })
+}
+
+/// The user's step at every draw has the gradients outside the layout.
+fn one_by_one<M: Module + ExampleLoss<Input: ExampleBatch>>(
+    captured: &CapturedModel<M, M::Input>,
+    model: &M,
+    draws: &[Draw],
+    item: &M::Input,
+) -> Result<Gathered<M::Output>> {
+    let layout = captured.layout();
+    let share = 1.0 / draws.len() as f64;
+    let mut evidence = Vec::with_capacity(draws.len());
+    let mut outside = GradientsParams::new();
+    let mut first = None;
+    for draw in draws {
+        let model = layout.write_leaves(model.clone(), draw.weights.clone())?;
+        let TrainOutput {
+            mut grads,
+            item: output,
+        } = TrainStep::step(&model, item.clone());
+        layout.gradient_parts(&model, &mut grads)?;
+        Outside::add(&model, share, &mut grads, &mut outside);
+        first.get_or_insert(output);
+        evidence.push(captured.example_gradients(&model, item)?.gradients);
+    }
+    Ok(Gathered {
+        evidence: ExampleGradients::joined(evidence),
+        outside,
+        item: first.ok_or_else(no_draws)?,
+    })
 }

@@ -64,6 +64,14 @@ impl Lookup {
         })
     }
 
+    pub(super) fn part(&self, examples: Range<usize>) -> Self {
+        Self {
+            indices: self.indices.clone().slice_dim(0, examples.clone()),
+            values: self.values.clone().slice_dim(0, examples),
+            rows: self.rows,
+        }
+    }
+
     /// The positions of an example's group become positions of one example; those added have index
     /// and value zero.
     pub(super) fn grouped(&self, grouping: Grouping) -> Self {

@@ -182,6 +182,15 @@ impl Term {
         }
     }
 
+    /// The gradients of some of the examples.
+    pub(crate) fn part(&self, examples: Range<usize>) -> Self {
+        match &self.0 {
+            Kind::Outer(outer) => outer.part(examples).into(),
+            Kind::Rows(rows) => rows.part(examples).into(),
+            Kind::Lookup(lookup) => lookup.part(examples).into(),
+        }
+    }
+
     /// The sums of groups of gradients, scaled.
     pub(crate) fn grouped(&self, grouping: Grouping) -> Self {
         match &self.0 {

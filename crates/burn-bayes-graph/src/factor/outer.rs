@@ -65,6 +65,11 @@ impl Outer {
         })
     }
 
+    pub(super) fn part(&self, examples: Range<usize>) -> Self {
+        let part = |side: &Tensor<4>| side.clone().slice_dim(1, examples.clone());
+        Self::new(part(&self.left), part(&self.right))
+    }
+
     /// The positions of an example's group become positions of one example.
     pub(super) fn grouped(&self, grouping: Grouping) -> Self {
         let Grouping {

@@ -28,6 +28,10 @@ impl Rows {
         Self::new(Tensor::cat(rows.collect(), 0))
     }
 
+    pub(super) fn part(&self, examples: Range<usize>) -> Self {
+        Self::new(self.rows.clone().slice_dim(0, examples))
+    }
+
     pub(super) fn grouped(&self, grouping: Grouping) -> Self {
         let Grouping {
             size,

@@ -57,7 +57,41 @@ pub(crate) fn compared<M: Module, B: ExampleBatch>(
             close(&columns(&found), &columns(&expected), &entry.path);
         }
     }
-    captured.looped_paths(model, batch).unwrap()
+    at_draws(&captured, model, batch);
+    let looped = captured.looped_paths(model, batch).unwrap();
+    if looped.is_empty() && layout.len() < SMALL {
+        assert!(captured.is_in_one_pass(model, batch, 3).unwrap());
+    }
+    looped
+}
+
+/// Weights of models of which several draws fit into one pass.
+const SMALL: usize = 10_000;
+
+/// At several draws of the weights: what each draw's own passes find, one draw behind the other.
+#[track_caller]
+fn at_draws<M: Module, B: ExampleBatch>(captured: &CapturedModel<M, B>, model: &M, batch: &B) {
+    let layout = captured.layout();
+    let weights: Tensor<1> = layout.flatten(model).unwrap();
+    let draws = [0.0, 0.01, 0.02].map(|scale| {
+        let noise: Tensor<1> = tensor(41, weights.dims());
+        weights.clone() + noise * scale
+    });
+    let all = captured.example_gradients_at(model, &draws, batch).unwrap();
+    let looped = draws.map(|draw| {
+        let model = layout.write(model.clone(), draw).unwrap();
+        captured.looped(&model, batch).unwrap()
+    });
+    let losses = looped.each_ref().map(|draw| draw.losses.clone());
+    let losses = Tensor::cat(losses.to_vec(), 0);
+    close(&values(&all.losses), &values(&losses), "losses at draws");
+    let rows = looped.map(|draw| draw.gradients.materialise());
+    let rows = Tensor::cat(rows.to_vec(), 0);
+    close(
+        &values(&all.gradients.materialise()),
+        &values(&rows),
+        "gradients at draws",
+    );
 }
 
 /// The same, and every parameter's gradient must come from the graph.

@@ -53,10 +53,10 @@ fn rows(count: usize, len: usize, seed: u64) -> Vec<f32> {
 fn gradients(slang: &Slang, step: u64, rows: &[Vec<f32>]) -> GradientsParams {
     let proposal = slang.propose(Tick { step, pass: 0 }).unwrap();
     let len = slang.layout().len();
-    let evidence = rows
+    let sets = rows
         .iter()
-        .map(|rows| ExampleGradients::from_rows(matrix(rows.len() / len, len, rows)))
-        .collect();
+        .map(|rows| ExampleGradients::from_rows(matrix(rows.len() / len, len, rows)));
+    let evidence = ExampleGradients::joined(sets.collect());
     slang.gradients(proposal, evidence).unwrap()
 }
 
@@ -435,10 +435,7 @@ fn a_step_that_is_not_finite_is_left_out_and_stops_in_the_end() {
 
             let proposal = slang.propose(Tick { step: 11, pass: 0 }).unwrap();
             let evidence = ExampleGradients::from_rows(matrix(2, LEN, &poisoned));
-            let error = slang
-                .gradients(proposal, vec![evidence])
-                .map(|_| ())
-                .unwrap_err();
+            let error = slang.gradients(proposal, evidence).map(|_| ()).unwrap_err();
             assert!(error.is_numerical(), "{error}");
             assert!(error.to_string().starts_with("step 12"), "{error}");
             if bad.is_nan() {
