@@ -26,7 +26,8 @@ mod posterior;
 mod prior;
 
 pub use algebra::{
-    AlgebraError, Cholesky, GRAM_ROUNDING, IdentityPlus, PIVOT_FLOOR, SquareMatrix, SymmetricEigen,
+    AlgebraError, Cholesky, EigenPair, GRAM_ROUNDING, IdentityPlus, PIVOT_FLOOR, SquareMatrix,
+    SymmetricEigen,
 };
 pub use bayesian_ridge::BayesianRidge;
 pub use dense::{DenseGaussian, SYMMETRY_TOLERANCE, linear_regression_posterior};

@@ -13,7 +13,7 @@ use crate::batch::{ExampleBatch, Inputs, Lengths, signature_of};
 use crate::capture::record_grown;
 use crate::draw_plan::with_draws;
 use crate::draws::{PASS, checked, stacked_weights};
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::factor::Term;
 use crate::gradients::{Block, ExampleGradients};
 use crate::looped::looped_rows;
@@ -225,24 +225,26 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             return Ok(None);
         }
         self.draw_players.get((signature_of(batch), draws), || {
-            let Ok(plan) = self.planned(model, batch, tensors)? else {
-                return Ok(None); // the pass of a single draw says why
+            let plan = match self.planned(model, batch, tensors) {
+                Ok(plan) => plan,
+                Err(Failure::Refused(error)) => return Err(error),
+                // The passes of single draws say why.
+                Err(Failure::Single | Failure::Loop(_)) => return Ok(None),
             };
             if draws * (self.layout.len() + plan.numbers()) > PASS {
                 return Ok(None);
             }
             let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
             let player = with_draws(plan, &parameters, draws).map(Player::new);
-            Ok(player
-                .map_err(|reason| {
-                    log::warn!("the gradients of every draw take a pass of their own: {reason}");
-                })
-                .ok())
+            let player = player.inspect_err(|reason| {
+                log::warn!("the gradients of every draw take a pass of their own: {reason}");
+            });
+            Ok(player.ok())
         })
     }
 
     fn captured(&self, model: &M, batch: &B, tensors: &[Held]) -> Result<Option<Player>> {
-        match self.planned(model, batch, tensors)? {
+        match self.planned(model, batch, tensors) {
             Ok(plan) => {
                 if !plan.looped.is_empty() {
                     let entries = self.layout.entries();
@@ -255,41 +257,33 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
                 }
                 Ok(Some(Player::new(plan)))
             }
-            Err(None) => Ok(None),
-            Err(Some(reason)) => {
+            Err(Failure::Single) => Ok(None),
+            Err(Failure::Loop(reason)) => {
                 log::warn!(
                     "the loss could not be recorded, and is evaluated one example at a time: \
                      {reason}"
                 );
                 Ok(None)
             }
+            Err(Failure::Refused(error)) => Err(error),
         }
     }
 
-    /// The plan for such a batch; if there is none, why, unless one example needs none.
     fn planned(
         &self,
         model: &M,
         batch: &B,
         tensors: &[Held],
-    ) -> Result<std::result::Result<Plan, Option<String>>> {
-        self.layout.check(model)?;
+    ) -> std::result::Result<Plan, Failure> {
+        self.layout.check(model).map_err(Error::from)?;
         let examples = examples_of(batch)?;
         if examples == 1 {
-            // One example, one backward pass; nothing to tell apart.
-            return Ok(Err(None));
+            return Err(Failure::Single);
         }
         let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
-        let planned = record_grown(model, &self.layout, batch, &|model: &M, batch| {
-            (self.loss)(model, batch)
-        })
-        .map_err(Failure::Loop)
-        .and_then(|recording| plan(recording, &parameters, &self.layout, examples));
-        match planned {
-            Ok(plan) => Ok(Ok(plan)),
-            Err(Failure::Loop(reason)) => Ok(Err(Some(reason))),
-            Err(Failure::Refused(error)) => Err(error),
-        }
+        let loss = |model: &M, batch| (self.loss)(model, batch);
+        let recording = record_grown(model, &self.layout, batch, &loss).map_err(Failure::Loop)?;
+        plan(recording, &parameters, &self.layout, examples)
     }
 
     /// The losses, and the gradients of what the plan taps.

@@ -125,10 +125,18 @@ pub(crate) struct Copied {
 /// Why there is no plan.
 #[derive(Debug)]
 pub(crate) enum Failure {
+    /// One example takes one backward pass, and there is nothing to tell apart.
+    Single,
     /// The loop over single examples is exact all the same; the reason in words.
     Loop(String),
     /// No per-example gradients exist.
     Refused(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
 }
 
 /// What a slot depends on.

@@ -63,9 +63,8 @@ impl Stack<'_> {
                 (false, false) => new * new * product(row - rank, column - rank),
             }
         });
-        let vectors = leading(&stacked, rank)?;
-        let kept = vectors.chunks_exact(rank + count);
-        let kept = kept.map(|vector| vector.split_at(rank));
+        let pairs = SymmetricEigen::leading(&stacked, rank).map_err(Error::from)?;
+        let kept = pairs.iter().map(|pair| pair.vector.split_at(rank));
         let mixing = kept.clone().flat_map(|(shares, _)| shares);
         let weights = kept.flat_map(|(_, shares)| shares);
         let weights: Vec<f32> = weights.map(|share| (new * share) as f32).collect();
@@ -87,11 +86,10 @@ impl Stack<'_> {
         );
         let scatter = numbers(stacked.clone().transpose().matmul(stacked));
         let scatter = SquareMatrix::from_row_major(len, scatter).map_err(Error::from)?;
-        let eigen = SymmetricEigen::new(&scatter).map_err(Error::from)?;
-        let rows = (0..rank).flat_map(|k| {
-            let scale = eigen.values()[k].max(0.0).sqrt();
-            let vector = eigen.vectors().row(k).iter();
-            vector.map(move |entry| (scale * entry) as f32)
+        let pairs = SymmetricEigen::leading(&scatter, rank).map_err(Error::from)?;
+        let rows = pairs.iter().flat_map(|pair| {
+            let scale = pair.value.max(0.0).sqrt();
+            pair.vector.iter().map(move |entry| (scale * entry) as f32)
         });
         let rows = TensorData::new(rows.collect::<Vec<f32>>(), [rank, len]);
         Ok(Cut {
@@ -99,17 +97,6 @@ impl Stack<'_> {
             rows: Tensor::from_data(rows, &self.factors.device()),
         })
     }
-}
-
-/// The eigenvectors of the largest eigenvalues, one behind the other.
-fn leading(matrix: &SquareMatrix, count: usize) -> Result<Vec<f64>> {
-    if count == 1 {
-        let (_, vector) = SymmetricEigen::largest(matrix).map_err(Error::from)?;
-        return Ok(vector);
-    }
-    let eigen = SymmetricEigen::new(matrix).map_err(Error::from)?;
-    let vectors = (0..count).flat_map(|k| eigen.vectors().row(k));
-    Ok(vectors.copied().collect())
 }
 
 fn numbers(tensor: Tensor<2>) -> Vec<f64> {

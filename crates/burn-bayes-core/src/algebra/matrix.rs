@@ -171,6 +171,14 @@ impl SquareMatrix {
         })
     }
 
+    /// Adds `scale` v vᵀ.
+    pub(super) fn add_outer(&mut self, scale: f64, vector: &[f64]) {
+        let rows = self.values.chunks_exact_mut(self.size.max(1));
+        for (row, entry) in rows.zip(vector) {
+            add_scaled(row, scale * entry, vector);
+        }
+    }
+
     /// Multiplies from the right by H = I − 2 v vᵀ/vᵀv, or by I where v is 0.
     pub(super) fn reflect_rows(&mut self, direction: &[f64]) {
         let square = dot(direction, direction);
@@ -192,8 +200,19 @@ impl SquareMatrix {
     }
 }
 
+/// Over the entries that both have, in eight sums that a processor adds at once.
 pub(crate) fn dot(left: &[f64], right: &[f64]) -> f64 {
-    left.iter().zip(right).map(|(a, b)| a * b).sum()
+    let len = left.len().min(right.len());
+    let (left, left_rest) = left[..len].as_chunks::<8>();
+    let (right, right_rest) = right[..len].as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for (left, right) in left.iter().zip(right) {
+        for ((sum, a), b) in sums.iter_mut().zip(left).zip(right) {
+            *sum += a * b;
+        }
+    }
+    let rest = left_rest.iter().zip(right_rest).map(|(a, b)| a * b);
+    sums.into_iter().chain(rest).sum()
 }
 
 pub(super) fn add_scaled(target: &mut [f64], scale: f64, source: &[f64]) {

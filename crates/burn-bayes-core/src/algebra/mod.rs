@@ -10,7 +10,7 @@
 //! M   = R⁻ᵀ (I + R)⁻¹,  R Rᵀ = I + B   draws of the precision form     IdentityPlus::draw_coefficients
 //! θ   = μ + d^-½ ⊙ [ε − Vᵀ M V ε]      has covariance (UᵀU + diag d)⁻¹ for ε ~ N(0, I)
 //! B   = Σₖ λₖ vₖ vₖᵀ,  λ₁ ≥ λ₂ ≥ …      truncation to the top pairs     SymmetricEigen
-//! λ₁, v₁                               truncation to the top pair      SymmetricEigen::largest
+//! λ₁, v₁, … of a large matrix          the same for few pairs          SymmetricEigen::leading
 //! ```
 //!
 //! Matrices are row-major. A symmetric argument is read from its lower triangle. Up to
@@ -24,13 +24,14 @@ mod cholesky;
 mod eigen;
 mod error;
 mod identity_plus;
-mod largest;
+mod leading;
 mod matrix;
 
 pub use cholesky::{Cholesky, PIVOT_FLOOR};
 pub use eigen::SymmetricEigen;
 pub use error::AlgebraError;
 pub use identity_plus::{GRAM_ROUNDING, IdentityPlus};
+pub use leading::EigenPair;
 pub use matrix::SquareMatrix;
 
 pub(crate) use error::{check_finite, check_length};

@@ -1,4 +1,4 @@
-//! The largest eigenvalue of a symmetric matrix with its vector, by Lanczos' method.
+//! The largest eigenvalues of a symmetric matrix with their vectors, by Lanczos' method.
 
 use super::eigen::{SymmetricEigen, point_to_positive_side};
 use super::error::AlgebraError;
@@ -11,32 +11,67 @@ const RESIDUAL: f64 = 1e-11;
 /// Of a golden ratio: its multiples fill the unit interval evenly.
 const WEYL: f64 = 0.618_033_988_749_894_8;
 
+/// What is left when pairs are taken out is their rounding too, whose vectors are of no use: the smallest
+/// pair found so, over the largest.
+const LEFT_OVER: f64 = 1e-8;
+/// Rows for each pair that is asked for, below which decomposing everything is as fast.
+const ROWS_PER_PAIR: usize = 16;
+
+/// An eigenvalue and its eigenvector of norm 1, whose entry of largest magnitude is positive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EigenPair {
+    /// λ.
+    pub value: f64,
+    /// v.
+    pub vector: Vec<f64>,
+}
+
 impl SymmetricEigen {
-    /// The largest eigenvalue of a positive semi-definite matrix, and its vector of norm 1, whose entry
-    /// of largest magnitude is positive.
+    /// The pairs with the `count` largest eigenvalues of a positive semi-definite matrix, largest first.
     ///
-    /// It takes a dozen products with the matrix if that eigenvalue stands out, and otherwise what
-    /// [`new`](Self::new) takes.
+    /// Each takes a dozen products with the matrix if it stands out from those below it. Where one does
+    /// not, or many are asked for, it takes what [`new`](Self::new) takes.
     ///
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn largest(matrix: &SquareMatrix) -> Result<(f64, Vec<f64>), AlgebraError> {
-        matrix.check_finite("symmetric eigen-decomposition")?;
-        // In as many steps as half the rows, decomposing is as fast.
-        let looks = [FIRST_LOOK, 2 * FIRST_LOOK].into_iter();
-        let looks = looks.take_while(|steps| 2 * steps <= matrix.size);
-        let mut krylov = Krylov::new(matrix);
-        for steps in looks {
-            if let Some(pair) = krylov.largest(steps)? {
-                return Ok(pair);
-            }
+    pub fn leading(matrix: &SquareMatrix, count: usize) -> Result<Vec<EigenPair>, AlgebraError> {
+        if ROWS_PER_PAIR * count <= matrix.size
+            && let Some(pairs) = one_by_one(matrix, count)?
+        {
+            return Ok(pairs);
         }
         let all = Self::new(matrix)?;
-        let value = all.values().first().copied().unwrap_or(0.0);
-        let vectors = all.vectors().as_slice();
-        Ok((value, vectors[..matrix.size].to_vec()))
+        let values = all.values().iter().take(count).enumerate();
+        Ok(values
+            .map(|(k, &value)| EigenPair {
+                value,
+                vector: all.vectors().row(k).to_vec(),
+            })
+            .collect())
     }
+}
+
+/// Each pair is the largest of what the ones before it leave, so equal eigenvalues are no trouble.
+fn one_by_one(matrix: &SquareMatrix, count: usize) -> Result<Option<Vec<EigenPair>>, AlgebraError> {
+    matrix.check_finite("symmetric eigen-decomposition")?;
+    let mut rest = matrix.clone();
+    let mut pairs = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut krylov = Krylov::new(&rest);
+        let looks = [FIRST_LOOK, 2 * FIRST_LOOK].into_iter();
+        let mut looks = looks.take_while(|steps| 2 * steps <= matrix.size);
+        let found = looks.find_map(|steps| krylov.largest(steps).transpose());
+        let Some(pair) = found.transpose()? else {
+            return Ok(None);
+        };
+        if pair.value < LEFT_OVER * pairs.first().unwrap_or(&pair).value {
+            return Ok(None);
+        }
+        rest.add_outer(-pair.value, &pair.vector);
+        pairs.push(pair);
+    }
+    Ok(Some(pairs))
 }
 
 /// An orthonormal basis Q of v, Mv, M²v, …, in which M is the tridiagonal QᵀMQ.
@@ -67,7 +102,7 @@ impl<'a> Krylov<'a> {
     }
 
     /// The pair after so many steps, if it is good enough then.
-    fn largest(&mut self, steps: usize) -> Result<Option<(f64, Vec<f64>)>, AlgebraError> {
+    fn largest(&mut self, steps: usize) -> Result<Option<EigenPair>, AlgebraError> {
         while self.basis.len() < steps
             && let Some(next) = self.next.take()
         {
@@ -92,7 +127,7 @@ impl<'a> Krylov<'a> {
             }
             make_unit(&mut vector);
             point_to_positive_side(&mut vector);
-            (value, vector)
+            EigenPair { value, vector }
         }))
     }
 
@@ -130,7 +165,7 @@ mod tests {
     /// B Bᵀ for B of `size` rows and `rank` columns, the first of which is `lead` times as large.
     fn gram(size: usize, rank: usize, lead: f64) -> SquareMatrix {
         let entry = |row: usize, column: usize| {
-            let value = ((row * 37 + column * 101 + 3) as f64).sin();
+            let value = (((row * 37 + column * 101 + 3) as f64).sin() * 4e4).fract();
             if column == 0 { lead * value } else { value }
         };
         SquareMatrix::from_fn(size, |i, j| {
@@ -141,40 +176,54 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_first_pair_of_all() {
+    fn they_are_the_first_of_all() {
         for (size, rank, lead) in [
             (0, 1, 1.0),
             (1, 1, 1.0),
             (5, 9, 1.0),
             (41, 60, 1.0),
             (41, 60, 4.0),
-            (41, 3, 1.0),
             (41, 1, 1.0),
-            (80, 90, 1.0),
             (80, 90, 30.0),
+            (200, 250, 1.0),
+            (200, 2, 1.0),
+            (300, 6, 3.0),
         ] {
             let matrix = gram(size, rank, lead);
             let all = SymmetricEigen::new(&matrix).unwrap();
-            let (value, vector) = SymmetricEigen::largest(&matrix).unwrap();
-            let Some(first) = all.values().first() else {
-                assert!(vector.is_empty());
-                continue;
-            };
-            assert!(
-                (value - first).abs() <= 1e-12 * first,
-                "{size}: {value} {first}"
-            );
-            let gap = match all.values() {
-                [first, second, ..] => (first - second) / first,
-                _ => 1.0,
-            };
-            for (found, expected) in vector.iter().zip(all.vectors().row(0)) {
-                assert!(
-                    (found - expected).abs() <= 1e-10 / gap,
-                    "{size} {rank}: {found} {expected}"
-                );
+            for count in [0, 1, 3, size] {
+                let pairs = SymmetricEigen::leading(&matrix, count).unwrap();
+                assert_eq!(pairs.len(), count.min(size));
+                let scale = all.values().first().copied().unwrap_or_default();
+                for (k, EigenPair { value, vector }) in pairs.iter().enumerate() {
+                    let error = (value - all.values()[k]).abs();
+                    assert!(error <= 1e-12 * scale, "{size} {rank} {k}: {error:e}");
+                    let image = matrix.multiply_vector(vector).unwrap();
+                    let residuals = image
+                        .iter()
+                        .zip(vector)
+                        .map(|(m, v)| (m - value * v).powi(2));
+                    let residual = residuals.sum::<f64>().sqrt();
+                    assert!(residual <= 1e-10 * scale, "{size} {rank} {k}: {residual:e}");
+                    assert!((dot(vector, vector) - 1.0).abs() <= 1e-12);
+                }
             }
         }
+    }
+
+    #[test]
+    fn equal_eigenvalues_have_vectors_of_their_own() {
+        let matrix = SquareMatrix::from_fn(64, |i, j| match (i == j, i) {
+            (true, 5 | 40) => 3.0,
+            (true, _) => 1.0 / (1 + i) as f64,
+            _ => 0.0,
+        });
+        let pairs = one_by_one(&matrix, 3).unwrap().unwrap();
+        let values: Vec<f64> = pairs.iter().map(|pair| pair.value).collect();
+        for (found, expected) in values.iter().zip([3.0, 3.0, 1.0]) {
+            assert!((found - expected).abs() < 1e-10, "{values:?}");
+        }
+        assert!(dot(&pairs[0].vector, &pairs[1].vector).abs() < 1e-9);
     }
 
     #[test]
@@ -189,10 +238,13 @@ mod tests {
     #[test]
     fn zeros_ones_and_infinities() {
         let zeros = SquareMatrix::from_fn(40, |_, _| 0.0);
-        assert_eq!(SymmetricEigen::largest(&zeros).unwrap().0, 0.0);
-        let (value, vector) = SymmetricEigen::largest(&SquareMatrix::identity(40)).unwrap();
-        assert!((value - 1.0).abs() < 1e-12 && (dot(&vector, &vector) - 1.0).abs() < 1e-12);
+        assert_eq!(SymmetricEigen::leading(&zeros, 1).unwrap()[0].value, 0.0);
+        for EigenPair { value, vector } in
+            SymmetricEigen::leading(&SquareMatrix::identity(40), 2).unwrap()
+        {
+            assert!((value - 1.0).abs() < 1e-12 && (dot(&vector, &vector) - 1.0).abs() < 1e-12);
+        }
         let infinite = SquareMatrix::from_fn(40, |_, _| f64::INFINITY);
-        assert!(SymmetricEigen::largest(&infinite).is_err());
+        assert!(SymmetricEigen::leading(&infinite, 1).is_err());
     }
 }
