@@ -191,7 +191,7 @@ mod tests {
         ] {
             let matrix = gram(size, rank, lead);
             let all = SymmetricEigen::new(&matrix).unwrap();
-            for count in [0, 1, 3, size] {
+            for count in [0, 1, 3, size.min(8)] {
                 let pairs = SymmetricEigen::leading(&matrix, count).unwrap();
                 assert_eq!(pairs.len(), count.min(size));
                 let scale = all.values().first().copied().unwrap_or_default();
