@@ -219,14 +219,24 @@ fn test(request: &Request) -> Outcome {
     cargo(&request.root, &kinds).divided(&request.rest).run()
 }
 
-/// The same suite with another device. One process keeps the device's compiled kernels between
-/// tests, hence `cargo test`; a folder of its own keeps the CPU build from being rebuilt.
+/// The same suite, and the program's, with another device. One process keeps the device's compiled
+/// kernels between tests, hence `cargo test`; a folder of its own keeps the CPU build from being rebuilt.
 fn test_on_device(request: &Request, device: &str) -> Outcome {
     let folder = workspace::target_folder(&request.root)?;
     let folder = format!("{}-{device}", folder.display());
-    let suite = ["test", "-p", "burn-bayes", "--test", "it"];
-    cargo(&request.root, &suite)
-        .arguments(&["--features", device, "--target-dir", &folder])
+    let packages: &[&str] = match device {
+        "ndarray" => &["burn-bayes"], // the oracle of Burn's own, which the program has not
+        _ => &["burn-bayes", "burn-bayes-cli"],
+    };
+    let features = packages.iter().map(|package| format!("{package}/{device}"));
+    let features = features.collect::<Vec<_>>().join(",");
+    let chosen: Vec<&str> = packages
+        .iter()
+        .flat_map(|package| ["-p", package])
+        .collect();
+    cargo(&request.root, &["test", "--test", "it"])
+        .arguments(&chosen)
+        .arguments(&["--features", &features, "--target-dir", &folder])
         .divided(&request.rest)
         .env("BURN_BAYES_TEST_DEVICE", device)
         .run()

@@ -1,4 +1,4 @@
-# The commands of the book's chapter "From a CSV to a decision"; `decision.rs` runs them.
+# The commands of the book's chapter "From a CSV to a decision"; `book.rs` runs them.
 
 # ANCHOR: plan
 burn-bayes plan --data known.csv --target target --task classification

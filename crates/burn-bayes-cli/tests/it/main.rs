@@ -1,7 +1,7 @@
 //! The program as its users run it: arguments in, exit code, output and files out.
 
 mod bad_input;
-mod decision;
+mod book;
 mod device;
 mod fetch;
 mod fit;

@@ -1,0 +1,14 @@
+# The commands of the book's chapter "Choosing a method and its settings"; `book.rs` runs them.
+
+# ANCHOR: compare
+burn-bayes compare --data known.csv --target target --task classification --methods map,vifa,swag --seeds 1 --splits 4 --out compared
+# ANCHOR_END: compare
+
+# ANCHOR: tune
+burn-bayes tune --data known.csv --target target --task classification --method vifa --trials 12 --survivors 4 --out tuned
+# ANCHOR_END: tune
+
+# ANCHOR: fit
+burn-bayes fit --config tuned/config.toml --out run
+burn-bayes evaluate run new.csv
+# ANCHOR_END: fit
