@@ -68,10 +68,12 @@ fn decisions_keep_their_promise() {
 #[test]
 fn a_method_and_its_settings_are_chosen() {
     let Some(place) = patients() else { return };
+    place.write("ranges.toml", include_str!("choosing.toml"));
     let outputs = outputs(&place, include_str!("choosing.sh"));
-    let [compared, tuned, _, scores] = outputs.as_slice() else {
-        panic!("four commands");
+    let [compared, tuned, tried, _, scores] = outputs.as_slice() else {
+        panic!("five commands");
     };
+    assert!(tried.contains("| model | "), "{tried}");
     for method in ["map", "vifa", "swag"] {
         let row = format!("| {method} | ");
         assert!(compared.contains(&row), "{compared}");

@@ -8,6 +8,8 @@ burn-bayes compare --data known.csv --target target --task classification --meth
 burn-bayes tune --data known.csv --target target --task classification --method vifa --trials 12 --survivors 4 --out tuned
 # ANCHOR_END: tune
 
+burn-bayes tune --data known.csv --target target --task classification --ranges ranges.toml --trials 2 --folds 2 --out tried
+
 # ANCHOR: fit
 burn-bayes fit --config tuned/config.toml --out run
 burn-bayes evaluate run new.csv
