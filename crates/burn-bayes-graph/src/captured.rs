@@ -12,7 +12,7 @@ use crate::assemble::GradientSum;
 use crate::batch::{ExampleBatch, Inputs, Lengths, signature_of};
 use crate::capture::record_grown;
 use crate::draw_plan::with_draws;
-use crate::draws::{PASS, checked, stacked_weights};
+use crate::draws::{PASS, checked, put_in};
 use crate::error::{Error, Kind, Result};
 use crate::factor::Term;
 use crate::gradients::{Block, ExampleGradients};
@@ -146,12 +146,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         if let Some(player) = self.draw_player(model, batch, &tensors, draws.len())? {
             let draws = Tensor::stack(draws.to_vec(), 0);
             checked(&self.layout, &draws)?;
-            let weights = stacked_weights(&self.layout, &draws);
-            for held in &mut tensors {
-                if let Some(parameter) = held.parameter {
-                    held.value = weights[parameter].clone().into_dispatch();
-                }
-            }
+            put_in(&mut tensors, &self.layout, &draws);
             let (losses, sum) = self.replayed(&player, tensors, batch, examples);
             return Ok(self.finished(losses, sum));
         }

@@ -105,7 +105,7 @@ impl DrawPlanner {
         let Self { lifter, taps, .. } = self;
         let tap = &mut taps[number];
         tap.product = slot(&product);
-        tap.input = lifter.place(tap.input);
+        tap.source = lifter.place(tap.source);
         if let Some(Bias { slot, shape, .. }) = &mut tap.bias {
             let is_lifted = lifter.lifted.contains(slot);
             shape.insert(0, if is_lifted { lifter.draws } else { 1 });

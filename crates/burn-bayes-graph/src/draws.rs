@@ -119,12 +119,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         let mut tensors = held(model, &self.layout);
         match self.player(model, batch, &tensors, count)? {
             Some(player) => {
-                let weights = stacked_weights(&self.layout, &draws);
-                for held in &mut tensors {
-                    if let Some(parameter) = held.parameter {
-                        held.value = weights[parameter].clone().into_dispatch();
-                    }
-                }
+                put_in(&mut tensors, &self.layout, &draws);
                 let outputs = player.losses(tensors, Inputs::of(batch));
                 Ok(Untyped::new(outputs).typed())
             }
@@ -206,6 +201,16 @@ pub(crate) fn stacked_weights(layout: &Layout, draws: &Tensor<2>) -> Vec<Untyped
         Untyped::new(values.into_dispatch()).reshape(&shape)
     });
     stacked.collect()
+}
+
+/// Puts all draws in the place of the layout's parameters.
+pub(crate) fn put_in(tensors: &mut [Held], layout: &Layout, draws: &Tensor<2>) {
+    let weights = stacked_weights(layout, draws);
+    for held in tensors {
+        if let Some(parameter) = held.parameter {
+            held.value = weights[parameter].clone().into_dispatch();
+        }
+    }
 }
 
 /// What replays a recording at many draws; the name of an operation that cannot carry them.

@@ -62,6 +62,8 @@ pub(crate) struct Tap {
     /// The operand that is not the weight.
     pub(crate) input: usize,
     pub(crate) input_axis: ExampleAxis,
+    /// Where that operand is.
+    pub(crate) source: usize,
     /// Where the operation leaves the product.
     pub(crate) product: usize,
     /// The sum of product, bias and leaf.
@@ -452,6 +454,7 @@ impl Planner<'_> {
             operation: without_bias(operation.clone()),
             input: slot(input),
             input_axis: self.axis(input)?,
+            source: slot(input),
             product: slot(output),
             output: output.clone(),
             output_axis,
@@ -594,7 +597,7 @@ impl Plan {
                 Step::Run(operation) => mark(operation, &mut later),
                 Step::Tap(number) => {
                     let tap = &self.taps[*number];
-                    later.extend([tap.input, tap.product]);
+                    later.extend([tap.source, tap.product]);
                     later.extend(tap.bias.as_ref().map(|bias| bias.slot));
                 }
                 Step::Copy(number) => {

@@ -153,7 +153,7 @@ impl Plan {
 impl Tap {
     /// Adds the leaf to the product; returns the input and the leaf.
     fn put_in(&self, slots: &mut Slots) -> (DispatchTensor, DispatchTensor) {
-        let input = slots.get(self.input).clone();
+        let input = slots.get(self.source).clone();
         let product = slots.get(self.product).clone();
         let bias = self.bias.as_ref().map(|bias| {
             let value = Untyped::new(slots.get(bias.slot).clone());

@@ -37,6 +37,20 @@ fn used_once() {
 }
 
 #[test]
+fn after_a_layer_whose_weights_are_fixed() {
+    exact(
+        &weights(),
+        &tensor(4, [5, 3]),
+        |m: &Weights, x: Tensor<2>| {
+            let hidden = x.matmul(m.first.val()) + m.vector.val().unsqueeze();
+            let fixed = Tensor::full([4, 4], 0.5, &hidden.device());
+            let hidden = burn::tensor::module::linear(hidden.tanh(), fixed, None);
+            some_loss(hidden.matmul(m.second.val()))
+        },
+    );
+}
+
+#[test]
 fn used_twice_by_the_same_operation_and_by_others() {
     exact(
         &weights(),
