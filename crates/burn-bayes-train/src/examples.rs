@@ -11,7 +11,7 @@ use burn_bayes_infer::{Draw, FromExamples};
 use crate::bayesian::Bayesian;
 use crate::error::Result;
 use crate::finite::first_non_finite;
-use crate::supply::{Outside, Supply, no_draws, stopped};
+use crate::supply::{Gathered, Outside, Supply, no_draws, one_by_one, stopped};
 
 /// A model that tells the loss of every example of a batch, as algorithms that learn from the
 /// gradient of each ask.
@@ -87,7 +87,16 @@ where
     } = match (proposal.draws.as_slice(), is_everything) {
         ([], _) => return Err(no_draws()),
         (draws, true) => together(captured, bayesian.template(), draws, item)?,
-        (draws, false) => one_by_one(captured, bayesian.template(), draws, &item)?,
+        (draws, false) => {
+            let evidence_of =
+                |model: &M, _| Ok(captured.example_gradients(model, &item)?.gradients);
+            let gathered = one_by_one(layout, bayesian.template(), draws, &item, evidence_of)?;
+            Gathered {
+                evidence: ExampleGradients::joined(gathered.evidence),
+                outside: gathered.outside,
+                item: gathered.item,
+            }
+        }
     };
     if let Some(path) = first_non_finite(bayesian.template(), &outside) {
         return Err(burn_bayes_infer::Error::non_finite(proposal.tick.step + 1, path).into());
@@ -97,22 +106,13 @@ where
     Ok(TrainOutput { grads, item })
 }
 
-/// What the evaluations at all draws give.
-struct Gathered<O> {
-    evidence: ExampleGradients,
-    /// Gradients of parameters outside the layout, averaged over draws.
-    outside: GradientsParams,
-    /// The model's output at the first draw.
-    item: O,
-}
-
 /// All that is trained is in the layout.
 fn together<M: Module + ExampleLoss<Input: ExampleBatch>>(
     captured: &CapturedModel<M, M::Input>,
     model: &M,
     draws: &[Draw],
     item: M::Input,
-) -> Result<Gathered<M::Output>> {
+) -> Result<Gathered<ExampleGradients, M::Output>> {
     let first = captured
         .layout()
         .write_leaves(model.clone(), draws[0].weights.clone())?;
@@ -127,35 +127,5 @@ fn together<M: Module + ExampleLoss<Input: ExampleBatch>>(
         evidence: evidence.gradients,
         outside: GradientsParams::new(),
         item: first.example_outputs(item),
-    })
-}
-
-/// The user's step at every draw has the gradients outside the layout.
-fn one_by_one<M: Module + ExampleLoss<Input: ExampleBatch>>(
-    captured: &CapturedModel<M, M::Input>,
-    model: &M,
-    draws: &[Draw],
-    item: &M::Input,
-) -> Result<Gathered<M::Output>> {
-    let layout = captured.layout();
-    let share = 1.0 / draws.len() as f64;
-    let mut evidence = Vec::with_capacity(draws.len());
-    let mut outside = GradientsParams::new();
-    let mut first = None;
-    for draw in draws {
-        let model = layout.write_leaves(model.clone(), draw.weights.clone())?;
-        let TrainOutput {
-            mut grads,
-            item: output,
-        } = TrainStep::step(&model, item.clone());
-        layout.gradient_parts(&model, &mut grads)?;
-        Outside::add(&model, share, &mut grads, &mut outside);
-        first.get_or_insert(output);
-        evidence.push(captured.example_gradients(&model, item)?.gradients);
-    }
-    Ok(Gathered {
-        evidence: ExampleGradients::joined(evidence),
-        outside,
-        item: first.ok_or_else(no_draws)?,
     })
 }

@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 use burn::train::TrainStep;
 use burn_bayes_core::Layout;
 use burn_bayes_graph::{CapturedLoss, DrawGradients, ExampleBatch};
-use burn_bayes_infer::Draw;
+use burn_bayes_infer::{Draw, GradientPieces};
 
 use crate::error::Result;
 use crate::examples::ExampleLoss;
@@ -18,7 +18,11 @@ use crate::supply::Gathered;
 /// single examples.
 pub(crate) struct OnePass<M: TrainStep>(Box<Gather<M>>);
 
-type Gather<M> = dyn Fn(&M, &[Draw], &<M as TrainStep>::Input) -> Result<Option<Gathered<<M as TrainStep>::Output>>>
+type Gather<M> = dyn Fn(
+        &M,
+        &[Draw],
+        &<M as TrainStep>::Input,
+    ) -> Result<Option<Gathered<GradientPieces, <M as TrainStep>::Output>>>
     + Send
     + Sync;
 
@@ -45,7 +49,7 @@ where
             let DrawGradients { pieces, outside } = gradients;
             let first = layout.write_leaves(model.clone(), draws[0].weights.clone())?;
             Ok(Some(Gathered {
-                pieces,
+                evidence: pieces,
                 outside,
                 item: first.example_outputs(item.clone()),
             }))
@@ -60,7 +64,7 @@ impl<M: TrainStep> OnePass<M> {
         model: &M,
         draws: &[Draw],
         item: &<M as TrainStep>::Input,
-    ) -> Result<Option<Gathered<<M as TrainStep>::Output>>> {
+    ) -> Result<Option<Gathered<GradientPieces, <M as TrainStep>::Output>>> {
         (self.0)(model, draws, item)
     }
 }

@@ -5,9 +5,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{TrainOutput, TrainStep};
 use burn_bayes_core::Layout;
-use burn_bayes_infer::{
-    Draw, FromGradients, FromIterates, GradientPieces, Inference, Iterates, MeanGradients,
-};
+use burn_bayes_infer::{Draw, FromGradients, FromIterates, Inference, Iterates, MeanGradients};
 
 use crate::bayesian::Bayesian;
 use crate::error::{Error, Result};
@@ -65,10 +63,9 @@ where
 }
 
 /// What evaluations at several draws give.
-pub(crate) struct Gathered<O> {
-    /// The gradients at each draw.
-    pub(crate) pieces: GradientPieces,
-    /// Those of parameters outside the layout, averaged over draws.
+pub(crate) struct Gathered<E, O> {
+    pub(crate) evidence: E,
+    /// Gradients of parameters outside the layout, averaged over draws.
     pub(crate) outside: GradientsParams,
     /// The model's output at the first draw.
     pub(crate) item: O,
@@ -90,40 +87,45 @@ where
         _ => None,
     };
     let Gathered {
-        pieces,
+        evidence,
         mut outside,
         item,
     } = match together {
         Some(gathered) => gathered,
-        None => one_by_one(bayesian.layout(), model, draws, &item)?,
+        None => one_by_one(bayesian.layout(), model, draws, &item, |_, pieces| {
+            Ok(pieces)
+        })?,
     };
     if let Some(path) = first_non_finite(model, &outside) {
         return Err(burn_bayes_infer::Error::non_finite(proposal.tick.step + 1, path).into());
     }
-    let mut grads = algorithm.gradients(proposal, pieces)?;
+    let mut grads = algorithm.gradients(proposal, evidence)?;
     Outside::add(model, 1.0, &mut outside, &mut grads);
     Ok(TrainOutput { grads, item })
 }
 
-fn one_by_one<M: Module + TrainStep<Input: Clone>>(
+/// The user's step at every draw, and the evidence of each, given the model there and its gradients.
+pub(crate) fn one_by_one<M: Module + TrainStep<Input: Clone>, E>(
     layout: &Layout,
     model: &M,
     draws: &[Draw],
     item: &<M as TrainStep>::Input,
-) -> Result<Gathered<<M as TrainStep>::Output>> {
+    mut evidence_of: impl FnMut(&M, Vec<Tensor<1>>) -> Result<E>,
+) -> Result<Gathered<Vec<E>, <M as TrainStep>::Output>> {
     let share = 1.0 / draws.len() as f64;
-    let mut pieces = Vec::with_capacity(draws.len());
+    let mut evidence = Vec::with_capacity(draws.len());
     let mut outside = GradientsParams::new();
     let mut first = None;
     for draw in draws {
         let model = layout.write_leaves(model.clone(), draw.weights.clone())?;
         let TrainOutput { mut grads, item } = TrainStep::step(&model, item.clone());
-        pieces.push(layout.gradient_parts(&model, &mut grads)?);
+        let pieces = layout.gradient_parts(&model, &mut grads)?;
         Outside::add(&model, share, &mut grads, &mut outside);
         first.get_or_insert(item);
+        evidence.push(evidence_of(&model, pieces)?);
     }
     Ok(Gathered {
-        pieces,
+        evidence,
         outside,
         item: first.ok_or_else(no_draws)?,
     })
