@@ -2,6 +2,7 @@
 //! error that names the file.
 
 use std::io::{Cursor, Write};
+use std::sync::LazyLock;
 
 use burn_bayes_data::{
     CsvOptions, CsvReader, DataError, LibsvmOptions, Preprocessor, PreprocessorConfig, Task,
@@ -87,8 +88,11 @@ fn undamaged_files_are_read() {
     }
 }
 
-/// A preparation of every kind of column, for each task.
-fn preparation(task: Task) -> Preprocessor {
+/// Saved preparations of every kind of column, one for each task.
+static PREPARATIONS: LazyLock<[String; 2]> =
+    LazyLock::new(|| [Task::Regression, Task::Classification].map(preparation));
+
+fn preparation(task: Task) -> String {
     let text = "size,town,price,kind\n50,Oslo,10,a\n70,\"Rome, old\",12,b\n90,Oslo,20,a\n";
     let reader = CsvReader::new(text.as_bytes(), "fuzz", CsvOptions::default()).unwrap();
     let table = reader.read_all().unwrap();
@@ -97,7 +101,8 @@ fn preparation(task: Task) -> Preprocessor {
         Task::Classification => "kind",
     };
     let config = PreprocessorConfig::new(target, task);
-    Preprocessor::fit(&config, &table, 0..table.rows()).unwrap()
+    let preparation = Preprocessor::fit(&config, &table, 0..table.rows()).unwrap();
+    toml::to_string(&preparation).unwrap()
 }
 
 /// What was read is used; an error is one of the data, and names the file.
@@ -177,10 +182,8 @@ proptest! {
     }
 
     #[test]
-    fn preparations(is_regression: bool, edits in edits()) {
-        let task = if is_regression { Task::Regression } else { Task::Classification };
-        let text = toml::to_string(&preparation(task)).unwrap();
-        let bytes = damaged(text.as_bytes(), &edits);
+    fn preparations(task in 0..PREPARATIONS.len(), edits in edits()) {
+        let bytes = damaged(PREPARATIONS[task].as_bytes(), &edits);
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &bytes).unwrap();
         let read = bounded(&bytes, |_| {
