@@ -1,5 +1,7 @@
 //! What a model is fitted to: a dense matrix of features and a target for each row.
 
+use std::collections::HashSet;
+
 use crate::error::{DataError, Place};
 use crate::levels::Levels;
 use crate::table::number_label;
@@ -77,15 +79,18 @@ impl Features {
     /// A data set of some of the columns, with another one as its target.
     ///
     /// # Errors
-    /// If there is no such column.
+    /// If there is no such column, or one of them is named twice.
     pub fn into_dataset(self, features: &[usize], target: usize) -> Result<Dataset, DataError> {
-        for &column in features.iter().chain([&target]) {
+        let mut named = HashSet::new();
+        for &column in [&target].into_iter().chain(features) {
+            let found = format_args!("column {column}");
             if column >= self.columns {
-                return Err(DataError::config(
-                    "columns",
-                    format_args!("column {column}"),
-                    format_args!("columns below {}", self.columns),
-                ));
+                let expected = format_args!("columns below {}", self.columns);
+                return Err(DataError::config("columns", found, expected));
+            }
+            if !named.insert(column) {
+                let expected = "each column once, and the target not among the features";
+                return Err(DataError::config("columns", found, expected));
             }
         }
         let targets = (0..self.rows).map(|row| self.row(row)[target]).collect();
@@ -98,12 +103,14 @@ impl Features {
         Dataset::new(features, Targets::Real(targets))
     }
 
-    pub(crate) fn map_rows(&mut self, mut change: impl FnMut(&mut [f64])) {
-        if self.columns > 0 {
-            self.values
-                .chunks_exact_mut(self.columns)
-                .for_each(&mut change);
-        }
+    /// Changes every row, which comes with its number.
+    pub(crate) fn map_rows(
+        &mut self,
+        mut change: impl FnMut(usize, &mut [f64]) -> Result<(), DataError>,
+    ) -> Result<(), DataError> {
+        let rows = self.values.chunks_exact_mut(self.columns.max(1));
+        rows.enumerate()
+            .try_for_each(|(row, values)| change(row, values))
     }
 }
 
@@ -321,7 +328,10 @@ mod tests {
         let data = features().into_dataset(&[1], 0).unwrap();
         assert_eq!(data.features().values(), [1.0, 3.0, 5.0]);
         assert_eq!(data.targets().as_real(), Some(&[0.0, 2.0, 4.0][..]));
-        assert!(features().into_dataset(&[2], 0).unwrap_err().is_config());
+        for columns in [&[2][..], &[1, 1], &[0, 1]] {
+            let error = features().into_dataset(columns, 0).unwrap_err();
+            assert!(error.is_config(), "{columns:?}: {error}");
+        }
     }
 
     #[test]

@@ -24,11 +24,12 @@ use thiserror::Error;
 /// # Ok::<(), burn_bayes_data::DataError>(())
 /// ```
 #[derive(Debug, Error)]
-#[error("{message}")]
+#[error("{}{message}", .place.as_ref().map_or(String::new(), |place| format!("{place}: ")))]
 pub struct DataError {
     message: Box<str>,
     kind: Kind,
-    place: Box<Place>,
+    /// None of a setting.
+    place: Option<Box<Place>>,
 }
 
 impl DataError {
@@ -54,22 +55,32 @@ impl DataError {
 
     /// The file, or what else the data came from.
     pub fn source_name(&self) -> Option<&str> {
-        self.place.source.as_deref()
+        self.place.as_ref()?.source.as_deref()
     }
 
     /// The line of a text file, from 1, as an editor counts.
     pub fn line(&self) -> Option<u64> {
-        self.place.line
+        self.place.as_ref()?.line
     }
 
     /// The row of the data, from 0, where there is no line to name.
     pub fn row(&self) -> Option<usize> {
-        self.place.row
+        self.place.as_ref()?.row
     }
 
     /// The column; columns without a name are called `column_0`, `column_1`, ….
     pub fn column(&self) -> Option<&str> {
-        self.place.column.as_deref()
+        self.place.as_ref()?.column.as_deref()
+    }
+
+    /// The same error as one of this file, unless it names a source already.
+    #[must_use]
+    pub fn in_file(mut self, path: impl AsRef<Path>) -> Self {
+        if let Some(place) = &mut self.place {
+            let name = || path.as_ref().display().to_string().into();
+            place.source.get_or_insert_with(name);
+        }
+        self
     }
 
     /// Content at `place`: what was found, what was expected, and what may help.
@@ -80,9 +91,9 @@ impl DataError {
         cure: &str,
     ) -> Self {
         Self {
-            message: format!("{place}: found {found}, expected {expected}; {cure}").into(),
+            message: format!("found {found}, expected {expected}; {cure}").into(),
             kind: Kind::Data,
-            place: Box::new(place),
+            place: Some(Box::new(place)),
         }
     }
 
@@ -112,7 +123,7 @@ impl DataError {
         Self {
             message: format!("setting `{name}`: found {found}, expected {expected}").into(),
             kind: Kind::Config,
-            place: Box::default(),
+            place: None,
         }
     }
 
@@ -131,9 +142,9 @@ impl DataError {
                 "copy or fetch the file again",
             ),
             io::ErrorKind::NotFound => Self {
-                message: format!("{place}: there is no such file; check the path").into(),
+                message: "there is no such file; check the path".into(),
                 kind: Kind::Io,
-                place: Box::new(place),
+                place: Some(Box::new(place)),
             },
             kind => {
                 let cure = match kind {
@@ -141,9 +152,9 @@ impl DataError {
                     _ => "check the path and its permissions",
                 };
                 Self {
-                    message: format!("{place}: {error}; {cure}").into(),
+                    message: format!("{error}; {cure}").into(),
                     kind: Kind::Io,
-                    place: Box::new(place),
+                    place: Some(Box::new(place)),
                 }
             }
         }
@@ -151,11 +162,10 @@ impl DataError {
 
     #[cfg(feature = "fetch")]
     pub(crate) fn network(source: &str, message: impl fmt::Display) -> Self {
-        let place = Place::of(source);
         Self {
-            message: format!("{place}: {message}").into(),
+            message: message.to_string().into(),
             kind: Kind::Network,
-            place: Box::new(place),
+            place: Some(Box::new(Place::of(source))),
         }
     }
 }
@@ -212,7 +222,7 @@ impl fmt::Display for Place {
             write!(formatter, ", line {line}")?;
         }
         if let Some(row) = self.row {
-            write!(formatter, ", row {row}")?;
+            write!(formatter, ", row {row} (counted from 0)")?;
         }
         if let Some(column) = &self.column {
             write!(formatter, ", column `{column}`")?;
@@ -265,6 +275,24 @@ mod tests {
             (Some(7), None, Some("age"))
         );
         assert!(error.is_data() && !error.is_config() && !error.is_io() && !error.is_network());
+    }
+
+    #[test]
+    fn a_file_is_named_where_none_was() {
+        let error = |place| DataError::data(place, 2, "1", "correct it").in_file("b.csv");
+        assert!(
+            error(Place::of("a.csv"))
+                .to_string()
+                .starts_with("a.csv: found 2")
+        );
+        let named = error(Place::default().row(7));
+        assert_eq!(
+            named.to_string(),
+            "b.csv, row 7 (counted from 0): found 2, expected 1; correct it"
+        );
+        assert_eq!((named.source_name(), named.row()), (Some("b.csv"), Some(7)));
+        let setting = DataError::config("rows", 2, 1).in_file("b.csv");
+        assert_eq!(setting.to_string(), "setting `rows`: found 2, expected 1");
     }
 
     #[test]

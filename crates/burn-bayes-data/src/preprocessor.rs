@@ -11,7 +11,7 @@ use crate::error::{DataError, Place, at_path, shown};
 use crate::levels::Levels;
 use crate::scale::{ColumnScale, Scaling};
 use crate::source;
-use crate::table::{Column, ColumnKind, Table};
+use crate::table::{Column, ColumnKind, Table, number_label};
 
 /// The format of a saved [`Preprocessor`].
 const FORMAT: u32 = 1;
@@ -289,9 +289,10 @@ impl Preprocessor {
             .features
             .iter()
             .map(|plan| (plan.name.clone(), plan.kind()));
+        // A label that is no number is a class that nobody knows, not a number that is wrong.
         let target_kind = match self.target.code {
             TargetCode::Regression { .. } => ColumnKind::Number,
-            TargetCode::Classification { labels, .. } => labels,
+            TargetCode::Classification { .. } => ColumnKind::Category,
         };
         let target = (self.target.name.clone(), target_kind);
         let names = self.features.iter().map(|plan| &plan.name);
@@ -344,14 +345,14 @@ impl Preprocessor {
             TargetCode::Regression { scale } => {
                 let value = |row| {
                     let place = || table.place(row).column(column.name());
-                    scaled(*scale, real_target(table, column, row)?, place)
+                    scale.apply_at(real_target(table, column, row)?, place)
                 };
                 Targets::Real(rows.map(value).collect::<Result<_, _>>()?)
             }
-            TargetCode::Classification { classes, .. } => {
+            TargetCode::Classification { classes, labels } => {
                 let class = |row| {
                     let place = || table.place(row).column(column.name());
-                    classes.class(&class_label(table, column, row)?, place)
+                    classes.class(&class_label(table, column, *labels, row)?, place)
                 };
                 Targets::Classes(rows.map(class).collect::<Result<_, _>>()?)
             }
@@ -395,19 +396,13 @@ impl Preprocessor {
         if self.format != FORMAT {
             return Err(format!("format {}", self.format));
         }
-        let unsound = |name: &str| {
-            Err(format!(
-                "a scale of column {} that is not positive",
-                shown(name)
-            ))
-        };
         if self.features.is_empty() {
             return Err("no features".into());
         }
         for plan in &self.features {
             match &plan.code {
-                Code::Number { scale, imputed } if !scale.is_sound() || !imputed.is_finite() => {
-                    return unsound(&plan.name);
+                Code::Number { imputed, .. } if !imputed.is_finite() => {
+                    return Err(format!("{imputed} for a missing {}", shown(&plan.name)));
                 }
                 Code::OneHot { levels, imputed } if levels.index(imputed).is_none() => {
                     return Err(format!("the unknown category {}", shown(imputed)));
@@ -416,7 +411,6 @@ impl Preprocessor {
             }
         }
         match &self.target.code {
-            TargetCode::Regression { scale } if !scale.is_sound() => unsound(&self.target.name),
             TargetCode::Classification { classes, .. } if classes.len() < 2 => {
                 Err("fewer than two classes".into())
             }
@@ -462,7 +456,7 @@ impl FeaturePlan {
         match &self.code {
             Code::Number { scale, imputed } => {
                 let value = column.number(row).unwrap_or(*imputed);
-                values.push(scaled(*scale, value, place)?);
+                values.push(scale.apply_at(value, place)?);
             }
             Code::OneHot { levels, imputed } => {
                 let category = column.category(row).unwrap_or(imputed);
@@ -519,25 +513,20 @@ pub(crate) fn real_target(table: &Table, column: &Column, row: usize) -> Result<
     }
 }
 
-/// The target of a row, as the name of a class.
-pub(crate) fn class_label(table: &Table, column: &Column, row: usize) -> Result<String, DataError> {
-    let label = column.label(row);
-    label.ok_or_else(|| missing(table.place(row).column(column.name())))
-}
-
-/// A value on the scale of the training rows.
-fn scaled(scale: ColumnScale, value: f64, place: impl Fn() -> Place) -> Result<f64, DataError> {
-    let scaled = scale.apply(value);
-    if scaled.is_finite() {
-        return Ok(scaled);
-    }
-    let expected = "a number of the size of those in the training rows";
-    Err(DataError::data(
-        place(),
-        value,
-        expected,
-        "correct the value",
-    ))
+/// The target of a row, as the name of a class. Where `labels` are numbers, 1.0 is called 1.
+pub(crate) fn class_label(
+    table: &Table,
+    column: &Column,
+    labels: ColumnKind,
+    row: usize,
+) -> Result<String, DataError> {
+    let Some(label) = column.label(row) else {
+        return Err(missing(table.place(row).column(column.name())));
+    };
+    Ok(match (labels, label.parse()) {
+        (ColumnKind::Number, Ok(number)) => number_label(number),
+        _ => label,
+    })
 }
 
 /// Tables made in memory may hold infinities.

@@ -108,7 +108,11 @@ impl PreprocessorFit {
         table: &Table,
         rows: impl IntoIterator<Item = usize>,
     ) -> Result<(), DataError> {
-        let Columns { features, .. } = match &mut self.columns {
+        let Columns {
+            features,
+            target_kind,
+            ..
+        } = match &mut self.columns {
             Some(columns) => columns,
             None => self.columns.insert(Columns::of(table, &self.config)?),
         };
@@ -142,7 +146,7 @@ impl PreprocessorFit {
             match &mut self.target {
                 Seen::Numbers(spread) => spread.push(real_target(table, target, row)?),
                 Seen::Categories(counts) => {
-                    let label = class_label(table, target, row)?;
+                    let label = class_label(table, target, *target_kind, row)?;
                     let place = || table.place(row).column(target.name());
                     count(counts, &label, self.config.most_levels, place)?;
                 }

@@ -23,13 +23,13 @@ pub struct Presplit {
 /// If a file is missing or not of numbers, counts differ, or the test half has other labels.
 pub fn read_presplit(folder: impl AsRef<Path>, name: &str) -> Result<Presplit, DataError> {
     let folder = folder.as_ref();
+    let path = |what: &str, part: &str| folder.join(format!("{name}_{what}_{part}.csv"));
     let half = |part: &str| {
-        let path = |what: &str| folder.join(format!("{name}_{what}_{part}.csv"));
-        let features = read_numbers(path("X"))?;
-        let targets = read_numbers(path("y"))?;
+        let features = read_numbers(path("X", part))?;
+        let targets = read_numbers(path("y", part))?;
         if (targets.rows(), targets.columns()) != (features.rows(), 1) {
             return Err(DataError::data(
-                Place::of(&path("y").display().to_string()),
+                Place::of(&path("y", part).display().to_string()),
                 format_args!("{} rows of {} numbers", targets.rows(), targets.columns()),
                 format_args!("one label for each of {} rows", features.rows()),
                 "check that the files belong together",
@@ -38,10 +38,13 @@ pub fn read_presplit(folder: impl AsRef<Path>, name: &str) -> Result<Presplit, D
         Dataset::new(features, Targets::Real(targets.values().to_vec()))
     };
     let (train, test) = (half("tr")?, half("te")?);
-    let levels = train.target_levels()?;
+    let labels = |part: &str| path("y", part);
+    let levels = train.target_levels();
+    let levels = levels.map_err(|error| error.in_file(labels("tr")))?;
+    let test = test.with_classes(&levels);
     Ok(Presplit {
         train: train.with_classes(&levels)?,
-        test: test.with_classes(&levels)?,
+        test: test.map_err(|error| error.in_file(labels("te")))?,
     })
 }
 
@@ -80,7 +83,12 @@ mod tests {
             ("1\n1\n", "1\n"),
             ("1 0\n0 1\n", "1\n"),
         ] {
-            assert!(read(y_tr, y_te).unwrap_err().is_data(), "{y_tr:?} {y_te:?}");
+            let error = read(y_tr, y_te).unwrap_err();
+            assert!(error.is_data(), "{error}");
+            assert!(error.source_name().unwrap().contains("set_y_t"), "{error}");
         }
+        let error = read("1\n0\n", "2\n").unwrap_err();
+        assert_eq!(error.row(), Some(0));
+        assert!(error.source_name().unwrap().ends_with("set_y_te.csv"));
     }
 }

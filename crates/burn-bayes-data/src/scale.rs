@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::csv_file::column_name;
 use crate::dataset::{Features, check_rows};
 use crate::error::{DataError, Place};
 
@@ -20,11 +21,32 @@ pub enum Scaling {
 
 /// (value − centre) / spread.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "SavedScale")]
 pub struct ColumnScale {
     /// What becomes 0: the mean or the least value.
     pub centre: f64,
-    /// What becomes 1: the standard deviation or the range; 1 for a constant column.
+    /// What becomes 1: the standard deviation or the range; 1 for a column that is constant but for
+    /// rounding.
     pub spread: f64,
+}
+
+/// A scale as it is in a file.
+#[derive(Deserialize)]
+struct SavedScale {
+    centre: f64,
+    spread: f64,
+}
+
+impl TryFrom<SavedScale> for ColumnScale {
+    type Error = String;
+
+    fn try_from(SavedScale { centre, spread }: SavedScale) -> Result<Self, String> {
+        let scale = Self { centre, spread };
+        match scale.is_sound() {
+            true => Ok(scale),
+            false => Err(format!("the centre {centre} and the spread {spread}")),
+        }
+    }
 }
 
 impl ColumnScale {
@@ -33,25 +55,44 @@ impl ColumnScale {
     /// # Errors
     /// If there are none or they are not finite, or so large that their spread is not.
     pub fn fit(values: impl IntoIterator<Item = f64>, scaling: Scaling) -> Result<Self, DataError> {
+        Self::fit_at(&Place::default(), values.into_iter().enumerate(), scaling)
+    }
+
+    /// Learns the scale of values in rows of a `column`.
+    fn fit_at(
+        column: &Place,
+        values: impl Iterator<Item = (usize, f64)>,
+        scaling: Scaling,
+    ) -> Result<Self, DataError> {
         let mut spread = Spread::default();
-        for (row, value) in values.into_iter().enumerate() {
+        for (row, value) in values {
             if !value.is_finite() {
+                let place = column.clone().row(row);
                 let cure = "leave the row out, or impute the value";
-                return Err(DataError::data(
-                    Place::default().row(row),
-                    value,
-                    "a finite number",
-                    cure,
-                ));
+                return Err(DataError::data(place, value, "a finite number", cure));
             }
             spread.push(value);
         }
-        spread.scale(scaling, Place::default())
+        spread.scale(scaling, column.clone())
     }
 
     /// The scaled value.
     pub fn apply(&self, value: f64) -> f64 {
         (value - self.centre) / self.spread
+    }
+
+    /// The scaled value of what stands at `place`, which must be finite.
+    pub(crate) fn apply_at(&self, value: f64, place: impl Fn() -> Place) -> Result<f64, DataError> {
+        let scaled = self.apply(value);
+        match scaled.is_finite() {
+            true => Ok(scaled),
+            false => Err(DataError::data(
+                place(),
+                value,
+                "a number of the size of those in the training rows",
+                "correct the value",
+            )),
+        }
     }
 
     /// The value that [`apply`](Self::apply) makes `scaled` of.
@@ -60,7 +101,7 @@ impl ColumnScale {
     }
 
     /// Whether it can be applied and undone.
-    pub(crate) fn is_sound(&self) -> bool {
+    fn is_sound(&self) -> bool {
         self.centre.is_finite() && self.spread.is_finite() && self.spread > 0.0
     }
 }
@@ -90,7 +131,9 @@ impl Scaler {
     pub fn fit(features: &Features, rows: &[usize], scaling: Scaling) -> Result<Self, DataError> {
         check_rows(rows, features.rows())?;
         let column = |column: usize| {
-            ColumnScale::fit(rows.iter().map(|&row| features.row(row)[column]), scaling)
+            let values = rows.iter().map(|&row| (row, features.row(row)[column]));
+            let place = Place::default().column(&column_name(column));
+            ColumnScale::fit_at(&place, values, scaling)
         };
         Ok(Self {
             columns: (0..features.columns())
@@ -107,7 +150,7 @@ impl Scaler {
     /// The scaled matrix.
     ///
     /// # Errors
-    /// If it has another number of columns.
+    /// If it has another number of columns, or a scaled value is not finite.
     pub fn apply(&self, mut features: Features) -> Result<Features, DataError> {
         if features.columns() != self.columns.len() {
             return Err(DataError::config(
@@ -116,14 +159,20 @@ impl Scaler {
                 format_args!("{}, as when the scales were learnt", self.columns.len()),
             ));
         }
-        features.map_rows(|row| {
-            for (value, scale) in row.iter_mut().zip(&self.columns) {
-                *value = scale.apply(*value);
+        features.map_rows(|row, values| {
+            for (column, (value, scale)) in values.iter_mut().zip(&self.columns).enumerate() {
+                let place = || Place::default().row(row).column(&column_name(column));
+                *value = scale.apply_at(*value, place)?;
             }
-        });
+            Ok(())
+        })?;
         Ok(features)
     }
 }
+
+/// Values that differ by less than this, relative to the largest, are one value that was computed in
+/// several ways.
+const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
 /// Mean and spread of values that come one at a time, by Welford's recurrence.
 #[derive(Debug, Clone, Copy)]
@@ -158,9 +207,10 @@ impl Spread {
         self.most = self.most.max(value);
     }
 
-    /// Whether all values were the same.
+    /// Whether all values were the same but for rounding.
     pub(crate) fn is_constant(&self) -> bool {
-        self.least == self.most
+        let largest = self.least.abs().max(self.most.abs());
+        self.most - self.least <= ROUNDING * largest
     }
 
     /// The mean, between the least and the greatest value.
@@ -174,7 +224,6 @@ impl Spread {
             let cure = "choose other rows, or leave the column out";
             return Err(DataError::data(place, "no value", "at least one", cure));
         }
-        // Compared by value: the rounded squares of a constant column need not be zero.
         let spread = |spread: f64| if self.is_constant() { 1.0 } else { spread };
         let scale = match scaling {
             Scaling::Standardise => ColumnScale {
@@ -218,6 +267,44 @@ mod tests {
                 let scale = fit(&[value; 10], scaling);
                 assert_eq!((scale.apply(value), scale.spread), (0.0, 1.0));
             }
+        }
+    }
+
+    #[test]
+    fn a_column_that_is_constant_but_for_rounding_is_constant() {
+        for value in [0.3, -7e200, 1e-300] {
+            let other = value * (1.0 + 2.0 * f64::EPSILON);
+            assert_ne!(value, other);
+            for scaling in [Scaling::Standardise, Scaling::UnitRange] {
+                assert_eq!(fit(&[value, other, value], scaling).spread, 1.0);
+            }
+        }
+        let apart = 1.0 + 1e3 * f64::EPSILON;
+        assert!(fit(&[1.0, apart], Scaling::UnitRange).spread < 1e-12);
+    }
+
+    #[test]
+    fn a_bad_value_is_named_by_its_row_and_column() {
+        let features = Features::new(3, 2, vec![1.0, 2.0, 3.0, 4.0, 5.0, f64::NAN]).unwrap();
+        let error = Scaler::fit(&features, &[0, 2], Scaling::Standardise).unwrap_err();
+        assert_eq!((error.row(), error.column()), (Some(2), Some("column_1")));
+        let wide = Features::new(2, 1, vec![1e300, -1e300]).unwrap();
+        let error = Scaler::fit(&wide, &[0, 1], Scaling::Standardise).unwrap_err();
+        assert_eq!((error.row(), error.column()), (None, Some("column_0")));
+        let scaler = Scaler::fit(&features, &[0, 1], Scaling::Standardise).unwrap();
+        let error = scaler.apply(features).unwrap_err();
+        assert_eq!((error.row(), error.column()), (Some(2), Some("column_1")));
+    }
+
+    #[test]
+    fn a_saved_scale_is_sound() {
+        let read = |spread: &str| {
+            let text = format!("centre = 2.0\nspread = {spread}\n");
+            toml::from_str::<ColumnScale>(&text)
+        };
+        assert_eq!(read("0.1").unwrap().spread, 0.1);
+        for spread in ["0.0", "-1.0", "nan", "inf"] {
+            assert!(read(spread).unwrap_err().message().contains("the spread"));
         }
     }
 

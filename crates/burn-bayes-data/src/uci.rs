@@ -39,8 +39,17 @@ impl UciFolder {
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, DataError> {
         let folder = folder.into();
         let numbers = read_numbers(folder.join("data.txt"))?;
-        let features = read_indices(&folder.join("index_features.txt"), numbers.columns())?;
+        let index = folder.join("index_features.txt");
+        let features = read_indices(&index, numbers.columns())?;
         let target = read_one(&folder.join("index_target.txt"), numbers.columns())?;
+        if features.contains(&target) {
+            return Err(DataError::data(
+                place(&index),
+                format_args!("column {target}, which is the target too"),
+                "columns that are not the target",
+                "check that the index files belong together",
+            ));
+        }
         Ok(Self {
             dataset: numbers.into_dataset(&features, target)?,
             splits: read_one(&folder.join("n_splits.txt"), usize::MAX)?,
@@ -90,18 +99,19 @@ fn place(path: &Path) -> Place {
     Place::of(&source::present(path).display().to_string())
 }
 
-/// Whole numbers below `limit`, which some of the published files write as decimals.
+/// Different whole numbers below `limit`, which some of the published files write as decimals.
 fn read_indices(path: &Path, limit: usize) -> Result<Vec<usize>, DataError> {
     let numbers = read_numbers(path)?;
+    let mut seen = HashSet::new();
     let indices = numbers.values().iter().map(|&number| {
         let index = number as usize;
-        if index as f64 == number && index < limit {
+        if index as f64 == number && index < limit && seen.insert(index) {
             return Ok(index);
         }
         Err(DataError::data(
             place(path),
             number,
-            format_args!("whole numbers from 0 and below {limit}"),
+            format_args!("whole numbers from 0 and below {limit}, each at most once"),
             "check that the index files belong to the data",
         ))
     });
@@ -163,6 +173,8 @@ mod tests {
         for (name, text) in [
             ("index_features", "0\n3\n"),
             ("index_features", "-1\n"),
+            ("index_features", "0\n1\n"),
+            ("index_features", "0\n0\n"),
             ("index_target", "0\n1\n"),
             ("n_splits", "1.5\n"),
             ("data", "1 10 100\n2 20\n"),
@@ -175,7 +187,11 @@ mod tests {
                 "{error}"
             );
         }
-        for (name, text) in [("index_test_0", "2\n"), ("index_train_0", "3\n")] {
+        for (name, text) in [
+            ("index_test_0", "2\n"),
+            ("index_test_0", "1\n1\n"),
+            ("index_train_0", "3\n"),
+        ] {
             let folder = folder();
             write(&folder, name, text);
             let error = UciFolder::open(folder.path())

@@ -241,3 +241,23 @@ fn settings_are_data() {
     let options: CsvOptions = serde_json::from_str(r#"{"header": "absent"}"#).unwrap();
     assert_eq!(options.missing, CsvOptions::default().missing);
 }
+
+#[test]
+fn a_label_that_is_no_number_is_an_unknown_class() {
+    let table = read("x,y\n1,0\n2,1.0\n", CsvOptions::default()).unwrap();
+    let config = PreprocessorConfig::new("y", Task::Classification);
+    let preprocessor = Preprocessor::fit(&config, &table, 0..2).unwrap();
+    let dataset = |text| {
+        let table = read(text, preprocessor.csv_options(CsvOptions::default()))?;
+        preprocessor.dataset(&table, 0..table.rows())
+    };
+    let known = dataset("x,y\n1,1\n2,0.0\n3,1e0\n").unwrap();
+    assert_eq!(known.targets().as_classes(), Some(&[1, 0, 1][..]));
+    let error = dataset("x,y\n1,1\n2,maybe\n").unwrap_err();
+    assert_eq!((error.line(), error.column()), (Some(3), Some("y")));
+    let message = error.to_string();
+    assert!(
+        message.contains("the label `maybe`, expected one of `0`, `1`"),
+        "{message}"
+    );
+}
