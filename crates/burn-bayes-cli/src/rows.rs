@@ -1,8 +1,8 @@
 //! From a file of delimited text to training and validation rows.
 
 use burn_bayes_data::{
-    CsvReader, Dataset, KFold, Preprocessor, Split, Table, Targets, Task, partition,
-    stratified_partition,
+    ColumnKind, CsvOptions, CsvReader, Dataset, KFold, Preprocessor, Split, Table, Targets, Task,
+    partition, stratified_partition,
 };
 
 use crate::failure::{Failure, Result};
@@ -113,13 +113,15 @@ fn wanted_columns(settings: &DataSettings) -> Result<Table> {
     let options = settings.csv_options();
     let reader = CsvReader::open(path, options.clone())?;
     let names: Vec<String> = reader.columns().map(|(name, _)| name.to_string()).collect();
-    for (field, name) in [("target", target)].into_iter().chain(
-        settings
-            .ignore
-            .0
-            .iter()
-            .map(|name| ("ignore", name.as_str())),
-    ) {
+    let asked = [
+        ("ignore", &settings.ignore),
+        ("categories", &settings.categories),
+    ];
+    let asked = asked.into_iter().flat_map(|(field, words)| {
+        let names = words.0.iter().map(String::as_str);
+        names.map(move |name| (field, name))
+    });
+    for (field, name) in [("target", target)].into_iter().chain(asked) {
         if !names.iter().any(|known| known == name) {
             let hint = nearest(name, &names);
             let hint = hint.map_or(String::new(), |hint| format!("; did you mean `{hint}`"));
@@ -138,8 +140,14 @@ fn wanted_columns(settings: &DataSettings) -> Result<Table> {
     let wanted = names
         .into_iter()
         .filter(|name| !settings.ignore.0.contains(name));
-    let reader = CsvReader::open(path, options.with_only(wanted))?;
-    Ok(reader.read_all()?)
+    let categories = settings.categories.0.iter().cloned();
+    let options = CsvOptions {
+        kinds: categories
+            .map(|name| (name, ColumnKind::Category))
+            .collect(),
+        ..options.with_only(wanted)
+    };
+    Ok(CsvReader::open(path, options)?.read_all()?)
 }
 
 /// Names in quotes, the first of them if there are many.

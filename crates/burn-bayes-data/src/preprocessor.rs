@@ -118,6 +118,15 @@ impl PreprocessorConfig {
         Self { unseen, ..self }
     }
 
+    /// The same with another limit on categories and classes.
+    #[must_use]
+    pub fn with_most_levels(self, most_levels: usize) -> Self {
+        Self {
+            most_levels,
+            ..self
+        }
+    }
+
     /// The same with another scale of the features.
     #[must_use]
     pub fn with_scaling(self, scaling: Scaling) -> Self {

@@ -259,21 +259,21 @@ impl fmt::Display for Delimiter {
     }
 }
 
-/// Names of columns, with commas between them on the command line.
+/// Names or words, with commas between them on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
-pub(crate) struct ColumnNames(pub(crate) Vec<String>);
+pub(crate) struct Words(pub(crate) Vec<String>);
 
-impl FromStr for ColumnNames {
+impl FromStr for Words {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        let names = text.split(',').map(|name| name.trim().to_string());
-        Ok(Self(names.filter(|name| !name.is_empty()).collect()))
+        let words = text.split(',').map(|word| word.trim().to_string());
+        Ok(Self(words.filter(|word| !word.is_empty()).collect()))
     }
 }
 
-impl fmt::Display for ColumnNames {
+impl fmt::Display for Words {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join(","))
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use burn_bayes_data::{CsvOptions, PreprocessorConfig, Scaling};
 
-use super::choices::{ColumnNames, Delimiter, HeaderName, MissingName, TaskName, UnseenName};
+use super::choices::{Delimiter, HeaderName, MissingName, TaskName, UnseenName, Words};
 use super::fit::refused;
 use super::table::settings;
 use crate::failure::Result;
@@ -20,13 +20,20 @@ settings! {
         /// What the target is: regression or classification.
         task: TaskName;
         /// Columns that are neither target nor feature, with commas between them.
-        ignore: ColumnNames = ColumnNames::default();
+        ignore: Words = Words::default();
+        /// Columns of categories that are written as numbers, with commas between them.
+        categories: Words = Words::default();
+        /// The most categories that a column, or classes that a target may have.
+        most_levels: usize = 1000;
         /// Character between cells, or `tab`; found from the first rows by default.
         delimiter: Delimiter;
         /// Whether the first row names the columns: detect, present or absent.
         header: HeaderName = HeaderName::Detect;
         /// What is done about a missing cell: refuse, impute or drop.
         missing: MissingName = MissingName::Refuse;
+        /// Words for a missing cell beside an empty one, with commas between them.
+        #[arg(allow_hyphen_values = true)]
+        missing_words: Words = missing_words();
         /// What is done about a category that no training row has: refuse or zeros.
         unseen: UnseenName = UnseenName::Refuse;
         /// Columns as they are, where otherwise numbers are brought to mean 0 and variance 1.
@@ -35,6 +42,12 @@ settings! {
         /// Share of the rows that is held out to score the fit; 0 scores nothing.
         validation: f64 = 0.2;
     }
+}
+
+/// What the reader takes for a missing cell, without the empty one.
+fn missing_words() -> Words {
+    let words = CsvOptions::default().missing.into_iter();
+    Words(words.filter(|word| !word.is_empty()).collect())
 }
 
 impl DataSettings {
@@ -67,11 +80,13 @@ impl DataSettings {
         self.task.ok_or_else(|| refused("task", problem))
     }
 
-    /// How the file is read.
+    /// How the file is read. What its columns hold, the reader finds, or a preparation knows.
     pub(crate) fn csv_options(&self) -> CsvOptions {
+        let words = self.missing_words.0.iter().cloned();
         CsvOptions {
             delimiter: self.delimiter.map(|delimiter| delimiter.0),
             header: self.header.into(),
+            missing: words.chain([String::new()]).collect(),
             ..CsvOptions::default()
         }
     }
@@ -80,7 +95,8 @@ impl DataSettings {
     pub(crate) fn preprocessor(&self) -> Result<PreprocessorConfig> {
         let config = PreprocessorConfig::new(self.target()?, self.task()?.into())
             .with_missing(self.missing.into())
-            .with_unseen(self.unseen.into());
+            .with_unseen(self.unseen.into())
+            .with_most_levels(self.most_levels);
         Ok(match self.no_standardize {
             true => config
                 .with_scaling(Scaling::Keep)

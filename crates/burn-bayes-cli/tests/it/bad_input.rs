@@ -55,6 +55,12 @@ fn options_that_cannot_be_used() {
             ),
             (moons("--ignore z"), USAGE, &["`ignore`", "`z`"]),
             (moons("--ignore kind"), USAGE, &["`ignore`", "target"]),
+            (moons("--categories z"), USAGE, &["`categories`", "`z`"]),
+            (
+                moons("--categories x --most-levels 100"),
+                DATA,
+                &["moons.csv", "`x`", "more than 100 categories"],
+            ),
             (
                 moons("--batch-size 161"),
                 USAGE,

@@ -182,6 +182,35 @@ fn a_file_of_settings_is_overridden_by_options() {
 }
 
 #[test]
+fn codes_are_categories_and_words_are_missing_where_options_say_so() {
+    let place = Workplace::new();
+    let row = |row: usize| {
+        let code = 100 + row % 3;
+        match row {
+            7 => format!("-9,{code},2\n"),
+            _ => format!("{row},{code},{}\n", row % 5),
+        }
+    };
+    let rows: String = (0..40).map(row).collect();
+    place.write("wards.csv", &format!("age,ward,days\n{rows}"));
+    let fit = "fit --data wards.csv --target days --task regression --epochs 2 --batch-size 8";
+    let options = "--categories ward --missing-words -9,none --missing impute --out run";
+    place.output(&format!("{fit} {options}"));
+    let prepared = place.read("run/preprocessor.toml");
+    assert!(prepared.contains(r#"["100", "101", "102"]"#), "{prepared}");
+
+    place.write("new.csv", "age,ward\nnone,101\n");
+    place.output("predict run new.csv");
+    place.write("other.csv", "age,ward\n-9,103\n");
+    let (code, message) = place.failure("predict run other.csv");
+    assert_eq!(code, 3);
+    assert!(
+        message.contains("line 2, column `ward`: found `103`"),
+        "{message}"
+    );
+}
+
+#[test]
 fn a_run_is_not_overwritten() {
     let place = Workplace::with_moons();
     place.output(&format!("{MOONS} --epochs 1 --out run"));
