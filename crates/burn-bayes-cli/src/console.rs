@@ -97,12 +97,14 @@ pub(crate) fn print_scores(scores: &Scores) -> Result<()> {
 
 /// The command line that started the program, as a shell would take it again.
 pub(crate) fn command_line() -> String {
-    let words = std::env::args().skip(1).map(|word| quoted(&word));
-    ["burn-bayes".into()]
-        .into_iter()
-        .chain(words)
-        .collect::<Vec<String>>()
-        .join(" ")
+    command_of(std::env::args().skip(1))
+}
+
+/// The command line with these arguments.
+pub(crate) fn command_of(arguments: impl Iterator<Item = impl AsRef<str>>) -> String {
+    let words = arguments.map(|word| quoted(word.as_ref()));
+    let words = ["burn-bayes".to_string()].into_iter().chain(words);
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn quoted(word: &str) -> String {

@@ -97,6 +97,13 @@ impl From<InferError> for Failure {
 
 impl From<TrainError> for Failure {
     fn from(error: TrainError) -> Self {
+        Self::from(&error)
+    }
+}
+
+/// Of a training that stopped, whose error others may hold too.
+impl From<&TrainError> for Failure {
+    fn from(error: &TrainError) -> Self {
         let message = error.to_string();
         if error.is_numerical() {
             Self::Numerical(message)

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use burn_bayes_data::{NAMED_SETS, NamedSet};
 use clap::{Args, Subcommand};
+use serde_json::json;
 
-use crate::console::{print, tell};
+use crate::console::{print, print_json, tell};
 use crate::failure::Result;
 
 /// What to do with sets.
@@ -18,28 +19,38 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Name the sets, and say which of them are there
-    List(Folder),
+    List {
+        #[command(flatten)]
+        folder: DataFolder,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Bring a set into the folder, its files checked against their SHA-256
     Fetch {
         /// Name of the set, as `data list` has it
         set: String,
         #[command(flatten)]
-        folder: Folder,
+        folder: DataFolder,
         #[command(flatten)]
         mirror: Mirror,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
 }
 
+/// Where the sets are.
 #[derive(Debug, Args)]
-struct Folder {
-    /// Folder of all data; $BURN_BAYES_DATA, or `data`, by default
-    #[arg(long, value_name = "DIR")]
-    to: Option<PathBuf>,
+pub(super) struct DataFolder {
+    /// Folder of all data sets; $BURN_BAYES_DATA, or `data`, by default
+    #[arg(long = "data", value_name = "DIR")]
+    chosen: Option<PathBuf>,
 }
 
-impl Folder {
-    fn path(&self) -> PathBuf {
-        let chosen = self.to.clone();
+impl DataFolder {
+    pub(super) fn path(&self) -> PathBuf {
+        let chosen = self.chosen.clone();
         chosen
             .or_else(|| std::env::var_os("BURN_BAYES_DATA").map(PathBuf::from))
             .unwrap_or_else(|| "data".into())
@@ -66,23 +77,42 @@ impl Mirror {
 /// Lists or fetches.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.action {
-        Action::List(folder) => list(&folder.path()),
+        Action::List { folder, json: true } => list_as_json(&folder.path()),
+        Action::List { folder, .. } => list(&folder.path()),
         Action::Fetch {
             set,
             folder,
             mirror,
-        } => fetch(NamedSet::find(set)?, &folder.path(), mirror),
+            json,
+        } => fetch(NamedSet::find(set)?, &folder.path(), mirror, *json),
     }
+}
+
+/// The size of a set's files.
+fn bytes(set: &NamedSet) -> u64 {
+    set.files().map(|file| file.bytes).sum()
+}
+
+fn list_as_json(folder: &Path) -> Result<()> {
+    let sets = NAMED_SETS.iter().map(|set| {
+        let missing = set.missing(folder);
+        json!({
+            "name": set.name,
+            "about": set.about,
+            "terms": set.terms,
+            "bytes": bytes(set),
+            "is_here": missing.as_ref().is_ok_and(Vec::is_empty),
+            "problem": missing.err().map(|error| error.to_string()),
+        })
+    });
+    print_json(&json!({ "folder": folder, "sets": sets.collect::<Vec<_>>() }))
 }
 
 fn list(folder: &Path) -> Result<()> {
     for set in NAMED_SETS {
         let state = match set.missing(folder) {
             Ok(missing) if missing.is_empty() => "here".to_string(),
-            Ok(_) => {
-                let bytes: u64 = set.files().map(|file| file.bytes).sum();
-                format!("{:.1} MB", bytes as f64 / 1e6)
-            }
+            Ok(_) => format!("{:.1} MB", bytes(set) as f64 / 1e6),
             Err(error) => error.to_string(),
         };
         print(format_args!(
@@ -98,7 +128,7 @@ fn list(folder: &Path) -> Result<()> {
 }
 
 #[cfg(feature = "fetch")]
-fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror) -> Result<()> {
+fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror, json: bool) -> Result<()> {
     let mut fetcher = burn_bayes_data::Fetcher::new(folder);
     if let Some(address) = mirror.address() {
         fetcher = fetcher.with_mirror(address);
@@ -106,17 +136,23 @@ fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror) -> Result<()> {
     let fetched = fetcher.fetch(set, |file| {
         tell(format_args!("{} ({} bytes)", file.path, file.bytes))
     })?;
+    if json {
+        return print_json(&json!({
+            "folder": fetched.folder,
+            "downloaded": fetched.downloaded,
+            "present": fetched.present,
+        }));
+    }
     print(format_args!(
         "{}: {} files downloaded, {} were there",
         fetched.folder.display(),
         fetched.downloaded,
         fetched.present
-    ))?;
-    Ok(())
+    ))
 }
 
 #[cfg(not(feature = "fetch"))]
-fn fetch(set: &NamedSet, folder: &Path, _mirror: &Mirror) -> Result<()> {
+fn fetch(set: &NamedSet, folder: &Path, _mirror: &Mirror, _json: bool) -> Result<()> {
     Err(crate::failure::Failure::Usage(format!(
         "this program was built without `fetch`; build it with `--features fetch`, or download the {} files \
          of `{}` from {} and place them in {}",

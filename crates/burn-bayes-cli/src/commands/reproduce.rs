@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::data::DataFolder;
 use crate::cells;
 use crate::failure::Result;
 use crate::reproduce::{self, Effort, Request};
@@ -26,17 +27,15 @@ pub(crate) struct Arguments {
     /// Cells computed at the same time, each in a process of its own [default: one for each processor]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Folder of the data sets [default: $BURN_BAYES_DATA or ../shared/data]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataFolder,
+    /// Print one JSON object at the end in the place of tables
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs them, prints their tables and fails if a finding does.
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
-    let data = arguments
-        .data
-        .or_else(|| std::env::var_os("BURN_BAYES_DATA").map(PathBuf::from))
-        .unwrap_or_else(|| PathBuf::from("../shared/data"));
     let effort = if arguments.quick {
         Effort::Quick
     } else {
@@ -48,6 +47,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         out: arguments.out,
         only: arguments.only,
         threads: cells::threads(arguments.threads),
-        data,
+        data: arguments.data.path(),
+        json: arguments.json,
     })
 }

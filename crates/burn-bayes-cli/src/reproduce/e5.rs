@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use burn::tensor::Device;
-use burn::train::TrainStep;
+use burn::train::{Interrupter, TrainStep};
 use burn_bayes::prelude::*;
 use burn_bayes::{DenseGaussian, InitialDeviation, InitialMean, Rate};
 use burn_bayes_data::Presplit;
@@ -196,7 +196,8 @@ fn slang(train: &Rows, prior: f64, training: Training) -> Result<DenseGaussian> 
         .with_draws(draws)
         .with_initial_mean(InitialMean::Zero)
         .with_initial_deviation(Some(InitialDeviation::Constant(1.0)))
-        .try_init(LinearModel::new(train.width, Likelihood::Logistic, &device))?;
+        .try_init(LinearModel::new(train.width, Likelihood::Logistic, &device))?
+        .with_interrupter(Interrupter::new());
     // The step is SLANG's own; the optimiser is for parameters that stay point estimates.
     let mut optimizer = FusedAdamConfig::new().init();
     let steps = train.batches_in(epochs, batch) as usize;
@@ -204,6 +205,9 @@ fn slang(train: &Rows, prior: f64, training: Training) -> Result<DenseGaussian> 
         let output = TrainStep::step(&bayes, batch);
         let learning_rate = rate.at(bayes.steps());
         bayes = bayes.optimize(&mut optimizer, learning_rate.into(), output.grads);
+        if let Some(error) = bayes.fault() {
+            return Err(error.as_ref().into());
+        }
     }
     Ok(bayes.try_posterior()?.to_dense()?)
 }

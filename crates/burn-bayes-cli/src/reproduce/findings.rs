@@ -1,9 +1,11 @@
 //! What a paper concludes from its figures, judged by ours.
 
+use serde::Serialize;
+
 use crate::cells::Summary;
 
 /// A conclusion and what was measured.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) claim: String,
     pub(crate) measured: String,
@@ -11,7 +13,8 @@ pub(crate) struct Finding {
 }
 
 /// Whether a conclusion holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
     Holds,
     Fails,

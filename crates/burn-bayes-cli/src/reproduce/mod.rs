@@ -27,16 +27,20 @@ mod sampling;
 mod shared;
 mod vifa_fit;
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::cells::{self, Crew, Ledger};
-use crate::console::print;
+use serde::Serialize;
+
+use crate::cells::{self, Cell, Crew, Ledger};
+use crate::console::{command_of, print, print_json};
 use crate::failure::{Failure, Result};
 use crate::files::at;
+use crate::settings::refused;
 use experiment::{Context, Experiment};
 use findings::{Finding, Verdict};
-use report::Report;
+use report::{Report, Row};
 use results::Results;
 
 pub(crate) use experiment::Effort;
@@ -61,31 +65,66 @@ pub(crate) struct Request {
     pub(crate) only: Option<String>,
     pub(crate) threads: usize,
     pub(crate) data: PathBuf,
+    /// One JSON object at the end in the place of tables.
+    pub(crate) json: bool,
+}
+
+/// The name of all experiments together.
+const ALL: &str = "all";
+
+/// What came of an experiment.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    experiment: &'static str,
+    /// The command that makes the same.
+    command: String,
+    rows: Vec<Row>,
+    findings: Vec<Finding>,
 }
 
 /// Runs the experiments, prints their tables and writes them to files.
 ///
 /// # Errors
 ///
-/// An unknown experiment; trouble with data or files; a finding that does not hold.
+/// An unknown experiment; one without its data, unless it is one of all; trouble with files; a finding
+/// that does not hold.
 pub(crate) fn run(request: &Request) -> Result<()> {
-    let mut failed = Vec::new();
+    let mut outcomes = Vec::new();
+    let mut skipped = Vec::new();
     for experiment in chosen(&request.experiments)? {
         if let Some(missing) = missing(experiment, &request.data) {
-            print(format_args!(
-                "{} skipped: no data ({} is not there; give the folder with --data or \
-                 BURN_BAYES_DATA)\n",
-                experiment.name,
+            let problem = format!(
+                "no data ({} is not there; give the folder with --data or BURN_BAYES_DATA)",
                 missing.display()
-            ))?;
+            );
+            let name = experiment.name;
+            if request.experiments.iter().any(|asked| asked != ALL) {
+                return Err(Failure::Data(format!("{name}: {problem}")));
+            }
+            if !request.json {
+                print(format_args!("{name} skipped: {problem}\n"))?;
+            }
+            skipped.push(name);
             continue;
         }
-        let findings = reproduce(experiment, request)?;
-        let fails = findings
-            .iter()
-            .filter(|finding| finding.verdict == Verdict::Fails);
-        failed.extend(fails.map(|finding| format!("{}: {}", experiment.name, finding.claim)));
+        outcomes.extend(reproduce(experiment, request)?);
     }
+    if let (Some(only), true) = (&request.only, outcomes.is_empty()) {
+        let problem =
+            format!("is `{only}`, which is in the name of no cell, as in `boston, VIFA, 0`");
+        return Err(refused("only", problem));
+    }
+    if request.json {
+        print_json(&serde_json::json!({ "experiments": outcomes, "skipped": skipped }))?;
+    }
+    let findings = outcomes.iter().flat_map(|outcome| {
+        let named = |finding| (outcome.experiment, finding);
+        outcome.findings.iter().map(named)
+    });
+    let failed: Vec<String> = findings
+        .filter(|(_, finding)| finding.verdict == Verdict::Fails)
+        .map(|(name, finding)| format!("{name}: {}", finding.claim))
+        .collect();
     if failed.is_empty() {
         return Ok(());
     }
@@ -101,16 +140,17 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Experiment>> {
     for name in names {
         let found: Vec<_> = EXPERIMENTS
             .iter()
-            .filter(|experiment| name == "all" || name.eq_ignore_ascii_case(experiment.name))
+            .filter(|experiment| name == ALL || name.eq_ignore_ascii_case(experiment.name))
             .collect();
         if found.is_empty() {
             let known = EXPERIMENTS.map(|experiment| experiment.name).join(", ");
-            let message = format!("`{name}` is no experiment; use {known} or all");
+            let message = format!("`{name}` is no experiment; use {known} or {ALL}");
             return Err(Failure::Usage(message));
         }
         chosen.extend(found);
     }
-    chosen.dedup_by_key(|experiment| experiment.name);
+    let mut seen = HashSet::new();
+    chosen.retain(|experiment| seen.insert(experiment.name));
     Ok(chosen)
 }
 
@@ -120,43 +160,56 @@ fn missing(experiment: &Experiment, data: &Path) -> Option<PathBuf> {
     paths.into_iter().find(|path| !path.exists())
 }
 
-fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Vec<Finding>> {
+/// Computes what is not known of an experiment, and writes down all that is known now; nothing if no cell
+/// is wanted.
+fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Option<Outcome>> {
     let context = Context {
         data: request.data.clone(),
         effort: request.effort,
         only: request.only.clone(),
     };
-    let mut cells = (experiment.cells)(&context)?;
-    if let Some(only) = &request.only {
-        cells.retain(|cell| cell.key.to_string().contains(only.as_str()));
-        if cells.is_empty() {
-            print(format_args!(
-                "{}: no cell contains `{only}`\n",
-                experiment.name
-            ))?;
-            return Ok(Vec::new());
-        }
+    let cells = (experiment.cells)(&context)?;
+    let order: Vec<_> = cells.iter().map(|cell| cell.key.clone()).collect();
+    let is_wanted = |cell: &Cell| {
+        let only = request.only.as_ref();
+        only.is_none_or(|only| cell.key.to_string().contains(only))
+    };
+    let (wanted, others): (Vec<_>, Vec<_>) = cells.into_iter().partition(is_wanted);
+    if wanted.is_empty() {
+        return Ok(None);
     }
     let folder = request.out.join(experiment.name);
     std::fs::create_dir_all(&folder).map_err(at(&folder))?;
     let ledger = Ledger::open(&folder.join("cells.jsonl"))?;
-    let crew = Crew::processes(request.threads, worker_arguments(experiment, request));
-    let records = cells::run(experiment.name, &cells, &ledger, &crew)?;
+    let arguments = arguments(experiment, request);
+    let command = command_of(arguments.iter().map(|word| word.to_string_lossy()));
+    let crew = Crew::processes(request.threads, arguments);
+    let mut records = cells::run(experiment.name, &wanted, &ledger, &crew)?;
+    records.extend(others.iter().filter_map(|cell| ledger.find(cell).cloned()));
+    records.sort_by_cached_key(|record| order.iter().position(|key| *key == record.key));
     let results = Results::new(&records);
     let findings = (experiment.findings)(&results);
     let report = Report {
         experiment,
-        command: command(experiment, request),
+        effort: request.effort,
+        command: &command,
         results: &results,
         findings: &findings,
     };
     report.write(&folder)?;
-    print(report.markdown())?;
-    Ok(findings)
+    if !request.json {
+        print(report.markdown())?;
+    }
+    Ok(Some(Outcome {
+        experiment: experiment.name,
+        rows: report.measured(),
+        command,
+        findings,
+    }))
 }
 
 /// The arguments of a process that makes the cells of this experiment alone.
-fn worker_arguments(experiment: &Experiment, request: &Request) -> Vec<OsString> {
+fn arguments(experiment: &Experiment, request: &Request) -> Vec<OsString> {
     let option = |name: &str, value: &OsStr| {
         let mut option = OsString::from(name);
         option.push(value);
@@ -176,18 +229,6 @@ fn worker_arguments(experiment: &Experiment, request: &Request) -> Vec<OsString>
     arguments
 }
 
-/// The command that makes the same tables.
-fn command(experiment: &Experiment, request: &Request) -> String {
-    let mut command = format!("burn-bayes reproduce {}", experiment.name);
-    if request.effort == Effort::Quick {
-        command.push_str(" --quick");
-    }
-    if let Some(only) = &request.only {
-        command.push_str(&format!(" --only '{only}'"));
-    }
-    command
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +242,8 @@ mod tests {
             assert_eq!(found.len(), 1);
             assert_eq!(found[0].name, experiment.name);
         }
+        let twice = chosen(&["E1".into(), "E3".into(), "e1".into()]).unwrap();
+        assert_eq!(twice.len(), 2);
         let error = chosen(&["E99".into()]).unwrap_err();
         assert!(error.to_string().contains("E99"), "{error}");
     }

@@ -3,10 +3,12 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use serde::Serialize;
+
 use crate::failure::{Failure, Result};
 use crate::files::write_whole;
 
-use super::experiment::{Experiment, Figure};
+use super::experiment::{Effort, Experiment, Figure};
 use super::findings::{Finding, significant};
 use super::results::Results;
 
@@ -14,17 +16,35 @@ use super::results::Results;
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
     pub(crate) experiment: &'a Experiment,
+    pub(crate) effort: Effort,
     /// The command that makes it.
-    pub(crate) command: String,
+    pub(crate) command: &'a str,
     pub(crate) results: &'a Results<'a>,
     pub(crate) findings: &'a [Finding],
 }
 
+/// A measure of a method on a data set, averaged over its runs.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    data: String,
+    method: String,
+    measure: &'static str,
+    runs: usize,
+    mean: f64,
+    standard_error: Option<f64>,
+    published: Option<f64>,
+    published_standard_error: Option<f64>,
+    seconds: Option<f64>,
+}
+
 impl Report<'_> {
-    /// Writes `results.md` and `results.csv` into a folder.
+    /// Writes `results.md` and `results.csv` into a folder; those of reduced settings have names of their
+    /// own.
     pub(crate) fn write(&self, folder: &Path) -> Result<()> {
-        write_whole(&folder.join("results.md"), self.markdown().as_bytes())?;
-        write_whole(&folder.join("results.csv"), &self.csv()?)
+        let stem = self.effort.choose("results", "results-quick");
+        let path = |kind: &str| folder.join(format!("{stem}.{kind}"));
+        write_whole(&path("md"), self.markdown().as_bytes())?;
+        write_whole(&path("csv"), &self.csv()?)
     }
 
     /// A page with the command, the table and the findings.
@@ -67,44 +87,36 @@ impl Report<'_> {
     /// One line for every measure of every pair of data and method.
     fn csv(&self) -> Result<Vec<u8>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        let trouble = |error: csv::Error| Failure::Data(error.to_string());
-        writer
-            .write_record([
-                "data",
-                "method",
-                "measure",
-                "runs",
-                "mean",
-                "standard_error",
-                "published",
-                "published_standard_error",
-                "seconds",
-            ])
-            .map_err(trouble)?;
-        let text = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-        for (case, method) in self.results.groups() {
-            for column in self.experiment.columns {
-                let published = self.published(case, method, column.measure);
-                let Some(found) = self.results.summary(case, method, column.measure) else {
-                    continue;
-                };
-                writer
-                    .write_record([
-                        case.to_string(),
-                        method.to_string(),
-                        column.measure.to_string(),
-                        found.runs.to_string(),
-                        found.mean.to_string(),
-                        text(found.standard_error),
-                        text(published.map(|figure| figure.value)),
-                        text(published.and_then(|figure| figure.standard_error)),
-                        text(self.results.seconds(case, method)),
-                    ])
-                    .map_err(trouble)?;
-            }
+        let trouble = |error: csv::Error| Failure::System(error.into());
+        for row in self.measured() {
+            writer.serialize(row).map_err(trouble)?;
         }
         let written = writer.into_inner();
-        written.map_err(|error| Failure::Data(error.to_string()))
+        written.map_err(|error| Failure::System(error.into_error()))
+    }
+
+    /// Every measure of every pair of data and method.
+    pub(crate) fn measured(&self) -> Vec<Row> {
+        let groups = self.results.groups().into_iter();
+        let rows = groups.flat_map(|(case, method)| {
+            let columns = self.experiment.columns.iter();
+            columns.filter_map(move |column| {
+                let found = self.results.summary(case, method, column.measure)?;
+                let published = self.published(case, method, column.measure);
+                Some(Row {
+                    data: case.into(),
+                    method: method.into(),
+                    measure: column.measure,
+                    runs: found.runs,
+                    mean: found.mean,
+                    standard_error: found.standard_error,
+                    published: published.map(|figure| figure.value),
+                    published_standard_error: published.and_then(|figure| figure.standard_error),
+                    seconds: self.results.seconds(case, method),
+                })
+            })
+        });
+        rows.collect()
     }
 
     /// What was computed, after the rows of a data set those that only the papers have.
@@ -206,7 +218,8 @@ mod tests {
         let findings = [Finding::falling("it falls", &[Some(2.0), Some(1.0)])];
         let report = Report {
             experiment: &EXPERIMENT,
-            command: "burn-bayes reproduce E0".into(),
+            effort: Effort::Full,
+            command: "burn-bayes reproduce E0",
             results: &results,
             findings: &findings,
         };
@@ -226,7 +239,10 @@ mod tests {
         let lines: Vec<_> = table.lines().skip(1).collect();
         assert_eq!(
             lines,
-            ["set,ours,loss,2,2,1,2.5,,2", "set,other,loss,1,7,,,,2"]
+            [
+                "set,ours,loss,2,2.0,1.0,2.5,,2.0",
+                "set,other,loss,1,7.0,,,,2.0"
+            ]
         );
     }
 }

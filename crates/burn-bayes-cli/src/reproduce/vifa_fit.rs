@@ -10,7 +10,7 @@ use burn_bayes::prelude::*;
 use burn_bayes::{DenseGaussian, FusedSgdConfig, InitialDeviation, InitialMean, PowerDecayConfig};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 use super::linear_model::{Likelihood, LinearModel, Rows};
 
@@ -78,7 +78,7 @@ impl VifaFit {
             }
             bayes = bayes.optimize(&mut optimizer, rates.step(), sum.grads());
             if let Some(error) = bayes.fault() {
-                return Err(Failure::Numerical(error.to_string()));
+                return Err(error.as_ref().into());
             }
         }
         Ok(bayes.try_posterior()?.to_dense()?)

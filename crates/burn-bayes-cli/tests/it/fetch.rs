@@ -56,7 +56,7 @@ fn zeros(path: &str, mut stream: TcpStream) {
 
 /// The program, which no proxy of the environment comes between.
 fn fetch(place: &Workplace, address: &str) -> assert_cmd::Command {
-    let mut command = place.burn_bayes(&format!("data fetch {SET} --to data"));
+    let mut command = place.burn_bayes(&format!("data fetch {SET} --data data"));
     command
         .env("BURN_BAYES_MIRROR", address)
         .env("NO_PROXY", "*");
@@ -221,7 +221,7 @@ fn a_transfer_that_is_killed_leaves_no_name() {
     let place = Workplace::new();
     let (address, half_sent) = stalling();
     let mut child = Command::new(assert_cmd::cargo::cargo_bin("burn-bayes"))
-        .args(["data", "fetch", SET, "--to", "data", "--mirror", &address])
+        .args(["data", "fetch", SET, "--data", "data", "--mirror", &address])
         .current_dir(place.path(""))
         .env("NO_PROXY", "*")
         .stdout(Stdio::null())

@@ -7,6 +7,7 @@ mod fetch;
 mod fit;
 mod plan;
 mod predict;
+mod reproduce;
 mod search;
 #[cfg(unix)]
 mod unwritable;

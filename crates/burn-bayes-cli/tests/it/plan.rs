@@ -44,12 +44,19 @@ fn a_plan_counts_weights_steps_and_bytes() {
 #[test]
 fn sets_are_listed_with_what_is_here() {
     let place = Workplace::new();
-    let text = place.output("data list --to nowhere");
+    let text = place.output("data list --data nowhere");
     for name in ["energy", "boston"] {
         assert!(text.lines().any(|line| line.starts_with(name)), "{text}");
     }
     assert!(!text.lines().any(|line| line.contains(" here ")), "{text}");
-    let (code, message) = place.failure("data fetch nosuchset --to nowhere");
+    let listed: Value =
+        serde_json::from_str(&place.output("data list --json --data nowhere")).unwrap();
+    let sets = listed["sets"].as_array().unwrap();
+    assert!(
+        sets.iter()
+            .any(|set| set["name"] == "energy" && set["is_here"] == false)
+    );
+    let (code, message) = place.failure("data fetch nosuchset --data nowhere");
     assert_eq!(
         (code, message.contains("nosuchset")),
         (2, true),

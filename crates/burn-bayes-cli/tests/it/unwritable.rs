@@ -36,7 +36,7 @@ fn places_that_cannot_be_written() {
         ("evaluate run moons.csv --report file/page", "file"),
         ("demo --out file/demo", "file"),
         (
-            "data fetch energy --to file --mirror http://127.0.0.1:9",
+            "data fetch energy --data file --mirror http://127.0.0.1:9",
             "energy",
         ),
     ] {

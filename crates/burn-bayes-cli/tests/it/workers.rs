@@ -71,7 +71,7 @@ fn experiments_are_the_same_in_processes() {
     let one = cells(&place, "1/E1/cells.jsonl");
     assert_eq!(one.len(), 4);
     assert_eq!(one, cells(&place, "2/E1/cells.jsonl"));
-    let page = place.read("2/E1/results.md");
+    let page = place.read("2/E1/results-quick.md");
     assert!(page.contains("decay .1"), "{page}");
 }
 

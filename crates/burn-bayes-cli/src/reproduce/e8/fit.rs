@@ -13,7 +13,7 @@ use burn_bayes::prelude::*;
 use burn_bayes::{InitialDeviation, StagedLearningRate, Vifa};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::random::shuffled;
 
 use super::images::Pictures;
@@ -149,7 +149,7 @@ impl Fit {
             let output = TrainStep::step(&learner, batch);
             learner = learner.optimize(&mut optimizer, rates.step(), output.grads);
             if let Some(error) = learner.fault() {
-                return Err(Failure::Numerical(error.to_string()));
+                return Err(error.as_ref().into());
             }
         }
         Ok(learner)
