@@ -116,14 +116,15 @@ impl Temperature {
 /// Σ_c p_c(T)·l_c − l_y of each row.
 fn slopes(validation: &LabelledProbabilities<'_>, inverse: f64) -> Vec<f64> {
     let slope = |(probabilities, label): (&[f64], usize)| {
-        let truth = probabilities[label];
-        // Ratios and not logarithms of both, so that equal probabilities give exactly zero.
+        // Differences term by term, so that equal probabilities give exactly zero. A ratio would
+        // overflow where the truth is subnormal.
+        let truth = probabilities[label].ln();
         let terms = tempered(probabilities, inverse)
             .into_iter()
             .zip(probabilities);
         let possible = terms.filter(|(_, probability)| **probability > 0.0);
         possible
-            .map(|(tempered, probability)| tempered * (probability / truth).ln())
+            .map(|(tempered, probability)| tempered * (probability.ln() - truth))
             .sum()
     };
     validation.iter().map(slope).collect()
@@ -181,6 +182,22 @@ mod tests {
         let labelled = LabelledProbabilities::new(&table, &[1, 0, 1]).unwrap();
         let error = Temperature::fit(&labelled).unwrap_err();
         assert_eq!((error.row(), error.column()), (Some(1), Some(0)));
+    }
+
+    #[test]
+    fn a_subnormal_truth_weighs_its_logarithm() {
+        // A thousand rows of logit a are right, one of the tiny probability e^{−L} happens. What it
+        // leaves of the slope is L = 1000·a·σ(−a/T), so T = a/ln(1000·a/L − 1).
+        let (sure, tiny) = (0.999, 1e-310);
+        let mut values = [sure, 1.0 - sure].repeat(1000);
+        values.extend([tiny, 1.0]);
+        let found = fitted(&values, 2, &[0; 1001]);
+        let (logit, length) = ((sure / (1.0 - sure)).ln(), -tiny.ln());
+        let expected = logit / (1000.0 * logit / length - 1.0).ln();
+        assert!(
+            (found / expected - 1.0).abs() < 1001.0 * f64::EPSILON,
+            "{found} {expected}"
+        );
     }
 
     #[test]
