@@ -25,6 +25,8 @@ pub(crate) fn bisect(
 
 /// Where an increasing function meets zero between `low` and `high`. `function` returns its value and its
 /// slope. A step of Newton's within `scale` squares the error that it leaves in units of `scale`.
+///
+/// Without a finite start the middle will do. Where the function is no number, NaN is the answer.
 pub(crate) fn newton(
     mut low: f64,
     mut high: f64,
@@ -32,12 +34,19 @@ pub(crate) fn newton(
     scale: f64,
     function: impl Fn(f64) -> (f64, f64),
 ) -> f64 {
-    let mut at = start.clamp(low, high);
+    let mut at = if start.is_finite() {
+        start.clamp(low, high)
+    } else {
+        0.5 * low + 0.5 * high
+    };
     let mut last_step = high - low;
     loop {
         let (value, slope) = function(at);
         if value == 0.0 {
             return at;
+        }
+        if value.is_nan() {
+            return value;
         }
         if value < 0.0 {
             low = at;
@@ -87,6 +96,17 @@ mod tests {
                 "{start}: {found}"
             );
         }
+    }
+
+    #[test]
+    fn newton_starts_in_the_middle_for_want_of_a_guess_and_ends_where_there_is_no_number() {
+        let found = newton(0.0, 4.0, f64::NAN, 1.0, |x| (x * x - 5.0, 2.0 * x));
+        assert!((found - 5f64.sqrt()).abs() <= 2.0 * f64::EPSILON * found);
+        assert!(newton(0.0, 1.0, 0.5, 1.0, |_| (f64::NAN, 1.0)).is_nan());
+        let unbounded = newton(f64::NEG_INFINITY, f64::INFINITY, f64::NAN, 1.0, |x| {
+            (x, 1.0)
+        });
+        assert!(unbounded.is_nan());
     }
 
     #[test]
