@@ -68,11 +68,13 @@ pub(crate) fn finite(what: &str, values: &[f64]) -> Result<(), EvalError> {
 }
 
 pub(crate) fn not_finite(what: &str, place: Place, value: f64) -> EvalError {
-    let cause = "the model diverged, or its output overflowed";
-    EvalError::data(what, place, value, "a finite number", cause)
+    EvalError::data(what, place, value, "a finite number", DIVERGED)
 }
 
-/// Scores are only compared, so infinities are welcome; NaN has no place in an order.
+/// The likely cause of a value that is no number or far too large.
+pub(crate) const DIVERGED: &str = "the model diverged, or its output overflowed";
+
+/// Infinities have a place in an order and in a mean; NaN has none.
 pub(crate) fn comparable(what: &str, values: &[f64]) -> Result<(), EvalError> {
     match values.iter().position(|value| value.is_nan()) {
         Some(row) => {

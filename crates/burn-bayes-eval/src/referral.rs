@@ -11,7 +11,7 @@
 
 use crate::check;
 use crate::confusion::ConfusionMatrix;
-use crate::error::EvalError;
+use crate::error::{EvalError, Place};
 use crate::labelled::LabelledProbabilities;
 use crate::order::{ascending, rank, tie_groups};
 use crate::ranking::weighted_one_vs_rest_auroc;
@@ -118,12 +118,9 @@ pub fn referral_scores<T>(
     kept_fractions: &[f64],
     mut score: impl FnMut(&Selection) -> T,
 ) -> Result<Vec<ReferralScore<T>>, EvalError> {
-    check::not_empty("uncertainty", uncertainty.len())?;
-    check::comparable("uncertainty", uncertainty)?;
-    let order = ascending(uncertainty);
+    let order = checked_order(uncertainty)?;
     let mut scored = |&kept_fraction: &f64| {
-        check::fraction("kept_fraction", kept_fraction)?;
-        let selection = Selection::of_order(&order, uncertainty, kept_fraction);
+        let selection = Selection::of_order(&order, uncertainty, kept_fraction)?;
         Ok(ReferralScore {
             kept_fraction,
             kept: selection.kept,
@@ -168,17 +165,15 @@ impl Selection {
     /// # Errors
     /// As [`referral_scores`].
     pub fn most_certain(uncertainty: &[f64], kept_fraction: f64) -> Result<Self, EvalError> {
-        check::not_empty("uncertainty", uncertainty.len())?;
-        check::comparable("uncertainty", uncertainty)?;
-        check::fraction("kept_fraction", kept_fraction)?;
-        Ok(Self::of_order(
-            &ascending(uncertainty),
-            uncertainty,
-            kept_fraction,
-        ))
+        Self::of_order(&checked_order(uncertainty)?, uncertainty, kept_fraction)
     }
 
-    fn of_order(order: &[usize], uncertainty: &[f64], kept_fraction: f64) -> Self {
+    fn of_order(
+        order: &[usize],
+        uncertainty: &[f64],
+        kept_fraction: f64,
+    ) -> Result<Self, EvalError> {
+        check::fraction("kept_fraction", kept_fraction)?;
         let kept = rank(kept_fraction, order.len());
         let mut rows = Vec::with_capacity(kept);
         let mut free = kept;
@@ -191,12 +186,12 @@ impl Selection {
             rows.extend(group.iter().map(|&row| SelectedRow { row, weight }));
             free -= stay;
         }
-        Self {
+        Ok(Self {
             kept_fraction,
             kept,
             total: order.len(),
             rows,
-        }
+        })
     }
 
     /// The fraction that was asked for.
@@ -217,16 +212,36 @@ impl Selection {
     /// Weighted mean over the selection of a value that every row of the data has.
     ///
     /// # Errors
-    /// A data error if there is not one value per row.
+    /// A data error if there is not one value per row, a value is NaN, or the selection has both
+    /// infinities.
     pub fn mean(&self, values: &[f64]) -> Result<f64, EvalError> {
         check::same_length("values", values.len(), self.total)?;
+        check::comparable("values", values)?;
         let sum: f64 = self
             .rows
             .iter()
             .map(|kept| kept.weight * values[kept.row])
             .sum();
+        if sum.is_nan() {
+            let cause =
+                "a loss that is infinitely good for some rows and infinitely bad for others";
+            return Err(EvalError::data(
+                "values",
+                Place::WHOLE,
+                "both infinities",
+                "at most one of them",
+                cause,
+            ));
+        }
         Ok(sum / self.kept as f64)
     }
+}
+
+/// The rows from the most certain to the least.
+fn checked_order(uncertainty: &[f64]) -> Result<Vec<usize>, EvalError> {
+    check::not_empty("uncertainty", uncertainty.len())?;
+    check::comparable("uncertainty", uncertainty)?;
+    Ok(ascending(uncertainty))
 }
 
 #[cfg(test)]
@@ -264,6 +279,21 @@ mod tests {
             assert_eq!(row.accuracy, 0.75);
             assert_eq!((row.macro_f1, row.auroc), (rows[2].macro_f1, rows[2].auroc));
         }
+    }
+
+    #[test]
+    fn a_mean_may_be_infinite_but_is_always_a_number() {
+        let selection = Selection::most_certain(&[1.0, 2.0, 3.0], 0.6).unwrap();
+        let infinite = [f64::INFINITY, 0.0, 0.0];
+        assert_eq!(selection.mean(&infinite), Ok(f64::INFINITY));
+        let error = selection.mean(&[0.0, f64::NAN, 0.0]).unwrap_err();
+        assert!(error.is_data());
+        assert_eq!(error.row(), Some(1));
+        let opposite = [f64::INFINITY, f64::NEG_INFINITY, 0.0];
+        assert!(selection.mean(&opposite).unwrap_err().is_data());
+        let values = [0.0, f64::NAN, 0.0];
+        let scores = referral_scores(&[1.0, 2.0, 3.0], &[0.6], |kept| kept.mean(&values)).unwrap();
+        assert_eq!(scores[0].score.as_ref().unwrap_err().row(), Some(1));
     }
 
     #[test]
