@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::mixture::{Component, GaussianMixture};
+use crate::mixture::{self, Component, GaussianMixture};
 use crate::normal;
 use crate::order::mean;
 use crate::roots::newton;
@@ -124,13 +124,13 @@ impl PredictionIntervals<'static> {
     /// A config error if the level is not strictly between 0 and 1.
     pub fn central(mixture: &GaussianMixture<'_>, level: f64) -> Result<Self, EvalError> {
         check::open_unit("level", level)?;
-        let tail = 0.5 * (1.0 - level);
+        let tail = Tail::of(0.5 * (1.0 - level));
         let rows = 0..mixture.rows();
         let lower: Vec<f64> = rows
             .clone()
-            .map(|row| lower_quantile(mixture, row, tail))
+            .map(|row| tail.lower_limit(mixture, row))
             .collect();
-        let upper: Vec<f64> = rows.map(|row| upper_quantile(mixture, row, tail)).collect();
+        let upper: Vec<f64> = rows.map(|row| tail.upper_limit(mixture, row)).collect();
         Ok(Self {
             lower: lower.into(),
             upper: upper.into(),
@@ -152,60 +152,70 @@ impl PredictionIntervals<'static> {
 /// A config error if the probability is not strictly between 0 and 1.
 pub fn quantiles(mixture: &GaussianMixture<'_>, probability: f64) -> Result<Vec<f64>, EvalError> {
     check::open_unit("probability", probability)?;
-    let quantile = |row| {
-        if probability <= 0.5 {
-            lower_quantile(mixture, row, probability)
-        } else {
-            upper_quantile(mixture, row, 1.0 - probability)
+    let rows = 0..mixture.rows();
+    Ok(if probability <= 0.5 {
+        let tail = Tail::of(probability);
+        rows.map(|row| tail.lower_limit(mixture, row)).collect()
+    } else {
+        let tail = Tail::of(1.0 - probability);
+        rows.map(|row| tail.upper_limit(mixture, row)).collect()
+    })
+}
+
+/// The mass beyond a limit that is looked for in every row.
+struct Tail {
+    /// The mass's logarithm.
+    logarithm: f64,
+    /// The lower limit of the standard normal distribution.
+    standard_limit: f64,
+}
+
+impl Tail {
+    fn of(mass: f64) -> Self {
+        Self {
+            logarithm: mass.ln(),
+            standard_limit: normal::quantile(mass),
         }
-    };
-    Ok((0..mixture.rows()).map(quantile).collect())
-}
+    }
 
-/// The x with F(x) = tail.
-fn lower_quantile(mixture: &GaussianMixture<'_>, row: usize, tail: f64) -> f64 {
-    let components: Vec<Component> = mixture.components(row).collect();
-    tail_limit(&components, tail)
-}
+    /// The x with F(x) = the mass.
+    fn lower_limit(&self, mixture: &GaussianMixture<'_>, row: usize) -> f64 {
+        let components: Vec<Component> = mixture.components(row).collect();
+        self.limit(&components)
+    }
 
-/// The x with 1 − F(x) = tail: the mirror image of a lower quantile.
-fn upper_quantile(mixture: &GaussianMixture<'_>, row: usize, tail: f64) -> f64 {
-    let mirror = |c: Component| Component {
-        mean: -c.mean,
-        deviation: c.deviation,
-    };
-    let components: Vec<Component> = mixture.components(row).map(mirror).collect();
-    -tail_limit(&components, tail)
+    /// The x with 1 − F(x) = the mass: the mirror image of a lower limit.
+    fn upper_limit(&self, mixture: &GaussianMixture<'_>, row: usize) -> f64 {
+        let mirror = |c: Component| Component {
+            mean: -c.mean,
+            deviation: c.deviation,
+        };
+        let components: Vec<Component> = mixture.components(row).map(mirror).collect();
+        -self.limit(&components)
+    }
+
+    fn limit(&self, components: &[Component]) -> f64 {
+        let narrowest = components
+            .iter()
+            .map(|c| c.deviation)
+            .fold(f64::INFINITY, f64::min);
+        let below = components.iter().map(|c| c.mean - REACH * c.deviation);
+        let above = components.iter().map(|c| c.mean + REACH * c.deviation);
+        let low = below.fold(f64::INFINITY, f64::min);
+        let high = above.fold(f64::NEG_INFINITY, f64::max);
+        // The limit of the Gaussian with the mean and the variance of the mixture.
+        let all = components.iter().copied();
+        let start =
+            mixture::mean(all.clone()) + mixture::variance(all).sqrt() * self.standard_limit;
+        newton(low, high, start, narrowest, |limit| {
+            let [mass, density] = at_limit(components, limit);
+            (mass.ln() - self.logarithm, density / mass)
+        })
+    }
 }
 
 /// Deviations beyond which Φ is 0 in double precision.
 const REACH: f64 = 40.0;
-
-fn tail_limit(components: &[Component], tail: f64) -> f64 {
-    let narrowest = components
-        .iter()
-        .map(|c| c.deviation)
-        .fold(f64::INFINITY, f64::min);
-    let below = components.iter().map(|c| c.mean - REACH * c.deviation);
-    let above = components.iter().map(|c| c.mean + REACH * c.deviation);
-    let low = below.fold(f64::INFINITY, f64::min);
-    let high = above.fold(f64::NEG_INFINITY, f64::max);
-    let logarithm = tail.ln();
-    let start = gaussian_limit(components, tail);
-    newton(low, high, start, narrowest, |limit| {
-        let [mass, density] = at_limit(components, limit);
-        (mass.ln() - logarithm, density / mass)
-    })
-}
-
-/// The limit of the Gaussian with the mean and the variance of the mixture.
-fn gaussian_limit(components: &[Component], tail: f64) -> f64 {
-    let count = components.len() as f64;
-    let mean = components.iter().map(|c| c.mean).sum::<f64>() / count;
-    let square = |c: &Component| c.deviation * c.deviation + (c.mean - mean) * (c.mean - mean);
-    let variance = components.iter().map(square).sum::<f64>() / count;
-    mean + variance.sqrt() * normal::quantile(tail)
-}
 
 /// F and its slope.
 fn at_limit(components: &[Component], limit: f64) -> [f64; 2] {
@@ -260,6 +270,19 @@ mod tests {
         assert!((low + 1e6).abs() < 1e6 * 2.0 * f64::EPSILON); // median of the narrow component
         let high = quantiles(&mixture, 0.75).unwrap()[0];
         assert!((high - 1e6).abs() < 1e6 * 2.0 * f64::EPSILON);
+    }
+
+    #[test]
+    fn the_largest_means_have_quantiles() {
+        let noise = NoisePrecision::Shared(1.0);
+        let mixture = GaussianMixture::new(&[0.0, 1e150], 2, 1, noise).unwrap();
+        let low = quantiles(&mixture, 0.25).unwrap()[0];
+        assert!(low.abs() < 8.0 * f64::EPSILON); // the median of the first component
+        let high = quantiles(&mixture, 0.75).unwrap()[0];
+        assert!((high / 1e150 - 1.0).abs() < 4.0 * f64::EPSILON);
+        // Between the two any number is a median.
+        let median = quantiles(&mixture, 0.5).unwrap()[0];
+        assert!((0.0..=1e150).contains(&median), "{median}");
     }
 
     #[test]

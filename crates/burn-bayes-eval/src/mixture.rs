@@ -11,6 +11,8 @@
 //! Networks are trained on standardised targets and judged on the original ones:
 //! y = m + d·y′ turns N(y′; f′, 1/β′) into N(y; m + d·f′, d²/β′), so a negative log-likelihood grows
 //! by ln d. [`GaussianMixture::unnormalised`] does that once, for all scores.
+//!
+//! Means and deviations 1/√β are at most 10¹⁵⁰ in size, so that no variance overflows.
 
 use std::borrow::Cow;
 
@@ -62,8 +64,8 @@ impl<'a> GaussianMixture<'a> {
     /// Checks `means` (borrowed or owned) as `draws` predictions of `rows` rows, with their noise.
     ///
     /// # Errors
-    /// A data error if a length does not fit, a mean is not finite, or a precision is not a finite
-    /// number above zero.
+    /// A data error if a length does not fit, a mean is NaN or beyond ±10¹⁵⁰, or a precision is not
+    /// a finite number of at least 10⁻³⁰⁰.
     pub fn new(
         means: impl Into<Cow<'a, [f64]>>,
         draws: usize,
@@ -72,10 +74,6 @@ impl<'a> GaussianMixture<'a> {
     ) -> Result<Self, EvalError> {
         let means = means.into();
         check::shape("means", means.len(), &[("draws", draws), ("rows", rows)])?;
-        if let Some(index) = means.iter().position(|mean| !mean.is_finite()) {
-            let place = Place::draw(index / rows).at_row(index % rows);
-            return Err(check::not_finite("means", place, means[index]));
-        }
         let (precisions, draw_stride, row_stride) = match &noise {
             NoisePrecision::Shared(precision) => (std::slice::from_ref(precision), 0, 0),
             NoisePrecision::PerDraw(precisions) => {
@@ -88,38 +86,26 @@ impl<'a> GaussianMixture<'a> {
                 (*precisions, rows, 1)
             }
         };
-        let place = |index: usize| match noise {
-            NoisePrecision::Shared(_) => Place::WHOLE,
-            NoisePrecision::PerDraw(_) => Place::draw(index),
-            NoisePrecision::PerPrediction(_) => Place::draw(index / rows).at_row(index % rows),
-        };
-        let deviation = |(index, &precision): (usize, &f64)| {
-            if precision.is_finite() && precision > 0.0 {
-                return Ok(precision.sqrt().recip());
-            }
-            let cause = "a log-precision or a variance of zero was passed, or training diverged";
-            let expected = "a finite number above 0";
-            Err(EvalError::data(
-                "noise precision",
-                place(index),
-                precision,
-                expected,
-                cause,
-            ))
-        };
-        let deviations = precisions
-            .iter()
-            .enumerate()
-            .map(deviation)
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
+        let deviation = |precision: &f64| precision.sqrt().recip();
+        let mixture = Self {
             means,
-            deviations,
+            deviations: precisions.iter().map(deviation).collect(),
             draw_stride,
             row_stride,
             draws,
             rows,
-        })
+        };
+        mixture.check_means("means")?;
+        if let Some(index) = mixture.unusable_deviation() {
+            return Err(EvalError::data(
+                "noise precision",
+                mixture.place_of_deviation(index),
+                precisions[index],
+                "a finite number of at least 1e-300",
+                "a log-precision or a variance of zero was passed, or training diverged",
+            ));
+        }
+        Ok(mixture)
     }
 
     /// The number of draws.
@@ -134,29 +120,23 @@ impl<'a> GaussianMixture<'a> {
 
     /// The mean of each row's mixture: the point prediction that minimises the squared error.
     pub fn mean(&self) -> Vec<f64> {
-        let mean = |row| self.average(row, |component| component.mean);
-        (0..self.rows).map(mean).collect()
+        (0..self.rows)
+            .map(|row| mean(self.components(row)))
+            .collect()
     }
 
     /// The variance of each row's mixture: noise plus what the draws disagree about.
     pub fn variance(&self) -> Vec<f64> {
-        let noise = |row| self.average(row, |component| component.deviation * component.deviation);
-        let between = self.variance_between_draws();
-        between
-            .into_iter()
-            .enumerate()
-            .map(|(row, between)| noise(row) + between)
+        (0..self.rows)
+            .map(|row| variance(self.components(row)))
             .collect()
     }
 
     /// The population variance of the draws' means, without the noise.
     pub fn variance_between_draws(&self) -> Vec<f64> {
-        let variance = |(row, mean): (usize, f64)| {
-            self.average(row, |component| {
-                (component.mean - mean) * (component.mean - mean)
-            })
-        };
-        self.mean().into_iter().enumerate().map(variance).collect()
+        (0..self.rows)
+            .map(|row| variance_of_means(self.components(row)))
+            .collect()
     }
 
     /// The same predictions on the scale of the original targets.
@@ -177,7 +157,8 @@ impl<'a> GaussianMixture<'a> {
     ///
     /// # Errors
     /// A config error if the mean is not finite or the deviation not a finite number above zero; a
-    /// data error if a prediction overflows on the new scale.
+    /// data error if a mean leaves ±10¹⁵⁰ on the new scale, or a noise deviation exceeds 10¹⁵⁰ or
+    /// underflows to 0.
     pub fn unnormalised(&self, scale: TargetScale) -> Result<GaussianMixture<'static>, EvalError> {
         if !scale.mean.is_finite() {
             return Err(EvalError::config(
@@ -204,28 +185,72 @@ impl<'a> GaussianMixture<'a> {
             .iter()
             .map(|deviation| scale.deviation * deviation)
             .collect();
-        check::finite("unnormalised means", &means)?;
-        check::finite("unnormalised noise deviations", &deviations)?;
-        Ok(GaussianMixture {
+        let mixture = GaussianMixture {
             means: means.into(),
             deviations,
             ..*self
-        })
+        };
+        mixture.check_means("unnormalised means")?;
+        if let Some(index) = mixture.unusable_deviation() {
+            return Err(EvalError::data(
+                "unnormalised noise deviations",
+                mixture.place_of_deviation(index),
+                mixture.deviations[index],
+                format!("above 0 and at most {LARGEST:e}"),
+                "a scale that is not the targets' own",
+            ));
+        }
+        Ok(mixture)
+    }
+
+    fn check_means(&self, what: &str) -> Result<(), EvalError> {
+        // NaN is in no range.
+        let usable = |mean: &f64| (-LARGEST..=LARGEST).contains(mean);
+        match self.means.iter().position(|mean| !usable(mean)) {
+            Some(index) => Err(EvalError::data(
+                what,
+                self.place_of_mean(index),
+                self.means[index],
+                format!("a finite number of at most ±{LARGEST:e}"),
+                check::DIVERGED,
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn unusable_deviation(&self) -> Option<usize> {
+        let usable = |deviation: &f64| *deviation > 0.0 && *deviation <= LARGEST;
+        self.deviations
+            .iter()
+            .position(|deviation| !usable(deviation))
+    }
+
+    fn place_of_mean(&self, index: usize) -> Place {
+        Place::draw(index / self.rows).at_row(index % self.rows)
+    }
+
+    fn place_of_deviation(&self, index: usize) -> Place {
+        match (self.draw_stride, self.row_stride) {
+            (0, _) => Place::WHOLE,
+            (_, 0) => Place::draw(index),
+            _ => self.place_of_mean(index),
+        }
     }
 
     /// The components of one row's mixture, equally weighted, in the order of the draws.
-    pub(crate) fn components(&self, row: usize) -> impl Iterator<Item = Component> + Clone {
+    pub(crate) fn components(
+        &self,
+        row: usize,
+    ) -> impl ExactSizeIterator<Item = Component> + Clone {
         (0..self.draws).map(move |draw| Component {
             mean: self.means[draw * self.rows + row],
             deviation: self.deviations[draw * self.draw_stride + row * self.row_stride],
         })
     }
-
-    /// The mean over draws of a function of the component.
-    pub(crate) fn average(&self, row: usize, value: impl Fn(Component) -> f64) -> f64 {
-        self.components(row).map(value).sum::<f64>() / self.draws as f64
-    }
 }
+
+/// The largest size of a mean and of a deviation: sums of ten million of their squares are finite.
+const LARGEST: f64 = 1e150;
 
 /// Mixtures together with the true value of each row.
 ///
@@ -286,6 +311,31 @@ impl Component {
     }
 }
 
+/// The mean over equally weighted components of a function of each.
+pub(crate) fn average(
+    components: impl ExactSizeIterator<Item = Component>,
+    value: impl Fn(Component) -> f64,
+) -> f64 {
+    let count = components.len() as f64;
+    components.map(value).sum::<f64>() / count
+}
+
+/// The mean of a mixture of equally weighted components.
+pub(crate) fn mean(components: impl ExactSizeIterator<Item = Component>) -> f64 {
+    average(components, |component| component.mean)
+}
+
+/// Its variance.
+pub(crate) fn variance(components: impl ExactSizeIterator<Item = Component> + Clone) -> f64 {
+    let noise = average(components.clone(), |c| c.deviation * c.deviation);
+    noise + variance_of_means(components)
+}
+
+fn variance_of_means(components: impl ExactSizeIterator<Item = Component> + Clone) -> f64 {
+    let centre = mean(components.clone());
+    average(components, |c| (c.mean - centre) * (c.mean - centre))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,8 +394,48 @@ mod tests {
     }
 
     #[test]
+    fn rejects_what_has_no_finite_square() {
+        let shared = NoisePrecision::Shared(1.0);
+        let error = GaussianMixture::new(&[0.0, 0.0, 0.0, -1e200], 2, 2, shared).unwrap_err();
+        assert_eq!((error.draw(), error.row()), (Some(1), Some(1)));
+        let noise = NoisePrecision::PerDraw(&[1.0, 1e-310]);
+        let error = GaussianMixture::new(&[0.0; 4], 2, 2, noise).unwrap_err();
+        assert_eq!((error.draw(), error.row()), (Some(1), None));
+        let widest = NoisePrecision::Shared(1e-300);
+        let mixture = GaussianMixture::new(&[-1e150, 1e150], 2, 1, widest).unwrap();
+        let variance = mixture.variance()[0];
+        assert!((variance / 2e300 - 1.0).abs() < 4.0 * f64::EPSILON);
+    }
+
+    #[test]
+    fn what_a_scale_takes_out_of_range_is_named_by_draw_and_row() {
+        let place = |means: &[f64], noise, deviation| {
+            let mixture = GaussianMixture::new(means, 2, 3, noise).unwrap();
+            let scale = TargetScale {
+                mean: 0.0,
+                deviation,
+            };
+            let error = mixture.unnormalised(scale).unwrap_err();
+            assert!(error.is_data());
+            (error.draw(), error.row())
+        };
+        let large = [0.0, 0.0, 0.0, 0.0, 1e145, 0.0]; // draw 1, row 1
+        let shared = NoisePrecision::Shared(1e-290);
+        assert_eq!(place(&large, shared, 1e10), (Some(1), Some(1)));
+        let means = [0.0; 6];
+        assert_eq!(place(&means, shared, 1e10), (None, None));
+        let per_draw = NoisePrecision::PerDraw(&[1.0, 1e-290]);
+        assert_eq!(place(&means, per_draw, 1e10), (Some(1), None));
+        let precisions = [1.0, 1.0, 1.0, 1.0, 1e-290, 1.0];
+        let each = NoisePrecision::PerPrediction(&precisions);
+        assert_eq!(place(&means, each, 1e10), (Some(1), Some(1)));
+        let narrow = NoisePrecision::PerDraw(&[1.0, 1e300]);
+        assert_eq!(place(&means, narrow, 1e-200), (Some(1), None));
+    }
+
+    #[test]
     fn rejects_bad_scales_and_targets() {
-        let mixture = GaussianMixture::new(&[1e300], 1, 1, NoisePrecision::Shared(1.0)).unwrap();
+        let mixture = GaussianMixture::new(&[1e145], 1, 1, NoisePrecision::Shared(1.0)).unwrap();
         for deviation in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let scale = TargetScale {
                 mean: 0.0,

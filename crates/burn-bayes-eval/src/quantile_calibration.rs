@@ -18,7 +18,7 @@
 
 use crate::check;
 use crate::error::EvalError;
-use crate::mixture::TargetedMixture;
+use crate::mixture::{TargetedMixture, average};
 use crate::normal;
 use crate::order::mean;
 
@@ -34,7 +34,7 @@ use crate::order::mean;
 pub fn pit_values(targeted: &TargetedMixture<'_>) -> Vec<f64> {
     let mixture = targeted.mixture();
     targeted.map(|row, target| {
-        mixture.average(row, |component| {
+        average(mixture.components(row), |component| {
             normal::cumulative(component.standardised(target))
         })
     })
