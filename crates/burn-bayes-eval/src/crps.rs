@@ -11,6 +11,8 @@
 //!   CRPS = (1/S) Σ_s A(y − m_s, σ_s) − (1/2S²) Σ_s Σ_t A(m_s − m_t, √(σ_s² + σ_t²)),
 //!   A(m, σ) = E|N(m, σ²)| = m (2Φ(m/σ) − 1) + 2σ φ(m/σ).
 //!
+//! The first formula is the second with S = 1, and is computed as such.
+//!
 //! It has the unit of the target; for a point prediction it would be the absolute error. The double
 //! sum costs S² per row.
 //!
@@ -42,24 +44,9 @@ pub fn crps(targeted: &TargetedMixture<'_>) -> f64 {
 
 /// The terms of [`crps`], one per row. Never negative; rounding below zero is cut off.
 pub fn crps_losses(targeted: &TargetedMixture<'_>) -> Vec<f64> {
-    let mixture = targeted.mixture();
-    let draws = mixture.draws() as f64;
     targeted.map(|row, target| {
-        let components: Vec<Component> = mixture.components(row).collect();
-        let distance: f64 = components
-            .iter()
-            .map(|c| absolute_moment(target - c.mean, c.deviation))
-            .sum();
-        let mut spread = 0.0;
-        for (index, first) in components.iter().enumerate() {
-            // A(0, √2 σ) on the diagonal; every other pair stands in the double sum twice.
-            spread += absolute_moment(0.0, first.deviation * 2f64.sqrt());
-            for second in &components[..index] {
-                let deviation = first.deviation.hypot(second.deviation);
-                spread += 2.0 * absolute_moment(first.mean - second.mean, deviation);
-            }
-        }
-        (distance / draws - 0.5 * spread / (draws * draws)).max(0.0)
+        let components: Vec<Component> = targeted.mixture().components(row).collect();
+        loss(&components, target)
     })
 }
 
@@ -93,15 +80,32 @@ pub fn crps_gaussian(mean: f64, deviation: f64, target: f64) -> Result<f64, Eval
             cause,
         ));
     }
-    let z = (target - mean) / deviation;
-    let score = z * normal::central(z) + 2.0 * normal::density(z) - PI.sqrt().recip();
-    Ok((deviation * score).max(0.0))
+    Ok(loss(&[Component { mean, deviation }], target))
+}
+
+fn loss(components: &[Component], target: f64) -> f64 {
+    let draws = components.len() as f64;
+    let distance: f64 = components
+        .iter()
+        .map(|c| absolute_moment(target - c.mean, c.deviation))
+        .sum();
+    // Half the double sum: on the diagonal ½A(0, √2 σ) = σ/√π, and every other pair stands there
+    // twice.
+    let mut spread = 0.0;
+    for (index, first) in components.iter().enumerate() {
+        spread += first.deviation / PI.sqrt();
+        for second in &components[..index] {
+            let deviation = first.deviation.hypot(second.deviation);
+            spread += absolute_moment(first.mean - second.mean, deviation);
+        }
+    }
+    (distance / draws - spread / (draws * draws)).max(0.0)
 }
 
 /// E|X| of X ~ N(mean, deviation²).
 fn absolute_moment(mean: f64, deviation: f64) -> f64 {
     let z = mean / deviation;
-    mean * normal::central(z) + 2.0 * deviation * normal::density(z)
+    mean * normal::central(z) + deviation * (2.0 * normal::density(z))
 }
 
 #[cfg(test)]
@@ -113,6 +117,20 @@ mod tests {
     fn a_far_target_costs_its_distance_less_the_spread() {
         let score = crps_gaussian(0.0, 1.0, 50.0).unwrap();
         assert!((score - (50.0 - PI.sqrt().recip())).abs() < 50.0 * 4.0 * f64::EPSILON);
+    }
+
+    #[test]
+    fn scales_that_differ_by_the_whole_range_overflow_nowhere() {
+        // A point for all practical purposes, and a spread that only just is a number.
+        assert_eq!(crps_gaussian(0.0, 1e-300, 1e10), Ok(1e10));
+        let noise = NoisePrecision::Shared(1e300);
+        let mixture = GaussianMixture::new(&[0.0], 1, 1, noise).unwrap();
+        let targets = [1e200];
+        let score = crps(&TargetedMixture::new(&mixture, &targets).unwrap());
+        assert_eq!(score, 1e200);
+        let widest = crps_gaussian(0.0, 1.5e308, 0.0).unwrap();
+        let expected = (2f64.sqrt() - 1.0) / PI.sqrt() * 1.5e308;
+        assert!((widest / expected - 1.0).abs() < 16.0 * f64::EPSILON);
     }
 
     #[test]
