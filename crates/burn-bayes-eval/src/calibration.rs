@@ -70,12 +70,12 @@ impl ReliabilityDiagram {
     /// Bins of equal width over [0, 1].
     ///
     /// # Errors
-    /// A config error if `bins` is zero.
+    /// A config error if `bins` is zero or above a million.
     pub fn equal_width(
         labelled: &LabelledProbabilities<'_>,
         bins: usize,
     ) -> Result<Self, EvalError> {
-        check::at_least_one("bins", bins)?;
+        check::count("bins", bins, 1..=check::MOST_BINS)?;
         let sums = equal_width_sums(outcomes(labelled).into_iter(), bins);
         let edge = |index: usize| index as f64 / bins as f64;
         let bin = |(index, sums): (usize, BinSums)| sums.bin(edge(index), edge(index + 1));
@@ -151,12 +151,12 @@ impl ReliabilityDiagram {
 /// ```
 ///
 /// # Errors
-/// A config error if `bins` is zero.
+/// A config error if `bins` is zero or above a million.
 pub fn classwise_calibration_error(
     labelled: &LabelledProbabilities<'_>,
     bins: usize,
 ) -> Result<f64, EvalError> {
-    check::at_least_one("bins", bins)?;
+    check::count("bins", bins, 1..=check::MOST_BINS)?;
     let classes = labelled.probabilities().classes();
     let error_of_class = |class: usize| {
         let outcomes = labelled.iter().map(|(probabilities, label)| Outcome {
@@ -324,23 +324,18 @@ mod tests {
     }
 
     #[test]
-    fn no_bins_is_a_setting_error() {
+    fn no_bins_and_too_many_are_setting_errors() {
         let table = binary(&[0.6]);
         let labelled = LabelledProbabilities::new(&table, &[1]).unwrap();
-        assert!(
-            ReliabilityDiagram::equal_width(&labelled, 0)
-                .unwrap_err()
-                .is_config()
-        );
-        assert!(
-            ReliabilityDiagram::equal_mass(&labelled, 0)
-                .unwrap_err()
-                .is_config()
-        );
-        assert!(
-            classwise_calibration_error(&labelled, 0)
-                .unwrap_err()
-                .is_config()
-        );
+        for bins in [0, usize::MAX] {
+            let width = ReliabilityDiagram::equal_width(&labelled, bins);
+            assert!(width.unwrap_err().is_config());
+            let classwise = classwise_calibration_error(&labelled, bins);
+            assert!(classwise.unwrap_err().is_config());
+        }
+        let mass = ReliabilityDiagram::equal_mass(&labelled, 0);
+        assert!(mass.unwrap_err().is_config());
+        let mass = ReliabilityDiagram::equal_mass(&labelled, usize::MAX).unwrap();
+        assert_eq!(mass.bins().len(), 1); // no more bins than rows
     }
 }

@@ -1,5 +1,7 @@
 //! The checks that several inputs share; each says what, where and the likely cause.
 
+use std::ops::RangeInclusive;
+
 use crate::error::{EvalError, Place};
 
 pub(crate) fn not_empty(what: &str, length: usize) -> Result<(), EvalError> {
@@ -122,6 +124,22 @@ pub(crate) fn at_least_one(name: &str, value: usize) -> Result<(), EvalError> {
     Ok(())
 }
 
+/// How many of something are to be made.
+pub(crate) fn count(
+    name: &str,
+    value: usize,
+    allowed: RangeInclusive<usize>,
+) -> Result<(), EvalError> {
+    if allowed.contains(&value) {
+        return Ok(());
+    }
+    let expected = format!("at least {} and at most {}", allowed.start(), allowed.end());
+    Err(EvalError::config(name, value, expected))
+}
+
+/// The most bins or levels: beyond any use, and still only a hundred megabytes.
+pub(crate) const MOST_BINS: usize = 1_000_000;
+
 /// A probability strictly between 0 and 1.
 pub(crate) fn open_unit(name: &str, value: f64) -> Result<(), EvalError> {
     if value > 0.0 && value < 1.0 {
@@ -178,6 +196,16 @@ mod tests {
         assert!(fraction("fraction", 1.0).is_ok());
         for value in [0.0, 1.5, f64::NAN] {
             assert!(fraction("fraction", value).unwrap_err().is_config());
+        }
+    }
+
+    #[test]
+    fn counts_may_reach_their_limits() {
+        for value in [1, 7] {
+            assert!(count("bins", value, 1..=7).is_ok());
+        }
+        for value in [0, 8, usize::MAX] {
+            assert!(count("bins", value, 1..=7).unwrap_err().is_config());
         }
     }
 

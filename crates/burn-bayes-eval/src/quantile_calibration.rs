@@ -72,9 +72,9 @@ impl QuantileCalibration {
     ///
     /// # Errors
     /// A data error if there are no values or one is not in [0, 1]; a config error if `levels` is
-    /// zero.
+    /// zero or above a million.
     pub fn new(pit: &[f64], levels: usize) -> Result<Self, EvalError> {
-        check::at_least_one("levels", levels)?;
+        check::count("levels", levels, 1..=check::MOST_BINS)?;
         check::not_empty("transforms", pit.len())?;
         let cause = "targets or quantiles passed in place of their transforms";
         check::unit("transforms", pit, cause)?;
@@ -149,7 +149,10 @@ mod tests {
     #[test]
     fn rejects_what_is_no_transform() {
         assert!(QuantileCalibration::new(&[], 3).unwrap_err().is_data());
-        assert!(QuantileCalibration::new(&[0.5], 0).unwrap_err().is_config());
+        for levels in [0, usize::MAX] {
+            let error = QuantileCalibration::new(&[0.5], levels).unwrap_err();
+            assert!(error.is_config());
+        }
         assert_eq!(
             QuantileCalibration::new(&[0.5, 1.5], 3).unwrap_err().row(),
             Some(1)
