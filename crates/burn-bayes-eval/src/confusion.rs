@@ -11,10 +11,13 @@
 //!
 //! Reference: C. J. van Rijsbergen, "Information Retrieval" (1979), chapter 7.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::check;
 use crate::distribution::most_probable;
 use crate::error::EvalError;
 use crate::labelled::{LabelledProbabilities, check_labels};
+use crate::order::mean;
 
 /// How many rows of each class were predicted as each class.
 ///
@@ -29,7 +32,12 @@ use crate::labelled::{LabelledProbabilities, check_labels};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfusionMatrix {
-    counts: Vec<f64>,
+    /// What is not zero, by (label, predicted): classes that do not occur take no room.
+    counts: BTreeMap<(usize, usize), f64>,
+    /// The sums of every label's counts.
+    labelled: BTreeMap<usize, f64>,
+    /// The sums of every prediction's counts.
+    predicted: BTreeMap<usize, f64>,
     classes: usize,
 }
 
@@ -61,16 +69,27 @@ impl ConfusionMatrix {
         )
     }
 
-    /// Sums weights of (label, predicted, weight); there is a row, and all classes are in range.
+    /// Sums weights of (label, predicted, weight), all above zero; there is a row, and all classes
+    /// are in range.
     pub(crate) fn weighted(
         classes: usize,
         rows: impl Iterator<Item = (usize, usize, f64)>,
     ) -> Self {
-        let mut counts = vec![0.0; classes * classes];
+        let mut counts = BTreeMap::new();
         for (label, predicted, weight) in rows {
-            counts[label * classes + predicted] += weight;
+            *counts.entry((label, predicted)).or_insert(0.0) += weight;
         }
-        Self { counts, classes }
+        let (mut labelled, mut predicted) = (BTreeMap::new(), BTreeMap::new());
+        for (&(label, prediction), &count) in &counts {
+            *labelled.entry(label).or_insert(0.0) += count;
+            *predicted.entry(prediction).or_insert(0.0) += count;
+        }
+        Self {
+            counts,
+            labelled,
+            predicted,
+            classes,
+        }
     }
 
     /// The number of classes.
@@ -80,61 +99,43 @@ impl ConfusionMatrix {
 
     /// How many rows of class `label` were predicted as `predicted`; zero for unknown classes.
     pub fn count(&self, label: usize, predicted: usize) -> f64 {
-        if label < self.classes && predicted < self.classes {
-            self.counts[label * self.classes + predicted]
-        } else {
-            0.0
-        }
+        self.counts.get(&(label, predicted)).copied().unwrap_or(0.0)
     }
 
     /// Fraction of rows on the diagonal.
     pub fn accuracy(&self) -> f64 {
-        let hits: f64 = (0..self.classes)
-            .map(|class| self.count(class, class))
+        let hits: f64 = self
+            .labelled
+            .keys()
+            .map(|&class| self.count(class, class))
             .sum();
-        hits / self.counts.iter().sum::<f64>()
+        hits / self.counts.values().sum::<f64>()
     }
 
     /// Harmonic mean of precision and recall of one class; `None` if the class is neither a label
     /// nor a prediction of any row. For two classes `f1(1)` is the binary F1.
     pub fn f1(&self, class: usize) -> Option<f64> {
-        let total = self.labelled_as(class) + self.predicted_as(class);
+        let of_class = |sums: &BTreeMap<usize, f64>| sums.get(&class).copied().unwrap_or(0.0);
+        let total = of_class(&self.labelled) + of_class(&self.predicted);
         (total > 0.0).then(|| 2.0 * self.count(class, class) / total)
     }
 
     /// Mean of [`f1`](Self::f1) over the classes for which it is defined.
     pub fn macro_f1(&self) -> f64 {
-        mean_of_defined((0..self.classes).map(|class| self.f1(class)))
+        let occurring: BTreeSet<usize> = self.counts.keys().flat_map(|&(a, b)| [a, b]).collect();
+        let scores: Vec<f64> = occurring
+            .into_iter()
+            .filter_map(|class| self.f1(class))
+            .collect();
+        mean(&scores)
     }
 
     /// Mean recall over the classes that occur as a label.
     pub fn balanced_accuracy(&self) -> f64 {
-        mean_of_defined((0..self.classes).map(|class| {
-            let total = self.labelled_as(class);
-            (total > 0.0).then(|| self.count(class, class) / total)
-        }))
+        let recall = |(&class, total): (&usize, &f64)| self.count(class, class) / total;
+        let recalls: Vec<f64> = self.labelled.iter().map(recall).collect();
+        mean(&recalls)
     }
-
-    fn labelled_as(&self, class: usize) -> f64 {
-        (0..self.classes)
-            .map(|other| self.count(class, other))
-            .sum()
-    }
-
-    fn predicted_as(&self, class: usize) -> f64 {
-        (0..self.classes)
-            .map(|other| self.count(other, class))
-            .sum()
-    }
-}
-
-fn mean_of_defined(values: impl Iterator<Item = Option<f64>>) -> f64 {
-    let (mut sum, mut count) = (0.0, 0.0);
-    for value in values.flatten() {
-        sum += value;
-        count += 1.0;
-    }
-    sum / count
 }
 
 #[cfg(test)]
@@ -184,6 +185,16 @@ mod tests {
             ),
             (0.0, 0.0, 0.0)
         );
+    }
+
+    #[test]
+    fn any_number_of_classes_costs_what_occurs() {
+        let (last, many) = (usize::MAX - 1, usize::MAX);
+        let matrix = ConfusionMatrix::new(&[last, 0, last], &[last, 0, 0], many).unwrap();
+        assert_eq!(matrix.count(0, last), 1.0);
+        assert_eq!(matrix.f1(last), Some(2.0 / 3.0));
+        assert_eq!(matrix.balanced_accuracy(), 0.75);
+        assert_eq!(matrix.macro_f1(), 2.0 / 3.0);
     }
 
     #[test]
