@@ -27,7 +27,7 @@ use crate::check;
 use crate::error::{EvalError, Place};
 use crate::normal;
 use crate::order::{compare, mean};
-use crate::random::generator;
+use crate::random::resampling_generator;
 
 /// A score together with its values on resampled rows.
 ///
@@ -266,7 +266,7 @@ fn resampled(
     };
     let mut drawn: Vec<usize> = (0..rows).collect();
     let estimate = checked("score of all rows", &drawn)?;
-    let mut generator = generator(seed);
+    let mut generator = resampling_generator(seed);
     let mut scores = Vec::with_capacity(resamples);
     for resample in 0..resamples {
         drawn.fill_with(|| generator.random_range(0..rows));
@@ -400,6 +400,24 @@ mod tests {
         let bootstrap = Bootstrap::of_mean(&[2.0], 10, 0).unwrap();
         assert_eq!(bootstrap.percentile_interval(0.9).unwrap().upper, 2.0);
         assert!(bootstrap.bca_interval(0.9).unwrap_err().is_data());
+    }
+
+    #[test]
+    fn resamples_share_no_numbers_with_uniforms_of_the_same_seed() {
+        let rows = 4096;
+        let drawn = std::cell::RefCell::new(Vec::new());
+        let keep = |rows: &[usize]| {
+            drawn.borrow_mut().push(rows.to_vec());
+            0.0
+        };
+        Bootstrap::of_score(rows, 2, 3, keep).unwrap();
+        let drawn = drawn.into_inner();
+        let scaled = uniforms(rows, 3).into_iter().map(|u| u * rows as f64);
+        let equal = scaled
+            .zip(&drawn[1])
+            .filter(|(u, row)| *u as usize == **row);
+        // One on average.
+        assert!(equal.count() < 10);
     }
 
     #[test]

@@ -6,8 +6,13 @@
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-pub(crate) fn generator(seed: u64) -> Xoshiro256PlusPlus {
+fn generator(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
+}
+
+/// The generator of resamples, which share no numbers with [`uniforms`] of the same seed.
+pub(crate) fn resampling_generator(seed: u64) -> Xoshiro256PlusPlus {
+    generator(seed ^ u64::from_be_bytes(*b"resample"))
 }
 
 /// `rows` independent numbers, uniform on [0, 1), for what is randomised row by row.
