@@ -10,6 +10,15 @@
 //! with θ̂₍ᵢ₎ the score without row i and θ̄₍·₎ their mean. BCa corrects for a biased or skewed score
 //! and costs one more score per row. G⁻¹ interpolates linearly between the sorted θ*.
 //!
+//! **Strata.** Where a class is rare some resamples have none of it, and an AUROC is undefined there.
+//! [`Bootstrap::of_score_within`] draws as many rows of each stratum (of each class, say) as there
+//! are. Then θ̄₍·₎ is the mean of the row's stratum, and
+//!
+//!   d_i = (θ̄₍·₎ − θ̂₍ᵢ₎) (n_s − 1)/n_s,   0 in a stratum of n_s = 1 row.
+//!
+//! The interval is for other rows with the same numbers of each stratum. That costs nothing where
+//! the score does not depend on these numbers, as AUROC and balanced accuracy do not.
+//!
 //! **Comparing two methods** on the same rows: bootstrap the difference of their scores, so that both
 //! see the same resamples.
 //!
@@ -17,8 +26,10 @@
 //! the interval is then too narrow: resample the groups instead.
 //!
 //! References: B. Efron, "Better bootstrap confidence intervals" (1987); B. Efron and R. J. Tibshirani,
-//! "An introduction to the bootstrap" (1993), chapters 13 to 15.
+//! "An introduction to the bootstrap" (1993), chapters 13 to 15; A. C. Davison and D. V. Hinkley,
+//! "Bootstrap methods and their application" (1997), section 5.3, for strata.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use rand::RngExt;
@@ -59,8 +70,10 @@ pub struct Bootstrap<'a> {
     estimate: f64,
     /// Ascending.
     scores: Vec<f64>,
-    /// Computed when asked for: only BCa needs them.
-    leave_one_out: Box<dyn Fn() -> Vec<f64> + 'a>,
+    /// The rows of each stratum.
+    strata: Vec<Vec<usize>>,
+    /// The score without one row, of two or more. Only BCa needs it.
+    score_without: Box<dyn Fn(usize) -> f64 + 'a>,
 }
 
 /// A confidence interval of a score.
@@ -77,51 +90,94 @@ impl<'a> Bootstrap<'a> {
     ///
     /// # Errors
     /// A data error if there are no values or one is not finite; a config error if there are fewer
-    /// than two resamples.
+    /// than two resamples or more than ten million.
     pub fn of_mean(values: &'a [f64], resamples: usize, seed: u64) -> Result<Self, EvalError> {
         check::finite("values", values)?;
         let rows = values.len();
         let score =
             |drawn: &[usize]| drawn.iter().map(|&row| values[row]).sum::<f64>() / rows as f64;
-        let (estimate, scores) = resampled(rows, resamples, seed, score)?;
-        let leave_one_out = Box::new(move || {
-            let sum: f64 = values.iter().sum();
-            let others = (values.len() - 1) as f64;
-            values.iter().map(|value| (sum - value) / others).collect()
-        });
+        let strata = vec![(0..rows).collect()];
+        let (estimate, scores) = resampled(&strata, resamples, seed, score)?;
+        let sum: f64 = values.iter().sum();
+        let score_without = move |row: usize| (sum - values[row]) / (rows - 1) as f64;
         Ok(Self {
             estimate,
             scores,
-            leave_one_out,
+            strata,
+            score_without: Box::new(score_without),
         })
     }
 
     /// Resamples any score of a set of rows, given as indices in which rows may repeat.
     ///
     /// A score that a resample leaves undefined (an AUROC without positive rows, say) is NaN, and an
-    /// error: decide beforehand what it should count as.
+    /// error: decide beforehand what it should count as, or resample with
+    /// [`of_score_within`](Self::of_score_within).
     ///
     /// # Errors
     /// A data error if there are no rows or a score is not finite; a config error if there are fewer
-    /// than two resamples.
+    /// than two resamples or more than ten million.
     pub fn of_score(
         rows: usize,
         resamples: usize,
         seed: u64,
         score: impl Fn(&[usize]) -> f64 + 'a,
     ) -> Result<Self, EvalError> {
-        let (estimate, scores) = resampled(rows, resamples, seed, &score)?;
-        let leave_one_out = Box::new(move || {
-            let without = |left_out: usize| {
-                let others: Vec<usize> = (0..rows).filter(|&row| row != left_out).collect();
-                score(&others)
-            };
-            (0..rows).map(without).collect()
-        });
+        Self::of_strata(vec![(0..rows).collect()], resamples, seed, score)
+    }
+
+    /// Resamples any score within strata: each resample has as many rows of each as the data.
+    ///
+    /// `strata` has one number per row, usually its true class: no resample is without a class
+    /// that occurs.
+    ///
+    /// ```
+    /// use burn_bayes_eval::{BinaryScores, Bootstrap, auroc};
+    ///
+    /// let scores = [0.1, 0.3, 0.2, 0.6, 0.4, 0.5, 0.8];
+    /// let labels = [0, 0, 0, 0, 0, 1, 1];
+    /// let area = Bootstrap::of_score_within(&labels, 2000, 7, |rows| {
+    ///     let scores: Vec<f64> = rows.iter().map(|&row| scores[row]).collect();
+    ///     let positive: Vec<bool> = rows.iter().map(|&row| labels[row] == 1).collect();
+    ///     BinaryScores::new(&scores, &positive).map_or(f64::NAN, |scores| auroc(&scores))
+    /// })?;
+    /// assert_eq!(area.estimate(), 0.9);
+    /// assert!(area.percentile_interval(0.95)?.lower < 0.9);
+    /// # Ok::<(), burn_bayes_eval::EvalError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`of_score`](Self::of_score).
+    pub fn of_score_within(
+        strata: &[usize],
+        resamples: usize,
+        seed: u64,
+        score: impl Fn(&[usize]) -> f64 + 'a,
+    ) -> Result<Self, EvalError> {
+        let mut rows: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (row, &stratum) in strata.iter().enumerate() {
+            rows.entry(stratum).or_default().push(row);
+        }
+        Self::of_strata(rows.into_values().collect(), resamples, seed, score)
+    }
+
+    fn of_strata(
+        strata: Vec<Vec<usize>>,
+        resamples: usize,
+        seed: u64,
+        score: impl Fn(&[usize]) -> f64 + 'a,
+    ) -> Result<Self, EvalError> {
+        let (estimate, scores) = resampled(&strata, resamples, seed, &score)?;
+        let rows = count(&strata);
+        let score_without = move |left_out: usize| {
+            let others: Vec<usize> = (0..rows).filter(|&row| row != left_out).collect();
+            score(&others)
+        };
         Ok(Self {
             estimate,
             scores,
-            leave_one_out,
+            strata,
+            score_without: Box::new(score_without),
         })
     }
 
@@ -161,8 +217,8 @@ impl<'a> Bootstrap<'a> {
     /// The bias-corrected and accelerated interval.
     ///
     /// # Errors
-    /// A config error if the level is not strictly between 0 and 1; a data error if there is only
-    /// one row, the score without a row is not finite, or every resampled score lies on one side of
+    /// A config error if the level is not strictly between 0 and 1; a data error if no stratum has
+    /// two rows, the score without a row is not finite, or every resampled score lies on one side of
     /// the estimate, which leaves the bias correction undefined.
     pub fn bca_interval(&self, level: f64) -> Result<ScoreInterval, EvalError> {
         check::open_unit("level", level)?;
@@ -176,9 +232,7 @@ impl<'a> Bootstrap<'a> {
                 "a score that repeated rows bias, or too few resamples: use the percentile interval",
             ));
         }
-        let left_out = (self.leave_one_out)();
-        check::finite("scores without one row", &left_out)?;
-        let (bias, acceleration) = (normal::quantile(share), acceleration(&left_out));
+        let (bias, acceleration) = (normal::quantile(share), self.acceleration()?);
         let limit = |tail: f64| {
             let shifted = bias + normal::quantile(tail);
             let slope = 1.0 - acceleration * shifted;
@@ -222,6 +276,50 @@ impl<'a> Bootstrap<'a> {
         Ok((2.0 * (fewer + 1.0) / (self.scores.len() as f64 + 1.0)).min(1.0))
     }
 
+    /// Zero where no row makes a difference.
+    fn acceleration(&self) -> Result<f64, EvalError> {
+        let (mut squares, mut cubes) = (0.0, 0.0);
+        for d in self.influences()? {
+            squares += d * d;
+            cubes += d * d * d;
+        }
+        if squares == 0.0 {
+            return Ok(0.0);
+        }
+        Ok(cubes / (6.0 * squares * squares.sqrt()))
+    }
+
+    /// d_i of every row that a resample can lack.
+    fn influences(&self) -> Result<Vec<f64>, EvalError> {
+        let mut influences = Vec::new();
+        for stratum in self.strata.iter().filter(|stratum| stratum.len() > 1) {
+            let without = |&row: &usize| {
+                defined(
+                    "score without a row",
+                    Place::row(row),
+                    (self.score_without)(row),
+                )
+            };
+            let left_out: Vec<f64> = stratum.iter().map(without).collect::<Result<_, _>>()?;
+            let (centre, rows) = (mean(&left_out), stratum.len() as f64);
+            influences.extend(
+                left_out
+                    .iter()
+                    .map(|score| (centre - score) * (rows - 1.0) / rows),
+            );
+        }
+        if influences.is_empty() {
+            return Err(EvalError::data(
+                "rows of a stratum",
+                Place::WHOLE,
+                1,
+                "at least 2",
+                "rows that every resample repeats: no resample says how far the score would move",
+            ));
+        }
+        Ok(influences)
+    }
+
     fn share_below_estimate(&self) -> f64 {
         let below = self.scores.partition_point(|&score| score < self.estimate);
         let not_above = self.scores.partition_point(|&score| score <= self.estimate);
@@ -239,41 +337,52 @@ impl fmt::Debug for Bootstrap<'_> {
     }
 }
 
+/// More resamples say nothing more, and these are eighty megabytes of scores.
+const MOST_RESAMPLES: usize = 10_000_000;
+
 /// The score of all rows, and those of the resamples, ascending.
 fn resampled(
-    rows: usize,
+    strata: &[Vec<usize>],
     resamples: usize,
     seed: u64,
     score: impl Fn(&[usize]) -> f64,
 ) -> Result<(f64, Vec<f64>), EvalError> {
+    let rows = count(strata);
     check::not_empty("rows", rows)?;
-    if resamples < 2 {
-        return Err(EvalError::config("resamples", resamples, "at least 2"));
-    }
-    let checked = |what: &str, drawn: &[usize]| {
-        let score = score(drawn);
-        if score.is_finite() {
-            return Ok(score);
-        }
-        let cause = "a score that these rows leave undefined, for want of a class or by ln 0";
-        Err(EvalError::data(
-            what,
-            Place::WHOLE,
-            score,
-            "a finite number",
-            cause,
-        ))
-    };
+    check::count("resamples", resamples, 2..=MOST_RESAMPLES)?;
     let mut drawn: Vec<usize> = (0..rows).collect();
-    let estimate = checked("score of all rows", &drawn)?;
+    let estimate = defined("score of all rows", Place::WHOLE, score(&drawn))?;
     let mut generator = resampling_generator(seed);
     let mut scores = Vec::with_capacity(resamples);
     for resample in 0..resamples {
-        drawn.fill_with(|| generator.random_range(0..rows));
-        scores.push(checked(&format!("score of resample {resample}"), &drawn)?);
+        drawn.clear();
+        for stratum in strata {
+            let mut draw = |_| stratum[generator.random_range(0..stratum.len())];
+            drawn.extend((0..stratum.len()).map(&mut draw));
+        }
+        let what = format!("score of resample {resample}");
+        scores.push(defined(&what, Place::WHOLE, score(&drawn))?);
     }
     scores.sort_by(|a, b| compare(*a, *b));
     Ok((estimate, scores))
+}
+
+fn count(strata: &[Vec<usize>]) -> usize {
+    strata.iter().map(Vec::len).sum()
+}
+
+fn defined(what: &str, place: Place, score: f64) -> Result<f64, EvalError> {
+    if score.is_finite() {
+        return Ok(score);
+    }
+    let cause = "a score that these rows leave undefined, for want of a class or by ln 0";
+    Err(EvalError::data(
+        what,
+        place,
+        score,
+        "a finite number",
+        cause,
+    ))
 }
 
 /// Interpolated linearly: share 0 is the first value, share 1 the last.
@@ -285,25 +394,10 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[below] + weight * (sorted[above] - sorted[below])
 }
 
-/// Zero where no row makes a difference.
-fn acceleration(left_out: &[f64]) -> f64 {
-    let centre = mean(left_out);
-    let (mut squares, mut cubes) = (0.0, 0.0);
-    for score in left_out {
-        let d = centre - score;
-        squares += d * d;
-        cubes += d * d * d;
-    }
-    if squares == 0.0 {
-        return 0.0;
-    }
-    cubes / (6.0 * squares * squares.sqrt())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::uniforms;
+    use crate::{BinaryScores, auroc, uniforms};
 
     /// SciPy's bootstrap distribution in place of our own resamples.
     #[test]
@@ -380,6 +474,105 @@ mod tests {
         assert!((bootstrap.standard_error() / expected - 1.0).abs() < 5.0 / 1e4_f64.sqrt());
     }
 
+    /// AUROC of the first 3 of 100 rows against the others.
+    fn area_of_a_rare_class(rows: &[usize]) -> f64 {
+        // Numbers below 101, to which the class adds 60.
+        let scores: Vec<f64> = rows
+            .iter()
+            .map(|row| (row * 37 % 101) as f64 + 60.0 * f64::from(*row < 3))
+            .collect();
+        let positive: Vec<bool> = rows.iter().map(|&row| row < 3).collect();
+        BinaryScores::new(&scores, &positive).map_or(f64::NAN, |scores| auroc(&scores))
+    }
+
+    #[test]
+    fn a_rare_class_has_an_interval_within_strata() {
+        let plain = Bootstrap::of_score(100, 1000, 4, area_of_a_rare_class);
+        assert!(plain.unwrap_err().is_data(), "a resample without the class");
+        let labels: Vec<usize> = (0..100).map(|row| usize::from(row < 3)).collect();
+        let within = Bootstrap::of_score_within(&labels, 1000, 4, area_of_a_rare_class).unwrap();
+        assert_eq!(
+            within.estimate(),
+            area_of_a_rare_class(&Vec::from_iter(0..100))
+        );
+        for interval in [
+            within.percentile_interval(0.95).unwrap(),
+            within.bca_interval(0.95).unwrap(),
+        ] {
+            let inside = interval.lower < within.estimate() && within.estimate() < interval.upper;
+            assert!(inside, "{interval:?}");
+        }
+    }
+
+    #[test]
+    fn every_resample_has_as_many_rows_of_each_stratum() {
+        let strata = [7, 2, 7, 7, usize::MAX, 2];
+        let counted = |rows: &[usize]| {
+            let of = |stratum| rows.iter().filter(|&&row| strata[row] == stratum).count();
+            let counts = [of(7), of(2), of(usize::MAX)];
+            assert_eq!((rows.len(), counts), (6, [3, 2, 1]));
+            rows.iter().map(|&row| row as f64).sum()
+        };
+        let bootstrap = Bootstrap::of_score_within(&strata, 500, 1, counted).unwrap();
+        // Among so many resamples are those of the first and of the last row of every stratum alone.
+        let (scores, count) = (bootstrap.scores(), bootstrap.scores().len());
+        assert_eq!(
+            (scores[0], scores[count - 1]),
+            (3.0 * 0.0 + 2.0 * 1.0 + 4.0, 3.0 * 3.0 + 2.0 * 5.0 + 4.0)
+        );
+    }
+
+    #[test]
+    fn one_stratum_is_no_stratum() {
+        let values = [0.5, 2.0, -1.0, 0.25, 4.0];
+        let mean_of =
+            |rows: &[usize]| rows.iter().map(|&r| values[r]).sum::<f64>() / rows.len() as f64;
+        let plain = Bootstrap::of_score(5, 50, 9, mean_of).unwrap();
+        let within = Bootstrap::of_score_within(&[3; 5], 50, 9, mean_of).unwrap();
+        assert_eq!(within.scores(), plain.scores());
+        assert_eq!(within.bca_interval(0.8), plain.bca_interval(0.8));
+    }
+
+    #[test]
+    fn a_difference_of_stratum_means_has_a_known_error_and_acceleration() {
+        // With c the distance of a value from its stratum's mean: a variance of Σ_s Σ c²/n_s² and
+        // an acceleration of Σ_s ± Σ c³/n_s³ over six times its power 3/2.
+        let values: Vec<f64> = uniforms(120, 8).iter().map(|u| u.exp()).collect();
+        let strata: Vec<usize> = (0..120).map(|row| usize::from(row < 30)).collect();
+        let mean_of = |rows: &[usize], stratum| {
+            let values = rows
+                .iter()
+                .filter(|&&row| strata[row] == stratum)
+                .map(|&row| values[row]);
+            mean(&values.collect::<Vec<f64>>())
+        };
+        let difference = |rows: &[usize]| mean_of(rows, 1) - mean_of(rows, 0);
+        let bootstrap = Bootstrap::of_score_within(&strata, 5000, 6, difference).unwrap();
+        let all: Vec<usize> = (0..120).collect();
+        let (mut variance, mut third) = (0.0, 0.0);
+        for (row, value) in values.iter().enumerate() {
+            let stratum = strata[row];
+            let (size, sign) = if stratum == 1 {
+                (30.0, 1.0)
+            } else {
+                (90.0, -1.0)
+            };
+            let c = sign * (value - mean_of(&all, stratum)) / size;
+            variance += c * c;
+            third += c * c * c;
+        }
+        // The error itself is known to about 1/√(2B).
+        let ratio = bootstrap.standard_error() / variance.sqrt();
+        assert!((ratio - 1.0).abs() < 5.0 / 1e4_f64.sqrt(), "{ratio}");
+        let expected = third / (6.0 * variance * variance.sqrt());
+        let found = bootstrap.acceleration().unwrap();
+        // Differences of means of 120 numbers of about one, to the third power of 1/120.
+        assert!(
+            (found - expected).abs() < 120.0 * 120.0 * f64::EPSILON,
+            "{found} {expected}"
+        );
+    }
+
     #[test]
     fn what_never_varies_has_an_interval_of_no_width() {
         let bootstrap = Bootstrap::of_mean(&[2.0; 4], 10, 0).unwrap();
@@ -400,6 +593,12 @@ mod tests {
         let bootstrap = Bootstrap::of_mean(&[2.0], 10, 0).unwrap();
         assert_eq!(bootstrap.percentile_interval(0.9).unwrap().upper, 2.0);
         assert!(bootstrap.bca_interval(0.9).unwrap_err().is_data());
+        let lowest = |rows: &[usize]| *rows.iter().min().expect("a score sees rows") as f64;
+        let one_row = Bootstrap::of_score(1, 10, 0, lowest).unwrap();
+        let rows_alone = Bootstrap::of_score_within(&[5, 6], 10, 0, lowest).unwrap();
+        for bootstrap in [one_row, rows_alone] {
+            assert!(bootstrap.bca_interval(0.9).unwrap_err().is_data());
+        }
     }
 
     #[test]
@@ -438,13 +637,18 @@ mod tests {
     #[test]
     fn rejects_undefined_scores_and_bad_settings() {
         assert!(Bootstrap::of_mean(&[], 10, 0).unwrap_err().is_data());
+        let none = Bootstrap::of_score_within(&[], 10, 0, |_| 0.0);
+        assert!(none.unwrap_err().is_data());
         assert_eq!(
             Bootstrap::of_mean(&[0.0, f64::NAN], 10, 0)
                 .unwrap_err()
                 .row(),
             Some(1)
         );
-        assert!(Bootstrap::of_mean(&[0.0], 1, 0).unwrap_err().is_config());
+        for resamples in [1, usize::MAX] {
+            let error = Bootstrap::of_mean(&[0.0], resamples, 0).unwrap_err();
+            assert!(error.is_config());
+        }
         let undefined = |rows: &[usize]| if rows.contains(&0) { 0.0 } else { f64::NAN };
         assert!(
             Bootstrap::of_score(2, 50, 0, undefined)
