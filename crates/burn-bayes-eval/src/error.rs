@@ -136,7 +136,11 @@ impl fmt::Display for Place {
                 write!(formatter, ", {name} {index}")?;
             }
         }
-        Ok(())
+        if *self == Self::WHOLE {
+            return Ok(());
+        }
+        // A file's lines count from 1.
+        formatter.write_str(", counted from 0")
     }
 }
 
@@ -156,12 +160,17 @@ mod tests {
         let error = EvalError::data("class probabilities", place, -0.5, "a number ≥ 0", "logits");
         assert_eq!(
             error.to_string(),
-            "class probabilities, draw 2, row 3, column 1: found -0.5, expected a number ≥ 0; \
-             likely cause: logits"
+            "class probabilities, draw 2, row 3, column 1, counted from 0: found -0.5, expected a \
+             number ≥ 0; likely cause: logits"
         );
         assert_eq!(
             (error.draw(), error.row(), error.column()),
             (Some(2), Some(3), Some(1))
+        );
+        let error = EvalError::data("rows", Place::WHOLE, 0, "at least 1", "an empty batch");
+        assert_eq!(
+            error.to_string(),
+            "rows: found 0, expected at least 1; likely cause: an empty batch"
         );
         assert!(error.is_data() && !error.is_config());
     }

@@ -18,8 +18,8 @@
 //! | How sure is the score itself? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`] |
 //!
 //! Bad input (a wrong length, a probability of NaN, a label out of range) is an [`EvalError`] that
-//! names the draw, row and column; nothing here panics on data. All logarithms are natural, so all
-//! information is in nats.
+//! names the draw, row and column, counted from 0; nothing here panics on data. All logarithms are
+//! natural, so all information is in nats.
 //!
 //! # Example
 //!
