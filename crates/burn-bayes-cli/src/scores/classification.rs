@@ -168,9 +168,9 @@ impl Decisions<'_> {
         };
         let rows = self.labels.len();
         match scored(&(0..rows).collect::<Vec<_>>()) {
-            Some(value) => {
-                Score::of_rows(value, rows, rows, |rows| scored(rows).unwrap_or(f64::NAN))
-            }
+            Some(value) => Score::of_labelled_rows(value, self.labels, rows, |rows| {
+                scored(rows).unwrap_or(f64::NAN)
+            }),
             None => Score::absent("no row is of the class, and none is taken for it"),
         }
     }
@@ -182,7 +182,7 @@ fn auroc(labelled: &LabelledProbabilities<'_>) -> Score {
     };
     let table = labelled.probabilities();
     let (rows, classes) = (table.rows(), table.classes());
-    Score::of_rows(value, rows, rows * classes, |drawn| {
+    Score::of_labelled_rows(value, labelled.labels(), rows * classes, |drawn| {
         let values: Vec<f64> = drawn
             .iter()
             .flat_map(|&row| table.row(row))
@@ -312,6 +312,20 @@ mod tests {
         // Labels were drawn with the stated probabilities.
         let half_width = 1.96 * (0.25f64 / 300.0).sqrt();
         assert!(scores.ece.value.unwrap() < 3.0 * half_width);
+    }
+
+    #[test]
+    fn a_rare_class_has_intervals() {
+        // 3 of 100 rows are of the second class, and both classes have sure and unsure rows.
+        let positive: Vec<f64> = (0..100)
+            .map(|row| f64::from(row * 37 % 101) / 101.0)
+            .collect();
+        let labels: Vec<usize> = (0..100).map(|row| usize::from(row % 40 == 2)).collect();
+        let values: Vec<f64> = positive.iter().flat_map(|p| [1.0 - p, *p]).collect();
+        let scores = ClassificationScores::of(&predictions(2, 1, &values), &labels).unwrap();
+        for score in [&scores.auroc, &scores.balanced_accuracy, &scores.f1] {
+            assert!(score.interval.is_some(), "{score:?}");
+        }
     }
 
     #[test]

@@ -97,14 +97,36 @@ impl Score {
         sorted: usize,
         score: impl Fn(&[usize]) -> f64,
     ) -> Self {
+        Self::of_resamples(value, sorted, |resamples| {
+            Bootstrap::of_score(rows, resamples, SEED, score)
+        })
+    }
+
+    /// As [`of_rows`](Self::of_rows), with as many rows of each true class in every resample as there
+    /// are: no resample is without a rare class.
+    pub(crate) fn of_labelled_rows(
+        value: f64,
+        labels: &[usize],
+        sorted: usize,
+        score: impl Fn(&[usize]) -> f64,
+    ) -> Self {
+        Self::of_resamples(value, sorted, |resamples| {
+            Bootstrap::of_score_within(labels, resamples, SEED, score)
+        })
+    }
+
+    fn of_resamples<'a>(
+        value: f64,
+        sorted: usize,
+        resampled: impl FnOnce(usize) -> Result<Bootstrap<'a>, EvalError>,
+    ) -> Self {
         let resamples = (SORTED_NUMBERS / sorted.max(1)).min(RESAMPLES);
         if resamples < FEWEST_RESAMPLES {
             return Self::alone(value, "no interval: too many rows to score again and again");
         }
-        let resampled = Bootstrap::of_score(rows, resamples, SEED, score);
         Self::with(
             value,
-            resampled.and_then(|bootstrap| bootstrap.percentile_interval(LEVEL)),
+            resampled(resamples).and_then(|bootstrap| bootstrap.percentile_interval(LEVEL)),
         )
     }
 
