@@ -1,8 +1,10 @@
 //! From a file of delimited text to training and validation rows.
 
+use std::collections::BTreeMap;
+
 use burn_bayes_data::{
-    ColumnKind, CsvOptions, CsvReader, Dataset, KFold, Preprocessor, Split, Table, Targets, Task,
-    partition, stratified_partition,
+    Column, ColumnKind, CsvOptions, CsvReader, Dataset, KFold, Preprocessor, Split, Table, Targets,
+    Task, partition, stratified_partition,
 };
 
 use crate::failure::{Failure, Result};
@@ -178,7 +180,9 @@ fn dealt(
     let parts = match settings.task()?.into() {
         Task::Regression => partition(rows.len(), &shares, seed),
         Task::Classification => {
-            let groups = table.column(settings.target()?)?.groups();
+            let target = table.column(settings.target()?)?;
+            refuse_rare_classes(target, rows, settings)?;
+            let groups = target.groups();
             let groups: Vec<usize> = rows.iter().map(|&row| groups[row]).collect();
             stratified_partition(&groups, &shares, seed)
         }
@@ -192,6 +196,26 @@ fn dealt(
     })?;
     let numbers = |part: &[usize]| part.iter().map(|&place| rows[place]).collect();
     Ok((numbers(&parts[0]), numbers(&parts[1])))
+}
+
+/// Refuses a class of which no row could be held out beside one to train on.
+fn refuse_rare_classes(target: &Column, rows: &[usize], settings: &DataSettings) -> Result<()> {
+    let mut counts = BTreeMap::new();
+    for label in rows.iter().filter_map(|&row| target.label(row)) {
+        *counts.entry(label).or_insert(0) += 1;
+    }
+    let Some((class, _)) = counts.iter().find(|&(_, &count)| count == 1) else {
+        return Ok(());
+    };
+    let (file, name) = (settings.path()?.display(), target.name());
+    let cure = match target.kind() == ColumnKind::Number && 2 * counts.len() > rows.len() {
+        true => "use `--task regression` for a target of numbers",
+        false => "leave its row out, or hold out none with `--validation 0`",
+    };
+    Err(Failure::Data(format!(
+        "{file}, column `{name}`: the class `{class}` has one row, and one to train on and one to hold \
+         out are needed; {cure}"
+    )))
 }
 
 /// The name that takes the fewest changes of a character to become `name`, if that is not most of it.

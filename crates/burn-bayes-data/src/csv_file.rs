@@ -72,7 +72,7 @@ impl Default for CsvOptions {
             header: Header::Detect,
             kinds: BTreeMap::new(),
             only: None,
-            missing: ["", "?", "NA", "N/A", "NaN", "nan", "null"]
+            missing: ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null"]
                 .map(String::from)
                 .into(),
         }

@@ -262,7 +262,7 @@ impl Column {
     }
 
     /// The cell as a label: the category, or the shortest text of the number.
-    pub(crate) fn label(&self, row: usize) -> Option<String> {
+    pub fn label(&self, row: usize) -> Option<String> {
         match &self.cells {
             Cells::Numbers(_) => self.number(row).map(number_label),
             Cells::Categories(cells) => cells.get(row).map(str::to_string),

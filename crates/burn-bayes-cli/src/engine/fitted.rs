@@ -174,3 +174,20 @@ fn softmax(mut logits: Vec<f64>, classes: usize) -> Vec<f64> {
     }
     logits
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_numbers_than_memory_could_hold_are_refused() {
+        assert_eq!(numbers(100, 1000, 3).unwrap(), 300_000);
+        for (draws, rows) in [(100_000, 1_000_000), (usize::MAX, 2)] {
+            let message = numbers(draws, rows, 1).unwrap_err().to_string();
+            assert!(
+                message.contains("`draws`") && message.contains("memory"),
+                "{message}"
+            );
+        }
+    }
+}

@@ -28,7 +28,7 @@ use crate::engine::{Fitted, network, weights};
 use crate::failure::{Failure, Result};
 use crate::files::{at, checksum, read_text, remove, write_whole};
 use crate::problem::TargetMeaning;
-use crate::settings::{Config, expect_count};
+use crate::settings::{Config, MOST_DRAWS, expect_at_most};
 
 /// A finished run.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Run {
     /// Draws of a prediction: as many as are asked for, or as the fit says.
     pub(crate) fn draws(&self, asked: Option<usize>) -> Result<usize> {
         let draws = asked.unwrap_or(self.config.fit.draws);
-        expect_count("draws", draws)?;
+        expect_at_most("draws", draws, MOST_DRAWS)?;
         Ok(draws)
     }
 }

@@ -67,14 +67,10 @@ settings! {
 impl FitSettings {
     /// Refuses what cannot be used, naming the field.
     pub(crate) fn validate(&self) -> Result<()> {
-        for (field, value) in [
-            ("epochs", self.epochs),
-            ("batch_size", self.batch_size),
-            ("train_draws", self.step_draws()),
-            ("draws", self.draws),
-        ] {
-            expect_count(field, value)?;
-        }
+        expect_count("epochs", self.epochs)?;
+        expect_count("batch_size", self.batch_size)?;
+        expect_at_most("train_draws", self.step_draws(), MOST_TRAIN_DRAWS)?;
+        expect_at_most("draws", self.draws, MOST_DRAWS)?;
         positive("prior_precision", self.prior_precision)?;
         for (field, value) in [
             ("initial_deviation", self.initial_deviation),
@@ -141,15 +137,25 @@ pub(crate) fn refused(field: &str, problem: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("`{field}` {problem}"))
 }
 
+/// More draws in a step cost time and memory, and a mean of a thousand gradients is hardly better than
+/// one of a hundred.
+const MOST_TRAIN_DRAWS: usize = 1000;
+/// Draws with which a mean of predictions is exact to a third of a percent of its deviation.
+pub(crate) const MOST_DRAWS: usize = 100_000;
+
 /// Refuses a count of nothing, and one with which nothing ever ends.
 pub(crate) fn expect_count(field: &str, value: usize) -> Result<()> {
-    const MOST: usize = u32::MAX as usize;
+    expect_at_most(field, value, u32::MAX as usize)
+}
+
+/// Refuses a count of nothing, and one above `most`.
+pub(crate) fn expect_at_most(field: &str, value: usize, most: usize) -> Result<()> {
     match value {
         0 => Err(refused(field, "is 0; it must be at least 1")),
-        1..=MOST => Ok(()),
+        _ if value <= most => Ok(()),
         _ => Err(refused(
             field,
-            format!("is {value}; it must be at most {MOST}"),
+            format!("is {value}; it must be at most {most}"),
         )),
     }
 }

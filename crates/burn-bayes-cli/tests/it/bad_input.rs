@@ -174,6 +174,14 @@ fn files_that_cannot_be_fitted() {
         }),
     );
     place.write("one_class.csv", &rows(&|row| format!("{row},{row},yes")));
+    place.write(
+        "rare.csv",
+        &rows(&|row| match row {
+            20 => "1,2,rare".into(),
+            _ => format!("{row},{row},{}", ["no", "yes"][row % 2]),
+        }),
+    );
+    place.write("numbers.csv", &rows(&|row| format!("{row},{row},{row}.5")));
     place.write("constant.csv", &rows(&|row| format!("{row},{row},3")));
     place.write("few.csv", "a,y\n1,2\n2,3\n3,5\n");
     let regression =
@@ -199,6 +207,16 @@ fn files_that_cannot_be_fitted() {
             ),
             (regression("ragged.csv"), DATA, &["ragged.csv", "22"]),
             (classes("one_class.csv"), DATA, &["one_class.csv", "`y`"]),
+            (
+                classes("rare.csv"),
+                DATA,
+                &["rare.csv", "`y`", "`rare`", "`--validation 0`"],
+            ),
+            (
+                classes("numbers.csv"),
+                DATA,
+                &["numbers.csv", "`y`", "`--task regression`"],
+            ),
             (regression("constant.csv"), DATA, &["constant.csv", "`y`"]),
             (regression("few.csv"), USAGE, &["`batch_size`", "32"]),
             (
@@ -263,11 +281,6 @@ fn rows_that_do_not_fit_the_run() {
                 "predict run moons.csv --draws 18446744073709551615".into(),
                 USAGE,
                 &["`draws`", "at most"],
-            ),
-            (
-                "evaluate run moons.csv --draws 4294967295".into(),
-                USAGE,
-                &["`draws`", "memory"],
             ),
             (
                 "predict run moons.csv --score std --abstain-above 1".into(),
