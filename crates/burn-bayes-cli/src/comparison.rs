@@ -162,6 +162,20 @@ impl Comparison {
         })
     }
 
+    /// Refuses a comparison of nothing.
+    ///
+    /// # Errors
+    /// If every run of every method diverged.
+    pub(crate) fn expect_scores(&self) -> Result<()> {
+        let diverged: usize = self.methods.iter().map(|row| row.diverged).sum();
+        match diverged < self.runs * self.methods.len() {
+            true => Ok(()),
+            false => Err(Failure::Numerical(format!(
+                "all {diverged} runs diverged; lower `learning_rate`, or set `clip`"
+            ))),
+        }
+    }
+
     /// Writes `compare.md` and `compare.csv`.
     pub(crate) fn write(&self, folder: &Path) -> Result<()> {
         write_whole(&folder.join("compare.md"), self.markdown().as_bytes())?;
@@ -362,6 +376,7 @@ mod tests {
         let methods = [Method::Map, Method::Vifa];
         let comparison = Comparison::of(String::new(), &methods, &records).unwrap();
         assert!(comparison.methods[1].scores.is_empty());
+        comparison.expect_scores().unwrap();
         assert!(comparison.markdown().contains("| vifa | – | 1 | 2.00 |"));
         let table = String::from_utf8(comparison.csv().unwrap()).unwrap();
         assert_eq!(table.lines().nth(1), Some("map,rmse,1,0.5,,,0,2"));

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes::Noise;
-use burn_bayes_data::{ColumnScale, Dataset, Features, Preprocessor, Targets};
+use burn_bayes_data::{ColumnScale, Dataset, Features, Preprocessor, Scaling, Targets};
 
 use crate::failure::{Failure, Result};
 use crate::files::{HASH_START, hashed};
@@ -20,6 +20,12 @@ pub(crate) struct Problem {
     rows: usize,
     meaning: TargetMeaning,
 }
+
+/// The scale of targets that are learnt as they are.
+const KEPT: ColumnScale = ColumnScale {
+    centre: 0.0,
+    spread: 1.0,
+};
 
 /// What the outputs of a network stand for.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,6 +143,18 @@ impl Problem {
     pub(crate) fn features(&self) -> Result<Features> {
         let values = self.features.iter().map(|&value| f64::from(value));
         Ok(Features::new(self.rows, self.width, values.collect())?)
+    }
+
+    /// The standard deviation of real targets on the scale on which a network learns: 1 where they are
+    /// standardised, and of classes.
+    pub(crate) fn target_deviation(&self) -> Result<f64> {
+        match self.meaning {
+            TargetMeaning::Real(KEPT) => {
+                let targets = self.targets.iter().copied().map(f64::from);
+                Ok(ColumnScale::fit(targets, Scaling::Standardise)?.spread)
+            }
+            TargetMeaning::Real(_) | TargetMeaning::Classes(_) => Ok(1.0),
+        }
     }
 
     /// The targets of all rows, row by row, as a network learns them.

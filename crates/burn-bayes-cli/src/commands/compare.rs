@@ -91,6 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let records = cells::run("compare", &cells, &ledger, &crew)?;
     let comparison = Comparison::of(command_line(), &methods, &records)?;
     comparison.write(&arguments.out)?;
+    comparison.expect_scores()?;
     match arguments.json {
         true => print_json(&comparison),
         false => print(comparison.markdown()),

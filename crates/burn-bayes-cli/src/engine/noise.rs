@@ -3,7 +3,7 @@
 //! The residuals of training rows are too small: the more a network learns, the surer it would be of
 //! its targets. So a first fit leaves out a fifth of the rows, and the squared error of its predictions
 //! there estimates 1/β, noise and ignorance together. The fit knew a guess of β, so a second round starts
-//! from the first one's. All in units of the standardised target.
+//! from the first one's.
 
 use burn_bayes::Noise;
 use burn_bayes::eval::rmse;
@@ -17,6 +17,7 @@ use crate::settings::{FitSettings, NoisePrecision, refused};
 const HELD_OUT: f64 = 0.2;
 /// The fewest rows of which a fifth says something.
 const FEWEST_ROWS: usize = 10;
+/// In units of 1/variance of the targets, as are the bounds.
 const FIRST_GUESS: f64 = 10.0;
 const ROUNDS: usize = 2;
 /// Outside of these the network has learnt nothing, or everything.
@@ -52,7 +53,8 @@ fn learned(problem: &Problem, settings: &FitSettings, observer: &mut dyn Observe
     let noise = Noise::host(settings.seed).fold(PARTING);
     let (seen, held_out) = problem.parted(HELD_OUT, noise);
     let targets: Vec<f64> = held_out.targets().iter().copied().map(f64::from).collect();
-    let mut precision = FIRST_GUESS;
+    let unit = problem.target_deviation()?.powi(-2);
+    let mut precision = FIRST_GUESS * unit;
     for _ in 0..ROUNDS {
         let fitted = train(&seen, settings, precision, Stage::Noise, None, observer)?;
         let draws = fitted.outputs(&held_out.features()?, settings.draws)?;
@@ -62,7 +64,7 @@ fn learned(problem: &Problem, settings: &FitSettings, observer: &mut dyn Observe
             let problem = "the network's predictions are not finite; lower `learning_rate`";
             return Err(Failure::Numerical(problem.into()));
         }
-        precision = error.powi(-2).clamp(BOUNDS.0, BOUNDS.1);
+        precision = error.powi(-2).clamp(BOUNDS.0 * unit, BOUNDS.1 * unit);
     }
     Ok(precision)
 }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use burn_bayes_data::{ColumnScale, Dataset, gap_regression, two_moons};
+use burn_bayes_data::{ColumnScale, Dataset, Targets, gap_regression, two_moons};
 
 use super::*;
 use crate::predictions::Predictions;
@@ -96,7 +96,7 @@ fn every_method_learns_numbers() {
         };
         let mixture = predictions.checked().unwrap();
         let error = burn_bayes::eval::rmse(&mixture.mean(), data.targets().as_real().unwrap());
-        // The targets' own deviation is 0.75.
+        // The targets' own deviation is 1.12.
         assert!(error.clone().unwrap() < 0.35, "{method}: {error:?}");
         assert!((predictions.noise_deviation - 50f64.sqrt().recip()).abs() < 1e-12);
     }
@@ -115,6 +115,32 @@ fn the_noise_is_learnt_from_rows_that_were_held_out() {
     // The noise's precision is 100; the network's own error makes the estimate smaller.
     let learnt = fitted.noise_precision();
     assert!((20.0..200.0).contains(&learnt), "{learnt}");
+}
+
+#[test]
+fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
+    let (data, _) = gap();
+    let targets = data.targets().as_real().unwrap();
+    let scale = ColumnScale {
+        centre: 0.0,
+        spread: 1.0,
+    };
+    let settings = FitSettings {
+        noise_precision: NoisePrecision::LEARNED,
+        epochs: 2,
+        ..settings(Method::Map)
+    };
+    for size in [1e-4, 1e5] {
+        let sized = targets.iter().map(|target| size * target).collect();
+        let sized = Dataset::new(data.features().clone(), Targets::Real(sized)).unwrap();
+        let problem = Problem::new(&sized, TargetMeaning::Real(scale)).unwrap();
+        let fitted = fit(&problem, &settings, &mut Unobserved).unwrap();
+        let deviation = problem.target_deviation().unwrap();
+        assert!((deviation / size - 1.12).abs() < 0.01, "{deviation}");
+        // As of a network that has learnt nothing, or everything.
+        let learnt = fitted.noise_precision() * deviation * deviation;
+        assert!((0.499..1.001e6).contains(&learnt), "{size}: {learnt}");
+    }
 }
 
 #[test]

@@ -130,7 +130,9 @@ impl Fold {
     pub(crate) fn judge_predictions(&self, predictions: &Predictions) -> Result<Option<Judgement>> {
         let judgement = Judgement::of(predictions, &self.targets)?;
         let most = match self.train.meaning() {
-            TargetMeaning::Real(scale) => FARTHEST * scale.spread,
+            TargetMeaning::Real(scale) => {
+                FARTHEST * scale.spread * self.train.target_deviation()?
+            }
             TargetMeaning::Classes(_) => f64::INFINITY,
         };
         let is_sound = judgement.nmll.is_finite() && judgement.error <= most;
@@ -248,6 +250,40 @@ mod tests {
         assert!((judgement.nmll - expected).abs() < 1e-12);
         let far = predictions(vec![1e3; split.test.len()]);
         assert_eq!(fold.judge_predictions(&far).unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_far_is_measured_by_the_targets_as_they_were() {
+        let (dataset, split, standardised) = fold();
+        assert_eq!(standardised.train.target_deviation().unwrap(), 1.0);
+        let targets = dataset.targets().as_real().unwrap();
+        let large = targets.iter().map(|target| 1e5 * target).collect();
+        let large = Dataset::new(dataset.features().clone(), Targets::Real(large)).unwrap();
+        let kept = ColumnScale {
+            centre: 0.0,
+            spread: 1.0,
+        };
+        let rows = |rows: &[usize]| large.select(rows).unwrap();
+        let fold = Fold {
+            train: Problem::new(&rows(&split.train), TargetMeaning::Real(kept)).unwrap(),
+            test: rows(&split.test).features().clone(),
+            targets: rows(&split.test).targets().clone(),
+        };
+        let of = |values: &[f64]| ColumnScale::fit(values.iter().copied(), Scaling::Standardise);
+        let train: Vec<f64> = split.train.iter().map(|&row| 1e5 * targets[row]).collect();
+        let deviation = of(&train).unwrap().spread;
+        let judged = |deviations: f64| {
+            let away = deviations * deviation;
+            let means = split.test.iter().map(|&row| 1e5 * targets[row] + away);
+            let predictions = Predictions::Reals(RealPredictions {
+                draws: 1,
+                means: means.collect(),
+                noise_deviation: deviation,
+            });
+            fold.judge_predictions(&predictions).unwrap()
+        };
+        assert!(judged(9.9).is_some());
+        assert_eq!(judged(10.1), None);
     }
 
     #[test]

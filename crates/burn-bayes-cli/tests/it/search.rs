@@ -8,6 +8,7 @@ use crate::workplace::Workplace;
 const TUNE: &str = "tune --data gap.csv --target price --task regression --method mean-field \
                     --model mlp:10 --epochs 10 --draws 10 --noise-precision 0.04 --trials 4 --folds 3 \
                     --json";
+/// A comparison that takes a second.
 const COMPARE: &str = "compare --data moons.csv --target kind --task classification \
                        --methods map,mean-field --model mlp:10 --epochs 10 --draws 10 --seeds 2 \
                        --splits 3 --json";
@@ -90,6 +91,34 @@ fn ranges_come_from_a_file() {
     place.write("ranges.toml", "clipp = { log_uniform = [5.0, 6.0] }\n");
     let (code, message) = place.failure(&format!("{TUNE} --ranges ranges.toml --out other"));
     assert!(code == 2 && message.contains("clipp"), "{message}");
+}
+
+#[test]
+fn a_comparison_of_nothing_leaves_its_table_and_a_code() {
+    let place = Workplace::with_gap();
+    let compare = "compare --data gap.csv --target price --task regression --methods map,mean-field \
+                   --noise-precision 0.04 --epochs 2 --draws 2 --seeds 1 --splits 2 --out compared";
+    let (code, message) = place.failure(&format!("{compare} --optimizer sgd --lr 1e9"));
+    assert_eq!(code, 4, "{message}");
+    assert!(message.contains("all 4 runs diverged"), "{message}");
+    assert!(place.read("compared/compare.md").contains("| map | 2 |"));
+}
+
+#[test]
+fn an_error_as_large_as_the_targets_is_no_divergence() {
+    let place = Workplace::new();
+    let row = |row: usize| format!("{row},{}\n", 40.0 * (row as f64).sin());
+    let rows: String = (0..150).map(row).collect();
+    place.write("large.csv", &format!("x,price\n{rows}"));
+    let compare = "compare --data large.csv --target price --task regression --methods map,mean-field \
+                   --no-standardize --epochs 4 --draws 5 --seeds 1 --splits 2 --json --out compared";
+    let comparison = json(&place.output(compare));
+    // More than ten units off, where the targets have a deviation of 28.
+    for method in comparison["methods"].as_array().unwrap() {
+        assert_eq!(method["diverged"], 0, "{comparison}");
+        let rmse = method["scores"]["rmse"]["mean"].as_f64();
+        assert!(rmse > Some(10.0), "{comparison}");
+    }
 }
 
 #[test]
