@@ -26,8 +26,8 @@ struct Plan {
     training_rows: usize,
     features: usize,
     weights: usize,
-    /// K.
-    rank: usize,
+    /// K; null where there is no posterior.
+    rank: Option<usize>,
     /// Bytes at once, without the rows and what lies between layers.
     memory: usize,
     steps: f64,

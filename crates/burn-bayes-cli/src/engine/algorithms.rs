@@ -44,19 +44,19 @@ pub(super) fn with_learner(
         training.noise_precision,
         &training.device,
     );
-    let rank = rank(training.settings, network.num_params())?;
+    let rank = rank(training.settings, network.num_params())?.unwrap_or(0);
     let mut start = Start {
         training,
         checkpoint,
         observer,
     };
     match training.settings.method {
-        Method::Vifa => start.in_one_pass(training.vifa().with_rank(rank), network),
-        Method::MeanField => start.in_one_pass(training.vifa().with_rank(0), network),
+        Method::Vifa | Method::MeanField => {
+            start.in_one_pass(training.vifa().with_rank(rank), network)
+        }
         Method::Vafc => start.in_one_pass(training.vafc(rank), network),
         Method::Swag => start.bayesian(training.swag(rank), network),
-        Method::Slang => start.bayesian(training.slang().with_rank(rank), network),
-        Method::Vogn => start.bayesian(training.slang().with_rank(0), network),
+        Method::Slang | Method::Vogn => start.bayesian(training.slang().with_rank(rank), network),
         Method::Von => start.in_one_pass(training.von(), network),
         Method::Vadam => start.in_one_pass(training.vadam(), network),
         Method::Map => start.run(network),
@@ -105,20 +105,26 @@ fn ends(settings: &FitSettings, features: usize, meaning: &TargetMeaning) -> End
     }
 }
 
-/// K, as asked for or as many factors as make sense for so many weights.
-pub(crate) fn rank(settings: &FitSettings, weights: usize) -> Result<usize> {
+/// K, as asked for or as many factors as make sense for so many weights; 0 of a diagonal posterior, and
+/// nothing where there is none.
+pub(crate) fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
+    match settings.method {
+        Method::Vifa | Method::Vafc | Method::Swag | Method::Slang => {}
+        Method::MeanField | Method::Vogn | Method::Von | Method::Vadam => return Ok(Some(0)),
+        Method::Map => return Ok(None),
+    }
     let rank = settings.rank.unwrap_or(DEFAULT_RANK.min(weights));
     if rank > weights {
         let problem = format!("is {rank}, and the network has {weights} weights; make it smaller");
         return Err(refused("rank", problem));
     }
     match (settings.method, rank, settings.rank) {
-        (Method::Swag, 1, None) => Ok(0),
+        (Method::Swag, 1, None) => Ok(Some(0)),
         (Method::Swag, 1, Some(_)) => Err(refused(
             "rank",
             "is 1, which has no spread in swag; use 0 for a diagonal, or 2 and more",
         )),
-        _ => Ok(rank),
+        _ => Ok(Some(rank)),
     }
 }
 

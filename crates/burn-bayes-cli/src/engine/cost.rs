@@ -1,6 +1,7 @@
 //! What a fit will cost, in memory and in time.
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use burn_bayes::{
@@ -8,7 +9,7 @@ use burn_bayes::{
 };
 
 use super::algorithms::rank;
-use super::{Observer, fit};
+use super::{EpochRecord, Fitted, Observer, fit};
 use crate::failure::{Failure, Result};
 use crate::problem::{Problem, TargetMeaning};
 use crate::settings::{FitSettings, Method, NoisePrecision, OptimizerName};
@@ -28,19 +29,22 @@ pub(crate) fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPla
         (OptimizerName::Sgd, true) => OptimizerMemory::Momentum,
         (OptimizerName::Sgd, false) => OptimizerMemory::Plain,
     };
-    let rank = rank(settings, weights)?;
+    let rank = rank(settings, weights)?.unwrap_or(0);
     let (draws, momentum) = (settings.step_draws(), settings.momentum);
-    let vifa = |rank| VifaConfig::new(1).with_rank(rank).with_draws(draws);
-    let slang = |rank| SlangConfig::new(1).with_rank(rank).with_draws(draws);
     Ok(match settings.method {
-        Method::Vifa | Method::Vafc => vifa(rank).memory(weights, optimizer),
-        Method::MeanField => vifa(0).memory(weights, optimizer),
+        Method::Vifa | Method::Vafc | Method::MeanField => VifaConfig::new(1)
+            .with_rank(rank)
+            .with_draws(draws)
+            .memory(weights, optimizer),
         Method::Swag => SwagConfig::new(1, 1)
             .with_max_rank(rank)
             .memory(weights, optimizer),
         Method::Map => MemoryPlan::iterates(weights, 0, optimizer),
-        Method::Slang => slang(rank).with_momentum(momentum).memory(weights),
-        Method::Vogn => slang(0).with_momentum(momentum).memory(weights),
+        Method::Slang | Method::Vogn => SlangConfig::new(1)
+            .with_rank(rank)
+            .with_draws(draws)
+            .with_momentum(momentum)
+            .memory(weights),
         Method::Von => VonConfig::new(1)
             .with_draws(draws)
             .with_momentum(momentum)
@@ -86,20 +90,24 @@ pub(crate) fn time(problem: &Problem, settings: &FitSettings) -> Result<TimeEsti
     })
 }
 
-/// Notes when steps begin, and stops after enough of them.
+/// Notes when steps begin and the last one ends, and stops after enough of them.
 #[derive(Default)]
 struct Watch {
     begun: RefCell<Vec<Instant>>,
+    /// The end of the last epoch.
+    ended: Option<Instant>,
 }
 
 impl Watch {
     /// Seconds of a step; of the first ones if there are no others.
     fn step(&self) -> f64 {
-        let begun = self.begun.borrow();
-        let begun = &begun[WARM_UP.min(begun.len().saturating_sub(2))..];
-        match (begun.first(), begun.last()) {
-            (Some(first), Some(last)) if begun.len() > 1 => {
-                last.duration_since(*first).as_secs_f64() / (begun.len() - 1) as f64
+        let mut limits = self.begun.borrow().clone();
+        // Only the end of the last step: any other is the beginning of the next one.
+        limits.extend(self.ended.filter(|end| Some(end) > limits.last()));
+        let limits = &limits[WARM_UP.min(limits.len().saturating_sub(2))..];
+        match (limits.first(), limits.last()) {
+            (Some(first), Some(last)) if limits.len() > 1 => {
+                last.duration_since(*first).as_secs_f64() / (limits.len() - 1) as f64
             }
             _ => 0.0,
         }
@@ -107,6 +115,11 @@ impl Watch {
 }
 
 impl Observer for Watch {
+    fn epoch(&mut self, _: &EpochRecord, _: &dyn Fn() -> Result<Fitted>) -> ControlFlow<()> {
+        self.ended = Some(Instant::now());
+        ControlFlow::Continue(())
+    }
+
     fn interrupts(&self) -> bool {
         let mut begun = self.begun.borrow_mut();
         begun.push(Instant::now());

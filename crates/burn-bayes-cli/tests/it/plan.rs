@@ -42,6 +42,14 @@ fn a_plan_counts_weights_steps_and_bytes() {
 }
 
 #[test]
+fn a_single_step_takes_time() {
+    let place = Workplace::with_gap();
+    let plan = plan(&place, "--noise-precision 0.04 --epochs 1 --batch-size 120");
+    assert_eq!(plan["steps"], 1.0);
+    assert!(plan["seconds"].as_f64() > Some(0.0), "{plan}");
+}
+
+#[test]
 fn sets_are_listed_with_what_is_here() {
     let place = Workplace::new();
     let text = place.output("data list --data nowhere");
