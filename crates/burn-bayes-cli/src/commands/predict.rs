@@ -24,12 +24,12 @@ pub(crate) struct Arguments {
     /// File for the predictions; standard output by default
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Draws of the weights; as the fit says by default
+    /// Draws of the weights; as the fit says by default, and always with --target-risk
     #[arg(long)]
     draws: Option<usize>,
-    /// Quantiles of a regression, with commas between them
-    #[arg(long, value_delimiter = ',', default_value = "0.05,0.5,0.95")]
-    quantiles: Vec<f64>,
+    /// Quantiles of a regression, with commas between them [default: 0.05,0.5,0.95]
+    #[arg(long, value_delimiter = ',')]
+    quantiles: Option<Vec<f64>>,
     /// Score by which rows are kept or referred; entropy of classes and std of numbers by default
     #[arg(long)]
     score: Option<String>,
@@ -46,11 +46,14 @@ pub(crate) struct Arguments {
 
 /// Rows that are read, predicted and written at once.
 const PIECE: usize = 8192;
+/// The quantiles of a regression, unless others are asked for.
+const QUANTILES: [f64; 3] = [0.05, 0.5, 0.95];
 
 /// Predicts.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let folder = RunFolder::open(&arguments.run)?;
     let run = Run::load(&folder)?;
+    let levels = levels(arguments, run.preprocessor.task())?;
     let decision = decision(arguments, &folder, &run)?;
     let draws = run.draws(arguments.draws)?;
     let mut reader = reader(&run, arguments)?;
@@ -61,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     while let Some(table) = reader.next_table(PIECE)? {
         let features = run.preprocessor.features(&table, 0..table.rows())?;
         let predictions = run.fitted.predict(&features, draws)?;
-        let mut table = PredictionTable::new(&predictions, &arguments.quantiles)?;
+        let mut table = PredictionTable::new(&predictions, &levels)?;
         if let Some((score, threshold)) = &decision {
             table = table.with_decisions(score, *threshold)?;
         }
@@ -86,6 +89,33 @@ fn reader(run: &Run, arguments: &Arguments) -> Result<CsvReader<'static>> {
     Ok(CsvReader::open(&arguments.rows, options)?)
 }
 
+/// The probabilities of the quantiles; none of classes.
+fn levels(arguments: &Arguments, task: Task) -> Result<Vec<f64>> {
+    let asked = arguments.quantiles.as_deref();
+    match (task, asked) {
+        (Task::Classification, None) => Ok(Vec::new()),
+        (Task::Classification, Some(_)) => {
+            let problem = "are of numbers, and the run predicts classes; leave them out";
+            Err(refused("quantiles", problem))
+        }
+        (Task::Regression, _) => {
+            let levels = asked.unwrap_or(&QUANTILES);
+            for &level in levels {
+                expect_share("quantiles", level)?;
+            }
+            Ok(levels.to_vec())
+        }
+    }
+}
+
+/// Refuses what is no share of something and of its rest.
+fn expect_share(option: &str, share: f64) -> Result<()> {
+    match share > 0.0 && share < 1.0 {
+        true => Ok(()),
+        false => Err(refused(option, format!("is {share}; it must be in (0, 1)"))),
+    }
+}
+
 /// The score that decides, and the greatest value at which a row is kept.
 fn decision(arguments: &Arguments, folder: &RunFolder, run: &Run) -> Result<Option<(String, f64)>> {
     let score = score(arguments, run.preprocessor.task())?;
@@ -108,11 +138,15 @@ fn decision(arguments: &Arguments, folder: &RunFolder, run: &Run) -> Result<Opti
         let problem = "is for classification; give a threshold with `--abstain-above`";
         return Err(refused("target-risk", problem));
     };
-    for (option, share) in [("target-risk", risk), ("confidence", arguments.confidence)] {
-        if !(share > 0.0 && share < 1.0) {
-            return Err(refused(option, format!("is {share}; it must be in (0, 1)")));
-        }
+    if let Some(draws) = arguments.draws {
+        let problem = format!(
+            "is {draws}, and the promise of `--target-risk` is of the {} draws of the fit; leave it out",
+            run.config.fit.draws
+        );
+        return Err(refused("draws", problem));
     }
+    expect_share("target-risk", risk)?;
+    expect_share("confidence", arguments.confidence)?;
     let known = Uncertainty::ALL
         .into_iter()
         .find(|known| known.name() == score);

@@ -298,6 +298,16 @@ fn rows_that_do_not_fit_the_run() {
                 &["`abstain-above`", "NaN"],
             ),
             (
+                "predict run absent.csv --quantiles 0.5".into(),
+                USAGE,
+                &["`quantiles`", "classes"],
+            ),
+            (
+                "predict run moons.csv --target-risk 0.3 --draws 1".into(),
+                USAGE,
+                &["`draws` is 1", "--target-risk", "20 draws of the fit"],
+            ),
+            (
                 "predict run moons.csv --target-risk 2".into(),
                 USAGE,
                 &["`target-risk`"],
@@ -381,7 +391,11 @@ fn a_regression_that_goes_wrong() {
     check(
         &place,
         &[
-            ("predict run gap.csv --quantiles 1.5".into(), DATA, &["1.5"]),
+            (
+                "predict run absent.csv --quantiles 0.5,1.5".into(),
+                USAGE,
+                &["`quantiles` is 1.5", "(0, 1)"],
+            ),
             (
                 "predict run gap.csv --target-risk 0.1".into(),
                 USAGE,
