@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::cells::{Measures, Record, Summary};
 use crate::failure::{Failure, Result};
-use crate::files::write_whole;
+use crate::files::{csv_bytes, write_whole};
 use crate::scores::Scores;
 use crate::search::DIVERGED;
 use crate::settings::Method;
@@ -215,8 +215,6 @@ impl Comparison {
 
     /// One line for every score of every method.
     fn csv(&self) -> Result<Vec<u8>> {
-        let trouble = |error: csv::Error| Failure::System(error.into());
-        let mut writer = csv::Writer::from_writer(Vec::new());
         let heads = [
             "method",
             "measure",
@@ -227,24 +225,24 @@ impl Comparison {
             "diverged",
             "seconds",
         ];
-        writer.write_record(heads).map_err(trouble)?;
         let text = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-        for row in &self.methods {
-            for (measure, entry) in &row.scores {
-                let entries = [
-                    row.method.clone(),
-                    measure.to_string(),
-                    (self.runs - row.diverged).to_string(),
-                    entry.mean.to_string(),
-                    text(entry.standard_error),
-                    text(entry.p_value),
-                    row.diverged.to_string(),
-                    row.seconds.to_string(),
-                ];
-                writer.write_record(entries).map_err(trouble)?;
-            }
-        }
-        Ok(writer.into_inner().map_err(|error| error.into_error())?)
+        let entries = |row: &Row, measure: &str, entry: &Entry| {
+            [
+                row.method.clone(),
+                measure.to_string(),
+                (self.runs - row.diverged).to_string(),
+                entry.mean.to_string(),
+                text(entry.standard_error),
+                text(entry.p_value),
+                row.diverged.to_string(),
+                row.seconds.to_string(),
+            ]
+        };
+        let rows = self.methods.iter().flat_map(|row| {
+            let scores = row.scores.iter();
+            scores.map(move |(measure, entry)| entries(row, measure, entry))
+        });
+        csv_bytes(&heads, rows)
     }
 
     /// Those that some method has.

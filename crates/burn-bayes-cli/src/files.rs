@@ -43,6 +43,20 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// The bytes of a table with commas between its cells.
+pub(crate) fn csv_bytes<R>(heads: &[&str], rows: impl IntoIterator<Item = R>) -> Result<Vec<u8>>
+where
+    R: IntoIterator<Item: AsRef<[u8]>>,
+{
+    let trouble = |error: csv::Error| Failure::System(error.into());
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(heads).map_err(trouble)?;
+    for row in rows {
+        writer.write_record(row).map_err(trouble)?;
+    }
+    Ok(writer.into_inner().map_err(|error| error.into_error())?)
+}
+
 /// A text that tells these bytes from damaged ones: FNV-1a, in hexadecimal.
 pub(crate) fn checksum(bytes: &[u8]) -> String {
     let hash = hashed(HASH_START, bytes.iter().map(|&byte| byte.into()));
@@ -150,5 +164,19 @@ impl Write for Sink {
             Self::Unnamed(file) => file.flush(),
             Self::Special(file) => file.flush(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_its_heads_first_and_its_trouble_is_the_systems() {
+        let rows = [["1", "2, 3"]];
+        let bytes = csv_bytes(&["a", "b"], rows).unwrap();
+        assert_eq!(bytes, b"a,b\n1,\"2, 3\"\n");
+        let failure = csv_bytes(&["a"], rows).unwrap_err();
+        assert!(matches!(failure, Failure::System(_)), "{failure:?}");
     }
 }

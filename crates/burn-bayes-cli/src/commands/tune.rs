@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::cells::{self, Cell, Key, Ledger};
 use crate::console::{print, print_json};
-use crate::failure::{Failure, Result};
-use crate::files::write_whole;
+use crate::failure::Result;
+use crate::files::{csv_bytes, write_whole};
 use crate::rows::DealtRows;
 use crate::search::{Fold, Judgement, Ranges, Search, Trial, Unit, best};
 use crate::settings::{ConfigFlags, FitSettings, expect_count};
@@ -170,15 +170,8 @@ impl Outcome {
 
     /// Writes `trials.csv`.
     fn write(&self, folder: &Path) -> Result<()> {
-        let trouble = |error: csv::Error| Failure::System(error.into());
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(self.heads()).map_err(trouble)?;
-        for row in &self.trials {
-            writer
-                .write_record(row.entries(f64::to_string))
-                .map_err(trouble)?;
-        }
-        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+        let rows = self.trials.iter().map(|row| row.entries(f64::to_string));
+        let bytes = csv_bytes(&self.heads(), rows)?;
         write_whole(&folder.join("trials.csv"), &bytes)
     }
 
