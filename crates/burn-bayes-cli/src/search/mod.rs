@@ -18,8 +18,8 @@ use crate::failure::{Failure, Result};
 use crate::parallel;
 use crate::settings::{FitSettings, refused};
 
-/// A stream of random numbers.
-const TRIALS: u64 = 0x7472_6961;
+/// A stream of random numbers: the settings that the trials of a seed draw.
+pub(crate) const TRIALS: u64 = 0x7472_6961;
 
 /// What is searched, and how long.
 #[derive(Clone, Debug)]

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::random::generator;
 use crate::reproduce::experiment::Effort;
+use crate::search::TRIALS;
 
 use super::fit::{Fit, Spread};
 use super::images::Counts;
@@ -35,8 +36,6 @@ pub(super) const SETS: [Set; 2] = [
     },
 ];
 
-/// A stream of random numbers.
-const TRIALS: u64 = 0x7472_6961;
 /// What is searched, by the logarithm: the paper's range of prior precisions, and learning rates for a
 /// network that has not been trained before.
 const PRIORS: [f64; 2] = [0.01, 10.0];
