@@ -26,8 +26,10 @@ pub(crate) const LABEL: &str = "label";
 pub(crate) const TARGET: &str = "target";
 /// The column of what to do with a row.
 const DECISION: &str = "decision";
+/// The deviation of a number without its noise.
+pub(crate) const EPISTEMIC: &str = "epistemic_std";
 /// Every score of a regression that says how unsure it is.
-pub(crate) const DEVIATIONS: [&str; 2] = ["std", "epistemic_std"];
+pub(crate) const DEVIATIONS: [&str; 2] = ["std", EPISTEMIC];
 
 impl PredictionTable {
     /// What there is to say of predictions; `levels` are the quantiles of a regression.

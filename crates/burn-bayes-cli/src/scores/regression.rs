@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::selective::KEPT_FRACTIONS;
 use crate::failure::Result;
+use crate::prediction_table::EPISTEMIC;
 use crate::predictions::RealPredictions;
 use crate::scores::{Score, SelectiveScores};
 
@@ -18,8 +19,6 @@ pub(crate) const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
 const QUANTILES: usize = 19;
 /// Bins of the histogram of transforms.
 const PIT_BINS: usize = 10;
-/// The name of the uncertainty by which rows are referred.
-const EPISTEMIC: &str = "epistemic_deviation";
 
 /// Every score of a regression, on the target's own scale.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -216,6 +215,8 @@ mod tests {
         assert!(scores.selective.referral.is_empty());
         let json = serde_json::to_string(&scores).unwrap();
         assert!(!json.contains("NaN"));
+        // The name that the column of predictions has.
+        assert!(json.contains("\"by\":\"epistemic_std\""), "{json}");
     }
 
     #[test]
