@@ -9,6 +9,7 @@ mod cells;
 mod commands;
 mod comparison;
 mod console;
+mod distinct;
 mod engine;
 mod failure;
 mod files;

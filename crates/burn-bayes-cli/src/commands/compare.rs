@@ -9,6 +9,7 @@ use clap::Args;
 use crate::cells::{self, Cell, Key, Ledger, Measures};
 use crate::comparison::{Comparison, measures};
 use crate::console::{command_line, print, print_json};
+use crate::distinct::distinct;
 use crate::failure::Result;
 use crate::rows::DealtRows;
 use crate::search::Fold;
@@ -52,8 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut config = arguments.settings.config()?;
     // Every row is a test row once; none is held out beside.
     config.data.validation = 0.0;
-    let mut methods = arguments.methods.clone();
-    methods.dedup();
+    let methods = distinct(arguments.methods.iter().copied(), |&method| method);
     if methods.len() < 2 {
         return Err(refused(
             "methods",

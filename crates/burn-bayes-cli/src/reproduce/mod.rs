@@ -27,7 +27,6 @@ mod sampling;
 mod shared;
 mod vifa_fit;
 
-use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -35,6 +34,7 @@ use serde::Serialize;
 
 use crate::cells::{self, Cell, Crew, Ledger};
 use crate::console::{command_of, print, print_json};
+use crate::distinct::distinct;
 use crate::failure::{Failure, Result};
 use crate::files::at;
 use crate::settings::refused;
@@ -136,7 +136,7 @@ pub(crate) fn run(request: &Request) -> Result<()> {
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Experiment>> {
-    let mut chosen: Vec<&Experiment> = Vec::new();
+    let mut asked: Vec<&Experiment> = Vec::new();
     for name in names {
         let found: Vec<_> = EXPERIMENTS
             .iter()
@@ -147,11 +147,9 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Experiment>> {
             let message = format!("`{name}` is no experiment; use {known} or {ALL}");
             return Err(Failure::Usage(message));
         }
-        chosen.extend(found);
+        asked.extend(found);
     }
-    let mut seen = HashSet::new();
-    chosen.retain(|experiment| seen.insert(experiment.name));
-    Ok(chosen)
+    Ok(distinct(asked, |experiment| experiment.name))
 }
 
 /// The first file or folder that the experiment needs and the data folder lacks.
@@ -242,8 +240,9 @@ mod tests {
             assert_eq!(found.len(), 1);
             assert_eq!(found[0].name, experiment.name);
         }
-        let twice = chosen(&["E1".into(), "E3".into(), "e1".into()]).unwrap();
-        assert_eq!(twice.len(), 2);
+        let twice = ["E2", "all", "e2"].map(String::from);
+        let twice = chosen(&twice).unwrap();
+        assert_eq!((twice.len(), twice[0].name), (EXPERIMENTS.len(), "E2"));
         let error = chosen(&["E99".into()]).unwrap_err();
         assert!(error.to_string().contains("E99"), "{error}");
     }

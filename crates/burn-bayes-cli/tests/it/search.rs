@@ -94,6 +94,21 @@ fn ranges_come_from_a_file() {
 }
 
 #[test]
+fn a_method_that_is_named_twice_is_compared_once() {
+    let place = Workplace::with_moons();
+    let named = |methods: &str, out: &str| {
+        let compare = COMPARE.replace("map,mean-field", methods);
+        place.output(&format!("{compare} --out {out}"))
+    };
+    let (once, twice) = (
+        named("map,mean-field", "once"),
+        named("map,mean-field,map", "twice"),
+    );
+    assert_eq!(scores(&once), scores(&twice));
+    assert_eq!(json(&twice)["runs"], 6);
+}
+
+#[test]
 fn a_comparison_of_nothing_leaves_its_table_and_a_code() {
     let place = Workplace::with_gap();
     let compare = "compare --data gap.csv --target price --task regression --methods map,mean-field \
