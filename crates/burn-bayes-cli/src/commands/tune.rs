@@ -1,5 +1,6 @@
 //! `tune`: settings drawn from ranges, judged by cross-validation, and the best of them as a file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use crate::console::{print, print_json};
 use crate::failure::Result;
 use crate::files::{csv_bytes, write_whole};
 use crate::rows::DealtRows;
+use crate::scores::likelihood_name;
 use crate::search::{Fold, Judgement, Ranges, Search, Trial, Unit, best};
 use crate::settings::{ConfigFlags, FitSettings, expect_count};
 
@@ -78,18 +80,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let ledger = Ledger::begin(&arguments.out, "trials.jsonl", arguments.resume)?;
     let ranges = arguments.ranges.as_deref();
     let crew = super::crew(arguments.threads, &arguments.settings, &config, ranges)?;
+    let cost_name = likelihood_name(config.data.task()?.into());
     let trials = search.run(folds.len(), |units| {
         let cells = units
             .iter()
-            .map(|(unit, settings)| cell(*unit, settings, &folds[unit.fold]));
+            .map(|(unit, settings)| cell(*unit, settings, &folds[unit.fold], cost_name));
         let cells = cells.collect::<Result<Vec<_>>>()?;
         let records = cells::run("tune", &cells, &ledger, &crew)?;
         let judged = records.iter();
-        Ok(judged
-            .map(|record| Judgement::of_measures(&record.measures))
-            .collect())
+        judged
+            .map(|record| Judgement::of_measures(&record.measures, cost_name))
+            .collect()
     })?;
-    let outcome = Outcome::of(&search, &trials, &arguments.out)?;
+    let outcome = Outcome::of(&search, &trials, cost_name, &arguments.out)?;
     outcome.write(&arguments.out)?;
     config.fit = best(&trials)?.settings.clone();
     write_whole(
@@ -103,7 +106,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// One fit of one trial.
-fn cell(unit: Unit, settings: &FitSettings, fold: &Arc<Fold>) -> Result<Cell> {
+fn cell(
+    unit: Unit,
+    settings: &FitSettings,
+    fold: &Arc<Fold>,
+    cost_name: &'static str,
+) -> Result<Cell> {
     let key = Key {
         case: format!("trial {}", unit.trial),
         method: settings.method.to_string(),
@@ -117,7 +125,7 @@ fn cell(unit: Unit, settings: &FitSettings, fold: &Arc<Fold>) -> Result<Cell> {
         ..settings.clone()
     };
     Cell::new(key, &everything, move || {
-        Ok(Judgement::measures(fold.judge(&settings)?))
+        Ok(Judgement::measures(fold.judge(&settings)?, cost_name))
     })
 }
 
@@ -136,15 +144,22 @@ struct Row {
     trial: usize,
     /// The settings that were drawn.
     settings: Map<String, Value>,
-    /// The means over folds; null if a fit diverged.
-    nmll: Option<f64>,
+    /// The mean cost over folds, by its name in the scores; null if a fit diverged.
+    #[serde(flatten)]
+    cost: BTreeMap<&'static str, Option<f64>>,
+    /// The mean over folds; null if a fit diverged.
     error: Option<f64>,
     /// Folds that it met.
     folds: usize,
 }
 
 impl Outcome {
-    fn of(search: &Search, trials: &[Trial], folder: &Path) -> Result<Self> {
+    fn of(
+        search: &Search,
+        trials: &[Trial],
+        cost_name: &'static str,
+        folder: &Path,
+    ) -> Result<Self> {
         let mut ranking: Vec<&Trial> = trials.iter().collect();
         ranking.sort_by(|a, b| b.is_complete.cmp(&a.is_complete).then(a.compare(b)));
         let row = |trial: &Trial| -> Result<Row> {
@@ -157,7 +172,7 @@ impl Outcome {
             Ok(Row {
                 trial: trial.number,
                 settings: drawn.collect(),
-                nmll: mean.map(|mean| mean.nmll),
+                cost: BTreeMap::from([(cost_name, mean.map(|mean| mean.cost))]),
                 error: mean.map(|mean| mean.error),
                 folds: trial.judgements.len(),
             })
@@ -191,15 +206,14 @@ impl Outcome {
     }
 
     fn heads(&self) -> Vec<&str> {
-        let drawn = self
-            .trials
-            .iter()
-            .take(1)
-            .flat_map(|row| row.settings.keys());
+        let row = self.trials.first();
+        let drawn = row.into_iter().flat_map(|row| row.settings.keys());
+        let cost = row.into_iter().flat_map(|row| row.cost.keys().copied());
         ["trial"]
             .into_iter()
             .chain(drawn.map(String::as_str))
-            .chain(["nmll", "error", "folds"])
+            .chain(cost)
+            .chain(["error", "folds"])
             .collect()
     }
 }
@@ -215,7 +229,8 @@ impl Row {
         [self.trial.to_string()]
             .into_iter()
             .chain(self.settings.values().map(setting))
-            .chain([score(self.nmll), score(self.error), self.folds.to_string()])
+            .chain(self.cost.values().copied().map(score))
+            .chain([score(self.error), self.folds.to_string()])
             .collect()
     }
 }

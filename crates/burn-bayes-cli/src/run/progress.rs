@@ -98,7 +98,7 @@ impl WatchedRows {
             TargetMeaning::Classes(_) => 0.0,
         };
         let score = ValidationScore {
-            nll: judgement.nmll - shift,
+            nll: judgement.cost - shift,
             error: judgement.error,
         };
         (score.nll.is_finite() && score.error.is_finite()).then_some(score)

@@ -8,7 +8,7 @@ mod regression;
 mod score;
 mod selective;
 
-use burn_bayes_data::Targets;
+use burn_bayes_data::{Targets, Task};
 use serde::Serialize;
 
 pub(crate) use classification::ClassificationScores;
@@ -44,6 +44,14 @@ impl Scores {
             (Predictions::Classes(_), Targets::Real(_)) => Err(mismatch("classes", "numbers")),
             (Predictions::Reals(_), Targets::Classes(_)) => Err(mismatch("numbers", "classes")),
         }
+    }
+}
+
+/// What the scores of a task call the mean negative log-likelihood of a row.
+pub(crate) fn likelihood_name(task: Task) -> &'static str {
+    match task {
+        Task::Classification => "nll",
+        Task::Regression => "nmll",
     }
 }
 

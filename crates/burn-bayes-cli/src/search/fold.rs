@@ -22,6 +22,8 @@ const FARTHEST: f64 = 10.0;
 
 /// The measure, 1, of a cell whose fit diverged.
 pub(crate) const DIVERGED: &str = "diverged";
+/// The measure of a judgement's error.
+const ERROR: &str = "error";
 
 /// One division of some rows.
 #[derive(Clone, Debug)]
@@ -37,7 +39,7 @@ pub(crate) struct Fold {
 pub(crate) struct Judgement {
     /// Mean negative log-likelihood of a row under the average over draws, in nats, of the target on
     /// its own scale: what a search minimises.
-    pub(crate) nmll: f64,
+    pub(crate) cost: f64,
     /// Root mean squared error; of classes, the share of wrong ones.
     pub(crate) error: f64,
 }
@@ -135,7 +137,7 @@ impl Fold {
             }
             TargetMeaning::Classes(_) => f64::INFINITY,
         };
-        let is_sound = judgement.nmll.is_finite() && judgement.error <= most;
+        let is_sound = judgement.cost.is_finite() && judgement.error <= most;
         Ok(is_sound.then_some(judgement))
     }
 }
@@ -147,7 +149,7 @@ impl Judgement {
             (Predictions::Reals(predictions), Targets::Real(targets)) => {
                 let mixture = predictions.checked()?;
                 Ok(Self {
-                    nmll: nmll(&TargetedMixture::new(&mixture, targets)?),
+                    cost: nmll(&TargetedMixture::new(&mixture, targets)?),
                     error: rmse(&mixture.mean(), targets)?,
                 })
             }
@@ -155,7 +157,7 @@ impl Judgement {
                 let average = predictions.checked()?.average();
                 let labelled = LabelledProbabilities::new(&average, labels)?;
                 Ok(Self {
-                    nmll: nll(&labelled),
+                    cost: nll(&labelled),
                     error: 1.0 - accuracy(&labelled),
                 })
             }
@@ -166,22 +168,33 @@ impl Judgement {
         }
     }
 
-    /// What a cell writes down of a fit.
-    pub(crate) fn measures(judgement: Option<Self>) -> Measures {
+    /// What a cell writes down of a fit, the cost by its name in the scores.
+    pub(crate) fn measures(judgement: Option<Self>, cost_name: &str) -> Measures {
         match judgement {
             None => Measures::from([(DIVERGED.into(), 1.0)]),
-            Some(Self { nmll, error }) => {
-                Measures::from([("nmll".into(), nmll), ("error".into(), error)])
+            Some(Self { cost, error }) => {
+                Measures::from([(cost_name.into(), cost), (ERROR.into(), error)])
             }
         }
     }
 
     /// What a cell has written down; nothing if the fit diverged.
-    pub(crate) fn of_measures(measures: &Measures) -> Option<Self> {
-        Some(Self {
-            nmll: *measures.get("nmll")?,
-            error: *measures.get("error")?,
-        })
+    ///
+    /// # Errors
+    /// If a measure is missing.
+    pub(crate) fn of_measures(measures: &Measures, cost_name: &str) -> Result<Option<Self>> {
+        if measures.contains_key(DIVERGED) {
+            return Ok(None);
+        }
+        let measure = |name: &str| {
+            let problem = format!("a finished fit lacks its `{name}`; search without --resume");
+            let found = measures.get(name).copied();
+            found.ok_or(Failure::Data(problem))
+        };
+        Ok(Some(Self {
+            cost: measure(cost_name)?,
+            error: measure(ERROR)?,
+        }))
     }
 
     /// The mean of both; nothing of none.
@@ -189,7 +202,7 @@ impl Judgement {
         let count = judgements.len() as f64;
         let mean = |of: fn(&Self) -> f64| judgements.iter().map(of).sum::<f64>() / count;
         (!judgements.is_empty()).then(|| Self {
-            nmll: mean(|one| one.nmll),
+            cost: mean(|one| one.cost),
             error: mean(|one| one.error),
         })
     }
@@ -247,7 +260,7 @@ mod tests {
             .unwrap();
         assert!((judgement.error - 2.0).abs() < 1e-12);
         let expected = 0.5 * (2.0 * std::f64::consts::PI * 4.0).ln() + 0.5;
-        assert!((judgement.nmll - expected).abs() < 1e-12);
+        assert!((judgement.cost - expected).abs() < 1e-12);
         let far = predictions(vec![1e3; split.test.len()]);
         assert_eq!(fold.judge_predictions(&far).unwrap(), None);
     }
@@ -284,6 +297,21 @@ mod tests {
         };
         assert!(judged(9.9).is_some());
         assert_eq!(judged(10.1), None);
+    }
+
+    #[test]
+    fn a_judgement_survives_its_measures_and_a_missing_one_is_no_divergence() {
+        let judgement = Judgement {
+            cost: 0.5,
+            error: 0.25,
+        };
+        for judgement in [Some(judgement), None] {
+            let measures = Judgement::measures(judgement, "nll");
+            assert_eq!(Judgement::of_measures(&measures, "nll").unwrap(), judgement);
+        }
+        let other = Judgement::measures(Some(judgement), "nmll");
+        let failure = Judgement::of_measures(&other, "nll").unwrap_err();
+        assert!(failure.to_string().contains("`nll`"), "{failure}");
     }
 
     #[test]

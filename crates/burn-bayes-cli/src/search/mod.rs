@@ -65,7 +65,7 @@ impl Trial {
 
     /// The better one first; one that diverged is the worst.
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
-        let cost = |trial: &Self| trial.mean().map_or(f64::INFINITY, |mean| mean.nmll);
+        let cost = |trial: &Self| trial.mean().map_or(f64::INFINITY, |mean| mean.cost);
         cost(self)
             .total_cmp(&cost(other))
             .then(self.number.cmp(&other.number))
@@ -182,10 +182,7 @@ mod tests {
     /// The nearer the prior precision is to one, the better.
     fn distance(settings: &FitSettings) -> Option<Judgement> {
         let cost = settings.prior_precision.ln().abs();
-        Some(Judgement {
-            nmll: cost,
-            error: cost,
-        })
+        Some(Judgement { cost, error: cost })
     }
 
     fn judge_all(units: &[(Unit, FitSettings)]) -> Result<Vec<Option<Judgement>>> {
@@ -203,9 +200,9 @@ mod tests {
         let found = best(&many).unwrap();
         let costs = many
             .iter()
-            .map(|trial| distance(&trial.settings).unwrap().nmll);
+            .map(|trial| distance(&trial.settings).unwrap().cost);
         let least = costs.fold(f64::INFINITY, f64::min);
-        assert_eq!(found.mean().unwrap().nmll, least);
+        assert_eq!(found.mean().unwrap().cost, least);
         // That none of forty lies so near has a probability of one in a million.
         assert!(least < 1.0, "{least}");
         assert!(many.iter().all(|trial| trial.judgements.len() == 3));
@@ -230,11 +227,11 @@ mod tests {
             let judged = units.iter().map(|(unit, _)| match (unit.trial, unit.fold) {
                 (0, 1) => None,
                 (0, 0) => Some(Judgement {
-                    nmll: -9.0,
+                    cost: -9.0,
                     error: 0.0,
                 }),
                 (trial, _) => Some(Judgement {
-                    nmll: trial as f64,
+                    cost: trial as f64,
                     error: 1.0,
                 }),
             });

@@ -94,6 +94,23 @@ fn ranges_come_from_a_file() {
 }
 
 #[test]
+fn the_cost_has_its_name_in_the_scores_of_the_task() {
+    let place = Workplace::with_moons();
+    let tune = "tune --data moons.csv --target kind --task classification --method map --epochs 2 \
+                --trials 2 --folds 2 --json --out found";
+    let outcome = json(&place.output(tune));
+    let trial = &outcome["trials"][0];
+    assert!(
+        trial["nll"].is_f64() && trial["nmll"].is_null(),
+        "{outcome}"
+    );
+    let heads = place.read("found/trials.csv");
+    let heads = heads.lines().next().unwrap();
+    assert!(heads.ends_with(",nll,error,folds"), "{heads}");
+    assert!(place.read("found/trials.jsonl").contains("\"nll\":"));
+}
+
+#[test]
 fn a_method_that_is_named_twice_is_compared_once() {
     let place = Workplace::with_moons();
     let named = |methods: &str, out: &str| {

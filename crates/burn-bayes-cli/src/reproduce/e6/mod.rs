@@ -138,7 +138,7 @@ fn measures(judgement: Option<Judgement>) -> Measures {
         Some(judgement) => Measures::from([
             (DIVERGED.into(), 0.0),
             (RMSE.into(), judgement.error),
-            (NMLL.into(), judgement.nmll),
+            (NMLL.into(), judgement.cost),
         ]),
     }
 }
