@@ -83,6 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 checkpoint_every: 0,
                 ..config.fit.clone()
             };
+            fold.check(&settings)?;
             cells.push(cell(&case, run, settings, fold)?);
         }
     }

@@ -16,7 +16,7 @@ use crate::files::{csv_bytes, write_whole};
 use crate::rows::DealtRows;
 use crate::scores::likelihood_name;
 use crate::search::{Fold, Judgement, Ranges, Search, Trial, Unit, best};
-use crate::settings::{ConfigFlags, FitSettings, expect_count};
+use crate::settings::{ConfigFlags, FitSettings};
 
 /// What to search, and how long.
 #[derive(Debug, Args)]
@@ -55,12 +55,9 @@ const SHOWN: usize = 10;
 /// Searches.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut config = arguments.settings.config()?;
-    expect_count("trials", arguments.trials)?;
-    expect_count("survivors", arguments.survivors.unwrap_or(1))?;
-    let ranges = match &arguments.ranges {
-        Some(path) => Ranges::read(path, &config.fit)?,
-        None => Ranges::of_method(config.fit.method)?,
-    };
+    let ranges = arguments.ranges.as_deref();
+    let ranges = ranges.map(|path| Ranges::read(path, &config.fit));
+    let ranges = ranges.transpose()?;
     let seed = config.fit.seed;
     let rows = DealtRows::read(&config.data, seed)?;
     // The rows that `fit` will score by are not for choosing.
@@ -70,6 +67,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .iter()
         .map(|split| Ok(Arc::new(Fold::prepared(&rows.table, &preparation, split)?)));
     let folds = folds.collect::<Result<Vec<_>>>()?;
+    let ranges = match ranges {
+        Some(ranges) => ranges,
+        None => default_ranges(&config.fit, &folds)?,
+    };
     let search = Search {
         base: config.fit.clone(),
         ranges,
@@ -77,6 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         survivors: arguments.survivors,
         seed,
     };
+    search.check(folds.iter().map(Arc::as_ref))?;
     let ledger = Ledger::begin(&arguments.out, "trials.jsonl", arguments.resume)?;
     let ranges = arguments.ranges.as_deref();
     let crew = super::crew(arguments.threads, &arguments.settings, &config, ranges)?;
@@ -103,6 +105,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         true => print_json(&outcome),
         false => outcome.print(),
     }
+}
+
+/// The ranges of the method, for the networks of all folds.
+fn default_ranges(settings: &FitSettings, folds: &[Arc<Fold>]) -> Result<Ranges> {
+    let mut least = usize::MAX;
+    for fold in folds {
+        least = least.min(fold.weights(settings)?);
+    }
+    Ranges::of_method(settings.method, least)
 }
 
 /// One fit of one trial.

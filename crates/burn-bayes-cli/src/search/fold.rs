@@ -8,7 +8,7 @@ use burn_bayes_data::{
 use serde::{Deserialize, Serialize};
 
 use crate::cells::Measures;
-use crate::engine::{Unobserved, fit};
+use crate::engine::{Unobserved, check, fit, weights};
 use crate::failure::{Failure, Result};
 use crate::files::hashed;
 use crate::predictions::Predictions;
@@ -83,6 +83,16 @@ impl Fold {
             train: Problem::new(&of(&split.train)?, meaning)?,
             test: test.into_parts().0,
         })
+    }
+
+    /// Refuses settings that cannot be used for the training rows.
+    pub(crate) fn check(&self, settings: &FitSettings) -> Result<()> {
+        check(&self.train, settings).map(drop)
+    }
+
+    /// D, the number of weights of a network for these rows.
+    pub(crate) fn weights(&self, settings: &FitSettings) -> Result<usize> {
+        weights(settings, self.train.width(), self.train.meaning())
     }
 
     /// Fits the training rows and judges by the others; nothing if the fit diverged.

@@ -16,7 +16,7 @@ use burn_bayes::Noise;
 
 use crate::failure::{Failure, Result};
 use crate::parallel;
-use crate::settings::{FitSettings, refused};
+use crate::settings::{FitSettings, expect_count};
 
 /// A stream of random numbers: the settings that the trials of a seed draw.
 pub(crate) const TRIALS: u64 = 0x7472_6961;
@@ -82,6 +82,23 @@ impl Search {
         self.ranges.draw(&self.base, noise)
     }
 
+    /// Refuses what no trial can come of, before one is made.
+    ///
+    /// # Errors
+    /// If there is nothing to try, or a trial has settings that cannot be used for one of the folds.
+    pub(crate) fn check<'a>(&self, folds: impl IntoIterator<Item = &'a Fold>) -> Result<()> {
+        expect_count("trials", self.trials)?;
+        expect_count("survivors", self.survivors.unwrap_or(self.trials))?;
+        let trials = (0..self.trials).map(|trial| self.settings(trial));
+        let trials = trials.collect::<Result<Vec<_>>>()?;
+        for fold in folds {
+            for settings in &trials {
+                fold.check(settings)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes all trials, in the order of their numbers.
     ///
     /// `judge` fits and judges any number of units, in any order.
@@ -90,9 +107,6 @@ impl Search {
         folds: usize,
         judge: impl Fn(&[(Unit, FitSettings)]) -> Result<Vec<Option<Judgement>>>,
     ) -> Result<Vec<Trial>> {
-        if self.trials == 0 || self.survivors == Some(0) {
-            return Err(refused("trials", "is 0; it must be at least 1"));
-        }
         let blank = |number| {
             Ok(Trial {
                 number,
@@ -118,8 +132,9 @@ impl Search {
     /// The best settings by folds in memory, on as many threads as rayon has here.
     ///
     /// # Errors
-    /// As [`Search::run`], and if every trial diverged.
+    /// As [`Search::check`] and [`Search::run`], and if every trial diverged.
     pub(crate) fn best(&self, folds: &[Fold]) -> Result<Trial> {
+        self.check(folds)?;
         let trials = self.run(folds.len(), |units| {
             parallel::map(rayon::current_num_threads(), units.len(), |index| {
                 let (unit, settings) = &units[index];
@@ -242,9 +257,18 @@ mod tests {
             .run(2, |units| Ok(vec![None; units.len()]))
             .unwrap();
         assert!(matches!(best(&none), Err(Failure::Numerical(_))));
-        assert!(matches!(
-            search(0, None).run(2, judge_all),
-            Err(Failure::Usage(_))
-        ));
+    }
+
+    #[test]
+    fn a_search_of_nothing_is_refused_by_the_name_of_what_is_0() {
+        for (search, name) in [
+            (search(0, None), "`trials`"),
+            (search(3, Some(0)), "`survivors`"),
+        ] {
+            let failure = search.check([]).unwrap_err();
+            assert!(matches!(failure, Failure::Usage(_)), "{failure:?}");
+            assert!(failure.to_string().contains(name), "{failure}");
+        }
+        search(3, Some(1)).check([]).unwrap();
     }
 }

@@ -36,12 +36,21 @@ pub(crate) struct Ranges(BTreeMap<String, Range>);
 const DEFAULTS: &str = include_str!("ranges.toml");
 
 impl Ranges {
-    /// The default ranges of a method.
-    pub(crate) fn of_method(method: Method) -> Result<Self> {
+    /// The default ranges of a method; ranks are at most the number of `weights`.
+    pub(crate) fn of_method(method: Method, weights: usize) -> Result<Self> {
         let wrong = |error| Failure::Usage(format!("the default ranges: {error}"));
         let mut all: BTreeMap<String, Self> = toml::from_str(DEFAULTS).map_err(wrong)?;
         let ranges = all.remove(&method.to_string());
-        ranges.ok_or_else(|| refused("ranges", format!("are missing for {method}; give a file")))
+        let missing = || refused("ranges", format!("are missing for {method}; give a file"));
+        let mut ranges = ranges.ok_or_else(missing)?;
+        if let Some(Range::Choice(ranks)) = ranges.0.get_mut("rank") {
+            let is_too_large = |rank: &Value| rank.as_u64() > Some(weights as u64);
+            // As many choices as before, so that a trial draws its other settings as before.
+            for rank in ranks.iter_mut().filter(|rank| is_too_large(rank)) {
+                *rank = weights.into();
+            }
+        }
+        Ok(ranges)
     }
 
     /// Reads a TOML file of ranges of these settings.
@@ -218,13 +227,36 @@ mod tests {
                 method,
                 ..FitSettings::default()
             };
-            let ranges = Ranges::of_method(method).unwrap();
+            let ranges = Ranges::of_method(method, 5).unwrap();
             assert!(
                 ranges.names().any(|name| name == "learning_rate"),
                 "{method}"
             );
             let drawn = ranges.draw(&base, Noise::host(1)).unwrap();
             assert_ne!(drawn, base);
+        }
+    }
+
+    #[test]
+    fn default_ranks_are_at_most_the_number_of_weights() {
+        for method in [Method::Vifa, Method::Vafc, Method::Slang] {
+            let base = FitSettings {
+                method,
+                ..FitSettings::default()
+            };
+            let drawn = |weights: usize| -> Vec<FitSettings> {
+                let ranges = Ranges::of_method(method, weights).unwrap();
+                let draw = |seed| ranges.draw(&base, Noise::host(seed)).unwrap();
+                (0..40).map(draw).collect()
+            };
+            let (many, few) = (drawn(1000), drawn(4));
+            // That one of three ranks is never drawn has a probability of 3 (2/3)⁴⁰ < 10⁻⁶.
+            assert!(many.iter().any(|settings| settings.rank == Some(5)));
+            let capped = many.into_iter().map(|settings| FitSettings {
+                rank: settings.rank.map(|rank| rank.min(4)),
+                ..settings
+            });
+            assert_eq!(few, capped.collect::<Vec<_>>());
         }
     }
 

@@ -111,6 +111,42 @@ fn the_cost_has_its_name_in_the_scores_of_the_task() {
 }
 
 #[test]
+fn default_ranks_fit_a_network_of_few_weights() {
+    let place = Workplace::with_moons();
+    for method in ["vifa", "vafc", "slang"] {
+        let tune = format!(
+            "tune --data moons.csv --target kind --task classification --ignore y --model linear \
+             --method {method} --epochs 1 --draws 2 --trials 8 --folds 2 --json --out {method}"
+        );
+        let outcome = json(&place.output(&tune));
+        let trials = outcome["trials"].as_array().unwrap().iter();
+        let ranks = trials.map(|trial| trial["settings"]["rank"].as_u64().unwrap());
+        // One feature and a bias for each of two classes.
+        assert_eq!(ranks.max(), Some(4), "{outcome}");
+    }
+}
+
+#[test]
+fn what_no_trial_can_use_is_refused_before_the_first() {
+    let place = Workplace::with_gap();
+    place.write("ranges.toml", "rank = { choice = [1, 32] }\n");
+    let tune = TUNE.replace("--method mean-field", "--method vifa");
+    let (code, message) = place.failure(&format!("{tune} --ranges ranges.toml --out found"));
+    assert_eq!(code, 2, "{message}");
+    assert!(
+        message.contains("`rank` is 32") && message.contains("31 weights"),
+        "{message}"
+    );
+    assert!(!place.path("found").exists(), "nothing was begun");
+
+    let place = Workplace::with_moons();
+    let compare = COMPARE.replace("map,mean-field", "map,swag");
+    let (code, message) = place.failure(&format!("{compare} --rank 1 --out found"));
+    assert!(code == 2 && message.contains("`rank` is 1"), "{message}");
+    assert!(!place.path("found").exists(), "nothing was begun");
+}
+
+#[test]
 fn a_method_that_is_named_twice_is_compared_once() {
     let place = Workplace::with_moons();
     let named = |methods: &str, out: &str| {
