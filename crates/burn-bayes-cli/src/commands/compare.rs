@@ -48,8 +48,22 @@ pub(crate) struct Arguments {
     settings: ConfigFlags,
 }
 
+/// Options of `fit` that say nothing here.
+const REFUSED: [(&str, &str); 3] = [
+    ("method", "is of one fit; name all methods with `--methods`"),
+    (
+        "validation",
+        "holds rows out, and here every row is a test row once; leave it out",
+    ),
+    (
+        "checkpoint_every",
+        "is of one fit, and here `--resume` goes on with the next one; leave it out",
+    ),
+];
+
 /// Compares.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    arguments.settings.refuse(REFUSED)?;
     let mut config = arguments.settings.config()?;
     // Every row is a test row once; none is held out beside.
     config.data.validation = 0.0;

@@ -71,6 +71,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some(ranges) => ranges,
         None => default_ranges(&config.fit, &folds)?,
     };
+    let searched = "is searched; leave it out, or give `--ranges` without it";
+    let flags = ranges.names().map(|name| (name, searched));
+    arguments.settings.refuse(flags)?;
     let search = Search {
         base: config.fit.clone(),
         ranges,

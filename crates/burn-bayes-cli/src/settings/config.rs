@@ -6,7 +6,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::data::{DataFlags, DataSettings};
-use super::fit::{FitFlags, FitSettings};
+use super::fit::{FitFlags, FitSettings, refused};
 use crate::failure::{Failure, Result};
 use crate::files::read_text;
 
@@ -36,6 +36,21 @@ impl ConfigFlags {
     /// The file, if there is one.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.config.as_deref()
+    }
+
+    /// Refuses flags that say nothing here; `flags` are their names, each with the reason. The same
+    /// settings in the file are no error: it may be that of a fit.
+    ///
+    /// # Errors
+    /// The first such flag that was given.
+    pub(crate) fn refuse<'a>(
+        &self,
+        flags: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<()> {
+        let given: Vec<_> = self.data.given().chain(self.fit.given()).collect();
+        let mut flags = flags.into_iter();
+        let found = flags.find(|(name, _)| given.contains(name));
+        found.map_or(Ok(()), |(name, problem)| Err(refused(name, problem)))
     }
 
     /// The settings of the file, if there is one, and of the flags that override them.

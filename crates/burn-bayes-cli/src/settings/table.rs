@@ -39,6 +39,12 @@ macro_rules! settings {
         }
 
         impl $flags {
+            /// The names of those that were given.
+            pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
+                let names = [$(self.$field.is_some().then_some(stringify!($field))),+];
+                names.into_iter().flatten()
+            }
+
             /// Puts what was given in the place of what the settings say.
             pub(crate) fn override_in(&self, settings: &mut $settings) {
                 $(if let Some(value) = &self.$field {

@@ -147,6 +147,28 @@ fn what_no_trial_can_use_is_refused_before_the_first() {
 }
 
 #[test]
+fn options_that_would_say_nothing_are_refused() {
+    let place = Workplace::with_moons();
+    for option in ["--method vifa", "--validation 0.3", "--checkpoint-every 5"] {
+        let (code, message) = place.failure(&format!("{COMPARE} {option} --out found"));
+        let name = option[2..].split(' ').next().unwrap().replace('-', "_");
+        assert_eq!(code, 2, "{message}");
+        assert!(message.contains(&format!("`{name}` ")), "{message}");
+    }
+    let searched = "tune --data moons.csv --target kind --task classification --lr 0.1 --out found";
+    let (code, message) = place.failure(searched);
+    assert_eq!(code, 2, "{message}");
+    assert!(message.contains("`learning_rate` is searched"), "{message}");
+    assert!(!place.path("found").exists(), "nothing was begun");
+    // The file of a fit may hold all of it.
+    place.write(
+        "fit.toml",
+        "[data]\nvalidation = 0.3\n[fit]\nmethod = \"vifa\"\ncheckpoint_every = 5\n",
+    );
+    place.output(&format!("{COMPARE} --config fit.toml --out found"));
+}
+
+#[test]
 fn a_method_that_is_named_twice_is_compared_once() {
     let place = Workplace::with_moons();
     let named = |methods: &str, out: &str| {
