@@ -10,14 +10,21 @@ use crate::error::{DataError, Place, shown};
 use crate::numbers::finite;
 use crate::source::{self, Lines, Plain};
 
+/// The most cells for each entry of a file whose number of features is not given.
+const CELLS_FOR_AN_ENTRY: usize = 256;
+/// Cells that a file of few entries may have too.
+const FEW_CELLS: usize = 1 << 16;
+
 /// How a libsvm file is to be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LibsvmOptions {
     /// The number of features; the highest index in the file if `None`. Give it for test files,
-    /// whose last features may be zero in every row.
+    /// whose last features may be zero in every row, and for files of more than 256 zeros to each
+    /// entry: without it these are refused from 65536 cells on, since one wrong index can ask for
+    /// any number.
     pub features: Option<usize>,
-    /// The most cells that the dense matrix may have, since one wrong index can ask for any number.
+    /// The most cells that the dense matrix may have.
     pub most_cells: usize,
 }
 
@@ -143,13 +150,19 @@ impl Sparse {
 
     fn into_dense(self, name: &str, options: &LibsvmOptions) -> Result<Dataset, DataError> {
         let (rows, columns) = (self.labels.len(), options.features.unwrap_or(self.width));
+        let most = match options.features {
+            Some(_) => options.most_cells,
+            None => FEW_CELLS
+                .max(CELLS_FOR_AN_ENTRY.saturating_mul(self.entries.len()))
+                .min(options.most_cells),
+        };
         let cells = rows.checked_mul(columns);
-        let Some(cells) = cells.filter(|&cells| cells <= options.most_cells) else {
+        let Some(cells) = cells.filter(|&cells| cells <= most) else {
             return Err(DataError::data(
                 Place::of(name),
                 format_args!("{rows} rows and the feature index {columns}"),
-                format_args!("at most {} cells in all", options.most_cells),
-                "look for a wrong index, or allow more cells",
+                format_args!("at most {most} cells in all"),
+                "look for a wrong index, give the number of features, or allow more cells",
             ));
         };
         let mut values = vec![0.0; cells];
@@ -223,9 +236,38 @@ mod tests {
 
     #[test]
     fn one_wrong_index_does_not_fill_the_memory() {
-        for text in ["1 18446744073709551615:1\n0 1:1\n", "1 99999999999:1\n"] {
+        for text in [
+            "1 18446744073709551615:1\n0 1:1\n",
+            "1 99999999999:1\n",
+            "1 134217728:1\n",
+        ] {
             let error = read(text, &LibsvmOptions::default()).unwrap_err();
             assert!(error.to_string().contains("allow more cells"), "{error}");
         }
+    }
+
+    #[test]
+    fn few_entries_make_a_wide_matrix_where_its_width_is_given() {
+        let columns = |text: &str, options: &LibsvmOptions| {
+            read(text, options).map(|data| data.features().columns())
+        };
+        let options = LibsvmOptions::default();
+        assert_eq!(columns("1 65536:1\n", &options).unwrap(), 65536);
+        let error = columns("1 65537:1\n", &options).unwrap_err();
+        assert!(
+            error.to_string().contains("give the number of features"),
+            "{error}"
+        );
+        let stated = options.clone().with_features(65537);
+        assert_eq!(columns("1 65537:1\n", &stated).unwrap(), 65537);
+        // So do many entries.
+        let row: Vec<String> = (1..=1000).map(|index| format!("{index}:1")).collect();
+        let text = format!("1 {} 256000:1\n", row[..999].join(" "));
+        assert_eq!(columns(&text, &options).unwrap(), 256_000);
+        let narrow = LibsvmOptions {
+            most_cells: 65536,
+            ..stated
+        };
+        assert!(columns("1 65537:1\n", &narrow).unwrap_err().is_data());
     }
 }

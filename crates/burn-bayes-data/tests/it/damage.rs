@@ -135,7 +135,7 @@ fn digits(bytes: &[u8], start: usize) -> std::ops::Range<usize> {
 
 /// Fails if `read` takes more memory than buffers and a generous share for each byte.
 pub(crate) fn bounded<T>(bytes: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<T, TestCaseError> {
-    /// Text buffers, the state of a decoder, and the cells that are allowed to libsvm.
+    /// Text buffers, the state of a decoder, and the cells that libsvm may have for few entries.
     const BUFFERS: usize = 1 << 20;
     /// A column of one cell of one byte has a name, a place in tables of names, and vectors.
     const FOR_A_BYTE: usize = 1 << 10;

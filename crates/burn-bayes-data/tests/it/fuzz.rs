@@ -38,7 +38,7 @@ const TABLES: [&str; 5] = [
 const SPARSE: [&str; 3] = [
     "+1 1:0.5 3:-2 10:1e3\n-1 2:1\n",
     "0\n2 1:1 2:2 3:3 4:4 # remark\n\n1 7:0.25\n",
-    "1.5 1:1 50:1\n",
+    "1.5 1:1 50000:1\n",
 ];
 
 const IMAGES: &[u8] = &[
@@ -139,9 +139,14 @@ proptest! {
     }
 
     #[test]
-    fn sparse_text(file in 0..SPARSE.len(), edits in edits(), is_packed: bool) {
+    fn sparse_text(
+        file in 0..SPARSE.len(),
+        edits in edits(),
+        is_packed: bool,
+        features in prop::option::of(1..60_usize),
+    ) {
         let bytes = maybe_packed(damaged(SPARSE[file].as_bytes(), &edits), is_packed);
-        let options = LibsvmOptions { most_cells: 1 << 14, ..LibsvmOptions::default() };
+        let options = LibsvmOptions { features, ..LibsvmOptions::default() };
         named(bounded(&bytes, |bytes| read_libsvm_from(bytes, "fuzz", &options))?, "fuzz")?;
     }
 
