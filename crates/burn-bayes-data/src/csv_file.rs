@@ -10,12 +10,12 @@
 //!   silent change of the column into categories.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::io::{Cursor, Read};
+use std::io::{BufRead, Cursor, Read};
 use std::path::Path;
 
-use csv::ByteRecord;
 use serde::{Deserialize, Serialize};
 
+use crate::delimited::{Found, Row, RowReader};
 use crate::error::{DataError, Place, shown};
 use crate::source::{self, Plain};
 use crate::table::{Categories, Column, ColumnKind, Origin, Table};
@@ -156,7 +156,7 @@ pub struct CsvReader<'a> {
     options: CsvOptions,
     columns: Vec<Field>,
     /// The rows that the kinds were found from and that no table holds yet.
-    sample: std::vec::IntoIter<ByteRecord>,
+    sample: std::vec::IntoIter<Row>,
 }
 
 impl std::fmt::Debug for CsvReader<'_> {
@@ -206,15 +206,16 @@ impl<'a> CsvReader<'a> {
             Header::Absent => false,
             Header::Detect => !first_cells.iter().any(|cell| cell.parse::<f64>().is_ok()),
         };
-        let names = names(&records, &first_cells, has_header)?;
+        let place = records.place(first.line());
+        let names = names(&place, &first_cells, has_header)?;
         let mut sample = Vec::new();
         if !has_header {
             sample.push(first);
         }
         while sample.len() < SAMPLE_ROWS
-            && let Some(record) = records.next()?
+            && let Some(row) = records.next()?
         {
-            sample.push(record);
+            sample.push(row);
         }
         if sample.is_empty() {
             return Err(DataError::no_rows(name));
@@ -222,7 +223,7 @@ impl<'a> CsvReader<'a> {
         let columns = names.into_iter().enumerate().map(|(index, name)| Field {
             kind: match options.kinds.get(&name) {
                 Some(&kind) => kind,
-                None => kind_of(sample.iter().filter_map(|row| row.get(index)), &options),
+                None => kind_of(sample.iter().filter_map(|row| row.cell(index)), &options),
             },
             is_kept: options
                 .only
@@ -252,15 +253,15 @@ impl<'a> CsvReader<'a> {
     pub fn next_table(&mut self, most: usize) -> Result<Option<Table>, DataError> {
         let mut cells: Vec<Growing> = self.columns.iter().map(Growing::new).collect();
         let mut lines = Vec::new();
-        let mut record = ByteRecord::new();
+        let mut row = Row::default();
         while lines.len() < most.max(1) {
             match self.sample.next() {
-                Some(sampled) => record = sampled,
-                None if self.records.read(&mut record)? => {}
+                Some(sampled) => row = sampled,
+                None if self.records.read(&mut row)? => {}
                 None => break,
             }
-            let line = line_of(&record);
-            for ((field, cells), bytes) in self.columns.iter().zip(&mut cells).zip(&record) {
+            let line = row.line();
+            for ((field, cells), bytes) in self.columns.iter().zip(&mut cells).zip(row.cells()) {
                 if field.is_kept {
                     let place = || self.records.place(line).column(&field.name);
                     let cell = text_of(bytes).ok_or_else(|| DataError::not_text(place()))?;
@@ -348,17 +349,19 @@ impl Growing {
 
 /// Rows of equal width.
 struct Records<'a> {
-    reader: csv::Reader<Box<dyn Read + 'a>>,
+    rows: RowReader<Box<dyn BufRead + 'a>>,
     name: String,
     delimiter: u8,
+    longest_row: usize,
     /// The cells of the first row.
     width: Option<usize>,
 }
 
 impl<'a> Records<'a> {
-    fn new(mut reader: Plain<'a>, name: &str, delimiter: Option<u8>) -> Result<Self, DataError> {
+    fn new(plain: Plain<'a>, name: &str, delimiter: Option<u8>) -> Result<Self, DataError> {
+        let Plain { mut bytes, packing } = plain;
         let mut start = Vec::new();
-        reader
+        bytes
             .by_ref()
             .take(SAMPLE_BYTES)
             .read_to_end(&mut start)
@@ -371,29 +374,42 @@ impl<'a> Records<'a> {
                 "a byte other than a quote or the end of a line",
             ));
         }
+        let whole: Box<dyn BufRead + 'a> = Box::new(Cursor::new(start).chain(bytes));
+        let longest_row = packing.longest_line();
         Ok(Self {
-            reader: builder(delimiter).from_reader(Box::new(Cursor::new(start).chain(reader))),
+            rows: RowReader::new(whole, delimiter, longest_row)
+                .map_err(|error| DataError::io(name, &error))?,
             name: name.into(),
             delimiter,
+            longest_row,
             width: None,
         })
     }
 
-    /// Whether there was another row to put into `record`.
-    fn read(&mut self, record: &mut ByteRecord) -> Result<bool, DataError> {
-        // Rows of any width and any bytes are taken, so that reading is all that can fail.
-        let is_there = self
-            .reader
-            .read_byte_record(record)
-            .map_err(|error| DataError::io(&self.name, &error.into()))?;
-        if !is_there {
-            return Ok(false);
+    /// Whether there was another row to put into `row`.
+    fn read(&mut self, row: &mut Row) -> Result<bool, DataError> {
+        let found = self.rows.read(row);
+        match found.map_err(|error| DataError::io(&self.name, &error))? {
+            Found::Row => {}
+            Found::End => return Ok(false),
+            Found::OpenQuote(line) => {
+                return Err(DataError::data(
+                    self.place(line),
+                    "a quote that opens here and never closes",
+                    "a second quote before the end of the file",
+                    "close the quote; one that is part of the text is written twice, inside quotes",
+                ));
+            }
+            Found::LongRow(line) => {
+                let most = self.longest_row;
+                return Err(source::too_large(self.place(line), "a row", most));
+            }
         }
-        let width = *self.width.get_or_insert(record.len());
-        if record.len() != width {
+        let width = *self.width.get_or_insert(row.width());
+        if row.width() != width {
             return Err(DataError::data(
-                self.place(line_of(record)),
-                format_args!("{} cells", record.len()),
+                self.place(row.line()),
+                format_args!("{} cells", row.width()),
                 format_args!(
                     "{width}, as in the first row, between delimiters {:?}",
                     char::from(self.delimiter)
@@ -404,32 +420,19 @@ impl<'a> Records<'a> {
         Ok(true)
     }
 
-    fn next(&mut self) -> Result<Option<ByteRecord>, DataError> {
-        let mut record = ByteRecord::new();
-        Ok(self.read(&mut record)?.then_some(record))
+    fn next(&mut self) -> Result<Option<Row>, DataError> {
+        let mut row = Row::default();
+        Ok(self.read(&mut row)?.then_some(row))
     }
 
-    fn cells<'r>(&self, record: &'r ByteRecord) -> Result<Vec<&'r str>, DataError> {
-        let cells: Option<_> = record.iter().map(text_of).collect();
-        cells.ok_or_else(|| DataError::not_text(self.place(line_of(record))))
+    fn cells<'r>(&self, row: &'r Row) -> Result<Vec<&'r str>, DataError> {
+        let cells: Option<_> = row.cells().map(text_of).collect();
+        cells.ok_or_else(|| DataError::not_text(self.place(row.line())))
     }
 
     fn place(&self, line: u64) -> Place {
         Place::of(&self.name).line(line)
     }
-}
-
-fn builder(delimiter: u8) -> csv::ReaderBuilder {
-    let mut builder = csv::ReaderBuilder::new();
-    builder
-        .delimiter(delimiter)
-        .has_headers(false)
-        .flexible(true);
-    builder
-}
-
-fn line_of(record: &ByteRecord) -> u64 {
-    record.position().map_or(0, csv::Position::line)
 }
 
 /// A cell without the spaces around it; `None` if it is not text.
@@ -438,11 +441,7 @@ fn text_of(bytes: &[u8]) -> Option<&str> {
 }
 
 /// The names that the first row gives, or numbered ones.
-fn names(
-    records: &Records<'_>,
-    first: &[&str],
-    has_header: bool,
-) -> Result<Vec<String>, DataError> {
+fn names(place: &Place, first: &[&str], has_header: bool) -> Result<Vec<String>, DataError> {
     let mut names = Vec::with_capacity(first.len());
     let mut seen = HashSet::new();
     for (index, cell) in first.iter().enumerate() {
@@ -453,7 +452,7 @@ fn names(
         };
         if !seen.insert(name.clone()) {
             return Err(DataError::data(
-                records.place(1).column(&name),
+                place.clone().column(&name),
                 "the same name twice",
                 "names that differ",
                 "rename one of the columns, or say that the file has no header",
@@ -501,16 +500,14 @@ fn delimiter_of(start: &[u8]) -> u8 {
 /// The share of the rows that have the most frequent number of cells, if that is at least two.
 fn uniform_share(start: &[u8], delimiter: u8) -> f64 {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut reader = builder(delimiter).from_reader(start);
-    let mut record = ByteRecord::new();
+    let Ok(mut reader) = RowReader::new(start, delimiter, usize::MAX) else {
+        return 0.0;
+    };
+    let mut row = Row::default();
     let mut rows = 0;
-    while rows < SAMPLE_ROWS
-        && reader
-            .read_byte_record(&mut record)
-            .is_ok_and(|is_there| is_there)
-    {
+    while rows < SAMPLE_ROWS && reader.read(&mut row).is_ok_and(|found| found != Found::End) {
         // The last row of the sample may be cut short; it counts little among many.
-        *counts.entry(record.len()).or_default() += 1;
+        *counts.entry(row.width()).or_default() += 1;
         rows += 1;
     }
     let most = counts.into_iter().max_by_key(|&(_, rows)| rows);

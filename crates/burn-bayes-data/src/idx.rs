@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::{DataError, Place};
 use crate::images::{ByteArray, LabelledImages};
-use crate::source;
+use crate::source::{self, Plain};
 
 /// The type code of unsigned bytes.
 const UNSIGNED_BYTE: u8 = 0x08;
@@ -20,7 +20,7 @@ pub struct MnistImages {
 }
 
 /// Reads the four files `{train,t10k}-{images-idx3,labels-idx1}-ubyte`, each packed with gzip or not,
-/// that MNIST, Fashion-MNIST and others come as.
+/// that MNIST, Fashion-MNIST and others come as. A packed file may hold at most 2³⁰ bytes.
 ///
 /// # Errors
 /// If a file cannot be read or is not IDX of bytes, or pictures and labels do not belong together.
@@ -28,8 +28,8 @@ pub fn read_mnist(folder: impl AsRef<Path>) -> Result<MnistImages, DataError> {
     let folder = folder.as_ref();
     let part = |name: &str| -> Result<LabelledImages, DataError> {
         let read = |what: &str| {
-            let (reader, source) = source::open(&folder.join(format!("{name}-{what}-ubyte")))?;
-            Ok((read_plain(reader, &source)?, source))
+            let (plain, source) = source::open(&folder.join(format!("{name}-{what}-ubyte")))?;
+            Ok((read_plain(plain, &source)?, source))
         };
         let (images, _) = read("images-idx3")?;
         let (labels, source) = read("labels-idx1")?;
@@ -56,14 +56,15 @@ pub fn read_idx_from(
 
 /// Two zeros, a type code, the number of dimensions, each length as four bytes with the highest first,
 /// then the values.
-fn read_plain(mut reader: impl BufRead, source: &str) -> Result<ByteArray, DataError> {
+fn read_plain(plain: Plain<'_>, source: &str) -> Result<ByteArray, DataError> {
+    let Plain { mut bytes, packing } = plain;
     let four = |reader: &mut dyn BufRead| {
         let mut bytes = [0; 4];
         let result = reader.read_exact(&mut bytes);
         result.map_err(|error| DataError::io(source, &error))?;
         Ok::<_, DataError>(bytes)
     };
-    let start = four(&mut reader)?;
+    let start = four(&mut bytes)?;
     let [0, 0, UNSIGNED_BYTE, dimensions] = start else {
         return Err(DataError::data(
             Place::of(source),
@@ -74,9 +75,9 @@ fn read_plain(mut reader: impl BufRead, source: &str) -> Result<ByteArray, DataE
     };
     let mut shape = Vec::new();
     for _ in 0..dimensions {
-        shape.push(u32::from_be_bytes(four(&mut reader)?) as usize);
+        shape.push(u32::from_be_bytes(four(&mut bytes)?) as usize);
     }
-    ByteArray::read(reader, shape, source)
+    ByteArray::read(bytes, shape, packing.largest_array(), source)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io::Read;
 
 use crate::dataset::check_rows;
 use crate::error::{DataError, Place};
+use crate::source::too_large;
 
 /// The extent of every picture of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,10 +125,12 @@ pub(crate) struct ByteArray {
 }
 
 impl ByteArray {
-    /// Reads the bytes that a header promised, and no more memory is asked for than bytes come.
+    /// Reads the bytes that a header promised, at most `most` of them, and no more memory is asked for
+    /// than bytes come.
     pub(crate) fn read(
         mut reader: impl Read,
         shape: Vec<usize>,
+        most: usize,
         source: &str,
     ) -> Result<Self, DataError> {
         let wrong = |found: String| {
@@ -142,6 +145,9 @@ impl ByteArray {
             .iter()
             .try_fold(1, |count: usize, &length| count.checked_mul(length))
             .ok_or_else(|| wrong("a shape beyond any memory".into()))?;
+        if count > most {
+            return Err(too_large(Place::of(source), "an array", most));
+        }
         let mut values = Vec::new();
         // One byte more than promised would be one too many.
         (&mut reader)

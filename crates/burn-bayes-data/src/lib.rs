@@ -15,8 +15,10 @@
 //!
 //! Text files may be packed with gzip. A bad file is a [`DataError`] that names the file, the line, the
 //! column, what stood there and what was expected; nothing here panics on data, and memory grows with
-//! the bytes that were read, not with what a header promises. Randomness comes from a seed alone, and a
-//! seed means the same numbers on every machine. The network is used by `Fetcher` alone.
+//! the bytes that were read, not with what a header promises. A packed file may unpack to far more than
+//! its bytes: there a line may have 2²⁴ bytes and an array 2³⁰, and a file with more must be unpacked
+//! first. Randomness comes from a seed alone, and a seed means the same numbers on every machine. The
+//! network is used by `Fetcher` alone.
 //!
 //! # Example
 //!
@@ -43,6 +45,7 @@
 
 mod csv_file;
 mod dataset;
+mod delimited;
 mod error;
 #[cfg(feature = "fetch")]
 mod fetch;

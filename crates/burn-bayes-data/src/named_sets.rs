@@ -267,8 +267,8 @@ impl NamedFile {
             if !packed.exists() {
                 return Ok(false);
             }
-            let (mut reader, _) = source::open(&packed)?;
-            (digest(&mut reader).map_err(at_path(&packed))?, packed)
+            let (mut plain, _) = source::open(&packed)?;
+            (digest(&mut plain.bytes).map_err(at_path(&packed))?, packed)
         };
         if found == self.sha256 {
             return Ok(true);

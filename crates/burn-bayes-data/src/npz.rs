@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
-use zip::ZipArchive;
 use zip::result::ZipError;
+use zip::{CompressionMethod, ZipArchive};
 
 use crate::error::{DataError, Place, at_path, shown};
 use crate::images::{ByteArray, LabelledImages};
+use crate::source::Packing;
 
 /// The pictures of a MedMNIST set with its published parts.
 #[derive(Debug, Clone)]
@@ -22,7 +23,8 @@ pub struct MedMnistImages {
 }
 
 /// Reads a `.npz` archive with the arrays `{train,val,test}_images` and `{train,val,test}_labels`, all
-/// of unsigned bytes and with one label for each picture.
+/// of unsigned bytes and with one label for each picture. An array that is compressed may have at most
+/// 2³⁰ bytes.
 ///
 /// # Errors
 /// If the file cannot be read, is not such an archive, or an array is missing or has another type or
@@ -64,7 +66,11 @@ fn array(
     let entry = archive
         .by_name(&format!("{array}.npy"))
         .map_err(|error| zip_error(&source, error))?;
-    read_npy(entry, &source)
+    let packing = match entry.compression() {
+        CompressionMethod::Stored => Packing::None,
+        _ => Packing::Deflate,
+    };
+    read_npy(entry, packing, &source)
 }
 
 fn zip_error(source: &str, error: ZipError) -> DataError {
@@ -81,7 +87,7 @@ fn zip_error(source: &str, error: ZipError) -> DataError {
 
 /// The mark of an array file, its version, the length of a text that describes it, the text, then the
 /// values.
-fn read_npy(mut reader: impl Read, source: &str) -> Result<ByteArray, DataError> {
+fn read_npy(mut reader: impl Read, packing: Packing, source: &str) -> Result<ByteArray, DataError> {
     const MARK: [u8; 6] = *b"\x93NUMPY";
     /// More than numpy ever writes for an array of numbers.
     const LONGEST_HEADER: usize = 1 << 16;
@@ -119,7 +125,7 @@ fn read_npy(mut reader: impl Read, source: &str) -> Result<ByteArray, DataError>
     let header = String::from_utf8_lossy(&header);
     let shape =
         byte_shape(&header).ok_or_else(|| wrong(format!("the header {}", shown(&header))))?;
-    ByteArray::read(reader, shape, source)
+    ByteArray::read(reader, shape, packing.largest_array(), source)
 }
 
 /// The shape in a header such as `{'descr': '|u1', 'fortran_order': False, 'shape': (54, 28, 28), }`,
@@ -169,7 +175,7 @@ mod tests {
         };
         let (short, long) = (&[text.len() as u8, 0][..], &[text.len() as u8, 0, 0, 0][..]);
         for bytes in [file(1, short, &[5, 6]), file(2, long, &[5, 6])] {
-            let array = read_npy(&bytes[..], "test").unwrap();
+            let array = read_npy(&bytes[..], Packing::None, "test").unwrap();
             assert_eq!((array.shape, array.values), (vec![2, 1], vec![5, 6]));
         }
         for bytes in [
@@ -179,7 +185,7 @@ mod tests {
             b"\x93NUMPX..".to_vec(),
             Vec::new(),
         ] {
-            let error = read_npy(&bytes[..], "test").unwrap_err();
+            let error = read_npy(&bytes[..], Packing::None, "test").unwrap_err();
             assert!(error.is_data(), "{error}");
         }
     }

@@ -8,8 +8,48 @@ use flate2::read::MultiGzDecoder;
 
 use crate::error::{DataError, Place, at_path};
 
-/// A reader of plain bytes, whatever the file is packed in.
-pub(crate) type Plain<'a> = Box<dyn BufRead + 'a>;
+/// Plain bytes, whatever the file is packed in.
+pub(crate) struct Plain<'a> {
+    pub(crate) bytes: Box<dyn BufRead + 'a>,
+    pub(crate) packing: Packing,
+}
+
+/// What a file is packed in. A file that is not packed is as long as what it holds; one that is may
+/// unpack to a thousand times its length, so that what is held at once needs a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Packing {
+    None,
+    Deflate,
+}
+
+impl Packing {
+    /// The most bytes of a line of text: a column of one byte takes a hundred.
+    pub(crate) fn longest_line(self) -> usize {
+        self.most(1 << 24)
+    }
+
+    /// The most bytes of an array: every MNIST and MedMNIST of 28 × 28 pixels is smaller.
+    pub(crate) fn largest_array(self) -> usize {
+        self.most(1 << 30)
+    }
+
+    fn most(self, packed: usize) -> usize {
+        match self {
+            Self::None => usize::MAX,
+            Self::Deflate => packed,
+        }
+    }
+}
+
+/// Something in a packed file that has more than `most` bytes.
+pub(crate) fn too_large(place: Place, what: &str, most: usize) -> DataError {
+    DataError::data(
+        place,
+        format_args!("{what} of more than {most} bytes in a packed file"),
+        "a smaller one, since few packed bytes may hold any number",
+        "check that the file is the right one; if it is, store it without compression",
+    )
+}
 
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -44,25 +84,33 @@ pub(crate) fn plain<'a>(mut reader: impl Read + 'a, name: &str) -> Result<Plain<
     let is_packed = start == GZIP;
     let whole = BufReader::new(Cursor::new(start).chain(reader));
     Ok(if is_packed {
-        Box::new(BufReader::new(MultiGzDecoder::new(whole)))
+        Plain {
+            bytes: Box::new(BufReader::new(MultiGzDecoder::new(whole))),
+            packing: Packing::Deflate,
+        }
     } else {
-        Box::new(whole)
+        Plain {
+            bytes: Box::new(whole),
+            packing: Packing::None,
+        }
     })
 }
 
 /// The lines of a text with their numbers from 1, without one being kept.
 pub(crate) struct Lines<'a> {
-    reader: Plain<'a>,
+    bytes: Box<dyn BufRead + 'a>,
     name: String,
+    longest: usize,
     number: u64,
     text: Vec<u8>,
 }
 
 impl<'a> Lines<'a> {
-    pub(crate) fn new(reader: Plain<'a>, name: &str) -> Self {
+    pub(crate) fn new(plain: Plain<'a>, name: &str) -> Self {
         Self {
-            reader,
+            bytes: plain.bytes,
             name: name.into(),
+            longest: plain.packing.longest_line(),
             number: 0,
             text: Vec::new(),
         }
@@ -71,16 +119,19 @@ impl<'a> Lines<'a> {
     /// The next line, or `None` after the last one.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, &str)>, DataError> {
         self.text.clear();
-        let length = self
-            .reader
+        let length = (&mut self.bytes)
+            .take((self.longest as u64).saturating_add(1))
             .read_until(b'\n', &mut self.text)
             .map_err(|error| DataError::io(&self.name, &error))?;
         if length == 0 {
             return Ok(None);
         }
         self.number += 1;
-        let text = std::str::from_utf8(&self.text)
-            .map_err(|_| DataError::not_text(Place::of(&self.name).line(self.number)))?;
+        let place = || Place::of(&self.name).line(self.number);
+        if length > self.longest {
+            return Err(too_large(place(), "a line", self.longest));
+        }
+        let text = std::str::from_utf8(&self.text).map_err(|_| DataError::not_text(place()))?;
         Ok(Some((self.number, text)))
     }
 }
@@ -125,6 +176,7 @@ mod tests {
     fn read(bytes: &[u8]) -> Result<String, DataError> {
         let mut text = String::new();
         plain(bytes, "test")?
+            .bytes
             .read_to_string(&mut text)
             .map_err(|error| DataError::io("test", &error))?;
         Ok(text)
@@ -161,6 +213,18 @@ mod tests {
             seen,
             [(1, "one".into()), (2, String::new()), (3, "three".into())]
         );
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused_in_a_packed_file_alone() {
+        let text = [b"1 2\n", &[b'3'; (1 << 24) + 1][..]].concat();
+        for (file, expected) in [(packed(&text), Some(2)), (text, None)] {
+            let mut lines = Lines::new(plain(&file[..], "test").unwrap(), "test");
+            lines.next().unwrap();
+            let error = lines.next().err();
+            let line = error.as_ref().and_then(DataError::line);
+            assert_eq!(line, expected, "{error:?}");
+        }
     }
 
     #[test]

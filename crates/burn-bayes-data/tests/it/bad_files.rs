@@ -110,6 +110,24 @@ fn every_bad_file_has_its_message() {
             "data.csv, line 1, column `x`: found the same name twice, expected names that differ",
         ),
         (
+            "the same column twice after blank lines",
+            "\n\nx,x\n1,2\n",
+            &regression,
+            "data.csv, line 3, column `x`: found the same name twice, expected names that differ",
+        ),
+        (
+            "open quote in the last row",
+            "x,y\n1,2\n3,\"4",
+            &regression,
+            "data.csv, line 3: found a quote that opens here and never closes, expected a second quote",
+        ),
+        (
+            "open quote in the header",
+            "x,\"y\n1,2\n3,4\n",
+            &regression,
+            "data.csv, line 1: found a quote that opens here and never closes, expected a second quote",
+        ),
+        (
             "nothing but the target",
             "y\n1\n2\n",
             &regression,
@@ -119,6 +137,27 @@ fn every_bad_file_has_its_message() {
     for (case, text, config, expected) in cases {
         let message = prepare(text, config).unwrap_err().to_string();
         assert!(message.starts_with(expected), "{case}: {message}");
+    }
+}
+
+#[test]
+fn a_quote_that_never_closes_does_not_swallow_the_rest() {
+    // In the first rows, by which the columns are known, and far behind them.
+    for before in [20, 2000] {
+        let row = "10.0,\"Rome, old\"\n";
+        let rows = [
+            &row.repeat(before),
+            "10.0,\"Rome\n",
+            &"10.0,Oslo\n".repeat(19),
+        ]
+        .concat();
+        let error = prepare(
+            &format!("x,y\n{rows}"),
+            &PreprocessorConfig::new("y", Task::Classification),
+        );
+        let error = error.unwrap_err();
+        assert_eq!(error.line(), Some(before as u64 + 2), "{error}");
+        assert!(error.to_string().contains("close the quote"), "{error}");
     }
 }
 

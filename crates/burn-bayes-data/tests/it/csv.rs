@@ -151,6 +151,28 @@ fn errors_name_the_line_that_an_editor_shows() {
 }
 
 #[test]
+fn every_end_of_a_line_counts_and_every_blank_line() {
+    for (text, line) in [
+        ("x,y\n1,2\nfive,3", 3),
+        ("x,y\r\n1,2\r\nfive,3", 3),
+        ("x,y\r1,2\rfive,3", 3),
+        ("x,y\n1,2\n\n\nfive,3", 5),
+        ("x,y\r\n1,2\r\n\r\n\r\nfive,3\r\n", 5),
+        ("\u{feff}\r\nx,y\n1,2\r\nfive,3", 4),
+        ("x,y\r\n\"1\r\n\",2\r\nfive,3\r\n", 4),
+    ] {
+        // In the first rows, by which the columns are known, and far behind them.
+        for rows in [0, 1500] {
+            let text = text.replace("five", &format!("{}five", "4,5\n".repeat(rows)));
+            let options = CsvOptions::default().with_kind("x", ColumnKind::Number);
+            let reader = CsvReader::new(text.as_bytes(), "test.csv", options).unwrap();
+            let error = reader.read_all().unwrap_err();
+            assert_eq!(error.line(), Some(line + rows as u64), "{error}");
+        }
+    }
+}
+
+#[test]
 fn a_wide_sample_does_not_hide_a_short_row() {
     let text = format!("{}1,2\n", "1,2,3\n".repeat(2000));
     let reader = CsvReader::new(text.as_bytes(), "test.csv", CsvOptions::default()).unwrap();

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-use crate::damage::{bounded, config, damaged, edits};
+use crate::damage::{bounded, config, damaged, edits, most_held};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -52,20 +52,19 @@ fn npy(shape: &str, values: &[u8]) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), values].concat()
 }
 
-/// An archive in the layout of MedMNIST, with `change` made to its training pictures.
-fn npz(method: CompressionMethod, change: impl Fn(Vec<u8>) -> Vec<u8>) -> Vec<u8> {
+/// An archive in the layout of MedMNIST, with `change` made to its arrays.
+fn npz(method: CompressionMethod, change: impl Fn(&str, Vec<u8>) -> Vec<u8>) -> Vec<u8> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default().compression_method(method);
     for part in ["train", "val", "test"] {
-        let mut images = npy("(2, 2, 2)", &[9; 8]);
-        if part == "train" {
-            images = change(images);
-        }
-        for (what, bytes) in [("images", images), ("labels", npy("(2, 1)", &[0, 1]))] {
-            archive
-                .start_file(format!("{part}_{what}.npy"), options)
-                .unwrap();
-            archive.write_all(&bytes).unwrap();
+        let arrays = [
+            ("images", npy("(2, 2, 2)", &[9; 8])),
+            ("labels", npy("(2, 1)", &[0, 1])),
+        ];
+        for (what, bytes) in arrays {
+            let array = format!("{part}_{what}");
+            archive.start_file(format!("{array}.npy"), options).unwrap();
+            archive.write_all(&change(&array, bytes)).unwrap();
         }
     }
     archive.finish().unwrap().into_inner()
@@ -84,7 +83,7 @@ fn undamaged_files_are_read() {
     }
     read_idx_from((IMAGES, "images"), (LABELS, "labels")).unwrap();
     for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
-        read_medmnist_from(Cursor::new(npz(method, |images| images)), "fuzz").unwrap();
+        read_medmnist_from(Cursor::new(npz(method, |_, bytes| bytes)), "fuzz").unwrap();
     }
 }
 
@@ -103,6 +102,73 @@ fn preparation(task: Task) -> String {
     let config = PreprocessorConfig::new(target, task);
     let preparation = Preprocessor::fit(&config, &table, 0..table.rows()).unwrap();
     toml::to_string(&preparation).unwrap()
+}
+
+/// A text that unpacks to `length` bytes after its first line.
+fn bomb(first: &str, byte: u8, length: usize) -> Vec<u8> {
+    gzip(&[first.as_bytes(), &vec![byte; length]].concat())
+}
+
+#[test]
+fn packed_files_that_would_fill_the_memory_are_refused() {
+    // Rows without end: of one cell, of empty cells, of a quote.
+    const ROW: usize = (1 << 24) + (1 << 20);
+    for (first, byte) in [
+        ("x,y\n1,2\n", b'3'),
+        ("x,y\n1,2\n", b','),
+        ("x,y\n1,2\n\"", b'\n'),
+    ] {
+        let file = bomb(first, byte, ROW);
+        let read = || {
+            let reader = CsvReader::new(&file[..], "bomb", CsvOptions::default());
+            reader.and_then(CsvReader::read_all)
+        };
+        is_refused(read, Some(3), 32 * ROW);
+    }
+    let file = bomb("1 2\n", b'3', ROW);
+    is_refused(|| read_numbers_from(&file[..], "bomb"), Some(2), 3 * ROW);
+    let file = bomb("1 1:2\n1 1:", b'3', ROW);
+    let options = LibsvmOptions::default();
+    is_refused(
+        || read_libsvm_from(&file[..], "bomb", &options),
+        Some(2),
+        3 * ROW,
+    );
+    // Arrays whose headers promise more than 2³⁰ bytes.
+    let mut images = IMAGES.to_vec();
+    images[4..8].copy_from_slice(&(1_u32 << 28).to_be_bytes());
+    let file = gzip(&images);
+    let read = || read_idx_from((&file[..], "bomb"), (LABELS, "labels"));
+    is_refused(read, None, 1 << 20);
+    let shape = |_: &str, _| npy("(268435456, 2, 3)", &[9; 8]);
+    let file = npz(CompressionMethod::Deflated, shape);
+    is_refused(
+        || read_medmnist_from(Cursor::new(&file), "bomb"),
+        None,
+        1 << 20,
+    );
+}
+
+/// Reading fails because something packed is too large, and without holding more than `most` bytes.
+fn is_refused<T>(read: impl FnOnce() -> Result<T, DataError>, line: Option<u64>, most: usize) {
+    let (result, held) = most_held(read);
+    let Err(error) = result else {
+        panic!("read in spite of its size");
+    };
+    assert!(error.is_data() && held <= most, "{held}: {error}");
+    assert!(error.to_string().contains("in a packed file"), "{error}");
+    assert_eq!(error.line(), line, "{error}");
+}
+
+#[test]
+fn files_that_are_not_packed_are_as_large_as_they_are() {
+    let mut text = "1 1:".to_string();
+    text.push_str(&"0".repeat((1 << 24) + 1));
+    read_libsvm_from(text.as_bytes(), "long", &LibsvmOptions::default()).unwrap();
+    read_numbers_from(&text.as_bytes()[4..], "long").unwrap();
+    let text = format!("x,y\n1,{}\n", &text[4..]);
+    let reader = CsvReader::new(text.as_bytes(), "long", CsvOptions::default()).unwrap();
+    assert_eq!(reader.read_all().unwrap().rows(), 1);
 }
 
 /// What was read is used; an error is one of the data, and names the file.
@@ -176,13 +242,16 @@ proptest! {
     #[test]
     fn archives(edits in edits(), is_deflated: bool) {
         let method = if is_deflated { CompressionMethod::Deflated } else { CompressionMethod::Stored };
-        let bytes = damaged(&npz(method, |images| images), &edits);
+        let bytes = damaged(&npz(method, |_, bytes| bytes), &edits);
         named(bounded(&bytes, |bytes| read_medmnist_from(Cursor::new(bytes), "fuzz"))?, "fuzz")?;
     }
 
     #[test]
     fn arrays_inside_archives(edits in edits()) {
-        let bytes = npz(CompressionMethod::Stored, |images| damaged(&images, &edits));
+        let bytes = npz(CompressionMethod::Stored, |array, bytes| match array {
+            "train_images" => damaged(&bytes, &edits),
+            _ => bytes,
+        });
         named(bounded(&bytes, |bytes| read_medmnist_from(Cursor::new(bytes), "fuzz"))?, "fuzz")?;
     }
 
