@@ -23,22 +23,24 @@ pub struct MnistImages {
 /// that MNIST, Fashion-MNIST and others come as. A packed file may hold at most 2³⁰ bytes.
 ///
 /// # Errors
-/// If a file cannot be read or is not IDX of bytes, or pictures and labels do not belong together.
+/// If a file cannot be read or is not IDX of bytes, pictures and labels do not belong together, or a
+/// test picture is of a class that no training picture has.
 pub fn read_mnist(folder: impl AsRef<Path>) -> Result<MnistImages, DataError> {
     let folder = folder.as_ref();
-    let part = |name: &str| -> Result<LabelledImages, DataError> {
+    let part = |name: &str| -> Result<(LabelledImages, String), DataError> {
         let read = |what: &str| {
             let (plain, source) = source::open(&folder.join(format!("{name}-{what}-ubyte")))?;
             Ok((read_plain(plain, &source)?, source))
         };
         let (images, _) = read("images-idx3")?;
         let (labels, source) = read("labels-idx1")?;
-        LabelledImages::new(images, labels, &source)
+        let part = LabelledImages::new(images, labels, &source)?;
+        Ok((part, source))
     };
-    Ok(MnistImages {
-        train: part("train")?,
-        test: part("t10k")?,
-    })
+    let (train, _) = part("train")?;
+    let (test, source) = part("t10k")?;
+    train.check_classes_of(&test, &source)?;
+    Ok(MnistImages { train, test })
 }
 
 /// Reads pictures and their labels from two readers, which messages call by the names beside them.
@@ -128,5 +130,32 @@ mod tests {
         one_label[7] = 1;
         let error = read(&IMAGES, &one_label).unwrap_err();
         assert_eq!(error.source_name(), Some("labels"));
+    }
+
+    #[test]
+    fn a_test_picture_of_a_class_without_training_pictures_is_refused() {
+        let read = |test: u8| {
+            let folder = tempfile::tempdir().unwrap();
+            let of_test = [&LABELS[..9], &[test]].concat();
+            for (part, labels) in [("train", &LABELS[..]), ("t10k", &of_test)] {
+                for (what, bytes) in [("images-idx3", &IMAGES[..]), ("labels-idx1", labels)] {
+                    let path = folder.path().join(format!("{part}-{what}-ubyte"));
+                    source::write_whole(&path, bytes).unwrap();
+                }
+            }
+            read_mnist(folder.path())
+        };
+        let set = read(7).unwrap();
+        assert_eq!((set.train.class_count(), set.test.class_count()), (10, 8));
+        for unseen in [8, 10] {
+            let error = read(unseen).unwrap_err();
+            assert_eq!((error.is_data(), error.row()), (true, Some(1)), "{error}");
+            let place = "t10k-labels-idx1-ubyte, row 1: found the label";
+            let message = error.to_string();
+            assert!(
+                message.contains(place) && message.contains("`7`, `9`"),
+                "{message}"
+            );
+        }
     }
 }

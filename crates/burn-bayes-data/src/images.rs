@@ -4,6 +4,7 @@ use std::io::Read;
 
 use crate::dataset::check_rows;
 use crate::error::{DataError, Place};
+use crate::levels::Levels;
 use crate::source::too_large;
 
 /// The extent of every picture of a set.
@@ -95,6 +96,22 @@ impl LabelledImages {
     /// The class of every picture.
     pub fn classes(&self) -> &[u8] {
         &self.classes
+    }
+
+    /// The number of classes: one more than the greatest of these pictures' classes. Ask the training
+    /// pictures, for other parts need not have every class.
+    pub fn class_count(&self) -> usize {
+        let greatest = self.classes.iter().max();
+        greatest.map_or(0, |&class| usize::from(class) + 1)
+    }
+
+    /// Refuses pictures of `source` whose class none of these pictures has.
+    pub(crate) fn check_classes_of(&self, other: &Self, source: &str) -> Result<(), DataError> {
+        let classes = Levels::new(self.classes.iter().map(u8::to_string));
+        for (row, class) in other.classes.iter().enumerate() {
+            classes.class(&class.to_string(), || Place::of(source).row(row))?;
+        }
+        Ok(())
     }
 
     /// The bytes of one picture.

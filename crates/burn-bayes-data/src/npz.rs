@@ -27,8 +27,8 @@ pub struct MedMnistImages {
 /// 2³⁰ bytes.
 ///
 /// # Errors
-/// If the file cannot be read, is not such an archive, or an array is missing or has another type or
-/// shape.
+/// If the file cannot be read, is not such an archive, an array is missing or has another type or
+/// shape, or a picture is of a class that no training picture has.
 pub fn read_medmnist(path: impl AsRef<Path>) -> Result<MedMnistImages, DataError> {
     let path = path.as_ref();
     let file = File::open(path).map_err(at_path(path))?;
@@ -50,11 +50,16 @@ pub fn read_medmnist_from(
         let labels = array(&mut archive, name, &format!("{part}_labels"))?;
         LabelledImages::new(images, labels, &source)
     };
-    Ok(MedMnistImages {
+    let set = MedMnistImages {
         train: part("train")?,
         validation: part("val")?,
         test: part("test")?,
-    })
+    };
+    for (part, images) in [("val", &set.validation), ("test", &set.test)] {
+        let source = format!("{name}, array {part}_labels");
+        set.train.check_classes_of(images, &source)?;
+    }
+    Ok(set)
 }
 
 fn array(

@@ -104,6 +104,26 @@ fn preparation(task: Task) -> String {
     toml::to_string(&preparation).unwrap()
 }
 
+#[test]
+fn a_picture_of_a_class_without_training_pictures_is_refused() {
+    for part in ["val", "test"] {
+        let archive = npz(CompressionMethod::Stored, |array, bytes| {
+            if array == format!("{part}_labels") {
+                npy("(2, 1)", &[1, 2])
+            } else {
+                bytes
+            }
+        });
+        let error = read_medmnist_from(Cursor::new(&archive), "set.npz").unwrap_err();
+        let place =
+            format!("set.npz, array {part}_labels, row 1: found the label `2`, expected one of");
+        assert!(error.to_string().starts_with(&place), "{error}");
+    }
+    let unchanged = npz(CompressionMethod::Stored, |_, bytes| bytes);
+    let set = read_medmnist_from(Cursor::new(&unchanged), "set.npz").unwrap();
+    assert_eq!(set.train.class_count(), 2);
+}
+
 /// A text that unpacks to `length` bytes after its first line.
 fn bomb(first: &str, byte: u8, length: usize) -> Vec<u8> {
     gzip(&[first.as_bytes(), &vec![byte; length]].concat())
