@@ -34,13 +34,16 @@ pub(crate) fn threshold_at_risk(
                        `--validation 0.2`, or give a threshold with `--abstain-above`";
         return Err(Failure::Usage(problem.into()));
     }
+    let columns = [LABEL, TARGET, score.name()];
     let options = CsvOptions::default()
         .with_delimiter(b',')
         .with_header(Header::Present)
         .with_kind(LABEL, ColumnKind::Category)
         .with_kind(TARGET, ColumnKind::Category)
         .with_kind(score.name(), ColumnKind::Number)
-        .with_only([LABEL, TARGET, score.name()])
+        .with_only(columns)
+        // A file without one of them is spoilt, which is no matter of settings.
+        .with_optional(columns)
         .with_missing(Vec::<String>::new());
     let table = read_csv(&path, &options)?;
     let (label, truth) = (table.column(LABEL)?, table.column(TARGET)?);

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::delimited::{Found, Row, RowReader};
 use crate::error::{DataError, Place, shown};
 use crate::source::{self, Plain};
-use crate::table::{Categories, Column, ColumnKind, Origin, Table};
+use crate::table::{Categories, Column, ColumnKind, Origin, Table, listed};
 
 /// Rows from which the kinds of the columns are found.
 const SAMPLE_ROWS: usize = 1000;
@@ -61,6 +61,8 @@ pub struct CsvOptions {
     pub kinds: BTreeMap<String, ColumnKind>,
     /// The columns to keep; all of them if `None`.
     pub only: Option<BTreeSet<String>>,
+    /// Columns that the file may lack although `kinds` or `only` name them.
+    pub optional: BTreeSet<String>,
     /// What a missing cell says, after spaces around it are taken away.
     pub missing: Vec<String>,
 }
@@ -72,6 +74,7 @@ impl Default for CsvOptions {
             header: Header::Detect,
             kinds: BTreeMap::new(),
             only: None,
+            optional: BTreeSet::new(),
             missing: ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null"]
                 .map(String::from)
                 .into(),
@@ -111,12 +114,35 @@ impl CsvOptions {
         }
     }
 
+    /// The same, reading files without these columns too.
+    #[must_use]
+    pub fn with_optional<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Self {
+        Self {
+            optional: columns.into_iter().map(Into::into).collect(),
+            ..self
+        }
+    }
+
     /// The same with other words for a missing cell.
     #[must_use]
     pub fn with_missing<S: Into<String>>(self, words: impl IntoIterator<Item = S>) -> Self {
         Self {
             missing: words.into_iter().map(Into::into).collect(),
             ..self
+        }
+    }
+
+    /// Refuses the name of a column that `source` must have and has not.
+    fn check_names(&self, source: &str, names: &[String]) -> Result<(), DataError> {
+        let known: HashSet<&String> = names.iter().chain(&self.optional).collect();
+        let kinds = self.kinds.keys().map(|name| ("kinds", name));
+        let only = self.only.iter().flatten().map(|name| ("only", name));
+        match kinds.chain(only).find(|(_, name)| !known.contains(name)) {
+            None => Ok(()),
+            Some((setting, name)) => {
+                let expected = format_args!("a column of {source}: {}", listed(names));
+                Err(DataError::config(setting, shown(name), expected))
+            }
         }
     }
 
@@ -192,7 +218,8 @@ impl<'a> CsvReader<'a> {
     /// Reads the first rows of `reader`, which messages call `name`.
     ///
     /// # Errors
-    /// If nothing can be read, there is no row, or the header is not usable.
+    /// If nothing can be read, there is no row, the header is not usable, or the options name a column
+    /// that is neither there nor optional.
     pub fn new(reader: impl Read + 'a, name: &str, options: CsvOptions) -> Result<Self, DataError> {
         Self::from_plain(source::plain(reader, name)?, name, options)
     }
@@ -208,6 +235,7 @@ impl<'a> CsvReader<'a> {
         };
         let place = records.place(first.line());
         let names = names(&place, &first_cells, has_header)?;
+        options.check_names(name, &names)?;
         let mut sample = Vec::new();
         if !has_header {
             sample.push(first);

@@ -305,10 +305,12 @@ impl Preprocessor {
         };
         let target = (self.target.name.clone(), target_kind);
         let names = self.features.iter().map(|plan| &plan.name);
-        let only = names.chain([&self.target.name]).cloned().collect();
+        let wanted: BTreeSet<String> = names.chain([&self.target.name]).cloned().collect();
         CsvOptions {
             kinds: features.chain([target]).collect(),
-            only: Some(only),
+            only: Some(wanted.clone()),
+            // The target may not be known yet; a feature that is not there is missed where it is used.
+            optional: wanted,
             ..options
         }
     }

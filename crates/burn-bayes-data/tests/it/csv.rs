@@ -114,8 +114,27 @@ fn columns_that_are_not_wanted_are_not_looked_at() {
     // They are named where one is looked for in vain.
     let message = table.column("w").unwrap_err().to_string();
     assert!(message.contains("among `x`, `z`, `y`"), "{message}");
-    let none = read_with("x,y\n1,2\n", CsvOptions::default().with_only(["w"]));
+    let options = CsvOptions::default().with_only(["w"]).with_optional(["w"]);
+    let none = read_with("x,y\n1,2\n", options);
     assert_eq!((none.rows(), none.columns().len()), (1, 0));
+}
+
+#[test]
+fn a_setting_for_a_column_that_is_not_there_is_refused_unless_it_is_optional() {
+    let kind = CsvOptions::default().with_kind("z", ColumnKind::Number);
+    let only = CsvOptions::default().with_only(["x", "z"]);
+    for (setting, options) in [("kinds", kind), ("only", only)] {
+        let read = |options: &CsvOptions| {
+            CsvReader::new(&b"x,y\n1,2\n"[..], "test.csv", options.clone()).map(drop)
+        };
+        let error = read(&options).unwrap_err();
+        assert!(error.is_config(), "{error}");
+        assert_eq!(
+            error.to_string(),
+            format!("setting `{setting}`: found `z`, expected a column of test.csv: `x`, `y`")
+        );
+        read(&options.with_optional(["z"])).unwrap();
+    }
 }
 
 #[test]
