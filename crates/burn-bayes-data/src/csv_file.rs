@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::delimited::{Found, Row, RowReader};
 use crate::error::{DataError, Place, shown};
 use crate::source::{self, Plain};
-use crate::table::{Categories, Column, ColumnKind, Origin, Table, listed};
+use crate::table::{Column, ColumnKind, GrowingCategories, Origin, Table, listed};
 
 /// Rows from which the kinds of the columns are found.
 const SAMPLE_ROWS: usize = 1000;
@@ -330,14 +330,14 @@ impl<'a> CsvReader<'a> {
 /// A column while it is read.
 enum Growing {
     Numbers(Vec<f64>),
-    Categories(Categories),
+    Categories(GrowingCategories),
 }
 
 impl Growing {
     fn new(field: &Field) -> Self {
         match field.kind {
             ColumnKind::Number => Self::Numbers(Vec::new()),
-            ColumnKind::Category => Self::Categories(Categories::default()),
+            ColumnKind::Category => Self::Categories(GrowingCategories::default()),
         }
     }
 
@@ -370,7 +370,7 @@ impl Growing {
     fn into_column(self, name: &str) -> Column {
         match self {
             Self::Numbers(values) => Column::numbers(name, values),
-            Self::Categories(cells) => Column::from_categories(name.into(), cells),
+            Self::Categories(cells) => cells.into_column(name.into()),
         }
     }
 }

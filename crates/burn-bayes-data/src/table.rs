@@ -1,7 +1,10 @@
 //! Raw columns as they stand in a file: numbers or categories, some cells missing.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
 
+use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DataError, Place};
@@ -188,18 +191,11 @@ impl Column {
         name: impl Into<String>,
         values: impl IntoIterator<Item = Option<&'a str>>,
     ) -> Self {
-        let mut cells = Categories::default();
+        let mut cells = GrowingCategories::default();
         for value in values {
             cells.push(value);
         }
-        Self::from_categories(name.into(), cells)
-    }
-
-    pub(crate) fn from_categories(name: String, cells: Categories) -> Self {
-        Self {
-            name,
-            cells: Cells::Categories(cells),
-        }
+        cells.into_column(name.into())
     }
 
     /// What the column is called.
@@ -276,38 +272,103 @@ pub(crate) fn number_label(value: f64) -> String {
     (value + 0.0).to_string()
 }
 
-/// Categories as numbers into a list of the different ones, in the order of their first appearance.
+/// Categories as numbers into the different ones, in the order of their first appearance.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Categories {
+struct Categories {
     codes: Vec<u32>,
-    levels: Vec<String>,
-    index: HashMap<String, u32>,
+    levels: Texts,
 }
 
 impl Categories {
     /// The code of a missing cell.
     const MISSING: u32 = u32::MAX;
 
-    pub(crate) fn push(&mut self, value: Option<&str>) {
-        let code = match value {
-            None => Self::MISSING,
-            Some(value) => match self.index.get(value) {
-                Some(&code) => code,
-                None => {
-                    // A file with 2³² different categories would not fit into memory.
-                    let code = self.levels.len() as u32;
-                    self.levels.push(value.into());
-                    self.index.insert(value.into(), code);
-                    code
-                }
-            },
-        };
-        self.codes.push(code);
-    }
-
     fn get(&self, row: usize) -> Option<&str> {
         let code = *self.codes.get(row)?;
-        self.levels.get(code as usize).map(String::as_str)
+        (code != Self::MISSING).then(|| self.levels.get(code))
+    }
+}
+
+/// Texts one after the other, which take no more than their bytes and where each of them begins.
+#[derive(Debug, Clone)]
+struct Texts {
+    joined: String,
+    /// Where each text begins, and where the last one ends.
+    bounds: Vec<usize>,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self {
+            joined: String::new(),
+            bounds: vec![0],
+        }
+    }
+}
+
+impl Texts {
+    fn range(&self, number: u32) -> Range<usize> {
+        let number = number as usize;
+        self.bounds[number]..self.bounds[number + 1]
+    }
+
+    fn get(&self, number: u32) -> &str {
+        &self.joined[self.range(number)]
+    }
+
+    /// A text without a look at where its characters begin, which takes time.
+    fn bytes(&self, number: u32) -> &[u8] {
+        &self.joined.as_bytes()[self.range(number)]
+    }
+
+    /// The number of a new text.
+    fn push(&mut self, text: &str) -> u32 {
+        // A file with 2³² different categories would not fit into memory.
+        let number = self.bounds.len() as u32 - 1;
+        self.joined.push_str(text);
+        self.bounds.push(self.joined.len());
+        number
+    }
+}
+
+/// A column of categories while it is read.
+#[derive(Default)]
+pub(crate) struct GrowingCategories {
+    categories: Categories,
+    /// The codes, by the texts that they stand for.
+    index: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl GrowingCategories {
+    pub(crate) fn push(&mut self, value: Option<&str>) {
+        let code = match value {
+            None => Categories::MISSING,
+            Some(value) => self.code(value),
+        };
+        self.categories.codes.push(code);
+    }
+
+    fn code(&mut self, value: &str) -> u32 {
+        let levels = &mut self.categories.levels;
+        let hash = |text: &[u8]| {
+            let mut hasher = self.hasher.build_hasher();
+            hasher.write(text);
+            hasher.finish()
+        };
+        let entry = self.index.entry(
+            hash(value.as_bytes()),
+            |&code| levels.bytes(code) == value.as_bytes(),
+            |&code| hash(levels.bytes(code)),
+        );
+        *entry.or_insert_with(|| levels.push(value)).get()
+    }
+
+    pub(crate) fn into_column(self, name: String) -> Column {
+        Column {
+            name,
+            cells: Cells::Categories(self.categories),
+        }
     }
 }
 
