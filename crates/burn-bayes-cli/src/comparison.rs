@@ -189,7 +189,7 @@ impl Comparison {
         let _ = writeln!(
             page,
             "Means over {} runs ± standard error, the best in bold; p: a paired t-test of the runs \
-             against the best, Bonferroni-corrected. Runs share rows, so p is too small rather than \
+             against the best, Bonferroni-corrected, from {FEWEST_TESTED} runs on. Runs share rows, so p is too small rather than \
              too large.\n",
             self.runs
         );
@@ -285,12 +285,15 @@ fn entries(column: &Column, runs: &[Vec<Option<f64>>]) -> Result<Vec<Option<Entr
     (0..runs.len()).map(entry).collect()
 }
 
+/// Runs below which nothing is tested: two differences may be equal by chance.
+const FEWEST_TESTED: usize = 5;
+
 /// Whether two methods differ over the runs that both have.
 fn p_value(these: &[Option<f64>], those: &[Option<f64>], tests: usize) -> Result<Option<f64>> {
     let both = these.iter().zip(those);
     let both = both.filter_map(|(this, that)| Some((((*this)?), (*that)?)));
     let (these, those): (Vec<f64>, Vec<f64>) = both.unzip();
-    if these.len() < 2 {
+    if these.len() < FEWEST_TESTED {
         return Ok(None);
     }
     let test = paired_t_test(&PairedLosses::new(&these, &those)?);

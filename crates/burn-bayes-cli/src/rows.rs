@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use burn_bayes_data::{
-    Column, ColumnKind, CsvOptions, CsvReader, Dataset, KFold, Preprocessor, Split, Table, Targets,
-    Task, partition, stratified_partition,
+    Column, ColumnKind, CsvReader, Dataset, KFold, Preprocessor, Split, Table, Targets, Task,
+    partition, stratified_partition,
 };
 
 use crate::failure::{Failure, Result};
@@ -24,6 +24,9 @@ impl DealtRows {
     /// Reads and deals the rows of a file; the same rows are held out for the same seed.
     pub(crate) fn read(settings: &DataSettings, seed: u64) -> Result<Self> {
         let table = wanted_columns(settings)?;
+        if settings.missing == MissingName::Refuse {
+            table.check_complete()?;
+        }
         let rows = usable_rows(&table, settings);
         if rows.is_empty() {
             return Err(Failure::Data(format!(
@@ -112,8 +115,8 @@ pub(crate) fn true_targets(dataset: &Dataset, meaning: &TargetMeaning) -> Target
 /// The table without the columns that are ignored.
 fn wanted_columns(settings: &DataSettings) -> Result<Table> {
     let (path, target) = (settings.path()?, settings.target()?);
-    let options = settings.csv_options();
-    let reader = CsvReader::open(path, options.clone())?;
+    // Once: a pipe tells its rows once.
+    let mut reader = CsvReader::open(path, settings.csv_options())?;
     let names: Vec<String> = reader.columns().map(|(name, _)| name.to_string()).collect();
     let asked = [
         ("ignore", &settings.ignore),
@@ -139,17 +142,13 @@ fn wanted_columns(settings: &DataSettings) -> Result<Table> {
         let problem = format!("names the target `{target}`; leave it out");
         return Err(refused("ignore", problem));
     }
-    let wanted = names
-        .into_iter()
-        .filter(|name| !settings.ignore.0.contains(name));
-    let categories = settings.categories.0.iter().cloned();
-    let options = CsvOptions {
-        kinds: categories
-            .map(|name| (name, ColumnKind::Category))
-            .collect(),
-        ..options.with_only(wanted)
-    };
-    Ok(CsvReader::open(path, options)?.read_all()?)
+    for name in &settings.ignore.0 {
+        reader = reader.without(name)?;
+    }
+    for name in &settings.categories.0 {
+        reader = reader.with_kind(name, ColumnKind::Category)?;
+    }
+    Ok(reader.read_all()?)
 }
 
 /// Names in quotes, the first of them if there are many.

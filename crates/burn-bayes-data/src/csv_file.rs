@@ -139,10 +139,7 @@ impl CsvOptions {
         let only = self.only.iter().flatten().map(|name| ("only", name));
         match kinds.chain(only).find(|(_, name)| !known.contains(name)) {
             None => Ok(()),
-            Some((setting, name)) => {
-                let expected = format_args!("a column of {source}: {}", listed(names));
-                Err(DataError::config(setting, shown(name), expected))
-            }
+            Some((setting, name)) => Err(no_column(setting, name, source, names)),
         }
     }
 
@@ -265,6 +262,36 @@ impl<'a> CsvReader<'a> {
             options,
             sample: sample.into_iter(),
         })
+    }
+
+    /// The same, passing over a column from here on.
+    ///
+    /// # Errors
+    /// If there is no such column.
+    pub fn without(mut self, column: &str) -> Result<Self, DataError> {
+        self.field("without", column)?.is_kept = false;
+        Ok(self)
+    }
+
+    /// The same with a column whose kind is known better than the first rows tell.
+    ///
+    /// # Errors
+    /// If there is no such column.
+    pub fn with_kind(mut self, column: &str, kind: ColumnKind) -> Result<Self, DataError> {
+        self.field("kind", column)?.kind = kind;
+        Ok(self)
+    }
+
+    fn field(&mut self, setting: &str, column: &str) -> Result<&mut Field, DataError> {
+        let place = self.columns.iter().position(|field| field.name == column);
+        match place {
+            Some(place) => Ok(&mut self.columns[place]),
+            None => {
+                let names = self.columns.iter().map(|field| field.name.clone());
+                let names: Vec<_> = names.collect();
+                Err(no_column(setting, column, &self.records.name, &names))
+            }
+        }
     }
 
     /// The columns and their kinds, in the order of the file.
@@ -466,6 +493,12 @@ impl<'a> Records<'a> {
 /// A cell without the spaces around it; `None` if it is not text.
 fn text_of(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok().map(str::trim)
+}
+
+/// A setting that names a column which a file lacks.
+fn no_column(setting: &str, name: &str, source: &str, names: &[String]) -> DataError {
+    let expected = format_args!("a column of {source}: {}", listed(names));
+    DataError::config(setting, shown(name), expected)
 }
 
 /// The names that the first row gives, or numbered ones.

@@ -97,6 +97,16 @@ impl DataError {
         }
     }
 
+    /// A cell without a value where there must be one.
+    pub(crate) fn missing(place: Place) -> Self {
+        Self::data(
+            place,
+            "a missing cell",
+            "a value",
+            "fill it in, leave the row out, or, if it is a feature, let it be imputed",
+        )
+    }
+
     /// A text without a row.
     pub(crate) fn no_rows(source: &str) -> Self {
         let cure = "check that the file is the right one and was written completely";

@@ -462,7 +462,7 @@ impl FeaturePlan {
         place: impl Fn() -> Place,
     ) -> Result<(), DataError> {
         if column.is_missing(row) && policies.missing == MissingPolicy::Refuse {
-            return Err(missing(place()));
+            return Err(DataError::missing(place()));
         }
         match &self.code {
             Code::Number { scale, imputed } => {
@@ -520,7 +520,7 @@ pub(crate) fn real_target(table: &Table, column: &Column, row: usize) -> Result<
             "a number, since the task is regression",
             "choose classification, or another target",
         )),
-        (None, None) => Err(missing(place())),
+        (None, None) => Err(DataError::missing(place())),
     }
 }
 
@@ -532,7 +532,7 @@ pub(crate) fn class_label(
     row: usize,
 ) -> Result<String, DataError> {
     let Some(label) = column.label(row) else {
-        return Err(missing(table.place(row).column(column.name())));
+        return Err(DataError::missing(table.place(row).column(column.name())));
     };
     Ok(match (labels, label.parse()) {
         (ColumnKind::Number, Ok(number)) => number_label(number),
@@ -547,13 +547,4 @@ pub(crate) fn check_finite(value: f64, place: impl Fn() -> Place) -> Result<f64,
     }
     let cure = "correct the value";
     Err(DataError::data(place(), value, "a finite number", cure))
-}
-
-pub(crate) fn missing(place: Place) -> DataError {
-    DataError::data(
-        place,
-        "a missing cell",
-        "a value",
-        "fill it in, leave the row out, or, if it is a feature, let it be imputed",
-    )
 }

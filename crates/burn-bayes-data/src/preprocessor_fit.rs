@@ -6,7 +6,7 @@ use crate::error::{DataError, Place, shown};
 use crate::levels::Levels;
 use crate::preprocessor::{
     Code, FeaturePlan, MissingPolicy, Preprocessor, PreprocessorConfig, TargetCode, TargetPlan,
-    Task, check_finite, check_kind, class_label, missing, real_target,
+    Task, check_finite, check_kind, class_label, real_target,
 };
 use crate::scale::Spread;
 use crate::table::{ColumnKind, Table, listed};
@@ -128,7 +128,7 @@ impl PreprocessorFit {
             for ((name, seen), column) in features.iter_mut().zip(&columns) {
                 let place = || table.place(row).column(name);
                 if column.is_missing(row) && self.config.missing == MissingPolicy::Refuse {
-                    return Err(missing(place()));
+                    return Err(DataError::missing(place()));
                 }
                 match seen {
                     Seen::Numbers(spread) => {

@@ -135,6 +135,19 @@ impl Table {
             .collect()
     }
 
+    /// Refuses a missing cell, and names the first.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn check_complete(&self) -> Result<(), DataError> {
+        for row in 0..self.rows {
+            if let Some(column) = self.columns.iter().find(|column| column.is_missing(row)) {
+                return Err(DataError::missing(self.place(row).column(column.name())));
+            }
+        }
+        Ok(())
+    }
+
     /// The rows without a missing cell in any column; one that is to be ignored counts too, unless it
     /// is [not read](crate::CsvOptions::with_only).
     pub fn complete_rows(&self) -> Vec<usize> {

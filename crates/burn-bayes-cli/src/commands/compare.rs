@@ -13,7 +13,7 @@ use crate::distinct::distinct;
 use crate::failure::Result;
 use crate::rows::DealtRows;
 use crate::search::Fold;
-use crate::settings::{ConfigFlags, FitSettings, Method, refused};
+use crate::settings::{ConfigFlags, FitSettings, Method, expect_at_most, refused};
 
 /// What to compare, and how often.
 #[derive(Debug, Args)]
@@ -61,6 +61,9 @@ const REFUSED: [(&str, &str); 3] = [
     ),
 ];
 
+/// Seeds with which a table of runs is still one.
+const MOST_SEEDS: usize = 10_000;
+
 /// Compares.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     arguments.settings.refuse(REFUSED)?;
@@ -74,8 +77,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "names fewer than two methods; name two or more",
         ));
     }
+    expect_at_most("seeds", arguments.seeds, MOST_SEEDS)?;
+    if arguments.splits < 2 {
+        let problem = format!("is {}; it must be at least 2", arguments.splits);
+        return Err(refused("splits", problem));
+    }
     let seed = config.fit.seed;
     let rows = DealtRows::read(&config.data, seed)?;
+    let most = rows.train.len();
+    if arguments.splits > most {
+        let problem = format!("is {}, and there are {most} rows", arguments.splits);
+        return Err(refused("splits", problem));
+    }
     let kept = KFold::new(arguments.splits)
         .with_repeats(arguments.seeds)
         .with_seed(seed);

@@ -8,11 +8,12 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::console::{
-    Console, catch_interruptions, is_interrupted, print, print_json, print_scores,
+    Console, catch_interruptions, is_interrupted, print, print_json, print_scores, tell,
 };
 use crate::engine::{self, Checkpoint, EpochRecord, Fitted, Observer};
 use crate::failure::{Failure, Result};
 use crate::problem::{Problem, TargetMeaning};
+use crate::report::number;
 use crate::rows::PreparedRows;
 use crate::run::{EpochMetrics, MetricsFile, RunFolder, WatchedRows, validate};
 use crate::scores::Scores;
@@ -110,7 +111,14 @@ fn config(arguments: &Arguments) -> Result<Config> {
         }
         return folder.config();
     }
-    arguments.settings.config()
+    let config = arguments.settings.config()?;
+    for setting in arguments.settings.idle(&config.fit) {
+        let method = config.fit.method;
+        tell(format_args!(
+            "note: `{setting}` changes nothing with {method}"
+        ));
+    }
+    Ok(config)
 }
 
 /// Fits anew, or from the checkpoint in the folder if there is one.
@@ -211,7 +219,10 @@ impl Outcome<'_> {
             self.weights, self.training_rows, self.seconds
         ))?;
         if let Some(precision) = self.noise_precision {
-            print(format_args!("noise precision {precision:.4}"))?;
+            let (precision, deviation) = (number(precision), number(precision.powf(-0.5)));
+            print(format_args!(
+                "noise precision {precision}, a deviation of {deviation}"
+            ))?;
         }
         if let Some(scores) = self.scores {
             print(format_args!("on the rows that were held out:"))?;

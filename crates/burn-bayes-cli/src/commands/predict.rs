@@ -34,7 +34,12 @@ pub(crate) struct Arguments {
     #[arg(long)]
     score: Option<String>,
     /// Refer the rows whose score is above this
-    #[arg(long, value_name = "SCORE", conflicts_with = "target_risk")]
+    #[arg(
+        long,
+        value_name = "SCORE",
+        conflicts_with = "target_risk",
+        allow_negative_numbers = true
+    )]
     abstain_above: Option<f64>,
     /// Refer as many rows as it takes for the others to be wrong no more often than this
     #[arg(long, value_name = "RISK")]

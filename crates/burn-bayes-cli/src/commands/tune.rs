@@ -13,6 +13,7 @@ use crate::cells::{self, Cell, Key, Ledger};
 use crate::console::{print, print_json};
 use crate::failure::Result;
 use crate::files::{csv_bytes, write_whole};
+use crate::report::number;
 use crate::rows::DealtRows;
 use crate::scores::likelihood_name;
 use crate::search::{Fold, Judgement, Ranges, Search, Trial, Unit, best};
@@ -209,9 +210,13 @@ impl Outcome {
         let heads = self.heads();
         line(heads.iter().map(ToString::to_string).collect())?;
         line(vec!["---".into(); heads.len()])?;
-        let rounded = |value: &f64| format!("{value:.4}");
+        let rounded = |&value: &f64| number(value);
         for row in self.trials.iter().take(SHOWN) {
             line(row.entries(rounded))?;
+        }
+        let rest = self.trials.len().saturating_sub(SHOWN);
+        if rest > 0 {
+            print(format_args!("\n{rest} more trials are in trials.csv"))?;
         }
         print(format_args!(
             "\n`burn-bayes fit --config {} --out DIR` fits the best",

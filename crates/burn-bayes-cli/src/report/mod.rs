@@ -24,6 +24,7 @@ use burn_bayes_data::Targets;
 
 pub(crate) use posterior::PosteriorSummary;
 pub(crate) use summary::Summary;
+pub(crate) use text::number;
 pub(crate) use training::TrainingCurve;
 
 use crate::failure::Result;

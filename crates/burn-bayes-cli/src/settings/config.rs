@@ -53,6 +53,11 @@ impl ConfigFlags {
         found.map_or(Ok(()), |(name, problem)| Err(refused(name, problem)))
     }
 
+    /// The flags that were given and change nothing.
+    pub(crate) fn idle(&self, settings: &FitSettings) -> impl Iterator<Item = &'static str> {
+        self.fit.given().filter(|field| settings.is_idle(field))
+    }
+
     /// The settings of the file, if there is one, and of the flags that override them.
     ///
     /// # Errors

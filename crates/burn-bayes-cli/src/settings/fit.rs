@@ -96,6 +96,22 @@ impl FitSettings {
         Ok(())
     }
 
+    /// Whether a setting changes nothing with the method and the optimiser.
+    pub(crate) fn is_idle(&self, field: &str) -> bool {
+        use Method::{Map, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von};
+        let moves_itself = matches!(self.method, Slang | Vogn | Von | Vadam);
+        match field {
+            "rank" => !matches!(self.method, Vifa | Vafc | Swag | Slang),
+            "train_draws" => matches!(self.method, Swag | Map),
+            "optimizer" | "clip" => moves_itself,
+            "momentum" => !moves_itself && self.optimizer == OptimizerName::Adam,
+            "factors_learning_rate" => !matches!(self.method, Vifa | Vafc),
+            "diagonal_learning_rate" => matches!(self.method, Swag | Map | Vadam),
+            "initial_deviation" => matches!(self.method, Vafc | Swag | Map),
+            _ => false,
+        }
+    }
+
     /// Draws of the weights in a step.
     pub(crate) fn step_draws(&self) -> usize {
         let default = if self.method == Method::Von { 2 } else { 1 };

@@ -32,7 +32,7 @@ macro_rules! settings {
         #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
         pub(crate) struct $flags {
             $(
-                #[arg(long, help = $crate::settings::help(concat!($($doc),+), &settings!(@shown $($default)?)))]
+                #[arg(long, allow_negative_numbers = true, help = $crate::settings::help(concat!($($doc),+), &settings!(@shown $($default)?)))]
                 $(#[arg($($arg)*)])?
                 $field: Option<$type>,
             )+

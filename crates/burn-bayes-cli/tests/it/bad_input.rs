@@ -73,6 +73,12 @@ fn options_that_cannot_be_used() {
             ),
             (moons("--validation 1"), USAGE, &["`validation`"]),
             (moons("--epochs 0"), USAGE, &["`epochs`"]),
+            (moons("--epochs -1"), USAGE, &["--epochs", "-1"]),
+            (
+                moons("--train-draws 1000000000"),
+                USAGE,
+                &["`train_draws`", "at most"],
+            ),
             (
                 moons("--epochs 18446744073709551615"),
                 USAGE,
@@ -134,6 +140,24 @@ fn options_that_cannot_be_used() {
         check(&place, &[(format!("{tune} {wrong}"), USAGE, &[&setting])]);
     }
     assert!(!place.path("found").exists(), "nothing was begun");
+    let compare = format!(
+        "{} --methods map,vifa --out table",
+        MOONS.replacen("fit", "compare", 1)
+    );
+    let compare = compare.replace("--method mean-field", "");
+    for wrong in [
+        "--seeds 0",
+        "--seeds 99999999999",
+        "--splits 1",
+        "--splits 1000",
+    ] {
+        let setting = format!("`{}`", &wrong[2..wrong.rfind(' ').unwrap_or(0)]);
+        check(
+            &place,
+            &[(format!("{compare} {wrong}"), USAGE, &[&setting])],
+        );
+    }
+    assert!(!place.path("table").exists(), "nothing was begun");
 }
 
 #[test]
@@ -162,7 +186,8 @@ fn files_that_cannot_be_fitted() {
     place.write(
         "missing.csv",
         &rows(&|row| match row {
-            20 => "1,NaN,2".into(),
+            // The first of them is named, whichever rows are held out.
+            20.. => "1,NaN,2".into(),
             _ => format!("{row},{row},{}", row % 7),
         }),
     );

@@ -219,6 +219,21 @@ fn codes_are_categories_and_words_are_missing_where_options_say_so() {
 }
 
 #[test]
+#[cfg(unix)]
+fn rows_may_come_through_a_pipe() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --ignore y --epochs 2 --out file"));
+    let piped = MOONS.replace("moons.csv", "/dev/stdin");
+    let mut command = place.burn_bayes(&format!("{piped} --ignore y --epochs 2 --out pipe"));
+    command
+        .write_stdin(place.read("moons.csv"))
+        .assert()
+        .success();
+    let posterior = |run: &str| std::fs::read(place.path(run).join("posterior.safetensors"));
+    assert_eq!(posterior("file").unwrap(), posterior("pipe").unwrap());
+}
+
+#[test]
 fn a_run_is_not_overwritten() {
     let place = Workplace::with_moons();
     place.output(&format!("{MOONS} --epochs 1 --out run"));
