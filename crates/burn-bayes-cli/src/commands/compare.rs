@@ -106,8 +106,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             let settings = FitSettings {
                 method,
                 seed: seed.wrapping_add((run / arguments.splits) as u64),
-                // Nobody takes up one of these fits.
-                checkpoint_every: 0,
                 ..config.fit.clone()
             };
             fold.check(&settings)?;
@@ -134,7 +132,7 @@ fn cell(case: &str, run: usize, settings: FitSettings, fold: &Arc<Fold>) -> Resu
         seed: run as u64,
     };
     let fold = fold.clone();
-    let everything = (settings.clone(), fold.fingerprint());
+    let everything = (settings.identity(), fold.fingerprint());
     Cell::new(key, &everything, move || -> Result<Measures> {
         Ok(measures(fold.score(&settings)?.as_ref()))
     })

@@ -17,7 +17,7 @@ use crate::report::number;
 use crate::rows::PreparedRows;
 use crate::run::{EpochMetrics, MetricsFile, RunFolder, WatchedRows, validate};
 use crate::scores::Scores;
-use crate::settings::{Config, ConfigFlags, refused};
+use crate::settings::{Config, ConfigFlags, FitSettings, refused};
 
 /// What to fit, and where to put it.
 #[derive(Debug, Args)]
@@ -128,7 +128,7 @@ fn trained(
     config: &Config,
     watched: Option<WatchedRows>,
 ) -> Result<Fitted> {
-    let checkpoint = folder.load_checkpoint(problem)?;
+    let checkpoint = folder.load_checkpoint(problem, &config.fit)?;
     let metrics = match &checkpoint {
         Some(checkpoint) => MetricsFile::resume(folder, checkpoint.epochs)?,
         None => MetricsFile::create(folder)?,
@@ -137,6 +137,7 @@ fn trained(
     let mut keeper = Keeper {
         folder,
         problem,
+        settings: &config.fit,
         watched,
         metrics,
         console: Console::new(),
@@ -165,6 +166,7 @@ fn trained(
 struct Keeper<'a> {
     folder: &'a RunFolder,
     problem: &'a Problem,
+    settings: &'a FitSettings,
     watched: Option<WatchedRows>,
     metrics: MetricsFile,
     console: Console,
@@ -204,8 +206,13 @@ impl Observer for Keeper<'_> {
         is_interrupted()
     }
 
+    fn keeps_checkpoints(&self) -> bool {
+        true
+    }
+
     fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
-        self.folder.save_checkpoint(&checkpoint, self.problem)
+        let (problem, settings) = (self.problem, self.settings);
+        self.folder.save_checkpoint(&checkpoint, problem, settings)
     }
 }
 

@@ -133,12 +133,8 @@ fn cell(
         seed: unit.fold as u64,
     };
     let fold = fold.clone();
-    let everything = (settings.clone(), fold.fingerprint());
-    let settings = FitSettings {
-        // Nobody takes up a fit of a search.
-        checkpoint_every: 0,
-        ..settings.clone()
-    };
+    let everything = (settings.identity(), fold.fingerprint());
+    let settings = settings.clone();
     Cell::new(key, &everything, move || {
         Ok(Judgement::measures(fold.judge(&settings)?, cost_name))
     })

@@ -44,7 +44,12 @@ pub(crate) trait Observer {
         false
     }
 
-    /// Given a checkpoint when one is due and at an interruption.
+    /// Whether checkpoints are to be made: without them nothing takes the fit up again.
+    fn keeps_checkpoints(&self) -> bool {
+        false
+    }
+
+    /// Given a checkpoint when one is due and at an interruption, if it keeps them.
     fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
         let _ = checkpoint;
         Ok(())
@@ -90,38 +95,41 @@ pub(crate) fn fit(
     settings: &FitSettings,
     observer: &mut dyn Observer,
 ) -> Result<Fitted> {
-    check(problem, settings)?;
-    let noise_precision = noise::precision(problem, settings, observer)?;
-    training::train(
-        problem,
-        settings,
-        noise_precision,
-        Stage::Posterior,
-        None,
-        observer,
-    )
+    trained(problem, settings, None, observer)
 }
 
 /// Takes a fit up again where it was interrupted; the result is that of an uninterrupted one.
 ///
 /// # Errors
-/// As [`fit`], and if the checkpoint is not of this problem and these settings.
+/// As [`fit`], and if the checkpoint is of another network. That it is of these rows and settings is for
+/// the caller to know.
 pub(crate) fn resume(
     problem: &Problem,
     settings: &FitSettings,
     checkpoint: Checkpoint,
     observer: &mut dyn Observer,
 ) -> Result<Fitted> {
+    trained(problem, settings, Some(checkpoint), observer)
+}
+
+fn trained(
+    problem: &Problem,
+    settings: &FitSettings,
+    checkpoint: Option<Checkpoint>,
+    observer: &mut dyn Observer,
+) -> Result<Fitted> {
     check(problem, settings)?;
-    let noise_precision = checkpoint.noise_precision;
-    training::train(
-        problem,
-        settings,
-        noise_precision,
-        Stage::Posterior,
-        Some(checkpoint),
-        observer,
-    )
+    let last = noise::rounds(problem, settings);
+    let (precision, checkpoint) = match checkpoint {
+        Some(checkpoint) if checkpoint.round == last => {
+            (checkpoint.noise_precision, Some(checkpoint))
+        }
+        earlier => {
+            let precision = noise::precision(problem, settings, earlier, observer)?;
+            (precision, None)
+        }
+    };
+    training::train(problem, settings, precision, last, checkpoint, observer)
 }
 
 /// Refuses settings that cannot be used for these rows; the number of weights otherwise.

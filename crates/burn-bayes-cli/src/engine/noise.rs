@@ -8,8 +8,8 @@
 use burn_bayes::Noise;
 use burn_bayes::eval::rmse;
 
-use super::training::train;
-use super::{Observer, Stage};
+use super::Observer;
+use super::training::{Checkpoint, train};
 use crate::failure::{Failure, Result};
 use crate::problem::{Problem, TargetMeaning};
 use crate::settings::{FitSettings, NoisePrecision, refused};
@@ -25,10 +25,20 @@ const BOUNDS: (f64, f64) = (0.5, 1e6);
 /// A stream of random numbers.
 const PARTING: u64 = 0x7061_7274;
 
-/// β on the scale on which the network learns; 1 for classes, which have no noise.
+/// Trainings that learn β, before the one that is kept.
+pub(super) fn rounds(problem: &Problem, settings: &FitSettings) -> usize {
+    match (problem.meaning(), settings.noise_precision) {
+        (TargetMeaning::Real(_), NoisePrecision::Learned(_)) => ROUNDS,
+        _ => 0,
+    }
+}
+
+/// β on the scale on which the network learns; 1 for classes, which have no noise. The rounds go on from
+/// a checkpoint if there is one.
 pub(super) fn precision(
     problem: &Problem,
     settings: &FitSettings,
+    checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<f64> {
     match (problem.meaning(), settings.noise_precision) {
@@ -37,12 +47,17 @@ pub(super) fn precision(
             Ok(precision * scale.spread * scale.spread)
         }
         (TargetMeaning::Real(_), NoisePrecision::Learned(_)) => {
-            learned(problem, settings, observer)
+            learned(problem, settings, checkpoint, observer)
         }
     }
 }
 
-fn learned(problem: &Problem, settings: &FitSettings, observer: &mut dyn Observer) -> Result<f64> {
+fn learned(
+    problem: &Problem,
+    settings: &FitSettings,
+    mut checkpoint: Option<Checkpoint>,
+    observer: &mut dyn Observer,
+) -> Result<f64> {
     if problem.rows() < FEWEST_ROWS {
         let problem = format!(
             "cannot be learned from {} rows; give a number, 1/variance of the target's noise",
@@ -54,9 +69,13 @@ fn learned(problem: &Problem, settings: &FitSettings, observer: &mut dyn Observe
     let (seen, held_out) = problem.parted(HELD_OUT, noise);
     let targets: Vec<f64> = held_out.targets().iter().copied().map(f64::from).collect();
     let unit = problem.target_deviation()?.powi(-2);
-    let mut precision = FIRST_GUESS * unit;
-    for _ in 0..ROUNDS {
-        let fitted = train(&seen, settings, precision, Stage::Noise, None, observer)?;
+    let (first, mut precision) = match &checkpoint {
+        Some(checkpoint) => (checkpoint.round, checkpoint.noise_precision),
+        None => (0, FIRST_GUESS * unit),
+    };
+    for round in first..ROUNDS {
+        let checkpoint = checkpoint.take();
+        let fitted = train(&seen, settings, precision, round, checkpoint, observer)?;
         let draws = fitted.outputs(&held_out.features()?, settings.draws)?;
         let mean = mean_over_draws(&draws, targets.len());
         let error = rmse(&mean, &targets)?;

@@ -194,6 +194,10 @@ impl Observer for Interruption {
         self.asked.get() > self.after
     }
 
+    fn keeps_checkpoints(&self) -> bool {
+        true
+    }
+
     fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
         self.checkpoint = Some(checkpoint);
         Ok(())
@@ -225,6 +229,71 @@ fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
         );
         assert_eq!([first.records, second.records].concat(), whole.records);
     }
+}
+
+#[test]
+fn a_fit_that_is_interrupted_while_it_learns_the_noise_ends_as_an_uninterrupted_one() {
+    let (data, problem) = gap();
+    let predictions = |fitted: &Fitted| match fitted.predict(data.features(), 20).unwrap() {
+        Predictions::Reals(predictions) => (predictions.means, predictions.noise_deviation),
+        Predictions::Classes(_) => panic!("numbers were fitted"),
+    };
+    for method in [Method::Vifa, Method::Swag, Method::Map] {
+        let settings = FitSettings {
+            noise_precision: NoisePrecision::LEARNED,
+            epochs: 4,
+            checkpoint_every: 0,
+            ..settings(method)
+        };
+        let mut whole = Interruption::after(usize::MAX);
+        let expected = fit(&problem, &settings, &mut whole).unwrap();
+        // Each of the two rounds has four epochs of four steps; five steps are an epoch after them.
+        for steps in [0, 6, 16, 25, 32, 40] {
+            let mut first = Interruption::after(steps);
+            fit(&problem, &settings, &mut first).unwrap_err();
+            let checkpoint = first.checkpoint.unwrap();
+            assert_eq!(checkpoint.round, steps.div_euclid(16).min(2));
+            assert_eq!(checkpoint.epochs, first.records.len());
+            let mut second = Interruption::after(usize::MAX);
+            let resumed = resume(&problem, &settings, checkpoint, &mut second).unwrap();
+            assert_eq!(
+                predictions(&resumed),
+                predictions(&expected),
+                "{method}, {steps}"
+            );
+            assert_eq!([first.records, second.records].concat(), whole.records);
+        }
+    }
+}
+
+#[test]
+fn who_keeps_no_checkpoints_is_given_none() {
+    struct Forgetful(usize);
+    impl Observer for Forgetful {
+        fn epoch(
+            &mut self,
+            _record: &EpochRecord,
+            _so_far: &dyn Fn() -> Result<Fitted>,
+        ) -> ControlFlow<()> {
+            self.0 += 1;
+            ControlFlow::Continue(())
+        }
+
+        fn interrupts(&self) -> bool {
+            self.0 == 3
+        }
+
+        fn checkpoint(&mut self, _checkpoint: Checkpoint) -> Result<()> {
+            panic!("a checkpoint was made")
+        }
+    }
+    let (_, problem) = moons(1);
+    let settings = FitSettings {
+        checkpoint_every: 1,
+        ..settings(Method::Vifa)
+    };
+    let failure = fit(&problem, &settings, &mut Forgetful(0)).unwrap_err();
+    assert!(matches!(failure, crate::failure::Failure::Interrupted(_)));
 }
 
 #[test]

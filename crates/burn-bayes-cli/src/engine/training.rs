@@ -13,7 +13,7 @@ use burn_bayes::{Bayesian, FactorPosterior, Inference, Noise};
 
 use super::algorithms::with_learner;
 use super::fitted::Fitted;
-use super::{EpochRecord, Observer, Stage};
+use super::{EpochRecord, Observer, Stage, noise};
 use crate::failure::{Failure, Result};
 use crate::network::{Batch, Network};
 use crate::problem::Problem;
@@ -26,9 +26,11 @@ const SHUFFLING: u64 = 0x7368_7566;
 /// Where a training stands between two steps.
 #[derive(Clone, Debug)]
 pub(crate) struct Checkpoint {
-    /// Steps made.
+    /// Trainings of the fit that are completed.
+    pub(crate) round: usize,
+    /// Steps made of the present one.
     pub(crate) step: u64,
-    /// Epochs completed.
+    /// Epochs completed of all of them.
     pub(crate) epochs: usize,
     /// The sum of the losses of the present epoch.
     pub(crate) loss_sum: f32,
@@ -86,12 +88,13 @@ where
     }
 }
 
-/// Trains on all rows of the problem, from `checkpoint` on if there is one.
+/// Makes training number `round` of a fit, on all rows of the problem, from `checkpoint` on if there is
+/// one.
 pub(super) fn train(
     problem: &Problem,
     settings: &FitSettings,
     noise_precision: f64,
-    stage: Stage,
+    round: usize,
     checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<Fitted> {
@@ -99,7 +102,11 @@ pub(super) fn train(
         problem,
         settings,
         noise_precision,
-        stage,
+        round,
+        stage: match round < noise::rounds(problem, settings) {
+            true => Stage::Noise,
+            false => Stage::Posterior,
+        },
         device: settings.device.device()?.autodiff(),
     };
     with_learner(&training, checkpoint, observer)
@@ -110,6 +117,7 @@ pub(super) struct Training<'a> {
     pub(super) problem: &'a Problem,
     pub(super) settings: &'a FitSettings,
     pub(super) noise_precision: f64,
+    round: usize,
     stage: Stage,
     pub(super) device: Device,
 }
@@ -165,11 +173,11 @@ impl Training<'_> {
                 let record = self.record(&state, epoch)?;
                 let so_far = || self.so_far(&state.learner);
                 let ends = observer.epoch(&record, &so_far).is_break();
-                if self.is_checkpoint_due(record.epoch) && !ends {
-                    observer.checkpoint(self.checkpoint(&state)?)?;
-                }
                 if ends {
                     break;
+                }
+                if observer.keeps_checkpoints() && self.is_checkpoint_due(record.epoch) {
+                    observer.checkpoint(self.checkpoint(&state)?)?;
                 }
             }
         }
@@ -281,10 +289,7 @@ impl Training<'_> {
 
     fn is_checkpoint_due(&self, epoch: usize) -> bool {
         let every = self.settings.checkpoint_every;
-        self.stage == Stage::Posterior
-            && every > 0
-            && epoch.is_multiple_of(every)
-            && epoch < self.settings.epochs
+        every > 0 && epoch.is_multiple_of(every) && epoch < self.settings.epochs
     }
 
     fn checkpoint<L: Learner>(&self, state: &State<L>) -> Result<Checkpoint> {
@@ -296,8 +301,9 @@ impl Training<'_> {
         let model = state.learner.clone().into_record().into_bytes();
         let optimizer = state.optimizer.into_bytes();
         Ok(Checkpoint {
+            round: self.round,
             step: state.step,
-            epochs: state.step as usize / self.epoch_steps(),
+            epochs: self.round * self.settings.epochs + state.step as usize / self.epoch_steps(),
             loss_sum: state.loss_sum.clone().into_scalar(),
             noise_precision: self.noise_precision,
             model: model.map_err(|error| unwritable(&error))?.to_vec(),
@@ -305,13 +311,13 @@ impl Training<'_> {
         })
     }
 
-    /// Hands over a checkpoint, unless the training is a short one that is made anew.
+    /// Hands over a checkpoint if it is kept.
     fn interrupted<L: Learner>(
         &self,
         state: State<L>,
         observer: &mut dyn Observer,
     ) -> Result<Failure> {
-        if self.stage == Stage::Posterior {
+        if observer.keeps_checkpoints() {
             observer.checkpoint(self.checkpoint(&state)?)?;
         }
         Ok(Failure::Interrupted("interrupted".into()))

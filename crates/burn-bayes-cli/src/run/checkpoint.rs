@@ -9,6 +9,7 @@ use crate::engine::Checkpoint;
 use crate::failure::Result;
 use crate::files::{at, checksum, write_whole};
 use crate::problem::Problem;
+use crate::settings::FitSettings;
 
 /// The first line.
 #[derive(Debug, Deserialize, Serialize)]
@@ -17,6 +18,9 @@ struct Header {
     format: u32,
     /// Of the rows that it was trained on.
     fingerprint: u64,
+    /// Of the settings by which it was trained.
+    settings: String,
+    round: usize,
     step: u64,
     epochs: usize,
     /// The bits of a number, which decimals might not keep.
@@ -27,15 +31,22 @@ struct Header {
     model: usize,
 }
 
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 impl RunFolder {
-    /// Writes a checkpoint of a fit to these rows, in the place of an older one.
-    pub(crate) fn save_checkpoint(&self, checkpoint: &Checkpoint, problem: &Problem) -> Result<()> {
+    /// Writes a checkpoint of a fit to these rows by these settings, in the place of an older one.
+    pub(crate) fn save_checkpoint(
+        &self,
+        checkpoint: &Checkpoint,
+        problem: &Problem,
+        settings: &FitSettings,
+    ) -> Result<()> {
         let path = self.checkpoint_file();
         let header = Header {
             format: FORMAT,
             fingerprint: problem.fingerprint(),
+            settings: fingerprint(settings)?,
+            round: checkpoint.round,
             step: checkpoint.step,
             epochs: checkpoint.epochs,
             loss_sum: checkpoint.loss_sum.to_bits(),
@@ -53,8 +64,12 @@ impl RunFolder {
     /// The last checkpoint, if there is one.
     ///
     /// # Errors
-    /// If it is damaged, or of other rows than these.
-    pub(crate) fn load_checkpoint(&self, problem: &Problem) -> Result<Option<Checkpoint>> {
+    /// If it is damaged, or of other rows or settings than these.
+    pub(crate) fn load_checkpoint(
+        &self,
+        problem: &Problem,
+        settings: &FitSettings,
+    ) -> Result<Option<Checkpoint>> {
         let path = self.checkpoint_file();
         if !path.exists() {
             return Ok(None);
@@ -76,8 +91,19 @@ impl RunFolder {
                            into another folder";
             return Err(wrong(&path, problem));
         }
+        if header.settings != fingerprint(settings)? {
+            let problem = "the settings of the fit in config.toml are not those of the interrupted fit; \
+                           bring them back, or fit into another folder";
+            return Err(wrong(&path, problem));
+        }
         Ok(Some(checkpoint))
     }
+}
+
+/// A text that tells settings apart between which a fit could not change.
+fn fingerprint(settings: &FitSettings) -> Result<String> {
+    let text = toml::to_string(&settings.identity()).map_err(std::io::Error::other)?;
+    Ok(checksum(text.as_bytes()))
 }
 
 fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
@@ -90,6 +116,7 @@ fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
     let header: Header = serde_json::from_slice(header).ok()?;
     let (model, optimizer) = records.split_at_checked(header.model)?;
     let checkpoint = Checkpoint {
+        round: header.round,
         step: header.step,
         epochs: header.epochs,
         loss_sum: f32::from_bits(header.loss_sum),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::RunFolder;
 use super::progress::ValidationScore;
-use crate::engine::{EpochRecord, Stage};
+use crate::engine::EpochRecord;
 use crate::failure::{Failure, Result};
 use crate::files::{at, read_text, write_whole};
 
@@ -38,14 +38,9 @@ impl MetricsFile {
     /// The file of an interrupted fit, without the epochs that its checkpoint does not know.
     pub(crate) fn resume(folder: &RunFolder, epochs: usize) -> Result<Self> {
         let text = folder.metrics_text()?;
-        let metrics = parsed(&text, &folder.metrics_file())?;
-        let mut kept = String::new();
-        for (line, EpochMetrics { record, .. }) in text.lines().zip(metrics) {
-            if record.stage == Stage::Noise || record.epoch <= epochs {
-                // As it was written: a number that is read may change in its last digit.
-                kept.extend([line, "\n"]);
-            }
-        }
+        // As they were written: a number that is read may change in its last digit.
+        let kept: String = text.split_inclusive('\n').take(epochs).collect();
+        parsed(&kept, &folder.metrics_file())?;
         Self::with(folder, &kept)
     }
 

@@ -182,26 +182,61 @@ fn spoilt_validation_rows() {
 struct Kept(Option<Checkpoint>);
 
 impl Observer for Kept {
+    fn keeps_checkpoints(&self) -> bool {
+        true
+    }
+
     fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
         self.0 = Some(checkpoint);
         Ok(())
     }
 }
 
-#[test]
-fn spoilt_checkpoints() {
-    let site = Site::new(&moons(), CLASSES);
-    let folder = RunFolder::open(&site.run()).unwrap();
+/// Leaves a checkpoint in the folder of a run; what it is of.
+fn with_checkpoint(folder: &RunFolder) -> (Problem, FitSettings) {
     let Config { data, mut fit } = folder.config().unwrap();
     fit.checkpoint_every = 1;
     let rows = PreparedRows::read(&data, fit.seed).unwrap();
     let problem = Problem::new(&rows.train, TargetMeaning::of(&rows.preprocessor)).unwrap();
     let mut kept = Kept::default();
     engine::fit(&problem, &fit, &mut kept).unwrap();
-    folder.save_checkpoint(&kept.0.unwrap(), &problem).unwrap();
+    let checkpoint = kept.0.unwrap();
+    folder.save_checkpoint(&checkpoint, &problem, &fit).unwrap();
+    (problem, fit)
+}
+
+#[test]
+fn checkpoints_of_other_settings() {
+    let site = Site::new(&moons(), CLASSES);
+    let folder = RunFolder::open(&site.run()).unwrap();
+    let (problem, fit) = with_checkpoint(&folder);
+    let load = |change: fn(&mut FitSettings)| {
+        let mut changed = fit.clone();
+        change(&mut changed);
+        folder.load_checkpoint(&problem, &changed)
+    };
+    let changes: [fn(&mut FitSettings); 4] = [
+        |fit| fit.batch_size = 4,
+        |fit| fit.learning_rate = Some(0.5),
+        |fit| fit.epochs = 3,
+        |fit| fit.seed = 7,
+    ];
+    for change in changes {
+        let message = load(change).unwrap_err().to_string();
+        assert!(message.contains("checkpoint.bin") && message.contains("settings"));
+    }
+    // This changes nothing of what a fit ends in.
+    assert!(load(|fit| fit.checkpoint_every = 5).unwrap().is_some());
+}
+
+#[test]
+fn spoilt_checkpoints() {
+    let site = Site::new(&moons(), CLASSES);
+    let folder = RunFolder::open(&site.run()).unwrap();
+    let (problem, fit) = with_checkpoint(&folder);
     let whole = std::fs::read(folder.checkpoint_file()).unwrap();
     let resumed = || {
-        let checkpoint = folder.load_checkpoint(&problem)?;
+        let checkpoint = folder.load_checkpoint(&problem, &fit)?;
         let checkpoint = checkpoint.expect("the file is there");
         engine::resume(&problem, &fit, checkpoint, &mut Kept::default())
     };

@@ -96,6 +96,14 @@ impl FitSettings {
         Ok(())
     }
 
+    /// All that a result depends on: what it does not depend on is the same for all.
+    pub(crate) fn identity(&self) -> Self {
+        Self {
+            checkpoint_every: 0,
+            ..self.clone()
+        }
+    }
+
     /// Whether a setting changes nothing with the method and the optimiser.
     pub(crate) fn is_idle(&self, field: &str) -> bool {
         use Method::{Map, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von};

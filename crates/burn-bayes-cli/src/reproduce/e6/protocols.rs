@@ -82,15 +82,16 @@ pub(super) fn protocols(set: &Set, effort: Effort, split: u64) -> Vec<Protocol> 
         let (base, search) = make(set, effort);
         Protocol {
             label: label(name, effort),
-            base: Some(FitSettings {
-                epochs: effort.choose(120, 40),
-                batch_size: 10,
-                train_draws: Some(set.draws()),
-                // Nobody takes up a fit of a search.
-                checkpoint_every: 0,
-                seed: split,
-                ..base
-            }),
+            base: Some(
+                FitSettings {
+                    epochs: effort.choose(120, 40),
+                    batch_size: 10,
+                    train_draws: Some(set.draws()),
+                    seed: split,
+                    ..base
+                }
+                .identity(),
+            ),
             search,
         }
     });
