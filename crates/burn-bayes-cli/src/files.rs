@@ -19,12 +19,20 @@ pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> Failure {
 
 /// Reads a whole text.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => {
-            Failure::Data(format!("{}: it is not text in UTF-8", path.display()))
-        }
-        _ => at(path)(error),
-    })
+    text(path, std::fs::read(path).map_err(at(path))?)
+}
+
+/// The text that was read from a file.
+pub(crate) fn text(path: &Path, bytes: Vec<u8>) -> Result<String> {
+    String::from_utf8(bytes)
+        .map_err(|_| Failure::Data(format!("{}: it is not text in UTF-8", path.display())))
+}
+
+/// The lines that were written whole: half a line at the end is cut off.
+pub(crate) fn whole_lines(mut bytes: Vec<u8>) -> Vec<u8> {
+    let end = bytes.iter().rposition(|&byte| byte == b'\n');
+    bytes.truncate(end.map_or(0, |end| end + 1));
+    bytes
 }
 
 /// Removes a file if it is there.

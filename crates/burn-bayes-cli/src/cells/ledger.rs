@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
-use crate::files::at;
+use crate::files::{at, whole_lines};
 use crate::settings::refused;
 
 use super::workers::is_worker;
@@ -68,12 +68,12 @@ impl Ledger {
             .map_err(at(path))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(at(path))?;
-        let end = bytes.iter().rposition(|&byte| byte == b'\n');
-        let whole = end.map_or(0, |end| end + 1);
-        if whole < bytes.len() && writes {
-            file.set_len(whole as u64).map_err(at(path))?;
+        let length = bytes.len();
+        let whole = whole_lines(bytes);
+        if whole.len() < length && writes {
+            file.set_len(whole.len() as u64).map_err(at(path))?;
         }
-        let lines = bytes[..whole].split_inclusive(|&byte| byte == b'\n');
+        let lines = whole.split_inclusive(|&byte| byte == b'\n');
         let records = lines.enumerate().map(|(index, line)| {
             serde_json::from_slice(line).map_err(|error| {
                 Failure::Data(format!(

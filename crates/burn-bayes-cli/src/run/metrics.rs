@@ -10,7 +10,7 @@ use super::folder::RunFolder;
 use super::progress::ValidationScore;
 use crate::engine::EpochRecord;
 use crate::failure::{Failure, Result};
-use crate::files::{at, read_text, write_whole};
+use crate::files::{at, text, whole_lines, write_whole};
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -70,10 +70,11 @@ impl RunFolder {
 
     fn metrics_text(&self) -> Result<String> {
         let path = self.metrics_file();
-        match path.exists() {
-            true => read_text(&path),
-            false => Ok(String::new()),
+        if !path.exists() {
+            return Ok(String::new());
         }
+        // A full disk, or an end without warning, may leave half a line.
+        text(&path, whole_lines(std::fs::read(&path).map_err(at(&path))?))
     }
 }
 

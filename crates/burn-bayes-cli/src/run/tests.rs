@@ -263,6 +263,20 @@ fn spoilt_metrics() {
 }
 
 #[test]
+fn half_a_line_of_metrics_is_cut_off() {
+    let site = Site::new(&gap(), NUMBERS);
+    let folder = RunFolder::open(&site.run()).unwrap();
+    let path = folder.metrics_file();
+    let whole = std::fs::read(&path).unwrap();
+    // The last byte begins a character of two.
+    let half = [&whole, &whole[..20], b"\xc3"].concat();
+    std::fs::write(&path, half).unwrap();
+    assert_eq!(folder.metrics().unwrap().len(), 2);
+    MetricsFile::resume(&folder, 2).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), whole);
+}
+
+#[test]
 fn numbers_that_no_chart_can_show() {
     let site = Site::new(&gap(), NUMBERS);
     let folder = RunFolder::open(&site.run()).unwrap();

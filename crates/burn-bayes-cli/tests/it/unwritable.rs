@@ -186,3 +186,17 @@ fn a_disk_that_fills_up() {
         );
     }
 }
+
+#[test]
+fn a_disk_that_fills_up_in_the_middle_of_a_line() {
+    let place = Workplace::with_moons();
+    // The lines of so many epochs need more room than a checkpoint.
+    let fit = format!("{MOONS} --epochs 150 --checkpoint-every 1 --out run");
+    let output = within(&place, 24, &fit);
+    assert_eq!(output.status.code(), Some(SYSTEM));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("metrics.jsonl"), "{message}");
+    assert!(!place.read("run/metrics.jsonl").ends_with('\n'));
+    place.output("fit --resume --out run");
+    assert_eq!(place.read("run/metrics.jsonl").lines().count(), 150);
+}
