@@ -1,5 +1,6 @@
 //! What a person sees of a fit while it runs, on standard error: a bar on a terminal, else lines.
 
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Once;
@@ -97,12 +98,12 @@ pub(crate) fn print_scores(scores: &Scores) -> Result<()> {
 
 /// The command line that started the program, as a shell would take it again.
 pub(crate) fn command_line() -> String {
-    command_of(std::env::args().skip(1))
+    command_of(std::env::args_os().skip(1))
 }
 
 /// The command line with these arguments.
-pub(crate) fn command_of(arguments: impl Iterator<Item = impl AsRef<str>>) -> String {
-    let words = arguments.map(|word| quoted(word.as_ref()));
+pub(crate) fn command_of(arguments: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
+    let words = arguments.map(|word| quoted(&word.as_ref().to_string_lossy()));
     let words = ["burn-bayes".to_string()].into_iter().chain(words);
     words.collect::<Vec<_>>().join(" ")
 }

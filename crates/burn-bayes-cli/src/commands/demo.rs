@@ -4,6 +4,7 @@
 //! says how often it is wrong, and is less sure where no row ever was.
 
 use std::f64::consts::TAU;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use burn_bayes_data::{
@@ -11,13 +12,14 @@ use burn_bayes_data::{
 };
 use clap::Args;
 
-use crate::console::print;
-use crate::engine::{self, Fitted, Unobserved};
+use crate::console::{command_line, print};
+use crate::engine::{self, EpochRecord, Fitted, Observer};
 use crate::failure::Result;
 use crate::files::at;
 use crate::predictions::Predictions;
 use crate::problem::{Problem, TargetMeaning};
 use crate::report::{self, PosteriorSummary, Report};
+use crate::run::{EpochMetrics, curves};
 use crate::scores::Scores;
 use crate::settings::{Config, FitSettings, Method, NetworkShape};
 use crate::uncertainty::Uncertainty;
@@ -48,6 +50,23 @@ struct Contest {
     problem: Problem,
     test: Dataset,
     outside: Features,
+}
+
+/// Records the losses of a fit.
+struct Recorder(Vec<EpochMetrics>);
+
+impl Observer for Recorder {
+    fn epoch(
+        &mut self,
+        record: &EpochRecord,
+        _so_far: &dyn Fn() -> Result<Fitted>,
+    ) -> ControlFlow<()> {
+        self.0.push(EpochMetrics {
+            record: record.clone(),
+            validation: None,
+        });
+        ControlFlow::Continue(())
+    }
 }
 
 /// Fits, prints and reports.
@@ -123,7 +142,8 @@ impl Contest {
             seed: arguments.seed,
             ..FitSettings::default()
         };
-        let fitted = engine::fit(&self.problem, &settings, &mut Unobserved)?;
+        let mut recorder = Recorder(Vec::new());
+        let fitted = engine::fit(&self.problem, &settings, &mut recorder)?;
         let inside = fitted.predict(self.test.features(), settings.draws)?;
         let outside = fitted.predict(&self.outside, settings.draws)?;
         let scores = Scores::of(&inside, self.test.targets())?;
@@ -139,12 +159,13 @@ impl Contest {
             unsureness(&inside)?,
             unsureness(&outside)?,
         ))?;
-        self.report(&fitted, &inside, &scores, settings, arguments)
+        self.report(&fitted, &recorder.0, &inside, &scores, settings, arguments)
     }
 
     fn report(
         &self,
         fitted: &Fitted,
+        metrics: &[EpochMetrics],
         predictions: &Predictions,
         scores: &Scores,
         settings: FitSettings,
@@ -160,9 +181,9 @@ impl Contest {
         };
         let report = Report {
             title: &format!("{}: {method}", self.name),
-            command: &format!("burn-bayes demo --seed {}", arguments.seed),
+            command: &command_line(),
             config: &config.to_toml()?,
-            training: &[],
+            training: &curves(metrics, fitted.meaning()),
             part: "test rows",
             target: "target",
             predictions,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use burn_bayes_data::read_csv;
 use clap::Args;
 
-use crate::console::{print_json, print_scores};
+use crate::console::{command_line, print_json, print_scores};
 use crate::failure::Result;
 use crate::files::at;
 use crate::rows::{true_targets, usable_rows};
@@ -55,7 +55,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             targets: &targets,
             scores: &scores,
         };
-        write_report(&folder, &run.config, &run.fitted, rows, &page)?;
+        let command = command_line();
+        write_report(&folder, &run.config, &run.fitted, rows, &command, &page)?;
     }
     match arguments.json {
         true => print_json(&scores),

@@ -180,7 +180,7 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Optio
     std::fs::create_dir_all(&folder).map_err(at(&folder))?;
     let ledger = Ledger::open(&folder.join("cells.jsonl"))?;
     let arguments = arguments(experiment, request);
-    let command = command_of(arguments.iter().map(|word| word.to_string_lossy()));
+    let command = command_of(arguments.iter());
     let crew = Crew::processes(request.threads, arguments);
     let mut records = cells::run(experiment.name, &wanted, &ledger, &crew)?;
     records.extend(others.iter().filter_map(|cell| ledger.find(cell).cloned()));

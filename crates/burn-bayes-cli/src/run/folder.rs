@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::console::command_line;
 use crate::failure::{Failure, Result};
-use crate::files::{at, write_whole};
+use crate::files::{at, read_text, write_whole};
 use crate::settings::{Config, refused};
 
 /// A folder of a run.
@@ -13,7 +14,7 @@ pub(crate) struct RunFolder {
 }
 
 impl RunFolder {
-    /// A folder for a new run, with its settings in it.
+    /// A folder for a new run, with its settings and the command in it.
     ///
     /// # Errors
     /// If it cannot be written, or holds a run that would be lost.
@@ -22,6 +23,8 @@ impl RunFolder {
         folder.expect_free()?;
         std::fs::create_dir_all(path).map_err(at(path))?;
         write_whole(&folder.config_file(), config.to_toml()?.as_bytes())?;
+        let command = command_line() + "\n";
+        write_whole(&folder.command_file(), command.as_bytes())?;
         Ok(folder)
     }
 
@@ -69,6 +72,11 @@ impl RunFolder {
         Ok(config)
     }
 
+    /// The command that began the run.
+    pub(super) fn command(&self) -> Result<String> {
+        Ok(read_text(&self.command_file())?.trim_end().into())
+    }
+
     /// What is wrong with the settings in the folder.
     pub(super) fn unusable_settings(&self, failure: &Failure) -> Failure {
         Failure::Usage(format!("{}: {failure}", self.config_file().display()))
@@ -81,6 +89,10 @@ impl RunFolder {
 
     fn config_file(&self) -> PathBuf {
         self.path.join("config.toml")
+    }
+
+    fn command_file(&self) -> PathBuf {
+        self.path.join("command.txt")
     }
 
     /// How columns become features, and what the classes are.

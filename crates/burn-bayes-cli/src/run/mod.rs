@@ -12,7 +12,7 @@ mod tests;
 pub(crate) use folder::RunFolder;
 pub(crate) use metrics::{EpochMetrics, MetricsFile};
 pub(crate) use progress::WatchedRows;
-pub(crate) use validation::{ScoredRows, validate, write_report};
+pub(crate) use validation::{ScoredRows, curves, validate, write_report};
 
 use std::fmt::Display;
 use std::path::Path;

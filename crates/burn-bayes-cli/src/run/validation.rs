@@ -7,7 +7,6 @@ use burn_bayes_data::{Dataset, Targets};
 
 use super::folder::RunFolder;
 use super::metrics::EpochMetrics;
-use crate::console::command_line;
 use crate::engine::{Fitted, Stage};
 use crate::failure::Result;
 use crate::files::write_whole;
@@ -48,7 +47,15 @@ pub(crate) fn validate(
         targets: &targets,
         scores: &scores,
     };
-    write_report(folder, config, fitted, scored, &folder.report_file())?;
+    let command = folder.command()?;
+    write_report(
+        folder,
+        config,
+        fitted,
+        scored,
+        &command,
+        &folder.report_file(),
+    )?;
     Ok(scores)
 }
 
@@ -62,19 +69,20 @@ pub(crate) struct ScoredRows<'a> {
     pub(crate) scores: &'a Scores,
 }
 
-/// Writes a report of a run on some rows.
+/// Writes a report of a run on some rows, which this command made.
 pub(crate) fn write_report(
     folder: &RunFolder,
     config: &Config,
     fitted: &Fitted,
     rows: ScoredRows<'_>,
+    command: &str,
     path: &Path,
 ) -> Result<()> {
     let target = config.data.target()?;
     let posterior = fitted.posterior().map(PosteriorSummary::of).transpose()?;
     let report = Report {
         title: &format!("{} of {} for {target}", config.fit.method, config.fit.model),
-        command: &command_line(),
+        command,
         config: &config.to_toml()?,
         training: &curves(&folder.metrics()?, fitted.meaning()),
         part: rows.part,
@@ -88,7 +96,7 @@ pub(crate) fn write_report(
 }
 
 /// What was recorded of the training that was kept.
-fn curves(metrics: &[EpochMetrics], meaning: &TargetMeaning) -> [TrainingCurve; 3] {
+pub(crate) fn curves(metrics: &[EpochMetrics], meaning: &TargetMeaning) -> [TrainingCurve; 3] {
     let (nats, error) = match meaning {
         TargetMeaning::Classes(_) => ("loss, nats per row", "share of wrong classes"),
         // The network learns on standardised targets, where a density is another one.

@@ -92,7 +92,10 @@ fn the_demonstration_tells_methods_apart() {
                 .join(problem)
                 .join(method)
                 .join("report.html");
-            assert!(report.is_file(), "{}", report.display());
+            let page = std::fs::read_to_string(&report).unwrap();
+            for words in ["burn-bayes demo --out demo<", "Training loss"] {
+                assert!(page.contains(words), "{}: no {words}", report.display());
+            }
         }
         // Columns: NLL, calibration, unsure inside, unsure outside.
         assert!(
