@@ -3,14 +3,12 @@
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::engine::{EpochRecord, Stage};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::report::Summary;
 use crate::scores::Scores;
 
@@ -114,27 +112,6 @@ fn quoted(word: &str) -> String {
         true => word.into(),
         false => format!("'{}'", word.replace('\'', r"'\''")),
     }
-}
-
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// From now on the first Ctrl-C only asks to stop; a second one ends the process.
-pub(crate) fn catch_interruptions() -> Result<()> {
-    static ONCE: Once = Once::new();
-    let mut result = Ok(());
-    ONCE.call_once(|| {
-        result = ctrlc::set_handler(|| {
-            if INTERRUPTED.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        });
-    });
-    result.map_err(|error| Failure::System(io::Error::other(error)))
-}
-
-/// Whether someone asked to stop.
-pub(crate) fn is_interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
 }
 
 #[cfg(test)]

@@ -34,16 +34,19 @@ pub(crate) enum Failure {
     Interrupted(String),
 }
 
+/// The exit code of an interruption, as shells have it.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 impl Failure {
-    /// 2 for usage, 3 for data, 4 for numerical trouble, 130 for an interruption as shells have it, 1
-    /// for everything else.
+    /// 2 for usage, 3 for data, 4 for numerical trouble, 130 for an interruption, 1 for everything
+    /// else.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Finding(_) | Self::System(_) => 1,
             Self::Usage(_) => 2,
             Self::Data(_) => 3,
             Self::Numerical(_) => 4,
-            Self::Interrupted(_) => 130,
+            Self::Interrupted(_) => INTERRUPTED,
         }
     }
 
@@ -53,7 +56,7 @@ impl Failure {
             2 => Self::Usage(message),
             3 => Self::Data(message),
             4 => Self::Numerical(message),
-            130 => Self::Interrupted(message),
+            INTERRUPTED => Self::Interrupted(message),
             _ => Self::System(io::Error::other(message)),
         }
     }

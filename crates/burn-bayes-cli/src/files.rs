@@ -1,8 +1,10 @@
 //! Files that are written whole or not at all, and errors that name them.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::NamedTempFile;
 
@@ -45,10 +47,9 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
 
 /// Writes under another name, then renames: a reader finds the old file or the new one.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = beside(path)?;
-    file.write_all(bytes).map_err(at(path))?;
-    file.persist(path).map_err(|error| at(path)(error.error))?;
-    Ok(())
+    let mut unnamed = Unnamed::beside(path)?;
+    unnamed.file.write_all(bytes).map_err(at(path))?;
+    unnamed.persist(path)
 }
 
 /// The bytes of a table with commas between its cells.
@@ -81,17 +82,66 @@ pub(crate) fn hashed(hash: u64, words: impl Iterator<Item = u64>) -> u64 {
     })
 }
 
-/// A file without a name yet, in the folder of `path`.
-fn beside(path: &Path) -> Result<NamedTempFile> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".unfinished-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder).map_err(at(folder))
+/// A file that gets its name when it is whole, and goes if it gets none.
+#[derive(Debug)]
+struct Unnamed {
+    file: NamedTempFile,
+    entry: Entry,
+}
+
+impl Unnamed {
+    /// In the folder of `path`.
+    fn beside(path: &Path) -> Result<Self> {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".unfinished-");
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let mut paths = unfinished();
+        let file = builder.tempfile_in(folder).map_err(at(folder))?;
+        let path = file.path().to_path_buf();
+        paths.insert(path.clone());
+        let entry = Entry(path);
+        Ok(Self { file, entry })
+    }
+
+    fn persist(self, path: &Path) -> Result<()> {
+        let Self { file, entry } = self;
+        let named = file.persist(path);
+        drop(entry);
+        named.map_err(|error| at(path)(error.error))?;
+        Ok(())
+    }
+}
+
+/// The place of a file among those without a name.
+#[derive(Debug)]
+struct Entry(PathBuf);
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        unfinished().remove(&self.0);
+    }
+}
+
+/// All files of this process that have no name yet.
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    static PATHS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    PATHS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all files that have no name yet. The process must end: whoever begins or ends a file from
+/// now on, or comes here again, waits for ever.
+pub(crate) fn remove_unfinished() {
+    let paths = unfinished();
+    for path in &*paths {
+        // Nothing can be done for one that stays.
+        let _ = std::fs::remove_file(path);
+    }
+    std::mem::forget(paths);
 }
 
 /// Where a command writes its rows.
@@ -104,8 +154,7 @@ pub(crate) struct Output {
 #[derive(Debug)]
 enum Sink {
     Standard(io::Stdout),
-    /// A file that gets its name when it is whole.
-    Unnamed(NamedTempFile),
+    Unnamed(Unnamed),
     /// A device or a pipe, which is written as it is.
     Special(File),
 }
@@ -119,7 +168,7 @@ impl Output {
                 let file = File::options().write(true).open(path);
                 Sink::Special(file.map_err(at(path))?)
             }
-            Some(path) => Sink::Unnamed(beside(path)?),
+            Some(path) => Sink::Unnamed(Unnamed::beside(path)?),
         };
         Ok(Self {
             writer: BufWriter::new(sink),
@@ -133,11 +182,7 @@ impl Output {
         match sink.map_err(|error| at(&self.path)(error.into_error()))? {
             Sink::Standard(mut output) => output.flush().map_err(at(&self.path)),
             Sink::Special(mut file) => file.flush().map_err(at(&self.path)),
-            Sink::Unnamed(file) => {
-                let named = file.persist(&self.path);
-                named.map_err(|error| at(&self.path)(error.error))?;
-                Ok(())
-            }
+            Sink::Unnamed(unnamed) => unnamed.persist(&self.path),
         }
     }
 
@@ -161,7 +206,7 @@ impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Standard(output) => output.write(bytes),
-            Self::Unnamed(file) => file.write(bytes),
+            Self::Unnamed(unnamed) => unnamed.file.write(bytes),
             Self::Special(file) => file.write(bytes),
         }
     }
@@ -169,7 +214,7 @@ impl Write for Sink {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Standard(output) => output.flush(),
-            Self::Unnamed(file) => file.flush(),
+            Self::Unnamed(unnamed) => unnamed.file.flush(),
             Self::Special(file) => file.flush(),
         }
     }

@@ -13,6 +13,7 @@ mod distinct;
 mod engine;
 mod failure;
 mod files;
+mod interruption;
 mod network;
 mod parallel;
 mod prediction_table;
@@ -63,10 +64,16 @@ struct Program {
 
 fn main() -> ExitCode {
     // Clap leaves with 2 on a usage error, which is what `Failure::Usage` does too.
-    match Program::parse().command.run() {
+    let program = Program::parse();
+    let caught = match cells::is_worker() {
+        true => interruption::catch_in_worker(),
+        false => interruption::catch(),
+    };
+    match caught.and_then(|()| program.command.run()) {
         Ok(()) => ExitCode::SUCCESS,
         // Who closes a pipe has seen enough.
         Err(Failure::System(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(failure @ Failure::Interrupted(_)) => interruption::end(&failure),
         Err(failure) => {
             tell(format_args!("error: {failure}"));
             ExitCode::from(failure.code())

@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::console::command_line;
 use crate::failure::{Failure, Result};
 use crate::files::{at, whole_lines};
 use crate::settings::refused;
@@ -36,6 +37,8 @@ pub(crate) struct Ledger {
     path: PathBuf,
     file: Mutex<File>,
     records: Vec<Record>,
+    /// The command that makes the cells that are missing.
+    continuation: String,
 }
 
 impl Ledger {
@@ -54,7 +57,15 @@ impl Ledger {
             return Err(refused("out", problem));
         }
         std::fs::create_dir_all(folder).map_err(at(folder))?;
-        Self::open(&path)
+        let ledger = Self::open(&path)?;
+        let continuation = match resumes {
+            true => ledger.continuation,
+            false => format!("{} --resume", ledger.continuation),
+        };
+        Ok(Self {
+            continuation,
+            ..ledger
+        })
     }
 
     /// Reads the file, which need not be there yet.
@@ -87,7 +98,13 @@ impl Ledger {
             path: path.to_path_buf(),
             file: Mutex::new(file),
             records: records.collect::<Result<_>>()?,
+            continuation: command_line(),
         })
+    }
+
+    /// The command that makes the cells that are missing.
+    pub(crate) fn continuation(&self) -> &str {
+        &self.continuation
     }
 
     /// The result of this cell with these settings, if it was there when the file was opened.

@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 pub(crate) use ledger::{Ledger, Record};
 pub(crate) use runner::run;
 pub(crate) use summary::Summary;
-pub(crate) use workers::Crew;
+pub(crate) use workers::{Crew, is_worker};
 
 /// As many threads as are asked for, at least one; by default one for each processor.
 pub(crate) fn threads(asked: Option<usize>) -> usize {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::console::tell;
 use crate::failure::Result;
+use crate::interruption;
 use crate::parallel;
 
 use super::workers::{Workers, serve};
@@ -20,6 +21,7 @@ pub(crate) fn run(name: &str, cells: &[Cell], ledger: &Ledger, crew: &Crew) -> R
     let places = 0..cells.len();
     let waiting: Vec<usize> = places.filter(|&place| known[place].is_none()).collect();
     serve(cells, waiting.len())?;
+    interruption::continue_by(ledger.continuation().into());
     let workers = Workers::new(crew, cells, waiting.len());
     let done = AtomicUsize::new(0);
     let computed = parallel::map(crew.threads, waiting.len(), |index| {

@@ -17,8 +17,9 @@ use std::{env, process, thread};
 use serde::{Deserialize, Serialize};
 
 use crate::console::{print_json, tell};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, INTERRUPTED, Result};
 use crate::files::checksum;
+use crate::interruption;
 use crate::parallel;
 
 use super::{Cell, Measures, Record};
@@ -161,6 +162,9 @@ impl Worker {
         let status = self.child.wait()?;
         // A worker that could not come to its cells has said why.
         let code = status.code().and_then(|code| code.try_into().ok());
+        if code == Some(INTERRUPTED) {
+            return Err(interruption::failure());
+        }
         Err(Failure::with_code(
             code.unwrap_or(1),
             format!(
@@ -224,7 +228,7 @@ impl Answer {
 }
 
 /// Whether this process is a worker.
-pub(super) fn is_worker() -> bool {
+pub(crate) fn is_worker() -> bool {
     env::var_os(TASK).is_some()
 }
 

@@ -7,11 +7,10 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 
-use crate::console::{
-    Console, catch_interruptions, is_interrupted, print, print_json, print_scores, tell,
-};
+use crate::console::{Console, print, print_json, print_scores, tell};
 use crate::engine::{self, Checkpoint, EpochRecord, Fitted, Observer};
 use crate::failure::{Failure, Result};
+use crate::interruption;
 use crate::problem::{Problem, TargetMeaning};
 use crate::report::number;
 use crate::rows::PreparedRows;
@@ -133,7 +132,9 @@ fn trained(
         Some(checkpoint) => MetricsFile::resume(folder, checkpoint.epochs)?,
         None => MetricsFile::create(folder)?,
     };
-    catch_interruptions()?;
+    let path = folder.path().display();
+    interruption::continue_by(format!("burn-bayes fit --resume --out {path}"));
+    interruption::postpone()?;
     let mut keeper = Keeper {
         folder,
         problem,
@@ -152,12 +153,7 @@ fn trained(
         return Err(failure);
     }
     fitted.map_err(|failure| match failure {
-        Failure::Interrupted(_) => {
-            let path = folder.path().display();
-            Failure::Interrupted(format!(
-                "interrupted; `burn-bayes fit --resume --out {path}` goes on from here"
-            ))
-        }
+        Failure::Interrupted(_) => interruption::failure(),
         other => other,
     })
 }
@@ -203,7 +199,7 @@ impl Observer for Keeper<'_> {
     }
 
     fn interrupts(&self) -> bool {
-        is_interrupted()
+        interruption::is_asked()
     }
 
     fn keeps_checkpoints(&self) -> bool {

@@ -1,10 +1,9 @@
 //! `fit`: what it leaves behind, and how it is interrupted.
 
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
 use serde_json::Value;
 
+#[cfg(unix)]
+use crate::signals::{Reach, interrupted, wait_for_lines};
 use crate::workplace::{GAP, MOONS, Workplace};
 
 fn json(text: &str) -> Value {
@@ -21,6 +20,7 @@ fn a_fit_leaves_a_folder() {
     assert_eq!(outcome["weights"], 2 * 20 + 20 + 20 * 2 + 2);
     for name in [
         "config.toml",
+        "command.txt",
         "report.html",
         "preprocessor.toml",
         "posterior.safetensors",
@@ -247,54 +247,54 @@ fn a_run_is_not_overwritten() {
     assert_eq!((code, message.contains("finished")), (2, true), "{message}");
 }
 
-/// Waits until a file has so many lines.
+/// All files of a finished run, but its plots.
 #[cfg(unix)]
-fn wait_for_lines(path: &std::path::Path, lines: usize) {
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(60) {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        if text.lines().count() >= lines {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    panic!("{} has too few lines", path.display());
-}
+const FILES: [&str; 9] = [
+    "command.txt",
+    "config.toml",
+    "learnt.toml",
+    "metrics.jsonl",
+    "posterior.safetensors",
+    "preprocessor.toml",
+    "report.html",
+    "scores.json",
+    "validation.csv",
+];
 
+/// Interrupts a fit in the stage in which it is after so many epochs, and goes on with it.
 #[cfg(unix)]
-#[test]
-fn an_interrupted_fit_is_resumed_to_the_same_bytes() {
+fn check_interruption(options: &str, epochs: usize, stage: &str) {
     let place = Workplace::with_gap();
-    let options = format!(
-        "{GAP} --method vifa --rank 2 --noise-precision 0.04 --epochs 1500 --checkpoint-every 7"
-    );
-    place.output(&format!("{options} --out whole"));
+    let fit = format!("{options} --out run");
+    place.output(&fit);
+    std::fs::rename(place.path("run"), place.path("whole")).unwrap();
 
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("burn-bayes"))
-        .args(format!("{options} --out run").split_whitespace())
-        .current_dir(place.path(""))
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    wait_for_lines(&place.path("run/metrics.jsonl"), 3);
-    let killed = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(killed.unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let child = place.start(&fit);
+    wait_for_lines(&place, "run/metrics.jsonl", epochs);
+    let (code, message) = interrupted(child, Reach::Group);
+    assert_eq!(code, Some(130), "{message}");
+    let continuation =
+        "error: interrupted; `burn-bayes fit --resume --out run` goes on from here\n";
+    assert!(message.ends_with(continuation), "{message}");
     assert!(!place.path("run/learnt.toml").exists());
+    let last = metrics(&place, "run").pop().unwrap();
+    assert_eq!(last["stage"], stage, "the fit was not interrupted in time");
 
     let (code, message) = place.failure("predict run gap.csv");
     assert_eq!((code, message.contains("--resume")), (3, true), "{message}");
     let (code, message) = place.failure("fit --resume --epochs 3 --out run");
     assert_eq!((code, message.contains("`resume`")), (2, true), "{message}");
+    let config = place.read("run/config.toml");
+    place.write(
+        "run/config.toml",
+        &config.replace("batch_size = 10", "batch_size = 11"),
+    );
+    let (code, message) = place.failure("fit --resume --out run");
+    assert!(code == 3 && message.contains("settings"), "{message}");
+    place.write("run/config.toml", &config);
+
     place.output("fit --resume --out run");
-    for name in [
-        "posterior.safetensors",
-        "metrics.jsonl",
-        "scores.json",
-        "validation.csv",
-    ] {
+    for name in FILES {
         let (run, whole) = (place.path("run").join(name), place.path("whole").join(name));
         assert_eq!(
             std::fs::read(run).unwrap(),
@@ -303,4 +303,21 @@ fn an_interrupted_fit_is_resumed_to_the_same_bytes() {
         );
     }
     assert!(!place.path("run/checkpoint.bin").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_fit_is_resumed_to_the_same_bytes() {
+    let options = format!(
+        "{GAP} --method vifa --rank 2 --noise-precision 0.04 --epochs 1500 --checkpoint-every 7"
+    );
+    check_interruption(&options, 3, "posterior");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_fit_that_is_interrupted_while_it_learns_the_noise_is_resumed_to_the_same_bytes() {
+    let options = format!("{GAP} --method vifa --rank 2 --epochs 500 --checkpoint-every 7");
+    // In the second of the two rounds.
+    check_interruption(&options, 503, "noise");
 }

@@ -10,6 +10,8 @@ mod predict;
 mod reproduce;
 mod search;
 #[cfg(unix)]
+mod signals;
+#[cfg(unix)]
 mod unwritable;
 mod workers;
 mod workplace;

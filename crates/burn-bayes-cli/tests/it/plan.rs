@@ -115,3 +115,20 @@ fn the_demonstration_tells_methods_apart() {
         assert!(line(0, method)[3] > 2.0 * classes[3], "{method}: {text}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_demonstration_keeps_whole_reports() {
+    use crate::signals::{Reach, interrupted, wait_until};
+    let place = Workplace::new();
+    let report = place.path("demo/two-moons/map/report.html");
+    let child = place.start("demo --out demo");
+    wait_until(|| report.exists());
+    let (code, message) = interrupted(child, Reach::Process);
+    assert_eq!(
+        (code, message.as_str()),
+        (Some(130), "error: interrupted\n")
+    );
+    assert!(std::fs::read_to_string(report).unwrap().contains("</html>"));
+    assert!(!place.path("demo/gap/slang/report.html").exists());
+}

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+#[cfg(unix)]
+use crate::signals::{Reach, interrupted, wait_until};
 use crate::workplace::{GAP, MOONS, Workplace};
 
 /// The cells of a column.
@@ -150,4 +152,30 @@ fn an_evaluation_leaves_a_report_of_its_rows() {
     assert_eq!(code, 2);
     assert!(message.contains("report"), "{message}");
     assert_eq!(place.read("run/report.html"), of_the_fit);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_prediction_leaves_nothing_unfinished() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    place.write("new.csv", "x,y\n0,1\n");
+    let names = || -> Vec<String> {
+        let entries = std::fs::read_dir(place.path("")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let child = place.start("predict run new.csv --draws 100000000 --output out.csv");
+    wait_until(|| names() != before);
+    let (code, message) = interrupted(child, Reach::Process);
+    assert_eq!(
+        (code, message.as_str()),
+        (Some(130), "error: interrupted\n")
+    );
+    assert_eq!(names(), before);
 }

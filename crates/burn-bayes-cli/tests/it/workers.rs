@@ -113,34 +113,20 @@ fn a_worker_for_other_cells_refuses_and_writes_nothing() {
 #[cfg(target_os = "linux")]
 mod ends {
     use std::fs;
-    use std::process::{Child, Command, Stdio};
-    use std::time::{Duration, Instant};
+    use std::process::Child;
 
     use super::*;
+    use crate::signals::{Reach, interrupted, send, wait_for_lines, wait_until};
 
     /// A search whose fits last, once it has two workers.
     fn started(place: &Workplace) -> (Child, Vec<u32>) {
-        let arguments = format!("{TUNE} --epochs 1000000 --threads 2 --out found");
-        let search = Command::new(assert_cmd::cargo::cargo_bin("burn-bayes"))
-            .args(arguments.split_whitespace())
-            .current_dir(place.path(""))
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let search = place.start(&format!("{TUNE} --epochs 1000000 --threads 2 --out found"));
         let mut workers = Vec::new();
         wait_until(|| {
             workers = children(search.id());
-            workers.len() == 2
+            workers.len() == 2 && workers.iter().all(|&id| catches_interruptions(id))
         });
         (search, workers)
-    }
-
-    fn wait_until(mut is_so: impl FnMut() -> bool) {
-        let start = Instant::now();
-        while !is_so() {
-            assert!(start.elapsed() < Duration::from_secs(60), "nothing happens");
-            std::thread::sleep(Duration::from_millis(5));
-        }
     }
 
     /// The state of a process and who started it; nothing if it is gone.
@@ -157,9 +143,21 @@ mod ends {
             .collect()
     }
 
+    fn are_gone(ids: &[u32]) -> bool {
+        let is_gone = |id: &u32| state(*id).is_none_or(|(state, _)| state == "Z");
+        ids.iter().all(is_gone)
+    }
+
+    /// Whether a process has come so far that it has a word to say when it is interrupted.
+    fn catches_interruptions(id: u32) -> bool {
+        let text = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        caught.is_some_and(|mask| mask & 0b10 != 0)
+    }
+
     fn kill(id: u32) {
-        let status = Command::new("kill").args(["-9", &id.to_string()]).status();
-        assert!(status.unwrap().success());
+        send("KILL", &id.to_string());
     }
 
     #[test]
@@ -180,7 +178,61 @@ mod ends {
         let (mut search, workers) = started(&place);
         kill(search.id());
         search.wait().unwrap();
-        let is_gone = |id: &u32| state(*id).is_none_or(|(state, _)| state == "Z");
-        wait_until(|| workers.iter().all(is_gone));
+        wait_until(|| are_gone(&workers));
+    }
+
+    #[test]
+    fn an_interrupted_search_ends_with_its_workers_and_says_how_to_go_on() {
+        for reach in [Reach::Process, Reach::Group] {
+            let place = Workplace::with_gap();
+            let (search, workers) = started(&place);
+            let (code, message) = interrupted(search, reach);
+            assert_eq!(code, Some(130), "{reach:?}: {message}");
+            let command = TUNE.split_whitespace().collect::<Vec<_>>().join(" ");
+            let command =
+                format!("burn-bayes {command} --epochs 1000000 --threads 2 --out found --resume");
+            let expected = format!("error: interrupted; `{command}` goes on from here\n");
+            assert_eq!(message, expected, "{reach:?}");
+            wait_until(|| are_gone(&workers));
+        }
+    }
+
+    #[test]
+    fn an_interrupted_command_goes_on_by_the_command_that_it_names() {
+        let gap = Workplace::with_gap();
+        let moons = Workplace::with_moons();
+        for (place, command, epochs, file) in [
+            (&gap, TUNE, 500, "trials.jsonl"),
+            (&moons, COMPARE, 200, "runs.jsonl"),
+        ] {
+            let command = format!("{command} --epochs {epochs} --threads 2");
+            place.output(&format!("{command} --out whole"));
+            let child = place.start(&format!("{command} --out parts"));
+            wait_for_lines(place, &format!("parts/{file}"), 1);
+            let (code, message) = interrupted(child, Reach::Group);
+            assert_eq!(code, Some(130), "{message}");
+            // The workers say nothing.
+            let name = command.split(' ').next().unwrap();
+            let is_progress = |line: &&str| line.starts_with(name);
+            let errors: Vec<&str> = message.lines().filter(|line| !is_progress(line)).collect();
+            assert_eq!(errors.len(), 1, "{message}");
+            let named = errors[0].split('`').nth(1).unwrap();
+            place.output(named.strip_prefix("burn-bayes ").unwrap());
+            let [whole, parts] =
+                ["whole", "parts"].map(|out| cells(place, &format!("{out}/{file}")));
+            assert_eq!(whole, parts, "{command}");
+        }
+    }
+
+    #[test]
+    fn an_interrupted_experiment_goes_on_by_the_same_command() {
+        let place = Workplace::new();
+        let command = "reproduce E1 --quick --threads 2 --out parts";
+        let child = place.start(command);
+        wait_for_lines(&place, "parts/E1/cells.jsonl", 1);
+        let (code, message) = interrupted(child, Reach::Group);
+        assert_eq!(code, Some(130), "{message}");
+        let expected = format!("error: interrupted; `burn-bayes {command}` goes on from here");
+        assert_eq!(message.lines().last(), Some(expected.as_str()));
     }
 }

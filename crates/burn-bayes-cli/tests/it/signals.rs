@@ -1,0 +1,76 @@
+//! The program in the background, and signals to it.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::workplace::Workplace;
+
+impl Workplace {
+    /// The program in the background, in a group of processes of its own. It hears every signal, also
+    /// those that this process ignores.
+    pub(crate) fn start(&self, arguments: &str) -> Child {
+        let program = assert_cmd::cargo::cargo_bin("burn-bayes");
+        let mut command = match cfg!(target_os = "linux") {
+            true => Command::new("env"),
+            false => Command::new(&program),
+        };
+        if cfg!(target_os = "linux") {
+            command.arg("--default-signal").arg(&program);
+        }
+        command
+            .args(arguments.split_whitespace())
+            .current_dir(self.path(""))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap()
+    }
+}
+
+/// Who is interrupted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reach {
+    /// The process alone.
+    Process,
+    /// All that it has started too, as by Ctrl-C.
+    Group,
+}
+
+/// Interrupts the program; its exit code and what it has said until it and its children were gone.
+pub(crate) fn interrupted(child: Child, reach: Reach) -> (Option<i32>, String) {
+    let id = child.id();
+    send(
+        "INT",
+        &match reach {
+            Reach::Process => id.to_string(),
+            Reach::Group => format!("-{id}"),
+        },
+    );
+    let output = child.wait_with_output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), message)
+}
+
+/// Sends a signal to a process, or to a group of them.
+pub(crate) fn send(signal: &str, to: &str) {
+    let status = Command::new("kill").args(["-s", signal, "--", to]).status();
+    assert!(status.unwrap().success());
+}
+
+pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing happens");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until a file has so many lines.
+pub(crate) fn wait_for_lines(place: &Workplace, name: &str, lines: usize) {
+    wait_until(|| {
+        let text = std::fs::read_to_string(place.path(name)).unwrap_or_default();
+        text.matches('\n').count() >= lines
+    });
+}
