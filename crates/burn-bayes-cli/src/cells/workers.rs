@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::{env, process, thread};
 
@@ -160,11 +160,11 @@ impl Worker {
             });
         }
         let status = self.child.wait()?;
-        // A worker that could not come to its cells has said why.
-        let code = status.code().and_then(|code| code.try_into().ok());
-        if code == Some(INTERRUPTED) {
+        if is_interrupted(status) {
             return Err(interruption::failure());
         }
+        // A worker that could not come to its cells has said why.
+        let code = status.code().and_then(|code| code.try_into().ok());
         Err(Failure::with_code(
             code.unwrap_or(1),
             format!(
@@ -180,6 +180,18 @@ impl Drop for Worker {
         // This closes its input, which ends it.
         let _ = self.child.wait();
     }
+}
+
+/// Whether a process was asked to end, perhaps before it could hear it.
+fn is_interrupted(status: ExitStatus) -> bool {
+    /// SIGHUP, SIGINT and SIGTERM.
+    #[cfg(unix)]
+    const SIGNALS: [i32; 3] = [1, 2, 15];
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return SIGNALS.contains(&signal);
+    }
+    status.code() == Some(INTERRUPTED.into())
 }
 
 /// What became of a cell. Its measures are bits: a number that is read from JSON may differ in its last
@@ -335,6 +347,14 @@ mod tests {
             assert!(message.starts_with("case, method, 1: "), "{message}");
             assert!(message.contains(words), "{message}");
             assert_eq!(failure.code(), code, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_is_interrupted_interrupts_the_command() {
+        for ending in ["exit 130", "kill -TERM $$"] {
+            let failure = computed("sh", &["-c", ending]).unwrap_err();
+            assert!(matches!(failure, Failure::Interrupted(_)), "{failure}");
         }
     }
 
