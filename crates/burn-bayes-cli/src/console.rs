@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -11,6 +13,106 @@ use crate::engine::{EpochRecord, Stage};
 use crate::failure::Result;
 use crate::report::Summary;
 use crate::scores::Scores;
+
+/// A bar if standard error is a terminal.
+fn bar() -> Option<ProgressBar> {
+    let style = ProgressStyle::with_template("{msg:<24} {wide_bar} {pos}/{len} {eta}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = || ProgressBar::no_length().with_style(style);
+    io::stderr().is_terminal().then(bar)
+}
+
+/// Shows how many of several things are done.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    bar: Option<ProgressBar>,
+    name: String,
+    all: usize,
+    done: AtomicUsize,
+}
+
+impl Counter {
+    /// None of them yet.
+    pub(crate) fn new(name: &str, all: usize) -> Self {
+        let bar = bar().filter(|_| all > 0);
+        if let Some(bar) = &bar {
+            bar.set_length(all as u64);
+            bar.set_message(name.to_string());
+            bar.enable_steady_tick(Duration::from_secs(1));
+        }
+        Self {
+            bar,
+            name: name.into(),
+            all,
+            done: AtomicUsize::new(0),
+        }
+    }
+
+    /// One more is done, of which a line tells.
+    pub(crate) fn count(&self, what: impl Display) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let line = format!("{} {done}/{}: {what}", self.name, self.all);
+        match &self.bar {
+            Some(bar) => {
+                bar.println(line);
+                bar.set_position(done as u64);
+            }
+            None => tell(line),
+        }
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Shows how many rows of an unknown number are done.
+#[derive(Debug)]
+pub(crate) struct RowCounter {
+    bar: Option<ProgressBar>,
+    rows: usize,
+    told: Instant,
+}
+
+/// Time from one line to the next where there is no bar.
+const LINE_TIME: Duration = Duration::from_secs(5);
+
+impl RowCounter {
+    /// No row yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            bar: bar().map(|bar| bar.with_style(ProgressStyle::default_spinner())),
+            rows: 0,
+            told: Instant::now(),
+        }
+    }
+
+    /// So many more are done.
+    pub(crate) fn count(&mut self, rows: usize) {
+        self.rows += rows;
+        let line = format!("{} rows", self.rows);
+        match &self.bar {
+            Some(bar) => bar.set_message(line),
+            None if self.told.elapsed() > LINE_TIME => {
+                tell(line);
+                self.told = Instant::now();
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for RowCounter {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
 
 /// Shows epochs.
 #[derive(Debug)]
@@ -24,12 +126,7 @@ const LINES: usize = 10;
 impl Console {
     /// Of the process's standard error.
     pub(crate) fn new() -> Self {
-        let style = ProgressStyle::with_template("{msg:<24} {wide_bar} {pos}/{len} {eta}");
-        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = io::stderr()
-            .is_terminal()
-            .then(|| ProgressBar::no_length().with_style(style));
-        Self { bar }
+        Self { bar: bar() }
     }
 
     /// After an epoch.

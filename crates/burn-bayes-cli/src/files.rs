@@ -52,12 +52,20 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     unnamed.persist(path)
 }
 
+/// What the system said when a table was written; its kind is kept.
+pub(crate) fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
 /// The bytes of a table with commas between its cells.
 pub(crate) fn csv_bytes<R>(heads: &[&str], rows: impl IntoIterator<Item = R>) -> Result<Vec<u8>>
 where
     R: IntoIterator<Item: AsRef<[u8]>>,
 {
-    let trouble = |error: csv::Error| Failure::System(error.into());
+    let trouble = |error| Failure::System(io_error(error));
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(heads).map_err(trouble)?;
     for row in rows {

@@ -33,6 +33,18 @@ pub(crate) fn postpone() -> Result<()> {
     caught(ctrlc::set_handler(interrupt))
 }
 
+/// From now on an interruption ends the process again.
+///
+/// # Errors
+/// If one was asked for since it was postponed.
+pub(crate) fn postpone_no_more() -> Result<()> {
+    IS_POSTPONED.store(false, Ordering::Relaxed);
+    match is_asked() {
+        true => Err(failure()),
+        false => Ok(()),
+    }
+}
+
 /// Whether someone asked to stop.
 pub(crate) fn is_asked() -> bool {
     IS_ASKED.load(Ordering::Relaxed)

@@ -3,8 +3,10 @@
 use std::io::{self, Write};
 
 use burn_bayes::eval::quantiles;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::failure::{Failure, Result};
+use crate::files::io_error;
 use crate::predictions::{ClassPredictions, Predictions, RealPredictions};
 use crate::uncertainty::Uncertainty;
 
@@ -69,23 +71,56 @@ impl PredictionTable {
     /// Writes the names of the columns.
     pub(crate) fn write_header(&self, writer: &mut csv::Writer<impl Write>) -> io::Result<()> {
         let names = self.columns.iter().map(|(name, _)| name);
-        Ok(writer.write_record(names)?)
+        writer.write_record(names).map_err(io_error)
+    }
+
+    /// Writes a JSON object for every row.
+    pub(crate) fn write_objects(&self, writer: &mut impl Write) -> io::Result<()> {
+        for row in 0..self.rows() {
+            let object = Object { table: self, row };
+            serde_json::to_writer(&mut *writer, &object)?;
+            writeln!(writer)?;
+        }
+        Ok(())
     }
 
     /// Writes the rows.
     pub(crate) fn write_rows(&self, writer: &mut csv::Writer<impl Write>) -> io::Result<()> {
-        let rows = self.columns.first().map_or(0, |(_, cells)| match cells {
-            Cells::Numbers(values) => values.len(),
-            Cells::Words(words) => words.len(),
-        });
-        for row in 0..rows {
+        for row in 0..self.rows() {
             let record = self.columns.iter().map(|(_, cells)| match cells {
                 Cells::Numbers(values) => values[row].to_string(),
                 Cells::Words(words) => words[row].clone(),
             });
-            writer.write_record(record)?;
+            writer.write_record(record).map_err(io_error)?;
         }
         Ok(())
+    }
+
+    /// The number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |(_, cells)| match cells {
+            Cells::Numbers(values) => values.len(),
+            Cells::Words(words) => words.len(),
+        })
+    }
+}
+
+/// A row, by the names of its columns.
+struct Object<'a> {
+    table: &'a PredictionTable,
+    row: usize,
+}
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut cells = serializer.serialize_map(Some(self.table.columns.len()))?;
+        for (name, column) in &self.table.columns {
+            match column {
+                Cells::Numbers(values) => cells.serialize_entry(name, &values[self.row])?,
+                Cells::Words(words) => cells.serialize_entry(name, &words[self.row])?,
+            }
+        }
+        cells.end()
     }
 }
 

@@ -1,8 +1,6 @@
 //! Computes the cells that are not known yet, several at a time.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use crate::console::tell;
+use crate::console::Counter;
 use crate::failure::Result;
 use crate::interruption;
 use crate::parallel;
@@ -23,12 +21,11 @@ pub(crate) fn run(name: &str, cells: &[Cell], ledger: &Ledger, crew: &Crew) -> R
     serve(cells, waiting.len())?;
     interruption::continue_by(ledger.continuation().into());
     let workers = Workers::new(crew, cells, waiting.len());
-    let done = AtomicUsize::new(0);
-    let computed = parallel::map(crew.threads, waiting.len(), |index| {
+    let counter = Counter::new(name, waiting.len());
+    let threads = crew.threads.min(waiting.len().max(1));
+    let computed = parallel::map(threads, waiting.len(), |index| {
         let record = ledger.append(&workers.compute(waiting[index])?)?;
-        let (done, all) = (done.fetch_add(1, Ordering::Relaxed) + 1, waiting.len());
-        let (key, seconds) = (&record.key, record.seconds);
-        tell(format_args!("{name} {done}/{all}: {key}: {seconds:.1} s"));
+        counter.count(format_args!("{}: {:.1} s", record.key, record.seconds));
         Ok(record)
     })?;
     let mut computed = computed.into_iter();
@@ -41,6 +38,7 @@ pub(crate) fn run(name: &str, cells: &[Cell], ledger: &Ledger, crew: &Crew) -> R
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
     use crate::cells::{Key, Measures};

@@ -11,8 +11,10 @@ use burn_bayes_data::{
     ColumnScale, Dataset, Features, Scaling, Targets, gap_regression, two_moons,
 };
 use clap::Args;
+use serde::Serialize;
+use serde_json::json;
 
-use crate::console::{command_line, print};
+use crate::console::{command_line, print, print_json};
 use crate::engine::{self, EpochRecord, Fitted, Observer};
 use crate::failure::Result;
 use crate::files::at;
@@ -33,6 +35,24 @@ pub(crate) struct Arguments {
     /// Seed of the data and of the fits
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Print one JSON object at the end in the place of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// What came of a method on a problem.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    problem: &'static str,
+    method: String,
+    nll: Option<f64>,
+    /// The calibration error of classes or of quantiles.
+    calibration: Option<f64>,
+    /// How unsure it is of the test rows.
+    unsure: f64,
+    /// How unsure it is outside.
+    outside: f64,
+    report: PathBuf,
 }
 
 const METHODS: [Method; 4] = [Method::Map, Method::MeanField, Method::Vifa, Method::Slang];
@@ -71,22 +91,46 @@ impl Observer for Recorder {
 
 /// Fits, prints and reports.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let mut outcomes = Vec::new();
     for contest in [moons(arguments.seed)?, gap(arguments.seed)?] {
-        print(format_args!("{}: {}", contest.name, contest.about))?;
-        print(format_args!(
-            "{:<12}{:>10}{:>14}{:>18}{:>18}",
-            "method", "NLL", "calibration", contest.unsure, "outside"
-        ))?;
-        for method in METHODS {
-            contest.enter(method, arguments)?;
+        if !arguments.json {
+            print(format_args!("{}: {}", contest.name, contest.about))?;
+            print(format_args!(
+                "{:<12}{:>10}{:>14}{:>18}{:>18}",
+                "method", "NLL", "calibration", contest.unsure, "outside"
+            ))?;
         }
-        print("")?;
+        for method in METHODS {
+            let outcome = contest.enter(method, arguments)?;
+            if !arguments.json {
+                outcome.print()?;
+            }
+            outcomes.push(outcome);
+        }
+        if !arguments.json {
+            print("")?;
+        }
     }
-    print(format_args!(
-        "{} holds a report of every fit",
-        arguments.out.display()
-    ))?;
-    Ok(())
+    match arguments.json {
+        true => print_json(&json!({ "fits": outcomes })),
+        false => print(format_args!(
+            "{} holds a report of every fit",
+            arguments.out.display()
+        )),
+    }
+}
+
+impl Outcome {
+    fn print(&self) -> Result<()> {
+        print(format_args!(
+            "{:<12}{:>10.3}{:>14.3}{:>18.3}{:>18.3}",
+            self.method,
+            self.nll.unwrap_or(f64::NAN),
+            self.calibration.unwrap_or(f64::NAN),
+            self.unsure,
+            self.outside,
+        ))
+    }
 }
 
 /// Two half moons; outside is a ring around them.
@@ -132,8 +176,8 @@ fn gap(seed: u64) -> Result<Contest> {
 }
 
 impl Contest {
-    /// Fits by one method, prints a line, leaves a report.
-    fn enter(&self, method: Method, arguments: &Arguments) -> Result<()> {
+    /// Fits by one method, and leaves a report.
+    fn enter(&self, method: Method, arguments: &Arguments) -> Result<Outcome> {
         let settings = FitSettings {
             method,
             model: NetworkShape { hidden: vec![50] },
@@ -151,15 +195,15 @@ impl Contest {
             Scores::Classification(scores) => (&scores.nll, &scores.ece),
             Scores::Regression(scores) => (&scores.nmll, &scores.quantile_calibration_error),
         };
-        print(format_args!(
-            "{:<12}{:>10.3}{:>14.3}{:>18.3}{:>18.3}",
-            method.to_string(),
-            nll.value.unwrap_or(f64::NAN),
-            calibration.value.unwrap_or(f64::NAN),
-            unsureness(&inside)?,
-            unsureness(&outside)?,
-        ))?;
-        self.report(&fitted, &recorder.0, &inside, &scores, settings, arguments)
+        Ok(Outcome {
+            problem: self.name,
+            method: method.to_string(),
+            nll: nll.value,
+            calibration: calibration.value,
+            unsure: unsureness(&inside)?,
+            outside: unsureness(&outside)?,
+            report: self.report(&fitted, &recorder.0, &inside, &scores, settings, arguments)?,
+        })
     }
 
     fn report(
@@ -170,7 +214,7 @@ impl Contest {
         scores: &Scores,
         settings: FitSettings,
         arguments: &Arguments,
-    ) -> Result<()> {
+    ) -> Result<PathBuf> {
         let method = settings.method;
         let folder = arguments.out.join(self.name).join(method.to_string());
         std::fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -191,7 +235,9 @@ impl Contest {
             scores,
             posterior: posterior.as_ref(),
         };
-        report::write(&report, &folder.join("report.html"))
+        let page = folder.join("report.html");
+        report::write(&report, &page)?;
+        Ok(page)
     }
 }
 

@@ -152,10 +152,13 @@ fn trained(
     if let Some(failure) = keeper.failure {
         return Err(failure);
     }
-    fitted.map_err(|failure| match failure {
+    let fitted = fitted.map_err(|failure| match failure {
         Failure::Interrupted(_) => interruption::failure(),
         other => other,
-    })
+    })?;
+    // What is left, scores and a report, has nothing to save.
+    interruption::postpone_no_more()?;
+    Ok(fitted)
 }
 
 /// Keeps what a fit reports.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use burn_bayes_data::{CsvReader, Task};
 use clap::Args;
 
-use crate::console::tell;
+use crate::console::{RowCounter, tell};
 use crate::failure::{Failure, Result};
 use crate::files::{Output, at};
 use crate::prediction_table::{DEVIATIONS, PredictionTable};
@@ -47,6 +47,9 @@ pub(crate) struct Arguments {
     /// How sure that promise is to be
     #[arg(long, default_value_t = 0.95, requires = "target_risk")]
     confidence: f64,
+    /// Write a JSON object for every row in the place of CSV
+    #[arg(long)]
+    json: bool,
 }
 
 /// Rows that are read, predicted and written at once.
@@ -62,10 +65,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let decision = decision(arguments, &folder, &run)?;
     let draws = run.draws(arguments.draws)?;
     let mut reader = reader(&run, arguments)?;
-    let output = Output::new(arguments.output.as_deref())?;
-    let path = output.path().to_path_buf();
-    let mut writer = csv::Writer::from_writer(output);
-    let mut is_first = true;
+    let mut sheet = Sheet::new(Output::new(arguments.output.as_deref())?, arguments.json);
+    // Rows on standard output show themselves how far they are.
+    let mut progress = arguments.output.as_ref().map(|_| RowCounter::new());
     while let Some(table) = reader.next_table(PIECE)? {
         let features = run.preprocessor.features(&table, 0..table.rows())?;
         let predictions = run.fitted.predict(&features, draws)?;
@@ -73,16 +75,65 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         if let Some((score, threshold)) = &decision {
             table = table.with_decisions(score, *threshold)?;
         }
-        if is_first {
-            table.write_header(&mut writer).map_err(at(&path))?;
-            is_first = false;
+        sheet.write(&table)?;
+        if let Some(progress) = &mut progress {
+            progress.count(table.rows());
         }
-        table.write_rows(&mut writer).map_err(at(&path))?;
     }
-    let output = writer.into_inner();
-    output
-        .map_err(|error| at(&path)(error.into_error()))?
-        .finish()
+    sheet.finish()
+}
+
+/// Where rows go, in which format.
+struct Sheet {
+    path: PathBuf,
+    format: Format,
+}
+
+enum Format {
+    Csv {
+        writer: csv::Writer<Output>,
+        has_header: bool,
+    },
+    Json(Output),
+}
+
+impl Sheet {
+    fn new(output: Output, json: bool) -> Self {
+        let path = output.path().to_path_buf();
+        let format = match json {
+            true => Format::Json(output),
+            false => Format::Csv {
+                writer: csv::Writer::from_writer(output),
+                has_header: false,
+            },
+        };
+        Self { path, format }
+    }
+
+    fn write(&mut self, table: &PredictionTable) -> Result<()> {
+        let written = match &mut self.format {
+            Format::Json(output) => table.write_objects(output),
+            Format::Csv { writer, has_header } => {
+                let header = match std::mem::replace(has_header, true) {
+                    true => Ok(()),
+                    false => table.write_header(writer),
+                };
+                header.and_then(|()| table.write_rows(writer))
+            }
+        };
+        written.map_err(at(&self.path))
+    }
+
+    fn finish(self) -> Result<()> {
+        let output = match self.format {
+            Format::Json(output) => output,
+            Format::Csv { writer, .. } => {
+                let output = writer.into_inner();
+                output.map_err(|error| at(&self.path)(error.into_error()))?
+            }
+        };
+        output.finish()
+    }
 }
 
 /// The rows, without the target, which may be missing or not known yet.

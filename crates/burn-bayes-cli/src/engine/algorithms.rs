@@ -17,12 +17,10 @@ use super::{Fitted, Observer};
 use crate::failure::Result;
 use crate::network::{Ends, Likelihood, Network};
 use crate::problem::TargetMeaning;
-use crate::settings::{FitSettings, Method, OptimizerName, refused};
+use crate::settings::{DEFAULT_RANK, FitSettings, Method, OptimizerName, refused};
 
 /// A stream of random numbers.
 const INITIAL_WEIGHTS: u64 = 0x696e_6974;
-/// Factors of a posterior over as many weights or more, if none are asked for.
-const DEFAULT_RANK: usize = 5;
 /// p in η (1 + t/τ)^−p, with which all rates fall.
 const DECAY_POWER: f64 = 0.75;
 /// The most iterates that SWAG takes where an epoch is the natural interval: as many as it needs for

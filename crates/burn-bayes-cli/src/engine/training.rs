@@ -1,5 +1,6 @@
 //! The training loop: shuffled batches, one epoch after the other, from a checkpoint if there is one.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use burn::module::Module;
@@ -18,7 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::network::{Batch, Network};
 use crate::problem::Problem;
 use crate::random::shuffled;
-use crate::settings::FitSettings;
+use crate::settings::{FitSettings, OptimizerName};
 
 /// A stream of random numbers.
 const SHUFFLING: u64 = 0x7368_7566;
@@ -253,7 +254,7 @@ impl Training<'_> {
         let loss_sum = loss_sum + output.item.loss.without_autodiff();
         let learner = learner.optimize(&mut optimizer, rates.step(), output.grads);
         match learner.fault() {
-            Some(error) => Err(fault(&error)),
+            Some(error) => Err(self.fault(&error, step)),
             None => Ok(State {
                 learner,
                 optimizer,
@@ -267,11 +268,7 @@ impl Training<'_> {
         let sum: f64 = state.loss_sum.clone().into_scalar();
         let loss = sum / self.epoch_steps() as f64;
         if !loss.is_finite() {
-            return Err(Failure::Numerical(format!(
-                "epoch {}: the loss is not finite; lower `learning_rate`, set `clip`, or \
-                 standardise the columns",
-                epoch + 1
-            )));
+            return Err(self.diverged(epoch, "the loss is not finite"));
         }
         Ok(EpochRecord {
             stage: self.stage,
@@ -279,6 +276,26 @@ impl Training<'_> {
             epochs: self.settings.epochs,
             loss,
         })
+    }
+
+    /// The error that a training stopped on in this step, which others may hold too.
+    fn fault(&self, error: &TrainError, step: u64) -> Failure {
+        match error.is_numerical() {
+            true => self.diverged(step / self.epoch_steps() as u64, error),
+            false => error.into(),
+        }
+    }
+
+    /// What left the finite numbers in an epoch, and what may help.
+    fn diverged(&self, epoch: u64, what: impl Display) -> Failure {
+        let rate = match self.settings.optimizer {
+            OptimizerName::Sgd => "make `learning_rate` smaller, by the number of rows with sgd",
+            OptimizerName::Adam => "lower `learning_rate`",
+        };
+        Failure::Numerical(format!(
+            "epoch {}: {what}; {rate}, set `clip`, or standardise the columns",
+            epoch + 1
+        ))
     }
 
     /// The rows in the order of an epoch.
@@ -321,13 +338,5 @@ impl Training<'_> {
             observer.checkpoint(self.checkpoint(&state)?)?;
         }
         Ok(Failure::Interrupted("interrupted".into()))
-    }
-}
-
-/// The error that a training stopped on, which others may hold too.
-fn fault(error: &TrainError) -> Failure {
-    match error.is_numerical() {
-        true => Failure::Numerical(error.to_string()),
-        false => Failure::Usage(error.to_string()),
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
-use crate::files::write_whole;
+use crate::files::{io_error, write_whole};
 
 use super::experiment::{Effort, Experiment, Figure};
 use super::findings::{Finding, significant};
@@ -87,7 +87,7 @@ impl Report<'_> {
     /// One line for every measure of every pair of data and method.
     fn csv(&self) -> Result<Vec<u8>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        let trouble = |error: csv::Error| Failure::System(error.into());
+        let trouble = |error| Failure::System(io_error(error));
         for row in self.measured() {
             writer.serialize(row).map_err(trouble)?;
         }

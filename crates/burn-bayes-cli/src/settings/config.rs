@@ -1,5 +1,6 @@
 //! All settings of a run, as a file.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -93,6 +94,14 @@ impl Config {
     /// The file that says the same.
     pub(crate) fn to_toml(&self) -> Result<String> {
         let wrong = |error| Failure::Usage(format!("the settings cannot be written: {error}"));
-        toml::to_string(self).map_err(wrong)
+        let mut text = toml::to_string(self).map_err(wrong)?;
+        let mut chosen = self.fit.chosen().into_iter().peekable();
+        if chosen.peek().is_some() {
+            text.push_str("\n# Chosen by the method, as nothing else is said:\n");
+        }
+        for (name, value) in chosen {
+            let _ = writeln!(text, "# {name} = {value}");
+        }
+        Ok(text)
     }
 }

@@ -120,6 +120,44 @@ impl FitSettings {
         }
     }
 
+    /// The settings that are left to the method and change something, with their values.
+    pub(crate) fn chosen(&self) -> Vec<(&'static str, String)> {
+        let rank = format!("{DEFAULT_RANK}, or as many as there are weights");
+        let settings = [
+            ("rank", self.rank.is_some(), rank),
+            (
+                "train_draws",
+                self.train_draws.is_some(),
+                self.step_draws().to_string(),
+            ),
+            (
+                "learning_rate",
+                self.learning_rate.is_some(),
+                self.mean_rate().to_string(),
+            ),
+            (
+                "factors_learning_rate",
+                self.factors_learning_rate.is_some(),
+                self.factors_rate().to_string(),
+            ),
+            (
+                "diagonal_learning_rate",
+                self.diagonal_learning_rate.is_some(),
+                self.diagonal_rate().to_string(),
+            ),
+            (
+                "initial_deviation",
+                self.initial_deviation.is_some(),
+                self.start_deviation().to_string(),
+            ),
+        ];
+        let chosen = settings.into_iter();
+        chosen
+            .filter(|(name, is_given, _)| !is_given && !self.is_idle(name))
+            .map(|(name, _, value)| (name, value))
+            .collect()
+    }
+
     /// Draws of the weights in a step.
     pub(crate) fn step_draws(&self) -> usize {
         let default = if self.method == Method::Von { 2 } else { 1 };
@@ -161,6 +199,8 @@ pub(crate) fn refused(field: &str, problem: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("`{field}` {problem}"))
 }
 
+/// Factors of a posterior, unless another number is asked for.
+pub(crate) const DEFAULT_RANK: usize = 5;
 /// More draws in a step cost time and memory, and a mean of a thousand gradients is hardly better than
 /// one of a hundred.
 const MOST_TRAIN_DRAWS: usize = 1000;

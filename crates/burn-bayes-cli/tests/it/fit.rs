@@ -176,6 +176,11 @@ fn a_file_of_settings_is_overridden_by_options() {
     let config: toml::Table = place.read("run/config.toml").parse().unwrap();
     assert_eq!(config["fit"]["epochs"].as_integer(), Some(2));
     assert_eq!(config["data"]["validation"].as_float(), Some(0.2));
+    assert!(
+        place
+            .read("run/config.toml")
+            .contains("# learning_rate = 0.01\n")
+    );
     // The settings of a run make the same run.
     std::fs::copy(place.path("run/config.toml"), place.path("again.toml")).unwrap();
     place.output("fit --config again.toml --out again");

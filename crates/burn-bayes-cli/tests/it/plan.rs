@@ -75,45 +75,32 @@ fn sets_are_listed_with_what_is_here() {
 #[test]
 fn the_demonstration_tells_methods_apart() {
     let place = Workplace::new();
-    let text = place.output("demo --out demo");
-    let line = |problem: usize, method: &str| -> Vec<f64> {
-        let lines: Vec<&str> = text
-            .lines()
-            .filter(|line| line.starts_with(method))
-            .collect();
-        assert_eq!(lines.len(), 2, "{method}: {text}");
-        let cells = lines[problem].split_whitespace().skip(1);
-        cells.map(|cell| cell.parse().unwrap()).collect()
+    let outcome: Value = serde_json::from_str(&place.output("demo --out demo --json")).unwrap();
+    let fits = outcome["fits"].as_array().unwrap();
+    let of = |problem: &str, method: &str, name: &str| {
+        let mut fits = fits.iter();
+        let fit = fits.find(|fit| fit["problem"] == problem && fit["method"] == method);
+        fit.unwrap()[name].as_f64().unwrap()
     };
-    for method in ["map", "mean-field", "vifa", "slang"] {
-        for problem in ["two-moons", "gap"] {
-            let report = place
-                .path("demo")
-                .join(problem)
-                .join(method)
-                .join("report.html");
-            let page = std::fs::read_to_string(&report).unwrap();
-            for words in ["burn-bayes demo --out demo<", "Training loss"] {
-                assert!(page.contains(words), "{}: no {words}", report.display());
-            }
+    for fit in fits {
+        let page = place.read(fit["report"].as_str().unwrap());
+        for words in ["burn-bayes demo --out demo --json<", "Training loss"] {
+            assert!(page.contains(words), "no {words} in {}", fit["report"]);
         }
-        // Columns: NLL, calibration, unsure inside, unsure outside.
-        assert!(
-            line(0, method)[0] < 0.5 && line(1, method)[0] < 0.5,
-            "{text}"
-        );
+        assert!(fit["nll"].as_f64().unwrap() < 0.5, "{fit}");
     }
     // A point is as sure of a number wherever it is asked, a posterior is not; and of classes it is
     // surer where it knows nothing.
-    let (classes, numbers) = (line(0, "map"), line(1, "map"));
-    assert_eq!(numbers[2], numbers[3], "{text}");
+    assert_eq!(of("gap", "map", "unsure"), of("gap", "map", "outside"));
     for method in ["mean-field", "vifa", "slang"] {
         assert!(
-            line(1, method)[3] > 1.1 * line(1, method)[2],
-            "{method}: {text}"
+            of("gap", method, "outside") > 1.1 * of("gap", method, "unsure"),
+            "{fits:?}"
         );
-        assert!(line(0, method)[3] > 2.0 * classes[3], "{method}: {text}");
+        let point = of("two-moons", "map", "outside");
+        assert!(of("two-moons", method, "outside") > 2.0 * point, "{fits:?}");
     }
+    assert_eq!(fits.len(), 8);
 }
 
 #[cfg(unix)]

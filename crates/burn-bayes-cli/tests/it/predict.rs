@@ -120,6 +120,51 @@ fn equal_predictions_whatever_the_pieces() {
 }
 
 #[test]
+fn rows_may_be_objects() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 2 --out run"));
+    let options = "predict run moons.csv --abstain-above 0.5";
+    let (table, objects) = (
+        place.output(options),
+        place.output(&format!("{options} --json")),
+    );
+    let objects: Vec<Value> = objects
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let field = |name: &str| -> Vec<String> {
+        let cells = objects.iter().map(|object| &object[name]);
+        cells
+            .map(|cell| cell.as_str().map_or(cell.to_string(), String::from))
+            .collect()
+    };
+    assert_eq!(field("decision"), column(&table, "decision"));
+    assert_eq!(field("label"), column(&table, "label"));
+    let entropies: Vec<f64> = field("entropy")
+        .iter()
+        .map(|cell| cell.parse().unwrap())
+        .collect();
+    for (object, cell) in entropies.iter().zip(numbers(&table, "entropy")) {
+        assert!((object - cell).abs() < 1e-12);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn who_reads_no_further_has_seen_enough() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 2 --out run"));
+    let rows = place.read("moons.csv");
+    let (header, rows) = rows.split_once('\n').unwrap();
+    place.write("many.csv", &format!("{header}\n{}", rows.repeat(100)));
+    let mut child = place.start("predict run many.csv --draws 2");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{errors}");
+}
+
+#[test]
 fn evaluation_scores_the_rows_it_is_given() {
     let place = Workplace::with_moons();
     place.output(&format!("{MOONS} --out run"));
