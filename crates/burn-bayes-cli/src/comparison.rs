@@ -340,25 +340,32 @@ mod tests {
 
     #[test]
     fn the_best_is_the_least_loss_or_the_most_accuracy() {
-        let records = [
-            record("map", 0, &[("nll", 0.5), ("accuracy", 0.9)]),
-            record("vifa", 0, &[("nll", 0.25), ("accuracy", 0.75)]),
-            record("map", 1, &[("nll", 0.75), ("accuracy", 0.9)]),
-            record("vifa", 1, &[("nll", 0.25), ("accuracy", 0.85)]),
-            record("map", 2, &[("nll", 1.0), ("accuracy", 0.9)]),
-            record("vifa", 2, &[(DIVERGED, 1.0)]),
-        ];
+        let losses = [0.5, 0.75, 0.5, 0.75, 0.625, 1.0].into_iter().zip(0..);
+        let mut records: Vec<Record> = losses
+            .flat_map(|(nll, run)| {
+                let vifa = match run {
+                    5 => vec![(DIVERGED, 1.0)],
+                    _ => vec![("nll", 0.25), ("accuracy", 0.8)],
+                };
+                [
+                    record("map", run, &[("nll", nll), ("accuracy", 0.9)]),
+                    record("vifa", run, &vifa),
+                ]
+            })
+            .collect();
         let methods = [Method::Map, Method::Vifa];
         let comparison = Comparison::of("burn-bayes compare".into(), &methods, &records).unwrap();
         let [map, vifa] = &comparison.methods[..] else {
             panic!("two methods");
         };
         assert!(map.scores["accuracy"].is_best && vifa.scores["nll"].is_best);
-        assert_eq!((map.diverged, vifa.diverged, comparison.runs), (0, 1, 3));
-        assert_eq!(map.scores["nll"].mean, 0.75);
+        assert_eq!((map.diverged, vifa.diverged, comparison.runs), (0, 1, 6));
+        assert_eq!(map.scores["nll"].mean, 0.6875);
         assert_eq!(vifa.scores["nll"].p_value, None);
-        // Differences of 0.25 and 0.5: t = 0.375/0.125 = 3 with one degree of freedom.
-        let expected = 1.0 - 2.0 / std::f64::consts::PI * 3f64.atan();
+        // Differences of mean 3/8 and deviation 1/8: t = 3√5 with four degrees of freedom, at which
+        // P(|T| ≤ t) = (3/4) (x − x³/3), x = t/√(4 + t²).
+        let x: f64 = (45.0 / 49.0_f64).sqrt();
+        let expected = 1.0 - 1.5 * (x - x.powi(3) / 3.0);
         assert!((map.scores["nll"].p_value.unwrap() - expected).abs() < 1e-12);
         let page = comparison.markdown();
         assert!(
@@ -366,6 +373,10 @@ mod tests {
             "{page}"
         );
         assert!(page.contains("**0.2500 ± 0.0000**"), "{page}");
+        // Of few runs equal differences may be chance.
+        records.truncate(8);
+        let few = Comparison::of(String::new(), &methods, &records).unwrap();
+        assert_eq!(few.methods[0].scores["nll"].p_value, None);
     }
 
     #[test]

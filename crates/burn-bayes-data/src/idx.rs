@@ -150,7 +150,7 @@ mod tests {
         for unseen in [8, 10] {
             let error = read(unseen).unwrap_err();
             assert_eq!((error.is_data(), error.row()), (true, Some(1)), "{error}");
-            let place = "t10k-labels-idx1-ubyte, row 1: found the label";
+            let place = "t10k-labels-idx1-ubyte, row 1 (counted from 0): found the label";
             let message = error.to_string();
             assert!(
                 message.contains(place) && message.contains("`7`, `9`"),

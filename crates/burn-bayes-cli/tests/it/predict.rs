@@ -204,7 +204,6 @@ fn an_evaluation_leaves_a_report_of_its_rows() {
 fn an_interrupted_prediction_leaves_nothing_unfinished() {
     let place = Workplace::with_moons();
     place.output(&format!("{MOONS} --epochs 1 --out run"));
-    place.write("new.csv", "x,y\n0,1\n");
     let names = || -> Vec<String> {
         let entries = std::fs::read_dir(place.path("")).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name());
@@ -215,7 +214,7 @@ fn an_interrupted_prediction_leaves_nothing_unfinished() {
         names
     };
     let before = names();
-    let child = place.start("predict run new.csv --draws 100000000 --output out.csv");
+    let child = place.start("predict run moons.csv --draws 100000 --output out.csv");
     wait_until(|| names() != before);
     let (code, message) = interrupted(child, Reach::Process);
     assert_eq!(

@@ -115,8 +115,9 @@ fn a_picture_of_a_class_without_training_pictures_is_refused() {
             }
         });
         let error = read_medmnist_from(Cursor::new(&archive), "set.npz").unwrap_err();
-        let place =
-            format!("set.npz, array {part}_labels, row 1: found the label `2`, expected one of");
+        let place = format!(
+            "set.npz, array {part}_labels, row 1 (counted from 0): found the label `2`, expected one of"
+        );
         assert!(error.to_string().starts_with(&place), "{error}");
     }
     let unchanged = npz(CompressionMethod::Stored, |_, bytes| bytes);
