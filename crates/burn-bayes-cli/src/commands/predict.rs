@@ -1,5 +1,6 @@
 //! `predict`: what a run says of the rows of a file.
 
+use std::io;
 use std::path::PathBuf;
 
 use burn_bayes_data::{CsvReader, Task};
@@ -65,7 +66,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let decision = decision(arguments, &folder, &run)?;
     let draws = run.draws(arguments.draws)?;
     let mut reader = reader(&run, arguments)?;
-    let mut sheet = Sheet::new(Output::new(arguments.output.as_deref())?, arguments.json);
+    let mut sheet = Sheet {
+        output: Output::new(arguments.output.as_deref())?,
+        json: arguments.json,
+        has_header: false,
+    };
     // Rows on standard output show themselves how far they are.
     let mut progress = arguments.output.as_ref().map(|_| RowCounter::new());
     while let Some(table) = reader.next_table(PIECE)? {
@@ -80,59 +85,33 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             progress.count(table.rows());
         }
     }
-    sheet.finish()
+    sheet.output.finish()
 }
 
 /// Where rows go, in which format.
 struct Sheet {
-    path: PathBuf,
-    format: Format,
-}
-
-enum Format {
-    Csv {
-        writer: csv::Writer<Output>,
-        has_header: bool,
-    },
-    Json(Output),
+    output: Output,
+    json: bool,
+    has_header: bool,
 }
 
 impl Sheet {
-    fn new(output: Output, json: bool) -> Self {
-        let path = output.path().to_path_buf();
-        let format = match json {
-            true => Format::Json(output),
-            false => Format::Csv {
-                writer: csv::Writer::from_writer(output),
-                has_header: false,
-            },
-        };
-        Self { path, format }
-    }
-
     fn write(&mut self, table: &PredictionTable) -> Result<()> {
-        let written = match &mut self.format {
-            Format::Json(output) => table.write_objects(output),
-            Format::Csv { writer, has_header } => {
-                let header = match std::mem::replace(has_header, true) {
-                    true => Ok(()),
-                    false => table.write_header(writer),
-                };
-                header.and_then(|()| table.write_rows(writer))
-            }
+        let path = self.output.path().to_path_buf();
+        let written = match self.json {
+            true => table.write_objects(&mut self.output),
+            false => self.write_csv(table),
         };
-        written.map_err(at(&self.path))
+        written.map_err(at(&path))
     }
 
-    fn finish(self) -> Result<()> {
-        let output = match self.format {
-            Format::Json(output) => output,
-            Format::Csv { writer, .. } => {
-                let output = writer.into_inner();
-                output.map_err(|error| at(&self.path)(error.into_error()))?
-            }
-        };
-        output.finish()
+    fn write_csv(&mut self, table: &PredictionTable) -> io::Result<()> {
+        let mut writer = csv::Writer::from_writer(&mut self.output);
+        if !std::mem::replace(&mut self.has_header, true) {
+            table.write_header(&mut writer)?;
+        }
+        table.write_rows(&mut writer)?;
+        writer.flush()
     }
 }
 
