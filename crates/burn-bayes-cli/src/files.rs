@@ -37,6 +37,18 @@ pub(crate) fn whole_lines(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
+/// Makes a folder and those above it, if they are not there.
+pub(crate) fn make_folder(path: &Path) -> Result<()> {
+    if path.is_file() {
+        let problem = format!("{}: it is a file; name a folder", path.display());
+        return Err(Failure::System(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            problem,
+        )));
+    }
+    std::fs::create_dir_all(path).map_err(at(path))
+}
+
 /// Removes a file if it is there.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {

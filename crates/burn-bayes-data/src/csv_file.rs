@@ -396,7 +396,11 @@ impl Growing {
 
     fn into_column(self, name: &str) -> Column {
         match self {
-            Self::Numbers(values) => Column::numbers(name, values),
+            Self::Numbers(mut values) => {
+                // Half of it may be room for more.
+                values.shrink_to_fit();
+                Column::numbers(name, values)
+            }
             Self::Categories(cells) => cells.into_column(name.into()),
         }
     }

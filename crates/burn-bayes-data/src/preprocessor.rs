@@ -327,8 +327,11 @@ impl Preprocessor {
     ) -> Result<Features, DataError> {
         let columns = self.features.iter().map(|plan| plan.find(table));
         let columns: Vec<&Column> = columns.collect::<Result<_, _>>()?;
-        let width = self.features.iter().map(FeaturePlan::width).sum();
-        let (mut count, mut values) = (0, Vec::new());
+        let width: usize = self.features.iter().map(FeaturePlan::width).sum();
+        let rows = rows.into_iter();
+        // A hint may be anything.
+        let expected = rows.size_hint().0.min(table.rows());
+        let (mut count, mut values) = (0, Vec::with_capacity(expected.saturating_mul(width)));
         for row in rows {
             table.check_row(row)?;
             for (plan, column) in self.features.iter().zip(&columns) {

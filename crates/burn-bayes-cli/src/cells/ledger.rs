@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::console::command_line;
 use crate::failure::{Failure, Result};
-use crate::files::{at, whole_lines};
+use crate::files::{at, make_folder, whole_lines};
 use crate::settings::refused;
 
 use super::workers::is_worker;
@@ -56,7 +56,7 @@ impl Ledger {
             );
             return Err(refused("out", problem));
         }
-        std::fs::create_dir_all(folder).map_err(at(folder))?;
+        make_folder(folder)?;
         let ledger = Self::open(&path)?;
         let continuation = match resumes {
             true => ledger.continuation,

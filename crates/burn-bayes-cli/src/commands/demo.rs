@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::console::{command_line, print, print_json};
 use crate::engine::{self, EpochRecord, Fitted, Observer};
 use crate::failure::Result;
-use crate::files::at;
+use crate::files::make_folder;
 use crate::predictions::Predictions;
 use crate::problem::{Problem, TargetMeaning};
 use crate::report::{self, PosteriorSummary, Report};
@@ -217,7 +217,7 @@ impl Contest {
     ) -> Result<PathBuf> {
         let method = settings.method;
         let folder = arguments.out.join(self.name).join(method.to_string());
-        std::fs::create_dir_all(&folder).map_err(at(&folder))?;
+        make_folder(&folder)?;
         let posterior = fitted.posterior().map(PosteriorSummary::of).transpose()?;
         let config = Config {
             fit: settings,

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use burn_bayes_data::read_csv;
 use clap::Args;
 
-use crate::console::{command_line, print_json, print_scores};
+use crate::console::{command_line, print_json, print_scores, tell};
 use crate::failure::Result;
-use crate::files::at;
+use crate::files::{at, make_folder};
 use crate::rows::{true_targets, usable_rows};
 use crate::run::{Run, RunFolder, ScoredRows, write_report};
 use crate::scores::Scores;
@@ -44,6 +44,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let options = run.preprocessor.csv_options(run.config.data.csv_options());
     let table = read_csv(&arguments.rows, &options)?;
     let rows = usable_rows(&table, &run.config.data);
+    if rows.len() < table.rows() {
+        let (usable, all) = (rows.len(), table.rows());
+        tell(format_args!(
+            "{usable} of {all} rows are scored; the others have a missing cell"
+        ));
+    }
     let dataset = run.preprocessor.dataset(&table, rows)?;
     let predictions = run.fitted.predict(dataset.features(), draws)?;
     let targets = true_targets(&dataset, run.fitted.meaning());
@@ -69,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// # Errors
 /// If it cannot be written, or holds the report of the fit, which would be lost.
 fn page(report: &Path, run: &RunFolder) -> Result<PathBuf> {
-    std::fs::create_dir_all(report).map_err(at(report))?;
+    make_folder(report)?;
     let same = |path: &Path| path.canonicalize().map_err(at(path));
     if same(report)? == same(run.path())? {
         let problem =

@@ -55,21 +55,26 @@ struct Outcome<'a> {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let start = Instant::now();
     let config = config(arguments)?;
-    let rows = PreparedRows::read(&config.data, config.fit.seed)?;
-    let meaning = TargetMeaning::of(&rows.preprocessor);
-    let problem = Problem::new(&rows.train, meaning)?;
+    let PreparedRows {
+        preprocessor,
+        train,
+        validation,
+    } = PreparedRows::read(&config.data, config.fit.seed)?;
+    let problem = Problem::new(&train, TargetMeaning::of(&preprocessor))?;
+    // The problem has all of it, in single precision.
+    drop(train);
     let weights = engine::check(&problem, &config.fit)?;
 
     let folder = match arguments.resume {
         true => RunFolder::open(&arguments.out)?,
         false => RunFolder::create(&arguments.out, &config)?,
     };
-    rows.preprocessor.save(folder.preprocessor_file())?;
-    let watched = rows.validation.as_ref();
+    preprocessor.save(folder.preprocessor_file())?;
+    let watched = validation.as_ref();
     let watched = watched.map(|rows| WatchedRows::new(rows, &problem, &config.fit, weights));
     let fitted = trained(&folder, &problem, &config, watched)?;
     folder.save_fitted(&fitted)?;
-    let scores = match &rows.validation {
+    let scores = match &validation {
         Some(rows) => Some(validate(&folder, &config, &fitted, rows)?),
         None => None,
     };

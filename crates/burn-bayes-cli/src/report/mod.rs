@@ -28,7 +28,7 @@ pub(crate) use text::number;
 pub(crate) use training::TrainingCurve;
 
 use crate::failure::Result;
-use crate::files::{at, write_whole};
+use crate::files::{make_folder, write_whole};
 use crate::predictions::Predictions;
 use crate::scores::Scores;
 use page::Page;
@@ -62,7 +62,7 @@ pub(crate) struct Report<'a> {
 pub(crate) fn write(report: &Report<'_>, path: &Path) -> Result<()> {
     let page = Page::of(report)?;
     let plots = path.with_file_name("plots");
-    std::fs::create_dir_all(&plots).map_err(at(&plots))?;
+    make_folder(&plots)?;
     for figure in page.figures() {
         let file = plots.join(format!("{}.svg", figure.name));
         write_whole(&file, page::drawing(figure)?.as_bytes())?;

@@ -55,7 +55,7 @@ pub(crate) fn sections(
             tables: Vec::new(),
         },
     ];
-    if !scores.selective.referral.is_empty() {
+    if !scores.selective[0].referral.is_empty() {
         sections.push(Section {
             id: "referral",
             heading: "Referral",
@@ -282,8 +282,7 @@ fn referral_table(scores: &RegressionScores) -> Table {
     Table {
         caption: "The rows about which the draws agree most".into(),
         header: ["kept", "rows", "RMSE"].map(String::from).to_vec(),
-        rows: scores
-            .selective
+        rows: scores.selective[0]
             .referral
             .iter()
             .map(|row| {

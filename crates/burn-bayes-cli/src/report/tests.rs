@@ -127,7 +127,7 @@ fn a_regression_shows_its_scores() {
         scores.crps.value.unwrap(),
         scores.intervals[1].coverage.value.unwrap(),
         scores.intervals[2].mean_width.value.unwrap(),
-        scores.selective.referral[5].rmse,
+        scores.selective[0].referral[5].rmse,
     ] {
         assert!(page.contains(&number(value)), "{value}");
     }

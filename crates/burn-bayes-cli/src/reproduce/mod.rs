@@ -36,7 +36,7 @@ use crate::cells::{self, Cell, Crew, Ledger};
 use crate::console::{command_of, print, print_json};
 use crate::distinct::distinct;
 use crate::failure::{Failure, Result};
-use crate::files::at;
+use crate::files::make_folder;
 use crate::settings::refused;
 use experiment::{Context, Experiment};
 use findings::{Finding, Verdict};
@@ -177,7 +177,7 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Optio
         return Ok(None);
     }
     let folder = request.out.join(experiment.name);
-    std::fs::create_dir_all(&folder).map_err(at(&folder))?;
+    make_folder(&folder)?;
     let ledger = Ledger::open(&folder.join("cells.jsonl"))?;
     let arguments = arguments(experiment, request);
     let command = command_of(arguments.iter());

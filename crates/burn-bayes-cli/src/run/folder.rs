@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::console::command_line;
 use crate::failure::{Failure, Result};
-use crate::files::{at, read_text, write_whole};
+use crate::files::{make_folder, read_text, write_whole};
 use crate::settings::{Config, refused};
 
 /// A folder of a run.
@@ -21,7 +21,7 @@ impl RunFolder {
     pub(crate) fn create(path: &Path, config: &Config) -> Result<Self> {
         let folder = Self { path: path.into() };
         folder.expect_free()?;
-        std::fs::create_dir_all(path).map_err(at(path))?;
+        make_folder(path)?;
         write_whole(&folder.config_file(), config.to_toml()?.as_bytes())?;
         let command = command_line() + "\n";
         write_whole(&folder.command_file(), command.as_bytes())?;

@@ -44,7 +44,7 @@ pub(crate) struct RegressionScores {
     /// Rows in each tenth of the probability integral transform; equal counts mean calibration.
     pub(crate) pit_counts: Vec<usize>,
     /// Referral by the disagreement of draws, with the squared error as loss.
-    pub(crate) selective: SelectiveScores<ReferredReals>,
+    pub(crate) selective: [SelectiveScores<ReferredReals>; 1],
 }
 
 /// How often a central interval holds the target, and how wide it is.
@@ -131,7 +131,7 @@ impl RegressionScores {
                 })
                 .collect(),
             pit_counts: pit_counts(&pit),
-            selective,
+            selective: [selective],
         })
     }
 }
@@ -195,7 +195,7 @@ mod tests {
         assert!((rmse - (17.0f64 / 3.0).sqrt()).abs() < 1e-12);
         let interval = scores.rmse.interval.unwrap();
         assert!(interval.lower <= rmse && rmse <= interval.upper);
-        let half = &scores.selective.referral[5];
+        let half = &scores.selective[0].referral[5];
         assert_eq!((half.kept, half.rmse), (2, 0.5f64.sqrt()));
         assert_eq!(scores.pit_counts.iter().sum::<usize>(), 3);
         // The first target is the median of its mixture, the second lies one deviation above.
@@ -211,8 +211,8 @@ mod tests {
         let scores = RegressionScores::of(&predictions(1, &[1.0], 2.0), &[2.0]).unwrap();
         assert_eq!(scores.rmse.value, Some(1.0));
         assert!(scores.rmse.absent.as_ref().unwrap().contains("no interval"));
-        assert_eq!(scores.selective.aurc.value, None);
-        assert!(scores.selective.referral.is_empty());
+        assert_eq!(scores.selective[0].aurc.value, None);
+        assert!(scores.selective[0].referral.is_empty());
         let json = serde_json::to_string(&scores).unwrap();
         assert!(!json.contains("NaN"));
         // The name that the column of predictions has.
