@@ -133,13 +133,14 @@ impl Console {
     pub(crate) fn epoch(&self, record: &EpochRecord) {
         let EpochRecord {
             stage,
+            round,
             epoch,
             epochs,
             loss,
         } = *record;
         let name = match stage {
-            Stage::Noise => "noise",
-            Stage::Posterior => "fit",
+            Stage::Noise => format!("noise {round}"),
+            Stage::Posterior => "fit".into(),
         };
         match &self.bar {
             Some(bar) => {

@@ -67,6 +67,8 @@ impl Observer for Unobserved {}
 pub(crate) struct EpochRecord {
     /// What the training is for.
     pub(crate) stage: Stage,
+    /// Which training of the fit it is, from 1.
+    pub(crate) round: usize,
     /// From 1.
     pub(crate) epoch: usize,
     /// How many there will be.

@@ -272,6 +272,7 @@ impl Training<'_> {
         }
         Ok(EpochRecord {
             stage: self.stage,
+            round: self.round + 1,
             epoch: epoch as usize + 1,
             epochs: self.settings.epochs,
             loss,

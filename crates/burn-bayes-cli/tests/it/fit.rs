@@ -33,8 +33,8 @@ fn a_fit_leaves_a_folder() {
     assert_eq!(metrics.lines().count(), 30);
     let last = json(metrics.lines().last().unwrap());
     assert_eq!(
-        (&last["stage"], &last["epoch"]),
-        (&"posterior".into(), &30.into())
+        (&last["stage"], &last["round"], &last["epoch"]),
+        (&"posterior".into(), &1.into(), &30.into())
     );
     assert_eq!(place.read("run/validation.csv").lines().count(), 1 + 40);
     let left: Vec<_> = std::fs::read_dir(place.path("run")).unwrap().collect();
@@ -149,7 +149,10 @@ fn numbers_are_scored_on_the_scale_of_the_loss() {
                 .iter()
                 .all(|line| line.get("validation_nll").is_none())
     );
+    let rounds: Vec<_> = noise.iter().map(|line| &line["round"]).collect();
+    assert_eq!((rounds[0], rounds[119]), (&1.into(), &2.into()));
     let last = &kept[59];
+    assert_eq!(last["round"], 3);
     let learnt: toml::Table = place.read("run/learnt.toml").parse().unwrap();
     let learning_scale = learnt["noise_precision"].as_float().unwrap();
     let own_scale = outcome["noise_precision"].as_f64().unwrap();
