@@ -53,11 +53,7 @@ impl DealtRows {
                 folds.stratified_splits(&groups)?
             }
         };
-        let rows = |places: &[usize]| places.iter().map(|&at| self.train[at]).collect();
-        let of_table = divisions.iter().map(|split| Split {
-            train: rows(&split.train),
-            test: rows(&split.test),
-        });
+        let of_table = divisions.iter().map(|split| split.of_rows(&self.train));
         Ok(of_table.collect())
     }
 }

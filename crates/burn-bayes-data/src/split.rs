@@ -15,6 +15,29 @@ pub struct Split {
     pub test: Vec<usize>,
 }
 
+impl Split {
+    /// The same split of some of the rows of a larger set: row `i` becomes `rows[i]`.
+    ///
+    /// ```
+    /// use burn_bayes_data::Split;
+    ///
+    /// let inner = Split { train: vec![2, 0], test: vec![1] };
+    /// let outer = inner.of_rows(&[10, 20, 30]);
+    /// assert_eq!((outer.train, outer.test), (vec![30, 10], vec![20]));
+    /// ```
+    ///
+    /// # Panics
+    /// If there are fewer rows.
+    #[must_use]
+    pub fn of_rows(&self, rows: &[usize]) -> Self {
+        let of = |places: &[usize]| places.iter().map(|&place| rows[place]).collect();
+        Self {
+            train: of(&self.train),
+            test: of(&self.test),
+        }
+    }
+}
+
 /// Cross-validation: the rows in random order, dealt to folds, each of which is the test set once.
 ///
 /// ```

@@ -76,6 +76,11 @@ impl<'a> DrawProbabilities<'a> {
         &self.values
     }
 
+    /// The probabilities alone, in the same order.
+    pub fn into_values(self) -> Vec<f64> {
+        self.values.into_owned()
+    }
+
     /// The class probabilities of one row under one draw.
     ///
     /// # Panics

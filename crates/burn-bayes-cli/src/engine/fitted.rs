@@ -2,6 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
+use burn_bayes::eval::DrawProbabilities;
 use burn_bayes::{FactorPosterior, Noise};
 use burn_bayes_data::Features;
 
@@ -99,11 +100,15 @@ impl Fitted {
                     .collect(),
                 noise_deviation: scale.spread / self.noise_precision.sqrt(),
             }),
-            TargetMeaning::Classes(classes) => Predictions::Classes(ClassPredictions {
-                classes: classes.clone(),
-                draws,
-                probabilities: softmax(outputs, classes.len()),
-            }),
+            TargetMeaning::Classes(classes) => {
+                let (rows, count) = (rows.rows(), classes.len());
+                let found = DrawProbabilities::from_logits(&outputs, draws, rows, count)?;
+                Predictions::Classes(ClassPredictions {
+                    classes: classes.clone(),
+                    draws,
+                    probabilities: found.into_values(),
+                })
+            }
         })
     }
 
@@ -161,18 +166,6 @@ fn numbers(draws: usize, rows: usize, outputs: usize) -> Result<usize> {
                 format!("is {draws}, for which no memory would do at {rows} rows; make it smaller");
             refused("draws", problem)
         })
-}
-
-/// exp z_c / Σ exp z of every row of `classes` logits.
-fn softmax(mut logits: Vec<f64>, classes: usize) -> Vec<f64> {
-    for row in logits.chunks_mut(classes.max(1)) {
-        let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        row.iter_mut()
-            .for_each(|logit| *logit = (*logit - largest).exp());
-        let sum: f64 = row.iter().sum();
-        row.iter_mut().for_each(|value| *value /= sum);
-    }
-    logits
 }
 
 #[cfg(test)]

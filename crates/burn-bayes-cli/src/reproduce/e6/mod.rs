@@ -111,11 +111,7 @@ impl Task {
                 let kept = KFold::new(plan.folds).with_seed(split as u64);
                 let folds = kept.splits(rows.train.len())?;
                 let folds = folds.iter().map(|inner| {
-                    let of = |places: &[usize]| places.iter().map(|&at| rows.train[at]).collect();
-                    let inner = Split {
-                        train: of(&inner.train),
-                        test: of(&inner.test),
-                    };
+                    let inner = inner.of_rows(&rows.train);
                     Fold::standardised(folder.dataset(), &inner)
                 });
                 let folds = folds.collect::<Result<Vec<_>>>()?;
