@@ -473,7 +473,7 @@ impl<'a> Records<'a> {
                     "{width}, as in the first row, between delimiters {:?}",
                     char::from(self.delimiter)
                 ),
-                "look for a missing or additional delimiter or quote, or give the delimiter",
+                "look for a missing or additional delimiter or quote, or give the `delimiter`",
             ));
         }
         Ok(true)

@@ -103,7 +103,7 @@ impl DataError {
             place,
             "a missing cell",
             "a value",
-            "fill it in, leave the row out, or, if it is a feature, let it be imputed",
+            "fill it in, leave the row out, or, if it is a feature, set `missing` to impute",
         )
     }
 

@@ -480,8 +480,8 @@ impl FeaturePlan {
                         place(),
                         shown(category),
                         format_args!("one of {levels}, the categories of the training rows"),
-                        "correct the cell, train again, or choose the policy that takes new \
-                         categories for none",
+                        "correct the cell, train again, or set `unseen` to zeros, which takes \
+                         new categories for none",
                     ));
                 }
                 values.extend((0..levels.len()).map(|place| f64::from(found == Some(place))));

@@ -81,10 +81,11 @@ impl ColumnScale {
         (value - self.centre) / self.spread
     }
 
-    /// The scaled value of what stands at `place`, which must be finite.
+    /// The scaled value of what stands at `place`, which must be finite, in single precision too: networks
+    /// compute in it.
     pub(crate) fn apply_at(&self, value: f64, place: impl Fn() -> Place) -> Result<f64, DataError> {
         let scaled = self.apply(value);
-        match scaled.is_finite() {
+        match (scaled as f32).is_finite() {
             true => Ok(scaled),
             false => Err(DataError::data(
                 place(),
@@ -294,6 +295,9 @@ mod tests {
         let scaler = Scaler::fit(&features, &[0, 1], Scaling::Standardise).unwrap();
         let error = scaler.apply(features).unwrap_err();
         assert_eq!((error.row(), error.column()), (Some(2), Some("column_1")));
+        let large = Features::new(1, 2, vec![1.0, 1e39]).unwrap();
+        let error = scaler.apply(large).unwrap_err();
+        assert_eq!((error.row(), error.column()), (Some(0), Some("column_1")));
     }
 
     #[test]

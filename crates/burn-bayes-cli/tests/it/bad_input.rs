@@ -266,6 +266,7 @@ fn rows_that_do_not_fit_the_run() {
     place.write("third.csv", "x,y,kind\n1,1,lower\n0,0,middle\n");
     place.write("columns.csv", "x,kind\n1,lower\n");
     place.write("text.csv", "x,y\n1,1\n1,high\n");
+    place.write("huge.csv", "x,y\n1,1\n1,1e300\n");
     place.write("empty.csv", "");
     check(
         &place,
@@ -274,6 +275,11 @@ fn rows_that_do_not_fit_the_run() {
                 "evaluate run third.csv".into(),
                 DATA,
                 &["third.csv", "line 3", "middle", "lower"],
+            ),
+            (
+                "predict run huge.csv".into(),
+                DATA,
+                &["huge.csv", "line 3", "`y`"],
             ),
             (
                 "predict run columns.csv".into(),
