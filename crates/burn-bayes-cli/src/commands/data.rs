@@ -6,7 +6,7 @@ use burn_bayes_data::{NAMED_SETS, NamedSet};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::console::{print, print_json, tell};
+use crate::console::{print, print_json};
 use crate::failure::Result;
 
 /// What to do with sets.
@@ -134,7 +134,7 @@ fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror, json: bool) -> Result<(
         fetcher = fetcher.with_mirror(address);
     }
     let fetched = fetcher.fetch(set, |file| {
-        tell(format_args!("{} ({} bytes)", file.path, file.bytes))
+        crate::console::tell(format_args!("{} ({} bytes)", file.path, file.bytes));
     })?;
     if json {
         return print_json(&json!({

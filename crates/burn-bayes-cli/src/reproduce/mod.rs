@@ -94,7 +94,8 @@ pub(crate) fn run(request: &Request) -> Result<()> {
     for experiment in chosen(&request.experiments)? {
         if let Some(missing) = missing(experiment, &request.data) {
             let problem = format!(
-                "no data ({} is not there; give the folder with --data or BURN_BAYES_DATA)",
+                "no data ({} is not there; give the folder with --data or BURN_BAYES_DATA, or bring them \
+                 by `burn-bayes data fetch`)",
                 missing.display()
             );
             let name = experiment.name;
