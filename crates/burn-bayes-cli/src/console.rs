@@ -1,4 +1,4 @@
-//! What a person sees of a fit while it runs, on standard error: a bar on a terminal, else lines.
+//! What a person sees of a command while it runs, on standard error: a bar on a terminal, else lines.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -14,18 +14,33 @@ use crate::failure::Result;
 use crate::report::Summary;
 use crate::scores::Scores;
 
-/// A bar if standard error is a terminal.
-fn bar() -> Option<ProgressBar> {
-    let style = ProgressStyle::with_template("{msg:<24} {wide_bar} {pos}/{len} {eta}");
-    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    let bar = || ProgressBar::no_length().with_style(style);
-    io::stderr().is_terminal().then(bar)
+/// A bar that goes when it is dropped.
+#[derive(Debug)]
+struct Bar(ProgressBar);
+
+const COUNTED: &str = "{msg:<24} {wide_bar} {pos}/{len} {eta}";
+const UNCOUNTED: &str = "{spinner} {msg}";
+
+impl Bar {
+    /// If standard error is a terminal.
+    fn new(template: &str) -> Option<Self> {
+        let style = ProgressStyle::with_template(template);
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = || Self(ProgressBar::no_length().with_style(style));
+        io::stderr().is_terminal().then(bar)
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 /// Shows how many of several things are done.
 #[derive(Debug)]
 pub(crate) struct Counter {
-    bar: Option<ProgressBar>,
+    bar: Option<Bar>,
     name: String,
     all: usize,
     done: AtomicUsize,
@@ -34,8 +49,8 @@ pub(crate) struct Counter {
 impl Counter {
     /// None of them yet.
     pub(crate) fn new(name: &str, all: usize) -> Self {
-        let bar = bar().filter(|_| all > 0);
-        if let Some(bar) = &bar {
+        let bar = Bar::new(COUNTED).filter(|_| all > 0);
+        if let Some(Bar(bar)) = &bar {
             bar.set_length(all as u64);
             bar.set_message(name.to_string());
             bar.enable_steady_tick(Duration::from_secs(1));
@@ -53,7 +68,7 @@ impl Counter {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         let line = format!("{} {done}/{}: {what}", self.name, self.all);
         match &self.bar {
-            Some(bar) => {
+            Some(Bar(bar)) => {
                 bar.println(line);
                 bar.set_position(done as u64);
             }
@@ -62,18 +77,10 @@ impl Counter {
     }
 }
 
-impl Drop for Counter {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-}
-
 /// Shows how many rows of an unknown number are done.
 #[derive(Debug)]
 pub(crate) struct RowCounter {
-    bar: Option<ProgressBar>,
+    bar: Option<Bar>,
     rows: usize,
     told: Instant,
 }
@@ -85,7 +92,7 @@ impl RowCounter {
     /// No row yet.
     pub(crate) fn new() -> Self {
         Self {
-            bar: bar().map(|bar| bar.with_style(ProgressStyle::default_spinner())),
+            bar: Bar::new(UNCOUNTED),
             rows: 0,
             told: Instant::now(),
         }
@@ -96,7 +103,7 @@ impl RowCounter {
         self.rows += rows;
         let line = format!("{} rows", self.rows);
         match &self.bar {
-            Some(bar) => bar.set_message(line),
+            Some(Bar(bar)) => bar.set_message(line),
             None if self.told.elapsed() > LINE_TIME => {
                 tell(line);
                 self.told = Instant::now();
@@ -106,18 +113,10 @@ impl RowCounter {
     }
 }
 
-impl Drop for RowCounter {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-}
-
 /// Shows epochs.
 #[derive(Debug)]
 pub(crate) struct Console {
-    bar: Option<ProgressBar>,
+    bar: Option<Bar>,
 }
 
 /// Lines that a training has where there is no bar.
@@ -126,7 +125,9 @@ const LINES: usize = 10;
 impl Console {
     /// Of the process's standard error.
     pub(crate) fn new() -> Self {
-        Self { bar: bar() }
+        Self {
+            bar: Bar::new(COUNTED),
+        }
     }
 
     /// After an epoch.
@@ -143,7 +144,7 @@ impl Console {
             Stage::Posterior => "fit".into(),
         };
         match &self.bar {
-            Some(bar) => {
+            Some(Bar(bar)) => {
                 bar.set_length(epochs as u64);
                 bar.set_position(epoch as u64);
                 bar.set_message(format!("{name}, loss {loss:.4}"));
@@ -158,10 +159,8 @@ impl Console {
     }
 
     /// Takes the bar away.
-    pub(crate) fn clear(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+    pub(crate) fn clear(&mut self) {
+        self.bar = None;
     }
 }
 

@@ -77,12 +77,19 @@ pub(crate) fn csv_bytes<R>(heads: &[&str], rows: impl IntoIterator<Item = R>) ->
 where
     R: IntoIterator<Item: AsRef<[u8]>>,
 {
-    let trouble = |error| Failure::System(io_error(error));
+    csv_of(|writer| {
+        writer.write_record(heads)?;
+        rows.into_iter()
+            .try_for_each(|row| writer.write_record(row))
+    })
+}
+
+/// The bytes of the table that `write` writes.
+pub(crate) fn csv_of(
+    write: impl FnOnce(&mut csv::Writer<Vec<u8>>) -> csv::Result<()>,
+) -> Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(heads).map_err(trouble)?;
-    for row in rows {
-        writer.write_record(row).map_err(trouble)?;
-    }
+    write(&mut writer).map_err(io_error)?;
     Ok(writer.into_inner().map_err(|error| error.into_error())?)
 }
 

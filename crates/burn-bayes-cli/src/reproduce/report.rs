@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
-use crate::files::{io_error, write_whole};
+use crate::failure::Result;
+use crate::files::{csv_of, write_whole};
 
 use super::experiment::{Effort, Experiment, Figure};
 use super::findings::{Finding, significant};
@@ -86,13 +86,8 @@ impl Report<'_> {
 
     /// One line for every measure of every pair of data and method.
     fn csv(&self) -> Result<Vec<u8>> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        let trouble = |error| Failure::System(io_error(error));
-        for row in self.measured() {
-            writer.serialize(row).map_err(trouble)?;
-        }
-        let written = writer.into_inner();
-        written.map_err(|error| Failure::System(error.into_error()))
+        let rows = self.measured();
+        csv_of(|writer| rows.iter().try_for_each(|row| writer.serialize(row)))
     }
 
     /// Every measure of every pair of data and method.

@@ -122,40 +122,34 @@ impl FitSettings {
 
     /// The settings that are left to the method and change something, with their values.
     pub(crate) fn chosen(&self) -> Vec<(&'static str, String)> {
+        let chosen = |name, is_left: bool, value: String| {
+            (is_left && !self.is_idle(name)).then_some((name, value))
+        };
+        let number =
+            |name, given: Option<f64>, value: f64| chosen(name, given.is_none(), value.to_string());
         let rank = format!("{DEFAULT_RANK}, or as many as there are weights");
+        let draws = self.step_draws().to_string();
         let settings = [
-            ("rank", self.rank.is_some(), rank),
-            (
-                "train_draws",
-                self.train_draws.is_some(),
-                self.step_draws().to_string(),
-            ),
-            (
-                "learning_rate",
-                self.learning_rate.is_some(),
-                self.mean_rate().to_string(),
-            ),
-            (
+            chosen("rank", self.rank.is_none(), rank),
+            chosen("train_draws", self.train_draws.is_none(), draws),
+            number("learning_rate", self.learning_rate, self.mean_rate()),
+            number(
                 "factors_learning_rate",
-                self.factors_learning_rate.is_some(),
-                self.factors_rate().to_string(),
+                self.factors_learning_rate,
+                self.factors_rate(),
             ),
-            (
+            number(
                 "diagonal_learning_rate",
-                self.diagonal_learning_rate.is_some(),
-                self.diagonal_rate().to_string(),
+                self.diagonal_learning_rate,
+                self.diagonal_rate(),
             ),
-            (
+            number(
                 "initial_deviation",
-                self.initial_deviation.is_some(),
-                self.start_deviation().to_string(),
+                self.initial_deviation,
+                self.start_deviation(),
             ),
         ];
-        let chosen = settings.into_iter();
-        chosen
-            .filter(|(name, is_given, _)| !is_given && !self.is_idle(name))
-            .map(|(name, _, value)| (name, value))
-            .collect()
+        settings.into_iter().flatten().collect()
     }
 
     /// Draws of the weights in a step.
