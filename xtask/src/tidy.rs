@@ -101,7 +101,7 @@ fn length(file: &TextFile) -> Option<String> {
 }
 
 fn is_test_file(path: &str) -> bool {
-    path.contains("/tests/") || path.ends_with("/tests.rs")
+    path.contains("/tests/") || path.ends_with("/tests.rs") || path.ends_with("/testing.rs")
 }
 
 /// Unfinished or switched-off code. Strings may say such words; code and comments may not.
@@ -116,7 +116,8 @@ fn unfinished(file: &TextFile) -> Vec<String> {
         .collect()
 }
 
-/// Code that names a backend, outside the places that may.
+/// Code that names a backend, or that computes where the features of the build decide, outside the
+/// places that may.
 fn backends(file: &TextFile) -> Vec<String> {
     const PLACES: [&str; 4] = [
         "benches/",
@@ -128,10 +129,13 @@ fn backends(file: &TextFile) -> Vec<String> {
         return Vec::new();
     }
     let code = without_tests(&blank(&file.text, Comments::Blanked));
-    ["Device::flex", "Device::wgpu", "Flex", "Wgpu", "Cuda"]
+    let names = ["Device::flex", "Device::wgpu", "Flex", "Wgpu", "Cuda"];
+    let mut messages = names.map(|name| (name, "names a backend")).to_vec();
+    messages.push(("Device::default", "is another device in another build"));
+    messages
         .into_iter()
-        .flat_map(|name| {
-            let message = format!("`{name}` names a backend");
+        .flat_map(|(name, what)| {
+            let message = format!("`{name}` {what}");
             wrong_lines(&file.path, &code, &message, |line| has_word(line, name))
         })
         .collect()
@@ -305,10 +309,12 @@ mod tests {
     #[test]
     fn backends_are_named_only_where_allowed() {
         let source = "//! On Flex.\nfn a() { Device::flex() }\nstruct Flexible;\n\
+            fn b() { Device::default() }\n\
             #[cfg(test)]\nmod tests {\n    use b::Wgpu;\n}\n";
         let problems = backends(&file("crates/a/src/lib.rs", source));
-        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert_eq!(problems.len(), 2, "{problems:?}");
         assert!(problems[0].starts_with("crates/a/src/lib.rs:2:"));
+        assert!(problems[1].starts_with("crates/a/src/lib.rs:4:"));
         for path in [
             "crates/a/tests/it/main.rs",
             "benches/src/lib.rs",

@@ -63,6 +63,14 @@ struct Program {
 }
 
 fn main() -> ExitCode {
+    // Burn loads an optimiser's state to the device that it prefers, which may be a GPU that is not
+    // there: the one that is always there is preferred, and the first step brings the state to its
+    // parameters.
+    // SAFETY: there is no other thread yet.
+    #[cfg(feature = "flex")]
+    unsafe {
+        std::env::set_var("BURN_DEVICE", "flex");
+    }
     // Clap leaves with 2 on a usage error, which is what `Failure::Usage` does too.
     let program = Program::parse();
     let caught = match cells::is_worker() {

@@ -20,7 +20,7 @@ use crate::looped::looped_rows;
 use crate::memo::Memo;
 use crate::parameters::{Held, held};
 use crate::plan::{Failure, Plan, plan};
-use crate::replay::Player;
+use crate::replay::{Player, device_of};
 use crate::rules::{bias_gradients, copy_gradients, weight_gradients};
 use crate::untyped::Untyped;
 
@@ -278,7 +278,8 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
         let loss = |model: &M, batch| (self.loss)(model, batch);
         let recording = record_grown(model, &self.layout, batch, &loss).map_err(Failure::Loop)?;
-        plan(recording, &parameters, &self.layout, examples)
+        let device = device_of(tensors.iter().map(|held| &held.value));
+        plan(recording, &parameters, &self.layout, examples, device)
     }
 
     /// The losses, and the gradients of what the plan taps.

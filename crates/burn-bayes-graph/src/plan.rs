@@ -9,10 +9,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use burn::backend::DispatchDevice;
 use burn::backend::ir::{
     BaseOperationIr, IrVisitorMut, ModuleOperationIr, OperationIr, TensorId, TensorIr, TensorStatus,
 };
-use burn::tensor::{Device, Shape, TensorData};
+use burn::tensor::{Shape, TensorData};
 use burn_bayes_core::Layout;
 
 use crate::axis::{ExampleAxis, Lost, follow, out_of};
@@ -156,17 +157,19 @@ enum Role {
     Data(ExampleAxis),
 }
 
-/// Plans the replay of a recording.
+/// Plans the replay of a recording; what must be computed for that is computed on `device`.
 pub(crate) fn plan(
     recording: Recording,
     parameters: &[Option<usize>],
     layout: &Layout,
     examples: usize,
+    device: DispatchDevice,
 ) -> Result<Plan, Failure> {
     let recording = lowered(recording, parameters);
     let mut planner = Planner {
         layout,
         examples,
+        device,
         roles: BTreeMap::new(),
         tracked: BTreeSet::new(),
         plan: Plan::of(&recording),
@@ -182,6 +185,7 @@ pub(crate) fn plan(
 struct Planner<'a> {
     layout: &'a Layout,
     examples: usize,
+    device: DispatchDevice,
     roles: BTreeMap<usize, Role>,
     tracked: BTreeSet<usize>,
     grown: BTreeMap<usize, usize>,
@@ -356,10 +360,7 @@ impl Planner<'_> {
         if !matches!(self.role(indices), Role::Constant) {
             return None;
         }
-        let constants = self
-            .plan
-            .computed_constants(Device::default().as_dispatch());
-        let mut constants = constants.into_iter();
+        let mut constants = self.plan.computed_constants(&self.device).into_iter();
         let (_, value) = constants.find(|(number, _)| *number == slot(indices))?;
         let values = Untyped::new(value).into_integers()?;
         values

@@ -92,9 +92,8 @@ impl Player {
     fn forward(&self, tensors: Vec<Held>, inputs: Vec<DispatchTensor>) -> Forward {
         let plan = &self.plan;
         // The batch first: a leaf's device is one with autodiff.
-        let mut values = inputs.iter().chain(tensors.iter().map(|held| &held.value));
-        let device = values.next();
-        let device = device.map_or_else(DispatchDevice::default, TensorMetadata::device);
+        let held = tensors.iter().map(|held| &held.value);
+        let device = device_of(inputs.iter().chain(held));
         let mut slots = Slots::new(plan.slots, device.clone());
         for (slot, value) in self.constants_on(&device) {
             slots.set(slot, value);
@@ -199,6 +198,14 @@ fn run(operation: &burn::backend::ir::OperationIr, slots: &mut Slots) {
     if let Err(unsupported) = execute(operation, slots) {
         unreachable!("{} was refused when the plan was made", unsupported.0);
     }
+}
+
+/// Where the first of these tensors is.
+pub(crate) fn device_of<'a>(
+    mut tensors: impl Iterator<Item = &'a DispatchTensor>,
+) -> DispatchDevice {
+    let first = tensors.next();
+    first.map_or_else(DispatchDevice::default, TensorMetadata::device)
 }
 
 fn upload(value: TensorData, device: &DispatchDevice) -> DispatchTensor {

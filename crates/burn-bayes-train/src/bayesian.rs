@@ -67,10 +67,11 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     /// A model and an algorithm that was built for it.
     pub fn new(model: M, algorithm: A) -> Result<Self> {
         algorithm.layout().check(&model)?;
+        let device = model.devices().into_iter().next().unwrap_or_default();
         Ok(Self {
             model: with_dropout(model.train_if_plain(), false),
             algorithm,
-            clock: Clock::new(),
+            clock: Clock::new(&device),
             posterior: PosteriorCache::default(),
             recording: RecordingCache::default(),
             prediction: RecordingCache::default(),

@@ -21,6 +21,8 @@ use burn_bayes_infer::Tick;
 /// are forked anew for every batch, so batches that they accumulate for one step share a draw.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
+    /// Where the tensor of a record is.
+    device: Device,
     id: ParamId,
     step: u64,
     pass: Arc<AtomicU64>,
@@ -31,15 +33,20 @@ pub(crate) struct Clock {
 const BASE: u64 = 1 << 30;
 
 impl Clock {
-    pub(crate) fn new() -> Self {
-        Self::at(ParamId::new(), 0)
+    pub(crate) fn new(device: &Device) -> Self {
+        Self {
+            device: device.clone().inner(),
+            id: ParamId::new(),
+            step: 0,
+            pass: Arc::default(),
+        }
     }
 
-    fn at(id: ParamId, step: u64) -> Self {
+    fn at(self, step: u64) -> Self {
         Self {
-            id,
             step,
-            pass: Arc::new(AtomicU64::new(0)),
+            pass: Arc::default(),
+            ..self
         }
     }
 
@@ -58,12 +65,13 @@ impl Clock {
 
     /// After one more optimiser step.
     pub(crate) fn stepped(self) -> Self {
-        Self::at(self.id, self.step + 1)
+        let step = self.step + 1;
+        self.at(step)
     }
 
     fn param(&self) -> Param<Tensor<1, Int>> {
         let digits = [(self.step / BASE) as i32, (self.step % BASE) as i32];
-        Param::initialized(self.id, Tensor::from_data(digits, &Device::default()))
+        Param::initialized(self.id, Tensor::from_data(digits, &self.device))
     }
 }
 
@@ -78,23 +86,28 @@ impl Module for Clock {
         let step = digits
             .iter()
             .fold(0, |step, &digit| step * BASE + digit.unsigned_abs());
-        if step == self.step {
-            Self {
-                id: param.id,
-                ..self
-            }
+        let clock = Self {
+            id: param.id,
+            ..self
+        };
+        if step == clock.step {
+            clock
         } else {
-            Self::at(param.id, step)
+            clock.at(step)
         }
     }
 
-    fn to_device(self, _device: &Device) -> Self {
-        self
+    fn to_device(self, device: &Device) -> Self {
+        Self {
+            device: device.clone().inner(),
+            ..self
+        }
     }
 
-    fn fork(self, _device: &Device) -> Self {
+    fn fork(self, device: &Device) -> Self {
         let pass = self.pass.load(Ordering::Relaxed);
         Self {
+            device: device.clone().inner(),
             pass: Arc::new(AtomicU64::new(pass)),
             ..self
         }
@@ -137,16 +150,18 @@ mod tests {
 
     #[test]
     fn a_record_restores_a_step_beyond_one_digit() {
-        let mut clock = Clock::new();
+        let device = Device::default();
+        let mut clock = Clock::new(&device);
         clock.step = 3 * BASE + 17;
-        let restored = Clock::new().load_record(clock.clone().into_record());
+        let restored = Clock::new(&device).load_record(clock.clone().into_record());
         assert_eq!(restored.step(), clock.step());
     }
 
     #[test]
     fn clones_share_the_pass_and_forks_do_not() {
-        let clock = Clock::new();
-        let (clone, fork) = (clock.clone(), clock.clone().fork(&Device::default()));
+        let device = Device::default();
+        let clock = Clock::new(&device);
+        let (clone, fork) = (clock.clone(), clock.clone().fork(&device));
         assert_eq!(
             [clock.tick().pass, clone.tick().pass, fork.tick().pass],
             [0, 1, 0]

@@ -14,7 +14,7 @@ mod text;
 mod training;
 
 #[cfg(test)]
-mod samples;
+mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -9,7 +9,7 @@ use burn::tensor::{Device, Tensor};
 use burn_bayes::{FactorPosterior, Layout};
 use burn_bayes_data::Targets;
 
-use super::samples::{Sample, classification, regression};
+use super::testing::{Sample, classification, regression};
 use super::text::number;
 use super::{PosteriorSummary, TrainingCurve, write};
 use crate::predictions::{ClassPredictions, Predictions, RealPredictions};

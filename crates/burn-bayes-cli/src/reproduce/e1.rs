@@ -4,13 +4,13 @@
 use burn::module::ParamGroup;
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::{ModuleOptimizer, SgdConfig};
-use burn::tensor::Device;
 use burn::train::TrainStep;
 use burn_bayes::{DenseGaussian, Layout, linear_regression_posterior};
 use burn_bayes_data::LinearModelConfig;
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
+use crate::settings::DeviceName;
 
 use super::distances::{self, COLUMNS, COVARIANCE, MEAN, MEASURES, WASSERSTEIN};
 use super::experiment::{Cell, Context, Experiment, Figure, Key, Published, figure, row};
@@ -143,7 +143,7 @@ fn truth(rows: &Rows) -> Result<DenseGaussian> {
 impl IterateFit {
     /// Mean and covariance of the weights after every step of gradient descent on the mean squared error.
     fn moments(&self, rows: &Rows) -> Result<DenseGaussian> {
-        let device = Device::default().autodiff();
+        let device = DeviceName::host()?.autodiff();
         // The gradient of the mean squared error: noise precision 2, without the constant.
         let mut model = LinearModel::new(rows.width, Likelihood::Gaussian(2.0), &device);
         let layout = Layout::new(&model, &ParamGroup::all())?;

@@ -5,7 +5,6 @@
 
 use std::path::Path;
 
-use burn::tensor::Device;
 use burn::train::{Interrupter, TrainStep};
 use burn_bayes::prelude::*;
 use burn_bayes::{DenseGaussian, InitialDeviation, InitialMean, Rate};
@@ -13,6 +12,7 @@ use burn_bayes_data::Presplit;
 use serde::Serialize;
 
 use crate::failure::Result;
+use crate::settings::DeviceName;
 
 use super::experiment::{Cell, Column, Context, Experiment, Key, Measures, Published, figure, row};
 use super::findings::{Finding, Verdict, significant};
@@ -181,7 +181,7 @@ fn measure(known: &Known, method: &str, settings: Settings) -> Result<Measures> 
 
 /// The posterior of SLANG, trained as in the poster.
 fn slang(train: &Rows, prior: f64, training: Training) -> Result<DenseGaussian> {
-    let device = Device::default().autodiff();
+    let device = DeviceName::host()?.autodiff();
     let Training {
         rank,
         epochs,

@@ -4,13 +4,13 @@ use burn::grad_clipping::GradientClippingConfig;
 use burn::module::ParamGroup;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::{GradientsAccumulator, ModuleOptimizer};
-use burn::tensor::Device;
 use burn::train::{Interrupter, TrainStep};
 use burn_bayes::prelude::*;
 use burn_bayes::{DenseGaussian, FusedSgdConfig, InitialDeviation, InitialMean, PowerDecayConfig};
 use serde::Serialize;
 
 use crate::failure::Result;
+use crate::settings::DeviceName;
 
 use super::linear_model::{Likelihood, LinearModel, Rows};
 
@@ -61,7 +61,7 @@ impl VifaFit {
         prior: f64,
         likelihood: Likelihood,
     ) -> Result<DenseGaussian> {
-        let device = Device::default().autodiff();
+        let device = DeviceName::host()?.autodiff();
         let steps = rows.batches_in(self.epochs, self.batch) / self.recipe.accumulation() as u64;
         let model = LinearModel::new(rows.width, likelihood, &device);
         let mut bayes = self

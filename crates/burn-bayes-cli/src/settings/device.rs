@@ -27,6 +27,14 @@ impl DeviceName {
         self == Self::Flex
     }
 
+    /// The CPU, for what no option places elsewhere.
+    ///
+    /// # Errors
+    /// If the program was built without it.
+    pub(crate) fn host() -> Result<Device> {
+        Self::Flex.device()
+    }
+
     /// The device.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod table;
 pub(crate) use choices::{Method, MissingName, NetworkShape, NoisePrecision, OptimizerName};
 pub(crate) use config::{Config, ConfigFlags};
 pub(crate) use data::DataSettings;
+pub(crate) use device::DeviceName;
 pub(crate) use fit::{
     DEFAULT_RANK, FitSettings, MOST_DRAWS, expect_at_most, expect_count, refused,
 };

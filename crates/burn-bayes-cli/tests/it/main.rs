@@ -18,8 +18,12 @@ mod workplace;
 
 use assert_cmd::Command;
 
+/// The program, where the environment prefers a device that does not exist: no command may use
+/// another than its settings say.
 fn burn_bayes() -> Command {
-    Command::cargo_bin("burn-bayes").expect("the binary is built with its tests")
+    let mut command = Command::cargo_bin("burn-bayes").expect("the binary is built with its tests");
+    command.env("BURN_DEVICE", "none");
+    command
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use burn::grad_clipping::GradientClipping;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
-use burn::tensor::Device;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
 use burn_bayes::error::TrainError;
 use burn_bayes::eval::DrawProbabilities;
@@ -15,6 +14,7 @@ use serde::Serialize;
 
 use crate::failure::Result;
 use crate::random::shuffled;
+use crate::settings::DeviceName;
 
 use super::images::Pictures;
 use super::network::{ConvNet, ImageBatch};
@@ -96,7 +96,7 @@ impl Fit {
     ///
     /// A setting that cannot be used, or a training that leaves the finite numbers.
     pub(super) fn run(&self, train: &Pictures) -> Result<Fitted> {
-        let device = Device::default().autodiff();
+        let device = DeviceName::host()?.autodiff();
         let noise = Noise::host(self.seed).fold(INITIAL_WEIGHTS);
         let network = ConvNet::new(train.shape, self.classes, noise, &device);
         let (network, posterior) = match self.spread {
@@ -137,7 +137,7 @@ impl Fit {
     }
 
     fn trained<L: Learner>(&self, mut learner: L, train: &Pictures) -> Result<L> {
-        let device = Device::default().autodiff();
+        let device = DeviceName::host()?.autodiff();
         let steps = self.epochs * train.rows() / BATCH;
         let mut rates = self.rates(steps).init()?;
         let mut optimizer = self.optimizer(train.rows());
@@ -192,7 +192,7 @@ impl Fitted {
         draws: usize,
     ) -> Result<DrawProbabilities<'static>> {
         let draws = self.posterior.as_ref().map_or(1, |_| draws.max(1));
-        let device = Device::default();
+        let device = DeviceName::host()?;
         let rows: Vec<usize> = (0..pictures.rows()).collect();
         let batches: Vec<_> = rows
             .chunks(CHUNK)
