@@ -113,6 +113,34 @@ impl RowCounter {
     }
 }
 
+/// Shows how much of a file is here.
+#[cfg(feature = "fetch")]
+#[derive(Debug)]
+pub(crate) struct ByteCounter(Option<Bar>);
+
+#[cfg(feature = "fetch")]
+impl ByteCounter {
+    /// Nothing of it yet.
+    pub(crate) fn new(name: &str, all: u64) -> Self {
+        let bar = Bar::new("{msg:<24} {wide_bar} {bytes}/{total_bytes} {eta}");
+        match &bar {
+            Some(Bar(bar)) => {
+                bar.set_length(all);
+                bar.set_message(name.to_string());
+            }
+            None => tell(format_args!("{name} ({all} bytes)")),
+        }
+        Self(bar)
+    }
+
+    /// So much of it in all.
+    pub(crate) fn set(&self, bytes: u64) {
+        if let Some(Bar(bar)) = &self.0 {
+            bar.set_position(bytes);
+        }
+    }
+}
+
 /// Shows epochs.
 #[derive(Debug)]
 pub(crate) struct Console {

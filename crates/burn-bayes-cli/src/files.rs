@@ -129,9 +129,7 @@ impl Unnamed {
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut paths = unfinished();
         let file = builder.tempfile_in(folder).map_err(at(folder))?;
-        let path = file.path().to_path_buf();
-        paths.insert(path.clone());
-        let entry = Entry(path);
+        let entry = Entry::among(&mut paths, file.path());
         Ok(Self { file, entry })
     }
 
@@ -146,7 +144,20 @@ impl Unnamed {
 
 /// The place of a file among those without a name.
 #[derive(Debug)]
-struct Entry(PathBuf);
+pub(crate) struct Entry(PathBuf);
+
+impl Entry {
+    /// Of a file that the program has others make.
+    #[cfg(feature = "fetch")]
+    pub(crate) fn of(path: &Path) -> Self {
+        Self::among(&mut unfinished(), path)
+    }
+
+    fn among(paths: &mut BTreeSet<PathBuf>, path: &Path) -> Self {
+        paths.insert(path.into());
+        Self(path.into())
+    }
+}
 
 impl Drop for Entry {
     fn drop(&mut self) {

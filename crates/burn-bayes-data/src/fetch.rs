@@ -21,7 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// use burn_bayes_data::{Fetcher, NamedSet};
 ///
 /// let set = NamedSet::find("energy")?;
-/// let fetched = Fetcher::new("data").fetch(set, |file| println!("{}", file.path))?;
+/// let fetched = Fetcher::new("data").fetch(set, |transfer| {
+///     println!("{}: {} of {}", transfer.file.path, transfer.bytes, transfer.file.bytes);
+/// })?;
 /// let folder = burn_bayes_data::UciFolder::open(fetched.folder)?;
 /// # Ok::<(), burn_bayes_data::DataError>(())
 /// ```
@@ -30,6 +32,17 @@ pub struct Fetcher {
     root: PathBuf,
     mirror: Option<String>,
     agent: Agent,
+}
+
+/// A file on its way.
+#[derive(Debug, Clone, Copy)]
+pub struct Transfer<'a> {
+    /// The file.
+    pub file: &'a NamedFile,
+    /// How many of its bytes are here.
+    pub bytes: u64,
+    /// Where they are until all are here and right; nowhere before a mirror has answered.
+    pub place: Option<&'a Path>,
 }
 
 /// What a [`Fetcher`] did.
@@ -68,7 +81,8 @@ impl Fetcher {
         }
     }
 
-    /// Downloads the files of a set that are not there; `on_download` hears of each before it comes.
+    /// Downloads the files of a set that are not there; `on_progress` hears of each before it comes and
+    /// with every piece of it.
     ///
     /// # Errors
     /// If a file is there with other bytes, no mirror gives one with the right bytes, or one cannot be
@@ -76,12 +90,16 @@ impl Fetcher {
     pub fn fetch(
         &self,
         set: &NamedSet,
-        mut on_download: impl FnMut(&NamedFile),
+        mut on_progress: impl FnMut(Transfer<'_>),
     ) -> Result<Fetched, DataError> {
         let missing = set.missing(&self.root)?;
         for file in &missing {
-            on_download(file);
-            let result = self.download(file, &self.addresses(set, file));
+            on_progress(Transfer {
+                file,
+                bytes: 0,
+                place: None,
+            });
+            let result = self.download(file, &self.addresses(set, file), &mut on_progress);
             result.map_err(|failure| match failure {
                 Failure::Here(error) => error,
                 Failure::There(failures) => self.no_mirror(set, file, &failures),
@@ -118,10 +136,15 @@ impl Fetcher {
     }
 
     /// Tries one address after the other.
-    fn download(&self, file: &NamedFile, addresses: &[String]) -> Result<(), Failure> {
+    fn download(
+        &self,
+        file: &NamedFile,
+        addresses: &[String],
+        on_progress: &mut impl FnMut(Transfer<'_>),
+    ) -> Result<(), Failure> {
         let mut failures = Vec::new();
         for address in addresses {
-            match self.download_from(file, address) {
+            match self.download_from(file, address, on_progress) {
                 Err(Failure::There(failure)) => failures.push(format!("{address}: {failure}")),
                 other => return other,
             }
@@ -129,7 +152,12 @@ impl Fetcher {
         Err(Failure::There(failures.join("; ")))
     }
 
-    fn download_from(&self, file: &NamedFile, address: &str) -> Result<(), Failure> {
+    fn download_from(
+        &self,
+        file: &NamedFile,
+        address: &str,
+        on_progress: &mut impl FnMut(Transfer<'_>),
+    ) -> Result<(), Failure> {
         let path = self.root.join(file.path);
         let mut response = self.agent.get(address).call().map_err(Failure::there)?;
         let mut body = response.body_mut().as_reader();
@@ -137,6 +165,11 @@ impl Fetcher {
         let (mut hasher, mut count) = (Sha256::new(), 0);
         let mut piece = vec![0; 1 << 16];
         loop {
+            on_progress(Transfer {
+                file,
+                bytes: count,
+                place: Some(unfinished.path()),
+            });
             let length = body.read(&mut piece).map_err(Failure::there)?;
             if length == 0 {
                 break;
@@ -261,7 +294,9 @@ mod tests {
         for body in [good(), answer("200 OK", None, "hello, world")] {
             let (address, server) = serve(vec![body]);
             let address = format!("{address}/mirror/greeting.txt");
-            fetcher(root.path()).download(&FILE, &[address]).unwrap();
+            fetcher(root.path())
+                .download(&FILE, &[address], &mut |_| {})
+                .unwrap();
             assert_eq!(server.join().unwrap(), ["/mirror/greeting.txt"]);
             assert!(FILE.is_in(root.path()).unwrap());
             assert_eq!(files_below(&root.path().join("folder")), 1);
@@ -292,7 +327,8 @@ mod tests {
             ("not http", b"220 smtp ready\r\n".to_vec(), ""),
         ] {
             let (address, server) = serve(vec![bytes]);
-            let failure = fetcher(root.path()).download(&FILE, std::slice::from_ref(&address));
+            let failure =
+                fetcher(root.path()).download(&FILE, std::slice::from_ref(&address), &mut |_| {});
             match failure.unwrap_err() {
                 Failure::There(message) => {
                     assert!(message.starts_with(&address), "{case}: {message}");
@@ -319,7 +355,9 @@ mod tests {
             format!("{address}/a"),
             format!("{address}/b"),
         ];
-        fetcher(root.path()).download(&FILE, &addresses).unwrap();
+        fetcher(root.path())
+            .download(&FILE, &addresses, &mut |_| {})
+            .unwrap();
         assert_eq!(server.join().unwrap(), ["/a", "/b"]);
     }
 
@@ -334,7 +372,7 @@ mod tests {
         let set = NamedSet::find("mnist").unwrap();
         let mut heard = Vec::new();
         let error = fetcher
-            .fetch(set, |file| heard.push(file.path))
+            .fetch(set, |transfer| heard.push(transfer.file.path))
             .unwrap_err();
         assert!(error.is_network(), "{error}");
         assert_eq!(heard.len(), 1);
@@ -357,7 +395,8 @@ mod tests {
         )
         .unwrap();
         let (address, server) = serve(vec![good()]);
-        let failure = fetcher(root.path()).download(&FILE, &[address.clone(), address]);
+        let failure =
+            fetcher(root.path()).download(&FILE, &[address.clone(), address], &mut |_| {});
         assert!(matches!(failure.unwrap_err(), Failure::Here(error) if error.is_io()));
         assert_eq!(server.join().unwrap().len(), 1);
     }

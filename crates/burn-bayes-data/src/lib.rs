@@ -71,7 +71,7 @@ pub use csv_file::{CsvOptions, CsvReader, Header, read_csv};
 pub use dataset::{Dataset, Features, Targets};
 pub use error::DataError;
 #[cfg(feature = "fetch")]
-pub use fetch::{Fetched, Fetcher};
+pub use fetch::{Fetched, Fetcher, Transfer};
 pub use generators::{
     FactorModel, FactorModelConfig, LinearModelConfig, LinearModelData, gap_function,
     gap_regression, two_moons,

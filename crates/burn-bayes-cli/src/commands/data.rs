@@ -129,13 +129,30 @@ fn list(folder: &Path) -> Result<()> {
 
 #[cfg(feature = "fetch")]
 fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror, json: bool) -> Result<()> {
-    let mut fetcher = burn_bayes_data::Fetcher::new(folder);
+    use burn_bayes_data::{Fetcher, Transfer};
+
+    use crate::console::ByteCounter;
+    use crate::files::Entry;
+
+    let mut fetcher = Fetcher::new(folder);
     if let Some(address) = mirror.address() {
         fetcher = fetcher.with_mirror(address);
     }
-    let fetched = fetcher.fetch(set, |file| {
-        crate::console::tell(format_args!("{} ({} bytes)", file.path, file.bytes));
-    })?;
+    let (mut counter, mut entry) = (None, None);
+    let fetched = fetcher.fetch(set, |transfer| {
+        let Transfer { file, bytes, .. } = transfer;
+        match transfer.place {
+            None => counter = Some(ByteCounter::new(file.path, file.bytes)),
+            // An interruption removes it.
+            Some(path) if bytes == 0 => entry = Some(Entry::of(path)),
+            Some(_) => {}
+        }
+        if let Some(counter) = &counter {
+            counter.set(bytes);
+        }
+    });
+    drop((counter, entry));
+    let fetched = fetched?;
     if json {
         return print_json(&json!({
             "folder": fetched.folder,

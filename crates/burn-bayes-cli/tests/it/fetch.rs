@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Child;
 use std::sync::mpsc::{Receiver, channel};
 
 use burn_bayes_data::{NamedFile, NamedSet};
@@ -216,31 +216,50 @@ fn stalling() -> (String, Receiver<TcpStream>) {
 }
 
 #[cfg(unix)]
-#[test]
-fn a_transfer_that_is_killed_leaves_no_name() {
-    let place = Workplace::new();
-    let (address, half_sent) = stalling();
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("burn-bayes"))
-        .args(["data", "fetch", SET, "--data", "data", "--mirror", &address])
-        .current_dir(place.path(""))
-        .env("NO_PROXY", "*")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let stream = half_sent.recv().unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    drop(stream);
-    let left = below(&place.path("data"));
-    let is_hidden = |path: &PathBuf| {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        name.starts_with(".unfinished-")
-    };
-    assert!(left.iter().all(is_hidden), "{left:?}");
-    let set = NamedSet::find(SET).unwrap();
-    assert_eq!(
-        set.missing(place.path("data")).unwrap().len(),
-        files().len()
-    );
+mod ends {
+    use super::*;
+    use crate::signals::{Reach, interrupted, wait_until};
+
+    /// A transfer that has come half of its way.
+    fn half_done(place: &Workplace) -> (Child, TcpStream) {
+        let (address, half_sent) = stalling();
+        let child = place.start(&format!("data fetch {SET} --data data --mirror {address}"));
+        let stream = half_sent.recv().unwrap();
+        wait_until(|| {
+            let left = below(&place.path("data"));
+            left.iter()
+                .any(|path| path.metadata().is_ok_and(|file| file.len() > 0))
+        });
+        (child, stream)
+    }
+
+    #[test]
+    fn a_transfer_that_is_killed_leaves_no_name() {
+        let place = Workplace::new();
+        let (mut child, stream) = half_done(&place);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop(stream);
+        let left = below(&place.path("data"));
+        let is_hidden = |path: &PathBuf| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            name.starts_with(".unfinished-")
+        };
+        assert!(left.iter().all(is_hidden), "{left:?}");
+        let set = NamedSet::find(SET).unwrap();
+        assert_eq!(
+            set.missing(place.path("data")).unwrap().len(),
+            files().len()
+        );
+    }
+
+    #[test]
+    fn a_transfer_that_is_interrupted_leaves_nothing() {
+        let place = Workplace::new();
+        let (child, stream) = half_done(&place);
+        let (code, message) = interrupted(child, Reach::Process);
+        drop(stream);
+        assert_eq!(code, Some(130), "{message}");
+        assert_eq!(below(&place.path("data")), [""; 0].map(PathBuf::from));
+    }
 }

@@ -8,7 +8,7 @@ use crate::workplace::Workplace;
 
 impl Workplace {
     /// The program in the background, in a group of processes of its own. It hears every signal, also
-    /// those that this process ignores.
+    /// those that this process ignores, and no proxy of the environment comes before a test's server.
     pub(crate) fn start(&self, arguments: &str) -> Child {
         let program = assert_cmd::cargo::cargo_bin("burn-bayes");
         let mut command = match cfg!(target_os = "linux") {
@@ -21,6 +21,7 @@ impl Workplace {
         command
             .args(arguments.split_whitespace())
             .current_dir(self.path(""))
+            .env("NO_PROXY", "*")
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .process_group(0)

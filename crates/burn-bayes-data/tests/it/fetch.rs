@@ -2,9 +2,9 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use burn_bayes_data::{Fetcher, NAMED_SETS, NamedFile, NamedSet, read_presplit};
+use burn_bayes_data::{Fetcher, NAMED_SETS, NamedFile, NamedSet, Transfer, read_presplit};
 
 use crate::shared_sets::data_folder;
 
@@ -49,10 +49,20 @@ fn a_set_comes_once() {
     let files: Vec<NamedFile> = set.files().collect();
     let (address, server) = serve(data, files.len());
     let fetcher = Fetcher::new(root.path()).with_mirror(address);
-    let mut heard = Vec::new();
-    let fetched = fetcher.fetch(set, |file| heard.push(*file)).unwrap();
+    let (mut begun, mut whole) = (Vec::new(), Vec::new());
+    let on_progress = |transfer: Transfer<'_>| {
+        let is_somewhere = transfer.place.is_some_and(Path::is_file);
+        assert!(transfer.bytes == 0 || is_somewhere);
+        if !is_somewhere {
+            begun.push(*transfer.file);
+        }
+        if transfer.bytes == transfer.file.bytes {
+            whole.push(*transfer.file);
+        }
+    };
+    let fetched = fetcher.fetch(set, on_progress).unwrap();
     assert_eq!((fetched.downloaded, fetched.present), (files.len(), 0));
-    assert_eq!(heard, files);
+    assert_eq!((&begun, &whole), (&files, &files));
     server.join().unwrap();
     // The mirror is gone, and nobody asks for it.
     let again = fetcher.fetch(set, |_| {}).unwrap();
