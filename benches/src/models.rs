@@ -140,8 +140,9 @@ impl ExampleLoss for MlpClassifier {
         Network::losses(self, batch)
     }
 
-    fn example_outputs(&self, batch: Labelled) -> ClassificationOutput {
-        self.clone().no_grad().output(batch)
+    fn example_outputs(&self, batch: Labelled, losses: Tensor<1>) -> ClassificationOutput {
+        let logits = self.clone().no_grad().logits(batch.inputs);
+        ClassificationOutput::new(losses.mean(), logits, batch.targets)
     }
 }
 
@@ -173,8 +174,9 @@ impl ExampleLoss for MlpRegressor {
         residual.square().mul_scalar(0.5).squeeze_dim(1)
     }
 
-    fn example_outputs(&self, batch: Measured) -> RegressionOutput {
-        self.clone().no_grad().output(batch)
+    fn example_outputs(&self, batch: Measured, losses: Tensor<1>) -> RegressionOutput {
+        let outputs = self.clone().no_grad().network.forward(batch.inputs);
+        RegressionOutput::new(losses.mean(), outputs, batch.targets)
     }
 }
 

@@ -149,8 +149,9 @@ impl ExampleLoss for Regressor {
         self.likelihood.per_row(outputs, batch.targets)
     }
 
-    fn example_outputs(&self, batch: RealBatch) -> RegressionOutput {
-        self.regress(batch)
+    fn example_outputs(&self, batch: RealBatch, losses: Tensor<1>) -> RegressionOutput {
+        let outputs = self.clone().no_grad().forward(batch.inputs);
+        RegressionOutput::new(losses.mean(), outputs, batch.targets)
     }
 }
 // ANCHOR_END: examples
@@ -233,7 +234,8 @@ impl TrainStep for LogisticRegressor {
     type Output = RegressionOutput;
 
     fn step(&self, batch: RealBatch) -> TrainOutput<RegressionOutput> {
-        let output = self.example_outputs(batch);
+        let losses = self.example_losses(batch.clone());
+        let output = self.example_outputs(batch, losses);
         TrainOutput::new(self, output.loss.backward(), output)
     }
 }
@@ -246,9 +248,9 @@ impl ExampleLoss for LogisticRegressor {
         losses.squeeze_dim(1)
     }
 
-    fn example_outputs(&self, batch: RealBatch) -> RegressionOutput {
-        let loss = self.example_losses(batch.clone()).mean();
-        RegressionOutput::new(loss, self.forward(batch.inputs), batch.targets)
+    fn example_outputs(&self, batch: RealBatch, losses: Tensor<1>) -> RegressionOutput {
+        let outputs = self.clone().no_grad().forward(batch.inputs);
+        RegressionOutput::new(losses.mean(), outputs, batch.targets)
     }
 }
 
@@ -324,8 +326,9 @@ impl ExampleLoss for Cnn {
         cross_entropy(self.forward(pixels), labels)
     }
 
-    fn example_outputs(&self, batch: Digits) -> ClassificationOutput {
-        self.classify(batch)
+    fn example_outputs(&self, (pixels, labels): Digits, losses: Tensor<1>) -> ClassificationOutput {
+        let logits = self.clone().no_grad().forward(pixels);
+        ClassificationOutput::new(losses.mean(), logits, labels)
     }
 }
 // ANCHOR_END: losses

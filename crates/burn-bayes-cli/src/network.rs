@@ -3,10 +3,10 @@
 use burn::module::{Module, Param, ParamId};
 use burn::nn::Linear;
 use burn::tensor::activation::{log_softmax, relu};
-use burn::tensor::{Device, Tensor, TensorData};
-use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
+use burn::tensor::{Device, ExecutionError, Tensor, TensorData};
+use burn::train::{ItemLazy, TrainOutput, TrainStep};
 use burn_bayes::graph::{ExampleBatch, TensorMapper, losses};
-use burn_bayes::{ExampleLoss, Noise};
+use burn_bayes::{ExampleLoss, MixDraws, Noise};
 
 use crate::random::{first_weights, generator};
 use crate::settings::NetworkShape;
@@ -105,15 +105,42 @@ impl Network {
             layer.forward(relu(values))
         })
     }
+}
 
-    fn output(&self, batch: Batch) -> RegressionOutput {
-        let outputs = self.forward(batch.inputs);
-        let losses = self
-            .likelihood
-            .losses(outputs.clone(), batch.targets.clone());
-        // Burn's other output wants classes as integers; this one fits both tasks.
-        RegressionOutput::new(losses.mean(), outputs, batch.targets)
+/// All that is looked at while a model is trained.
+#[derive(Clone, Debug)]
+pub(crate) struct MeanLoss {
+    /// The mean of a batch's losses, `[1]`.
+    pub(crate) loss: Tensor<1>,
+    rows: usize,
+}
+
+impl MeanLoss {
+    /// Of the losses of every row, `[rows]`.
+    pub(crate) fn of(losses: Tensor<1>) -> Self {
+        let [rows] = losses.dims();
+        Self {
+            loss: losses.mean(),
+            rows,
+        }
     }
+}
+
+impl ItemLazy for MeanLoss {
+    fn sync(self) -> Result<Self, ExecutionError> {
+        Ok(self)
+    }
+}
+
+impl MixDraws for MeanLoss {
+    /// Predictions are averaged elsewhere, by what the model says and not by its loss.
+    type Mixture = ();
+
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn mix(_draws: Vec<Self>) {}
 }
 
 impl Likelihood {
@@ -131,10 +158,10 @@ impl Likelihood {
 
 impl TrainStep for Network {
     type Input = Batch;
-    type Output = RegressionOutput;
+    type Output = MeanLoss;
 
-    fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
-        let output = self.output(batch);
+    fn step(&self, batch: Batch) -> TrainOutput<MeanLoss> {
+        let output = MeanLoss::of(self.example_losses(batch));
         TrainOutput::new(self, output.loss.backward(), output)
     }
 }
@@ -145,17 +172,8 @@ impl ExampleLoss for Network {
         self.likelihood.losses(outputs, batch.targets)
     }
 
-    fn example_outputs(&self, batch: Batch) -> RegressionOutput {
-        self.clone().no_grad().output(batch)
-    }
-}
-
-impl InferenceStep for Network {
-    type Input = Batch;
-    type Output = RegressionOutput;
-
-    fn step(&self, batch: Batch) -> RegressionOutput {
-        self.output(batch)
+    fn example_outputs(&self, _batch: Batch, losses: Tensor<1>) -> MeanLoss {
+        MeanLoss::of(losses)
     }
 }
 

@@ -25,6 +25,8 @@ use crate::untyped::Untyped;
 /// The gradients of the mean loss at several draws of the weights.
 #[derive(Debug)]
 pub struct DrawGradients {
+    /// The losses of the M examples at each of the S draws, `[S, M]`.
+    pub losses: Tensor<2>,
     /// At each draw, one flat piece per parameter of the layout.
     pub pieces: Vec<Vec<Tensor<1>>>,
     /// Those of the trained parameters outside the layout, which all draws share: the average over
@@ -118,7 +120,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         };
         let leaves = Leaves::put_in(&mut tensors, stacked_weights(&self.layout, &draws));
         let losses = player.losses(tensors, Inputs::of(batch));
-        let sum = Dispatch::float_sum(losses);
+        let sum = Dispatch::float_sum(losses.clone());
         let mean = Dispatch::float_mul_scalar(sum, (1.0 / examples as f64).into());
         let mut gradients = Dispatch::backward(mean);
         let mut gradient =
@@ -126,7 +128,9 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         let weights: Vec<_> = leaves.weights.iter().map(&mut gradient).collect();
         let outside = leaves.outside.iter();
         let outside = outside.filter_map(|(&id, leaf)| Some((id, gradient(leaf)?)));
+        let losses = Untyped::new(Dispatch::inner(losses));
         Ok(Some(DrawGradients {
+            losses: losses.reshape(&[count, examples]).typed(),
             pieces: self.pieces(weights, &draws),
             outside: registered(model, outside.collect(), 1.0 / count as f64),
         }))

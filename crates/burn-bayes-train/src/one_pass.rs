@@ -46,12 +46,17 @@ where
             let Some(gradients) = captured.gradients(model, weights, item)? else {
                 return Ok(None);
             };
-            let DrawGradients { pieces, outside } = gradients;
+            let DrawGradients {
+                losses,
+                pieces,
+                outside,
+            } = gradients;
+            let losses = losses.narrow(0, 0, 1).squeeze_dim(0);
             let first = layout.write_leaves(model.clone(), draws[0].weights.clone())?;
             Ok(Some(Gathered {
                 evidence: pieces,
                 outside,
-                item: first.example_outputs(item.clone()),
+                item: first.example_outputs(item.clone(), losses),
             }))
         }))
     }

@@ -8,7 +8,7 @@ use burn::optim::ModuleOptimizer;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device, Tensor};
-use burn::train::{RegressionOutput, TrainStep};
+use burn::train::TrainStep;
 use burn_bayes::error::TrainError;
 use burn_bayes::{Bayesian, FactorPosterior, Inference, Noise};
 
@@ -16,7 +16,7 @@ use super::algorithms::with_learner;
 use super::fitted::Fitted;
 use super::{EpochRecord, Observer, Stage, noise};
 use crate::failure::{Failure, Result};
-use crate::network::{Batch, Network};
+use crate::network::{Batch, MeanLoss, Network};
 use crate::problem::Problem;
 use crate::random::shuffled;
 use crate::settings::{FitSettings, OptimizerName};
@@ -44,9 +44,7 @@ pub(crate) struct Checkpoint {
 }
 
 /// What can be trained: a network, or a posterior over its weights.
-pub(super) trait Learner:
-    Module + TrainStep<Input = Batch, Output = RegressionOutput>
-{
+pub(super) trait Learner: Module + TrainStep<Input = Batch, Output = MeanLoss> {
     /// The posterior, if this learns one; an error if there is none yet.
     fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, TrainError>;
 
@@ -74,7 +72,7 @@ impl Learner for Network {
 
 impl<A: Inference> Learner for Bayesian<Network, A>
 where
-    Self: TrainStep<Input = Batch, Output = RegressionOutput>,
+    Self: TrainStep<Input = Batch, Output = MeanLoss>,
 {
     fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, TrainError> {
         self.try_posterior().map(Some)

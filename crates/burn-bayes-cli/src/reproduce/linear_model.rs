@@ -6,12 +6,14 @@ use burn::module::Module;
 use burn::nn::{Initializer, Linear, LinearConfig};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor, TensorData};
-use burn::train::{RegressionOutput, TrainOutput, TrainStep};
+use burn::train::{TrainOutput, TrainStep};
 use burn_bayes::graph::{ExampleBatch, TensorMapper};
 use burn_bayes::{ExampleLoss, GaussianNll};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
+
+use crate::network::MeanLoss;
 
 /// A linear function without intercept, and what its value says about the target.
 #[derive(Module, Debug)]
@@ -56,20 +58,14 @@ impl LinearModel {
             }
         }
     }
-
-    fn output(&self, batch: Batch) -> RegressionOutput {
-        let outputs = self.layer.forward(batch.inputs);
-        let loss = self.losses(outputs.clone(), batch.targets.clone()).mean();
-        RegressionOutput::new(loss, outputs, batch.targets)
-    }
 }
 
 impl TrainStep for LinearModel {
     type Input = Batch;
-    type Output = RegressionOutput;
+    type Output = MeanLoss;
 
-    fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
-        let output = self.output(batch);
+    fn step(&self, batch: Batch) -> TrainOutput<MeanLoss> {
+        let output = MeanLoss::of(self.example_losses(batch));
         TrainOutput::new(self, output.loss.backward(), output)
     }
 }
@@ -79,8 +75,8 @@ impl ExampleLoss for LinearModel {
         self.losses(self.layer.forward(batch.inputs), batch.targets)
     }
 
-    fn example_outputs(&self, batch: Batch) -> RegressionOutput {
-        self.clone().no_grad().output(batch)
+    fn example_outputs(&self, _batch: Batch, losses: Tensor<1>) -> MeanLoss {
+        MeanLoss::of(losses)
     }
 }
 

@@ -108,8 +108,9 @@ impl ExampleLoss for Regressor {
         losses.squeeze_dim(1)
     }
 
-    fn example_outputs(&self, batch: Batch) -> RegressionOutput {
-        self.predict(batch)
+    fn example_outputs(&self, batch: Batch, losses: Tensor<1>) -> RegressionOutput {
+        let output = self.forward(batch.inputs);
+        RegressionOutput::new(losses.mean(), output, batch.targets)
     }
 }
 
