@@ -192,6 +192,23 @@ impl Console {
     }
 }
 
+/// Does what nobody knows the length of. A terminal shows what it is and how long it has taken; elsewhere
+/// a line says so in the end, if it was long.
+pub(crate) fn busy<T>(what: impl Display, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let bar = Bar::new("{spinner} {msg}, {elapsed}");
+    if let Some(Bar(bar)) = &bar {
+        bar.set_message(what.to_string());
+        bar.enable_steady_tick(Duration::from_millis(200));
+    }
+    let done = work();
+    let seconds = start.elapsed().as_secs();
+    if bar.is_none() && start.elapsed() > LINE_TIME {
+        tell(format_args!("{what}: {seconds} s"));
+    }
+    done
+}
+
 /// Writes a line to standard output; a failure is an error, which a closed pipe is not for long.
 pub(crate) fn print(line: impl Display) -> Result<()> {
     Ok(writeln!(io::stdout(), "{line}")?)

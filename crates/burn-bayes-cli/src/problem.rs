@@ -2,7 +2,7 @@
 
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes::Noise;
-use burn_bayes_data::{ColumnScale, Dataset, Features, Preprocessor, Scaling, Targets};
+use burn_bayes_data::{ColumnScale, Dataset, Features, Preprocessor, Scaling, Table, Targets};
 
 use crate::failure::{Failure, Result};
 use crate::files::{HASH_START, hashed};
@@ -20,6 +20,9 @@ pub(crate) struct Problem {
     rows: usize,
     meaning: TargetMeaning,
 }
+
+/// Rows that are prepared at a time.
+const PIECE: usize = 4096;
 
 /// The scale of targets that are learnt as they are.
 const KEPT: ColumnScale = ColumnScale {
@@ -62,36 +65,73 @@ impl Problem {
     /// # Errors
     /// If there are no rows, or the targets are not what they are said to mean.
     pub(crate) fn new(dataset: &Dataset, meaning: TargetMeaning) -> Result<Self> {
-        if dataset.rows() == 0 {
+        let mut problem = Self {
+            features: Vec::new(),
+            width: dataset.features().columns(),
+            targets: Vec::new(),
+            rows: 0,
+            meaning,
+        };
+        problem.append(dataset)?;
+        problem.checked()
+    }
+
+    /// Rows of a table, prepared.
+    ///
+    /// # Errors
+    /// As [`Problem::new`], and if a row cannot be prepared.
+    pub(crate) fn prepared(
+        preprocessor: &Preprocessor,
+        table: &Table,
+        rows: &[usize],
+    ) -> Result<Self> {
+        let (width, meaning) = (preprocessor.width(), TargetMeaning::of(preprocessor));
+        let mut problem = Self {
+            features: Vec::with_capacity(rows.len() * width),
+            width,
+            targets: Vec::with_capacity(rows.len() * meaning.outputs()),
+            rows: 0,
+            meaning,
+        };
+        // In pieces, as beside the table there shall be no second one in double precision.
+        for piece in rows.chunks(PIECE) {
+            problem.append(&preprocessor.dataset(table, piece.iter().copied())?)?;
+        }
+        problem.checked()
+    }
+
+    /// With at least one row.
+    fn checked(self) -> Result<Self> {
+        if self.rows == 0 {
             let problem = "there are no training rows; give a file with at least one";
             return Err(Failure::Data(problem.into()));
         }
-        let outputs = meaning.outputs();
-        let targets = match (dataset.targets(), &meaning) {
+        Ok(self)
+    }
+
+    fn append(&mut self, dataset: &Dataset) -> Result<()> {
+        let outputs = self.meaning.outputs();
+        match (dataset.targets(), &self.meaning) {
             (Targets::Real(values), TargetMeaning::Real(_)) => {
-                values.iter().map(|&value| value as f32).collect()
+                self.targets
+                    .extend(values.iter().map(|&value| value as f32));
             }
             (Targets::Classes(classes), TargetMeaning::Classes(_))
                 if classes.iter().all(|&class| class < outputs) =>
             {
-                let mut targets = vec![0.0; classes.len() * outputs];
-                for (row, &class) in classes.iter().enumerate() {
-                    targets[row * outputs + class] = 1.0;
+                for &class in classes {
+                    let one_hot = (0..outputs).map(|other| f32::from(u8::from(other == class)));
+                    self.targets.extend(one_hot);
                 }
-                targets
             }
             _ => {
                 let problem = "the targets are not of the kind that the task says";
                 return Err(Failure::Data(problem.into()));
             }
-        };
-        Ok(Self {
-            features: dataset.features().to_f32(),
-            width: dataset.features().columns(),
-            targets,
-            rows: dataset.rows(),
-            meaning,
-        })
+        }
+        self.features.extend(dataset.features().to_f32());
+        self.rows += dataset.rows();
+        Ok(())
     }
 
     pub(crate) fn rows(&self) -> usize {

@@ -7,8 +7,9 @@ use burn_bayes_data::{
     partition, stratified_partition,
 };
 
+use crate::console::busy;
 use crate::failure::{Failure, Result};
-use crate::problem::TargetMeaning;
+use crate::problem::{Problem, TargetMeaning};
 use crate::settings::{DataSettings, MissingName, refused};
 
 /// The rows of a file, dealt and not yet prepared.
@@ -62,7 +63,7 @@ impl DealtRows {
 #[derive(Clone, Debug)]
 pub(crate) struct PreparedRows {
     pub(crate) preprocessor: Preprocessor,
-    pub(crate) train: Dataset,
+    pub(crate) train: Problem,
     /// Rows that training does not see; none if none were asked for.
     pub(crate) validation: Option<Dataset>,
 }
@@ -76,16 +77,17 @@ impl PreparedRows {
             validation,
         } = DealtRows::read(settings, seed)?;
         let config = settings.preprocessor()?;
-        let preprocessor = Preprocessor::fit(&config, &table, train.iter().copied())?;
-        let dataset = |rows: Vec<usize>| preprocessor.dataset(&table, rows);
-        let validation = match validation.is_empty() {
-            true => None,
-            false => Some(dataset(validation)?),
-        };
-        Ok(Self {
-            train: dataset(train)?,
-            validation,
-            preprocessor,
+        busy(format_args!("preparing {} rows", table.rows()), || {
+            let preprocessor = Preprocessor::fit(&config, &table, train.iter().copied())?;
+            let validation = match validation.is_empty() {
+                true => None,
+                false => Some(preprocessor.dataset(&table, validation)?),
+            };
+            Ok(Self {
+                train: Problem::prepared(&preprocessor, &table, &train)?,
+                validation,
+                preprocessor,
+            })
         })
     }
 }
@@ -144,7 +146,8 @@ fn wanted_columns(settings: &DataSettings) -> Result<Table> {
     for name in &settings.categories.0 {
         reader = reader.with_kind(name, ColumnKind::Category)?;
     }
-    Ok(reader.read_all()?)
+    let name = path.display();
+    Ok(busy(format_args!("reading {name}"), || reader.read_all())?)
 }
 
 /// Names in quotes, the first of them if there are many.

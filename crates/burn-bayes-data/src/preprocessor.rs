@@ -261,6 +261,11 @@ impl Preprocessor {
         names.collect()
     }
 
+    /// The number of features of a model.
+    pub fn width(&self) -> usize {
+        self.features.iter().map(FeaturePlan::width).sum()
+    }
+
     /// The column that is predicted.
     pub fn target_name(&self) -> &str {
         &self.target.name
@@ -327,7 +332,7 @@ impl Preprocessor {
     ) -> Result<Features, DataError> {
         let columns = self.features.iter().map(|plan| plan.find(table));
         let columns: Vec<&Column> = columns.collect::<Result<_, _>>()?;
-        let width: usize = self.features.iter().map(FeaturePlan::width).sum();
+        let width = self.width();
         let rows = rows.into_iter();
         // A hint may be anything.
         let expected = rows.size_hint().0.min(table.rows());

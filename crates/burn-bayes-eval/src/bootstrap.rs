@@ -92,20 +92,60 @@ impl<'a> Bootstrap<'a> {
     /// A data error if there are no values or one is not finite; a config error if there are fewer
     /// than two resamples or more than ten million.
     pub fn of_mean(values: &'a [f64], resamples: usize, seed: u64) -> Result<Self, EvalError> {
-        check::finite("values", values)?;
-        let rows = values.len();
-        let score =
-            |drawn: &[usize]| drawn.iter().map(|&row| values[row]).sum::<f64>() / rows as f64;
+        let [mean] = Self::of_means([values], resamples, seed)?;
+        Ok(mean)
+    }
+
+    /// Resamples several means over the same rows. Each is what [`of_mean`](Self::of_mean) gives with
+    /// this seed, and rows are drawn once for all of them, which takes most of the time.
+    ///
+    /// ```
+    /// use burn_bayes_eval::Bootstrap;
+    ///
+    /// let (squares, costs) = ([0.1, 0.4, 0.9, 0.2], [1.1, 1.3, 1.9, 1.2]);
+    /// let [mse, nll] = Bootstrap::of_means([&squares, &costs], 2000, 7)?;
+    /// assert_eq!(mse.scores(), Bootstrap::of_mean(&squares, 2000, 7)?.scores());
+    /// assert!(nll.estimate() > mse.estimate());
+    /// # Ok::<(), burn_bayes_eval::EvalError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`of_mean`](Self::of_mean), and a data error if the numbers of rows differ.
+    pub fn of_means<const N: usize>(
+        columns: [&'a [f64]; N],
+        resamples: usize,
+        seed: u64,
+    ) -> Result<[Self; N], EvalError> {
+        let rows = columns.first().map_or(0, |values| values.len());
+        for values in columns {
+            check::same_length("values", values.len(), rows)?;
+            check::finite("values", values)?;
+        }
+        // Side by side: what a row adds to every sum lies in one place.
+        let by_row: Vec<[f64; N]> = (0..rows)
+            .map(|row| columns.map(|values| values[row]))
+            .collect();
+        let means = |drawn: &[usize]| {
+            let mut sums = [0.0; N];
+            for &row in drawn {
+                for (sum, value) in sums.iter_mut().zip(by_row[row]) {
+                    *sum += value;
+                }
+            }
+            sums.map(|sum| sum / rows as f64)
+        };
         let strata = vec![(0..rows).collect()];
-        let (estimate, scores) = resampled(&strata, resamples, seed, score)?;
-        let sum: f64 = values.iter().sum();
-        let score_without = move |row: usize| (sum - values[row]) / (rows - 1) as f64;
-        Ok(Self {
-            estimate,
-            scores,
-            strata,
-            score_without: Box::new(score_without),
-        })
+        let (estimates, mut scores) = resampled(&strata, resamples, seed, means)?;
+        Ok(std::array::from_fn(|place| {
+            let values = columns[place];
+            let sum: f64 = values.iter().sum();
+            Self {
+                estimate: estimates[place],
+                scores: std::mem::take(&mut scores[place]),
+                strata: strata.clone(),
+                score_without: Box::new(move |row| (sum - values[row]) / (rows - 1) as f64),
+            }
+        }))
     }
 
     /// Resamples any score of a set of rows, given as indices in which rows may repeat.
@@ -167,7 +207,7 @@ impl<'a> Bootstrap<'a> {
         seed: u64,
         score: impl Fn(&[usize]) -> f64 + 'a,
     ) -> Result<Self, EvalError> {
-        let (estimate, scores) = resampled(&strata, resamples, seed, &score)?;
+        let ([estimate], [scores]) = resampled(&strata, resamples, seed, |rows| [score(rows)])?;
         let rows = count(&strata);
         let score_without = move |left_out: usize| {
             let others: Vec<usize> = (0..rows).filter(|&row| row != left_out).collect();
@@ -340,31 +380,38 @@ impl fmt::Debug for Bootstrap<'_> {
 /// More resamples say nothing more, and these are eighty megabytes of scores.
 const MOST_RESAMPLES: usize = 10_000_000;
 
-/// The score of all rows, and those of the resamples, ascending.
-fn resampled(
+/// Several scores of all rows, and those of the resamples, each ascending.
+fn resampled<const N: usize>(
     strata: &[Vec<usize>],
     resamples: usize,
     seed: u64,
-    score: impl Fn(&[usize]) -> f64,
-) -> Result<(f64, Vec<f64>), EvalError> {
+    score: impl Fn(&[usize]) -> [f64; N],
+) -> Result<([f64; N], [Vec<f64>; N]), EvalError> {
     let rows = count(strata);
     check::not_empty("rows", rows)?;
     check::count("resamples", resamples, 2..=MOST_RESAMPLES)?;
     let mut drawn: Vec<usize> = (0..rows).collect();
-    let estimate = defined("score of all rows", Place::WHOLE, score(&drawn))?;
+    let estimates = score(&drawn);
+    for estimate in estimates {
+        defined("score of all rows", Place::WHOLE, estimate)?;
+    }
     let mut generator = resampling_generator(seed);
-    let mut scores = Vec::with_capacity(resamples);
+    let mut scores = [const { Vec::new() }; N];
     for resample in 0..resamples {
         drawn.clear();
         for stratum in strata {
-            let mut draw = |_| stratum[generator.random_range(0..stratum.len())];
-            drawn.extend((0..stratum.len()).map(&mut draw));
+            let draw = |_| stratum[generator.random_range(0..stratum.len())];
+            drawn.extend((0..stratum.len()).map(draw));
         }
         let what = format!("score of resample {resample}");
-        scores.push(defined(&what, Place::WHOLE, score(&drawn))?);
+        for (scores, score) in scores.iter_mut().zip(score(&drawn)) {
+            scores.push(defined(&what, Place::WHOLE, score)?);
+        }
     }
-    scores.sort_by(|a, b| compare(*a, *b));
-    Ok((estimate, scores))
+    for scores in &mut scores {
+        scores.sort_by(|a, b| compare(*a, *b));
+    }
+    Ok((estimates, scores))
 }
 
 fn count(strata: &[Vec<usize>]) -> usize {
@@ -457,6 +504,22 @@ mod tests {
         let [one, other] = [direct, general].map(|bootstrap| bootstrap.bca_interval(0.8).unwrap());
         assert!((one.lower - other.lower).abs() < 64.0 * f64::EPSILON);
         assert!((one.upper - other.upper).abs() < 64.0 * f64::EPSILON);
+    }
+
+    #[test]
+    fn several_means_are_those_of_each() {
+        let [first, second] = [uniforms(50, 3), uniforms(50, 4)];
+        let together = Bootstrap::of_means([&first, &second], 100, 5).unwrap();
+        for (joint, values) in together.iter().zip([&first, &second]) {
+            let alone = Bootstrap::of_mean(values, 100, 5).unwrap();
+            assert_eq!(joint.estimate(), alone.estimate());
+            assert_eq!(joint.scores(), alone.scores());
+            assert_eq!(joint.bca_interval(0.9), alone.bca_interval(0.9));
+        }
+        let shorter = Bootstrap::of_means([&first, &second[1..]], 100, 5);
+        assert!(shorter.unwrap_err().is_data());
+        let none: [&[f64]; 0] = [];
+        assert!(Bootstrap::of_means(none, 100, 5).unwrap_err().is_data());
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use burn_bayes_data::read_csv;
 use clap::Args;
 
-use crate::console::{command_line, print_json, print_scores, tell};
-use crate::failure::Result;
+use crate::console::{busy, command_line, print_json, print_scores, tell};
+use crate::failure::{Failure, Result};
 use crate::files::{at, make_folder};
 use crate::rows::{true_targets, usable_rows};
 use crate::run::{Run, RunFolder, ScoredRows, write_report};
@@ -42,7 +42,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let run = Run::load(&folder)?;
     let draws = run.draws(arguments.draws)?;
     let options = run.preprocessor.csv_options(run.config.data.csv_options());
-    let table = read_csv(&arguments.rows, &options)?;
+    let path = arguments.rows.display();
+    let table = busy(format_args!("reading {path}"), || {
+        read_csv(&arguments.rows, &options)
+    })?;
     let rows = usable_rows(&table, &run.config.data);
     if rows.len() < table.rows() {
         let (usable, all) = (rows.len(), table.rows());
@@ -51,12 +54,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         ));
     }
     let dataset = run.preprocessor.dataset(&table, rows)?;
-    let predictions = run.fitted.predict(dataset.features(), draws)?;
     let targets = true_targets(&dataset, run.fitted.meaning());
-    let scores = Scores::of(&predictions, &targets)?;
+    let what = format!("scoring {} rows", dataset.rows());
+    let (predictions, scores) = busy(what, || {
+        let predictions = run.fitted.predict(dataset.features(), draws)?;
+        let scores = Scores::of(&predictions, &targets)?;
+        Ok::<_, Failure>((predictions, scores))
+    })?;
     if let Some(page) = page {
         let rows = ScoredRows {
-            part: &format!("rows of {}", arguments.rows.display()),
+            part: &format!("rows of {path}"),
             predictions: &predictions,
             targets: &targets,
             scores: &scores,

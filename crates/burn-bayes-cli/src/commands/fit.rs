@@ -7,11 +7,11 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 
-use crate::console::{Console, print, print_json, print_scores, tell};
+use crate::console::{Console, busy, print, print_json, print_scores, tell};
 use crate::engine::{self, Checkpoint, EpochRecord, Fitted, Observer};
 use crate::failure::{Failure, Result};
 use crate::interruption;
-use crate::problem::{Problem, TargetMeaning};
+use crate::problem::Problem;
 use crate::report::number;
 use crate::rows::PreparedRows;
 use crate::run::{EpochMetrics, MetricsFile, RunFolder, WatchedRows, validate};
@@ -57,12 +57,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let config = config(arguments)?;
     let PreparedRows {
         preprocessor,
-        train,
+        train: problem,
         validation,
     } = PreparedRows::read(&config.data, config.fit.seed)?;
-    let problem = Problem::new(&train, TargetMeaning::of(&preprocessor))?;
-    // The problem has all of it, in single precision.
-    drop(train);
     let weights = engine::check(&problem, &config.fit)?;
 
     let folder = match arguments.resume {
@@ -75,7 +72,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let fitted = trained(&folder, &problem, &config, watched)?;
     folder.save_fitted(&fitted)?;
     let scores = match &validation {
-        Some(rows) => Some(validate(&folder, &config, &fitted, rows)?),
+        Some(rows) => {
+            let what = format!("scoring {} rows", rows.rows());
+            let scored = || validate(&folder, &config, &fitted, rows);
+            Some(busy(what, scored)?)
+        }
         None => None,
     };
     folder.finish(&fitted)?;

@@ -6,7 +6,6 @@ use serde::Serialize;
 use crate::console::{print, print_json};
 use crate::engine;
 use crate::failure::Result;
-use crate::problem::{Problem, TargetMeaning};
 use crate::rows::PreparedRows;
 use crate::settings::ConfigFlags;
 
@@ -38,8 +37,7 @@ struct Plan {
 /// Plans.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let config = arguments.settings.config()?;
-    let rows = PreparedRows::read(&config.data, config.fit.seed)?;
-    let problem = Problem::new(&rows.train, TargetMeaning::of(&rows.preprocessor))?;
+    let problem = PreparedRows::read(&config.data, config.fit.seed)?.train;
     let weights = engine::check(&problem, &config.fit)?;
     let memory = engine::memory(&config.fit, weights)?;
     let time = engine::time(&problem, &config.fit)?;

@@ -196,8 +196,7 @@ impl Observer for Kept {
 fn with_checkpoint(folder: &RunFolder) -> (Problem, FitSettings) {
     let Config { data, mut fit } = folder.config().unwrap();
     fit.checkpoint_every = 1;
-    let rows = PreparedRows::read(&data, fit.seed).unwrap();
-    let problem = Problem::new(&rows.train, TargetMeaning::of(&rows.preprocessor)).unwrap();
+    let problem = PreparedRows::read(&data, fit.seed).unwrap().train;
     let mut kept = Kept::default();
     engine::fit(&problem, &fit, &mut kept).unwrap();
     let checkpoint = kept.0.unwrap();

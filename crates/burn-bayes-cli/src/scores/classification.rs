@@ -114,17 +114,19 @@ impl ClassificationScores {
             .par_iter()
             .map(|&by| selective(by, &draws, &labelled))
             .collect::<Result<_>>()?;
+        let (costs, distances) = (log_losses(&labelled), brier_losses(&labelled));
+        let [accuracy, nll, brier] = Score::of_means([&hits, &costs, &distances]);
         Ok(Self {
             rows: draws.rows(),
             draws: draws.draws(),
             classes: predictions.classes.clone(),
-            accuracy: Score::of_mean(&hits),
+            accuracy,
             balanced_accuracy: decisions.score(|matrix| Some(matrix.balanced_accuracy())),
             f1: decisions.f1(),
             macro_f1: decisions.score(|matrix| Some(matrix.macro_f1())),
             auroc: auroc(&labelled),
-            nll: Score::of_mean(&log_losses(&labelled)),
-            brier: Score::of_mean(&brier_losses(&labelled)),
+            nll,
+            brier,
             ece: calibration(width.expected_calibration_error()),
             ece_equal_mass: calibration(mass.expected_calibration_error()),
             mce: calibration(width.maximum_calibration_error()),

@@ -110,13 +110,14 @@ impl RegressionScores {
             let referral = referral(&uncertainty, &squares)?;
             SelectiveScores::of(EPISTEMIC, &uncertainty, &squares, referral)?
         };
+        let [mse, nmll, crps] = Score::of_means([&squares, &costs, &crps]);
         Ok(Self {
             rows: mixture.rows(),
             draws: mixture.draws(),
             noise_deviation: predictions.noise_deviation,
-            rmse: Score::of_root_mean(&squares),
-            nmll: Score::of_mean(&costs),
-            crps: Score::of_mean(&crps),
+            rmse: mse.root(),
+            nmll,
+            crps,
             intervals: intervals?,
             quantile_calibration_error: Score::alone(
                 calibration.mean_absolute_error(),
@@ -144,10 +145,11 @@ fn coverage(level: f64, mixture: &GaussianMixture<'_>, targets: &[f64]) -> Resul
     };
     let hits: Vec<f64> = limits().zip(targets).map(held).collect();
     let widths: Vec<f64> = limits().map(|(lower, upper)| upper - lower).collect();
+    let [coverage, mean_width] = Score::of_means([&hits, &widths]);
     Ok(CoverageScores {
         level,
-        coverage: Score::of_mean(&hits),
-        mean_width: Score::of_mean(&widths),
+        coverage,
+        mean_width,
     })
 }
 

@@ -56,36 +56,43 @@ impl Score {
         }
     }
 
-    /// The mean of one value for each row.
-    pub(crate) fn of_mean(values: &[f64]) -> Self {
-        if let Some(row) = values.iter().position(|value| !value.is_finite()) {
-            let value = values[row];
-            return Self::absent(format!("row {row}, from 0, makes the mean {value}"));
+    /// The means of several values of each row.
+    pub(crate) fn of_means<const N: usize>(columns: [&[f64]; N]) -> [Self; N] {
+        match Bootstrap::of_means(columns, RESAMPLES, SEED) {
+            Ok(resampled) => resampled.map(|bootstrap| {
+                // The corrected interval needs two rows and resamples on either side of the mean.
+                let interval = bootstrap
+                    .bca_interval(LEVEL)
+                    .or_else(|_| bootstrap.percentile_interval(LEVEL));
+                Self::with(bootstrap.estimate(), interval)
+            }),
+            // One that is not defined takes nothing from the others.
+            Err(_) if N > 1 => columns.map(|values| {
+                let [score] = Self::of_means([values]);
+                score
+            }),
+            Err(error) => columns.map(|values| {
+                let row = values.iter().position(|value| !value.is_finite());
+                Self::absent(row.map_or_else(
+                    || error.to_string(),
+                    |row| format!("row {row}, from 0, makes the mean {}", values[row]),
+                ))
+            }),
         }
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let resampled = Bootstrap::of_mean(values, RESAMPLES, SEED);
-        // The corrected interval needs two rows and resamples on either side of the mean.
-        let interval = resampled.and_then(|bootstrap| {
-            bootstrap
-                .bca_interval(LEVEL)
-                .or_else(|_| bootstrap.percentile_interval(LEVEL))
-        });
-        Self::with(mean, interval)
     }
 
-    /// The root of the mean of one value for each row.
+    /// The root of a mean.
     ///
     /// Quantiles go through a rising function, so the interval is that of the mean, rooted.
-    pub(crate) fn of_root_mean(values: &[f64]) -> Self {
-        let mean = Self::of_mean(values);
+    pub(crate) fn root(self) -> Self {
         let root = |interval: Interval| Interval {
             lower: interval.lower.sqrt(),
             upper: interval.upper.sqrt(),
         };
         Self {
-            value: mean.value.map(f64::sqrt),
-            interval: mean.interval.map(root),
-            absent: mean.absent,
+            value: self.value.map(f64::sqrt),
+            interval: self.interval.map(root),
+            absent: self.absent,
         }
     }
 

@@ -75,12 +75,11 @@ impl Fold {
         split: &Split,
     ) -> Result<Self> {
         let preprocessor = Preprocessor::fit(config, table, split.train.iter().copied())?;
-        let meaning = TargetMeaning::of(&preprocessor);
-        let of = |rows: &[usize]| preprocessor.dataset(table, rows.iter().copied());
-        let test = of(&split.test)?;
+        let train = Problem::prepared(&preprocessor, table, &split.train)?;
+        let test = preprocessor.dataset(table, split.test.iter().copied())?;
         Ok(Self {
-            targets: true_targets(&test, &meaning),
-            train: Problem::new(&of(&split.train)?, meaning)?,
+            targets: true_targets(&test, train.meaning()),
+            train,
             test: test.into_parts().0,
         })
     }
