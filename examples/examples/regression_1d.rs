@@ -12,8 +12,9 @@ use std::path::Path;
 
 use burn::module::Module;
 use burn::optim::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
+use burn_bayes::graph::CapturedModel;
 use burn_bayes::prelude::*;
 use burn_bayes_examples::{Activation, Arguments, Regressor, ToBatch, is_smoke};
 use plotters::prelude::*;
@@ -32,8 +33,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let points = points(seed, 60);
     let curve = Curve::new(&train(&points, seed, steps)?)?;
-    let inside = curve.mean_deviation(|x| GAP.contains(&x));
-    let among = curve.mean_deviation(|x| DATA.iter().any(|range| range.contains(&x)));
+    let has_data = |x: f64| DATA.iter().any(|range| range.contains(&x));
+    let inside = curve.mean_of(&curve.deviation, |x| GAP.contains(&x));
+    let among = curve.mean_of(&curve.deviation, has_data);
+    let linearised = curve.mean_of(&curve.linearised, has_data);
     println!("{} points, none between -1 and 1", points.len());
     println!("epistemic standard deviation in the gap        {inside:.3}");
     println!("epistemic standard deviation among the points  {among:.3}");
@@ -41,6 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "ratio                                          {:.1}",
         inside / among
     );
+    println!("the same among the points, linearised          {linearised:.3}");
     let file = folder.join("regression_1d.svg");
     draw(&file, &points, &curve)?;
     println!("\nThe picture is in {}", file.display());
@@ -107,6 +111,8 @@ struct Curve {
     mean: Vec<f64>,
     /// Standard deviation between draws of the weights.
     deviation: Vec<f64>,
+    /// That of a model which is linear in its weights, with the gradients that this one has at their mean.
+    linearised: Vec<f64>,
 }
 
 impl Curve {
@@ -121,9 +127,9 @@ impl Curve {
             inputs: &inputs,
             targets: &vec![0.0; count],
         };
-        let draws = model
-            .predict(grid.all(&Device::default()), DRAWS)?
-            .draw_outputs;
+        let grid = grid.all(&Device::default());
+        let linearised = linearised(model, grid.inputs.clone())?;
+        let draws = model.predict(grid, DRAWS)?.draw_outputs;
         let values: Vec<f64> = draws.into_data().iter::<f64>().collect();
         let moment = |column: usize, power: i32, centre: f64| {
             let column = values.iter().skip(column).step_by(count);
@@ -136,13 +142,18 @@ impl Curve {
         let deviation = (0..count)
             .map(|column| moment(column, 2, mean[column]).sqrt())
             .collect();
-        Ok(Self { x, mean, deviation })
+        Ok(Self {
+            x,
+            mean,
+            deviation,
+            linearised,
+        })
     }
 
-    fn mean_deviation(&self, keep: impl Fn(f64) -> bool) -> f64 {
-        let kept: Vec<f64> = (self.x.iter().zip(&self.deviation))
+    fn mean_of(&self, values: &[f64], keep: impl Fn(f64) -> bool) -> f64 {
+        let kept: Vec<f64> = (self.x.iter().zip(values))
             .filter(|(x, _)| keep(**x))
-            .map(|(_, deviation)| *deviation)
+            .map(|(_, value)| *value)
             .collect();
         kept.iter().sum::<f64>() / kept.len().max(1) as f64
     }
@@ -157,6 +168,18 @@ impl Curve {
         };
         edge(1.0).chain(edge(-1.0).rev()).collect()
     }
+}
+
+/// The standard deviations of a model's linearised outputs.
+fn linearised(model: &Trained, inputs: Tensor<2>) -> Result<Vec<f64>, Box<dyn Error>> {
+    // ANCHOR: linearised
+    let posterior = model.try_posterior()?;
+    let outputs = |model: &Regressor, inputs: Tensor<2>| model.forward(inputs).squeeze_dim(1);
+    let captured = CapturedModel::new(posterior.layout().clone(), outputs);
+    let at_mean = captured.example_gradients(&model.mean_model()?, &inputs)?;
+    let variances = posterior.linear_variance(&at_mean.gradients.materialise())?;
+    // ANCHOR_END: linearised
+    Ok(variances.sqrt().into_data().iter::<f64>().collect())
 }
 
 fn draw(file: &Path, points: &[(f64, f64)], curve: &Curve) -> Result<(), Box<dyn Error>> {

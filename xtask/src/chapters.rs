@@ -90,7 +90,9 @@ fn include_problem(target: &str, read: impl Fn(&str) -> Option<String>) -> Optio
         return Some(format!("the included `{path}` does not exist"));
     };
     let anchor = anchor?;
-    let opens = |line: &str| line.trim_end().ends_with(&format!("ANCHOR: {anchor}"));
+    // In Markdown an anchor is a comment of HTML.
+    let line_end = |line: &str| line.trim_end().trim_end_matches("-->").trim_end().len();
+    let opens = |line: &str| line[..line_end(line)].ends_with(&format!("ANCHOR: {anchor}"));
     (!text.lines().any(opens)).then(|| format!("`{path}` has no anchor `{anchor}`"))
 }
 
@@ -116,7 +118,7 @@ mod tests {
     fn found(text: &str) -> Vec<(usize, String)> {
         let read = |path: &str| match path {
             "a.rs" => Some("// ANCHOR: part\nfn a() {}\n// ANCHOR_END: part\n".to_string()),
-            "b.md" => Some(String::new()),
+            "b.md" => Some("<!-- ANCHOR: table -->\n| a |\n<!-- ANCHOR_END: table -->\n".into()),
             _ => None,
         };
         chapter_problems(text, read).collect()
@@ -125,7 +127,7 @@ mod tests {
     #[test]
     fn included_code_text_blocks_and_links_pass() {
         let chapter = "See [b](b.md#part), [here](#below) and [there](https://example.org).\n\n\
-            ```rust\n{{#include a.rs:part}}\n```\n\n```text\nψ = 1\n```\n\n```rust\n{{#rustdoc_include a.rs}}\n```\n";
+            {{#include b.md:table}}\n\n```rust\n{{#include a.rs:part}}\n```\n\n```text\nψ = 1\n```\n\n```rust\n{{#rustdoc_include a.rs}}\n```\n";
         assert_eq!(found(chapter), []);
     }
 

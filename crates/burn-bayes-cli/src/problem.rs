@@ -138,6 +138,11 @@ impl Problem {
         self.rows
     }
 
+    /// Bytes of all rows.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.features) + size_of_val(&*self.targets)
+    }
+
     /// Features of a row.
     pub(crate) fn width(&self) -> usize {
         self.width

@@ -27,8 +27,10 @@ struct Plan {
     weights: usize,
     /// K; null where there is no posterior.
     rank: Option<usize>,
-    /// Bytes at once, without the rows and what lies between layers.
+    /// Bytes of what is trained at once, without the rows and what lies between layers.
     memory: usize,
+    /// Bytes of the training rows.
+    rows_memory: usize,
     steps: f64,
     seconds_per_step: f64,
     seconds: f64,
@@ -47,6 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         weights,
         rank: engine::rank(&config.fit, weights)?,
         memory: memory.peak(),
+        rows_memory: problem.bytes(),
         steps: time.steps,
         seconds_per_step: time.step,
         seconds: time.total(),
@@ -59,7 +62,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         config.fit.method, config.fit.model, plan.training_rows, plan.features
     ))?;
     print(format_args!(
-        "\nmemory, without the rows and what lies between layers:\n{memory}"
+        "\nmemory, without the rows and what lies between layers:\n{memory}\n{:<11}{:>10.2} MiB",
+        "rows",
+        plan.rows_memory as f64 / f64::from(1 << 20)
     ))?;
     print(format_args!(
         "\ntime, from the first steps: {:.0} steps of {:.2} ms, {}",

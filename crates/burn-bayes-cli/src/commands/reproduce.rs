@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
     /// E1, E2, … or all
     #[arg(required = true, value_name = "EXPERIMENT")]
     experiments: Vec<String>,
-    /// Reduced settings: minutes instead of hours, with the same findings checked
+    /// Reduced settings: minutes instead of hours, with the findings checked that these can show
     #[arg(long)]
     quick: bool,
     /// Folder of the results; what it already holds is not computed again

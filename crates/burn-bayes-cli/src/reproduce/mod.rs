@@ -30,6 +30,7 @@ mod vifa_fit;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use burn_bayes_data::{NAMED_SETS, NamedSet};
 use serde::Serialize;
 
 use crate::cells::{self, Cell, Crew, Ledger};
@@ -94,9 +95,9 @@ pub(crate) fn run(request: &Request) -> Result<()> {
     for experiment in chosen(&request.experiments)? {
         if let Some(missing) = missing(experiment, &request.data) {
             let problem = format!(
-                "no data ({} is not there; give the folder with --data or BURN_BAYES_DATA, or bring them \
-                 by `burn-bayes data fetch`)",
-                missing.display()
+                "no data ({} is not there; give the folder with --data or BURN_BAYES_DATA, or {})",
+                request.data.join(missing).display(),
+                ways_to(missing)
             );
             let name = experiment.name;
             if request.experiments.iter().any(|asked| asked != ALL) {
@@ -154,9 +155,25 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Experiment>> {
 }
 
 /// The first file or folder that the experiment needs and the data folder lacks.
-fn missing(experiment: &Experiment, data: &Path) -> Option<PathBuf> {
-    let paths = experiment.needs.iter().map(|path| data.join(path));
-    paths.into_iter().find(|path| !path.exists())
+fn missing(experiment: &Experiment, data: &Path) -> Option<&'static str> {
+    let mut paths = experiment.needs.iter().copied();
+    paths.find(|path| !data.join(path).exists())
+}
+
+/// How to come by a file or folder of the data folder.
+fn ways_to(path: &str) -> String {
+    let is_there = |set: &&NamedSet| set.files().any(|file| file.path.starts_with(path));
+    let names: Vec<&str> = NAMED_SETS
+        .iter()
+        .filter(is_there)
+        .map(|set| set.name)
+        .collect();
+    match names.is_empty() {
+        true => "place it there by hand: no public copy is known that `data fetch` could bring, and the \
+                 book's chapter on reproducing says what it holds"
+            .into(),
+        false => format!("bring it by `burn-bayes data fetch`, which knows {}", names.join(", ")),
+    }
 }
 
 /// Computes what is not known of an experiment, and writes down all that is known now; nothing if no cell
@@ -246,6 +263,15 @@ mod tests {
         assert_eq!((twice.len(), twice[0].name), (EXPERIMENTS.len(), "E2"));
         let error = chosen(&["E99".into()]).unwrap_err();
         assert!(error.to_string().contains("E99"), "{error}");
+    }
+
+    #[test]
+    fn missing_data_are_fetched_or_else_placed_by_hand() {
+        assert!(ways_to("uci_regression").contains("fetch`, which knows boston, concrete, energy"));
+        assert!(ways_to("medmnist/retinamnist.npz").ends_with("knows retinamnist"));
+        for path in ["a1a", "usps"] {
+            assert!(ways_to(path).contains("by hand"), "{path}");
+        }
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn a_method_and_its_settings_are_chosen() {
         let row = format!("| {method} | ");
         assert!(compared.contains(&row), "{compared}");
     }
-    assert_eq!(place.read("compared/runs.jsonl").lines().count(), 3 * 4);
+    assert_eq!(place.read("compared/runs.jsonl").lines().count(), 3 * 5);
     // The best of the four that met all folds leads, and is what `fit` takes.
     assert_eq!(place.read("tuned/trials.jsonl").lines().count(), 12 + 4 * 4);
     let trials = place.read("tuned/trials.csv");

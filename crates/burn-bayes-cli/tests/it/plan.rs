@@ -20,6 +20,8 @@ fn a_plan_counts_weights_steps_and_bytes() {
     // Mean and diagonal three times over for Adam, their gradients, and the network, a draw and its
     // gradient.
     assert_eq!(known["memory"], 4 * weights * (2 * 3 + 2 + 3));
+    // One feature and one target.
+    assert_eq!(known["rows_memory"], 4 * 120 * 2);
     let (step, total) = (&known["seconds_per_step"], &known["seconds"]);
     assert!(
         step.as_f64() > Some(0.0) && total.as_f64() > step.as_f64(),

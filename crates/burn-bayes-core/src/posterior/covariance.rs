@@ -1,6 +1,7 @@
 //! The covariance form, N(c, FᵀF + diag ψ).
 //!
 //! * A = F/ψ, B = F Aᵀ, C = (I+B)⁻¹A, so S⁻¹v = v/ψ − Cᵀ(A v) and log|S| = Σ log ψ + log|I+B|.
+//! * J Σ Jᵀ = (J ψ^½)(J ψ^½)ᵀ + (J Fᵀ)(J Fᵀ)ᵀ.
 //! * A draw is c + hᵀF + ψ^½ ⊙ z with h ~ N(0, I_K), z ~ N(0, I_D).
 //!
 //! | symbol | field |
@@ -63,6 +64,15 @@ impl GaussianForm for CovarianceForm {
             }
             None => product,
         })
+    }
+
+    fn covariance_roots(&self, jacobian: Tensor<2>) -> Result<Vec<Tensor<2>>> {
+        let deviation = self.diagonal.val().sqrt().unsqueeze::<2>();
+        let mut roots = vec![jacobian.clone() * deviation];
+        if let Some(factors) = &self.factors {
+            roots.push(jacobian.matmul(factors.val().transpose()));
+        }
+        Ok(roots)
     }
 
     fn moments(&self) -> Result<Moments> {

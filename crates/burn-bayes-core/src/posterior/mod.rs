@@ -207,6 +207,46 @@ impl FactorPosterior {
         self.form.gaussian().covariance_product(vector)
     }
 
+    /// The variances of functions that are linear in the weights, `[R]`: the diagonal of J Σ Jᵀ. Row r of
+    /// `jacobian`, `[R, D]`, is the gradient of function r.
+    ///
+    /// With the gradients of a model's outputs at the mean, these are the variances of its
+    /// **linearised** outputs.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use burn::{module::ParamGroup, nn::LinearConfig, tensor::{Device, Tensor}};
+    /// # use burn_bayes_core::{FactorPosterior, Layout};
+    /// # let device = Device::default();
+    /// # let layer = LinearConfig::new(2, 1).with_bias(false).init(&device);
+    /// # let layout = Arc::new(Layout::new(&layer, &ParamGroup::all())?);
+    /// let mean = layout.flatten(&layer)?;
+    /// let factors = Some(Tensor::from_data([[1.0, 2.0]], &device));
+    /// let posterior = FactorPosterior::covariance(layout, mean, factors, Tensor::ones([2], &device))?;
+    /// // The variances of the first weight, and of the difference of both.
+    /// let jacobian = Tensor::from_data([[1.0, 0.0], [1.0, -1.0]], &device);
+    /// let variances = posterior.linear_variance(&jacobian)?.into_data();
+    /// assert_eq!(variances.to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn linear_variance(&self, jacobian: &Tensor<2>) -> Result<Tensor<1>> {
+        let roots = self.covariance_roots(jacobian)?;
+        let squares = roots.map(|root| root.square().sum_dim(1).squeeze_dim(1));
+        Ok(squares.fold(
+            Tensor::zeros([jacobian.dims()[0]], &self.device()),
+            Tensor::add,
+        ))
+    }
+
+    /// The covariance of functions that are linear in the weights, J Σ Jᵀ, `[R, R]`, as that of a model's
+    /// linearised outputs; see [`linear_variance`](Self::linear_variance).
+    pub fn linear_covariance(&self, jacobian: &Tensor<2>) -> Result<Tensor<2>> {
+        let [rows, _] = jacobian.dims();
+        let roots = self.covariance_roots(jacobian)?;
+        let products = roots.map(|root| root.clone().matmul(root.transpose()));
+        Ok(products.fold(Tensor::zeros([rows, rows], &self.device()), Tensor::add))
+    }
+
     /// A draw of all weights, `[D]`.
     pub fn draw(&self, noise: Noise) -> Result<Tensor<1>> {
         self.form.gaussian().draw(noise)
@@ -296,8 +336,17 @@ impl FactorPosterior {
         self.layout.write(model, self.draw(noise)?)
     }
 
+    fn covariance_roots(&self, jacobian: &Tensor<2>) -> Result<impl Iterator<Item = Tensor<2>>> {
+        self.check_width(jacobian.dims()[1])?;
+        let jacobian = jacobian.clone().without_autodiff();
+        Ok(self.form.gaussian().covariance_roots(jacobian)?.into_iter())
+    }
+
     fn check_len(&self, vector: &Tensor<1>) -> Result<()> {
-        let [len] = vector.dims();
+        self.check_width(vector.dims()[0])
+    }
+
+    fn check_width(&self, len: usize) -> Result<()> {
         if len == self.len() {
             return Ok(());
         }

@@ -1,6 +1,8 @@
 //! The precision form, N(μ, (UᵀU + diag d)⁻¹).
 //!
 //! * Woodbury: A = (I + U d⁻¹ Uᵀ)⁻¹, Σv = v/d − (U/d)ᵀ A (U/d) v, log|Σ| = −Σ log d − log|I + U d⁻¹ Uᵀ|.
+//! * With V = U/√d, W = J/√d and Y = W Vᵀ A: J Σ Jᵀ = R Rᵀ + Y Yᵀ for R = W − Y V, in which nothing
+//!   cancels.
 //! * A draw, with V = U/√d and B Bᵀ = I + V Vᵀ, is μ + d^-½ ⊙ (ε − Vᵀ B⁻ᵀ (I+B)⁻¹ V ε); safe for
 //!   rank-deficient U.
 //!
@@ -105,6 +107,20 @@ impl GaussianForm for PrecisionForm {
         let projection = statistics::project(factors, &scaled);
         let solved = self.inner(&parts)?.inverse().multiply_vector(&projection)?;
         Ok(scaled - statistics::combine(factors, &solved) / parts.precision)
+    }
+
+    fn covariance_roots(&self, jacobian: Tensor<2>) -> Result<Vec<Tensor<2>>> {
+        let parts = self.parts();
+        let deviation = parts.precision.clone().sqrt().recip().unsqueeze::<2>();
+        let scaled = jacobian * deviation.clone();
+        let Some(factors) = &parts.factors else {
+            return Ok(vec![scaled]);
+        };
+        let factors = factors.clone() * deviation;
+        let projected = factors.clone().matmul(scaled.clone().transpose());
+        let woodbury = self.inner(&parts)?.inverse();
+        let solved = statistics::mix(&projected, woodbury.as_slice(), parts.rank()).transpose();
+        Ok(vec![scaled - solved.clone().matmul(factors), solved])
     }
 
     fn moments(&self) -> Result<Moments> {

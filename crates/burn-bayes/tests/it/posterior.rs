@@ -173,6 +173,32 @@ proptest! {
     }
 
     #[test]
+    fn linear_functions_vary_as_under_the_dense_gaussian(case in cases(), functions in 1usize..5) {
+        let (posterior, dense) = (case.posterior(), case.dense());
+        let rows: Vec<Vec<f32>> = (0..functions as u64)
+            .map(|row| normals(case.seed + 10 + row, case.len))
+            .collect();
+        let jacobian = Tensor::stack(rows.iter().map(|row| vector(row)).collect(), 0);
+        let wide: Vec<Vec<f64>> = rows.iter().map(|row| widened(row)).collect();
+        let mut expected = Vec::new();
+        for left in &wide {
+            let product = dense.covariance().multiply_vector(left).unwrap();
+            let dot = |right: &Vec<f64>| product.iter().zip(right).map(|(p, r)| p * r).sum::<f64>();
+            expected.extend(wide.iter().map(dot));
+        }
+        // |J Σ Jᵀ| is at most ‖J‖² times the sum of the variances' scales.
+        let largest = wide.iter().map(|row| row.iter().map(|v| v * v).sum::<f64>()).fold(0.0, f64::max);
+        let scale = case.variance_scales(&dense).iter().sum::<f64>() * largest;
+        let found = values(&posterior.linear_covariance(&jacobian).unwrap().reshape([-1]));
+        let scales = vec![scale; functions * functions];
+        assert_close("covariance", &found, &expected, &scales, case.tolerance());
+
+        let diagonal: Vec<f64> = expected.iter().step_by(functions + 1).copied().collect();
+        let found = values(&posterior.linear_variance(&jacobian).unwrap());
+        assert_close("variance", &found, &diagonal, &scales[..functions], case.tolerance());
+    }
+
+    #[test]
     fn the_divergence_from_a_grouped_prior_is_the_dense_one(
         case in cases(),
         weight in 0.1f64..10.0,
@@ -453,6 +479,21 @@ fn numbers_that_are_no_gaussian_are_refused_by_name_and_place() {
 }
 
 #[test]
+fn what_is_left_of_a_settled_direction_is_not_lost() {
+    // Along the factor the precision is 1 + 2·10⁶, where 1/d alone would say a variance of one.
+    let posterior = FactorPosterior::precision(
+        flat_layout(2),
+        vector(&[0.0; 2]),
+        Some(matrix(1, 2, &[1e3; 2])),
+        vector(&[1.0; 2]),
+    );
+    let variance = posterior.unwrap().linear_variance(&matrix(1, 2, &[1.0; 2]));
+    let found = values(&variance.unwrap())[0];
+    let expected = 2.0 / (1.0 + 2e6);
+    assert!((found / expected - 1.0).abs() < 1e-5, "{found} {expected}");
+}
+
+#[test]
 fn vectors_and_priors_of_another_length_are_refused() {
     let case = Case {
         kind: FormKind::Covariance,
@@ -467,6 +508,9 @@ fn vectors_and_priors_of_another_length_are_refused() {
     for error in [
         posterior.log_density(&short).unwrap_err(),
         posterior.covariance_product(&short).unwrap_err(),
+        posterior
+            .linear_variance(&short.clone().unsqueeze())
+            .unwrap_err(),
         posterior.kl(&prior).unwrap_err(),
     ] {
         assert!(error.is_layout(), "{error}");

@@ -28,7 +28,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     notes: "RMSE and NMLL (minus the log-likelihood) of the test rows on the target's own scale, mean ± \
             standard error over the published splits; in brackets what the papers report. `VIFA` and \
             `SLANG` search as the papers do, 30 trials by 5 folds of the training rows (SLANG's paper by \
-            Bayesian optimisation, here at random). `untuned` has noise and prior in the middle of SLANG's \
+            Bayesian optimisation, here at random), with `--quick` 2 by 2. `untuned` has noise and prior in the middle of SLANG's \
             bounds. `defaults` searches nothing: one setting for all sets, chosen on training rows of \
             Energy and Boston (DESIGN.md), its noise learnt from training rows that a first fit has not \
             seen; the plain network has the same. Seconds are those of a split on one thread, search \
