@@ -186,6 +186,15 @@ impl Console {
         }
     }
 
+    /// Says what should be known of a result.
+    pub(crate) fn warn(&self, warning: &str) {
+        let line = format!("warning: {warning}");
+        match &self.bar {
+            Some(Bar(bar)) => bar.println(line),
+            None => tell(line),
+        }
+    }
+
     /// Takes the bar away.
     pub(crate) fn clear(&mut self) {
         self.bar = None;

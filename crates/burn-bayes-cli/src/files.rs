@@ -1,7 +1,7 @@
 //! Files that are written whole or not at all, and errors that name them.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -47,6 +47,25 @@ pub(crate) fn make_folder(path: &Path) -> Result<()> {
         )));
     }
     std::fs::create_dir_all(path).map_err(at(path))
+}
+
+/// Takes a file or folder for this process alone, until what is returned is dropped; nothing where
+/// the system knows no such thing.
+///
+/// # Errors
+/// If another process has it.
+pub(crate) fn lock(path: &Path) -> Result<Option<File>> {
+    let Ok(file) = File::open(path) else {
+        return Ok(None);
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::Error(_)) => Ok(None),
+        Err(TryLockError::WouldBlock) => Err(Failure::Usage(format!(
+            "{}: another process is writing there; wait for its end, or name another folder",
+            path.display()
+        ))),
+    }
 }
 
 /// Removes a file if it is there.

@@ -163,7 +163,7 @@ impl Problem {
     /// Two parts in random order, the second about a `share` of the rows and at least one.
     pub(crate) fn parted(&self, share: f64, noise: Noise) -> (Self, Self) {
         let order = shuffled(self.rows, noise);
-        let held_out = ((self.rows as f64 * share) as usize).max(1);
+        let held_out = held_out_rows(self.rows, share);
         let (second, first) = order.split_at(held_out);
         (self.select(first), self.select(second))
     }
@@ -206,6 +206,11 @@ impl Problem {
     pub(crate) fn targets(&self) -> &[f32] {
         &self.targets
     }
+}
+
+/// How many of some rows are about a share of them, and at least one.
+pub(crate) fn held_out_rows(rows: usize, share: f64) -> usize {
+    ((rows as f64 * share) as usize).max(1)
 }
 
 /// `values`, row by row, on a device.

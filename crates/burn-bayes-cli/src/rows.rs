@@ -9,8 +9,9 @@ use burn_bayes_data::{
 
 use crate::console::busy;
 use crate::failure::{Failure, Result};
+use crate::files::hashed;
 use crate::problem::{Problem, TargetMeaning};
-use crate::settings::{DataSettings, MissingName, refused};
+use crate::settings::{DataSettings, HeaderName, MissingName, refused};
 
 /// The rows of a file, dealt and not yet prepared.
 #[derive(Clone, Debug)]
@@ -51,7 +52,15 @@ impl DealtRows {
             Task::Classification => {
                 let groups = self.table.column(settings.target()?)?.groups();
                 let groups: Vec<usize> = self.train.iter().map(|&row| groups[row]).collect();
-                folds.stratified_splits(&groups)?
+                // What is wrong with the folds is not the fault of a class.
+                folds.splits(groups.len())?;
+                folds.stratified_splits(&groups).map_err(|error| {
+                    let target = rarest_class(settings, &self.table, &self.train);
+                    Failure::Data(target.map_or_else(
+                        || error.to_string(),
+                        |rarest| format!("{rarest}, too few for so many folds; ask for fewer, or leave them out"),
+                    ))
+                })?
             }
         };
         let of_table = divisions.iter().map(|split| split.of_rows(&self.train));
@@ -69,6 +78,14 @@ pub(crate) struct PreparedRows {
 }
 
 impl PreparedRows {
+    /// A number that tells these rows from others.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let train = self.train.fingerprint();
+        self.validation.as_ref().map_or(train, |rows| {
+            fingerprint_of(train, rows.features().values(), rows.targets())
+        })
+    }
+
     /// Reads, deals and prepares the rows of a file.
     pub(crate) fn read(settings: &DataSettings, seed: u64) -> Result<Self> {
         let DealtRows {
@@ -100,6 +117,16 @@ pub(crate) fn usable_rows(table: &Table, settings: &DataSettings) -> Vec<usize> 
     }
 }
 
+/// A number that tells other rows, features and targets, from others, beside those with this one.
+pub(crate) fn fingerprint_of(others: u64, features: &[f64], targets: &Targets) -> u64 {
+    let targets: Vec<u64> = match targets {
+        Targets::Real(values) => values.iter().map(|value| value.to_bits()).collect(),
+        Targets::Classes(classes) => classes.iter().map(|&class| class as u64).collect(),
+    };
+    let features = features.iter().map(|value| value.to_bits());
+    hashed(others, features.chain(targets))
+}
+
 /// Targets on their own scale.
 pub(crate) fn true_targets(dataset: &Dataset, meaning: &TargetMeaning) -> Targets {
     match (dataset.targets(), meaning) {
@@ -128,8 +155,14 @@ fn wanted_columns(settings: &DataSettings) -> Result<Table> {
         if !names.iter().any(|known| known == name) {
             let hint = nearest(name, &names);
             let hint = hint.map_or(String::new(), |hint| format!("; did you mean `{hint}`"));
+            let unnamed = match settings.header == HeaderName::Detect && names[0] == "column_0" {
+                true => {
+                    "; the first line was taken for a row, which `--header present` would change"
+                }
+                false => "",
+            };
             let problem = format!(
-                "is `{name}`, which is no column of {}{hint}; it has {}",
+                "is `{name}`, which is no column of {}{hint}; it has {}{unnamed}",
                 path.display(),
                 listed(&names)
             );
@@ -186,22 +219,54 @@ fn dealt(
         }
     };
     let parts = parts.map_err(|error| {
+        let few = match settings.task() {
+            Ok(task) if Task::from(task) == Task::Classification => {
+                rarest_class(settings, table, rows)
+            }
+            _ => None,
+        };
+        let problem = match few {
+            Some(few) => format!(
+                "{few}, too few to hold out a share of {}",
+                settings.validation
+            ),
+            None => {
+                let path = settings.path.as_deref().unwrap_or("".as_ref());
+                format!("{}: rows cannot be held out ({error})", path.display())
+            }
+        };
         Failure::Data(format!(
-            "{}: rows cannot be held out ({error}); give more rows, another share with \
-             `--validation`, or 0 to hold out none",
-            settings.path.as_deref().unwrap_or("".as_ref()).display()
+            "{problem}; give more rows, another share with `--validation`, or 0 to hold out none"
         ))
     })?;
     let numbers = |part: &[usize]| part.iter().map(|&place| rows[place]).collect();
     Ok((numbers(&parts[0]), numbers(&parts[1])))
 }
 
-/// Refuses a class of which no row could be held out beside one to train on.
-fn refuse_rare_classes(target: &Column, rows: &[usize], settings: &DataSettings) -> Result<()> {
+/// The class of a target that has the fewest of these rows, as the beginning of a message.
+fn rarest_class(settings: &DataSettings, table: &Table, rows: &[usize]) -> Option<String> {
+    let target = table.column(settings.target().ok()?).ok()?;
+    let (class, count) = counts(target, rows)
+        .into_iter()
+        .min_by_key(|&(_, count)| count)?;
+    let (path, name) = (settings.path().ok()?.display(), target.name());
+    Some(format!(
+        "{path}, column `{name}`: the class `{class}` has {count} rows"
+    ))
+}
+
+/// How many of these rows every class has.
+fn counts(target: &Column, rows: &[usize]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for label in rows.iter().filter_map(|&row| target.label(row)) {
         *counts.entry(label).or_insert(0) += 1;
     }
+    counts
+}
+
+/// Refuses a class of which no row could be held out beside one to train on.
+fn refuse_rare_classes(target: &Column, rows: &[usize], settings: &DataSettings) -> Result<()> {
+    let counts = counts(target, rows);
     let Some((class, _)) = counts.iter().find(|&(_, &count)| count == 1) else {
         return Ok(());
     };
@@ -223,7 +288,7 @@ fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
         .iter()
         .map(|known| (changes(&lower, &known.to_lowercase()), known));
     let (count, known) = candidates.min_by_key(|&(count, _)| count)?;
-    (count <= name.chars().count().max(2) / 2).then_some(known.as_str())
+    (count <= name.chars().count() / 2).then_some(known.as_str())
 }
 
 /// Characters to insert, delete or replace to make one text of another (Levenshtein's distance).

@@ -52,6 +52,20 @@ impl Row {
         Some(&self.bytes[start..end])
     }
 
+    /// Leaves out the cells without a byte.
+    fn drop_empty_cells(&mut self) {
+        let (mut kept, mut start) = (0, 0);
+        for place in 0..self.width {
+            let end = self.ends[place];
+            if end > start {
+                self.ends[kept] = end;
+                kept += 1;
+            }
+            start = end;
+        }
+        self.width = kept;
+    }
+
     /// The line on which the cell after the last one begins.
     fn line_of_next(&self) -> u64 {
         let mut lines = LineCounter::at(self.line);
@@ -77,6 +91,8 @@ pub(crate) struct RowReader<R> {
     cells: Box<Reader>,
     lines: LineCounter,
     longest: usize,
+    /// Whether several delimiters together are one, as are spaces, which align columns.
+    joins_delimiters: bool,
 }
 
 impl<R: BufRead> RowReader<R> {
@@ -91,11 +107,25 @@ impl<R: BufRead> RowReader<R> {
             cells: Box::new(ReaderBuilder::new().delimiter(delimiter).build()),
             lines: LineCounter::at(1),
             longest,
+            joins_delimiters: delimiter == b' ',
         })
     }
 
     /// Puts the next row into `row`.
     pub(crate) fn read(&mut self, row: &mut Row) -> io::Result<Found> {
+        loop {
+            let found = self.read_one(row)?;
+            if found != Found::Row || !self.joins_delimiters {
+                return Ok(found);
+            }
+            row.drop_empty_cells();
+            if row.width > 0 {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn read_one(&mut self, row: &mut Row) -> io::Result<Found> {
         if !self.pass_line_ends()? {
             return Ok(Found::End);
         }
@@ -219,6 +249,24 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn spaces_that_align_columns_are_one_delimiter() {
+        let text = " a   b c\n1 22  3 \n   \n\n  4 5     6";
+        let mut reader = RowReader::new(text.as_bytes(), b' ', usize::MAX).unwrap();
+        let (mut row, mut rows) = (Row::default(), Vec::new());
+        while reader.read(&mut row).unwrap() == Found::Row {
+            let cells = row
+                .cells()
+                .map(|cell| String::from_utf8_lossy(cell).into_owned());
+            rows.push((row.line(), cells.collect::<Vec<_>>().join("|")));
+        }
+        let expected = [(1, "a|b|c"), (2, "1|22|3"), (5, "4|5|6")];
+        assert_eq!(
+            rows,
+            expected.map(|(line, cells)| (line, cells.to_string()))
+        );
     }
 
     #[test]

@@ -532,6 +532,9 @@ pub(crate) fn real_target(table: &Table, column: &Column, row: usize) -> Result<
     }
 }
 
+/// 2⁵³.
+const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
+
 /// The target of a row, as the name of a class. Where `labels` are numbers, 1.0 is called 1.
 pub(crate) fn class_label(
     table: &Table,
@@ -542,7 +545,15 @@ pub(crate) fn class_label(
     let Some(label) = column.label(row) else {
         return Err(DataError::missing(table.place(row).column(column.name())));
     };
-    Ok(match (labels, label.parse()) {
+    Ok(match (labels, label.parse::<f64>()) {
+        (ColumnKind::Number, Ok(number)) if number.abs() >= MOST_EXACT => {
+            return Err(DataError::data(
+                table.place(row).column(column.name()),
+                shown(&label),
+                "a class below 2⁵³, from which on whole numbers are rounded to each other",
+                "declare the column to hold categories",
+            ));
+        }
         (ColumnKind::Number, Ok(number)) => number_label(number),
         _ => label,
     })

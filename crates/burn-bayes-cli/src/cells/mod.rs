@@ -10,6 +10,7 @@ mod workers;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -22,12 +23,10 @@ pub(crate) use runner::run;
 pub(crate) use summary::Summary;
 pub(crate) use workers::{Crew, is_worker};
 
-/// As many threads as are asked for, at least one; by default one for each processor.
-pub(crate) fn threads(asked: Option<usize>) -> usize {
-    match asked {
-        Some(threads) => threads.max(1),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    }
+/// As many threads as are asked for; by default one for each processor.
+pub(crate) fn threads(asked: Option<NonZeroUsize>) -> usize {
+    let available = || std::thread::available_parallelism().ok();
+    asked.or_else(available).map_or(1, usize::from)
 }
 
 /// The name of a cell: cells that differ in their seed alone are averaged.

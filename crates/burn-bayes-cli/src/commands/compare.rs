@@ -1,5 +1,6 @@
 //! `compare`: several methods on the same divisions of the same rows.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ pub(crate) struct Arguments {
     resume: bool,
     /// Fits at the same time, each in a process of its own [default: one for each processor]
     #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    threads: Option<NonZeroUsize>,
     /// Print one JSON object at the end
     #[arg(long)]
     json: bool,

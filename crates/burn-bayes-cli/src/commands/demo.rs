@@ -22,7 +22,7 @@ use crate::predictions::Predictions;
 use crate::problem::{Problem, TargetMeaning};
 use crate::report::{self, PosteriorSummary, Report};
 use crate::run::{EpochMetrics, curves};
-use crate::scores::Scores;
+use crate::scores::{Intervals, Scores};
 use crate::settings::{Config, FitSettings, Method, NetworkShape};
 use crate::uncertainty::Uncertainty;
 
@@ -190,7 +190,7 @@ impl Contest {
         let fitted = engine::fit(&self.problem, &settings, &mut recorder)?;
         let inside = fitted.predict(self.test.features(), settings.draws)?;
         let outside = fitted.predict(&self.outside, settings.draws)?;
-        let scores = Scores::of(&inside, self.test.targets())?;
+        let scores = Scores::of(&inside, self.test.targets(), Intervals::Bootstrapped)?;
         let (nll, calibration) = match &scores {
             Scores::Classification(scores) => (&scores.nll, &scores.ece),
             Scores::Regression(scores) => (&scores.nmll, &scores.quantile_calibration_error),

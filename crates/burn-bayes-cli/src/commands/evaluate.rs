@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::files::{at, make_folder};
 use crate::rows::{true_targets, usable_rows};
 use crate::run::{Run, RunFolder, ScoredRows, write_report};
-use crate::scores::Scores;
+use crate::scores::{Intervals, Scores};
 use crate::settings::refused;
 
 /// Which rows.
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let what = format!("scoring {} rows", dataset.rows());
     let (predictions, scores) = busy(what, || {
         let predictions = run.fitted.predict(dataset.features(), draws)?;
-        let scores = Scores::of(&predictions, &targets)?;
+        let scores = Scores::of(&predictions, &targets, Intervals::Bootstrapped)?;
         Ok::<_, Failure>((predictions, scores))
     })?;
     if let Some(page) = page {
@@ -84,9 +84,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn page(report: &Path, run: &RunFolder) -> Result<PathBuf> {
     make_folder(report)?;
     let same = |path: &Path| path.canonicalize().map_err(at(path));
-    if same(report)? == same(run.path())? {
+    if same(report)? == same(run.path())? || RunFolder::open(report).is_ok() {
         let problem =
-            "is the folder of the run, whose report is of its validation rows; name another folder";
+            "is the folder of a run, whose report is of its validation rows; name another folder";
         return Err(refused("report", problem));
     }
     Ok(report.join("report.html"))

@@ -16,6 +16,7 @@ use crate::report::number;
 use crate::rows::PreparedRows;
 use crate::run::{EpochMetrics, MetricsFile, RunFolder, WatchedRows, validate};
 use crate::scores::Scores;
+use crate::search::most_error;
 use crate::settings::{Config, ConfigFlags, FitSettings, refused};
 
 /// What to fit, and where to put it.
@@ -55,21 +56,23 @@ struct Outcome<'a> {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let start = Instant::now();
     let config = config(arguments)?;
+    let rows = PreparedRows::read(&config.data, config.fit.seed)?;
+    let fingerprint = rows.fingerprint();
     let PreparedRows {
         preprocessor,
         train: problem,
         validation,
-    } = PreparedRows::read(&config.data, config.fit.seed)?;
+    } = rows;
     let weights = engine::check(&problem, &config.fit)?;
 
     let folder = match arguments.resume {
-        true => RunFolder::open(&arguments.out)?,
+        true => RunFolder::resume(&arguments.out)?,
         false => RunFolder::create(&arguments.out, &config)?,
     };
     preprocessor.save(folder.preprocessor_file())?;
     let watched = validation.as_ref();
     let watched = watched.map(|rows| WatchedRows::new(rows, &problem, &config.fit, weights));
-    let fitted = trained(&folder, &problem, &config, watched)?;
+    let fitted = trained(&folder, &problem, fingerprint, &config, watched)?;
     folder.save_fitted(&fitted)?;
     let scores = match &validation {
         Some(rows) => {
@@ -94,8 +97,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         scores: scores.as_ref(),
     };
     match arguments.json {
-        true => print_json(&outcome),
-        false => outcome.print(),
+        true => print_json(&outcome)?,
+        false => outcome.print()?,
+    }
+    expect_sound(&problem, scores.as_ref())
+}
+
+/// Refuses a fit whose predictions of the rows that were held out are far off.
+fn expect_sound(problem: &Problem, scores: Option<&Scores>) -> Result<()> {
+    let error = scores.and_then(Scores::rmse);
+    let most = most_error(problem)?;
+    match error.filter(|&error| error > most) {
+        None => Ok(()),
+        Some(error) => Err(Failure::Numerical(format!(
+            "the fit has diverged: an RMSE of {} on the rows that were held out is more than ten \
+             deviations of the target; lower `learning_rate`",
+            number(error)
+        ))),
     }
 }
 
@@ -130,20 +148,20 @@ fn config(arguments: &Arguments) -> Result<Config> {
 fn trained(
     folder: &RunFolder,
     problem: &Problem,
+    fingerprint: u64,
     config: &Config,
     watched: Option<WatchedRows>,
 ) -> Result<Fitted> {
-    let checkpoint = folder.load_checkpoint(problem, &config.fit)?;
+    let checkpoint = folder.load_checkpoint(fingerprint, &config.fit)?;
     let metrics = match &checkpoint {
         Some(checkpoint) => MetricsFile::resume(folder, checkpoint.epochs)?,
         None => MetricsFile::create(folder)?,
     };
-    let path = folder.path().display();
-    interruption::continue_by(format!("burn-bayes fit --resume --out {path}"));
+    interruption::continue_by(folder.continuation());
     interruption::postpone()?;
     let mut keeper = Keeper {
         folder,
-        problem,
+        fingerprint,
         settings: &config.fit,
         watched,
         metrics,
@@ -170,7 +188,8 @@ fn trained(
 /// Keeps what a fit reports.
 struct Keeper<'a> {
     folder: &'a RunFolder,
-    problem: &'a Problem,
+    /// Of all rows.
+    fingerprint: u64,
     settings: &'a FitSettings,
     watched: Option<WatchedRows>,
     metrics: MetricsFile,
@@ -211,13 +230,17 @@ impl Observer for Keeper<'_> {
         interruption::is_asked()
     }
 
+    fn warn(&mut self, warning: &str) {
+        self.console.warn(warning);
+    }
+
     fn keeps_checkpoints(&self) -> bool {
         true
     }
 
     fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
-        let (problem, settings) = (self.problem, self.settings);
-        self.folder.save_checkpoint(&checkpoint, problem, settings)
+        let (rows, settings) = (self.fingerprint, self.settings);
+        self.folder.save_checkpoint(&checkpoint, rows, settings)
     }
 }
 

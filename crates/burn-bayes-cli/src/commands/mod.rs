@@ -11,6 +11,7 @@ mod predict;
 mod reproduce;
 mod tune;
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use clap::Subcommand;
@@ -65,7 +66,7 @@ impl Command {
 /// Who computes the fits of a command: processes, but on a GPU threads, because each process would take a
 /// part of its memory.
 fn crew(
-    asked: Option<usize>,
+    asked: Option<NonZeroUsize>,
     flags: &ConfigFlags,
     config: &Config,
     ranges: Option<&Path>,

@@ -42,37 +42,40 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let problem = PreparedRows::read(&config.data, config.fit.seed)?.train;
     let weights = engine::check(&problem, &config.fit)?;
     let memory = engine::memory(&config.fit, weights)?;
-    let time = engine::time(&problem, &config.fit)?;
-    let plan = Plan {
-        training_rows: problem.rows(),
-        features: problem.width(),
-        weights,
-        rank: engine::rank(&config.fit, weights)?,
-        memory: memory.peak(),
-        rows_memory: problem.bytes(),
-        steps: time.steps,
-        seconds_per_step: time.step,
-        seconds: time.total(),
-    };
     if arguments.json {
-        return print_json(&plan);
+        let time = engine::time(&problem, &config.fit)?;
+        return print_json(&Plan {
+            training_rows: problem.rows(),
+            features: problem.width(),
+            weights,
+            rank: engine::rank(&config.fit, weights)?,
+            memory: memory.peak(),
+            rows_memory: problem.bytes(),
+            steps: time.steps,
+            seconds_per_step: time.step,
+            seconds: time.total(),
+        });
     }
     print(format_args!(
         "{} of {}: {weights} weights from {} rows of {} features",
-        config.fit.method, config.fit.model, plan.training_rows, plan.features
+        config.fit.method,
+        config.fit.model,
+        problem.rows(),
+        problem.width()
     ))?;
     print(format_args!(
-        "\nmemory, without the rows and what lies between layers:\n{memory}\n{:<11}{:>10.2} MiB",
+        "\nmemory of a step, without what lies between layers:\n{memory}\n{:<11}{:>10.2} MiB",
         "rows",
-        plan.rows_memory as f64 / f64::from(1 << 20)
+        problem.bytes() as f64 / f64::from(1 << 20)
     ))?;
+    // For the steps there may be no memory.
+    let time = engine::time(&problem, &config.fit)?;
     print(format_args!(
-        "\ntime, from the first steps: {:.0} steps of {:.2} ms, {}",
-        plan.steps,
-        1e3 * plan.seconds_per_step,
-        spoken(plan.seconds)
-    ))?;
-    Ok(())
+        "\ntime of training, from the first steps: {:.0} steps of {:.2} ms, {}",
+        time.steps,
+        1e3 * time.step,
+        spoken(time.total())
+    ))
 }
 
 /// Seconds as a person says them.

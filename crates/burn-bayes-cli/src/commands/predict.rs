@@ -1,7 +1,7 @@
 //! `predict`: what a run says of the rows of a file.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use burn_bayes_data::{CsvReader, Task};
 use clap::Args;
@@ -9,7 +9,7 @@ use clap::Args;
 use crate::console::{RowCounter, tell};
 use crate::failure::{Failure, Result};
 use crate::files::{Output, at};
-use crate::prediction_table::{DEVIATIONS, PredictionTable};
+use crate::prediction_table::{DEVIATIONS, EPISTEMIC, PredictionTable};
 use crate::run::{Run, RunFolder};
 use crate::selection::threshold_at_risk;
 use crate::settings::refused;
@@ -63,8 +63,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let folder = RunFolder::open(&arguments.run)?;
     let run = Run::load(&folder)?;
     let levels = levels(arguments, run.preprocessor.task())?;
-    let decision = decision(arguments, &folder, &run)?;
     let draws = run.draws(arguments.draws)?;
+    let decision = decision(arguments, &folder, &run, draws)?;
+    expect_another(arguments, &folder)?;
     let mut reader = reader(&run, arguments)?;
     let mut sheet = Sheet {
         output: Output::new(arguments.output.as_deref())?,
@@ -135,8 +136,11 @@ fn levels(arguments: &Arguments, task: Task) -> Result<Vec<f64>> {
         }
         (Task::Regression, _) => {
             let levels = asked.unwrap_or(&QUANTILES);
-            for &level in levels {
+            for (place, &level) in levels.iter().enumerate() {
                 expect_share("quantiles", level)?;
+                if levels[..place].contains(&level) {
+                    return Err(refused("quantiles", format!("have {level} twice")));
+                }
             }
             Ok(levels.to_vec())
         }
@@ -152,8 +156,20 @@ fn expect_share(option: &str, share: f64) -> Result<()> {
 }
 
 /// The score that decides, and the greatest value at which a row is kept.
-fn decision(arguments: &Arguments, folder: &RunFolder, run: &Run) -> Result<Option<(String, f64)>> {
+fn decision(
+    arguments: &Arguments,
+    folder: &RunFolder,
+    run: &Run,
+    draws: usize,
+) -> Result<Option<(String, f64)>> {
     let score = score(arguments, run.preprocessor.task())?;
+    let decides = arguments.abstain_above.is_some() || arguments.target_risk.is_some();
+    if decides && run.fitted.draws(draws) == 1 && compares_draws(&score) {
+        let problem = format!(
+            "is `{score}`, which says how draws of the weights differ, and there is one draw; leave it out"
+        );
+        return Err(refused("score", problem));
+    }
     if let Some(threshold) = arguments.abstain_above {
         return match threshold.is_nan() {
             true => Err(refused("abstain-above", "is NaN; it must be a number")),
@@ -198,6 +214,30 @@ fn decision(arguments: &Arguments, folder: &RunFolder, run: &Run) -> Result<Opti
         point.risk_upper
     ));
     Ok(Some((score, point.threshold)))
+}
+
+fn compares_draws(score: &str) -> bool {
+    let of_classes = |known: &Uncertainty| known.name() == score && known.needs_draws();
+    score == EPISTEMIC || Uncertainty::ALL.iter().any(of_classes)
+}
+
+/// Refuses to write over what is read.
+fn expect_another(arguments: &Arguments, folder: &RunFolder) -> Result<()> {
+    let Some(output) = &arguments.output else {
+        return Ok(());
+    };
+    let is_output = |path: &Path| match (path.canonicalize(), output.canonicalize()) {
+        (Ok(path), Ok(output)) => path == output && output.is_file(),
+        _ => false,
+    };
+    if is_output(&arguments.rows) || folder.files().iter().any(|file| is_output(file)) {
+        let problem = format!(
+            "is {}, which would be lost; name another file",
+            output.display()
+        );
+        return Err(refused("output", problem));
+    }
+    Ok(())
 }
 
 /// The name of the score, if it is one of the task's.

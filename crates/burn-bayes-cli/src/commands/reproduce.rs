@@ -1,5 +1,6 @@
 //! `reproduce`: what the papers measured, measured again.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -26,7 +27,7 @@ pub(crate) struct Arguments {
     only: Option<String>,
     /// Cells computed at the same time, each in a process of its own [default: one for each processor]
     #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    threads: Option<NonZeroUsize>,
     #[command(flatten)]
     data: DataFolder,
     /// Print one JSON object at the end in the place of tables

@@ -1,6 +1,7 @@
 //! `tune`: settings drawn from ranges, judged by cross-validation, and the best of them as a file.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -42,7 +43,7 @@ pub(crate) struct Arguments {
     resume: bool,
     /// Fits at the same time, each in a process of its own [default: one for each processor]
     #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    threads: Option<NonZeroUsize>,
     /// Print one JSON object at the end
     #[arg(long)]
     json: bool,

@@ -147,7 +147,7 @@ impl Fitted {
     }
 
     /// How many draws there are if `draws` are asked for.
-    fn draws(&self, draws: usize) -> usize {
+    pub(crate) fn draws(&self, draws: usize) -> usize {
         match self.posterior {
             Some(_) => draws.max(1),
             None => 1,

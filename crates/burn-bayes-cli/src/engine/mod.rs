@@ -23,7 +23,7 @@ pub(crate) use training::Checkpoint;
 
 use crate::failure::Result;
 use crate::problem::Problem;
-use crate::settings::{FitSettings, refused};
+use crate::settings::{FitSettings, Method, refused};
 
 /// Watches a fit, and may end it.
 pub(crate) trait Observer {
@@ -42,6 +42,11 @@ pub(crate) trait Observer {
     /// Asked before every step whether to stop here, to be resumed at another time.
     fn interrupts(&self) -> bool {
         false
+    }
+
+    /// Told what should be known of the result.
+    fn warn(&mut self, warning: &str) {
+        let _ = warning;
     }
 
     /// Whether checkpoints are to be made: without them nothing takes the fit up again.
@@ -145,5 +150,17 @@ pub(crate) fn check(problem: &Problem, settings: &FitSettings) -> Result<usize> 
         let problem = format!("is {size}, and there are {rows} training rows; make it smaller");
         return Err(refused("batch_size", problem));
     }
+    let steps =
+        settings.epochs * noise::fewest_rows(problem, settings).div_ceil(settings.batch_size);
+    if settings.method == Method::Swag && steps < FEWEST_SWAG_STEPS {
+        let problem = format!(
+            "is {}, which makes {steps} steps, and swag needs {FEWEST_SWAG_STEPS}; make it larger",
+            settings.epochs
+        );
+        return Err(refused("epochs", problem));
+    }
     Ok(weights)
 }
+
+/// Steps of which the last quarter has two iterates.
+const FEWEST_SWAG_STEPS: usize = 4;

@@ -11,7 +11,7 @@ use burn_bayes::eval::rmse;
 use super::Observer;
 use super::training::{Checkpoint, train};
 use crate::failure::{Failure, Result};
-use crate::problem::{Problem, TargetMeaning};
+use crate::problem::{Problem, TargetMeaning, held_out_rows};
 use crate::settings::{FitSettings, NoisePrecision, refused};
 
 const HELD_OUT: f64 = 0.2;
@@ -22,6 +22,8 @@ const FIRST_GUESS: f64 = 10.0;
 const ROUNDS: usize = 2;
 /// Outside of these the network has learnt nothing, or everything.
 const BOUNDS: (f64, f64) = (0.5, 1e6);
+/// A round that finds less than this share of the precision that it was given has failed.
+const WORSE: f64 = 0.25;
 /// A stream of random numbers.
 const PARTING: u64 = 0x7061_7274;
 
@@ -31,6 +33,15 @@ pub(super) fn rounds(problem: &Problem, settings: &FitSettings) -> usize {
         (TargetMeaning::Real(_), NoisePrecision::Learned(_)) => ROUNDS,
         _ => 0,
     }
+}
+
+/// Rows of the smallest training of a fit.
+pub(super) fn fewest_rows(problem: &Problem, settings: &FitSettings) -> usize {
+    let held_out = match rounds(problem, settings) {
+        0 => 0,
+        _ => held_out_rows(problem.rows(), HELD_OUT),
+    };
+    problem.rows() - held_out
 }
 
 /// β on the scale on which the network learns; 1 for classes, which have no noise. The rounds go on from
@@ -83,7 +94,18 @@ fn learned(
             let problem = "the network's predictions are not finite; lower `learning_rate`";
             return Err(Failure::Numerical(problem.into()));
         }
-        precision = error.powi(-2).clamp(BOUNDS.0 * unit, BOUNDS.1 * unit);
+        let last = std::mem::replace(
+            &mut precision,
+            error.powi(-2).clamp(BOUNDS.0 * unit, BOUNDS.1 * unit),
+        );
+        if round > 0 && precision < WORSE * last {
+            observer.warn(&format!(
+                "the noise that was learnt is too large: told of the noise that the first round found, \
+                 {} learnt less; give `noise_precision`, more `epochs` or another `learning_rate`, or \
+                 choose another method",
+                settings.method
+            ));
+        }
     }
     Ok(precision)
 }

@@ -13,7 +13,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 use super::{PosteriorSummary, Report, TrainingCurve};
 use crate::predictions::{ClassPredictions, Predictions, RealPredictions};
-use crate::scores::Scores;
+use crate::scores::{Intervals, Scores};
 
 /// Everything that a report borrows.
 pub(crate) struct Sample {
@@ -32,7 +32,7 @@ impl Sample {
             title: format!("vifa of {target}"),
             target: target.into(),
             training: Vec::new(),
-            scores: Scores::of(&predictions, &targets).unwrap(),
+            scores: Scores::of(&predictions, &targets, Intervals::Bootstrapped).unwrap(),
             predictions,
             targets,
             posterior: None,

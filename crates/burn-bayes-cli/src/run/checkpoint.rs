@@ -8,7 +8,6 @@ use super::wrong;
 use crate::engine::Checkpoint;
 use crate::failure::Result;
 use crate::files::{at, checksum, write_whole};
-use crate::problem::Problem;
 use crate::settings::FitSettings;
 
 /// The first line.
@@ -16,7 +15,7 @@ use crate::settings::FitSettings;
 #[serde(deny_unknown_fields)]
 struct Header {
     format: u32,
-    /// Of the rows that it was trained on.
+    /// Of the rows that it was trained on, and of those that were held out.
     fingerprint: u64,
     /// Of the settings by which it was trained.
     settings: String,
@@ -34,17 +33,17 @@ struct Header {
 const FORMAT: u32 = 2;
 
 impl RunFolder {
-    /// Writes a checkpoint of a fit to these rows by these settings, in the place of an older one.
+    /// Writes a checkpoint of a fit to rows with this fingerprint by these settings, in the place of an older one.
     pub(crate) fn save_checkpoint(
         &self,
         checkpoint: &Checkpoint,
-        problem: &Problem,
+        rows: u64,
         settings: &FitSettings,
     ) -> Result<()> {
         let path = self.checkpoint_file();
         let header = Header {
             format: FORMAT,
-            fingerprint: problem.fingerprint(),
+            fingerprint: rows,
             settings: fingerprint(settings)?,
             round: checkpoint.round,
             step: checkpoint.step,
@@ -67,7 +66,7 @@ impl RunFolder {
     /// If it is damaged, or of other rows or settings than these.
     pub(crate) fn load_checkpoint(
         &self,
-        problem: &Problem,
+        rows: u64,
         settings: &FitSettings,
     ) -> Result<Option<Checkpoint>> {
         let path = self.checkpoint_file();
@@ -86,8 +85,8 @@ impl RunFolder {
                 "it was written by another version; remove it to start from the beginning";
             return Err(wrong(&path, problem));
         }
-        if header.fingerprint != problem.fingerprint() {
-            let problem = "the training rows are not those of the interrupted fit; bring them back, or fit \
+        if header.fingerprint != rows {
+            let problem = "the rows are not those of the interrupted fit; bring them back, or fit \
                            into another folder";
             return Err(wrong(&path, problem));
         }

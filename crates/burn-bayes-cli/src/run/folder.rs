@@ -1,16 +1,21 @@
 //! The names of a run's files.
 
+use std::ffi::OsStr;
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::console::command_line;
+use crate::console::{command_line, command_of};
 use crate::failure::{Failure, Result};
-use crate::files::{make_folder, read_text, write_whole};
+use crate::files::{lock, make_folder, read_text, write_whole};
 use crate::settings::{Config, refused};
 
 /// A folder of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct RunFolder {
     path: PathBuf,
+    /// Held while a fit writes.
+    _lock: Option<Arc<File>>,
 }
 
 impl RunFolder {
@@ -19,9 +24,12 @@ impl RunFolder {
     /// # Errors
     /// If it cannot be written, or holds a run that would be lost.
     pub(crate) fn create(path: &Path, config: &Config) -> Result<Self> {
-        let folder = Self { path: path.into() };
+        let mut folder = Self::at(path);
         folder.expect_free()?;
         make_folder(path)?;
+        folder._lock = lock(path)?.map(Arc::new);
+        // Another process may have been at its end.
+        folder.expect_free()?;
         write_whole(&folder.config_file(), config.to_toml()?.as_bytes())?;
         let command = command_line() + "\n";
         write_whole(&folder.command_file(), command.as_bytes())?;
@@ -30,15 +38,55 @@ impl RunFolder {
 
     /// A folder with a run in it, finished or not.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let folder = Self { path: path.into() };
-        match folder.config_file().is_file() {
-            true => Ok(folder),
-            false => Err(Failure::Data(format!(
-                "{}: there is no run in it (no config.toml); name a folder that `burn-bayes fit \
-                 --out` has made",
-                path.display()
-            ))),
+        let folder = Self::at(path);
+        for file in [folder.config_file(), folder.command_file()] {
+            if !file.is_file() {
+                return Err(Failure::Data(format!(
+                    "{}: there is no run in it (no {}); name a folder that `burn-bayes fit --out` has \
+                     made",
+                    path.display(),
+                    file.file_name().unwrap_or_default().display()
+                )));
+            }
         }
+        Ok(folder)
+    }
+
+    /// A folder with an unfinished run in it, to go on with.
+    pub(crate) fn resume(path: &Path) -> Result<Self> {
+        let mut folder = Self::open(path)?;
+        folder._lock = lock(path)?.map(Arc::new);
+        Ok(folder)
+    }
+
+    fn at(path: &Path) -> Self {
+        Self {
+            path: path.into(),
+            _lock: None,
+        }
+    }
+
+    /// The command that goes on with the fit.
+    pub(crate) fn continuation(&self) -> String {
+        let words = ["fit", "--resume", "--out"].map(OsStr::new);
+        command_of(words.into_iter().chain([self.path.as_os_str()]))
+    }
+
+    /// All files that a run has, whether they are there yet or not.
+    pub(crate) fn files(&self) -> [PathBuf; 11] {
+        [
+            self.config_file(),
+            self.command_file(),
+            self.preprocessor_file(),
+            self.posterior_file(),
+            self.weights_file(),
+            self.learnt_file(),
+            self.metrics_file(),
+            self.checkpoint_file(),
+            self.scores_file(),
+            self.report_file(),
+            self.validation_file(),
+        ]
     }
 
     fn expect_free(&self) -> Result<()> {
@@ -51,6 +99,12 @@ impl RunFolder {
             let problem = format!(
                 "is {path}, which holds an interrupted run; go on with it by `--resume`, or name \
                  another folder"
+            );
+            return Err(refused("out", problem));
+        }
+        if self.config_file().exists() && !self.command_file().exists() {
+            let problem = format!(
+                "is {path}, whose config.toml is of no run and would be lost; name another folder"
             );
             return Err(refused("out", problem));
         }

@@ -15,7 +15,7 @@ pub(crate) use progress::WatchedRows;
 pub(crate) use validation::{ScoredRows, curves, validate, write_report};
 
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use burn::module::{Module, ParamGroup};
 use burn::store::ModuleRecord;
@@ -50,6 +50,8 @@ struct Learnt {
     noise_precision: f64,
     /// Of the file of the weights.
     checksum: String,
+    /// Of the file of the preparation.
+    preprocessor_checksum: String,
 }
 
 impl Run {
@@ -62,10 +64,12 @@ impl Run {
         if !folder.is_finished() {
             let path = folder.path().display();
             return Err(Failure::Data(format!(
-                "{path}: the fit is not finished; `burn-bayes fit --resume --out {path}` goes on with it"
+                "{path}: the fit is not finished; `{}` goes on with it",
+                folder.continuation()
             )));
         }
         let learnt = learnt(folder)?;
+        whole(&folder.preprocessor_file(), &learnt.preprocessor_checksum)?;
         let preprocessor = Preprocessor::load(folder.preprocessor_file())?;
         let fitted = fitted(folder, &config, &preprocessor, &learnt)?;
         Ok(Self {
@@ -186,11 +190,14 @@ impl RunFolder {
 
     /// Marks the run as finished, after everything else was written.
     pub(crate) fn finish(&self, fitted: &Fitted) -> Result<()> {
-        let path = self.learnt_weights_file();
+        let of = |path: PathBuf| -> Result<String> {
+            Ok(checksum(&std::fs::read(&path).map_err(at(&path))?))
+        };
         let learnt = Learnt {
             format: FORMAT,
             noise_precision: fitted.noise_precision(),
-            checksum: checksum(&std::fs::read(&path).map_err(at(&path))?),
+            checksum: of(self.learnt_weights_file())?,
+            preprocessor_checksum: of(self.preprocessor_file())?,
         };
         let text = toml::to_string(&learnt).map_err(std::io::Error::other)?;
         write_whole(&self.learnt_file(), text.as_bytes())?;

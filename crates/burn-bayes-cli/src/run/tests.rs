@@ -200,7 +200,9 @@ fn with_checkpoint(folder: &RunFolder) -> (Problem, FitSettings) {
     let mut kept = Kept::default();
     engine::fit(&problem, &fit, &mut kept).unwrap();
     let checkpoint = kept.0.unwrap();
-    folder.save_checkpoint(&checkpoint, &problem, &fit).unwrap();
+    folder
+        .save_checkpoint(&checkpoint, problem.fingerprint(), &fit)
+        .unwrap();
     (problem, fit)
 }
 
@@ -212,7 +214,7 @@ fn checkpoints_of_other_settings() {
     let load = |change: fn(&mut FitSettings)| {
         let mut changed = fit.clone();
         change(&mut changed);
-        folder.load_checkpoint(&problem, &changed)
+        folder.load_checkpoint(problem.fingerprint(), &changed)
     };
     let changes: [fn(&mut FitSettings); 4] = [
         |fit| fit.batch_size = 4,
@@ -235,7 +237,7 @@ fn spoilt_checkpoints() {
     let (problem, fit) = with_checkpoint(&folder);
     let whole = std::fs::read(folder.checkpoint_file()).unwrap();
     let resumed = || {
-        let checkpoint = folder.load_checkpoint(&problem, &fit)?;
+        let checkpoint = folder.load_checkpoint(problem.fingerprint(), &fit)?;
         let checkpoint = checkpoint.expect("the file is there");
         engine::resume(&problem, &fit, checkpoint, &mut Kept::default())
     };
@@ -318,7 +320,9 @@ fn spoilt_settings() {
         rank = 3\nepochs = 100\nbatch_size = 32\nlearning_rate = 0.01\nclip = 1e3\n\
         noise_precision = \"learned\"\ndevice = \"cuda:1\"\nseed = 7\n";
     spoil("config.toml", text, |path| {
-        RunFolder::open(path.parent().unwrap())?.config()
+        let folder = path.parent().unwrap();
+        std::fs::write(folder.join("command.txt"), "burn-bayes fit\n").unwrap();
+        RunFolder::open(folder)?.config()
     });
 }
 

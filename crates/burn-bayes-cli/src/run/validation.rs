@@ -15,7 +15,7 @@ use crate::predictions::Predictions;
 use crate::problem::TargetMeaning;
 use crate::report::{self, PosteriorSummary, Report, TrainingCurve};
 use crate::rows::true_targets;
-use crate::scores::Scores;
+use crate::scores::{Intervals, Scores};
 use crate::settings::Config;
 
 /// Scores the rows that were held out; leaves the scores, the predictions and a report.
@@ -27,7 +27,7 @@ pub(crate) fn validate(
 ) -> Result<Scores> {
     let predictions = fitted.predict(rows.features(), config.fit.draws)?;
     let targets = true_targets(rows, fitted.meaning());
-    let scores = Scores::of(&predictions, &targets)?;
+    let scores = Scores::of(&predictions, &targets, Intervals::Bootstrapped)?;
     let text = serde_json::to_string_pretty(&scores).map_err(io::Error::from)?;
     write_whole(&folder.scores_file(), text.as_bytes())?;
 

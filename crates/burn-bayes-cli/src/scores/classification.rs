@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::selective::KEPT_FRACTIONS;
 use crate::failure::Result;
 use crate::predictions::ClassPredictions;
-use crate::scores::{Score, SelectiveScores};
+use crate::scores::{Intervals, Score, SelectiveScores};
 use crate::uncertainty::Uncertainty;
 
 /// Bins of the calibration errors and of the reliability diagram.
@@ -94,7 +94,11 @@ pub(crate) struct ReferredClasses {
 
 impl ClassificationScores {
     /// Scores probabilities against the indices of the true classes.
-    pub(crate) fn of(predictions: &ClassPredictions, labels: &[usize]) -> Result<Self> {
+    pub(crate) fn of(
+        predictions: &ClassPredictions,
+        labels: &[usize],
+        intervals: Intervals,
+    ) -> Result<Self> {
         let draws = predictions.checked()?;
         let average = draws.average();
         let labelled = LabelledProbabilities::new(&average, labels)?;
@@ -106,16 +110,17 @@ impl ClassificationScores {
             predicted: average.predicted_classes(),
             labels,
             classes: draws.classes(),
+            intervals,
         };
         let width = ReliabilityDiagram::equal_width(&labelled, BINS)?;
         let mass = ReliabilityDiagram::equal_mass(&labelled, BINS)?;
         let calibration = |error| Score::alone(error, NO_CALIBRATION_INTERVAL);
         let selective = Uncertainty::ALL
             .par_iter()
-            .map(|&by| selective(by, &draws, &labelled))
+            .map(|&by| selective(by, &draws, &labelled, intervals))
             .collect::<Result<_>>()?;
         let (costs, distances) = (log_losses(&labelled), brier_losses(&labelled));
-        let [accuracy, nll, brier] = Score::of_means([&hits, &costs, &distances]);
+        let [accuracy, nll, brier] = intervals.of_means([&hits, &costs, &distances]);
         Ok(Self {
             rows: draws.rows(),
             draws: draws.draws(),
@@ -124,7 +129,7 @@ impl ClassificationScores {
             balanced_accuracy: decisions.score(|matrix| Some(matrix.balanced_accuracy())),
             f1: decisions.f1(),
             macro_f1: decisions.score(|matrix| Some(matrix.macro_f1())),
-            auroc: auroc(&labelled),
+            auroc: auroc(&labelled, intervals),
             nll,
             brier,
             ece: calibration(width.expected_calibration_error()),
@@ -143,6 +148,7 @@ struct Decisions<'a> {
     predicted: Vec<usize>,
     labels: &'a [usize],
     classes: usize,
+    intervals: Intervals,
 }
 
 impl Decisions<'_> {
@@ -170,21 +176,23 @@ impl Decisions<'_> {
         };
         let rows = self.labels.len();
         match scored(&(0..rows).collect::<Vec<_>>()) {
-            Some(value) => Score::of_labelled_rows(value, self.labels, rows, |rows| {
-                scored(rows).unwrap_or(f64::NAN)
-            }),
+            Some(value) => self
+                .intervals
+                .of_labelled_rows(value, self.labels, rows, |rows| {
+                    scored(rows).unwrap_or(f64::NAN)
+                }),
             None => Score::absent("no row is of the class, and none is taken for it"),
         }
     }
 }
 
-fn auroc(labelled: &LabelledProbabilities<'_>) -> Score {
+fn auroc(labelled: &LabelledProbabilities<'_>, intervals: Intervals) -> Score {
     let Some(value) = one_vs_rest_auroc(labelled) else {
         return Score::absent("a class has no row, or all of them");
     };
     let table = labelled.probabilities();
     let (rows, classes) = (table.rows(), table.classes());
-    Score::of_labelled_rows(value, labelled.labels(), rows * classes, |drawn| {
+    intervals.of_labelled_rows(value, labelled.labels(), rows * classes, |drawn| {
         let values: Vec<f64> = drawn
             .iter()
             .flat_map(|&row| table.row(row))
@@ -207,6 +215,7 @@ fn selective(
     by: Uncertainty,
     draws: &DrawProbabilities<'_>,
     labelled: &LabelledProbabilities<'_>,
+    intervals: Intervals,
 ) -> Result<SelectiveScores<ReferredClasses>> {
     if by.needs_draws() && draws.draws() == 1 {
         return Ok(SelectiveScores::of_one_draw(by.name()));
@@ -218,6 +227,7 @@ fn selective(
         &uncertainty,
         &zero_one_losses(labelled),
         referral.iter().map(referred).collect(),
+        intervals,
     )
 }
 
@@ -265,7 +275,12 @@ mod tests {
             0.3, 0.7, 0.5, 0.5, 0.2, 0.8, 0.9, 0.1, // draw 0
             0.1, 0.9, 0.7, 0.3, 0.6, 0.4, 0.9, 0.1, // draw 1
         ];
-        let scores = ClassificationScores::of(&predictions(2, 2, &draws), &[1, 0, 0, 0]).unwrap();
+        let scores = ClassificationScores::of(
+            &predictions(2, 2, &draws),
+            &[1, 0, 0, 0],
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
         let close = |score: &Score, expected: f64| {
             let value = score.value.unwrap();
             assert!((value - expected).abs() < 1e-12, "{value} {expected}");
@@ -295,7 +310,12 @@ mod tests {
             .map(|(uniform, p)| usize::from(uniform < p))
             .collect();
         let values: Vec<f64> = positive.iter().flat_map(|p| [1.0 - p, *p]).collect();
-        let scores = ClassificationScores::of(&predictions(2, 1, &values), &labels).unwrap();
+        let scores = ClassificationScores::of(
+            &predictions(2, 1, &values),
+            &labels,
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
         let aurc = &scores.selective[0].aurc;
         for score in [
             &scores.accuracy,
@@ -324,7 +344,12 @@ mod tests {
             .collect();
         let labels: Vec<usize> = (0..100).map(|row| usize::from(row % 40 == 2)).collect();
         let values: Vec<f64> = positive.iter().flat_map(|p| [1.0 - p, *p]).collect();
-        let scores = ClassificationScores::of(&predictions(2, 1, &values), &labels).unwrap();
+        let scores = ClassificationScores::of(
+            &predictions(2, 1, &values),
+            &labels,
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
         for score in [&scores.auroc, &scores.balanced_accuracy, &scores.f1] {
             assert!(score.interval.is_some(), "{score:?}");
         }
@@ -332,7 +357,12 @@ mod tests {
 
     #[test]
     fn what_rows_leave_undefined_is_absent_and_says_why() {
-        let one_row = ClassificationScores::of(&predictions(2, 1, &[0.2, 0.8]), &[1]).unwrap();
+        let one_row = ClassificationScores::of(
+            &predictions(2, 1, &[0.2, 0.8]),
+            &[1],
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
         assert_eq!(one_row.accuracy.value, Some(1.0));
         assert_eq!(one_row.accuracy.interval, None);
         assert!(one_row.auroc.absent.as_ref().unwrap().contains("class"));
@@ -347,13 +377,38 @@ mod tests {
             ["mutual_information", "disagreement", "variation_ratio"]
         );
 
-        let one_class = ClassificationScores::of(&predictions(1, 2, &[1.0; 4]), &[0, 0]).unwrap();
+        let one_class = ClassificationScores::of(
+            &predictions(1, 2, &[1.0; 4]),
+            &[0, 0],
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
         assert_eq!(one_class.nll.value, Some(0.0));
         assert_eq!(one_class.auroc.value, None);
 
         let certain = predictions(2, 1, &[1.0, 0.0, 0.5, 0.5]);
-        let wrong = ClassificationScores::of(&certain, &[1, 0]).unwrap();
+        let wrong = ClassificationScores::of(&certain, &[1, 0], Intervals::Bootstrapped).unwrap();
         assert!(wrong.nll.absent.as_ref().unwrap().contains("row 0"));
+    }
+
+    #[test]
+    fn values_do_not_depend_on_intervals() {
+        let draws = predictions(2, 1, &[0.3, 0.7, 0.8, 0.2, 0.4, 0.6, 0.9, 0.1]);
+        let [with, without] = [Intervals::Bootstrapped, Intervals::Omitted]
+            .map(|intervals| ClassificationScores::of(&draws, &[1, 0, 0, 1], intervals).unwrap());
+        for (one, other) in [
+            (&with.accuracy, &without.accuracy),
+            (&with.nll, &without.nll),
+            (&with.macro_f1, &without.macro_f1),
+            (&with.auroc, &without.auroc),
+            (&with.selective[0].aurc, &without.selective[0].aurc),
+        ] {
+            assert_eq!(one.value, other.value);
+            assert!(
+                one.interval.is_some() && other.interval.is_none(),
+                "{one:?}"
+            );
+        }
     }
 
     #[test]
@@ -361,6 +416,7 @@ mod tests {
         let scores = Scores::of(
             &Predictions::Classes(predictions(3, 1, &[0.2, 0.3, 0.5, 0.0, 0.0, 1.0])),
             &Targets::Classes(vec![2, 0]),
+            Intervals::Bootstrapped,
         )
         .unwrap();
         let json = serde_json::to_value(&scores).unwrap();

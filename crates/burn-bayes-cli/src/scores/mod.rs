@@ -13,7 +13,7 @@ use serde::Serialize;
 
 pub(crate) use classification::ClassificationScores;
 pub(crate) use regression::{LEVELS, RegressionScores};
-pub(crate) use score::Score;
+pub(crate) use score::{Intervals, Score};
 pub(crate) use selective::SelectiveScores;
 
 use crate::failure::{Failure, Result};
@@ -31,18 +31,32 @@ pub(crate) enum Scores {
 
 impl Scores {
     /// Scores predictions against what was true.
-    pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
+    pub(crate) fn of(
+        predictions: &Predictions,
+        targets: &Targets,
+        intervals: Intervals,
+    ) -> Result<Self> {
         match (predictions, targets) {
             (Predictions::Classes(predictions), Targets::Classes(labels)) => {
-                let scores = ClassificationScores::of(predictions, labels)?;
+                let scores = ClassificationScores::of(predictions, labels, intervals)?;
                 Ok(Self::Classification(Box::new(scores)))
             }
             (Predictions::Reals(predictions), Targets::Real(targets)) => {
-                let scores = RegressionScores::of(predictions, targets)?;
+                let scores = RegressionScores::of(predictions, targets, intervals)?;
                 Ok(Self::Regression(Box::new(scores)))
             }
             (Predictions::Classes(_), Targets::Real(_)) => Err(mismatch("classes", "numbers")),
             (Predictions::Reals(_), Targets::Classes(_)) => Err(mismatch("numbers", "classes")),
+        }
+    }
+}
+
+impl Scores {
+    /// The root mean squared error of numbers.
+    pub(crate) fn rmse(&self) -> Option<f64> {
+        match self {
+            Self::Regression(scores) => scores.rmse.value,
+            Self::Classification(_) => None,
         }
     }
 }

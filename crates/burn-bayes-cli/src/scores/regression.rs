@@ -11,7 +11,7 @@ use super::selective::KEPT_FRACTIONS;
 use crate::failure::Result;
 use crate::prediction_table::EPISTEMIC;
 use crate::predictions::RealPredictions;
-use crate::scores::{Score, SelectiveScores};
+use crate::scores::{Intervals, Score, SelectiveScores};
 
 /// Levels of the prediction intervals.
 pub(crate) const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
@@ -80,7 +80,11 @@ pub(crate) struct ReferredReals {
 
 impl RegressionScores {
     /// Scores mixtures against the true values.
-    pub(crate) fn of(predictions: &RealPredictions, targets: &[f64]) -> Result<Self> {
+    pub(crate) fn of(
+        predictions: &RealPredictions,
+        targets: &[f64],
+        intervals: Intervals,
+    ) -> Result<Self> {
         let mixture = predictions.checked()?;
         let targeted = TargetedMixture::new(&mixture, targets)?;
         let square = |(mean, target): (f64, &f64)| (mean - target) * (mean - target);
@@ -94,11 +98,11 @@ impl RegressionScores {
         let pit = pit_values(&targeted);
         let calibration = QuantileCalibration::new(&pit, QUANTILES)?;
         // Quantiles are found step by step and CRPS costs S² per row: what takes time.
-        let (intervals, crps) = rayon::join(
+        let (levels, crps) = rayon::join(
             || {
                 LEVELS
                     .par_iter()
-                    .map(|&level| coverage(level, &mixture, targets))
+                    .map(|&level| coverage(level, &mixture, targets, intervals))
                     .collect::<Result<_>>()
             },
             || crps_losses(&targeted),
@@ -108,9 +112,9 @@ impl RegressionScores {
         } else {
             let uncertainty = mixture.variance_between_draws();
             let referral = referral(&uncertainty, &squares)?;
-            SelectiveScores::of(EPISTEMIC, &uncertainty, &squares, referral)?
+            SelectiveScores::of(EPISTEMIC, &uncertainty, &squares, referral, intervals)?
         };
-        let [mse, nmll, crps] = Score::of_means([&squares, &costs, &crps]);
+        let [mse, nmll, crps] = intervals.of_means([&squares, &costs, &crps]);
         Ok(Self {
             rows: mixture.rows(),
             draws: mixture.draws(),
@@ -118,7 +122,7 @@ impl RegressionScores {
             rmse: mse.root(),
             nmll,
             crps,
-            intervals: intervals?,
+            intervals: levels?,
             quantile_calibration_error: Score::alone(
                 calibration.mean_absolute_error(),
                 "no interval: rows that are drawn twice look worse calibrated",
@@ -137,15 +141,20 @@ impl RegressionScores {
     }
 }
 
-fn coverage(level: f64, mixture: &GaussianMixture<'_>, targets: &[f64]) -> Result<CoverageScores> {
-    let intervals = PredictionIntervals::central(mixture, level)?;
-    let limits = || intervals.lower().iter().zip(intervals.upper());
+fn coverage(
+    level: f64,
+    mixture: &GaussianMixture<'_>,
+    targets: &[f64],
+    intervals: Intervals,
+) -> Result<CoverageScores> {
+    let central = PredictionIntervals::central(mixture, level)?;
+    let limits = || central.lower().iter().zip(central.upper());
     let held = |((lower, upper), target): ((&f64, &f64), &f64)| {
         f64::from(u8::from(lower <= target && target <= upper))
     };
     let hits: Vec<f64> = limits().zip(targets).map(held).collect();
     let widths: Vec<f64> = limits().map(|(lower, upper)| upper - lower).collect();
-    let [coverage, mean_width] = Score::of_means([&hits, &widths]);
+    let [coverage, mean_width] = intervals.of_means([&hits, &widths]);
     Ok(CoverageScores {
         level,
         coverage,
@@ -192,7 +201,12 @@ mod tests {
     fn two_draws_are_scored_as_by_hand() {
         // Means 2, 0 and 5; variances between draws 1, 0 and 4.
         let draws = [1.0, 0.0, 3.0, 3.0, 0.0, 7.0];
-        let scores = RegressionScores::of(&predictions(2, &draws, 1.0), &[2.0, 1.0, 9.0]).unwrap();
+        let scores = RegressionScores::of(
+            &predictions(2, &draws, 1.0),
+            &[2.0, 1.0, 9.0],
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
         let rmse = scores.rmse.value.unwrap();
         assert!((rmse - (17.0f64 / 3.0).sqrt()).abs() < 1e-12);
         let interval = scores.rmse.interval.unwrap();
@@ -210,7 +224,12 @@ mod tests {
 
     #[test]
     fn one_draw_of_one_row_has_a_score_but_no_epistemic_part() {
-        let scores = RegressionScores::of(&predictions(1, &[1.0], 2.0), &[2.0]).unwrap();
+        let scores = RegressionScores::of(
+            &predictions(1, &[1.0], 2.0),
+            &[2.0],
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
         assert_eq!(scores.rmse.value, Some(1.0));
         assert!(scores.rmse.absent.as_ref().unwrap().contains("no interval"));
         assert_eq!(scores.selective[0].aurc.value, None);
@@ -223,19 +242,30 @@ mod tests {
 
     #[test]
     fn what_cannot_be_scored_is_an_error() {
-        let noiseless = RegressionScores::of(&predictions(1, &[1.0], 0.0), &[2.0]).unwrap_err();
+        let noiseless = RegressionScores::of(
+            &predictions(1, &[1.0], 0.0),
+            &[2.0],
+            Intervals::Bootstrapped,
+        )
+        .unwrap_err();
         assert!(noiseless.to_string().contains("noise precision"));
-        let missing = RegressionScores::of(&predictions(1, &[1.0, 2.0], 1.0), &[2.0]).unwrap_err();
+        let missing = RegressionScores::of(
+            &predictions(1, &[1.0, 2.0], 1.0),
+            &[2.0],
+            Intervals::Bootstrapped,
+        )
+        .unwrap_err();
         assert!(missing.to_string().contains("targets"));
         let classes = Predictions::Classes(ClassPredictions {
             classes: vec!["a".into()],
             draws: 1,
             probabilities: vec![1.0],
         });
-        let mismatch = Scores::of(&classes, &Targets::Real(vec![0.0])).unwrap_err();
+        let mismatch =
+            Scores::of(&classes, &Targets::Real(vec![0.0]), Intervals::Bootstrapped).unwrap_err();
         assert!(mismatch.to_string().contains("predicts classes"));
         let reals = Predictions::Reals(predictions(1, &[1.0], 1.0));
-        assert!(Scores::of(&reals, &Targets::Classes(vec![0])).is_err());
-        assert!(Scores::of(&reals, &Targets::Real(vec![0.0])).is_ok());
+        assert!(Scores::of(&reals, &Targets::Classes(vec![0]), Intervals::Bootstrapped).is_err());
+        assert!(Scores::of(&reals, &Targets::Real(vec![0.0]), Intervals::Bootstrapped).is_ok());
     }
 }

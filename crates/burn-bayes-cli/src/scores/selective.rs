@@ -4,7 +4,7 @@ use burn_bayes::eval::RiskCoverage;
 use serde::Serialize;
 
 use crate::failure::Result;
-use crate::scores::Score;
+use crate::scores::{Intervals, Score};
 
 /// Fractions of the rows that referral tables keep.
 pub(crate) const KEPT_FRACTIONS: [f64; 6] = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5];
@@ -31,10 +31,11 @@ impl<Row> SelectiveScores<Row> {
         uncertainty: &[f64],
         losses: &[f64],
         referral: Vec<Row>,
+        intervals: Intervals,
     ) -> Result<Self> {
         let curve = RiskCoverage::new(uncertainty, losses)?;
         let area = |of: fn(&RiskCoverage) -> f64| {
-            Score::of_rows(of(&curve), losses.len(), losses.len(), |rows| {
+            intervals.of_rows(of(&curve), losses.len(), losses.len(), |rows| {
                 let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect::<Vec<_>>();
                 RiskCoverage::new(&pick(uncertainty), &pick(losses)).map_or(f64::NAN, |c| of(&c))
             })

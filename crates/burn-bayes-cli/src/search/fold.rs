@@ -10,11 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::cells::Measures;
 use crate::engine::{Unobserved, check, fit, weights};
 use crate::failure::{Failure, Result};
-use crate::files::hashed;
 use crate::predictions::Predictions;
 use crate::problem::{Problem, TargetMeaning};
-use crate::rows::true_targets;
-use crate::scores::Scores;
+use crate::rows::{fingerprint_of, true_targets};
+use crate::scores::{Intervals, Scores};
 use crate::settings::FitSettings;
 
 /// A fit has diverged if its error is so many deviations of the training rows' targets.
@@ -111,7 +110,10 @@ impl Fold {
             return Ok(None);
         };
         match self.judge_predictions(&predictions)? {
-            Some(_) => Ok(Some(Scores::of(&predictions, &self.targets)?)),
+            Some(_) => {
+                let scores = Scores::of(&predictions, &self.targets, Intervals::Omitted)?;
+                Ok(Some(scores))
+            }
             None => Ok(None),
         }
     }
@@ -129,25 +131,23 @@ impl Fold {
 
     /// A number that tells these rows from others.
     pub(crate) fn fingerprint(&self) -> u64 {
-        let targets: Vec<u64> = match &self.targets {
-            Targets::Real(values) => values.iter().map(|value| value.to_bits()).collect(),
-            Targets::Classes(classes) => classes.iter().map(|&class| class as u64).collect(),
-        };
-        let features = self.test.values().iter().map(|value| value.to_bits());
-        hashed(self.train.fingerprint(), features.chain(targets))
+        fingerprint_of(self.train.fingerprint(), self.test.values(), &self.targets)
     }
 
     /// Judges predictions of the test rows; nothing if they are far off.
     pub(crate) fn judge_predictions(&self, predictions: &Predictions) -> Result<Option<Judgement>> {
         let judgement = Judgement::of(predictions, &self.targets)?;
-        let most = match self.train.meaning() {
-            TargetMeaning::Real(scale) => {
-                FARTHEST * scale.spread * self.train.target_deviation()?
-            }
-            TargetMeaning::Classes(_) => f64::INFINITY,
-        };
+        let most = most_error(&self.train)?;
         let is_sound = judgement.cost.is_finite() && judgement.error <= most;
         Ok(is_sound.then_some(judgement))
+    }
+}
+
+/// The largest error of a fit to these rows that has not diverged.
+pub(crate) fn most_error(train: &Problem) -> Result<f64> {
+    match train.meaning() {
+        TargetMeaning::Real(scale) => Ok(FARTHEST * scale.spread * train.target_deviation()?),
+        TargetMeaning::Classes(_) => Ok(f64::INFINITY),
     }
 }
 

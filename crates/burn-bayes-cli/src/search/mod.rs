@@ -7,7 +7,7 @@
 mod fold;
 mod ranges;
 
-pub(crate) use fold::{DIVERGED, Fold, Judgement};
+pub(crate) use fold::{DIVERGED, Fold, Judgement, most_error};
 pub(crate) use ranges::{Range, Ranges};
 
 use std::cmp::Ordering;

@@ -187,7 +187,10 @@ impl fmt::Display for NetworkShape {
 
 /// The precision of the noise around a real target, 1/variance in the target's own unit.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "`noise_precision` is neither a number nor `learned`"
+)]
 pub(crate) enum NoisePrecision {
     /// Known beforehand.
     Given(f64),

@@ -113,9 +113,11 @@ impl FitSettings {
             "train_draws" => matches!(self.method, Swag | Map),
             "optimizer" | "clip" => moves_itself,
             "momentum" => !moves_itself && self.optimizer == OptimizerName::Adam,
-            "factors_learning_rate" => !matches!(self.method, Vifa | Vafc),
+            "factors_learning_rate" => !matches!(self.method, Vifa | Vafc) || self.rank == Some(0),
             "diagonal_learning_rate" => matches!(self.method, Swag | Map | Vadam),
             "initial_deviation" => matches!(self.method, Vafc | Swag | Map),
+            "draws" => self.method == Map,
+            "bias_prior_precision" => self.no_intercept,
             _ => false,
         }
     }

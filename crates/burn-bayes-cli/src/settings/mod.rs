@@ -7,7 +7,9 @@ mod device;
 mod fit;
 mod table;
 
-pub(crate) use choices::{Method, MissingName, NetworkShape, NoisePrecision, OptimizerName};
+pub(crate) use choices::{
+    HeaderName, Method, MissingName, NetworkShape, NoisePrecision, OptimizerName,
+};
 pub(crate) use config::{Config, ConfigFlags};
 pub(crate) use data::DataSettings;
 pub(crate) use device::DeviceName;

@@ -435,3 +435,130 @@ fn a_regression_that_goes_wrong() {
         ],
     );
 }
+
+#[test]
+fn what_would_be_lost() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    place.output(&format!("{MOONS} --epochs 1 --out other"));
+    let tuned =
+        "--data moons.csv --target kind --task classification --epochs 1 --trials 1 --folds 2";
+    place.output(&format!("tune {tuned} --out found"));
+    let fit = "fit --data moons.csv --target kind --task classification --epochs 1";
+    check(
+        &place,
+        &[
+            (
+                format!("{fit} --out found"),
+                USAGE,
+                &["`out`", "config.toml"],
+            ),
+            (
+                "predict found moons.csv".into(),
+                DATA,
+                &["no run", "command.txt"],
+            ),
+            (
+                "predict run moons.csv --output moons.csv".into(),
+                USAGE,
+                &["`output`", "moons.csv"],
+            ),
+            (
+                "predict run moons.csv --output run/posterior.safetensors".into(),
+                USAGE,
+                &["`output`", "lost"],
+            ),
+            (
+                "evaluate run moons.csv --report other".into(),
+                USAGE,
+                &["`report`", "folder of a run"],
+            ),
+        ],
+    );
+    let preprocessor = place.read("run/preprocessor.toml");
+    place.write(
+        "run/preprocessor.toml",
+        &preprocessor.replace("centre = ", "centre = 1"),
+    );
+    check(
+        &place,
+        &[(
+            "predict run moons.csv".into(),
+            DATA,
+            &["preprocessor.toml", "damaged"],
+        )],
+    );
+}
+
+#[test]
+fn what_one_draw_cannot_say() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --method map --epochs 1 --out run"));
+    let predict = "predict run moons.csv --abstain-above 0.1";
+    place.output(predict);
+    check(
+        &place,
+        &[(
+            format!("{predict} --score mutual_information"),
+            USAGE,
+            &["`score`", "one draw"],
+        )],
+    );
+}
+
+#[test]
+fn classes_that_are_too_few_or_too_large() {
+    let place = Workplace::new();
+    let rows = |label: &dyn Fn(usize) -> String| -> String {
+        let lines = (0..80).map(|row| format!("{},{}\n", row % 7, label(row)));
+        format!("x,kind\n{}", lines.collect::<String>())
+    };
+    place.write(
+        "rare.csv",
+        &rows(&|row| ["a", "b", "r"][if row < 2 { 2 } else { row % 2 }].into()),
+    );
+    place.write(
+        "large.csv",
+        &rows(&|row| (9_007_199_254_740_992 + row as u64 % 2).to_string()),
+    );
+    let classes = "--target kind --task classification --epochs 1";
+    check(
+        &place,
+        &[
+            (
+                format!("fit --data rare.csv {classes} --out run"),
+                DATA,
+                &["class `r` has 2 rows", "`--validation`"],
+            ),
+            (
+                format!("compare --data rare.csv {classes} --splits 3 --seeds 1 --out both"),
+                DATA,
+                &["class `r` has 2 rows", "folds"],
+            ),
+            (
+                format!("fit --data large.csv {classes} --out run"),
+                DATA,
+                &["9007199254740992", "2⁵³", "categories"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_fit_that_is_far_off() {
+    let place = Workplace::with_gap();
+    let fit = format!("{GAP} --method map --noise-precision 1 --lr 1e6 --epochs 3 --out far");
+    check(&place, &[(fit, NUMERICAL, &["diverged", "learning_rate"])]);
+}
+
+#[cfg(unix)]
+#[test]
+fn two_fits_into_one_folder() {
+    let place = Workplace::with_moons();
+    std::fs::create_dir(place.path("run")).unwrap();
+    let folder = std::fs::File::open(place.path("run")).unwrap();
+    folder.lock().unwrap();
+    check(&place, &[(moons(""), USAGE, &["run", "another process"])]);
+    drop(folder);
+    place.output(&moons("--epochs 1"));
+}
