@@ -30,9 +30,10 @@ impl RunFolder {
         folder._lock = lock(path)?.map(Arc::new);
         // Another process may have been at its end.
         folder.expect_free()?;
-        write_whole(&folder.config_file(), config.to_toml()?.as_bytes())?;
+        // First, as it tells settings of a run from others.
         let command = command_line() + "\n";
         write_whole(&folder.command_file(), command.as_bytes())?;
+        write_whole(&folder.config_file(), config.to_toml()?.as_bytes())?;
         Ok(folder)
     }
 
