@@ -65,13 +65,8 @@ impl Problem {
     /// # Errors
     /// If there are no rows, or the targets are not what they are said to mean.
     pub(crate) fn new(dataset: &Dataset, meaning: TargetMeaning) -> Result<Self> {
-        let mut problem = Self {
-            features: Vec::new(),
-            width: dataset.features().columns(),
-            targets: Vec::new(),
-            rows: 0,
-            meaning,
-        };
+        let width = dataset.features().columns();
+        let mut problem = Self::with_room(dataset.rows(), width, meaning);
         problem.append(dataset)?;
         problem.checked()
     }
@@ -86,18 +81,23 @@ impl Problem {
         rows: &[usize],
     ) -> Result<Self> {
         let (width, meaning) = (preprocessor.width(), TargetMeaning::of(preprocessor));
-        let mut problem = Self {
-            features: Vec::with_capacity(rows.len() * width),
-            width,
-            targets: Vec::with_capacity(rows.len() * meaning.outputs()),
-            rows: 0,
-            meaning,
-        };
+        let mut problem = Self::with_room(rows.len(), width, meaning);
         // In pieces, as beside the table there shall be no second one in double precision.
         for piece in rows.chunks(PIECE) {
             problem.append(&preprocessor.dataset(table, piece.iter().copied())?)?;
         }
         problem.checked()
+    }
+
+    /// No rows, and room for so many.
+    fn with_room(rows: usize, width: usize, meaning: TargetMeaning) -> Self {
+        Self {
+            features: Vec::with_capacity(rows * width),
+            width,
+            targets: Vec::with_capacity(rows * meaning.outputs()),
+            rows: 0,
+            meaning,
+        }
     }
 
     /// With at least one row.

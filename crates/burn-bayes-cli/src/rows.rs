@@ -1,6 +1,7 @@
 //! From a file of delimited text to training and validation rows.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use burn_bayes_data::{
     Column, ColumnKind, CsvReader, Dataset, KFold, Preprocessor, Split, Table, Targets, Task,
@@ -50,16 +51,16 @@ impl DealtRows {
         let divisions = match settings.task()?.into() {
             Task::Regression => folds.splits(self.train.len())?,
             Task::Classification => {
-                let groups = self.table.column(settings.target()?)?.groups();
+                let target = self.table.column(settings.target()?)?;
+                let groups = target.groups();
                 let groups: Vec<usize> = self.train.iter().map(|&row| groups[row]).collect();
                 // What is wrong with the folds is not the fault of a class.
                 folds.splits(groups.len())?;
-                folds.stratified_splits(&groups).map_err(|error| {
-                    let target = rarest_class(settings, &self.table, &self.train);
-                    Failure::Data(target.map_or_else(
-                        || error.to_string(),
-                        |rarest| format!("{rarest}, too few for so many folds; ask for fewer, or leave them out"),
-                    ))
+                let path = settings.path()?;
+                folds.stratified_splits(&groups).map_err(|_| {
+                    let rarest = rarest_class(path, target, &self.train);
+                    let cure = "ask for fewer, or leave them out";
+                    Failure::Data(format!("{rarest}, too few for so many folds; {cure}"))
                 })?
             }
         };
@@ -208,51 +209,37 @@ fn dealt(
         return Ok((rows.to_vec(), Vec::new()));
     }
     let shares = [1.0 - settings.validation, settings.validation];
+    let path = settings.path()?;
+    let unfit = |problem: String| {
+        let cure = "give more rows, another share with `--validation`, or 0 to hold out none";
+        Failure::Data(format!("{problem}; {cure}"))
+    };
     let parts = match settings.task()?.into() {
-        Task::Regression => partition(rows.len(), &shares, seed),
+        Task::Regression => partition(rows.len(), &shares, seed).map_err(|error| {
+            let path = path.display();
+            unfit(format!("{path}: rows cannot be held out ({error})"))
+        })?,
         Task::Classification => {
             let target = table.column(settings.target()?)?;
             refuse_rare_classes(target, rows, settings)?;
             let groups = target.groups();
             let groups: Vec<usize> = rows.iter().map(|&row| groups[row]).collect();
-            stratified_partition(&groups, &shares, seed)
+            stratified_partition(&groups, &shares, seed).map_err(|_| {
+                let (rarest, share) = (rarest_class(path, target, rows), settings.validation);
+                unfit(format!("{rarest}, too few to hold out a share of {share}"))
+            })?
         }
     };
-    let parts = parts.map_err(|error| {
-        let few = match settings.task() {
-            Ok(task) if Task::from(task) == Task::Classification => {
-                rarest_class(settings, table, rows)
-            }
-            _ => None,
-        };
-        let problem = match few {
-            Some(few) => format!(
-                "{few}, too few to hold out a share of {}",
-                settings.validation
-            ),
-            None => {
-                let path = settings.path.as_deref().unwrap_or("".as_ref());
-                format!("{}: rows cannot be held out ({error})", path.display())
-            }
-        };
-        Failure::Data(format!(
-            "{problem}; give more rows, another share with `--validation`, or 0 to hold out none"
-        ))
-    })?;
     let numbers = |part: &[usize]| part.iter().map(|&place| rows[place]).collect();
     Ok((numbers(&parts[0]), numbers(&parts[1])))
 }
 
 /// The class of a target that has the fewest of these rows, as the beginning of a message.
-fn rarest_class(settings: &DataSettings, table: &Table, rows: &[usize]) -> Option<String> {
-    let target = table.column(settings.target().ok()?).ok()?;
-    let (class, count) = counts(target, rows)
-        .into_iter()
-        .min_by_key(|&(_, count)| count)?;
-    let (path, name) = (settings.path().ok()?.display(), target.name());
-    Some(format!(
-        "{path}, column `{name}`: the class `{class}` has {count} rows"
-    ))
+fn rarest_class(path: &Path, target: &Column, rows: &[usize]) -> String {
+    let counts = counts(target, rows).into_iter();
+    let (class, count) = counts.min_by_key(|&(_, count)| count).unwrap_or_default();
+    let (path, name) = (path.display(), target.name());
+    format!("{path}, column `{name}`: the class `{class}` has {count} rows")
 }
 
 /// How many of these rows every class has.

@@ -110,9 +110,10 @@ fn expect_sound(problem: &Problem, scores: Option<&Scores>) -> Result<()> {
     match error.filter(|&error| error > most) {
         None => Ok(()),
         Some(error) => Err(Failure::Numerical(format!(
-            "the fit has diverged: an RMSE of {} on the rows that were held out is more than ten \
-             deviations of the target; lower `learning_rate`",
-            number(error)
+            "the fit has diverged: its RMSE on the rows that were held out is {}, and that of a sound fit \
+             is at most {}; lower `learning_rate`",
+            number(error),
+            number(most)
         ))),
     }
 }
