@@ -1,7 +1,7 @@
 //! Batches whose tensors can be found: moved to another device, cut into single examples, read.
 
 use burn::backend::DispatchTensor;
-use burn::tensor::{Device, Tensor, kind};
+use burn::tensor::{Tensor, kind};
 
 /// A batch of examples: every tensor in it has one entry per example along its first axis.
 ///
@@ -73,35 +73,12 @@ impl TensorMapper for Lengths {
     }
 }
 
-/// Moves every tensor, without its autodiff.
-pub(crate) struct ToDevice<'a>(pub(crate) &'a Device);
-
-impl TensorMapper for ToDevice<'_> {
-    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
-        tensor.without_autodiff().to_device(self.0)
-    }
-}
-
 /// Keeps one example.
 pub(crate) struct Single(pub(crate) usize);
 
 impl TensorMapper for Single {
     fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
         tensor.narrow(0, self.0, 1)
-    }
-}
-
-/// Puts the first example last.
-pub(crate) struct Rotated;
-
-impl TensorMapper for Rotated {
-    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
-        let examples = tensor.dims()[0];
-        if examples < 2 {
-            return tensor;
-        }
-        let first = tensor.clone().narrow(0, 0, 1);
-        Tensor::cat(vec![tensor.narrow(0, 1, examples - 1), first], 0)
     }
 }
 

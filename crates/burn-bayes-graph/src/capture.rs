@@ -1,17 +1,21 @@
 //! Records a loss as a list of operations, by evaluating it on a device that computes nothing.
+//!
+//! The tensors of the batch and the parameters of the model are **placeholders** there: they have a
+//! shape and no values. A loss that reads a value on the host, with `into_scalar` or `to_data`, fails
+//! instead of leaving today's value in the recording.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 
 use burn::backend::capture::{CaptureBackend, CapturedGraph};
 use burn::backend::ir::{IrVisitorMut, OperationIr, TensorId, TensorIr, TensorStatus};
 use burn::backend::{BackendTensor, DispatchKindConversion, DispatchTensor};
-use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData, kind};
+use burn::module::{Module, ModuleMapper, Param};
+use burn::tensor::{Bool, Device, DeviceConfig, DeviceSettings, Int, Tensor, TensorData, kind};
 use burn_bayes_core::Layout;
 
-use crate::batch::{ExampleBatch, Lengthened, Rotated, TensorMapper, ToDevice};
-use crate::lower::slot;
+use crate::batch::{ExampleBatch, Inputs, Lengthened, TensorMapper};
 use crate::parameters::held;
 use crate::semantics::{Semantics, semantics};
 
@@ -35,22 +39,16 @@ pub(crate) struct Recording {
 
 /// Records `function` of `model` and `batch`; the reason in words if it cannot be recorded.
 ///
-/// It is recorded twice. With the examples rotated, a function whose course depends on the data gives
-/// itself away.
+/// It is recorded twice: a function that is not the same from one call to the next gives itself away.
 pub(crate) fn record<M: Module, B: ExampleBatch, const R: usize>(
     model: &M,
     layout: &Layout,
     batch: &B,
     function: &impl Fn(&M, B) -> Tensor<R>,
 ) -> Result<Recording, String> {
-    let recording = record_once(model, layout, batch.clone(), function)?;
-    let rotated = batch.clone().map_tensors(&mut Rotated);
-    if record_once(model, layout, rotated, function)? != recording {
-        return Err(
-            "other data made it compute something else: its course depends on the values of \
-             tensors"
-                .into(),
-        );
+    let recording = record_once(model, layout, batch, function)?;
+    if record_once(model, layout, batch, function)? != recording {
+        return Err("a second call computed something else".into());
     }
     Ok(recording)
 }
@@ -61,25 +59,28 @@ pub(crate) fn record_grown<M: Module, B: ExampleBatch>(
     model: &M,
     layout: &Layout,
     batch: &B,
+    examples: usize,
     loss: &impl Fn(&M, B) -> Tensor<1>,
 ) -> Result<Recording, String> {
     let mut recording = record(model, layout, batch, loss)?;
     let longer = batch.clone().map_tensors(&mut Lengthened);
-    if let Ok(longer) = record_once(model, layout, longer, loss) {
-        recording.grown = grown(&recording, &longer);
+    if let Ok(longer) = record_once(model, layout, &longer, loss) {
+        recording.grown = grown(&recording, &longer, examples);
     }
     Ok(recording)
 }
 
-/// The constants of `recording` that are longer along exactly one axis in `longer`.
-fn grown(recording: &Recording, longer: &Recording) -> BTreeMap<usize, usize> {
+/// The constants of `recording` with `examples` entries along an axis along which those of `longer` have
+/// one more.
+fn grown(recording: &Recording, longer: &Recording, examples: usize) -> BTreeMap<usize, usize> {
     if recording.operations.len() != longer.operations.len() {
         return BTreeMap::new();
     }
     let axis = |short: &[usize], long: &[usize]| {
         let mut axes = (0..short.len().min(long.len())).filter(|&axis| short[axis] != long[axis]);
-        axes.next()
-            .filter(|_| axes.next().is_none() && short.len() == long.len())
+        let axis = axes.next()?;
+        let is_one = axes.next().is_none() && short.len() == long.len();
+        (is_one && short[axis] == examples && long[axis] == examples + 1).then_some(axis)
     };
     let made = |recording: &Recording| -> BTreeMap<usize, Vec<usize>> {
         let values = recording.constants.iter();
@@ -106,69 +107,148 @@ fn grown(recording: &Recording, longer: &Recording) -> BTreeMap<usize, usize> {
 fn record_once<M: Module, B: ExampleBatch, const R: usize>(
     model: &M,
     layout: &Layout,
-    batch: B,
+    batch: &B,
     function: &impl Fn(&M, B) -> Tensor<R>,
 ) -> Result<Recording, String> {
-    let device = Device::capture();
-    let mut bounds = Bounds::default();
+    let mut entrance = Entrance::default();
+    let graph = in_scope(model, |device| {
+        let (model, batch) = with_placeholders(model, batch, device);
+        entrance = Entrance::of(&model, &batch, layout);
+        vec![id_of(function(&model, batch).into_dispatch())]
+    })?;
+    let losses = graph.graph.outputs[0];
+    let (operations, numbers) = numbered(graph.graph.operations, &entrance, losses);
+    let constants = graph.values.into_iter();
+    let mut constants: Vec<_> = constants
+        .filter_map(|(id, value)| Some((*numbers.get(&id)?, value)))
+        .collect();
+    constants.sort_by_key(|(slot, _)| *slot);
+    let slots_of = |ids: &[TensorId]| ids.iter().map(|id| numbers[id]).collect();
+    Ok(Recording {
+        operations,
+        held: slots_of(&entrance.held),
+        inputs: slots_of(&entrance.inputs),
+        constants,
+        losses: numbers[&losses],
+        slots: numbers.len(),
+        grown: BTreeMap::new(),
+    })
+}
+
+/// Evaluates on a device that only takes notes, in the default types of the model's device. `evaluate`
+/// returns the tensors that are wanted.
+pub(crate) fn in_scope<M: Module>(
+    model: &M,
+    evaluate: impl FnOnce(&Device) -> Vec<TensorId>,
+) -> Result<CapturedGraph, String> {
+    // Burn never uses the number of such a device again, and has 65 536 of them.
+    static UNUSED: Mutex<Vec<Device>> = Mutex::new(Vec::new());
+    let unused = || UNUSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let settings = model.devices().first().map(Device::settings);
+    let types = |settings: DeviceSettings| {
+        (
+            settings.float_dtype,
+            settings.int_dtype,
+            settings.bool_dtype,
+        )
+    };
+    let is_alike = |device: &Device| settings.is_none_or(|s| types(s) == types(device.settings()));
+    let mut known = unused();
+    let place = known.iter().position(is_alike);
+    let device = place.map(|place| known.swap_remove(place));
+    drop(known);
+    let is_new = device.is_none();
+    let device = device.unwrap_or_else(Device::capture);
     let captured = catch_unwind(AssertUnwindSafe(|| {
         device.capture_scope(|scope| {
-            let model = model.valid().to_device(&device);
-            let batch = batch.map_tensors(&mut ToDevice(&device));
-            let batch = batch.map_tensors(&mut Ids(&mut bounds.inputs));
-            let tensors = held(&model, layout);
-            bounds.held = tensors.into_iter().map(|held| id_of(held.value)).collect();
-            let result = function(&model, batch);
-            bounds.losses = Some(id_of(result.into_dispatch()));
-            scope.complete(bounds.inputs.clone(), bounds.losses)
+            if let Some(settings) = settings.filter(|_| is_new) {
+                configure(device.clone(), settings);
+            }
+            let results = evaluate(&device);
+            scope.complete([], results)
         })
     }));
-    // Modules share running statistics with their clones, so those were moved with the copy.
-    if let Some(device) = model.devices().first() {
-        drop(model.clone().to_device(device));
-    }
+    unused().push(device);
     match captured {
-        Ok(Ok(graph)) => Ok(number(graph, bounds).pruned()),
+        Ok(Ok(graph)) => Ok(graph),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(panic) => Err(message(panic.as_ref())),
+        Err(panic) => Err(reason(message(panic.as_ref()))),
     }
 }
 
-impl Recording {
-    /// Without what its result does not need.
-    fn pruned(mut self) -> Self {
-        let mut needed = BTreeSet::from([self.losses]);
-        let mut kept = Vec::with_capacity(self.operations.len());
-        for operation in self.operations.into_iter().rev() {
-            if operation.outputs().any(|out| needed.contains(&slot(out))) {
-                needed.extend(operation.inputs().map(slot));
-                kept.push(operation);
-            }
-        }
-        kept.reverse();
-        self.operations = kept;
-        self.constants.retain(|(slot, _)| needed.contains(slot));
-        self
+/// Makes tensors without a type of their own those of another device.
+fn configure(mut device: Device, settings: DeviceSettings) {
+    let DeviceSettings {
+        float_dtype,
+        int_dtype,
+        bool_dtype,
+        ..
+    } = settings;
+    let types = DeviceConfig::new(Some(float_dtype), Some(int_dtype), Some(bool_dtype));
+    device
+        .configure(types)
+        .unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Copies without values, of a module in inference mode and of a batch.
+fn with_placeholders<M: Module, B: ExampleBatch>(model: &M, batch: &B, device: &Device) -> (M, B) {
+    let batch = batch.clone().map_tensors(&mut Placeholders(device));
+    (without_values(model, device), batch)
+}
+
+/// A copy for inference whose parameters have no values; its other tensors are moved with theirs.
+pub(crate) fn without_values<M: Module>(model: &M, device: &Device) -> M {
+    // Such a copy has running statistics of its own, which the map would otherwise reach.
+    model
+        .valid()
+        .map(&mut Placeholders(device))
+        .to_device(device)
+}
+
+struct Placeholders<'a>(&'a Device);
+
+impl TensorMapper for Placeholders<'_> {
+    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+        Tensor::empty(tensor.shape(), (self.0, tensor.dtype()))
     }
 }
 
-/// The tensors by which a recording is entered and left.
+impl ModuleMapper for Placeholders<'_> {
+    fn map_float<const R: usize>(&mut self, param: Param<Tensor<R>>) -> Param<Tensor<R>> {
+        param.map(|tensor| self.map(tensor))
+    }
+
+    fn map_int<const R: usize>(&mut self, param: Param<Tensor<R, Int>>) -> Param<Tensor<R, Int>> {
+        param.map(|tensor| self.map(tensor))
+    }
+
+    fn map_bool<const R: usize>(
+        &mut self,
+        param: Param<Tensor<R, Bool>>,
+    ) -> Param<Tensor<R, Bool>> {
+        param.map(|tensor| self.map(tensor))
+    }
+}
+
+/// The placeholders by which a recording is entered.
 #[derive(Default)]
-struct Bounds {
+struct Entrance {
     held: Vec<TensorId>,
     inputs: Vec<TensorId>,
-    losses: Option<TensorId>,
 }
 
-struct Ids<'a>(&'a mut Vec<TensorId>);
-
-impl TensorMapper for Ids<'_> {
-    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
-        self.0.push(id_of(tensor.clone().into_dispatch()));
-        tensor
+impl Entrance {
+    fn of<M: Module, B: ExampleBatch>(model: &M, batch: &B, layout: &Layout) -> Self {
+        let held = held(model, layout).into_iter();
+        let inputs = Inputs::of(batch).into_iter();
+        Self {
+            held: held.map(|held| id_of(held.value)).collect(),
+            inputs: inputs.map(id_of).collect(),
+        }
     }
 }
 
+/// The number that the recording device knows a tensor by.
 fn id_of(tensor: DispatchTensor) -> TensorId {
     let tensor =
         <DispatchTensor as DispatchKindConversion<CaptureBackend>>::try_into_backend(tensor);
@@ -181,43 +261,54 @@ fn id_of(tensor: DispatchTensor) -> TensorId {
     }
 }
 
-fn message(panic: &(dyn std::any::Any + Send)) -> String {
+/// What a panic said.
+pub(crate) fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()))
         .unwrap_or_else(|| "it panicked".into())
 }
 
-/// Numbers the tensors from 0 in the order of their first use.
-fn number(graph: CapturedGraph, bounds: Bounds) -> Recording {
+/// Says what the recording device means when a value is read that it does not have.
+fn reason(message: String) -> String {
+    if message.contains("has no concrete value") || message.contains("has no initialized value") {
+        return "it reads the values of a tensor on the host (`into_scalar`, `to_data`, or \
+                `Tensor::one_hot`, for which `losses::one_hot` is a substitute)"
+            .into();
+    }
+    message
+}
+
+/// The operations that the result needs, without those that made the placeholders; and the slots of all
+/// tensors: those of the entrance, then in the order of first use.
+fn numbered(
+    operations: Vec<OperationIr>,
+    entrance: &Entrance,
+    result: TensorId,
+) -> (Vec<OperationIr>, BTreeMap<TensorId, usize>) {
+    let placeholders = entrance.held.iter().chain(&entrance.inputs);
     let mut numbers = Numbers(BTreeMap::new());
-    let held = bounds.held.iter().map(|&id| numbers.of(id)).collect();
-    let inputs: Vec<_> = bounds.inputs.iter().map(|&id| numbers.of(id)).collect();
-    let mut operations = graph.graph.operations;
-    operations.retain(|operation| !matches!(operation, OperationIr::Init(_)));
-    for operation in &mut operations {
+    for &id in placeholders.clone() {
+        numbers.of(id);
+    }
+    let placeholders: BTreeSet<_> = placeholders.collect();
+    let mut needed = BTreeSet::from([result]);
+    let mut kept = Vec::with_capacity(operations.len());
+    for operation in operations.into_iter().rev() {
+        let is_made = matches!(operation, OperationIr::Init(_))
+            || operation
+                .outputs()
+                .any(|out| placeholders.contains(&out.id));
+        if !is_made && operation.outputs().any(|out| needed.contains(&out.id)) {
+            needed.extend(operation.inputs().map(|input| input.id));
+            kept.push(operation);
+        }
+    }
+    kept.reverse();
+    for operation in &mut kept {
         operation.visit_mut(&mut numbers);
     }
-    // The graph knows its results by the ids after aliasing.
-    let losses = numbers.of(graph.graph.outputs[0]);
-    let slots = numbers.0.len();
-    let mut constants: Vec<_> = graph.values.into_iter().collect();
-    constants.retain(|(id, _)| numbers.0.contains_key(id));
-    let mut constants: Vec<_> = constants
-        .into_iter()
-        .map(|(id, value)| (numbers.of(id), value))
-        .collect();
-    constants.sort_by_key(|(slot, _)| *slot);
-    let held: Vec<usize> = held;
-    constants.retain(|(slot, _)| !held.contains(slot) && !inputs.contains(slot));
-    Recording {
-        operations,
-        held,
-        inputs,
-        constants,
-        losses,
-        slots,
-        grown: BTreeMap::new(),
-    }
+    numbers.of(result);
+    (kept, numbers.0)
 }
 
 struct Numbers(BTreeMap<TensorId, usize>);

@@ -9,19 +9,21 @@ use burn_bayes_core::kernels::Scratch;
 use burn_bayes_core::{Entry, Layout};
 
 use crate::assemble::GradientSum;
-use crate::batch::{ExampleBatch, Inputs, Lengths, signature_of};
+use crate::batch::{ExampleBatch, Inputs, Lengths};
 use crate::capture::record_grown;
 use crate::draw_plan::with_draws;
 use crate::draws::{PASS, checked, put_in};
 use crate::error::{Error, Kind, Result};
 use crate::factor::Term;
 use crate::gradients::{Block, ExampleGradients};
-use crate::looped::looped_rows;
-use crate::memo::Memo;
+use crate::looped::{Direct, looped_rows};
+use crate::memo::{Key, Memo};
 use crate::parameters::{Held, held};
 use crate::plan::{Failure, Plan, plan};
 use crate::replay::{Player, device_of};
 use crate::rules::{bias_gradients, copy_gradients, weight_gradients};
+use crate::self_check::{check_examples, is_due};
+use crate::stopped::check_gradients;
 use crate::untyped::Untyped;
 
 /// The losses of a batch's examples, and the gradient of each.
@@ -67,9 +69,10 @@ pub struct ExampleLosses {
 pub struct CapturedModel<M, B> {
     layout: Arc<Layout>,
     loss: Arc<Loss<M, B>>,
-    players: Memo<Vec<usize>, Player>,
-    draw_players: Memo<(Vec<usize>, usize), Player>,
+    players: Memo<Player>,
+    draw_players: Memo<Player>,
     scratch: Scratch,
+    is_checked: bool,
 }
 
 type Loss<M, B> = dyn Fn(&M, B) -> Tensor<1> + Send + Sync;
@@ -95,7 +98,16 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             players: Memo::default(),
             draw_players: Memo::default(),
             scratch: Scratch::default(),
+            is_checked: true,
         }
+    }
+
+    /// Does not compare the recording with the loss itself at the first batch of every shape and now and
+    /// then later.
+    #[must_use]
+    pub fn without_self_check(mut self) -> Self {
+        self.is_checked = false;
+        self
     }
 
     /// Which weights the gradients are about.
@@ -112,10 +124,27 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     pub fn example_gradients(&self, model: &M, batch: &B) -> Result<ExampleLosses> {
         let examples = examples_of(batch)?;
         let tensors = held(model, &self.layout);
-        let Some(player) = self.player(model, batch, &tensors)? else {
-            return self.looped(model, batch);
+        let key = Key::new(model, batch, 1);
+        let found = match self.player(model, batch, &tensors, &key)? {
+            Some(player) => self.one_draw(&player, tensors, model, batch, examples)?,
+            None => self.looped(model, batch)?,
         };
-        let (losses, mut sum) = self.replayed(&player, tensors, batch, examples);
+        if self.is_checked && is_due(self.players.count(&key)) {
+            let weights = self.layout.flatten(model)?;
+            self.check(model, weights, batch, &found, 0)?;
+        }
+        Ok(found)
+    }
+
+    fn one_draw(
+        &self,
+        player: &Player,
+        tensors: Vec<Held>,
+        model: &M,
+        batch: &B,
+        examples: usize,
+    ) -> Result<ExampleLosses> {
+        let (losses, mut sum) = self.replayed(player, tensors, batch, examples);
         let looped = &player.plan.looped;
         if !looped.is_empty() {
             let (_, rows) = looped_rows(&*self.loss, model, batch, examples, &self.layout, looped)?;
@@ -124,6 +153,19 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             }
         }
         Ok(self.finished(losses, sum))
+    }
+
+    /// Compares the examples from `first` on with the loss itself at these weights.
+    fn check(
+        &self,
+        model: &M,
+        weights: Tensor<1>,
+        batch: &B,
+        found: &ExampleLosses,
+        first: usize,
+    ) -> Result<()> {
+        let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
+        check_examples(&direct, &self.layout, found, first, examples_of(batch)?)
     }
 
     /// The same at every one of S draws of the layout's weights, `[D]` each: S·M losses and gradients.
@@ -143,12 +185,19 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     ) -> Result<ExampleLosses> {
         let examples = examples_of(batch)?;
         let mut tensors = held(model, &self.layout);
-        if let Some(player) = self.draw_player(model, batch, &tensors, draws.len())? {
-            let draws = Tensor::stack(draws.to_vec(), 0);
-            checked(&self.layout, &draws)?;
-            put_in(&mut tensors, &self.layout, &draws);
+        let key = Key::new(model, batch, draws.len());
+        if let Some(player) = self.draw_player(model, batch, &tensors, &key)? {
+            let stacked = Tensor::stack(draws.to_vec(), 0);
+            checked(&self.layout, &stacked)?;
+            put_in(&mut tensors, &self.layout, &stacked);
             let (losses, sum) = self.replayed(&player, tensors, batch, examples);
-            return Ok(self.finished(losses, sum));
+            let found = self.finished(losses, sum);
+            if self.is_checked && is_due(self.draw_players.count(&key)) {
+                for draw in [0, draws.len() - 1] {
+                    self.check(model, draws[draw].clone(), batch, &found, draw * examples)?;
+                }
+            }
+            return Ok(found);
         }
         let sets = draws.iter().map(|draw| {
             let model = self.layout.write(model.clone(), draw.clone())?;
@@ -187,7 +236,8 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         let tensors = held(model, &self.layout);
         let entries = self.layout.entries();
         let path = |entry: &Entry| entry.path.clone();
-        Ok(match self.player(model, batch, &tensors)? {
+        let key = Key::new(model, batch, 1);
+        Ok(match self.player(model, batch, &tensors, &key)? {
             Some(player) => {
                 let looped = player.plan.looped.iter();
                 looped.map(|&entry| path(&entries[entry])).collect()
@@ -200,12 +250,19 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     /// in one pass.
     pub fn is_in_one_pass(&self, model: &M, batch: &B, draws: usize) -> Result<bool> {
         let tensors = held(model, &self.layout);
-        Ok(self.draw_player(model, batch, &tensors, draws)?.is_some())
+        let key = Key::new(model, batch, draws);
+        Ok(self.draw_player(model, batch, &tensors, &key)?.is_some())
     }
 
-    fn player(&self, model: &M, batch: &B, tensors: &[Held]) -> Result<Option<Arc<Player>>> {
+    fn player(
+        &self,
+        model: &M,
+        batch: &B,
+        tensors: &[Held],
+        key: &Key,
+    ) -> Result<Option<Arc<Player>>> {
         self.players
-            .get(signature_of(batch), || self.captured(model, batch, tensors))
+            .get(key, || self.captured(model, batch, tensors))
     }
 
     /// What replays the loss at several draws in one pass; none where each takes its own.
@@ -214,12 +271,13 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         model: &M,
         batch: &B,
         tensors: &[Held],
-        draws: usize,
+        key: &Key,
     ) -> Result<Option<Arc<Player>>> {
+        let draws = key.draws();
         if draws < 2 {
             return Ok(None);
         }
-        self.draw_players.get((signature_of(batch), draws), || {
+        self.draw_players.get(key, || {
             let plan = match self.planned(model, batch, tensors) {
                 Ok(plan) => plan,
                 Err(Failure::Refused(error)) => return Err(error),
@@ -277,9 +335,18 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         }
         let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
         let loss = |model: &M, batch| (self.loss)(model, batch);
-        let recording = record_grown(model, &self.layout, batch, &loss).map_err(Failure::Loop)?;
+        let recording =
+            record_grown(model, &self.layout, batch, examples, &loss).map_err(Failure::Loop)?;
         let device = device_of(tensors.iter().map(|held| &held.value));
-        plan(recording, &parameters, &self.layout, examples, device)
+        let plan = plan(
+            recording.clone(),
+            &parameters,
+            &self.layout,
+            examples,
+            device,
+        )?;
+        check_gradients(model, &self.layout, batch, &loss, &recording).map_err(Failure::Loop)?;
+        Ok(plan)
     }
 
     /// The losses, and the gradients of what the plan taps.

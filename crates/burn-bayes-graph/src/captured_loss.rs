@@ -1,7 +1,7 @@
 //! A model's mean loss, recorded, with its gradient at many draws of the weights.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Once};
 
@@ -12,14 +12,17 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn_bayes_core::Layout;
 
-use crate::batch::{ExampleBatch, Inputs, signature_of};
+use crate::batch::{ExampleBatch, Inputs};
 use crate::capture::record;
 use crate::captured::examples_of;
 use crate::draws::{checked, lifted_player, stacked_weights};
 use crate::error::Result;
-use crate::memo::Memo;
+use crate::looped::Direct;
+use crate::memo::{Key, Memo};
 use crate::parameters::{Held, held};
 use crate::replay::{Player, leaf};
+use crate::self_check::{check_mean, is_due};
+use crate::stopped::check_gradients;
 use crate::untyped::Untyped;
 
 /// The gradients of the mean loss at several draws of the weights.
@@ -61,8 +64,9 @@ pub struct DrawGradients {
 pub struct CapturedLoss<M, B> {
     layout: Arc<Layout>,
     loss: Box<Loss<M, B>>,
-    players: Memo<(Vec<usize>, usize), Player>,
+    players: Memo<Player>,
     replica: Once,
+    is_checked: bool,
 }
 
 type Loss<M, B> = dyn Fn(&M, B) -> Tensor<1> + Send + Sync;
@@ -86,7 +90,16 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             loss: Box::new(loss),
             players: Memo::default(),
             replica: Once::new(),
+            is_checked: true,
         }
+    }
+
+    /// Does not compare the recording with the loss itself at the first batch of every shape and now and
+    /// then later.
+    #[must_use]
+    pub fn without_self_check(mut self) -> Self {
+        self.is_checked = false;
+        self
     }
 
     /// The gradients at every draw, `draws` being `[S, D]`; `None` where only a pass for each draw has
@@ -115,7 +128,8 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             });
             return Ok(None);
         }
-        let Some(player) = self.player(model, batch, &tensors, [count, examples])? else {
+        let key = Key::new(model, batch, count);
+        let Some(player) = self.player(model, batch, &tensors, &key, examples)? else {
             return Ok(None);
         };
         let leaves = Leaves::put_in(&mut tensors, stacked_weights(&self.layout, &draws));
@@ -129,11 +143,26 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         let outside = leaves.outside.iter();
         let outside = outside.filter_map(|(&id, leaf)| Some((id, gradient(leaf)?)));
         let losses = Untyped::new(Dispatch::inner(losses));
-        Ok(Some(DrawGradients {
+        let gradients = DrawGradients {
             losses: losses.reshape(&[count, examples]).typed(),
             pieces: self.pieces(weights, &draws),
             outside: registered(model, outside.collect(), 1.0 / count as f64),
-        }))
+        };
+        if self.is_checked && is_due(self.players.count(&key)) {
+            self.check(model, &draws, batch, &gradients)?;
+        }
+        Ok(Some(gradients))
+    }
+
+    /// Compares the first and the last draw with the loss itself.
+    fn check(&self, model: &M, draws: &Tensor<2>, batch: &B, found: &DrawGradients) -> Result<()> {
+        for draw in BTreeSet::from([0, found.pieces.len() - 1]) {
+            let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);
+            let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
+            let losses = found.losses.clone().narrow(0, draw, 1).squeeze_dim(0);
+            check_mean(&direct, &self.layout, losses, &found.pieces[draw])?;
+        }
+        Ok(())
     }
 
     fn player(
@@ -141,16 +170,19 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         model: &M,
         batch: &B,
         tensors: &[Held],
-        [draws, examples]: [usize; 2],
+        key: &Key,
+        examples: usize,
     ) -> Result<Option<Arc<Player>>> {
-        self.players.get((signature_of(batch), draws), || {
+        self.players.get(key, || {
             self.layout.check(model)?;
             if examples == 1 {
                 return Ok(None);
             }
             let loss = |model: &M, batch| (self.loss)(model, batch);
-            let player = record(model, &self.layout, batch, &loss)
-                .and_then(|recording| lifted_player(recording, tensors, draws));
+            let player = record(model, &self.layout, batch, &loss).and_then(|recording| {
+                check_gradients(model, &self.layout, batch, &loss, &recording)?;
+                lifted_player(recording, tensors, key.draws())
+            });
             Ok(player.map_err(|reason| one_by_one(&reason)).ok())
         })
     }

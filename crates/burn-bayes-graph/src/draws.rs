@@ -1,5 +1,6 @@
 //! A model evaluated at many draws of its weights in one pass.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,15 +9,16 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use burn_bayes_core::Layout;
 
-use crate::batch::{ExampleBatch, Inputs, signature_of};
+use crate::batch::{ExampleBatch, Inputs};
 use crate::capture::{Recording, record};
 use crate::error::{Kind, Result};
 use crate::lift::lifted;
 use crate::lower::lowered;
-use crate::memo::Memo;
+use crate::memo::{Key, Memo, Weighed};
 use crate::parameters::{Held, held};
 use crate::plan::Plan;
 use crate::replay::Player;
+use crate::self_check::{check_outputs, is_due};
 use crate::untyped::Untyped;
 
 /// A model's forward pass, recorded, and replayed for many draws of the weights at once.
@@ -46,8 +48,9 @@ use crate::untyped::Untyped;
 pub struct CapturedForward<M, B> {
     layout: Arc<Layout>,
     forward: Arc<Forward<M, B>>,
-    recordings: Memo<Vec<usize>, Recorded>,
-    players: Memo<(Vec<usize>, usize), Player>,
+    recordings: Memo<Recorded>,
+    players: Memo<Player>,
+    is_checked: bool,
 }
 
 /// Numbers of one pass: weights and what is computed with them.
@@ -58,6 +61,14 @@ struct Recorded {
     recording: Recording,
     /// The weights, and the results of all operations.
     numbers: usize,
+}
+
+impl Weighed for Recorded {
+    fn bytes(&self) -> usize {
+        let constants = self.recording.constants.iter();
+        let constants: usize = constants.map(|(_, value)| value.as_bytes().len()).sum();
+        self.recording.operations.len() * size_of::<OperationIr>() + constants
+    }
 }
 
 type Forward<M, B> = dyn Fn(&M, B) -> Tensor<2> + Send + Sync;
@@ -81,7 +92,16 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
             forward: Arc::new(forward),
             recordings: Memo::default(),
             players: Memo::default(),
+            is_checked: true,
         }
+    }
+
+    /// Does not compare the recording with the model itself at the first batch of every shape and now and
+    /// then later.
+    #[must_use]
+    pub fn without_self_check(mut self) -> Self {
+        self.is_checked = false;
+        self
     }
 
     /// The output at every draw: `draws` is `[S, D]`, the result `[S, M, width]`.
@@ -109,7 +129,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         if self.is_looped(model, batch)? {
             return Ok(1);
         }
-        let recorded = self.recorded(model, batch)?;
+        let recorded = self.recorded(model, batch, &Key::new(model, batch, 1))?;
         Ok(recorded.map_or(1, |recorded| (PASS / recorded.numbers.max(1)).max(1)))
     }
 
@@ -117,14 +137,21 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     pub fn in_one_pass(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, _] = checked(&self.layout, &draws)?;
         let mut tensors = held(model, &self.layout);
-        match self.player(model, batch, &tensors, count)? {
-            Some(player) => {
-                put_in(&mut tensors, &self.layout, &draws);
-                let outputs = player.losses(tensors, Inputs::of(batch));
-                Ok(Untyped::new(outputs).typed())
+        let key = Key::new(model, batch, count);
+        let Some(player) = self.player(model, batch, &tensors, &key)? else {
+            return self.looped(model, draws, batch);
+        };
+        put_in(&mut tensors, &self.layout, &draws);
+        let outputs = player.losses(tensors, Inputs::of(batch));
+        let outputs: Tensor<3> = Untyped::new(outputs).typed();
+        if self.is_checked && is_due(self.players.count(&key)) {
+            for draw in BTreeSet::from([0, count - 1]) {
+                let alone = self.looped(model, draws.clone().narrow(0, draw, 1), batch)?;
+                let found = outputs.clone().narrow(0, draw, 1);
+                check_outputs(found.squeeze_dim(0), alone.squeeze_dim(0))?;
             }
-            None => self.looped(model, draws, batch),
         }
+        Ok(outputs)
     }
 
     /// The same, one draw at a time.
@@ -142,11 +169,12 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     /// Whether the model has an operation that cannot carry draws along.
     pub fn is_looped(&self, model: &M, batch: &B) -> Result<bool> {
         let tensors = held(model, &self.layout);
-        Ok(self.player(model, batch, &tensors, 2)?.is_none())
+        let key = Key::new(model, batch, 2);
+        Ok(self.player(model, batch, &tensors, &key)?.is_none())
     }
 
-    fn recorded(&self, model: &M, batch: &B) -> Result<Option<Arc<Recorded>>> {
-        self.recordings.get(signature_of(batch), || {
+    fn recorded(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Arc<Recorded>>> {
+        self.recordings.get(key, || {
             self.layout.check(model)?;
             let forward = |model: &M, batch| (self.forward)(model, batch);
             Ok(match record(model, &self.layout, batch, &forward) {
@@ -166,13 +194,13 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         model: &M,
         batch: &B,
         tensors: &[Held],
-        draws: usize,
+        key: &Key,
     ) -> Result<Option<Arc<Player>>> {
-        self.players.get((signature_of(batch), draws), || {
-            let Some(recorded) = self.recorded(model, batch)? else {
+        self.players.get(key, || {
+            let Some(recorded) = self.recorded(model, batch, &key.with_draws(1))? else {
                 return Ok(None);
             };
-            let player = lifted_player(recorded.recording.clone(), tensors, draws);
+            let player = lifted_player(recorded.recording.clone(), tensors, key.draws());
             Ok(player.map_or_else(|reason| one_by_one(&reason), Some))
         })
     }

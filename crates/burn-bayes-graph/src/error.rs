@@ -24,6 +24,28 @@ pub(crate) enum Kind {
         shape: Vec<usize>,
     },
     #[error(
+        "the loss of example {example} is not a function of that example: {problem}; either the loss \
+         lets examples see each other through values that it reads on the host, such as the largest of \
+         a batch, or the batch ({batch}) holds something for each example that `map_tensors` does not \
+         hand over: a list, or a tensor"
+    )]
+    Dependent {
+        example: usize,
+        problem: String,
+        batch: &'static str,
+    },
+    #[error(
+        "{what} by the recording is off by {difference:e}, its size being {size:e}: what was recorded \
+         is not what the model computes now. Something other than weights and batch has changed since, \
+         such as a value that the loss shares with other code; pass it in as a tensor of the batch. \
+         If that is not so this is an error of the library; `without_self_check` lets it pass"
+    )]
+    Mismatch {
+        what: String,
+        difference: f64,
+        size: f64,
+    },
+    #[error(
         "the loss draws random numbers ({0}), which would differ from one evaluation to the next; \
          draw them before, and pass them in as a tensor of the batch"
     )]
@@ -45,7 +67,12 @@ impl Error {
 
     /// The examples of a batch influence each other's losses.
     pub fn is_coupled(&self) -> bool {
-        matches!(self.0, Kind::Coupled { .. })
+        matches!(self.0, Kind::Coupled { .. } | Kind::Dependent { .. })
+    }
+
+    /// What was recorded gives something other than the model's own loss.
+    pub fn is_mismatch(&self) -> bool {
+        matches!(self.0, Kind::Mismatch { .. })
     }
 
     /// The loss is not a function of weights and batch alone.

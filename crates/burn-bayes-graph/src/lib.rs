@@ -18,6 +18,7 @@ mod draws;
 mod error;
 mod execute;
 mod factor;
+mod fields;
 mod gradients;
 mod lift;
 mod looped;
@@ -27,7 +28,9 @@ mod parameters;
 mod plan;
 mod replay;
 mod rules;
+mod self_check;
 mod semantics;
+mod stopped;
 mod untyped;
 mod view;
 

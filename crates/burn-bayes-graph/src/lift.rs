@@ -338,7 +338,7 @@ impl Lifter {
         }
     }
 
-    fn reshaped(&mut self, input: TensorIr, shape: &[usize]) -> TensorIr {
+    pub(crate) fn reshaped(&mut self, input: TensorIr, shape: &[usize]) -> TensorIr {
         if input.shape[..] == *shape {
             return input;
         }
@@ -351,7 +351,7 @@ impl Lifter {
         out
     }
 
-    fn expanded(&mut self, input: TensorIr, shape: &[usize]) -> TensorIr {
+    pub(crate) fn expanded(&mut self, input: TensorIr, shape: &[usize]) -> TensorIr {
         let out = self.recording.tensor(&input, shape);
         let expand = ShapeOpIr {
             input,
@@ -361,7 +361,7 @@ impl Lifter {
         out
     }
 
-    fn permuted(&mut self, input: TensorIr, axes: &[usize]) -> TensorIr {
+    pub(crate) fn permuted(&mut self, input: TensorIr, axes: &[usize]) -> TensorIr {
         let shape: Vec<_> = axes.iter().map(|&axis| input.shape[axis]).collect();
         let out = self.recording.tensor(&input, &shape);
         let permute = PermuteOpIr {

@@ -1,6 +1,8 @@
-//! One backward pass for each example: the oracle of the rules, and what is done without one.
+//! The loss and its gradients by ordinary autodiff: the oracle of the rules, and what is done without one.
 
+use std::any::type_name;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
@@ -8,7 +10,88 @@ use burn::tensor::Tensor;
 use burn_bayes_core::Layout;
 
 use crate::batch::{ExampleBatch, Single};
-use crate::error::Result;
+use crate::capture::message;
+use crate::error::{Kind, Result};
+
+/// A loss at given weights, evaluated as it stands.
+pub(crate) struct Direct<'a, M, B, F: ?Sized> {
+    loss: &'a F,
+    /// With the layout's weights as leaves. Frozen layers behave as in inference, as in a recording.
+    model: M,
+    batch: &'a B,
+    layout: &'a Layout,
+}
+
+/// Losses, and the gradient of their sum: a flat piece for each parameter of the layout.
+pub(crate) struct Evaluated {
+    pub(crate) losses: Tensor<1>,
+    pub(crate) pieces: Vec<Tensor<1>>,
+}
+
+impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<'a, M, B, F> {
+    pub(crate) fn new(
+        loss: &'a F,
+        model: &M,
+        weights: Tensor<1>,
+        batch: &'a B,
+        layout: &'a Layout,
+    ) -> Result<Self> {
+        let model = layout.write_leaves(model.clone().freeze(), weights)?;
+        Ok(Self {
+            loss,
+            model,
+            batch,
+            layout,
+        })
+    }
+
+    /// The losses of all examples at once.
+    pub(crate) fn whole(&self) -> Result<Evaluated> {
+        self.evaluated((self.loss)(&self.model, self.batch.clone()))
+    }
+
+    /// The loss of one example of the whole batch.
+    pub(crate) fn one_of_whole(&self, example: usize) -> Result<Evaluated> {
+        let losses = (self.loss)(&self.model, self.batch.clone());
+        self.evaluated(losses.narrow(0, example, 1))
+    }
+
+    /// The loss of one example, alone in its batch.
+    pub(crate) fn single(&self, example: usize) -> Result<Evaluated> {
+        let single = self.batch.clone().map_tensors(&mut Single(example));
+        let loss = || (self.loss)(&self.model, single);
+        let loss = catch_unwind(AssertUnwindSafe(loss));
+        let loss = loss.map_err(|panic| dependent::<B>(example, message(panic.as_ref())))?;
+        match loss.dims() {
+            [1] => self.evaluated(loss),
+            [found] => {
+                let problem = format!("alone, it gives {found} losses");
+                Err(dependent::<B>(example, problem).into())
+            }
+        }
+    }
+
+    fn evaluated(&self, losses: Tensor<1>) -> Result<Evaluated> {
+        let mut gradients = match losses.is_tracked() {
+            true => GradientsParams::from_grads(losses.clone().sum().backward(), &self.model),
+            // Every gradient is stopped.
+            false => GradientsParams::new(),
+        };
+        Ok(Evaluated {
+            pieces: self.layout.gradient_parts(&self.model, &mut gradients)?,
+            losses: losses.without_autodiff(),
+        })
+    }
+}
+
+/// An example whose loss is not a function of its own part of the batch.
+pub(crate) fn dependent<B>(example: usize, problem: String) -> Kind {
+    Kind::Dependent {
+        example,
+        problem,
+        batch: type_name::<B>(),
+    }
+}
 
 /// The losses, and the gradients `[M, len]` of the chosen parameters, by their number.
 pub(crate) fn looped_rows<M: Module, B: ExampleBatch>(
@@ -19,23 +102,17 @@ pub(crate) fn looped_rows<M: Module, B: ExampleBatch>(
     layout: &Layout,
     chosen: &BTreeSet<usize>,
 ) -> Result<(Tensor<1>, BTreeMap<usize, Tensor<2>>)> {
-    // Frozen layers behave as in inference, as in the recording; the leaves have gradients anyhow.
-    let weights = layout.flatten(model)?;
-    let model = layout.write_leaves(model.clone().freeze(), weights)?;
+    let direct = Direct::new(loss, model, layout.flatten(model)?, batch, layout)?;
     let mut losses = Vec::with_capacity(examples);
     let mut rows: BTreeMap<usize, Vec<Tensor<1>>> = BTreeMap::new();
     for example in 0..examples {
-        let single = batch.clone().map_tensors(&mut Single(example));
-        let loss = loss(&model, single);
-        let gradients = loss.clone().sum().backward();
-        let mut gradients = GradientsParams::from_grads(gradients, &model);
-        let parts = layout.gradient_parts(&model, &mut gradients)?;
-        for (parameter, part) in parts.into_iter().enumerate() {
+        let evaluated = direct.single(example)?;
+        for (parameter, piece) in evaluated.pieces.into_iter().enumerate() {
             if chosen.contains(&parameter) {
-                rows.entry(parameter).or_default().push(part);
+                rows.entry(parameter).or_default().push(piece);
             }
         }
-        losses.push(loss.without_autodiff());
+        losses.push(evaluated.losses);
     }
     let rows = rows
         .into_iter()

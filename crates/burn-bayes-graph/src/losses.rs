@@ -47,6 +47,19 @@ pub fn poisson<const R: usize>(log_rates: Tensor<R>, counts: Tensor<R>) -> Tenso
     summed(log_rates.clone().exp() - counts * log_rates)
 }
 
+/// Labels as rows of zeros with a one at the label, `[M, classes]`.
+///
+/// Burn's `Tensor::one_hot` reads the labels on the host, so that a loss that calls it cannot be recorded.
+/// This one computes them where the labels are. A label outside the classes has a row of zeros.
+pub fn one_hot(labels: Tensor<1, Int>, classes: usize) -> Tensor<2> {
+    let options = (&labels.device(), labels.dtype());
+    let columns = Tensor::<1, Int>::arange(0..classes as i64, options).unsqueeze_dim::<2>(0);
+    let [examples] = labels.dims();
+    let labels: Tensor<2, Int> = labels.unsqueeze_dim(1);
+    let shape = [examples, classes];
+    labels.expand(shape).equal(columns.expand(shape)).float()
+}
+
 /// The sum over all axes but the first.
 fn summed<const R: usize>(values: Tensor<R>) -> Tensor<1> {
     let flat: Tensor<2> = match R {

@@ -7,6 +7,8 @@
 //! treats examples apart, the parameter is **copied**: each example gets its own, as a leaf whose
 //! gradient is the answer. What is neither is left to the loop over single examples.
 
+mod derived;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use burn::backend::DispatchDevice;
@@ -172,6 +174,7 @@ pub(crate) fn plan(
         device,
         roles: BTreeMap::new(),
         tracked: BTreeSet::new(),
+        derivations: Vec::new(),
         plan: Plan::of(&recording),
         grown: recording.grown,
     };
@@ -188,6 +191,8 @@ struct Planner<'a> {
     device: DispatchDevice,
     roles: BTreeMap<usize, Role>,
     tracked: BTreeSet<usize>,
+    /// The operations on parameters that do more than pick and arrange their elements.
+    derivations: Vec<OperationIr>,
     grown: BTreeMap<usize, usize>,
     plan: Plan,
 }
@@ -303,6 +308,9 @@ impl Planner<'_> {
             None => Role::Derived(derived),
         };
         self.assign(&operation, &role);
+        if let Role::Derived(_) = role {
+            self.derivations.push(operation.clone());
+        }
         self.plan.steps.push(Step::Run(operation.into()));
     }
 
@@ -438,7 +446,17 @@ impl Planner<'_> {
             }
         }
         let output = out_of(operation);
-        let weight_view = self.view(weight);
+        let input_axis = self.axis(input)?;
+        let weight_view = match self.view(weight) {
+            Some(view) => {
+                let own = self.own_weight(operation, weight, view.clone(), input_axis);
+                if own.is_none() {
+                    self.plan.looped.extend(view.parameters());
+                }
+                own
+            }
+            None => None,
+        };
         let bias = bias.map(|bias| {
             let mut shape = vec![1; output.shape.num_dims()];
             shape[channel(operation)] = output.shape[channel(operation)];
@@ -454,7 +472,7 @@ impl Planner<'_> {
         Some(Tap {
             operation: without_bias(operation.clone()),
             input: slot(input),
-            input_axis: self.axis(input)?,
+            input_axis,
             source: slot(input),
             product: slot(output),
             output: output.clone(),
@@ -463,6 +481,23 @@ impl Planner<'_> {
             bias,
             is_tracked: self.tracked.contains(&slot(input)),
         })
+    }
+
+    /// The weight that an example has in a product: all of it, unless the product has a weight for every
+    /// example. Those must be the same one.
+    fn own_weight(
+        &self,
+        operation: &OperationIr,
+        weight: &TensorIr,
+        view: View,
+        axis: ExampleAxis,
+    ) -> Option<View> {
+        match semantics(operation) {
+            Semantics::Matmul { .. } if has_examples(weight, axis) => view
+                .split(axis.axis, &[axis.outer, self.examples, axis.inner])
+                .unrepeated(axis.axis + 1),
+            _ => Some(view),
+        }
     }
 
     /// Gives every example its own copy of the parameters among the operands.
@@ -477,55 +512,60 @@ impl Planner<'_> {
                 Role::Derived(parameters) => parameters.clone(),
                 _ => continue,
             };
-            match self.copied(operation, &operand, axis, out_axis) {
-                Some(copied) => {
-                    let target = TensorId::new(copied.target as u64);
-                    operation.visit_mut(&mut Replace {
-                        from: operand.id,
-                        to: target,
-                        shape: Shape::from(copied.shape.clone()),
-                    });
-                    self.plan.steps.push(Step::Copy(self.plan.copies.len()));
-                    self.plan.copies.push(copied);
-                }
+            let target = match self.treats_apart(operation, &operand, axis, out_axis) {
+                true => self
+                    .copied(&operand, axis)
+                    .or_else(|| self.copied_derived(&operand, axis)),
+                false => None,
+            };
+            match target {
+                Some(target) => operation.visit_mut(&mut Replace {
+                    from: operand.id,
+                    to: target.id,
+                    shape: target.shape,
+                }),
                 None => self.plan.looped.extend(parameters),
             }
         }
     }
 
-    fn copied(
-        &mut self,
+    /// Whether the operation would treat an example's own copy of `operand` apart from those of others.
+    fn treats_apart(
+        &self,
         operation: &OperationIr,
         operand: &TensorIr,
         axis: ExampleAxis,
         out_axis: ExampleAxis,
-    ) -> Option<Copied> {
+    ) -> bool {
+        let as_data = |tensor: &TensorIr| match tensor.id == operand.id {
+            true => Some(axis),
+            false => self.axis(tensor),
+        };
+        follow(operation, self.examples, as_data) == Ok(out_axis)
+    }
+
+    /// A tensor with a copy for every example of a parameter, if `operand` is one.
+    fn copied(&mut self, operand: &TensorIr, axis: ExampleAxis) -> Option<TensorIr> {
         let view = self.view(operand)?;
         let mut shape = operand.shape.to_vec();
         let len = axis.len(self.examples);
         if axis.axis >= shape.len() || (shape[axis.axis] != 1 && shape[axis.axis] != len) {
             return None;
         }
-        // The operation must treat the copies of one example apart from those of another.
-        let as_data = |tensor: &TensorIr| match tensor.id == operand.id {
-            true => Some(axis),
-            false => self.axis(tensor),
-        };
-        if follow(operation, self.examples, as_data) != Ok(out_axis) {
-            return None;
-        }
         let view = view.unrepeated(axis.axis)?;
         shape[axis.axis] = len;
-        let target = slot(&self.new_tensor(operand, &shape, Role::Data(axis)));
-        self.tracked.insert(target);
-        Some(Copied {
+        let target = self.new_tensor(operand, &shape, Role::Data(axis));
+        self.tracked.insert(slot(&target));
+        self.plan.steps.push(Step::Copy(self.plan.copies.len()));
+        self.plan.copies.push(Copied {
             source: slot(operand),
-            target,
+            target: slot(&target),
             rank: shape.len(),
             shape,
             axis,
             view,
-        })
+        });
+        Some(target)
     }
 
     fn finish(mut self) -> Result<Plan, Failure> {
@@ -607,6 +647,11 @@ impl Plan {
             }
         }
     }
+}
+
+/// Whether the weight of a matrix product lies along the axis of examples, too.
+pub(crate) fn has_examples(weight: &TensorIr, axis: ExampleAxis) -> bool {
+    axis.axis + 2 < weight.shape.num_dims() && weight.shape[axis.axis] > 1
 }
 
 /// Marks the operands that no later step reads, and adds them to those that a later step reads.

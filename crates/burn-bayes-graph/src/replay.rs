@@ -2,11 +2,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use burn::backend::ir::OperationIr;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor, TensorMetadata};
 use burn::tensor::TensorData;
 
 use crate::execute::{Slots, execute};
+use crate::memo::Weighed;
 use crate::parameters::Held;
 use crate::plan::{Copied, Plan, Step, Tap};
 use crate::untyped::Untyped;
@@ -135,6 +137,20 @@ impl Player {
     }
 }
 
+impl Weighed for Player {
+    fn bytes(&self) -> usize {
+        let plan = &self.plan;
+        let operations = plan.steps.len() + plan.constant_operations.len();
+        // Constants are held as data and as tensors.
+        let constants = plan.constants.iter();
+        let constants: usize = constants.map(|(_, value)| 2 * value.as_bytes().len()).sum();
+        let computed = plan.constant_operations.iter();
+        let computed = computed.flat_map(|operation| operation.outputs());
+        let computed: usize = computed.map(|out| 4 * out.shape.num_elements()).sum();
+        operations * size_of::<OperationIr>() + constants + computed
+    }
+}
+
 impl Plan {
     /// Every constant that the recording made, or computed from others.
     pub(crate) fn computed_constants(&self, device: &DispatchDevice) -> Filled {
@@ -194,7 +210,7 @@ pub(crate) fn leaf(tensor: DispatchTensor) -> DispatchTensor {
     Dispatch::float_set_require_grad(Dispatch::from_inner(tensor), true)
 }
 
-fn run(operation: &burn::backend::ir::OperationIr, slots: &mut Slots) {
+fn run(operation: &OperationIr, slots: &mut Slots) {
     if let Err(unsupported) = execute(operation, slots) {
         unreachable!("{} was refused when the plan was made", unsupported.0);
     }
@@ -208,7 +224,8 @@ pub(crate) fn device_of<'a>(
     first.map_or_else(DispatchDevice::default, TensorMetadata::device)
 }
 
-fn upload(value: TensorData, device: &DispatchDevice) -> DispatchTensor {
+/// A constant as a tensor.
+pub(crate) fn upload(value: TensorData, device: &DispatchDevice) -> DispatchTensor {
     let dtype = value.dtype();
     if dtype.is_float() {
         Dispatch::float_from_data(value, device)

@@ -5,7 +5,7 @@ use burn::tensor::{Int, Tensor};
 
 use crate::axis::ExampleAxis;
 use crate::factor::Term;
-use crate::plan::{Tap, channel};
+use crate::plan::{Tap, channel, has_examples};
 use crate::semantics::{Semantics, semantics};
 use crate::untyped::{Untyped, arranged};
 
@@ -57,25 +57,33 @@ pub(crate) fn weight_gradients(
             Factored::Outer(input, delta)
         }
         Semantics::Matmul { lhs, rhs } => {
-            // What the other operand is broadcast over belongs to it as well.
-            let (weight, is_left) = if lhs.id.value() as usize == tap.input {
-                (rhs, false)
+            let (weight, other, is_left) = if lhs.id.value() as usize == tap.input {
+                (rhs, lhs, false)
             } else {
-                (lhs, true)
+                (lhs, rhs, true)
             };
+            // What the examples have along their axis beside themselves belongs to the weight.
+            let mut axis = tap.output_axis;
+            let mut weight_shape = weight.shape.to_vec();
+            let (mut input, mut delta) = (input, delta);
+            if has_examples(weight, axis) {
+                let lens = [axis.outer, examples, axis.inner];
+                weight_shape.splice(axis.axis..=axis.axis, [axis.outer, 1, axis.inner]);
+                input = input.split(axis.axis, &lens);
+                delta = delta.split(axis.axis, &lens);
+                axis = ExampleAxis::plain(axis.axis + 1);
+            }
+            // And so does what the other operand is broadcast over.
+            let rank = delta.rank();
             let groups: Vec<_> = (0..rank - 2)
-                .filter(|&axis| weight.shape[axis] > 1)
+                .filter(|&axis| weight_shape[axis] > 1)
                 .collect();
-            let mut shape = delta.shape();
             let contracted = if is_left { rank - 2 } else { rank - 1 };
-            shape[contracted] = if is_left {
-                rhs.shape[contracted]
-            } else {
-                lhs.shape[contracted]
-            };
-            let input = input.expand(&shape);
-            let input = arranged(input, tap.input_axis, examples, &groups, &[contracted]);
-            let delta = arranged(delta, tap.output_axis, examples, &groups, &[contracted]);
+            let back = rank - contracted;
+            let mut shape = delta.shape();
+            shape[contracted] = other.shape[other.shape.num_dims() - back];
+            let input = arranged(input.expand(&shape), axis, examples, &groups, &[contracted]);
+            let delta = arranged(delta, axis, examples, &groups, &[contracted]);
             if is_left {
                 Factored::Outer(delta, input)
             } else {

@@ -38,6 +38,13 @@ impl Untyped {
         })
     }
 
+    /// One axis as several, of these lengths.
+    pub(crate) fn split(self, axis: usize, lens: &[usize]) -> Self {
+        let mut shape = self.shape();
+        shape.splice(axis..=axis, lens.iter().copied());
+        self.reshape(&shape)
+    }
+
     pub(crate) fn expand(self, shape: &[usize]) -> Self {
         let shape = Shape::from(shape.to_vec());
         Self(match self.0.dtype().is_float() {

@@ -216,6 +216,16 @@ impl View {
         Self::picked(places, &shape)
     }
 
+    /// One axis as several, of these lengths.
+    pub(crate) fn split(&self, axis: usize, lens: &[usize]) -> Self {
+        let mut view = self.clone();
+        let steps = row_major(lens).into_iter();
+        let strides = steps.map(|step| step * self.strides[axis]);
+        view.strides.splice(axis..=axis, strides);
+        view.shape.splice(axis..=axis, lens.iter().copied());
+        view
+    }
+
     /// One entry of an axis along which all entries are the same elements, if they are.
     pub(crate) fn unrepeated(&self, axis: usize) -> Option<Self> {
         let mut first = self.clone();

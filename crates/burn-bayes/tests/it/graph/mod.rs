@@ -3,6 +3,7 @@
 mod layers;
 mod models;
 mod refusals;
+mod unseen;
 mod uses;
 
 use std::sync::Arc;

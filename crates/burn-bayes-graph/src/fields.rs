@@ -1,0 +1,139 @@
+//! What a module holds besides parameters: numbers, choices and plain tensors, which a recording takes for
+//! constants.
+
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use burn::module::Module;
+
+use crate::capture::{in_scope, without_values};
+
+/// A number that changes with the fields of `model` that are no parameters.
+///
+/// It is made from what `Debug` shows of them, and from the values of plain tensors. Parameters, running
+/// statistics and the state of a tensor's memory have no part in it.
+pub(crate) fn fields_of<M: Module>(model: &M) -> u64 {
+    thread_local! {
+        static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+    TEXT.with_borrow_mut(|text| {
+        text.clear();
+        // Writing to a string does not fail; a `Debug` that does shows less.
+        let _ = write!(text, "{model:?}");
+        let mut hasher = DefaultHasher::new();
+        let has_tensors = hash_fields(text, &mut hasher);
+        if has_tensors {
+            hash_tensors(model, &mut hasher);
+        }
+        hasher.finish()
+    })
+}
+
+/// Types of Burn whose values are hashed otherwise, or not at all.
+const OPAQUE: [&str; 2] = ["Tensor", "RunningState"];
+
+/// Hashes what a text of `Debug` says of fields; returns whether one is a plain tensor.
+fn hash_fields(text: &str, hasher: &mut impl Hasher) -> bool {
+    let mut has_tensors = false;
+    let mut rest = text;
+    while let Some(start) = rest.find(['{', ':']) {
+        let (before, after) = (&rest[..start], &rest[start..]);
+        let word = before
+            .trim_end()
+            .rsplit(|c: char| !c.is_alphanumeric() && c != '_');
+        let word = word.into_iter().next().unwrap_or_default();
+        before.hash(hasher);
+        rest = if after.starts_with('{') && OPAQUE.contains(&word) {
+            has_tensors |= word == "Tensor";
+            after_block(after)
+        } else if after.starts_with(": ") && word == "Param" {
+            // "Param: 4hf7… - ParamMapper { load: false, save: false }"
+            after
+                .find('{')
+                .map_or("", |start| after_block(&after[start..]))
+        } else {
+            after[..1].hash(hasher);
+            &after[1..]
+        };
+    }
+    rest.hash(hasher);
+    has_tensors
+}
+
+/// What follows the block that `text` begins with.
+fn after_block(text: &str) -> &str {
+    let mut depth = 0;
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return &text[index + 1..];
+        }
+    }
+    ""
+}
+
+fn hash_tensors<M: Module>(model: &M, hasher: &mut impl Hasher) {
+    let moved = in_scope(model, |device| {
+        let _ = without_values(model, device);
+        Vec::new()
+    });
+    // What cannot be moved cannot be recorded either.
+    let values = moved.map(|graph| graph.values).unwrap_or_default();
+    for value in values.values() {
+        value.as_bytes().hash(hasher);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::module::Param;
+    use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
+    use burn::tensor::{Device, Tensor};
+
+    #[derive(Module, Debug)]
+    struct Model {
+        linear: Linear,
+        norm: BatchNorm,
+        scale: f64,
+        shift: Tensor<1>,
+        own: Param<Tensor<1>>,
+    }
+
+    fn model() -> Model {
+        let device = Device::default().autodiff();
+        Model {
+            linear: LinearConfig::new(2, 2).init(&device),
+            norm: BatchNormConfig::new(2).init(&device),
+            scale: 0.5,
+            shift: Tensor::zeros([2], &device),
+            own: Param::from_tensor(Tensor::zeros([2], &device)),
+        }
+    }
+
+    #[test]
+    fn fields_count_and_parameters_do_not() {
+        let before = model();
+        let number = fields_of(&before);
+        let mut other = before.clone();
+        other.own = Param::from_tensor(Tensor::ones([2], &before.shift.device()));
+        other.linear = LinearConfig::new(2, 2).init(&before.shift.device());
+        assert_eq!(fields_of(&other), number);
+        // A forward pass in training changes running statistics.
+        let _ = before
+            .norm
+            .forward::<2>(Tensor::ones([3, 2], &before.shift.device()));
+        assert_eq!(fields_of(&before), number);
+        other.scale = 0.25;
+        assert_ne!(fields_of(&other), number);
+        other.scale = 0.5;
+        assert_eq!(fields_of(&other), number);
+        other.shift = Tensor::ones([2], &before.shift.device());
+        assert_ne!(fields_of(&other), number);
+    }
+}

@@ -1,0 +1,333 @@
+//! What a recording does not show: every loss is right or refused, and none silently wrong.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use burn::module::{Module, Param, ParamGroup};
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::activation::{sigmoid, softmax, softplus};
+use burn::tensor::{Int, Tensor};
+use burn_bayes::Layout;
+use burn_bayes::graph::{
+    CapturedForward, CapturedLoss, CapturedModel, Error, ExampleBatch, TensorMapper, losses,
+};
+
+use super::{close, compared, exact, integers, some_loss, tensor};
+use crate::support::{device, values};
+
+#[derive(Module, Debug)]
+struct Model {
+    first: Linear,
+    second: Linear,
+    scale: Param<Tensor<1>>,
+    factor: f64,
+    shift: Tensor<1>,
+}
+
+fn model() -> Model {
+    let linear = |seed, dims: [usize; 2]| {
+        let mut layer = LinearConfig::new(dims[0], dims[1]).init(&device());
+        layer.weight = Param::from_tensor(tensor(seed, dims));
+        layer
+    };
+    Model {
+        first: linear(1, [3, 4]),
+        second: linear(2, [4, 3]),
+        scale: Param::from_tensor(tensor(3, [1])),
+        factor: 0.5,
+        shift: tensor(4, [3]),
+    }
+}
+
+fn output(m: &Model, x: Tensor<2>) -> Tensor<2> {
+    let hidden = m.first.forward(x).tanh();
+    m.second.forward(hidden) * m.scale.val().unsqueeze() * m.factor + m.shift.clone().unsqueeze()
+}
+
+const ALL: [&str; 5] = [
+    "first.weight",
+    "first.bias",
+    "second.weight",
+    "second.bias",
+    "scale",
+];
+
+type Loss = fn(&Model, Tensor<2>) -> Tensor<1>;
+
+#[test]
+fn stopped_gradients_are_left_to_the_loop() {
+    let straight_through: Loss = |m, x| {
+        let y = output(m, x);
+        some_loss(y.clone() + (y.clone().round() - y).detach())
+    };
+    let detached: Loss = |m, x| {
+        let y = output(m, x.clone());
+        some_loss(y.clone() * output(m, x * 2.0).detach())
+    };
+    let without: Loss = |m, x| {
+        let y = output(m, x.clone());
+        some_loss(y - output(m, x.sin()).without_autodiff())
+    };
+    let teacher: Loss = |m, x| {
+        let teacher = m.clone().no_grad();
+        some_loss(output(m, x.clone()) - output(&teacher, x + 0.1))
+    };
+    for loss in [straight_through, detached, without, teacher] {
+        assert_eq!(compared(&model(), &tensor(5, [4, 3]), loss), ALL);
+        let layout = Arc::new(Layout::new(&model(), &ParamGroup::all()).unwrap());
+        let captured = CapturedLoss::new(layout.clone(), loss);
+        let draws = tensor(6, [2, layout.len()]);
+        let batch = tensor(5, [4, 3]);
+        assert!(
+            captured
+                .gradients(&model(), draws, &batch)
+                .unwrap()
+                .is_none()
+        );
+    }
+}
+
+#[test]
+fn a_gradient_that_zero_weights_hide_is_seen() {
+    let mut zero = model();
+    zero.scale = Param::from_tensor(Tensor::zeros([1], &device()));
+    let looped = compared(&zero, &tensor(5, [4, 3]), |m: &Model, x: Tensor<2>| {
+        let y = m.first.forward(x.clone()).detach() * m.scale.val().unsqueeze();
+        some_loss(output(m, x)) + some_loss(y)
+    });
+    assert_eq!(looped, ALL);
+}
+
+#[derive(Module, Debug)]
+struct Products {
+    weight: Param<Tensor<2>>,
+    query: Param<Tensor<2>>,
+    heads: Param<Tensor<3>>,
+}
+
+fn products() -> Products {
+    Products {
+        weight: Param::from_tensor(tensor(1, [3, 2])),
+        query: Param::from_tensor(tensor(2, [2, 3])),
+        heads: Param::from_tensor(tensor(3, [2, 3, 2])),
+    }
+}
+
+#[test]
+fn a_weight_expanded_over_the_examples_is_one_weight() {
+    // The number of examples divides that of positions, or not.
+    for [m, t] in [[4, 8], [5, 7], [2, 2], [3, 1]] {
+        let batch = tensor::<3>(7, [m, t, 3]);
+        exact(&products(), &batch, |w: &Products, x: Tensor<3>| {
+            let [m, t, _] = x.dims();
+            let expanded = w.weight.val().unsqueeze::<3>().expand([m, 3, 2]);
+            let repeated = w.weight.val().unsqueeze::<3>().repeat_dim(0, m);
+            let right = x.clone().matmul(expanded) + x.clone().sin().matmul(repeated);
+            // Attention pooling: a learned query for every example.
+            let query = w.query.val().unsqueeze::<3>().expand([m, 2, 3]);
+            let pooled = softmax(query.matmul(x.clone().swap_dims(1, 2)), 2).matmul(x.clone());
+            // A weight for each of two heads, for every example.
+            let heads = w.heads.val().unsqueeze::<4>().expand([m, 2, 3, 2]);
+            let heads: Tensor<3> = heads.reshape([m * 2, 3, 2]);
+            let inputs = x.unsqueeze_dim::<4>(1).expand([m, 2, t, 3]);
+            let inputs: Tensor<3> = inputs.reshape([m * 2, t, 3]);
+            let per_head: Tensor<3> = inputs.matmul(heads).reshape([m, 2 * t, 2]);
+            some_loss(right) + some_loss(pooled) + some_loss(per_head)
+        });
+    }
+}
+
+#[test]
+fn a_parameter_that_the_host_reads_is_left_to_the_loop() {
+    let loss: Loss = |m, x| {
+        let scale: f32 = m.scale.val().into_scalar();
+        some_loss(output(m, x) * scale)
+    };
+    assert_eq!(compared(&model(), &tensor(5, [4, 3]), loss), ALL);
+    // At draws, too, and in a forward pass.
+    let layout = Arc::new(Layout::new(&model(), &ParamGroup::all()).unwrap());
+    let forward = CapturedForward::new(layout.clone(), |m: &Model, x: Tensor<2>| {
+        let scale: f32 = m.scale.val().into_scalar();
+        output(m, x) * scale
+    });
+    let draws = tensor(6, [2, layout.len()]);
+    let batch = tensor(5, [4, 3]);
+    let found = forward.outputs(&model(), draws.clone(), &batch).unwrap();
+    let looped = forward.looped(&model(), draws, &batch).unwrap();
+    close(&values(&found), &values(&looped), "outputs");
+}
+
+fn refusal<B: ExampleBatch>(
+    batch: &B,
+    loss: impl Fn(&Model, B) -> Tensor<1> + Send + Sync + 'static,
+) -> Error {
+    let layout = Arc::new(Layout::new(&model(), &ParamGroup::all()).unwrap());
+    let captured = CapturedModel::new(layout, loss);
+    captured.example_gradients(&model(), batch).unwrap_err()
+}
+
+#[test]
+fn what_the_host_reads_of_a_whole_batch_is_refused() {
+    let error = refusal(&tensor::<2>(5, [4, 3]), |m: &Model, x: Tensor<2>| {
+        let largest: f32 = x.clone().abs().max().into_scalar();
+        some_loss(output(m, x / largest))
+    });
+    assert!(error.is_coupled(), "{error}");
+    let error = refusal(&tensor::<2>(5, [4, 3]), |m: &Model, x: Tensor<2>| {
+        let first = x.to_data().try_into_vec::<f32>().unwrap()[0];
+        some_loss(output(m, x) * first)
+    });
+    assert!(error.is_coupled(), "{error}");
+}
+
+/// A batch with lengths that are no tensor, and a tensor that its mapper forgets.
+#[derive(Clone, Debug)]
+struct Hiding {
+    x: Tensor<2>,
+    lengths: Vec<usize>,
+    weights: Tensor<1>,
+}
+
+impl ExampleBatch for Hiding {
+    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
+        Self {
+            x: mapper.map(self.x),
+            ..self
+        }
+    }
+}
+
+fn hiding() -> Hiding {
+    Hiding {
+        x: tensor(5, [4, 3]),
+        lengths: vec![1, 2, 3, 1],
+        weights: tensor(6, [4]),
+    }
+}
+
+#[test]
+fn a_batch_that_hides_a_list_or_a_tensor_is_refused_by_name() {
+    let list = refusal(&hiding(), |m: &Model, batch: Hiding| {
+        let lengths = batch.lengths[..batch.x.dims()[0]].iter();
+        let factors: Vec<f32> = lengths.map(|&len| len as f32).collect();
+        let factors = Tensor::<1>::from_data(&*factors, &batch.x.device());
+        some_loss(output(m, batch.x)) * factors
+    });
+    let panicking = refusal(&hiding(), |m: &Model, batch: Hiding| {
+        let factors: Vec<f32> = batch.lengths.iter().map(|&len| len as f32).collect();
+        let factors = Tensor::<1>::from_data(&*factors, &batch.x.device());
+        some_loss(output(m, batch.x)) * factors
+    });
+    let tensor = refusal(&hiding(), |m: &Model, batch: Hiding| {
+        let [examples, _] = batch.x.dims();
+        let weights = batch.weights.to_device(&batch.x.device());
+        some_loss(output(m, batch.x)) * weights.narrow(0, 0, examples)
+    });
+    for error in [list, panicking, tensor] {
+        assert!(error.is_coupled(), "{error}");
+        assert!(error.to_string().contains("Hiding"), "{error}");
+    }
+}
+
+#[test]
+fn fields_that_change_are_not_taken_from_the_recording() {
+    let layout = Arc::new(Layout::new(&model(), &ParamGroup::all()).unwrap());
+    let captured = CapturedModel::new(layout.clone(), |m: &Model, x| some_loss(output(m, x)));
+    let forward = CapturedForward::new(layout.clone(), output);
+    let mut model = model();
+    let batch = tensor(5, [4, 3]);
+    let draws: Tensor<2> = tensor(6, [2, layout.len()]);
+    for step in 0..3 {
+        match step {
+            1 => model.factor = 0.25,
+            2 => model.shift = tensor(8, [3]),
+            _ => {}
+        }
+        let found = captured.example_gradients(&model, &batch).unwrap();
+        let looped = captured.looped(&model, &batch).unwrap();
+        close(&values(&found.losses), &values(&looped.losses), "losses");
+        let rows = found.gradients.materialise();
+        close(
+            &values(&rows),
+            &values(&looped.gradients.materialise()),
+            "gradients",
+        );
+        assert!(captured.looped_paths(&model, &batch).unwrap().is_empty());
+        let found = forward.outputs(&model, draws.clone(), &batch).unwrap();
+        let looped = forward.looped(&model, draws.clone(), &batch).unwrap();
+        close(&values(&found), &values(&looped), "outputs");
+    }
+}
+
+#[test]
+fn a_change_that_nothing_shows_is_an_error_when_it_is_compared() {
+    let layout = Arc::new(Layout::new(&model(), &ParamGroup::all()).unwrap());
+    let hidden = Arc::new(AtomicU32::new(1));
+    let loss = |hidden: Arc<AtomicU32>| {
+        move |m: &Model, x: Tensor<2>| some_loss(output(m, x) * hidden.load(Relaxed) as f64)
+    };
+    let checked = CapturedModel::new(layout.clone(), loss(hidden.clone()));
+    let unchecked = CapturedModel::new(layout, loss(hidden.clone())).without_self_check();
+    let (model, batch) = (model(), tensor(5, [4, 3]));
+    for use_of in 1..=100 {
+        let found = checked.example_gradients(&model, &batch);
+        assert!(unchecked.example_gradients(&model, &batch).is_ok());
+        match use_of {
+            100 => assert!(found.unwrap_err().is_mismatch()),
+            _ => assert!(found.is_ok()),
+        }
+        hidden.store(2, Relaxed);
+    }
+}
+
+#[test]
+fn functions_of_a_scalar_parameter_are_recorded() {
+    exact(&model(), &tensor(5, [4, 3]), |m: &Model, x: Tensor<2>| {
+        let scale = m.scale.val();
+        let by_row = output(m, x.clone()) * scale.clone().exp().unsqueeze();
+        let flat = some_loss(by_row) * sigmoid(scale.clone());
+        flat + softplus(scale, 1.0) * some_loss(x)
+    });
+    // With positions among the examples.
+    exact(
+        &model(),
+        &tensor(5, [4, 2, 3]),
+        |m: &Model, x: Tensor<3>| {
+            let [examples, positions, _] = x.dims();
+            let y =
+                output(m, x.reshape([examples * positions, 3])) * m.scale.val().exp().unsqueeze();
+            some_loss(y.reshape([examples, positions * 3]))
+        },
+    );
+}
+
+#[test]
+fn constants_with_an_entry_for_every_position_are_no_obstacle() {
+    exact(
+        &model(),
+        &tensor(5, [4, 2, 3]),
+        |m: &Model, x: Tensor<3>| {
+            let [examples, positions, _] = x.dims();
+            let y = output(m, x.reshape([examples * positions, 3]));
+            let ones = Tensor::ones([examples * positions, 3], &y.device());
+            let mask = Tensor::<2>::zeros([examples * positions, 3], &y.device()).equal_elem(1.0);
+            let y = (y + ones).mask_fill(mask, 0.0);
+            some_loss(y.reshape([examples, positions * 3]))
+        },
+    );
+}
+
+#[test]
+fn labels_as_rows_are_recorded() {
+    let batch = (tensor::<2>(5, [4, 3]), integers::<1>(6, [4], 3));
+    exact(
+        &model(),
+        &batch,
+        |m: &Model, (x, y): (Tensor<2>, Tensor<1, Int>)| {
+            some_loss(output(m, x) - losses::one_hot(y, 3))
+        },
+    );
+    let labels = Tensor::<1, Int>::from_data([2, 0, 5], &device());
+    let rows = values(&losses::one_hot(labels, 3));
+    assert_eq!(rows, [0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+}
