@@ -8,6 +8,7 @@
 //! gradient is the answer. What is neither is left to the loop over single examples.
 
 mod derived;
+mod last_reads;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -629,52 +630,11 @@ impl Plan {
         let results = run.flat_map(|operation| operation.outputs());
         results.map(|out| out.shape.num_elements()).sum()
     }
-
-    /// Lets the last reader of a slot take its tensor.
-    pub(crate) fn mark_last_reads(&mut self) {
-        let mut later = BTreeSet::from([self.losses]);
-        for step in self.steps.iter_mut().rev() {
-            match step {
-                Step::Run(operation) => mark(operation, &mut later),
-                Step::Tap(number) => {
-                    let tap = &self.taps[*number];
-                    later.extend([tap.source, tap.product]);
-                    later.extend(tap.bias.as_ref().map(|bias| bias.slot));
-                }
-                Step::Copy(number) => {
-                    later.insert(self.copies[*number].source);
-                }
-            }
-        }
-    }
 }
 
 /// Whether the weight of a matrix product lies along the axis of examples, too.
 pub(crate) fn has_examples(weight: &TensorIr, axis: ExampleAxis) -> bool {
     axis.axis + 2 < weight.shape.num_dims() && weight.shape[axis.axis] > 1
-}
-
-/// Marks the operands that no later step reads, and adds them to those that a later step reads.
-fn mark(operation: &mut OperationIr, later: &mut BTreeSet<usize>) {
-    struct Marker<'a> {
-        later: &'a BTreeSet<usize>,
-        reads: Vec<usize>,
-    }
-    impl IrVisitorMut for Marker<'_> {
-        fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
-            let slot = slot(tensor);
-            let once = self.reads.iter().filter(|&&read| read == slot).count() == 1;
-            tensor.status = match once && !self.later.contains(&slot) {
-                true => TensorStatus::ReadWrite,
-                false => TensorStatus::ReadOnly,
-            };
-        }
-    }
-    let reads: Vec<_> = operation.inputs().map(slot).collect();
-    let mut marker = Marker { later, reads };
-    operation.visit_mut(&mut marker);
-    let reads = marker.reads;
-    later.extend(reads);
 }
 
 /// Puts one operand in the place of another.
