@@ -372,8 +372,8 @@ mod tests {
         ),
         (
             &["Elementwise", "Along", "SliceAssign", "Attention"],
-            "rule: a copy of the parameter for each example; of parameters alone, the loop for those; \
-             across examples, refused",
+            "rule: a copy of the parameter for each example, also of a few numbers computed from \
+             parameters; of parameters alone otherwise, the loop for those; across examples, refused",
         ),
         (
             &["Spatial", "Whole"],
