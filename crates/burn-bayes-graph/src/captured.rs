@@ -22,7 +22,7 @@ use crate::parameters::{Held, held};
 use crate::plan::{Failure, Plan, plan};
 use crate::replay::{Player, device_of};
 use crate::rules::{bias_gradients, copy_gradients, weight_gradients};
-use crate::self_check::{check_examples, is_due};
+use crate::self_check::{Found, check_examples, is_due};
 use crate::stopped::check_gradients;
 use crate::untyped::Untyped;
 
@@ -102,7 +102,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         }
     }
 
-    /// Does not compare the recording with the loss itself at the first batch of every shape and now and
+    /// Does not compare the recording with the loss itself at the first batches of every shape and now and
     /// then later.
     #[must_use]
     pub fn without_self_check(mut self) -> Self {
@@ -125,15 +125,23 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         let examples = examples_of(batch)?;
         let tensors = held(model, &self.layout);
         let key = Key::new(model, batch, 1);
-        let found = match self.player(model, batch, &tensors, &key)? {
-            Some(player) => self.one_draw(&player, tensors, model, batch, examples)?,
+        let player = self.player(model, batch, &tensors, &key)?;
+        let all = match &player {
+            Some(player) => self.one_draw(player, tensors, model, batch, examples)?,
             None => self.looped(model, batch)?,
         };
-        if self.is_checked && is_due(self.players.count(&key)) {
-            let weights = self.layout.flatten(model)?;
-            self.check(model, weights, batch, &found, 0)?;
+        let time = self.players.count(&key);
+        if self.is_checked && is_due(time) {
+            let found = Found {
+                all: &all,
+                first: 0,
+                examples,
+                is_looped: player.is_none(),
+                time,
+            };
+            self.check(model, self.layout.flatten(model)?, batch, found)?;
         }
-        Ok(found)
+        Ok(all)
     }
 
     fn one_draw(
@@ -155,17 +163,10 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         Ok(self.finished(losses, sum))
     }
 
-    /// Compares the examples from `first` on with the loss itself at these weights.
-    fn check(
-        &self,
-        model: &M,
-        weights: Tensor<1>,
-        batch: &B,
-        found: &ExampleLosses,
-        first: usize,
-    ) -> Result<()> {
+    /// Compares what was found at these weights with the loss itself.
+    fn check(&self, model: &M, weights: Tensor<1>, batch: &B, found: Found<'_>) -> Result<()> {
         let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
-        check_examples(&direct, &self.layout, found, first, examples_of(batch)?)
+        check_examples(&direct, &self.layout, found)
     }
 
     /// The same at every one of S draws of the layout's weights, `[D]` each: S·M losses and gradients.
@@ -191,13 +192,21 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             checked(&self.layout, &stacked)?;
             put_in(&mut tensors, &self.layout, &stacked);
             let (losses, sum) = self.replayed(&player, tensors, batch, examples);
-            let found = self.finished(losses, sum);
-            if self.is_checked && is_due(self.draw_players.count(&key)) {
+            let all = self.finished(losses, sum);
+            let time = self.draw_players.count(&key);
+            if self.is_checked && is_due(time) {
                 for draw in [0, draws.len() - 1] {
-                    self.check(model, draws[draw].clone(), batch, &found, draw * examples)?;
+                    let found = Found {
+                        all: &all,
+                        first: draw * examples,
+                        examples,
+                        is_looped: false,
+                        time,
+                    };
+                    self.check(model, draws[draw].clone(), batch, found)?;
                 }
             }
-            return Ok(found);
+            return Ok(all);
         }
         let sets = draws.iter().map(|draw| {
             let model = self.layout.write(model.clone(), draw.clone())?;

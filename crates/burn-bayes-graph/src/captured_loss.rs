@@ -94,7 +94,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         }
     }
 
-    /// Does not compare the recording with the loss itself at the first batch of every shape and now and
+    /// Does not compare the recording with the loss itself at the first batches of every shape and now and
     /// then later.
     #[must_use]
     pub fn without_self_check(mut self) -> Self {

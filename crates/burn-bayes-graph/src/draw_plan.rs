@@ -50,6 +50,9 @@ pub(crate) fn with_draws(
         taps,
         copies,
     } = planner;
+    if !lifter.lifted.contains(&plan.losses) {
+        return Err("no weight reaches the losses".into());
+    }
     let mut lifted = Plan {
         slots: lifter.recording.slots,
         losses: lifter.place(plan.losses),

@@ -21,19 +21,38 @@ const TOLERANCE: f64 = 1e-2;
 /// what is left of large numbers that cancel is rounding.
 const FLOOR: f64 = 1e-4;
 
-/// Whether the recording is compared at its use of this number, counted from 1.
+/// Whether the recording is compared at its use of this number, counted from 1: at the second, too, because
+/// what the batch hides is another then.
 pub(crate) fn is_due(time: u64) -> bool {
-    time == 1 || time == 100 || time.is_multiple_of(1000)
+    matches!(time, 1 | 2 | 100) || time.is_multiple_of(1000)
 }
 
-/// Compares the examples from `first` on, of which the batch has as many as it has, with the loss itself.
+/// What was found for the examples of a batch.
+pub(crate) struct Found<'a> {
+    /// Those of one or more draws.
+    pub(crate) all: &'a ExampleLosses,
+    /// The first example of the draw that is compared.
+    pub(crate) first: usize,
+    pub(crate) examples: usize,
+    /// Whether one backward pass for each example found it.
+    pub(crate) is_looped: bool,
+    /// The number of the use: each compares the gradients of other examples.
+    pub(crate) time: u64,
+}
+
+/// Compares what was found with the loss itself.
 pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized>(
     direct: &Direct<'_, M, B, F>,
     layout: &Layout,
-    found: &ExampleLosses,
-    first: usize,
-    examples: usize,
+    found: Found<'_>,
 ) -> Result<()> {
+    let Found {
+        all,
+        first,
+        examples,
+        is_looped,
+        time,
+    } = found;
     if examples < 2 {
         return Ok(());
     }
@@ -46,37 +65,49 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
         ))
         .into());
     }
-    let mut rows = vec![Tensor::cat(whole.pieces, 0).div_scalar(examples as f64)];
-    let chosen = [examples / 2, examples - 1];
-    let chosen = if examples == 2 { &chosen[..1] } else { &chosen };
-    for &example in chosen {
-        let single = direct.single(example)?;
-        let alone = values(&single.losses)[0];
-        if differs(&[alone], &expected[example..=example], &expected) {
-            let problem = format!(
-                "alone, it is {alone}, and in its batch {}",
-                expected[example]
-            );
-            return Err(dependent::<B>(example, problem).into());
+    let check_alone = |example: usize, alone: f64| {
+        if !differs(&[alone], &expected[example..=example], &expected) {
+            return Ok(());
         }
+        let problem = format!(
+            "alone, it is {alone}, and in its batch {}",
+            expected[example]
+        );
+        Err(dependent::<B>(example, problem))
+    };
+    let losses = values(&all.losses.clone().narrow(0, first, examples));
+    if is_looped {
+        for (example, &alone) in losses.iter().enumerate() {
+            check_alone(example, alone)?;
+        }
+    }
+    let one = (7 * time as usize + examples / 2) % examples;
+    let chosen = [one, (one + examples / 2) % examples];
+    let mut rows = vec![Tensor::cat(whole.pieces, 0).div_scalar(examples as f64)];
+    for example in chosen {
+        let single = direct.single(example)?;
+        check_alone(example, values(&single.losses)[0])?;
         rows.push(Tensor::cat(single.pieces, 0));
     }
-    let losses = found.losses.clone().narrow(0, first, examples);
-    check_losses(&values(&losses), &expected)?;
+    check_losses(&losses, &expected)?;
 
+    let [kinds, count] = [rows.len(), all.gradients.count()];
     let expected: Tensor<2> = Tensor::stack(rows, 0);
-    let mut weights = vec![0.0_f32; expected.dims()[0] * found.gradients.count()];
-    let (mean, single) = weights.split_at_mut(found.gradients.count());
-    mean[first..first + examples].fill(1.0 / examples as f32);
+    let mut weights = vec![0.0_f32; kinds * count];
+    weights[first..first + examples].fill(1.0 / examples as f32);
     for (row, example) in chosen.iter().enumerate() {
-        single[row * found.gradients.count() + first + example] = 1.0;
+        weights[(row + 1) * count + first + example] = 1.0;
     }
     let weights: Tensor<1> = Tensor::from_data(&*weights, &expected.device());
-    let weights = weights.reshape([expected.dims()[0], found.gradients.count()]);
-    let rows = found.gradients.weighted_sums(weights);
+    let rows = all.gradients.weighted_sums(weights.reshape([kinds, count]));
     let Some(difference) = first_difference(layout, &rows, &expected) else {
         return Ok(());
     };
+    if is_looped {
+        let path = &layout.entries()[difference.entry].path;
+        let problem = format!("alone, the gradient of `{path}` is another than in its batch");
+        return Err(dependent::<B>(chosen[0], problem).into());
+    }
     if difference.row > 0 {
         // A kink of the loss may lie within the rounding between one example and many.
         let example = chosen[difference.row - 1];

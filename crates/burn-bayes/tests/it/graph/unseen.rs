@@ -276,7 +276,34 @@ fn a_change_that_nothing_shows_is_an_error_when_it_is_compared() {
             100 => assert!(found.unwrap_err().is_mismatch()),
             _ => assert!(found.is_ok()),
         }
-        hidden.store(2, Relaxed);
+        hidden.store(if use_of == 1 { 1 } else { 2 }, Relaxed);
+    }
+}
+
+#[test]
+fn a_loss_without_weights_has_gradients_of_zero() {
+    let layout = Arc::new(Layout::new(&model(), &ParamGroup::all()).unwrap());
+    let loss: Loss = |_, x| some_loss(x);
+    let detached: Loss = |m, x| some_loss(output(m, x).detach());
+    let batch = tensor(5, [4, 3]);
+    for loss in [loss, detached] {
+        let captured = CapturedModel::new(layout.clone(), loss);
+        let draws = [tensor(6, [layout.len()]), tensor(7, [layout.len()])];
+        let looped = captured.looped(&model(), &batch).unwrap();
+        assert!(
+            values(&looped.gradients.materialise())
+                .iter()
+                .all(|&g| g == 0.0)
+        );
+        let found = captured
+            .example_gradients_at(&model(), &draws, &batch)
+            .unwrap();
+        assert_eq!(found.losses.dims(), [8]);
+        assert!(
+            values(&found.gradients.materialise())
+                .iter()
+                .all(|&g| g == 0.0)
+        );
     }
 }
 
