@@ -3,151 +3,30 @@
 //! Delimiter, header and the kind of each column are found from the first rows unless they are given:
 //!
 //! - **Delimiter**: of comma, tab, semicolon, bar and space, the one that cuts the most of the first
-//!   rows into the same number of fields, at least two; of equals, the first in this list.
+//!   rows into the same number of fields, at least two; of equals, the one that leaves the most cells
+//!   that are numbers, and then the first in this list.
 //! - **Header**: a first row in which no cell is a number.
 //! - **Kind**: a column holds numbers if at least half of its cells in the first 1000 rows, missing
 //!   ones aside, are numbers. Text in a column of numbers is then an error that names its line, not a
-//!   silent change of the column into categories.
+//!   silent change of the column into categories. So is a column of text in which nearly all cells would
+//!   be numbers with the other decimal mark, unless it is declared to hold categories.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io::{BufRead, Cursor, Read};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
+use crate::csv_options::{BadRows, CsvOptions, Header};
 use crate::delimited::{Found, Row, RowReader};
+use crate::delimiter::delimiter_of;
 use crate::error::{DataError, Place, shown};
+use crate::growing::Growing;
 use crate::source::{self, Plain};
-use crate::table::{Column, ColumnKind, GrowingCategories, Origin, Table, listed};
+use crate::table::{ColumnKind, Origin, Table, listed};
 
 /// Rows from which the kinds of the columns are found.
 const SAMPLE_ROWS: usize = 1000;
 /// Bytes from which the delimiter is found.
 const SAMPLE_BYTES: u64 = 1 << 16;
-const DELIMITERS: [u8; 5] = [b',', b'\t', b';', b'|', b' '];
-
-/// Whether the first row of a file names the columns.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Header {
-    /// It does if none of its cells is a number.
-    #[default]
-    Detect,
-    /// It does.
-    Present,
-    /// It does not; columns are called `column_0`, `column_1`, ….
-    Absent,
-}
-
-/// How a delimited file is to be read.
-///
-/// ```
-/// use burn_bayes_data::{ColumnKind, CsvOptions};
-///
-/// let options = CsvOptions::default()
-///     .with_delimiter(b';')
-///     .with_kind("postcode", ColumnKind::Category)
-///     .with_missing(["", "unknown"]);
-/// # let _ = options;
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct CsvOptions {
-    /// The byte between cells; found from the first rows if `None`.
-    pub delimiter: Option<u8>,
-    /// Whether the first row names the columns.
-    pub header: Header,
-    /// Kinds that are known; the other columns' are found from the first rows.
-    pub kinds: BTreeMap<String, ColumnKind>,
-    /// The columns to keep; all of them if `None`.
-    pub only: Option<BTreeSet<String>>,
-    /// Columns that the file may lack although `kinds` or `only` name them.
-    pub optional: BTreeSet<String>,
-    /// What a missing cell says, after spaces around it are taken away.
-    pub missing: Vec<String>,
-}
-
-impl Default for CsvOptions {
-    fn default() -> Self {
-        Self {
-            delimiter: None,
-            header: Header::Detect,
-            kinds: BTreeMap::new(),
-            only: None,
-            optional: BTreeSet::new(),
-            missing: ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null"]
-                .map(String::from)
-                .into(),
-        }
-    }
-}
-
-impl CsvOptions {
-    /// The same with a delimiter.
-    #[must_use]
-    pub fn with_delimiter(self, delimiter: u8) -> Self {
-        Self {
-            delimiter: Some(delimiter),
-            ..self
-        }
-    }
-
-    /// The same with another header.
-    #[must_use]
-    pub fn with_header(self, header: Header) -> Self {
-        Self { header, ..self }
-    }
-
-    /// The same with a column whose kind is known.
-    #[must_use]
-    pub fn with_kind(mut self, column: impl Into<String>, kind: ColumnKind) -> Self {
-        self.kinds.insert(column.into(), kind);
-        self
-    }
-
-    /// The same, keeping these columns alone.
-    #[must_use]
-    pub fn with_only<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Self {
-        Self {
-            only: Some(columns.into_iter().map(Into::into).collect()),
-            ..self
-        }
-    }
-
-    /// The same, reading files without these columns too.
-    #[must_use]
-    pub fn with_optional<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Self {
-        Self {
-            optional: columns.into_iter().map(Into::into).collect(),
-            ..self
-        }
-    }
-
-    /// The same with other words for a missing cell.
-    #[must_use]
-    pub fn with_missing<S: Into<String>>(self, words: impl IntoIterator<Item = S>) -> Self {
-        Self {
-            missing: words.into_iter().map(Into::into).collect(),
-            ..self
-        }
-    }
-
-    /// Refuses the name of a column that `source` must have and has not.
-    fn check_names(&self, source: &str, names: &[String]) -> Result<(), DataError> {
-        let known: HashSet<&String> = names.iter().chain(&self.optional).collect();
-        let kinds = self.kinds.keys().map(|name| ("kinds", name));
-        let only = self.only.iter().flatten().map(|name| ("only", name));
-        match kinds.chain(only).find(|(_, name)| !known.contains(name)) {
-            None => Ok(()),
-            Some((setting, name)) => Err(no_column(setting, name, source, names)),
-        }
-    }
-
-    /// Whether `cell` says that there is nothing.
-    fn is_missing(&self, cell: &str) -> bool {
-        self.missing.iter().any(|word| word == cell)
-    }
-}
 
 /// Reads a whole delimited file, packed with gzip or not.
 ///
@@ -198,6 +77,17 @@ struct Field {
     name: String,
     kind: ColumnKind,
     is_kept: bool,
+    keeps_text: bool,
+    /// The line and the text of the first cell that has the other decimal mark, if nearly all cells of
+    /// what would be categories are numbers but for that.
+    other_mark: Option<(u64, String)>,
+}
+
+impl Field {
+    /// Its cells, none yet.
+    fn growing(&self) -> Growing {
+        Growing::new(self.is_kept.then_some(self.kind), self.keeps_text)
+    }
 }
 
 impl CsvReader<'static> {
@@ -222,13 +112,13 @@ impl<'a> CsvReader<'a> {
     }
 
     fn from_plain(reader: Plain<'a>, name: &str, options: CsvOptions) -> Result<Self, DataError> {
-        let mut records = Records::new(reader, name, options.delimiter)?;
+        let mut records = Records::new(reader, name, &options)?;
         let first = records.next()?.ok_or_else(|| DataError::no_rows(name))?;
         let first_cells = records.cells(&first)?;
         let has_header = match options.header {
             Header::Present => true,
             Header::Absent => false,
-            Header::Detect => !first_cells.iter().any(|cell| cell.parse::<f64>().is_ok()),
+            Header::Detect => !first_cells.iter().any(|cell| options.reads_as_number(cell)),
         };
         let place = records.place(first.line());
         let names = names(&place, &first_cells, has_header)?;
@@ -245,16 +135,21 @@ impl<'a> CsvReader<'a> {
         if sample.is_empty() {
             return Err(DataError::no_rows(name));
         }
-        let columns = names.into_iter().enumerate().map(|(index, name)| Field {
-            kind: match options.kinds.get(&name) {
-                Some(&kind) => kind,
-                None => kind_of(sample.iter().filter_map(|row| row.cell(index)), &options),
-            },
-            is_kept: options
-                .only
-                .as_ref()
-                .is_none_or(|only| only.contains(&name)),
-            name,
+        let columns = names.into_iter().enumerate().map(|(index, name)| {
+            let (kind, other_mark) = match options.kinds.get(&name) {
+                Some(&kind) => (kind, None),
+                None => kind_of(&sample, index, &options),
+            };
+            Field {
+                kind,
+                is_kept: options
+                    .only
+                    .as_ref()
+                    .is_none_or(|only| only.contains(&name)),
+                keeps_text: options.texts.contains(&name),
+                other_mark,
+                name,
+            }
         });
         Ok(Self {
             columns: columns.collect(),
@@ -278,7 +173,8 @@ impl<'a> CsvReader<'a> {
     /// # Errors
     /// If there is no such column.
     pub fn with_kind(mut self, column: &str, kind: ColumnKind) -> Result<Self, DataError> {
-        self.field("kind", column)?.kind = kind;
+        let field = self.field("kind", column)?;
+        (field.kind, field.other_mark) = (kind, None);
         Ok(self)
     }
 
@@ -304,10 +200,12 @@ impl<'a> CsvReader<'a> {
     ///
     /// # Errors
     /// If a row has another number of cells than the first one, a cell is not UTF-8, or a cell of a
-    /// column of numbers is not a finite number.
+    /// column of numbers is not a finite number, unless such rows [are marked](BadRows::Mark); if nearly
+    /// all cells of a column would be numbers with the other decimal mark.
     pub fn next_table(&mut self, most: usize) -> Result<Option<Table>, DataError> {
-        let mut cells: Vec<Growing> = self.columns.iter().map(Growing::new).collect();
-        let mut lines = Vec::new();
+        self.check_marks()?;
+        let mut cells: Vec<Growing> = self.columns.iter().map(Field::growing).collect();
+        let (mut lines, mut faults) = (Vec::new(), BTreeMap::new());
         let mut row = Row::default();
         while lines.len() < most.max(1) {
             match self.sample.next() {
@@ -315,33 +213,74 @@ impl<'a> CsvReader<'a> {
                 None if self.records.read(&mut row)? => {}
                 None => break,
             }
-            let line = row.line();
-            for ((field, cells), bytes) in self.columns.iter().zip(&mut cells).zip(row.cells()) {
-                if field.is_kept {
-                    let place = || self.records.place(line).column(&field.name);
-                    let cell = text_of(bytes).ok_or_else(|| DataError::not_text(place()))?;
-                    cells.push(cell, &self.options, place)?;
+            match (self.push(&row, &mut cells), self.options.bad_rows) {
+                (Ok(()), _) => {}
+                (Err(fault), BadRows::Mark) => {
+                    faults.insert(lines.len(), fault);
                 }
+                (Err(error), BadRows::Refuse) => return Err(error),
             }
-            lines.push(line);
+            lines.push(row.line());
         }
         if lines.is_empty() {
             return Ok(None);
         }
-        let (mut columns, mut passed_over) = (Vec::new(), Vec::new());
-        for (field, cells) in self.columns.iter().zip(cells) {
-            if field.is_kept {
-                columns.push(cells.into_column(&field.name));
-            } else {
-                passed_over.push(field.name.clone());
+        let (mut columns, mut passed_over, mut texts) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for (field, Growing { values, written }) in self.columns.iter().zip(cells) {
+            match values {
+                Some(values) => columns.push(values.into_column(&field.name)),
+                None => passed_over.push(field.name.clone()),
             }
+            texts.extend(written.map(|written| (field.name.clone(), written)));
         }
         let origin = Origin {
             source: self.records.name.clone(),
             lines,
             passed_over,
+            texts,
+            faults,
         };
         Ok(Some(Table::of_lines(columns, origin)))
+    }
+
+    /// Adds the cells of a row to their columns. What cannot be read is missing there, and the first of
+    /// it is the error.
+    fn push(&self, row: &Row, cells: &mut [Growing]) -> Result<(), DataError> {
+        if let Err(error) = self.records.check_width(row) {
+            cells.iter_mut().for_each(Growing::push_missing);
+            return Err(error);
+        }
+        let mut outcome = Ok(());
+        for ((field, cells), bytes) in self.columns.iter().zip(cells).zip(row.cells()) {
+            let place = || self.records.place(row.line()).column(&field.name);
+            if let Err(error) = cells.push(bytes, &self.options, place) {
+                outcome = outcome.and(Err(error));
+            }
+        }
+        outcome
+    }
+
+    /// Refuses a column that holds categories for its decimal mark alone.
+    fn check_marks(&self) -> Result<(), DataError> {
+        let mut kept = self.columns.iter().filter(|field| field.is_kept);
+        let found = kept.find_map(|field| Some((field, field.other_mark.as_ref()?)));
+        let Some((field, (line, cell))) = found else {
+            return Ok(());
+        };
+        let mark = self.options.decimal;
+        let (place, name) = (self.records.place(*line), &field.name);
+        Err(DataError::data(
+            place.column(name),
+            shown(cell),
+            format_args!(
+                "{}, as nearly all cells of the column are numbers",
+                mark.expected()
+            ),
+            &format!(
+                "{}; if the column holds categories, declare it so (`--categories {name}`)",
+                mark.cure()
+            ),
+        ))
     }
 
     /// All rows that are left.
@@ -354,58 +293,6 @@ impl<'a> CsvReader<'a> {
     }
 }
 
-/// A column while it is read.
-enum Growing {
-    Numbers(Vec<f64>),
-    Categories(GrowingCategories),
-}
-
-impl Growing {
-    fn new(field: &Field) -> Self {
-        match field.kind {
-            ColumnKind::Number => Self::Numbers(Vec::new()),
-            ColumnKind::Category => Self::Categories(GrowingCategories::default()),
-        }
-    }
-
-    fn push(
-        &mut self,
-        cell: &str,
-        options: &CsvOptions,
-        place: impl Fn() -> Place,
-    ) -> Result<(), DataError> {
-        let is_missing = options.is_missing(cell);
-        match self {
-            Self::Categories(cells) => cells.push((!is_missing).then_some(cell)),
-            Self::Numbers(cells) if is_missing => cells.push(f64::NAN),
-            Self::Numbers(cells) => match cell.parse::<f64>() {
-                Ok(value) if value.is_finite() => cells.push(value),
-                _ => {
-                    return Err(DataError::data(
-                        place(),
-                        shown(cell),
-                        "a finite number in a column of numbers",
-                        "correct the cell, list it among the words for a missing cell, or declare \
-                         the column to hold categories",
-                    ));
-                }
-            },
-        }
-        Ok(())
-    }
-
-    fn into_column(self, name: &str) -> Column {
-        match self {
-            Self::Numbers(mut values) => {
-                // Half of it may be room for more.
-                values.shrink_to_fit();
-                Column::numbers(name, values)
-            }
-            Self::Categories(cells) => cells.into_column(name.into()),
-        }
-    }
-}
-
 /// Rows of equal width.
 struct Records<'a> {
     rows: RowReader<Box<dyn BufRead + 'a>>,
@@ -414,10 +301,11 @@ struct Records<'a> {
     longest_row: usize,
     /// The cells of the first row.
     width: Option<usize>,
+    bad_rows: BadRows,
 }
 
 impl<'a> Records<'a> {
-    fn new(plain: Plain<'a>, name: &str, delimiter: Option<u8>) -> Result<Self, DataError> {
+    fn new(plain: Plain<'a>, name: &str, options: &CsvOptions) -> Result<Self, DataError> {
         let Plain { mut bytes, packing } = plain;
         let mut start = Vec::new();
         bytes
@@ -425,7 +313,8 @@ impl<'a> Records<'a> {
             .take(SAMPLE_BYTES)
             .read_to_end(&mut start)
             .map_err(|error| DataError::io(name, &error))?;
-        let delimiter = delimiter.unwrap_or_else(|| delimiter_of(&start));
+        let delimiter = options.delimiter;
+        let delimiter = delimiter.unwrap_or_else(|| delimiter_of(&start, SAMPLE_ROWS));
         if matches!(delimiter, b'"' | b'\n' | b'\r') {
             return Err(DataError::config(
                 "delimiter",
@@ -442,6 +331,7 @@ impl<'a> Records<'a> {
             delimiter,
             longest_row,
             width: None,
+            bad_rows: options.bad_rows,
         })
     }
 
@@ -464,19 +354,29 @@ impl<'a> Records<'a> {
                 return Err(source::too_large(self.place(line), "a row", most));
             }
         }
-        let width = *self.width.get_or_insert(row.width());
-        if row.width() != width {
-            return Err(DataError::data(
-                self.place(row.line()),
-                format_args!("{} cells", row.width()),
-                format_args!(
-                    "{width}, as in the first row, between delimiters {:?}",
-                    char::from(self.delimiter)
-                ),
-                "look for a missing or additional delimiter or quote, or give the `delimiter`",
-            ));
+        self.width.get_or_insert(row.width());
+        match self.bad_rows {
+            BadRows::Refuse => self.check_width(row)?,
+            BadRows::Mark => {}
         }
         Ok(true)
+    }
+
+    /// Refuses a row of another width than the first.
+    fn check_width(&self, row: &Row) -> Result<(), DataError> {
+        let width = self.width.unwrap_or(row.width());
+        if row.width() == width {
+            return Ok(());
+        }
+        Err(DataError::data(
+            self.place(row.line()),
+            format_args!("{} cells", row.width()),
+            format_args!(
+                "{width}, as in the first row, between delimiters {:?}",
+                char::from(self.delimiter)
+            ),
+            "look for a missing or additional delimiter or quote, or give the `delimiter`",
+        ))
     }
 
     fn next(&mut self) -> Result<Option<Row>, DataError> {
@@ -500,7 +400,7 @@ fn text_of(bytes: &[u8]) -> Option<&str> {
 }
 
 /// A setting that names a column which a file lacks.
-fn no_column(setting: &str, name: &str, source: &str, names: &[String]) -> DataError {
+pub(crate) fn no_column(setting: &str, name: &str, source: &str, names: &[String]) -> DataError {
     let expected = format_args!("a column of {source}: {}", listed(names));
     DataError::config(setting, shown(name), expected)
 }
@@ -533,51 +433,33 @@ pub(crate) fn column_name(index: usize) -> String {
     format!("column_{index}")
 }
 
-/// Numbers if at least half of the cells that are not missing are.
-fn kind_of<'r>(cells: impl Iterator<Item = &'r [u8]>, options: &CsvOptions) -> ColumnKind {
-    let (mut numbers, mut others) = (0, 0);
-    for cell in cells {
-        match text_of(cell) {
+/// Numbers if at least half of the cells that are not missing are; else categories, and the first cell
+/// with the other decimal mark if all but a tenth are numbers with one of the marks.
+fn kind_of(
+    sample: &[Row],
+    index: usize,
+    options: &CsvOptions,
+) -> (ColumnKind, Option<(u64, String)>) {
+    let (mut numbers, mut with_other_mark, mut others) = (0, 0, 0);
+    let mut first = None;
+    for row in sample {
+        let Some(bytes) = row.cell(index) else {
+            continue;
+        };
+        match text_of(bytes) {
             Some(cell) if options.is_missing(cell) => {}
-            Some(cell) if cell.parse::<f64>().is_ok() => numbers += 1,
+            Some(cell) if options.decimal.number(cell).is_some() => numbers += 1,
+            Some(cell) if options.decimal.is_number_with_other(cell) => {
+                with_other_mark += 1;
+                first.get_or_insert_with(|| (row.line(), cell.to_string()));
+            }
             _ => others += 1,
         }
     }
-    if numbers >= others {
-        ColumnKind::Number
+    let all = numbers + with_other_mark + others;
+    if 2 * numbers >= all {
+        (ColumnKind::Number, None)
     } else {
-        ColumnKind::Category
-    }
-}
-
-/// The delimiter under which most of the first rows have the same number of cells.
-fn delimiter_of(start: &[u8]) -> u8 {
-    let mut best = (DELIMITERS[0], 0.0);
-    for delimiter in DELIMITERS {
-        let share = uniform_share(start, delimiter);
-        if share > best.1 {
-            best = (delimiter, share);
-        }
-    }
-    best.0
-}
-
-/// The share of the rows that have the most frequent number of cells, if that is at least two.
-fn uniform_share(start: &[u8], delimiter: u8) -> f64 {
-    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    let Ok(mut reader) = RowReader::new(start, delimiter, usize::MAX) else {
-        return 0.0;
-    };
-    let mut row = Row::default();
-    let mut rows = 0;
-    while rows < SAMPLE_ROWS && reader.read(&mut row).is_ok_and(|found| found != Found::End) {
-        // The last row of the sample may be cut short; it counts little among many.
-        *counts.entry(row.width()).or_default() += 1;
-        rows += 1;
-    }
-    let most = counts.into_iter().max_by_key(|&(_, rows)| rows);
-    match most {
-        Some((width, count)) if width >= 2 => count as f64 / rows as f64,
-        _ => 0.0,
+        (ColumnKind::Category, first.filter(|_| 10 * others <= all))
     }
 }

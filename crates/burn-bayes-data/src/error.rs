@@ -23,7 +23,7 @@ use thiserror::Error;
 /// assert!(error.to_string().starts_with("people.csv, line 3, column `age`: found `old`"));
 /// # Ok::<(), burn_bayes_data::DataError>(())
 /// ```
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, Error)]
 #[error("{}{message}", .place.as_ref().map_or(String::new(), |place| format!("{place}: ")))]
 pub struct DataError {
     message: Box<str>,
@@ -70,7 +70,7 @@ impl DataError {
 
     /// The column; columns without a name are called `column_0`, `column_1`, ….
     pub fn column(&self) -> Option<&str> {
-        self.place.as_ref()?.column.as_deref()
+        self.place.as_ref()?.column_name()
     }
 
     /// The same error as one of this file, unless it names a source already.
@@ -222,6 +222,10 @@ impl Place {
             column: Some(column.into()),
             ..self
         }
+    }
+
+    pub(crate) fn column_name(&self) -> Option<&str> {
+        self.column.as_deref()
     }
 }
 

@@ -44,12 +44,16 @@
 //! ```
 
 mod csv_file;
+mod csv_options;
 mod dataset;
+mod decimal;
 mod delimited;
+mod delimiter;
 mod error;
 #[cfg(feature = "fetch")]
 mod fetch;
 mod generators;
+mod growing;
 mod idx;
 mod images;
 mod levels;
@@ -64,11 +68,14 @@ mod random;
 mod scale;
 mod source;
 mod split;
+mod suspicion;
 mod table;
 mod uci;
 
-pub use csv_file::{CsvOptions, CsvReader, Header, read_csv};
+pub use csv_file::{CsvReader, read_csv};
+pub use csv_options::{BadRows, CsvOptions, Header};
 pub use dataset::{Dataset, Features, Targets};
+pub use decimal::DecimalMark;
 pub use error::DataError;
 #[cfg(feature = "fetch")]
 pub use fetch::{Fetched, Fetcher, Transfer};
@@ -83,10 +90,13 @@ pub use libsvm::{LibsvmOptions, read_libsvm, read_libsvm_from};
 pub use named_sets::{NAMED_SETS, NamedFile, NamedSet};
 pub use npz::{MedMnistImages, read_medmnist, read_medmnist_from};
 pub use numbers::{read_numbers, read_numbers_from};
-pub use preprocessor::{MissingPolicy, Preprocessor, PreprocessorConfig, Task, UnseenPolicy};
+pub use preprocessor::{
+    MissingPolicy, Preprocessor, PreprocessorConfig, Task, UnseenPolicy, UsableRows,
+};
 pub use preprocessor_fit::PreprocessorFit;
 pub use presplit::{Presplit, read_presplit};
 pub use scale::{ColumnScale, Scaler, Scaling};
 pub use split::{KFold, Split, partition, stratified_partition};
+pub use suspicion::{Suspicion, suspicions};
 pub use table::{Column, ColumnKind, Table};
 pub use uci::UciFolder;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::csv_file::CsvOptions;
+use crate::csv_options::CsvOptions;
 use crate::dataset::{Dataset, Features, Targets};
 use crate::error::{DataError, Place, at_path, shown};
 use crate::levels::Levels;
@@ -177,6 +177,17 @@ pub struct Preprocessor {
     target: TargetPlan,
 }
 
+/// The rows of a table that a preparation can use.
+#[derive(Debug, Clone)]
+pub struct UsableRows {
+    /// The features of these rows.
+    pub features: Features,
+    /// Their numbers in the table, in order.
+    pub rows: Vec<usize>,
+    /// The other rows, each with what is wrong with it.
+    pub faults: Vec<(usize, DataError)>,
+}
+
 /// What becomes of one column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -330,22 +341,72 @@ impl Preprocessor {
         table: &Table,
         rows: impl IntoIterator<Item = usize>,
     ) -> Result<Features, DataError> {
-        let columns = self.features.iter().map(|plan| plan.find(table));
-        let columns: Vec<&Column> = columns.collect::<Result<_, _>>()?;
-        let width = self.width();
+        let columns = self.columns(table)?;
         let rows = rows.into_iter();
-        // A hint may be anything.
-        let expected = rows.size_hint().0.min(table.rows());
-        let (mut count, mut values) = (0, Vec::with_capacity(expected.saturating_mul(width)));
+        let (mut count, mut values) = (0, self.room(table, rows.size_hint().0));
         for row in rows {
-            table.check_row(row)?;
-            for (plan, column) in self.features.iter().zip(&columns) {
-                let place = || table.place(row).column(&plan.name);
-                plan.push(column, row, self, &mut values, place)?;
-            }
+            self.push_row(table, &columns, row, &mut values)?;
             count += 1;
         }
-        Features::new(count, width, values)
+        Features::new(count, self.width(), values)
+    }
+
+    /// The features of those of some rows that can be prepared, and what is wrong with the others.
+    ///
+    /// # Errors
+    /// If a column is missing or holds something else than in training.
+    pub fn usable_features(
+        &self,
+        table: &Table,
+        rows: impl IntoIterator<Item = usize>,
+    ) -> Result<UsableRows, DataError> {
+        let columns = self.columns(table)?;
+        let candidates = rows.into_iter();
+        let mut values = self.room(table, candidates.size_hint().0);
+        let (mut rows, mut faults) = (Vec::new(), Vec::new());
+        for row in candidates {
+            match self.push_row(table, &columns, row, &mut values) {
+                Ok(()) => rows.push(row),
+                Err(fault) => faults.push((row, fault)),
+            }
+        }
+        Ok(UsableRows {
+            features: Features::new(rows.len(), self.width(), values)?,
+            rows,
+            faults,
+        })
+    }
+
+    /// The columns that become features.
+    fn columns<'a>(&self, table: &'a Table) -> Result<Vec<&'a Column>, DataError> {
+        let columns = self.features.iter().map(|plan| plan.find(table));
+        columns.collect()
+    }
+
+    /// Room for the features of about so many rows of a table; a hint may be anything.
+    fn room(&self, table: &Table, rows: usize) -> Vec<f64> {
+        Vec::with_capacity(rows.min(table.rows()).saturating_mul(self.width()))
+    }
+
+    /// Adds the features of a row, or nothing if it cannot be prepared.
+    fn push_row(
+        &self,
+        table: &Table,
+        columns: &[&Column],
+        row: usize,
+        values: &mut Vec<f64>,
+    ) -> Result<(), DataError> {
+        table.check_row(row)?;
+        let start = values.len();
+        let mut plans = self.features.iter().zip(columns);
+        let pushed = plans.try_for_each(|(plan, column)| {
+            let place = || table.place(row).column(&plan.name);
+            plan.push(column, row, self, values, place)
+        });
+        if pushed.is_err() {
+            values.truncate(start);
+        }
+        pushed
     }
 
     /// Features and targets of some rows.

@@ -9,6 +9,7 @@ use crate::preprocessor::{
     Task, check_finite, check_kind, class_label, real_target,
 };
 use crate::scale::Spread;
+use crate::suspicion::{DATES_TO_NUMBERS, leave_out, looks_like_date};
 use crate::table::{ColumnKind, Table, listed};
 
 /// Learns a [`Preprocessor`] from rows that come in pieces, of which none is kept.
@@ -138,7 +139,10 @@ impl PreprocessorFit {
                     }
                     Seen::Categories(counts) => {
                         if let Some(category) = column.category(row) {
-                            count(counts, category, self.config.most_levels, place)?;
+                            let most = self.config.most_levels;
+                            count(counts, category, most).map_err(|found| {
+                                too_many_categories(place(), name, &found, category)
+                            })?;
                         }
                     }
                 }
@@ -147,8 +151,11 @@ impl PreprocessorFit {
                 Seen::Numbers(spread) => spread.push(real_target(table, target, row)?),
                 Seen::Categories(counts) => {
                     let label = class_label(table, target, *target_kind, row)?;
-                    let place = || table.place(row).column(target.name());
-                    count(counts, &label, self.config.most_levels, place)?;
+                    count(counts, &label, self.config.most_levels).map_err(|found| {
+                        let place = table.place(row).column(target.name());
+                        let cure = "choose regression for a target of numbers, or raise the limit";
+                        DataError::data(place, found, MOST_LEVELS, cure)
+                    })?;
                 }
             }
         }
@@ -239,27 +246,41 @@ impl Columns {
     }
 }
 
-/// One more of a category, unless that is one category too many.
-fn count(
-    counts: &mut BTreeMap<String, usize>,
-    category: &str,
-    most: usize,
-    place: impl Fn() -> Place,
-) -> Result<(), DataError> {
+/// What is expected of a column of categories.
+const MOST_LEVELS: &str = "at most as many as `most_levels`";
+
+/// One more of a category.
+///
+/// # Errors
+/// If that is one category too many, as the beginning of a message.
+fn count(counts: &mut BTreeMap<String, usize>, category: &str, most: usize) -> Result<(), String> {
     if let Some(count) = counts.get_mut(category) {
         *count += 1;
     } else if counts.len() < most {
         counts.insert(category.into(), 1);
     } else {
-        return Err(DataError::data(
-            place(),
-            format_args!("more than {most} categories"),
-            "at most as many as `most_levels`",
-            "ignore a column of names or identifiers, choose regression for a target of numbers, \
-             or raise the limit",
-        ));
+        return Err(format!("more than {most} categories"));
     }
     Ok(())
+}
+
+/// A feature with one category too many, and what it probably holds.
+fn too_many_categories(place: Place, name: &str, found: &str, category: &str) -> DataError {
+    let leave_out = leave_out(name);
+    match looks_like_date(category) {
+        true => DataError::data(
+            place,
+            format_args!("{found}, and {} looks like a date", shown(category)),
+            "numbers, or fewer categories",
+            &format!("{}, or {leave_out}", DATES_TO_NUMBERS),
+        ),
+        false => DataError::data(
+            place,
+            found,
+            MOST_LEVELS,
+            &format!("{leave_out} if it holds names or identifiers, or raise the limit"),
+        ),
+    }
 }
 
 /// The code of the categories; of equally frequent ones the first is imputed.

@@ -1,6 +1,6 @@
 //! Raw columns as they stand in a file: numbers or categories, some cells missing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 
@@ -40,8 +40,8 @@ pub struct Table {
     origin: Origin,
 }
 
-/// Where a table came from, for messages.
-#[derive(Debug, Clone)]
+/// Where a table came from, and what else the reader has found there.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Origin {
     /// The file, or what else was read.
     pub(crate) source: String,
@@ -49,6 +49,10 @@ pub(crate) struct Origin {
     pub(crate) lines: Vec<u64>,
     /// Columns that were there and were not wanted.
     pub(crate) passed_over: Vec<String>,
+    /// Cells as they are written, of the columns of which that is kept.
+    pub(crate) texts: BTreeMap<String, Texts>,
+    /// What is wrong with the rows that cannot be used.
+    pub(crate) faults: BTreeMap<usize, DataError>,
 }
 
 impl Table {
@@ -80,8 +84,7 @@ impl Table {
         }
         let origin = Origin {
             source: "the table".into(),
-            lines: Vec::new(),
-            passed_over: Vec::new(),
+            ..Origin::default()
         };
         Ok(Self {
             columns,
@@ -149,11 +152,25 @@ impl Table {
     }
 
     /// The rows without a missing cell in any column; one that is to be ignored counts too, unless it
-    /// is [not read](crate::CsvOptions::with_only).
+    /// is [not read](crate::CsvOptions::with_only). A row with a [fault](Self::fault) is among them, as
+    /// what it lacks could not be read.
     pub fn complete_rows(&self) -> Vec<usize> {
+        let is_complete = |row| !self.columns.iter().any(|column| column.is_missing(row));
         (0..self.rows)
-            .filter(|&row| !self.columns.iter().any(|column| column.is_missing(row)))
+            .filter(|&row| self.fault(row).is_some() || is_complete(row))
             .collect()
+    }
+
+    /// What is wrong with a row that a reader [has marked](crate::BadRows::Mark); `None` of a good row.
+    pub fn fault(&self, row: usize) -> Option<&DataError> {
+        self.origin.faults.get(&row)
+    }
+
+    /// A cell as it is written in the file, spaces around it included, if [that is
+    /// kept](crate::CsvOptions::with_texts) of the column; empty in a row of a wrong number of cells.
+    pub fn text(&self, column: &str, row: usize) -> Option<&str> {
+        let texts = self.origin.texts.get(column)?;
+        (row < self.rows).then(|| texts.get(row as u32))
     }
 
     /// The table as a whole, for a message.
@@ -161,9 +178,10 @@ impl Table {
         Place::of(&self.origin.source)
     }
 
-    /// Whether there is a row of this number.
+    /// Refuses a row that is not there, or that could not be read.
     pub(crate) fn check_row(&self, row: usize) -> Result<(), DataError> {
-        crate::dataset::check_rows(&[row], self.rows)
+        crate::dataset::check_rows(&[row], self.rows)?;
+        self.fault(row).map_or(Ok(()), |fault| Err(fault.clone()))
     }
 
     /// Where `row` is, for a message.
@@ -258,6 +276,19 @@ impl Column {
         self.number(row).is_none() && self.category(row).is_none()
     }
 
+    /// The number of cells that are not missing.
+    pub(crate) fn present_rows(&self) -> usize {
+        (0..self.len()).filter(|&row| !self.is_missing(row)).count()
+    }
+
+    /// The different categories, in the order of their first appearance; none of numbers.
+    pub(crate) fn levels(&self) -> Vec<&str> {
+        match &self.cells {
+            Cells::Numbers(_) => Vec::new(),
+            Cells::Categories(cells) => cells.levels.iter().collect(),
+        }
+    }
+
     /// A number for each row, the same for equal cells and another one for missing cells, from 0: the
     /// strata of [`stratified_splits`](crate::KFold::stratified_splits).
     pub fn groups(&self) -> Vec<usize> {
@@ -304,7 +335,7 @@ impl Categories {
 
 /// Texts one after the other, which take no more than their bytes and where each of them begins.
 #[derive(Debug, Clone)]
-struct Texts {
+pub(crate) struct Texts {
     joined: String,
     /// Where each text begins, and where the last one ends.
     bounds: Vec<usize>,
@@ -329,13 +360,17 @@ impl Texts {
         &self.joined[self.range(number)]
     }
 
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.bounds.len() as u32 - 1).map(|number| self.get(number))
+    }
+
     /// A text without a look at where its characters begin, which takes time.
     fn bytes(&self, number: u32) -> &[u8] {
         &self.joined.as_bytes()[self.range(number)]
     }
 
     /// The number of a new text.
-    fn push(&mut self, text: &str) -> u32 {
+    pub(crate) fn push(&mut self, text: &str) -> u32 {
         // A file with 2³² different categories would not fit into memory.
         let number = self.bounds.len() as u32 - 1;
         self.joined.push_str(text);

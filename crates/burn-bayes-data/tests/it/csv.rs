@@ -1,6 +1,9 @@
 //! Delimited text in the shapes it comes in.
 
-use burn_bayes_data::{ColumnKind, CsvOptions, CsvReader, Header, Table};
+use burn_bayes_data::{
+    BadRows, ColumnKind, CsvOptions, CsvReader, DataError, DecimalMark, Header, MissingPolicy,
+    Preprocessor, PreprocessorConfig, Table, Task,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -221,4 +224,122 @@ proptest! {
             prop_assert_eq!(table.column("text").unwrap().category(row), Some(expected.as_str()));
         }
     }
+}
+
+#[test]
+fn decimal_commas_are_read_or_named() {
+    let text = "a;b;y\n1,5;x;2\n-0,25;y;1,5e1\n7;z;\n";
+    let options = || CsvOptions::default().with_decimal(DecimalMark::Comma);
+    let table = read_with(text, options());
+    assert_eq!(numbers(&table, "a"), [Some(1.5), Some(-0.25), Some(7.0)]);
+    assert_eq!(numbers(&table, "y"), [Some(2.0), Some(15.0), None]);
+    assert_eq!(table.column("b").unwrap().kind(), ColumnKind::Category);
+    // Between quotes they may be delimiters too, and a first row of them is no header.
+    let table = read_with("\"1,5\",\"2,5\"\n\"3,5\",4\n", options());
+    assert_eq!(numbers(&table, "column_1"), [Some(2.5), Some(4.0)]);
+
+    let failure = |text: &str, options| -> DataError {
+        let reader = CsvReader::new(text.as_bytes(), "test.csv", options).unwrap();
+        reader.read_all().unwrap_err()
+    };
+    // The column would hold categories, or numbers with a few exceptions.
+    let categories = "x;y\n1;2\n1,5;2\n2,5;2\n3,5;2\n";
+    let numbers = "x;y\n1;2\n1,5;2\n2;2\n";
+    for text in [
+        categories,
+        numbers,
+        "1;2\n1,5;2\n2,5;2\n",
+        "1,5;2,5;1,5\n3,5;4,5;1,5\n",
+    ] {
+        let error = failure(text, CsvOptions::default());
+        assert!(error.is_data() && error.line().is_some(), "{error}");
+        let message = error.to_string();
+        assert!(message.contains("found `1,5`"), "{message}");
+        assert!(message.contains("--decimal ,"), "{message}");
+    }
+    let error = failure("x;y\n1.5;2\n2.5;2\n", options());
+    assert!(error.to_string().contains("--decimal ."), "{error}");
+
+    // Declared categories, and a column that is not wanted, are left alone.
+    let declared = CsvOptions::default().with_kind("x", ColumnKind::Category);
+    assert_eq!(read_with(categories, declared).rows(), 4);
+    let reader = CsvReader::new(categories.as_bytes(), "test.csv", CsvOptions::default());
+    let reader = reader.unwrap().without("x").unwrap();
+    assert_eq!(reader.read_all().unwrap().rows(), 4);
+    assert_eq!(read("name;y\nParis, France;1\nRome, Italy;2\n").rows(), 2);
+}
+
+#[test]
+fn texts_are_kept_as_they_are_written() {
+    let text = "id;x;note\n007; 1.50;\" a;b \"\n008;?;\n";
+    let options = CsvOptions::default()
+        .with_only(["x"])
+        .with_texts(["id", "x", "note"]);
+    let table = read_with(text, options);
+    assert_eq!(names(&table), ["x"]);
+    let texts = |name: &str| -> Vec<_> { (0..3).map(|row| table.text(name, row)).collect() };
+    assert_eq!(texts("id"), [Some("007"), Some("008"), None]);
+    assert_eq!(texts("x"), [Some(" 1.50"), Some("?"), None]);
+    assert_eq!(texts("note"), [Some(" a;b "), Some(""), None]);
+    assert_eq!(texts("y"), [None; 3]);
+    let options = CsvOptions::default().with_texts(["date"]);
+    let error = CsvReader::new(text.as_bytes(), "test.csv", options).unwrap_err();
+    assert!(
+        error.is_config() && error.to_string().contains("`date`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn bad_rows_may_be_marked() {
+    let mut text = b"id,x,town\n1,1.5,Oslo\n2,many,Oslo\n3,2.5\n4,3.5,\xff\n5,4.5,Paris\n".to_vec();
+    text.extend_from_slice(b"6,?,Oslo\n7,6.5,Oslo\n");
+    let config = PreprocessorConfig::new("y", Task::Regression).with_missing(MissingPolicy::Impute);
+    let taught = read("x,town,y\n1,Oslo,1\n2,Rome,3\n");
+    let preprocessor = Preprocessor::fit(&config, &taught, 0..2).unwrap();
+    let options = preprocessor.csv_options(CsvOptions::default());
+    let options = options.with_bad_rows(BadRows::Mark).with_texts(["id"]);
+    for most in [2, 100] {
+        let mut reader = CsvReader::new(&*text, "new.csv", options.clone()).unwrap();
+        let (mut used, mut faults) = (Vec::new(), Vec::new());
+        while let Some(table) = reader.next_table(most).unwrap() {
+            let usable = preprocessor
+                .usable_features(&table, 0..table.rows())
+                .unwrap();
+            assert_eq!(usable.features.rows(), usable.rows.len());
+            used.extend(
+                usable
+                    .rows
+                    .iter()
+                    .map(|&row| table.text("id", row).unwrap().to_string()),
+            );
+            faults.extend(usable.faults.into_iter().map(|(_, fault)| fault));
+        }
+        // The missing number is imputed; what could not be read is not.
+        assert_eq!(used, ["1", "6", "7"]);
+        let places: Vec<_> = faults
+            .iter()
+            .map(|fault| (fault.line(), fault.column()))
+            .collect();
+        let town = Some("town");
+        assert_eq!(
+            places,
+            [
+                (Some(3), Some("x")),
+                (Some(4), None),
+                (Some(5), town),
+                (Some(6), town)
+            ]
+        );
+    }
+    // Nobody uses a marked row unawares.
+    let mut reader = CsvReader::new(&*text, "new.csv", options).unwrap();
+    let table = reader.next_table(100).unwrap().unwrap();
+    assert!(table.fault(0).is_none() && table.fault(1).is_some());
+    assert!(table.complete_rows().contains(&1) && !table.complete_rows().contains(&5));
+    assert_eq!(
+        preprocessor.features(&table, 0..2).unwrap_err().line(),
+        Some(3)
+    );
+    assert!(preprocessor.features(&table, [0, 5, 6]).is_ok());
 }

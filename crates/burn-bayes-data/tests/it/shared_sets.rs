@@ -5,8 +5,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use burn_bayes_data::{
-    CsvOptions, LabelledImages, LibsvmOptions, Preprocessor, PreprocessorConfig, Scaler, Scaling,
-    Task, UciFolder, read_csv, read_libsvm, read_medmnist, read_mnist, read_numbers, read_presplit,
+    Column, CsvOptions, Features, LabelledImages, LibsvmOptions, Preprocessor, PreprocessorConfig,
+    Scaler, Scaling, Table, Task, UciFolder, read_csv, read_libsvm, read_medmnist, read_mnist,
+    read_numbers, read_presplit, suspicions,
 };
 
 /// The folder with the data, or `None` after saying so.
@@ -247,5 +248,54 @@ fn tables_of_scikit_learn_are_prepared() {
                 .all(|value| value.is_finite()),
             "{file}"
         );
+    }
+}
+
+#[test]
+fn no_feature_of_a_real_set_is_suspicious() {
+    let Some(data) = data_folder() else { return };
+    let as_table = |features: &Features| {
+        let column = |column: usize| {
+            let cells = (0..features.rows()).map(|row| features.row(row)[column]);
+            Column::numbers(format!("column_{column}"), cells.collect())
+        };
+        Table::new((0..features.columns()).map(column).collect()).unwrap()
+    };
+    let mut tables = Vec::new();
+    for folder in std::fs::read_dir(data.join("uci_regression")).unwrap() {
+        let path = folder.unwrap().path();
+        let folder = UciFolder::open(&path).unwrap();
+        let name = path.file_name().unwrap().display().to_string();
+        tables.push((name, "", as_table(folder.dataset().features())));
+    }
+    for (path, features) in [
+        ("a1a/a1a", 123),
+        ("australian_scale/australian_scale", 14),
+        ("breast_cancer_scale/breast_cancer_scale", 10),
+    ] {
+        let options = LibsvmOptions::default().with_features(features);
+        let set = read_libsvm(data.join(path), &options).unwrap();
+        tables.push((path.into(), "", as_table(set.features())));
+    }
+    let usps = read_numbers(data.join("usps/usps_3vs5.txt")).unwrap();
+    let usps = usps.into_dataset(&(1..257).collect::<Vec<_>>(), 0).unwrap();
+    tables.push(("usps".into(), "", as_table(usps.features())));
+    for (file, target) in [
+        ("digits", "digit"),
+        ("breast_cancer", "target"),
+        ("diabetes_raw", "target"),
+        ("diabetes_scaled", "target"),
+    ] {
+        let path = data.join(format!("sklearn/{file}.csv"));
+        let table = read_csv(path, &CsvOptions::default()).unwrap();
+        tables.push((file.into(), target, table));
+    }
+    assert_eq!(tables.len(), 17);
+    for (name, target, table) in tables {
+        let found: Vec<_> = suspicions(&table, target)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(found, Vec::<String>::new(), "{name}");
     }
 }

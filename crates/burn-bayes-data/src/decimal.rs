@@ -1,0 +1,105 @@
+//! Numbers as they are written, with a decimal point or a decimal comma.
+
+use serde::{Deserialize, Serialize};
+
+/// The character before the decimal fraction of a number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecimalMark {
+    /// 1.5
+    #[default]
+    Point,
+    /// 1,5
+    Comma,
+}
+
+impl DecimalMark {
+    /// The number that a cell holds.
+    pub(crate) fn number(self, cell: &str) -> Option<f64> {
+        match self {
+            Self::Point => cell.parse().ok(),
+            // A point could only separate thousands, which no mark allows.
+            Self::Comma if cell.contains('.') => None,
+            Self::Comma => cell.replace(',', ".").parse().ok(),
+        }
+    }
+
+    /// Whether a cell is no number with this mark, but one with the other mark, whose thousands may be
+    /// separated.
+    pub(crate) fn is_number_with_other(self, cell: &str) -> bool {
+        if self.number(cell).is_some() {
+            return false;
+        }
+        match self {
+            Self::Comma => Self::Point.number(cell).is_some(),
+            Self::Point => Self::Comma.number(&cell.replace('.', "")).is_some(),
+        }
+    }
+
+    /// The name of the mark, the mark itself, and the other mark's name.
+    fn words(self) -> (&'static str, char, &'static str) {
+        match self {
+            Self::Point => ("point", '.', "comma"),
+            Self::Comma => ("comma", ',', "point"),
+        }
+    }
+
+    /// What is expected of a cell that [is a number with the other mark](Self::is_number_with_other).
+    pub(crate) fn expected(self) -> String {
+        let (name, ..) = self.words();
+        format!("a number with a decimal {name}")
+    }
+
+    /// What to do about such a cell.
+    pub(crate) fn cure(self) -> String {
+        let (_, _, other) = self.words();
+        let (_, mark, _) = self.other().words();
+        format!(
+            "if the {other} is the decimal mark, set `decimal` to it (`--decimal {mark}`); if it separates \
+             thousands, take it out"
+        )
+    }
+
+    fn other(self) -> Self {
+        match self {
+            Self::Point => Self::Comma,
+            Self::Comma => Self::Point,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_has_one_mark() {
+        use DecimalMark::{Comma, Point};
+        for (cell, point, comma) in [
+            ("1.5", Some(1.5), None),
+            ("1,5", None, Some(1.5)),
+            ("-,5e3", None, Some(-500.0)),
+            ("12", Some(12.0), Some(12.0)),
+            ("1,2,3", None, None),
+            ("1.234,5", None, None),
+            (",", None, None),
+            ("a,b", None, None),
+        ] {
+            assert_eq!((Point.number(cell), Comma.number(cell)), (point, comma));
+        }
+    }
+
+    #[test]
+    fn the_other_mark_is_recognised() {
+        use DecimalMark::{Comma, Point};
+        for cell in ["1,5", "-0,25", "1.234,5", "1,234.5"] {
+            assert!(Point.is_number_with_other(cell), "{cell}");
+        }
+        for cell in ["1.5", "12", "1,2,3", "Paris, France", ",", ""] {
+            assert!(!Point.is_number_with_other(cell), "{cell}");
+        }
+        assert!(Comma.is_number_with_other("1.5"));
+        assert!(!Comma.is_number_with_other("1,5") && !Comma.is_number_with_other("3"));
+        assert!(Point.cure().contains("`--decimal ,`"), "{}", Point.cure());
+    }
+}

@@ -1,0 +1,117 @@
+//! Columns while their cells are read.
+
+use crate::csv_options::CsvOptions;
+use crate::decimal::DecimalMark;
+use crate::error::{DataError, Place, shown};
+use crate::table::{Column, ColumnKind, GrowingCategories, Texts};
+
+/// A column while it is read.
+pub(crate) struct Growing {
+    /// None of a column that is not kept.
+    pub(crate) values: Option<GrowingValues>,
+    /// The cells as they are written, where they are kept.
+    pub(crate) written: Option<Texts>,
+}
+
+/// The values of a column while it is read.
+pub(crate) enum GrowingValues {
+    Numbers(Vec<f64>),
+    Categories(GrowingCategories),
+}
+
+impl Growing {
+    /// Nothing yet of a column of this kind, and of its texts if they are kept.
+    pub(crate) fn new(kind: Option<ColumnKind>, keeps_text: bool) -> Self {
+        let values = kind.map(|kind| match kind {
+            ColumnKind::Number => GrowingValues::Numbers(Vec::new()),
+            ColumnKind::Category => GrowingValues::Categories(GrowingCategories::default()),
+        });
+        Self {
+            values,
+            written: keeps_text.then(Texts::default),
+        }
+    }
+
+    /// Adds a cell; if there is an error, a missing one.
+    pub(crate) fn push(
+        &mut self,
+        bytes: &[u8],
+        options: &CsvOptions,
+        place: impl Fn() -> Place,
+    ) -> Result<(), DataError> {
+        let Self { values, written } = self;
+        if values.is_none() && written.is_none() {
+            return Ok(());
+        }
+        let Ok(cell) = std::str::from_utf8(bytes) else {
+            self.push_missing();
+            return Err(DataError::not_text(place()));
+        };
+        if let Some(written) = written {
+            written.push(cell);
+        }
+        match values {
+            Some(values) => values.push(cell.trim(), options, place),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds a missing cell.
+    pub(crate) fn push_missing(&mut self) {
+        match &mut self.values {
+            Some(GrowingValues::Numbers(cells)) => cells.push(f64::NAN),
+            Some(GrowingValues::Categories(cells)) => cells.push(None),
+            None => {}
+        }
+        if let Some(written) = &mut self.written {
+            written.push("");
+        }
+    }
+}
+
+impl GrowingValues {
+    fn push(
+        &mut self,
+        cell: &str,
+        options: &CsvOptions,
+        place: impl Fn() -> Place,
+    ) -> Result<(), DataError> {
+        let is_missing = options.is_missing(cell);
+        match self {
+            Self::Categories(cells) => cells.push((!is_missing).then_some(cell)),
+            Self::Numbers(cells) if is_missing => cells.push(f64::NAN),
+            Self::Numbers(cells) => {
+                let value = options.decimal.number(cell);
+                let value = value.filter(|value| value.is_finite());
+                cells.push(value.unwrap_or(f64::NAN));
+                value.ok_or_else(|| not_a_number(cell, options.decimal, place()))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn into_column(self, name: &str) -> Column {
+        match self {
+            Self::Numbers(mut values) => {
+                // Half of it may be room for more.
+                values.shrink_to_fit();
+                Column::numbers(name, values)
+            }
+            Self::Categories(cells) => cells.into_column(name.into()),
+        }
+    }
+}
+
+/// What is wrong with a cell of a column of numbers.
+fn not_a_number(cell: &str, mark: DecimalMark, place: Place) -> DataError {
+    if mark.is_number_with_other(cell) {
+        return DataError::data(place, shown(cell), mark.expected(), &mark.cure());
+    }
+    DataError::data(
+        place,
+        shown(cell),
+        "a finite number in a column of numbers",
+        "correct the cell, list it among the words for a missing cell, or declare the column to hold \
+         categories",
+    )
+}

@@ -1,0 +1,326 @@
+//! Columns that are probably no features, and cells that are probably wrong.
+//!
+//! The rules are meant never to raise a false alarm:
+//!
+//! - **Identifiers**: whole numbers, another one in each of n rows, which rise or fall from row to row,
+//!   or lie so close together that numbers drawn at random from their range R would repeat: n(n − 1)/2R,
+//!   the expected number of equal pairs, is at least 10. Fractions are naturally unique, and never
+//!   suspicious.
+//! - **Text**: more than half of the rows have another one, or nearly all of them are dates.
+//! - **Lone cells**: one that is more than 10⁶ standard deviations of all others away from their mean.
+
+use std::fmt;
+
+use crate::error::{Place, shown};
+use crate::table::{Column, ColumnKind, Table};
+
+/// Rows below which nothing is suspicious: anything may be unique by chance.
+const FEWEST_ROWS: usize = 20;
+/// Expected equal pairs of random numbers from which on none at all is no chance: e⁻¹⁰.
+const EXPECTED_PAIRS: f64 = 10.0;
+/// Deviations from the mean of all others.
+const FARTHEST: f64 = 1e6;
+/// A deviation that is smaller than this share of the mean is rounding.
+const ROUNDING: f64 = 1e-9;
+/// What to do with dates.
+pub(crate) const DATES_TO_NUMBERS: &str =
+    "turn dates into numbers, such as days since a fixed day, or the month";
+
+/// Something in a column that is probably a mistake; its text says what, where, and the cure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suspicion {
+    place: Place,
+    finding: String,
+    cure: String,
+}
+
+impl Suspicion {
+    /// The column.
+    pub fn column(&self) -> Option<&str> {
+        self.place.column_name()
+    }
+}
+
+impl fmt::Display for Suspicion {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            place,
+            finding,
+            cure,
+        } = self;
+        write!(formatter, "{place}: {finding}; {cure}")
+    }
+}
+
+/// What is suspicious in the columns of a table, all but the target.
+///
+/// ```
+/// use burn_bayes_data::{Column, Table, suspicions};
+///
+/// let table = Table::new(vec![
+///     Column::numbers("id", (1..=100).map(f64::from).collect()),
+///     Column::numbers("size", (1..=100).map(|row| f64::from(row).sin()).collect()),
+///     Column::numbers("price", (1..=100).map(f64::from).collect()),
+/// ])?;
+/// let found = suspicions(&table, "price");
+/// assert_eq!(found.len(), 1);
+/// assert!(found[0].to_string().contains("column `id`"));
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+pub fn suspicions(table: &Table, target: &str) -> Vec<Suspicion> {
+    let columns = table.columns().iter();
+    let features: Vec<_> = columns.filter(|column| column.name() != target).collect();
+    // Without its only feature nothing would be left.
+    let may_be_left_out = features.len() > 1;
+    let of = |column: &&Column| match column.kind() {
+        ColumnKind::Number => {
+            let identifier = may_be_left_out.then(|| identifier(table, column)).flatten();
+            [identifier, lone_cell(table, column)]
+        }
+        ColumnKind::Category => [text(table, column).filter(|_| may_be_left_out), None],
+    };
+    features.iter().flat_map(of).flatten().collect()
+}
+
+/// How to be rid of a column.
+pub(crate) fn leave_out(column: &str) -> String {
+    format!("leave the column out (`--ignore {column}`)")
+}
+
+/// A column of row numbers or identifiers.
+fn identifier(table: &Table, column: &Column) -> Option<Suspicion> {
+    let values = present(column);
+    if values.len() < FEWEST_ROWS || values.iter().any(|(_, value)| value.fract() != 0.0) {
+        return None;
+    }
+    let mut sorted: Vec<f64> = values.iter().map(|&(_, value)| value).collect();
+    let is_monotone = sorted.is_sorted() || sorted.iter().rev().is_sorted();
+    sorted.sort_by(f64::total_cmp);
+    let (least, greatest) = (*sorted.first()?, *sorted.last()?);
+    let pairs = (values.len() * (values.len() - 1)) as f64 / 2.0;
+    let is_dense = pairs / (greatest - least + 1.0) >= EXPECTED_PAIRS;
+    let is_unique = sorted.windows(2).all(|pair| pair[0] < pair[1]);
+    (is_unique && (is_monotone || is_dense)).then(|| Suspicion {
+        place: table.whole().column(column.name()),
+        finding: format!(
+            "every row has another whole number, from {least} to {greatest}, as row numbers and \
+             identifiers do"
+        ),
+        cure: format!("if it is one, {}", leave_out(column.name())),
+    })
+}
+
+/// A column of names, dates or identifiers.
+fn text(table: &Table, column: &Column) -> Option<Suspicion> {
+    let (rows, levels) = (column.present_rows(), column.levels());
+    if rows < FEWEST_ROWS {
+        return None;
+    }
+    let dates = levels.iter().filter(|level| looks_like_date(level)).count();
+    let example = shown(levels.first()?);
+    let leave_out = leave_out(column.name());
+    let (finding, cure) = if 10 * dates >= 9 * levels.len() {
+        (
+            format!("{example} looks like a date, and every other date becomes a feature"),
+            format!("{DATES_TO_NUMBERS}, or {leave_out}"),
+        )
+    } else if 2 * levels.len() > rows {
+        (
+            format!(
+                "{} different texts in {rows} rows, such as {example}, and each becomes a feature",
+                levels.len()
+            ),
+            format!("if they are names or identifiers, {leave_out}"),
+        )
+    } else {
+        return None;
+    };
+    let place = table.whole().column(column.name());
+    Some(Suspicion {
+        place,
+        finding,
+        cure,
+    })
+}
+
+/// A cell that is far away from all others.
+fn lone_cell(table: &Table, column: &Column) -> Option<Suspicion> {
+    let values = present(column);
+    if values.len() < FEWEST_ROWS {
+        return None;
+    }
+    let by_value = |left: &&(usize, f64), right: &&(usize, f64)| left.1.total_cmp(&right.1);
+    let ends = [
+        values.iter().min_by(by_value),
+        values.iter().max_by(by_value),
+    ];
+    let is_lone = |&&(far, value): &&(usize, f64)| {
+        let others = || {
+            values
+                .iter()
+                .filter(|(row, _)| *row != far)
+                .map(|(_, value)| value)
+        };
+        let count = (values.len() - 1) as f64;
+        let mean = others().sum::<f64>() / count;
+        let squares: f64 = others().map(|other| (other - mean).powi(2)).sum();
+        let deviation = (squares / count).sqrt();
+        deviation > ROUNDING * mean.abs() && (value - mean).abs() > FARTHEST * deviation
+    };
+    let &(row, value) = ends.into_iter().flatten().find(is_lone)?;
+    Some(Suspicion {
+        place: table.place(row).column(column.name()),
+        finding: format!("{value} is more than a million standard deviations away from all others"),
+        cure: "correct the cell, or leave out its row".into(),
+    })
+}
+
+/// The numbers that are there, with their rows.
+fn present(column: &Column) -> Vec<(usize, f64)> {
+    let cells = (0..column.len()).filter_map(|row| Some((row, column.number(row)?)));
+    cells.collect()
+}
+
+/// Whether a text begins with a day that is written in numbers, as 2024-03-01, 1.3.2024 or 03/01/2024.
+pub(crate) fn looks_like_date(text: &str) -> bool {
+    let day = text.split(['T', ' ']).next().unwrap_or_default();
+    let number = |part: &str| -> Option<u32> {
+        let is_number = part.len() <= 4 && part.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| part.parse().ok()).flatten()
+    };
+    ['-', '.', '/'].into_iter().any(|separator| {
+        let parts: Option<Vec<u32>> = day.split(separator).map(number).collect();
+        match parts.as_deref() {
+            Some(&[1000..=9999, month, day] | &[day, month, 1000..=9999]) => {
+                let is_day = |month, day| (1..=12).contains(&month) && (1..=31).contains(&day);
+                is_day(month, day) || is_day(day, month)
+            }
+            _ => false,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is found in a column beside another feature.
+    fn found(column: Column) -> Vec<String> {
+        let rows = column.len();
+        let other = Column::numbers("other", vec![0.5; rows]);
+        let table = Table::new(vec![column, other]).unwrap();
+        let found = suspicions(&table, "target");
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    fn numbers(value: impl Fn(usize) -> f64, rows: usize) -> Vec<String> {
+        found(Column::numbers("x", (0..rows).map(value).collect()))
+    }
+
+    #[test]
+    fn identifiers_are_found_in_any_order() {
+        let shuffled = |row: usize| (row * 37 % 101) as f64;
+        for found in [
+            numbers(|row| row as f64, 50),
+            numbers(|row| -(row as f64), 50),
+            numbers(shuffled, 100),
+            // A part of the row numbers of a larger file.
+            numbers(|row| shuffled(row) * 3.0, 100),
+            numbers(|row| (row * row) as f64 * 1e6, 30),
+        ] {
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].contains("`x`") && found[0].contains("`--ignore x`"));
+        }
+    }
+
+    #[test]
+    fn ordinary_numbers_are_none() {
+        for found in [
+            numbers(|row| (row as f64).sqrt(), 50),
+            numbers(|row| (row / 2) as f64, 50),
+            numbers(|row| (row % 7) as f64, 50),
+            // Unique by their range, as populations and prices are.
+            numbers(|row| (row * 7_919 % 100_003) as f64, 50),
+            numbers(|row| row as f64, FEWEST_ROWS - 1),
+            numbers(|_| f64::NAN, 50),
+        ] {
+            assert_eq!(found, Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn the_only_feature_and_the_target_are_not_judged() {
+        let column = |name| Column::numbers(name, (0..50).map(f64::from).collect());
+        let table = Table::new(vec![column("x"), column("y")]).unwrap();
+        assert!(suspicions(&table, "y").is_empty());
+        assert_eq!(suspicions(&table, "z").len(), 2);
+    }
+
+    #[test]
+    fn texts_of_their_own_and_dates_are_found() {
+        let texts = |text: &dyn Fn(usize) -> String| {
+            let cells: Vec<String> = (0..60).map(text).collect();
+            found(Column::categories(
+                "x",
+                cells.iter().map(|cell| Some(cell.as_str())),
+            ))
+        };
+        let names = texts(&|row| format!("name {row}"));
+        assert!(
+            names[0].contains("60 different texts in 60 rows"),
+            "{names:?}"
+        );
+        let dates = texts(&|row| format!("2024-03-{:02}", 1 + row % 5));
+        assert!(
+            dates[0].contains("`2024-03-01` looks like a date"),
+            "{dates:?}"
+        );
+        for found in [&names, &dates] {
+            assert!(found[0].contains("`--ignore x`"), "{found:?}");
+        }
+        assert!(texts(&|row| format!("town {}", row % 30)).is_empty());
+    }
+
+    #[test]
+    fn a_lone_cell_is_found_and_a_heavy_tail_is_not() {
+        let lone = numbers(|row| if row == 7 { 1e9 } else { (row as f64).sin() }, 50);
+        assert!(
+            lone[0].contains("row 7") && lone[0].contains("1000000000"),
+            "{lone:?}"
+        );
+        for found in [
+            numbers(
+                |row| (row as f64).sin() + f64::from(u8::from(row == 7)) * 1e5,
+                50,
+            ),
+            numbers(|row| f64::from(u8::from(row == 7)) * 1e9 + 0.5, 50),
+            numbers(|row| (row as f64 / 2.0).exp() + 0.5, 80),
+        ] {
+            assert_eq!(found, Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn dates_are_days_of_a_year() {
+        for text in [
+            "2024-03-01",
+            "01.03.2024",
+            "12/31/1999",
+            "2024-03-01T10:00:00",
+            "1.3.2024 8:00",
+        ] {
+            assert!(looks_like_date(text), "{text}");
+        }
+        for text in [
+            "2024",
+            "2024-03",
+            "1.2.10",
+            "2024-13-32",
+            "a-b-c",
+            "555-1234-99",
+            "",
+        ] {
+            assert!(!looks_like_date(text), "{text}");
+        }
+    }
+}
