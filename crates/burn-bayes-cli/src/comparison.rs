@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::cells::{Measures, Record, Summary};
 use crate::failure::{Failure, Result};
 use crate::files::{csv_bytes, write_whole};
+use crate::report::f1_name;
 use crate::scores::Scores;
 use crate::search::DIVERGED;
 use crate::settings::Method;
@@ -41,8 +42,11 @@ const fn more(measure: &'static str, title: &'static str) -> Column {
     }
 }
 
+/// The score of the positive class.
+const F1: &str = "f1";
+
 /// Those that a task does not have are left out.
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     less("nmll", "NMLL"),
     less("rmse", "RMSE"),
     less("crps", "CRPS"),
@@ -50,6 +54,7 @@ const COLUMNS: [Column; 9] = [
     less("nll", "NLL"),
     more("accuracy", "accuracy"),
     more("auroc", "AUROC"),
+    more(F1, "F1"),
     less("brier", "Brier"),
     less("ece", "ECE"),
 ];
@@ -71,6 +76,7 @@ pub(crate) fn measures(scores: Option<&Scores>) -> Measures {
             ("nll", &scores.nll),
             ("accuracy", &scores.accuracy),
             ("auroc", &scores.auroc),
+            (F1, &scores.f1),
             ("brier", &scores.brier),
             ("ece", &scores.ece),
         ],
@@ -86,6 +92,8 @@ pub(crate) fn measures(scores: Option<&Scores>) -> Measures {
 pub(crate) struct Comparison {
     /// The command that makes it.
     command: String,
+    /// The class of which F1 is told; null for more than two classes, and for numbers.
+    positive: Option<String>,
     /// Runs of every method.
     runs: usize,
     methods: Vec<Row>,
@@ -114,8 +122,13 @@ struct Entry {
 }
 
 impl Comparison {
-    /// Of the records of all runs.
-    pub(crate) fn of(command: String, methods: &[Method], records: &[Record]) -> Result<Self> {
+    /// Of the records of all runs, which tell F1 of the `positive` class.
+    pub(crate) fn of(
+        command: String,
+        positive: Option<&str>,
+        methods: &[Method],
+        records: &[Record],
+    ) -> Result<Self> {
         let names: Vec<String> = methods.iter().map(ToString::to_string).collect();
         let of = |name: &str| -> Vec<&Record> {
             let mut runs: Vec<_> = records
@@ -157,6 +170,7 @@ impl Comparison {
         }
         Ok(Self {
             command,
+            positive: positive.map(String::from),
             runs: records.len() / names.len().max(1),
             methods: rows,
         })
@@ -193,9 +207,15 @@ impl Comparison {
              too large.\n",
             self.runs
         );
-        let titles = columns.iter().map(|column| column.title);
-        let heads: Vec<&str> = ["method"].into_iter().chain(titles).collect();
-        let heads = [heads, vec!["diverged", "seconds"]].concat();
+        let title = |column: &&Column| match (column.measure, &self.positive) {
+            (F1, Some(positive)) => f1_name(positive).replace('|', "\\|"),
+            _ => column.title.into(),
+        };
+        let heads: Vec<String> = ["method".into()]
+            .into_iter()
+            .chain(columns.iter().map(title))
+            .chain(["diverged".into(), "seconds".into()])
+            .collect();
         let _ = writeln!(page, "| {} |", heads.join(" | "));
         let _ = writeln!(page, "|{}", "---|".repeat(heads.len()));
         for row in &self.methods {
@@ -354,7 +374,8 @@ mod tests {
             })
             .collect();
         let methods = [Method::Map, Method::Vifa];
-        let comparison = Comparison::of("burn-bayes compare".into(), &methods, &records).unwrap();
+        let comparison =
+            Comparison::of("burn-bayes compare".into(), None, &methods, &records).unwrap();
         let [map, vifa] = &comparison.methods[..] else {
             panic!("two methods");
         };
@@ -375,7 +396,7 @@ mod tests {
         assert!(page.contains("**0.2500 ± 0.0000**"), "{page}");
         // Of few runs equal differences may be chance.
         records.truncate(8);
-        let few = Comparison::of(String::new(), &methods, &records).unwrap();
+        let few = Comparison::of(String::new(), None, &methods, &records).unwrap();
         assert_eq!(few.methods[0].scores["nll"].p_value, None);
     }
 
@@ -386,7 +407,7 @@ mod tests {
             record("vifa", 0, &[(DIVERGED, 1.0)]),
         ];
         let methods = [Method::Map, Method::Vifa];
-        let comparison = Comparison::of(String::new(), &methods, &records).unwrap();
+        let comparison = Comparison::of(String::new(), None, &methods, &records).unwrap();
         assert!(comparison.methods[1].scores.is_empty());
         comparison.expect_scores().unwrap();
         assert!(comparison.markdown().contains("| vifa | – | 1 | 2.00 |"));

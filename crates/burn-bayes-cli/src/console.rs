@@ -233,12 +233,18 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
     print(serde_json::to_string(value).map_err(io::Error::from)?)
 }
 
+/// Characters that the name of a score has room for, at least.
+const NAME_WIDTH: usize = 24;
+
 /// Prints all scores, with their intervals.
 pub(crate) fn print_scores(scores: &Scores) -> Result<()> {
-    for line in Summary::of(scores).lines {
+    let lines = Summary::of(scores).lines;
+    let widths = lines.iter().map(|line| line.name.chars().count());
+    let width = widths.max().unwrap_or(0).max(NAME_WIDTH);
+    for line in lines {
         let interval = line.interval.unwrap_or_default();
         print(format_args!(
-            "{:<24} {:>10}  {interval}",
+            "{:<width$} {:>10}  {interval}",
             line.name, line.value
         ))?;
     }

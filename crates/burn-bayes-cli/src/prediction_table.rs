@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
-use burn_bayes::eval::quantiles;
+use burn_bayes::eval::{ClassProbabilities, DrawProbabilities, GaussianMixture, quantiles};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::failure::{Failure, Result};
 use crate::files::io_error;
 use crate::predictions::{ClassPredictions, Predictions, RealPredictions};
+use crate::settings::refused;
 use crate::uncertainty::Uncertainty;
 
 /// Columns of equal length, one cell for each row that was predicted.
@@ -16,12 +17,52 @@ pub(crate) struct PredictionTable {
     columns: Vec<(String, Cells)>,
 }
 
+/// Cells of a column, some of which may be empty.
 #[derive(Clone, Debug)]
 enum Cells {
-    Numbers(Vec<f64>),
-    Words(Vec<String>),
+    Counts(Vec<usize>),
+    Numbers(Vec<Option<f64>>),
+    Words(Vec<Option<String>>),
 }
 
+impl Cells {
+    fn numbers(values: Vec<f64>) -> Self {
+        Self::Numbers(values.into_iter().map(Some).collect())
+    }
+
+    fn words(words: impl IntoIterator<Item = String>) -> Self {
+        Self::Words(words.into_iter().map(Some).collect())
+    }
+
+    /// The same cells in these places of more rows.
+    fn spread(&mut self, places: &[usize], rows: usize) {
+        fn spread<T: Clone>(cells: &mut Vec<Option<T>>, places: &[usize], rows: usize) {
+            let mut all = vec![None; rows];
+            for (cell, &place) in cells.drain(..).zip(places) {
+                all[place] = cell;
+            }
+            *cells = all;
+        }
+        match self {
+            Self::Counts(_) => {}
+            Self::Numbers(values) => spread(values, places, rows),
+            Self::Words(words) => spread(words, places, rows),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Counts(counts) => counts.len(),
+            Self::Numbers(values) => values.len(),
+            Self::Words(words) => words.len(),
+        }
+    }
+}
+
+/// The column of the number of a row in its file, from 1; a header is no row.
+const ROW: &str = "row";
+/// The column of why a row could not be predicted.
+const PROBLEM: &str = "problem";
 /// The column of the most probable class.
 pub(crate) const LABEL: &str = "label";
 /// The column of what was true.
@@ -34,7 +75,8 @@ pub(crate) const EPISTEMIC: &str = "epistemic_std";
 pub(crate) const DEVIATIONS: [&str; 2] = ["std", EPISTEMIC];
 
 impl PredictionTable {
-    /// What there is to say of predictions; `levels` are the quantiles of a regression.
+    /// What there is to say of predictions, of which there may be none; `levels` are the quantiles of a
+    /// regression.
     pub(crate) fn new(predictions: &Predictions, levels: &[f64]) -> Result<Self> {
         let columns = match predictions {
             Predictions::Classes(predictions) => class_columns(predictions)?,
@@ -45,22 +87,62 @@ impl PredictionTable {
 
     /// With what was true of the rows.
     pub(crate) fn with_targets(mut self, targets: Vec<String>) -> Self {
-        self.columns.push((TARGET.into(), Cells::Words(targets)));
+        self.columns.push((TARGET.into(), Cells::words(targets)));
         self
     }
 
-    /// With the decision to keep the rows whose score is at most `threshold`, and to refer the others.
+    /// In these places of more rows, of which the others could not be predicted.
+    pub(crate) fn spread(mut self, places: &[usize], rows: usize) -> Self {
+        for (_, cells) in &mut self.columns {
+            cells.spread(places, rows);
+        }
+        self
+    }
+
+    /// With the decision to keep the rows whose score is at most `threshold`, and to refer the others,
+    /// those that could not be predicted among them.
     pub(crate) fn with_decisions(mut self, score: &str, threshold: f64) -> Result<Self> {
-        let decisions = self.numbers(score)?.iter().map(|&value| {
-            let decision = if value <= threshold { "keep" } else { "refer" };
+        let decisions = self.numbers(score)?.iter().map(|value| {
+            let is_kept = value.is_some_and(|value| value <= threshold);
+            let decision = if is_kept { "keep" } else { "refer" };
             decision.to_string()
         });
-        let decisions = Cells::Words(decisions.collect());
+        let decisions = Cells::words(decisions);
         self.columns.push((DECISION.into(), decisions));
         Ok(self)
     }
 
-    fn numbers(&self, name: &str) -> Result<&[f64]> {
+    /// With what is wrong with the rows that could not be predicted.
+    pub(crate) fn with_problems(mut self, problems: Vec<Option<String>>) -> Self {
+        self.columns.push((PROBLEM.into(), Cells::Words(problems)));
+        self
+    }
+
+    /// After the places of the rows in their file, from 0, and columns that are copied from it.
+    ///
+    /// # Errors
+    /// If one of these has the name of another column.
+    pub(crate) fn after(
+        mut self,
+        places: Vec<usize>,
+        copied: Vec<(String, Vec<String>)>,
+    ) -> Result<Self> {
+        let numbers = places.into_iter().map(|place| place + 1);
+        let copied = copied.into_iter();
+        let mut columns = vec![(ROW.to_string(), Cells::Counts(numbers.collect()))];
+        columns.extend(copied.map(|(name, cells)| (name, Cells::words(cells))));
+        for (name, _) in &columns[1..] {
+            if name == ROW || self.columns.iter().any(|(known, _)| known == name) {
+                let problem =
+                    format!("names `{name}`, a column of the predictions; rename it in the file");
+                return Err(refused("keep", problem));
+            }
+        }
+        columns.append(&mut self.columns);
+        Ok(Self { columns })
+    }
+
+    fn numbers(&self, name: &str) -> Result<&[Option<f64>]> {
         let found = self.columns.iter().find_map(|(known, cells)| match cells {
             Cells::Numbers(values) if known == name => Some(values.as_slice()),
             _ => None,
@@ -88,8 +170,11 @@ impl PredictionTable {
     pub(crate) fn write_rows(&self, writer: &mut csv::Writer<impl Write>) -> io::Result<()> {
         for row in 0..self.rows() {
             let record = self.columns.iter().map(|(_, cells)| match cells {
-                Cells::Numbers(values) => values[row].to_string(),
-                Cells::Words(words) => words[row].clone(),
+                Cells::Counts(counts) => counts[row].to_string(),
+                Cells::Numbers(values) => {
+                    values[row].map_or_else(String::new, |value| value.to_string())
+                }
+                Cells::Words(words) => words[row].clone().unwrap_or_default(),
             });
             writer.write_record(record).map_err(io_error)?;
         }
@@ -98,10 +183,7 @@ impl PredictionTable {
 
     /// The number of rows.
     pub(crate) fn rows(&self) -> usize {
-        self.columns.first().map_or(0, |(_, cells)| match cells {
-            Cells::Numbers(values) => values.len(),
-            Cells::Words(words) => words.len(),
-        })
+        self.columns.first().map_or(0, |(_, cells)| cells.len())
     }
 }
 
@@ -116,6 +198,7 @@ impl Serialize for Object<'_> {
         let mut cells = serializer.serialize_map(Some(self.table.columns.len()))?;
         for (name, column) in &self.table.columns {
             match column {
+                Cells::Counts(counts) => cells.serialize_entry(name, &counts[self.row])?,
                 Cells::Numbers(values) => cells.serialize_entry(name, &values[self.row])?,
                 Cells::Words(words) => cells.serialize_entry(name, &words[self.row])?,
             }
@@ -125,41 +208,61 @@ impl Serialize for Object<'_> {
 }
 
 fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>> {
-    let draws = predictions.checked()?;
-    let average = draws.average();
+    // Without rows there is nothing to check, and columns have no cells.
+    let draws = match predictions.rows() {
+        0 => None,
+        _ => Some(predictions.checked()?),
+    };
+    let average = draws.as_ref().map(DrawProbabilities::average);
     let mut columns = Vec::new();
     for (class, name) in predictions.classes.iter().enumerate() {
-        let probabilities = (0..average.rows()).map(|row| average.row(row)[class]);
-        columns.push((format!("p_{name}"), Cells::Numbers(probabilities.collect())));
+        let of_class = |average: &ClassProbabilities<'_>| {
+            (0..average.rows())
+                .map(|row| average.row(row)[class])
+                .collect()
+        };
+        let probabilities = average.as_ref().map_or_else(Vec::new, of_class);
+        columns.push((format!("p_{name}"), Cells::numbers(probabilities)));
     }
-    let labels = average.predicted_classes();
+    let labels = average.map_or_else(Vec::new, |average| average.predicted_classes());
     let labels = labels
         .iter()
         .map(|&class| predictions.classes[class].clone());
-    columns.push((LABEL.into(), Cells::Words(labels.collect())));
+    columns.push((LABEL.into(), Cells::words(labels)));
     for score in Uncertainty::ALL {
-        columns.push((score.name().into(), Cells::Numbers(score.of(&draws))));
+        let scores = draws
+            .as_ref()
+            .map_or_else(Vec::new, |draws| score.of(draws));
+        columns.push((score.name().into(), Cells::numbers(scores)));
     }
     Ok(columns)
 }
 
 fn real_columns(predictions: &RealPredictions, levels: &[f64]) -> Result<Vec<(String, Cells)>> {
-    let mixture = predictions.checked()?;
-    let deviations = |variances: Vec<f64>| variances.into_iter().map(f64::sqrt).collect();
+    let mixture = match predictions.rows() {
+        0 => None,
+        _ => Some(predictions.checked()?),
+    };
     let [total, epistemic] = DEVIATIONS;
+    let deviations = |variances: Vec<f64>| variances.into_iter().map(f64::sqrt).collect();
+    let cells = |values: &dyn Fn(&GaussianMixture<'_>) -> Result<Vec<f64>>| {
+        let values = mixture.as_ref().map(values).transpose()?;
+        Ok::<_, Failure>(Cells::numbers(values.unwrap_or_default()))
+    };
     let mut columns = vec![
-        ("mean".into(), Cells::Numbers(mixture.mean())),
-        (total.into(), Cells::Numbers(deviations(mixture.variance()))),
+        ("mean".into(), cells(&|mixture| Ok(mixture.mean()))?),
+        (
+            total.into(),
+            cells(&|mixture| Ok(deviations(mixture.variance())))?,
+        ),
         (
             epistemic.into(),
-            Cells::Numbers(deviations(mixture.variance_between_draws())),
+            cells(&|mixture| Ok(deviations(mixture.variance_between_draws())))?,
         ),
     ];
     for &level in levels {
-        columns.push((
-            format!("q{level}"),
-            Cells::Numbers(quantiles(&mixture, level)?),
-        ));
+        let quantiles = cells(&|mixture| Ok(quantiles(mixture, level)?))?;
+        columns.push((format!("q{level}"), quantiles));
     }
     Ok(columns)
 }

@@ -8,6 +8,7 @@ use crate::failure::{Failure, Result};
 use crate::files::{HASH_START, hashed};
 use crate::network::Batch;
 use crate::random::shuffled;
+use crate::settings::{listed, refused};
 
 /// Training rows and what their targets mean.
 #[derive(Clone, Debug)]
@@ -48,6 +49,35 @@ impl TargetMeaning {
                 Self::Classes(classes.map_or_else(Vec::new, |classes| classes.names().to_vec()))
             }
         }
+    }
+
+    /// The class of which F1 is told: the one that was asked for, or else the second of two; none of
+    /// numbers and of more classes.
+    ///
+    /// # Errors
+    /// If the one that was asked for is none of two classes.
+    pub(crate) fn positive(&self, asked: Option<&str>) -> Result<Option<&str>> {
+        let problem = match (self, asked) {
+            (Self::Real(_), None) => return Ok(None),
+            (Self::Real(_), Some(_)) => "is for classes, and the target is a number".into(),
+            (Self::Classes(classes), None) => {
+                let second = classes.get(1).filter(|_| classes.len() == 2);
+                return Ok(second.map(String::as_str));
+            }
+            (Self::Classes(classes), Some(asked)) => {
+                match classes.iter().find(|class| *class == asked) {
+                    Some(class) if classes.len() == 2 => return Ok(Some(class)),
+                    Some(_) => format!("is for two classes, and the target has {}", classes.len()),
+                    None => {
+                        let classes = listed(classes);
+                        format!(
+                            "is `{asked}`, which is no class of the target; use one of {classes}"
+                        )
+                    }
+                }
+            }
+        };
+        Err(refused("positive", problem))
     }
 
     /// Outputs of a network.

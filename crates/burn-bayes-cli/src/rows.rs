@@ -5,14 +5,15 @@ use std::path::Path;
 
 use burn_bayes_data::{
     Column, ColumnKind, CsvReader, Dataset, KFold, Preprocessor, Split, Table, Targets, Task,
-    partition, stratified_partition,
+    partition, stratified_partition, suspicions,
 };
 
-use crate::console::busy;
+use crate::cells::is_worker;
+use crate::console::{busy, tell};
 use crate::failure::{Failure, Result};
 use crate::files::hashed;
 use crate::problem::{Problem, TargetMeaning};
-use crate::settings::{DataSettings, HeaderName, MissingName, refused};
+use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 
 /// The rows of a file, dealt and not yet prepared.
 #[derive(Clone, Debug)]
@@ -24,9 +25,16 @@ pub(crate) struct DealtRows {
 }
 
 impl DealtRows {
-    /// Reads and deals the rows of a file; the same rows are held out for the same seed.
+    /// Reads and deals the rows of a file; the same rows are held out for the same seed. Warns of what
+    /// is suspicious in its columns.
     pub(crate) fn read(settings: &DataSettings, seed: u64) -> Result<Self> {
         let table = wanted_columns(settings)?;
+        // Workers read the same file once more.
+        if !is_worker() {
+            for suspicion in suspicions(&table, settings.target()?) {
+                tell(format_args!("warning: {suspicion}"));
+            }
+        }
         if settings.missing == MissingName::Refuse {
             table.check_complete()?;
         }
@@ -76,6 +84,8 @@ pub(crate) struct PreparedRows {
     pub(crate) train: Problem,
     /// Rows that training does not see; none if none were asked for.
     pub(crate) validation: Option<Dataset>,
+    /// The places of these rows in the file, from 0.
+    pub(crate) validation_rows: Vec<usize>,
 }
 
 impl PreparedRows {
@@ -97,13 +107,16 @@ impl PreparedRows {
         let config = settings.preprocessor()?;
         busy(format_args!("preparing {} rows", table.rows()), || {
             let preprocessor = Preprocessor::fit(&config, &table, train.iter().copied())?;
-            let validation = match validation.is_empty() {
+            let dataset = match validation.is_empty() {
                 true => None,
-                false => Some(preprocessor.dataset(&table, validation)?),
+                false => Some(preprocessor.dataset(&table, validation.iter().copied())?),
             };
+            let meaning = TargetMeaning::of(&preprocessor);
+            meaning.positive(settings.positive.as_deref())?;
             Ok(Self {
                 train: Problem::prepared(&preprocessor, &table, &train)?,
-                validation,
+                validation: dataset,
+                validation_rows: validation,
                 preprocessor,
             })
         })
@@ -182,20 +195,6 @@ fn wanted_columns(settings: &DataSettings) -> Result<Table> {
     }
     let name = path.display();
     Ok(busy(format_args!("reading {name}"), || reader.read_all())?)
-}
-
-/// Names in quotes, the first of them if there are many.
-fn listed(names: &[String]) -> String {
-    const MOST: usize = 12;
-    let mut shown: Vec<String> = names
-        .iter()
-        .take(MOST)
-        .map(|name| format!("`{name}`"))
-        .collect();
-    if names.len() > MOST {
-        shown.push(format!("and {} more", names.len() - MOST));
-    }
-    shown.join(", ")
 }
 
 /// Training and validation rows; of classes, each has its share of every one.

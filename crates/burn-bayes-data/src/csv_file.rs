@@ -146,7 +146,7 @@ impl<'a> CsvReader<'a> {
                     .only
                     .as_ref()
                     .is_none_or(|only| only.contains(&name)),
-                keeps_text: options.texts.contains(&name),
+                keeps_text: options.keep.contains(&name),
                 other_mark,
                 name,
             }

@@ -62,7 +62,7 @@ pub struct CsvOptions {
     /// Columns that the file may lack although `kinds` or `only` name them.
     pub optional: BTreeSet<String>,
     /// Columns whose cells are also kept as they are written, for [`Table::text`].
-    pub texts: BTreeSet<String>,
+    pub keep: BTreeSet<String>,
     /// What a missing cell says, after spaces around it are taken away.
     pub missing: Vec<String>,
     /// What becomes of a row that cannot be read.
@@ -78,7 +78,7 @@ impl Default for CsvOptions {
             kinds: BTreeMap::new(),
             only: None,
             optional: BTreeSet::new(),
-            texts: BTreeSet::new(),
+            keep: BTreeSet::new(),
             bad_rows: BadRows::Refuse,
             missing: ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null"]
                 .map(String::from)
@@ -145,9 +145,9 @@ impl CsvOptions {
 
     /// The same, also keeping the cells of these columns as they are written.
     #[must_use]
-    pub fn with_texts<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Self {
+    pub fn with_kept<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Self {
         Self {
-            texts: columns.into_iter().map(Into::into).collect(),
+            keep: columns.into_iter().map(Into::into).collect(),
             ..self
         }
     }
@@ -163,8 +163,8 @@ impl CsvOptions {
         let known: HashSet<&String> = names.iter().chain(&self.optional).collect();
         let kinds = self.kinds.keys().map(|name| ("kinds", name));
         let only = self.only.iter().flatten().map(|name| ("only", name));
-        let texts = self.texts.iter().map(|name| ("texts", name));
-        let mut named = kinds.chain(only).chain(texts);
+        let kept = self.keep.iter().map(|name| ("keep", name));
+        let mut named = kinds.chain(only).chain(kept);
         match named.find(|(_, name)| !known.contains(name)) {
             None => Ok(()),
             Some((setting, name)) => Err(no_column(setting, name, source, names)),

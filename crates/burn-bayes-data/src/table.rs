@@ -167,7 +167,7 @@ impl Table {
     }
 
     /// A cell as it is written in the file, spaces around it included, if [that is
-    /// kept](crate::CsvOptions::with_texts) of the column; empty in a row of a wrong number of cells.
+    /// kept](crate::CsvOptions::with_kept) of the column; empty in a row of a wrong number of cells.
     pub fn text(&self, column: &str, row: usize) -> Option<&str> {
         let texts = self.origin.texts.get(column)?;
         (row < self.rows).then(|| texts.get(row as u32))

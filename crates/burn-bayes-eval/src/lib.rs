@@ -97,6 +97,7 @@ pub use ranking::{
 };
 pub use referral::{
     ReferralRow, ReferralScore, SelectedRow, Selection, referral_scores, referral_table,
+    referral_table_of_class,
 };
 pub use regression::{log_densities, nmll, rmse};
 pub use risk_coverage::{OperatingPoint, RiskCoverage, RiskCoveragePoint};

@@ -29,8 +29,8 @@ pub struct ReferralRow {
     pub balanced_accuracy: f64,
     /// Macro F1 on the kept rows, over the classes that occur in them.
     pub macro_f1: f64,
-    /// F1 of class 1 on the kept rows; `None` unless there are two classes and class 1 is the label
-    /// or the prediction of a kept row.
+    /// F1 of class 1, or of the one that [`referral_table_of_class`] was given, on the kept rows; `None`
+    /// unless there are two classes and this one is the label or the prediction of a kept row.
     pub binary_f1: Option<f64>,
     /// [`one_vs_rest_auroc`](crate::one_vs_rest_auroc) on the kept rows; `None` where a class has
     /// none of them, or all.
@@ -61,6 +61,19 @@ pub fn referral_table(
     uncertainty: &[f64],
     kept_fractions: &[f64],
 ) -> Result<Vec<ReferralRow>, EvalError> {
+    referral_table_of_class(labelled, uncertainty, kept_fractions, 1)
+}
+
+/// [`referral_table`] with F1 of another one of two classes than class 1.
+///
+/// # Errors
+/// As [`referral_table`].
+pub fn referral_table_of_class(
+    labelled: &LabelledProbabilities<'_>,
+    uncertainty: &[f64],
+    kept_fractions: &[f64],
+    positive: usize,
+) -> Result<Vec<ReferralRow>, EvalError> {
     let labels = labelled.labels();
     check::same_length("uncertainty", uncertainty.len(), labels.len())?;
     let classes = labelled.probabilities().classes();
@@ -77,7 +90,11 @@ pub fn referral_table(
             accuracy: confusion.accuracy(),
             balanced_accuracy: confusion.balanced_accuracy(),
             macro_f1: confusion.macro_f1(),
-            binary_f1: if classes == 2 { confusion.f1(1) } else { None },
+            binary_f1: if classes == 2 {
+                confusion.f1(positive)
+            } else {
+                None
+            },
             auroc: weighted_one_vs_rest_auroc(labelled, rows),
         }
     })?;

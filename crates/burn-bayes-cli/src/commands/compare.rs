@@ -99,6 +99,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .iter()
         .map(|split| Ok(Arc::new(Fold::prepared(&rows.table, &preparation, split)?)))
         .collect::<Result<Vec<_>>>()?;
+    let asked = config.data.positive.as_deref();
+    let positives = folds.iter().map(|fold| fold.positive(asked));
+    let positive = positives.collect::<Result<Vec<_>>>()?[0].map(String::from);
     let case = config.data.path()?.file_stem().unwrap_or_default();
     let case = case.to_string_lossy();
     let mut cells = Vec::new();
@@ -110,13 +113,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 ..config.fit.clone()
             };
             fold.check(&settings)?;
-            cells.push(cell(&case, run, settings, fold)?);
+            cells.push(cell(&case, run, settings, fold, positive.as_deref())?);
         }
     }
     let ledger = Ledger::begin(&arguments.out, "runs.jsonl", arguments.resume)?;
     let crew = super::crew(arguments.threads, &arguments.settings, &config, None)?;
     let records = cells::run("compare", &cells, &ledger, &crew)?;
-    let comparison = Comparison::of(command_line(), &methods, &records)?;
+    let positive = positive.as_deref();
+    let comparison = Comparison::of(command_line(), positive, &methods, &records)?;
     comparison.write(&arguments.out)?;
     comparison.expect_scores()?;
     match arguments.json {
@@ -126,15 +130,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// One fit.
-fn cell(case: &str, run: usize, settings: FitSettings, fold: &Arc<Fold>) -> Result<Cell> {
+fn cell(
+    case: &str,
+    run: usize,
+    settings: FitSettings,
+    fold: &Arc<Fold>,
+    positive: Option<&str>,
+) -> Result<Cell> {
     let key = Key {
         case: case.into(),
         method: settings.method.to_string(),
         seed: run as u64,
     };
-    let fold = fold.clone();
-    let everything = (settings.identity(), fold.fingerprint());
+    let (fold, positive) = (fold.clone(), positive.map(String::from));
+    let everything = (settings.identity(), fold.fingerprint(), positive.clone());
     Cell::new(key, &everything, move || -> Result<Measures> {
-        Ok(measures(fold.score(&settings)?.as_ref()))
+        let scores = fold.score(&settings, positive.as_deref())?;
+        Ok(measures(scores.as_ref()))
     })
 }

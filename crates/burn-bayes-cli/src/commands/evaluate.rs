@@ -11,7 +11,7 @@ use crate::files::{at, make_folder};
 use crate::rows::{true_targets, usable_rows};
 use crate::run::{Run, RunFolder, ScoredRows, write_report};
 use crate::scores::{Intervals, Scores};
-use crate::settings::refused;
+use crate::settings::{FileFlags, refused};
 
 /// Which rows.
 #[derive(Debug, Args)]
@@ -23,6 +23,11 @@ pub(crate) struct Arguments {
     /// Draws of the weights; as the fit says by default
     #[arg(long)]
     draws: Option<usize>,
+    /// Class of which F1 is told, of two classes; as the fit says by default
+    #[arg(long, value_name = "CLASS")]
+    positive: Option<String>,
+    #[command(flatten)]
+    file: FileFlags,
     /// Folder for a page with the scores and charts, report.html, and its drawings
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
@@ -41,7 +46,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .transpose()?;
     let run = Run::load(&folder)?;
     let draws = run.draws(arguments.draws)?;
-    let options = run.preprocessor.csv_options(run.config.data.csv_options());
+    let asked = arguments
+        .positive
+        .as_ref()
+        .or(run.config.data.positive.as_ref());
+    let positive = run.fitted.meaning().positive(asked.map(String::as_str))?;
+    let options = arguments.file.csv_options(&run.config.data);
+    let options = run.preprocessor.csv_options(options);
     let path = arguments.rows.display();
     let table = busy(format_args!("reading {path}"), || {
         read_csv(&arguments.rows, &options)
@@ -58,7 +69,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let what = format!("scoring {} rows", dataset.rows());
     let (predictions, scores) = busy(what, || {
         let predictions = run.fitted.predict(dataset.features(), draws)?;
-        let scores = Scores::of(&predictions, &targets, Intervals::Bootstrapped)?;
+        let intervals = Intervals::Bootstrapped;
+        let scores = Scores::of_positive(&predictions, &targets, intervals, positive)?;
         Ok::<_, Failure>((predictions, scores))
     })?;
     if let Some(page) = page {

@@ -62,6 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         preprocessor,
         train: problem,
         validation,
+        validation_rows,
     } = rows;
     let weights = engine::check(&problem, &config.fit)?;
 
@@ -77,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let scores = match &validation {
         Some(rows) => {
             let what = format!("scoring {} rows", rows.rows());
-            let scored = || validate(&folder, &config, &fitted, rows);
+            let scored = || validate(&folder, &config, &fitted, rows, validation_rows);
             Some(busy(what, scored)?)
         }
         None => None,

@@ -3,16 +3,18 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use burn_bayes_data::{CsvReader, Task};
-use clap::Args;
+use burn_bayes_data::{BadRows, CsvReader, DataError, Features, Table, Task};
+use clap::{Args, ValueEnum};
 
 use crate::console::{RowCounter, tell};
+use crate::distinct::distinct;
 use crate::failure::{Failure, Result};
 use crate::files::{Output, at};
 use crate::prediction_table::{DEVIATIONS, EPISTEMIC, PredictionTable};
+use crate::rows::usable_rows;
 use crate::run::{Run, RunFolder};
 use crate::selection::threshold_at_risk;
-use crate::settings::refused;
+use crate::settings::{FileFlags, Words, refused};
 use crate::uncertainty::Uncertainty;
 
 /// Which rows, and what to say of them.
@@ -20,11 +22,17 @@ use crate::uncertainty::Uncertainty;
 pub(crate) struct Arguments {
     /// Folder of a finished fit
     run: PathBuf,
-    /// File of rows; other columns than the features are passed over
+    /// File of rows; other columns than the features are passed over, but for those of --keep
     rows: PathBuf,
     /// File for the predictions; standard output by default
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Columns of the file to copy into the predictions, with commas between them
+    #[arg(long, value_name = "COLUMNS")]
+    keep: Option<Words>,
+    /// What is done about a row that cannot be predicted
+    #[arg(long, value_name = "WHAT", default_value = "refuse")]
+    bad_rows: BadRowsName,
     /// Draws of the weights; as the fit says by default, and always with --target-risk
     #[arg(long)]
     draws: Option<usize>,
@@ -51,6 +59,17 @@ pub(crate) struct Arguments {
     /// Write a JSON object for every row in the place of CSV
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    file: FileFlags,
+}
+
+/// What is done about a row that cannot be predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BadRowsName {
+    /// It ends the command with an error
+    Refuse,
+    /// It has no predictions, and a column `problem` says why
+    Mark,
 }
 
 /// Rows that are read, predicted and written at once.
@@ -74,19 +93,100 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     // Rows on standard output show themselves how far they are.
     let mut progress = arguments.output.as_ref().map(|_| RowCounter::new());
+    let (mut read, mut left_out) = (0, 0);
     while let Some(table) = reader.next_table(PIECE)? {
-        let features = run.preprocessor.features(&table, 0..table.rows())?;
-        let predictions = run.fitted.predict(&features, draws)?;
-        let mut table = PredictionTable::new(&predictions, &levels)?;
+        let piece = Piece::of(&run, &table, arguments.bad_rows)?;
+        let predictions = run.fitted.predict(&piece.features, draws)?;
+        let mut predicted = PredictionTable::new(&predictions, &levels)?;
+        predicted = predicted.spread(&piece.predicted, piece.rows.len());
         if let Some((score, threshold)) = &decision {
-            table = table.with_decisions(score, *threshold)?;
+            predicted = predicted.with_decisions(score, *threshold)?;
         }
-        sheet.write(&table)?;
+        if arguments.bad_rows == BadRowsName::Mark {
+            predicted = predicted.with_problems(piece.problems);
+        }
+        let places = piece.rows.iter().map(|row| read + row).collect();
+        let copied = kept(arguments).into_iter().map(|name| {
+            let cell = |&row: &usize| table.text(&name, row).unwrap_or_default().to_string();
+            let cells = piece.rows.iter().map(cell).collect();
+            (name, cells)
+        });
+        sheet.write(&predicted.after(places, copied.collect())?)?;
+        read += table.rows();
+        left_out += table.rows() - piece.rows.len();
         if let Some(progress) = &mut progress {
             progress.count(table.rows());
         }
     }
+    if left_out > 0 {
+        tell(format_args!(
+            "{left_out} of {read} rows are left out; they have a missing cell"
+        ));
+    }
     sheet.output.finish()
+}
+
+/// Rows that are predicted at once.
+struct Piece {
+    /// Those that are written, by their places in the table.
+    rows: Vec<usize>,
+    /// Those of them that can be predicted, by their places among these.
+    predicted: Vec<usize>,
+    /// The features of those.
+    features: Features,
+    /// What is wrong with each of `rows`.
+    problems: Vec<Option<String>>,
+}
+
+impl Piece {
+    /// Of the rows of a table, as the run treats missing cells.
+    fn of(run: &Run, table: &Table, bad_rows: BadRowsName) -> Result<Self> {
+        let rows = match bad_rows {
+            BadRowsName::Refuse => usable_rows(table, &run.config.data),
+            // All of them, so that the file and its predictions go together line by line.
+            BadRowsName::Mark => (0..table.rows()).collect(),
+        };
+        let usable = run
+            .preprocessor
+            .usable_features(table, rows.iter().copied())?;
+        if bad_rows == BadRowsName::Refuse
+            && let Some((_, fault)) = usable.faults.first()
+        {
+            return Err(refusal(fault));
+        }
+        let mut problems = vec![None; rows.len()];
+        let mut faults = usable.faults.into_iter().peekable();
+        let mut predicted = Vec::new();
+        for (place, &row) in rows.iter().enumerate() {
+            match faults.next_if(|&(faulty, _)| faulty == row) {
+                Some((_, fault)) => problems[place] = Some(fault.to_string()),
+                None => predicted.push(place),
+            }
+        }
+        Ok(Self {
+            rows,
+            predicted,
+            features: usable.features,
+            problems,
+        })
+    }
+}
+
+/// What is said of the first row that cannot be predicted.
+fn refusal(fault: &DataError) -> Failure {
+    Failure::Data(format!(
+        "{fault}; `--bad-rows mark` predicts the other rows, and says of this one in the output what is \
+         wrong with it"
+    ))
+}
+
+/// The columns that are copied.
+fn kept(arguments: &Arguments) -> Vec<String> {
+    let names = arguments
+        .keep
+        .iter()
+        .flat_map(|words| words.0.iter().cloned());
+    distinct(names, String::clone)
 }
 
 /// Where rows go, in which format.
@@ -118,7 +218,12 @@ impl Sheet {
 
 /// The rows, without the target, which may be missing or not known yet.
 fn reader(run: &Run, arguments: &Arguments) -> Result<CsvReader<'static>> {
-    let mut options = run.preprocessor.csv_options(run.config.data.csv_options());
+    let options = arguments.file.csv_options(&run.config.data);
+    let mut options = run.preprocessor.csv_options(options);
+    // Marked here and, unless that is asked for, refused where they are used.
+    options = options
+        .with_bad_rows(BadRows::Mark)
+        .with_kept(kept(arguments));
     if let Some(only) = &mut options.only {
         only.remove(run.preprocessor.target_name());
     }

@@ -69,6 +69,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .iter()
         .map(|split| Ok(Arc::new(Fold::prepared(&rows.table, &preparation, split)?)));
     let folds = folds.collect::<Result<Vec<_>>>()?;
+    // A search does not look at F1, but `fit` takes over what it writes.
+    for fold in &folds {
+        fold.positive(config.data.positive.as_deref())?;
+    }
     let ranges = match ranges {
         Some(ranges) => ranges,
         None => default_ranges(&config.fit, &folds)?,

@@ -102,11 +102,16 @@ impl Fitted {
             }),
             TargetMeaning::Classes(classes) => {
                 let (rows, count) = (rows.rows(), classes.len());
-                let found = DrawProbabilities::from_logits(&outputs, draws, rows, count)?;
+                let probabilities = match rows {
+                    0 => Vec::new(),
+                    _ => {
+                        DrawProbabilities::from_logits(&outputs, draws, rows, count)?.into_values()
+                    }
+                };
                 Predictions::Classes(ClassPredictions {
                     classes: classes.clone(),
                     draws,
-                    probabilities: found.into_values(),
+                    probabilities,
                 })
             }
         })

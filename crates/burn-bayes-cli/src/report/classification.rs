@@ -14,6 +14,7 @@ use super::chart::{
 };
 use super::page::{Section, Table, other_task};
 use super::palette::{BLUE, MUTED, SERIES, VERMILION};
+use super::summary::f1_name;
 use super::text::{label, number, optional, percent, rounded_percent, shortened, tick};
 use crate::failure::Result;
 use crate::predictions::ClassPredictions;
@@ -287,12 +288,16 @@ fn area_table(scores: &ClassificationScores) -> Table {
 }
 
 fn entropy_table(scores: &ClassificationScores) -> Table {
-    let f1 = if scores.classes.len() == 2 {
-        "F1"
-    } else {
-        "macro F1"
-    };
-    let header = ["kept", "rows", "accuracy", "balanced accuracy", f1, "AUROC"];
+    let positive = scores.positive.as_deref();
+    let f1 = positive.map_or("macro F1".into(), f1_name);
+    let header = [
+        "kept",
+        "rows",
+        "accuracy",
+        "balanced accuracy",
+        &f1,
+        "AUROC",
+    ];
     let lines = scores.selective.first().map_or(&[][..], |by| &by.referral);
     Table {
         caption: "The rows of least entropy".into(),
@@ -300,11 +305,7 @@ fn entropy_table(scores: &ClassificationScores) -> Table {
         rows: lines
             .iter()
             .map(|line| {
-                let f1 = if scores.classes.len() == 2 {
-                    line.f1
-                } else {
-                    Some(line.macro_f1)
-                };
+                let f1 = positive.map_or(Some(line.macro_f1), |_| line.f1);
                 vec![
                     percent(line.kept_fraction),
                     line.kept.to_string(),

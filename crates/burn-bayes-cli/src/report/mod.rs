@@ -23,7 +23,7 @@ use std::path::Path;
 use burn_bayes_data::Targets;
 
 pub(crate) use posterior::PosteriorSummary;
-pub(crate) use summary::Summary;
+pub(crate) use summary::{Summary, f1_name};
 pub(crate) use text::number;
 pub(crate) use training::TrainingCurve;
 

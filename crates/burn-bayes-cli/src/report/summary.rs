@@ -1,6 +1,6 @@
 //! The table of all scores, and the few that stand above it.
 
-use super::text::{number_like, optional, percent, unbroken};
+use super::text::{number_like, optional, percent, shortened, unbroken};
 use crate::scores::{ClassificationScores, RegressionScores, Score, Scores};
 
 /// All scores of a report.
@@ -75,11 +75,11 @@ fn classification(scores: &ClassificationScores) -> Vec<SummaryLine> {
             "AUROC",
             &scores.auroc,
             HIGHER,
-            match scores.classes.len() {
-                2 => {
-                    "Chance that a row of the second class gets a higher probability of it than a row of the first."
+            match scores.positive {
+                Some(_) => {
+                    "Chance that a row of one class gets a higher probability of it than a row of the other."
                 }
-                _ => {
+                None => {
                     "Chance that a row of a class gets a higher probability of it than a row of another, averaged over classes."
                 }
             },
@@ -103,12 +103,12 @@ fn classification(scores: &ClassificationScores) -> Vec<SummaryLine> {
             "Harmonic mean of precision and recall, averaged over classes.",
         ),
     ];
-    if scores.classes.len() == 2 {
+    if let Some(positive) = &scores.positive {
         lines.push(line(
-            "F1",
+            &f1_name(positive),
             &scores.f1,
             HIGHER,
-            "Harmonic mean of precision and recall of the second class.",
+            "Harmonic mean of precision and recall of the positive class.",
         ));
     }
     lines.extend([
@@ -179,6 +179,11 @@ fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
         ));
     }
     lines
+}
+
+/// F1 with the class that it is about.
+pub(crate) fn f1_name(positive: &str) -> String {
+    format!("F1 (positive: {})", shortened(positive, 24))
 }
 
 /// One note for each reason, with the scores that it concerns.

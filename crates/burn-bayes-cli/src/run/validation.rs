@@ -18,21 +18,27 @@ use crate::rows::true_targets;
 use crate::scores::{Intervals, Scores};
 use crate::settings::Config;
 
-/// Scores the rows that were held out; leaves the scores, the predictions and a report.
+/// Scores the rows that were held out from these places of the file; leaves the scores, the predictions
+/// and a report.
 pub(crate) fn validate(
     folder: &RunFolder,
     config: &Config,
     fitted: &Fitted,
     rows: &Dataset,
+    places: Vec<usize>,
 ) -> Result<Scores> {
     let predictions = fitted.predict(rows.features(), config.fit.draws)?;
     let targets = true_targets(rows, fitted.meaning());
-    let scores = Scores::of(&predictions, &targets, Intervals::Bootstrapped)?;
+    let positive = fitted.meaning().positive(config.data.positive.as_deref())?;
+    let intervals = Intervals::Bootstrapped;
+    let scores = Scores::of_positive(&predictions, &targets, intervals, positive)?;
     let text = serde_json::to_string_pretty(&scores).map_err(io::Error::from)?;
     write_whole(&folder.scores_file(), text.as_bytes())?;
 
     let words = words(&targets, fitted.meaning());
-    let table = PredictionTable::new(&predictions, &[])?.with_targets(words);
+    let table = PredictionTable::new(&predictions, &[])?
+        .with_targets(words)
+        .after(places, Vec::new())?;
     let mut writer = csv::Writer::from_writer(Vec::new());
     table.write_header(&mut writer)?;
     table.write_rows(&mut writer)?;

@@ -3,7 +3,7 @@
 use burn_bayes::eval::{
     ClassProbabilities, ConfusionMatrix, DrawProbabilities, LabelledProbabilities, ReferralRow,
     ReliabilityDiagram, brier_losses, classwise_calibration_error, log_losses, one_vs_rest_auroc,
-    referral_table, zero_one_losses,
+    referral_table_of_class, zero_one_losses,
 };
 use rayon::prelude::*;
 use serde::Serialize;
@@ -32,11 +32,13 @@ pub(crate) struct ClassificationScores {
     pub(crate) accuracy: Score,
     /// Mean recall over the classes that occur.
     pub(crate) balanced_accuracy: Score,
-    /// F1 of the second of two classes; null for more classes.
+    /// The class of `f1`; null for more than two classes.
+    pub(crate) positive: Option<String>,
+    /// F1 of the positive one of two classes; null for more classes.
     pub(crate) f1: Score,
     /// Mean of the classes' F1.
     pub(crate) macro_f1: Score,
-    /// Area under the ROC: of the second of two classes, else the mean of every class against the rest.
+    /// Area under the ROC: of either of two classes, else the mean of every class against the rest.
     pub(crate) auroc: Score,
     /// Mean negative log-probability of the true class, in nats.
     pub(crate) nll: Score,
@@ -84,7 +86,7 @@ pub(crate) struct ReferredClasses {
     pub(crate) accuracy: f64,
     /// Mean recall over the classes that occur among them.
     pub(crate) balanced_accuracy: f64,
-    /// F1 of the second of two classes; null for more classes or where neither says it.
+    /// F1 of the positive one of two classes; null for more classes or where neither says it.
     pub(crate) f1: Option<f64>,
     /// Mean of the classes' F1.
     pub(crate) macro_f1: f64,
@@ -93,12 +95,19 @@ pub(crate) struct ReferredClasses {
 }
 
 impl ClassificationScores {
-    /// Scores probabilities against the indices of the true classes.
-    pub(crate) fn of(
+    /// Scores probabilities against the indices of the true classes; F1 is of the `positive` one of two
+    /// classes, or else of the second.
+    pub(super) fn of_positive(
         predictions: &ClassPredictions,
         labels: &[usize],
         intervals: Intervals,
+        positive: Option<&str>,
     ) -> Result<Self> {
+        let classes = &predictions.classes;
+        let positive = classes
+            .iter()
+            .position(|class| Some(class.as_str()) == positive)
+            .unwrap_or(1);
         let draws = predictions.checked()?;
         let average = draws.average();
         let labelled = LabelledProbabilities::new(&average, labels)?;
@@ -117,17 +126,21 @@ impl ClassificationScores {
         let calibration = |error| Score::alone(error, NO_CALIBRATION_INTERVAL);
         let selective = Uncertainty::ALL
             .par_iter()
-            .map(|&by| selective(by, &draws, &labelled, intervals))
+            .map(|&by| selective(by, &draws, &labelled, positive, intervals))
             .collect::<Result<_>>()?;
         let (costs, distances) = (log_losses(&labelled), brier_losses(&labelled));
         let [accuracy, nll, brier] = intervals.of_means([&hits, &costs, &distances]);
         Ok(Self {
             rows: draws.rows(),
             draws: draws.draws(),
-            classes: predictions.classes.clone(),
+            classes: classes.clone(),
             accuracy,
             balanced_accuracy: decisions.score(|matrix| Some(matrix.balanced_accuracy())),
-            f1: decisions.f1(),
+            positive: classes
+                .get(positive)
+                .filter(|_| classes.len() == 2)
+                .cloned(),
+            f1: decisions.f1(positive),
             macro_f1: decisions.score(|matrix| Some(matrix.macro_f1())),
             auroc: auroc(&labelled, intervals),
             nll,
@@ -160,15 +173,15 @@ impl Decisions<'_> {
         counts
     }
 
-    fn f1(&self) -> Score {
+    fn f1(&self, positive: usize) -> Score {
         if self.classes == 2 {
-            self.score(|matrix| matrix.f1(1))
+            self.score(|matrix| matrix.f1(positive))
         } else {
             Score::absent("one class's F1 is for two classes; see macro_f1")
         }
     }
 
-    fn score(&self, of: fn(&ConfusionMatrix) -> Option<f64>) -> Score {
+    fn score(&self, of: impl Fn(&ConfusionMatrix) -> Option<f64>) -> Score {
         let scored = |rows: &[usize]| {
             let pick = |from: &[usize]| rows.iter().map(|&row| from[row]).collect::<Vec<_>>();
             let (predicted, labels) = (pick(&self.predicted), pick(self.labels));
@@ -215,13 +228,14 @@ fn selective(
     by: Uncertainty,
     draws: &DrawProbabilities<'_>,
     labelled: &LabelledProbabilities<'_>,
+    positive: usize,
     intervals: Intervals,
 ) -> Result<SelectiveScores<ReferredClasses>> {
     if by.needs_draws() && draws.draws() == 1 {
         return Ok(SelectiveScores::of_one_draw(by.name()));
     }
     let uncertainty = by.of(draws);
-    let referral = referral_table(labelled, &uncertainty, &KEPT_FRACTIONS)?;
+    let referral = referral_table_of_class(labelled, &uncertainty, &KEPT_FRACTIONS, positive)?;
     SelectiveScores::of(
         by.name(),
         &uncertainty,
@@ -268,6 +282,14 @@ mod tests {
         }
     }
 
+    fn scored(
+        predictions: &ClassPredictions,
+        labels: &[usize],
+        intervals: Intervals,
+    ) -> Result<ClassificationScores> {
+        ClassificationScores::of_positive(predictions, labels, intervals, None)
+    }
+
     #[test]
     fn two_classes_are_scored_as_by_hand() {
         // Averages .8, .4, .6 and .1 of class 1: the third row is wrong.
@@ -275,7 +297,7 @@ mod tests {
             0.3, 0.7, 0.5, 0.5, 0.2, 0.8, 0.9, 0.1, // draw 0
             0.1, 0.9, 0.7, 0.3, 0.6, 0.4, 0.9, 0.1, // draw 1
         ];
-        let scores = ClassificationScores::of(
+        let scores = scored(
             &predictions(2, 2, &draws),
             &[1, 0, 0, 0],
             Intervals::Bootstrapped,
@@ -310,7 +332,7 @@ mod tests {
             .map(|(uniform, p)| usize::from(uniform < p))
             .collect();
         let values: Vec<f64> = positive.iter().flat_map(|p| [1.0 - p, *p]).collect();
-        let scores = ClassificationScores::of(
+        let scores = scored(
             &predictions(2, 1, &values),
             &labels,
             Intervals::Bootstrapped,
@@ -344,7 +366,7 @@ mod tests {
             .collect();
         let labels: Vec<usize> = (0..100).map(|row| usize::from(row % 40 == 2)).collect();
         let values: Vec<f64> = positive.iter().flat_map(|p| [1.0 - p, *p]).collect();
-        let scores = ClassificationScores::of(
+        let scores = scored(
             &predictions(2, 1, &values),
             &labels,
             Intervals::Bootstrapped,
@@ -357,7 +379,7 @@ mod tests {
 
     #[test]
     fn what_rows_leave_undefined_is_absent_and_says_why() {
-        let one_row = ClassificationScores::of(
+        let one_row = scored(
             &predictions(2, 1, &[0.2, 0.8]),
             &[1],
             Intervals::Bootstrapped,
@@ -377,7 +399,7 @@ mod tests {
             ["mutual_information", "disagreement", "variation_ratio"]
         );
 
-        let one_class = ClassificationScores::of(
+        let one_class = scored(
             &predictions(1, 2, &[1.0; 4]),
             &[0, 0],
             Intervals::Bootstrapped,
@@ -387,15 +409,36 @@ mod tests {
         assert_eq!(one_class.auroc.value, None);
 
         let certain = predictions(2, 1, &[1.0, 0.0, 0.5, 0.5]);
-        let wrong = ClassificationScores::of(&certain, &[1, 0], Intervals::Bootstrapped).unwrap();
+        let wrong = scored(&certain, &[1, 0], Intervals::Bootstrapped).unwrap();
         assert!(wrong.nll.absent.as_ref().unwrap().contains("row 0"));
+    }
+
+    #[test]
+    fn f1_is_of_the_positive_class() {
+        // Predicted 1, 0, 1, 0.
+        let draws = predictions(2, 1, &[0.3, 0.7, 0.8, 0.2, 0.4, 0.6, 0.9, 0.1]);
+        let of = |positive| {
+            let intervals = Intervals::Omitted;
+            ClassificationScores::of_positive(&draws, &[1, 0, 0, 0], intervals, positive).unwrap()
+        };
+        for (asked, name, f1) in [
+            (None, "class 1", 2.0 / 3.0),
+            (Some("class 1"), "class 1", 2.0 / 3.0),
+            (Some("class 0"), "class 0", 0.8),
+        ] {
+            let scores = of(asked);
+            assert_eq!(scores.positive.as_deref(), Some(name));
+            assert_eq!(scores.f1.value, Some(f1), "{asked:?}");
+            assert_eq!(scores.selective[0].referral[0].f1, Some(f1), "{asked:?}");
+        }
+        assert_eq!(of(None).auroc, of(Some("class 0")).auroc);
     }
 
     #[test]
     fn values_do_not_depend_on_intervals() {
         let draws = predictions(2, 1, &[0.3, 0.7, 0.8, 0.2, 0.4, 0.6, 0.9, 0.1]);
         let [with, without] = [Intervals::Bootstrapped, Intervals::Omitted]
-            .map(|intervals| ClassificationScores::of(&draws, &[1, 0, 0, 1], intervals).unwrap());
+            .map(|intervals| scored(&draws, &[1, 0, 0, 1], intervals).unwrap());
         for (one, other) in [
             (&with.accuracy, &without.accuracy),
             (&with.nll, &without.nll),

@@ -30,15 +30,26 @@ pub(crate) enum Scores {
 }
 
 impl Scores {
-    /// Scores predictions against what was true.
+    /// Scores predictions against what was true, with F1 of the second of two classes.
     pub(crate) fn of(
         predictions: &Predictions,
         targets: &Targets,
         intervals: Intervals,
     ) -> Result<Self> {
+        Self::of_positive(predictions, targets, intervals, None)
+    }
+
+    /// The same with F1 of another class.
+    pub(crate) fn of_positive(
+        predictions: &Predictions,
+        targets: &Targets,
+        intervals: Intervals,
+        positive: Option<&str>,
+    ) -> Result<Self> {
         match (predictions, targets) {
             (Predictions::Classes(predictions), Targets::Classes(labels)) => {
-                let scores = ClassificationScores::of(predictions, labels, intervals)?;
+                let scores =
+                    ClassificationScores::of_positive(predictions, labels, intervals, positive)?;
                 Ok(Self::Classification(Box::new(scores)))
             }
             (Predictions::Reals(predictions), Targets::Real(targets)) => {

@@ -104,14 +104,24 @@ impl Fold {
         }
     }
 
+    /// The class of which F1 is told; see [`TargetMeaning::positive`].
+    pub(crate) fn positive(&self, asked: Option<&str>) -> Result<Option<&str>> {
+        self.train.meaning().positive(asked)
+    }
+
     /// As [`Fold::judge`], with every score there is.
-    pub(crate) fn score(&self, settings: &FitSettings) -> Result<Option<Scores>> {
+    pub(crate) fn score(
+        &self,
+        settings: &FitSettings,
+        positive: Option<&str>,
+    ) -> Result<Option<Scores>> {
         let Some(predictions) = self.predictions(settings)? else {
             return Ok(None);
         };
         match self.judge_predictions(&predictions)? {
             Some(_) => {
-                let scores = Scores::of(&predictions, &self.targets, Intervals::Omitted)?;
+                let (targets, intervals) = (&self.targets, Intervals::Omitted);
+                let scores = Scores::of_positive(&predictions, targets, intervals, positive)?;
                 Ok(Some(scores))
             }
             None => Ok(None),

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-use burn_bayes_data::{Header, MissingPolicy, Task, UnseenPolicy};
+use burn_bayes_data::{DecimalMark, Header, MissingPolicy, Task, UnseenPolicy};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,28 @@ impl From<TaskName> for Task {
     }
 }
 
+/// The character before the decimal fraction of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
+pub(crate) enum DecimalName {
+    /// 1.5
+    #[serde(rename = ".")]
+    #[value(name = ".")]
+    Point,
+    /// 1,5
+    #[serde(rename = ",")]
+    #[value(name = ",")]
+    Comma,
+}
+
+impl From<DecimalName> for DecimalMark {
+    fn from(name: DecimalName) -> Self {
+        match name {
+            DecimalName::Point => Self::Point,
+            DecimalName::Comma => Self::Comma,
+        }
+    }
+}
+
 /// Whether the first row of a file names the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -91,7 +113,7 @@ pub(crate) enum MissingName {
     Refuse,
     /// It becomes the mean of its column, or the most frequent category.
     Impute,
-    /// Its row is left out of training and of scores.
+    /// Its row is left out of training, scores and predictions.
     Drop,
 }
 
@@ -136,6 +158,7 @@ macro_rules! displayed {
 }
 
 displayed!(
+    DecimalName,
     HeaderName,
     Method,
     MissingName,

@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use burn_bayes_data::{CsvOptions, PreprocessorConfig, Scaling};
+use clap::Args;
 
-use super::choices::{Delimiter, HeaderName, MissingName, TaskName, UnseenName, Words};
+use super::choices::{
+    DecimalName, Delimiter, HeaderName, MissingName, TaskName, UnseenName, Words,
+};
 use super::fit::refused;
 use super::table::settings;
 use crate::failure::Result;
@@ -19,6 +22,9 @@ settings! {
         target: String;
         /// What the target is: regression or classification.
         task: TaskName;
+        /// Class of which F1 is told, of two classes; the second one by default.
+        #[arg(value_name = "CLASS")]
+        positive: String;
         /// Columns that are neither target nor feature, with commas between them.
         ignore: Words = Words::default();
         /// Columns of categories that are written as numbers, with commas between them.
@@ -27,6 +33,9 @@ settings! {
         most_levels: usize = 1000;
         /// Character between cells, or `tab`; found from the first rows by default.
         delimiter: Delimiter;
+        /// Character before the decimal fraction of numbers: a point or a comma.
+        #[arg(value_name = "MARK")]
+        decimal: DecimalName = DecimalName::Point;
         /// Whether the first row names the columns: detect, present or absent.
         header: HeaderName = HeaderName::Detect;
         /// What is done about a missing cell: refuse, impute or drop.
@@ -41,6 +50,29 @@ settings! {
         no_standardize: bool = false;
         /// Share of the rows that is held out to score the fit; 0 scores nothing.
         validation: f64 = 0.2;
+    }
+}
+
+/// How a new file is written, where that is not as in the fit.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FileFlags {
+    /// Character before the decimal fraction of numbers, a point or a comma; as in the fit by default
+    #[arg(long, value_name = "MARK")]
+    decimal: Option<DecimalName>,
+    /// Character between cells, or `tab`; as in the fit by default
+    #[arg(long)]
+    delimiter: Option<Delimiter>,
+}
+
+impl FileFlags {
+    /// How the new file is read.
+    pub(crate) fn csv_options(&self, settings: &DataSettings) -> CsvOptions {
+        let settings = DataSettings {
+            decimal: self.decimal.unwrap_or(settings.decimal),
+            delimiter: self.delimiter.or(settings.delimiter),
+            ..settings.clone()
+        };
+        settings.csv_options()
     }
 }
 
@@ -85,6 +117,7 @@ impl DataSettings {
         let words = self.missing_words.0.iter().cloned();
         CsvOptions {
             delimiter: self.delimiter.map(|delimiter| delimiter.0),
+            decimal: self.decimal.into(),
             header: self.header.into(),
             missing: words.chain([String::new()]).collect(),
             ..CsvOptions::default()

@@ -195,6 +195,20 @@ pub(crate) fn refused(field: &str, problem: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("`{field}` {problem}"))
 }
 
+/// Names in quotes, the first of them if there are many.
+pub(crate) fn listed(names: &[String]) -> String {
+    const MOST: usize = 12;
+    let mut shown: Vec<String> = names
+        .iter()
+        .take(MOST)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    if names.len() > MOST {
+        shown.push(format!("and {} more", names.len() - MOST));
+    }
+    shown.join(", ")
+}
+
 /// Factors of a posterior, unless another number is asked for.
 pub(crate) const DEFAULT_RANK: usize = 5;
 /// More draws in a step cost time and memory, and a mean of a thousand gradients is hardly better than

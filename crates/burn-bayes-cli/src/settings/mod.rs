@@ -8,12 +8,12 @@ mod fit;
 mod table;
 
 pub(crate) use choices::{
-    HeaderName, Method, MissingName, NetworkShape, NoisePrecision, OptimizerName,
+    HeaderName, Method, MissingName, NetworkShape, NoisePrecision, OptimizerName, Words,
 };
 pub(crate) use config::{Config, ConfigFlags};
-pub(crate) use data::DataSettings;
+pub(crate) use data::{DataSettings, FileFlags};
 pub(crate) use device::DeviceName;
 pub(crate) use fit::{
-    DEFAULT_RANK, FitSettings, MOST_DRAWS, expect_at_most, expect_count, refused,
+    DEFAULT_RANK, FitSettings, MOST_DRAWS, expect_at_most, expect_count, listed, refused,
 };
 pub(crate) use table::help;

@@ -274,7 +274,7 @@ fn texts_are_kept_as_they_are_written() {
     let text = "id;x;note\n007; 1.50;\" a;b \"\n008;?;\n";
     let options = CsvOptions::default()
         .with_only(["x"])
-        .with_texts(["id", "x", "note"]);
+        .with_kept(["id", "x", "note"]);
     let table = read_with(text, options);
     assert_eq!(names(&table), ["x"]);
     let texts = |name: &str| -> Vec<_> { (0..3).map(|row| table.text(name, row)).collect() };
@@ -282,7 +282,7 @@ fn texts_are_kept_as_they_are_written() {
     assert_eq!(texts("x"), [Some(" 1.50"), Some("?"), None]);
     assert_eq!(texts("note"), [Some(" a;b "), Some(""), None]);
     assert_eq!(texts("y"), [None; 3]);
-    let options = CsvOptions::default().with_texts(["date"]);
+    let options = CsvOptions::default().with_kept(["date"]);
     let error = CsvReader::new(text.as_bytes(), "test.csv", options).unwrap_err();
     assert!(
         error.is_config() && error.to_string().contains("`date`"),
@@ -298,7 +298,7 @@ fn bad_rows_may_be_marked() {
     let taught = read("x,town,y\n1,Oslo,1\n2,Rome,3\n");
     let preprocessor = Preprocessor::fit(&config, &taught, 0..2).unwrap();
     let options = preprocessor.csv_options(CsvOptions::default());
-    let options = options.with_bad_rows(BadRows::Mark).with_texts(["id"]);
+    let options = options.with_bad_rows(BadRows::Mark).with_kept(["id"]);
     for most in [2, 100] {
         let mut reader = CsvReader::new(&*text, "new.csv", options.clone()).unwrap();
         let (mut used, mut faults) = (Vec::new(), Vec::new());

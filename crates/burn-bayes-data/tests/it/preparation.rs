@@ -261,3 +261,41 @@ fn a_label_that_is_no_number_is_an_unknown_class() {
         "{message}"
     );
 }
+
+#[test]
+fn columns_of_dates_and_names_are_to_be_left_out() {
+    let refusal = |cell: &dyn Fn(usize) -> String, target: &str| {
+        let rows = (0..9).map(|row| format!("{},{row}.5\n", cell(row)));
+        let text = format!("when,size\n{}", rows.collect::<String>());
+        let reader = CsvReader::new(text.as_bytes(), "test.csv", CsvOptions::default());
+        let table = reader.unwrap().read_all().unwrap();
+        let task = match target {
+            "size" => Task::Regression,
+            _ => Task::Classification,
+        };
+        let config = PreprocessorConfig::new(target, task).with_most_levels(5);
+        let error = Preprocessor::fit(&config, &table, 0..9).unwrap_err();
+        assert_eq!((error.line(), error.column()), (Some(7), Some("when")));
+        error.to_string()
+    };
+    let date = |row: usize| format!("{:02}.03.2024", row + 1);
+    let message = refusal(&date, "size");
+    for word in [
+        "`06.03.2024` looks like a date",
+        "numbers",
+        "`--ignore when`",
+    ] {
+        assert!(message.contains(word), "{message}");
+    }
+    let name = |row: usize| format!("9b1c-{row}");
+    let message = refusal(&name, "size");
+    for word in ["more than 5 categories", "identifiers", "`--ignore when`"] {
+        assert!(message.contains(word), "{message}");
+    }
+    // A target cannot be left out.
+    let message = refusal(&name, "when");
+    assert!(
+        !message.contains("--ignore") && message.contains("regression"),
+        "{message}"
+    );
+}
