@@ -15,6 +15,7 @@ mod failure;
 mod files;
 mod interruption;
 mod network;
+mod new_rows;
 mod parallel;
 mod prediction_table;
 mod predictions;

@@ -8,8 +8,8 @@
 //! - **Header**: a first row in which no cell is a number.
 //! - **Kind**: a column holds numbers if at least half of its cells in the first 1000 rows, missing
 //!   ones aside, are numbers. Text in a column of numbers is then an error that names its line, not a
-//!   silent change of the column into categories. So is a column of text in which nearly all cells would
-//!   be numbers with the other decimal mark, unless it is declared to hold categories.
+//!   silent change of the column into categories. So is a column of text that would hold numbers by the
+//!   same rule if the decimal mark were the other one, unless it is declared to hold categories.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{BufRead, Cursor, Read};
@@ -78,8 +78,8 @@ struct Field {
     kind: ColumnKind,
     is_kept: bool,
     keeps_text: bool,
-    /// The line and the text of the first cell that has the other decimal mark, if nearly all cells of
-    /// what would be categories are numbers but for that.
+    /// The line and the text of the first cell that has the other decimal mark, if the column holds
+    /// categories for that alone.
     other_mark: Option<(u64, String)>,
 }
 
@@ -200,8 +200,8 @@ impl<'a> CsvReader<'a> {
     ///
     /// # Errors
     /// If a row has another number of cells than the first one, a cell is not UTF-8, or a cell of a
-    /// column of numbers is not a finite number, unless such rows [are marked](BadRows::Mark); if nearly
-    /// all cells of a column would be numbers with the other decimal mark.
+    /// column of numbers is not a finite number, unless such rows [are marked](BadRows::Mark); if a
+    /// column would hold numbers with the other decimal mark.
     pub fn next_table(&mut self, most: usize) -> Result<Option<Table>, DataError> {
         self.check_marks()?;
         let mut cells: Vec<Growing> = self.columns.iter().map(Field::growing).collect();
@@ -273,7 +273,7 @@ impl<'a> CsvReader<'a> {
             place.column(name),
             shown(cell),
             format_args!(
-                "{}, as nearly all cells of the column are numbers",
+                "{}, without which the column would hold categories",
                 mark.expected()
             ),
             &format!(
@@ -434,7 +434,7 @@ pub(crate) fn column_name(index: usize) -> String {
 }
 
 /// Numbers if at least half of the cells that are not missing are; else categories, and the first cell
-/// with the other decimal mark if all but a tenth are numbers with one of the marks.
+/// with the other decimal mark if at least half are numbers with one of the marks.
 fn kind_of(
     sample: &[Row],
     index: usize,
@@ -460,6 +460,6 @@ fn kind_of(
     if 2 * numbers >= all {
         (ColumnKind::Number, None)
     } else {
-        (ColumnKind::Category, first.filter(|_| 10 * others <= all))
+        (ColumnKind::Category, first.filter(|_| 2 * others <= all))
     }
 }

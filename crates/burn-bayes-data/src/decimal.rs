@@ -32,7 +32,10 @@ impl DecimalMark {
         }
         match self {
             Self::Comma => Self::Point.number(cell).is_some(),
-            Self::Point => Self::Comma.number(&cell.replace('.', "")).is_some(),
+            Self::Point if cell.contains(',') => {
+                Self::Comma.number(&cell.replace('.', "")).is_some()
+            }
+            Self::Point => false,
         }
     }
 
@@ -95,7 +98,7 @@ mod tests {
         for cell in ["1,5", "-0,25", "1.234,5", "1,234.5"] {
             assert!(Point.is_number_with_other(cell), "{cell}");
         }
-        for cell in ["1.5", "12", "1,2,3", "Paris, France", ",", ""] {
+        for cell in ["1.5", "12", "1,2,3", "01.03.2024", "Paris, France", ",", ""] {
             assert!(!Point.is_number_with_other(cell), "{cell}");
         }
         assert!(Comma.is_number_with_other("1.5"));

@@ -8,6 +8,7 @@
 //! | A delimited file of one's own | [`read_csv`], [`CsvReader`], then a [`Preprocessor`] |
 //! | The sets of the papers | [`UciFolder`], [`read_libsvm`], [`read_presplit`], [`read_numbers`] |
 //! | Pictures | [`read_mnist`], [`read_medmnist`] |
+//! | Columns that are no features, cells that are wrong | [`suspicions`] |
 //! | Training and test rows | [`KFold`], [`partition`], [`UciFolder::split`] |
 //! | Columns on one scale | [`Scaler`], [`ColumnScale`] |
 //! | Data whose law is known | [`two_moons`], [`gap_regression`], [`LinearModelConfig`], [`FactorModelConfig`] |
@@ -43,6 +44,7 @@
 //! # Ok::<(), burn_bayes_data::DataError>(())
 //! ```
 
+mod checks;
 mod csv_file;
 mod csv_options;
 mod dataset;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::checks::{check_finite, check_kind, class_label, real_target};
 use crate::error::{DataError, Place, shown};
 use crate::levels::Levels;
 use crate::preprocessor::{
     Code, FeaturePlan, MissingPolicy, Preprocessor, PreprocessorConfig, TargetCode, TargetPlan,
-    Task, check_finite, check_kind, class_label, real_target,
+    Task,
 };
 use crate::scale::Spread;
 use crate::suspicion::{DATES_TO_NUMBERS, leave_out, looks_like_date};

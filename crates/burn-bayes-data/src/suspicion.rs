@@ -121,13 +121,13 @@ fn text(table: &Table, column: &Column) -> Option<Suspicion> {
     let leave_out = leave_out(column.name());
     let (finding, cure) = if 10 * dates >= 9 * levels.len() {
         (
-            format!("{example} looks like a date, and every other date becomes a feature"),
+            format!("{example} looks like a date, and each date becomes a feature of its own"),
             format!("{DATES_TO_NUMBERS}, or {leave_out}"),
         )
     } else if 2 * levels.len() > rows {
         (
             format!(
-                "{} different texts in {rows} rows, such as {example}, and each becomes a feature",
+                "{} different texts in {rows} rows, such as {example}, and each becomes a feature of its own",
                 levels.len()
             ),
             format!("if they are names or identifiers, {leave_out}"),

@@ -285,6 +285,10 @@ mod tests {
         );
         assert_eq!(rows[1].auroc, Some(1.0));
         assert_eq!((rows[2].kept, rows[2].accuracy), (4, 0.75));
+        assert_eq!(rows[2].binary_f1, Some(2.0 / 3.0));
+        let of_first = referral_table_of_class(&labelled, &uncertainty, &[1.0], 0).unwrap();
+        assert_eq!(of_first[0].binary_f1, Some(0.8));
+        assert_eq!(of_first[0].macro_f1, rows[2].macro_f1);
     }
 
     #[test]

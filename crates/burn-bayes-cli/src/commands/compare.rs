@@ -142,10 +142,14 @@ fn cell(
         method: settings.method.to_string(),
         seed: run as u64,
     };
-    let (fold, positive) = (fold.clone(), positive.map(String::from));
-    let everything = (settings.identity(), fold.fingerprint(), positive.clone());
-    Cell::new(key, &everything, move || -> Result<Measures> {
-        let scores = fold.score(&settings, positive.as_deref())?;
+    let everything = (settings.identity(), fold.fingerprint());
+    let (fold, class) = (fold.clone(), positive.map(String::from));
+    let work = move || -> Result<Measures> {
+        let scores = fold.score(&settings, class.as_deref())?;
         Ok(measures(scores.as_ref()))
-    })
+    };
+    match positive {
+        Some(class) => Cell::new(key, &(everything, class), work),
+        None => Cell::new(key, &everything, work),
+    }
 }

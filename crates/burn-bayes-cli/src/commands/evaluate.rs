@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// Draws of the weights; as the fit says by default
     #[arg(long)]
     draws: Option<usize>,
-    /// Class of which F1 is told, of two classes; as the fit says by default
+    /// Positive class of F1, if there are two classes; as the fit says by default
     #[arg(long, value_name = "CLASS")]
     positive: Option<String>,
     #[command(flatten)]

@@ -3,15 +3,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use burn_bayes_data::{BadRows, CsvReader, DataError, Features, Table, Task};
-use clap::{Args, ValueEnum};
+use burn_bayes_data::{BadRows, CsvReader, Task};
+use clap::Args;
 
 use crate::console::{RowCounter, tell};
 use crate::distinct::distinct;
 use crate::failure::{Failure, Result};
 use crate::files::{Output, at};
+use crate::new_rows::{BadRowsName, NewRows};
 use crate::prediction_table::{DEVIATIONS, EPISTEMIC, PredictionTable};
-use crate::rows::usable_rows;
 use crate::run::{Run, RunFolder};
 use crate::selection::threshold_at_risk;
 use crate::settings::{FileFlags, Words, refused};
@@ -63,15 +63,6 @@ pub(crate) struct Arguments {
     file: FileFlags,
 }
 
-/// What is done about a row that cannot be predicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum BadRowsName {
-    /// It ends the command with an error
-    Refuse,
-    /// It has no predictions, and a column `problem` says why
-    Mark,
-}
-
 /// Rows that are read, predicted and written at once.
 const PIECE: usize = 8192;
 /// The quantiles of a regression, unless others are asked for.
@@ -95,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut progress = arguments.output.as_ref().map(|_| RowCounter::new());
     let (mut read, mut left_out) = (0, 0);
     while let Some(table) = reader.next_table(PIECE)? {
-        let piece = Piece::of(&run, &table, arguments.bad_rows)?;
+        let piece = NewRows::of(&run, &table, arguments.bad_rows)?;
         let predictions = run.fitted.predict(&piece.features, draws)?;
         let mut predicted = PredictionTable::new(&predictions, &levels)?;
         predicted = predicted.spread(&piece.predicted, piece.rows.len());
@@ -124,60 +115,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         ));
     }
     sheet.output.finish()
-}
-
-/// Rows that are predicted at once.
-struct Piece {
-    /// Those that are written, by their places in the table.
-    rows: Vec<usize>,
-    /// Those of them that can be predicted, by their places among these.
-    predicted: Vec<usize>,
-    /// The features of those.
-    features: Features,
-    /// What is wrong with each of `rows`.
-    problems: Vec<Option<String>>,
-}
-
-impl Piece {
-    /// Of the rows of a table, as the run treats missing cells.
-    fn of(run: &Run, table: &Table, bad_rows: BadRowsName) -> Result<Self> {
-        let rows = match bad_rows {
-            BadRowsName::Refuse => usable_rows(table, &run.config.data),
-            // All of them, so that the file and its predictions go together line by line.
-            BadRowsName::Mark => (0..table.rows()).collect(),
-        };
-        let usable = run
-            .preprocessor
-            .usable_features(table, rows.iter().copied())?;
-        if bad_rows == BadRowsName::Refuse
-            && let Some((_, fault)) = usable.faults.first()
-        {
-            return Err(refusal(fault));
-        }
-        let mut problems = vec![None; rows.len()];
-        let mut faults = usable.faults.into_iter().peekable();
-        let mut predicted = Vec::new();
-        for (place, &row) in rows.iter().enumerate() {
-            match faults.next_if(|&(faulty, _)| faulty == row) {
-                Some((_, fault)) => problems[place] = Some(fault.to_string()),
-                None => predicted.push(place),
-            }
-        }
-        Ok(Self {
-            rows,
-            predicted,
-            features: usable.features,
-            problems,
-        })
-    }
-}
-
-/// What is said of the first row that cannot be predicted.
-fn refusal(fault: &DataError) -> Failure {
-    Failure::Data(format!(
-        "{fault}; `--bad-rows mark` predicts the other rows, and says of this one in the output what is \
-         wrong with it"
-    ))
 }
 
 /// The columns that are copied.

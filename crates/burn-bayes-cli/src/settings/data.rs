@@ -22,7 +22,7 @@ settings! {
         target: String;
         /// What the target is: regression or classification.
         task: TaskName;
-        /// Class of which F1 is told, of two classes; the second one by default.
+        /// Positive class of F1, if there are two classes; the second one by default.
         #[arg(value_name = "CLASS")]
         positive: String;
         /// Columns that are neither target nor feature, with commas between them.

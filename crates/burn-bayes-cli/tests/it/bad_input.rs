@@ -71,6 +71,11 @@ fn options_that_cannot_be_used() {
                 USAGE,
                 &["`rank`", "103", "102"],
             ),
+            (
+                moons("--positive sideways"),
+                USAGE,
+                &["`positive`", "`sideways`", "`lower`, `upper`"],
+            ),
             (moons("--validation 1"), USAGE, &["`validation`"]),
             (moons("--epochs 0"), USAGE, &["`epochs`"]),
             (moons("--epochs -1"), USAGE, &["--epochs", "-1"]),
@@ -265,12 +270,28 @@ fn rows_that_do_not_fit_the_run() {
     place.output(&format!("{MOONS} --epochs 1 --out run"));
     place.write("third.csv", "x,y,kind\n1,1,lower\n0,0,middle\n");
     place.write("columns.csv", "x,kind\n1,lower\n");
+    place.write("label.csv", "x,y,label\n1,1,lower\n");
     place.write("text.csv", "x,y\n1,1\n1,high\n");
     place.write("huge.csv", "x,y\n1,1\n1,1e300\n");
     place.write("empty.csv", "");
     check(
         &place,
         &[
+            (
+                "evaluate run moons.csv --positive sideways".into(),
+                USAGE,
+                &["`positive`", "`lower`, `upper`"],
+            ),
+            (
+                "predict run moons.csv --keep kind,zip".into(),
+                USAGE,
+                &["`keep`", "`zip`", "`kind`"],
+            ),
+            (
+                "predict run label.csv --keep label".into(),
+                USAGE,
+                &["`keep`", "`label`", "rename"],
+            ),
             (
                 "evaluate run third.csv".into(),
                 DATA,
@@ -294,7 +315,7 @@ fn rows_that_do_not_fit_the_run() {
             (
                 "predict run text.csv".into(),
                 DATA,
-                &["text.csv", "line 3", "`y`", "high"],
+                &["text.csv", "line 3", "`y`", "high", "`--bad-rows mark`"],
             ),
             ("predict run empty.csv".into(), DATA, &["empty.csv"]),
             ("predict run absent.csv".into(), SYSTEM, &["absent.csv"]),
@@ -561,4 +582,128 @@ fn two_fits_into_one_folder() {
     check(&place, &[(moons(""), USAGE, &["run", "another process"])]);
     drop(folder);
     place.output(&moons("--epochs 1"));
+}
+
+#[test]
+fn columns_that_are_no_features() {
+    let place = Workplace::new();
+    let write = |name: &str, cell: &dyn Fn(usize) -> String| {
+        let lines = (0..40).map(|row| format!("{};{};{}\n", cell(row), row % 7, row % 2));
+        place.write(name, &format!("when;a;y\n{}", lines.collect::<String>()));
+    };
+    write("commas.csv", &|row| format!("{row},5"));
+    write("dates.csv", &|row| format!("2024-03-{:02}", 1 + row % 30));
+    write("names.csv", &|row| format!("9b1c-{row}"));
+    write("id.csv", &|row| (1001 + row).to_string());
+    write("cell.csv", &|row| {
+        if row == 7 {
+            "4e9".into()
+        } else {
+            format!("{}.5", row % 3)
+        }
+    });
+    let fit = |file: &str, more: &str| {
+        format!(
+            "fit --data {file} --target y --task classification --epochs 1 --batch-size 8 --draws 2 \
+             --model linear {more}"
+        )
+    };
+    check(
+        &place,
+        &[
+            (
+                fit("commas.csv", "--out run"),
+                DATA,
+                &[
+                    "commas.csv",
+                    "line 2",
+                    "`when`",
+                    "`0,5`",
+                    "`--decimal ,`",
+                    "`--categories when`",
+                ],
+            ),
+            (
+                fit("commas.csv", "--target when --out run"),
+                DATA,
+                &["`when`", "`--decimal ,`"],
+            ),
+            (
+                fit("dates.csv", "--most-levels 20 --out run"),
+                DATA,
+                &[
+                    "dates.csv",
+                    "`when`",
+                    "looks like a date",
+                    "numbers",
+                    "`--ignore when`",
+                ],
+            ),
+            (
+                fit("names.csv", "--most-levels 20 --out run"),
+                DATA,
+                &[
+                    "names.csv",
+                    "`when`",
+                    "more than 20 categories",
+                    "`--ignore when`",
+                ],
+            ),
+            (
+                fit(
+                    "id.csv",
+                    "--target a --task regression --positive 1 --out run",
+                ),
+                USAGE,
+                &["`positive`", "number"],
+            ),
+            (
+                fit("id.csv", "--target a --positive 1 --out run"),
+                USAGE,
+                &["`positive`", "two classes", "7"],
+            ),
+        ],
+    );
+    assert!(!place.path("run").exists(), "nothing was begun");
+    for (file, more, words) in [
+        ("commas.csv", "--decimal ,", None),
+        ("commas.csv", "--ignore when", None),
+        ("id.csv", "--ignore when", None),
+        (
+            "id.csv",
+            "",
+            Some(["`when`", "from 1001 to 1040", "`--ignore when`"]),
+        ),
+        ("cell.csv", "", Some(["line 9", "`when`", "4000000000"])),
+        (
+            "dates.csv",
+            "--unseen zeros",
+            Some(["`when`", "date", "`--ignore when`"]),
+        ),
+        (
+            "names.csv",
+            "--unseen zeros",
+            Some(["`when`", "40 different texts", "`--ignore when`"]),
+        ),
+    ] {
+        let command = fit(file, &format!("{more} --out {file}{}", more.len()));
+        let output = place.burn_bayes(&command).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {errors}");
+        let warnings: Vec<&str> = errors
+            .lines()
+            .filter(|line| line.starts_with("warning"))
+            .collect();
+        assert_eq!(
+            warnings.len(),
+            usize::from(words.is_some()),
+            "{command}: {errors}"
+        );
+        for word in words.iter().flatten() {
+            assert!(
+                warnings[0].contains(word),
+                "{command}: no `{word}` in {errors}"
+            );
+        }
+    }
 }

@@ -329,3 +329,41 @@ fn a_fit_that_is_interrupted_while_it_learns_the_noise_is_resumed_to_the_same_by
     // In the second of the two rounds.
     check_interruption(&options, 503, "noise");
 }
+
+#[test]
+fn f1_names_its_class() {
+    let place = Workplace::with_moons();
+    // Classes of different sizes, so that their F1 differ.
+    let rows = place.read("moons.csv");
+    let rows = rows.lines().enumerate();
+    let rows = rows.filter(|(row, line)| row % 3 == 0 || !line.ends_with("upper"));
+    let rows: Vec<&str> = rows.map(|(_, line)| line).collect();
+    place.write("moons.csv", &rows.join("\n"));
+    let fit = format!("{MOONS} --epochs 2");
+    let second = place.output(&format!("{fit} --out second"));
+    assert!(second.contains("F1 (positive: upper)"), "{second}");
+    let first = json(&place.output(&format!("{fit} --positive lower --json --out first")));
+    assert_eq!(first["scores"]["positive"], "lower");
+    assert!(
+        place
+            .read("first/report.html")
+            .contains("F1 (positive: lower)")
+    );
+    // As the fit says, unless another one is asked for.
+    for (more, class) in [("", "lower"), ("--positive upper", "upper")] {
+        let scores = place.output(&format!("evaluate first moons.csv {more}"));
+        assert!(
+            scores.contains(&format!("F1 (positive: {class})")),
+            "{scores}"
+        );
+    }
+    for (run, class) in [("first", 0), ("second", 1)] {
+        let scores = json(&place.read(&format!("{run}/scores.json")));
+        let count = |row: usize, column: usize| scores["confusion"][row][column].as_f64().unwrap();
+        let hits = 2.0 * count(class, class);
+        let f1 = hits / (hits + count(0, 1) + count(1, 0));
+        assert_eq!(scores["f1"]["value"].as_f64(), Some(f1), "{scores}");
+    }
+    let f1 = |run: &str| json(&place.read(&format!("{run}/scores.json")))["f1"]["value"].clone();
+    assert_ne!(f1("first"), f1("second"));
+}

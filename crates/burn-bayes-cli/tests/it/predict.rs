@@ -113,8 +113,13 @@ fn equal_predictions_whatever_the_pieces() {
     let part: Vec<&str> = text.lines().skip(51).collect();
     place.write("part.csv", &format!("{header}\n{}\n", part.join("\n")));
     let part = place.output("predict run part.csv");
+    // The rows have other numbers in another file.
+    assert_eq!(column(&part, "row")[0], "1");
+    assert_eq!(column(&whole, "row")[50], "51");
     let rows = |text: &str, skipped: usize| -> Vec<String> {
-        text.lines().skip(skipped).map(String::from).collect()
+        let rows = text.lines().skip(skipped);
+        rows.map(|row| row.split_once(',').unwrap().1.into())
+            .collect()
     };
     assert_eq!(rows(&part, 1), rows(&whole, 51));
 }
@@ -222,4 +227,124 @@ fn an_interrupted_prediction_leaves_nothing_unfinished() {
         (Some(130), "error: interrupted\n")
     );
     assert_eq!(names(), before);
+}
+
+#[test]
+fn predictions_carry_row_numbers_and_columns_of_the_file() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    let validation = place.read("run/validation.csv");
+    let rows = column(&validation, "row");
+    let file = place.read("moons.csv");
+    let file: Vec<&str> = file.lines().collect();
+    for (row, target) in rows.iter().zip(column(&validation, "target")) {
+        let line = file[row.parse::<usize>().unwrap()];
+        assert!(line.ends_with(&target), "{row}: {line}");
+    }
+    let rows = "id,y,x,kind,note\n007,0.90,0,lower, near\n\n008,-0.40,1,,?\n";
+    place.write("new.csv", rows);
+    let text = place.output("predict run new.csv --keep note,id,y,kind");
+    let head = "row,note,id,y,kind,p_lower,";
+    assert!(text.starts_with(head), "{text}");
+    // As they are written, and blank lines are no rows.
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    assert!(lines[0].starts_with("1, near,007,0.90,lower,0."), "{text}");
+    assert!(lines[1].starts_with("2,?,008,-0.40,,0."), "{text}");
+    let object: Value = place
+        .output("predict run new.csv --keep id --json")
+        .lines()
+        .next()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .unwrap();
+    assert_eq!((&object["row"], &object["id"]), (&1.into(), &"007".into()));
+}
+
+#[test]
+fn bad_rows_may_be_marked() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 2 --out run"));
+    let rows = "x,y,id\n1,1,a\n1,high,b\n0,0\n,0,c\n1e300,0,d\n0,1,e\n";
+    place.write("new.csv", rows);
+    let predict = "predict run new.csv --bad-rows mark --keep id --abstain-above 9";
+    let text = place.output(predict);
+    assert_eq!(column(&text, "row"), ["1", "2", "3", "4", "5", "6"]);
+    assert_eq!(column(&text, "id"), ["a", "b", "", "c", "d", "e"]);
+    let bad = |cell: &String| cell.is_empty();
+    let labels: Vec<bool> = column(&text, "label").iter().map(bad).collect();
+    assert_eq!(labels, [false, true, true, true, true, false]);
+    let decisions = column(&text, "decision");
+    assert_eq!((&*decisions[0], &*decisions[1]), ("keep", "refer"));
+    for (line, problem) in [
+        (2, "\"new.csv, line 3, column `y`: found `high`"),
+        (3, "\"new.csv, line 4: found 2 cells"),
+        (4, "\"new.csv, line 5, column `x`: found a missing cell"),
+        (5, "\"new.csv, line 6, column `x`: found 1"),
+    ] {
+        let found = text.lines().nth(line).unwrap();
+        assert!(found.contains(problem), "{found}");
+    }
+    // The good rows are predicted as if they were alone.
+    place.write("good.csv", "x,y\n1,1\n0,1\n");
+    let good = place.output("predict run good.csv");
+    let (found, expected) = (column(&text, "p_upper"), column(&good, "p_upper"));
+    assert_eq!((&found[0], &found[5]), (&expected[0], &expected[1]));
+    let object = place.output(&format!("{predict} --json"));
+    let object: Value = serde_json::from_str(object.lines().nth(1).unwrap()).unwrap();
+    assert!(object["p_lower"].is_null() && object["label"].is_null());
+    assert!(object["problem"].as_str().unwrap().contains("line 3"));
+    // Also where there is no other row.
+    place.write("none.csv", "x,y\n1,high\n");
+    let none = place.output("predict run none.csv --bad-rows mark");
+    let head = format!("{},problem", good.lines().next().unwrap());
+    assert_eq!(none.lines().next(), Some(&*head));
+    assert_eq!(column(&none, "p_upper"), [""]);
+}
+
+#[test]
+fn missing_cells_are_what_they_were_in_the_fit() {
+    let place = Workplace::with_gap();
+    place.write("new.csv", "x\n-1\n?\n1\n");
+    for (missing, rows) in [("impute", vec!["1", "2", "3"]), ("drop", vec!["1", "3"])] {
+        place.output(&format!(
+            "{GAP} --epochs 1 --missing {missing} --out {missing}"
+        ));
+        let text = place.output(&format!("predict {missing} new.csv"));
+        assert_eq!(column(&text, "row"), rows, "{missing}");
+    }
+    // No row of the file is without a line.
+    let marked = place.output("predict drop new.csv --bad-rows mark");
+    assert_eq!(column(&marked, "row"), ["1", "2", "3"]);
+    assert_eq!(column(&marked, "mean")[1], "");
+    // What cannot be read is not imputed.
+    place.write("text.csv", "x\n-1\nhigh\n1\n");
+    let (code, message) = place.failure("predict impute text.csv");
+    assert!(
+        code == 3 && message.contains("--bad-rows mark"),
+        "{message}"
+    );
+}
+
+#[test]
+fn decimal_commas_are_those_of_the_fit_or_of_the_file() {
+    let place = Workplace::with_gap();
+    let points = place.read("gap.csv");
+    place.write("commas.csv", &points.replace('.', ","));
+    let fit = GAP.replace("gap.csv", "commas.csv") + " --epochs 1 --decimal , --out run";
+    place.output(&fit);
+    assert!(place.read("run/config.toml").contains("decimal = \",\""));
+    let commas = place.output("predict run commas.csv");
+    assert_eq!(commas, place.output("predict run gap.csv --decimal ."));
+    let (code, message) = place.failure("predict run gap.csv");
+    assert!(code == 3 && message.contains("`--decimal .`"), "{message}");
+    let scores = place.output("evaluate run commas.csv --json");
+    assert_eq!(
+        scores,
+        place.output("evaluate run gap.csv --decimal . --json")
+    );
+    // Another delimiter, too.
+    place.write("tabs.csv", &points.replace(';', "\t"));
+    assert_eq!(
+        commas,
+        place.output("predict run tabs.csv --decimal . --delimiter tab")
+    );
 }

@@ -247,3 +247,24 @@ fn how_often_checkpoints_are_made_tells_no_fits_apart() {
     place.output(&format!("{tune} --checkpoint-every 3 --resume"));
     assert_eq!(place.read("out/trials.jsonl"), found);
 }
+
+#[test]
+fn a_comparison_names_the_class_of_f1() {
+    let place = Workplace::with_moons();
+    let compare = format!("{COMPARE} --out both");
+    let upper = json(&place.output(&compare));
+    assert_eq!(upper["positive"], "upper");
+    // Another class is another result, also where runs are used again.
+    let lower = json(&place.output(&format!("{compare} --resume --positive lower")));
+    assert_eq!(lower["positive"], "lower");
+    let f1 = |comparison: &Value| comparison["methods"][0]["scores"]["f1"]["mean"].clone();
+    assert!(f1(&upper).is_number());
+    assert_ne!(f1(&upper), f1(&lower));
+    let page = place.read("both/compare.md");
+    assert!(page.contains("| F1 (positive: lower) |"), "{page}");
+    let (code, message) = place.failure(&format!("{compare} --resume --positive sideways"));
+    assert!(
+        code == 2 && message.contains("`lower`, `upper`"),
+        "{message}"
+    );
+}
