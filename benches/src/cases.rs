@@ -239,21 +239,22 @@ where
         let bayesian = training.model();
         let (algorithm, layout) = (bayesian.algorithm(), bayesian.layout());
         let proposal = timed(&mut parts.draw, || algorithm.propose(tick)).ok()?;
-        let mut pieces = Vec::new();
+        let (mut pieces, mut rows) = (Vec::new(), 0);
         for draw in &proposal.draws {
             let model = timed(&mut parts.write, || {
                 layout.write_leaves(bayesian.template().clone(), draw.weights.clone())
             })
             .ok()?;
-            let TrainOutput { mut grads, .. } =
+            let TrainOutput { mut grads, item } =
                 timed(&mut parts.model, || TrainStep::step(&model, batch.clone()));
+            rows = item.rows();
             let piece = timed(&mut parts.gradient, || {
                 layout.gradient_parts(&model, &mut grads)
             });
             pieces.push(piece.ok()?);
         }
         let gradients = timed(&mut parts.gradient, || {
-            algorithm.gradients(proposal, pieces)
+            algorithm.gradients(proposal, pieces, rows)
         })
         .ok()?;
         timed(&mut parts.optimizer, || training.update(gradients));

@@ -141,7 +141,16 @@ pub trait FromGradients: Inference<Evidence = MeanGradients> {
     fn propose(&self, tick: Tick) -> Result<Proposal>;
 
     /// Gradients under the ids of the algorithm's own parameters, for an optimiser that minimises.
-    fn gradients(&self, proposal: Proposal, pieces: GradientPieces) -> Result<GradientsParams>;
+    ///
+    /// `rows` is the number of examples in the batch over which the negative log-likelihood is
+    /// averaged: how much a mean gradient varies depends on it, and the last batch of an epoch may
+    /// have fewer.
+    fn gradients(
+        &self,
+        proposal: Proposal,
+        pieces: GradientPieces,
+        rows: usize,
+    ) -> Result<GradientsParams>;
 
     /// Called after optimiser step number `step` (from 1).
     #[must_use]

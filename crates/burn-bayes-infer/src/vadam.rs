@@ -4,15 +4,17 @@
 //! log-likelihood at a draw of q, averaged over draws, at step t (from 1),
 //!
 //! * m ← γ₁ m + (1−γ₁)(g + α⊙μ/N)
-//! * s ← γ₂ s + (1−γ₂) g²
+//! * s ← γ₂ s + (1−γ₂) (M/κ) g², M the number of examples in the batch
 //! * μ ← μ − η m̂/(√ŝ + α/N), m̂ = m/(1−γ₁ᵗ), ŝ = s/(1−γ₂ᵗ)
 //!
 //! It is VON whose curvature is the square of the mean gradient, with Adam's momentum, bias correction
-//! and square root. The paper has κ = 1 and p₀ = 0: a precision at the start fades as s fills.
+//! and square root. The paper has M = κ = 1 and p₀ = 0: a precision at the start fades as s fills.
 //!
 //! g² is not the Hessian. For M examples E\[g²\] = ḡ² + V/M, where ḡ and V are the mean and variance of
-//! single gradients. Where ḡ is small, κ = M makes κ s the V that VOGN has, and with κ = 1 the
-//! deviations are too wide by √M.
+//! single gradients, so a batch of few examples has a larger g². The weight M/κ makes up for it: where ḡ
+//! is small, κ s is the V that VOGN has, whatever the batches' sizes. κ does not change the precision, but
+//! the size of a step: with κ the examples of a full batch the steps are Adam's, and smaller by √(M/κ)
+//! otherwise.
 //!
 //! | symbol | field |
 //! |---|---|
@@ -64,8 +66,8 @@ pub struct VadamConfig {
     /// γ₂, the decay of the average squared gradient. Paper: 0.999.
     #[config(default = 0.999)]
     pub gamma_2: f64,
-    /// κ, the weight of the squared gradients in the precision. The examples of a batch make the
-    /// posterior the same for batches of any size. Paper: 1.
+    /// κ, the number of examples in a full batch, for which a step is as long as Adam's; for batches
+    /// of M examples it is shorter by √(M/κ). Paper: 1, with batches of one example.
     #[config(default = 1.0)]
     pub square_scale: f64,
     /// Draws per batch. Paper: 1.
@@ -228,7 +230,12 @@ impl FromGradients for Vadam {
         })
     }
 
-    fn gradients(&self, proposal: Proposal, pieces: GradientPieces) -> Result<GradientsParams> {
+    fn gradients(
+        &self,
+        proposal: Proposal,
+        pieces: GradientPieces,
+        rows: usize,
+    ) -> Result<GradientsParams> {
         let Settings {
             config,
             layout,
@@ -249,7 +256,9 @@ impl FromGradients for Vadam {
         };
         let regularised = gradient.clone() + alpha.clone() * mean.clone();
         let moment = average(&self.moment, regularised, config.gamma_1);
-        let scale = average(&self.scale, gradient.clone().square(), config.gamma_2);
+        let weight = rows as f64 / config.square_scale;
+        let square = gradient.clone().square().mul_scalar(weight);
+        let scale = average(&self.scale, square, config.gamma_2);
 
         let time = power(proposal.tick.step + 1);
         let corrected =

@@ -292,7 +292,12 @@ impl FromGradients for Vifa {
         Ok(Proposal { tick, draws, gram })
     }
 
-    fn gradients(&self, proposal: Proposal, pieces: GradientPieces) -> Result<GradientsParams> {
+    fn gradients(
+        &self,
+        proposal: Proposal,
+        pieces: GradientPieces,
+        _rows: usize,
+    ) -> Result<GradientsParams> {
         let Settings {
             config,
             layout,

@@ -12,7 +12,7 @@
 //!
 //! | [`Curvature`] | h, averaged over draws |
 //! |---|---|
-//! | `SquaredMean` | g² |
+//! | `SquaredMean` | M g², M the number of examples in the batch |
 //! | `Price` | g ⊙ (θ−μ) ⊙ d, whose expectation over q is that of the Hessian's diagonal |
 //! | `Hutchinson` | z ⊙ (g(θ+s⊙z) − g(θ−s⊙z))/2s, z = ±1, s a fraction of d^-½ |
 //!
@@ -57,7 +57,9 @@ use crate::rate::Rate;
 /// Where VON takes the curvature of the loss from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Curvature {
-    /// The square of the mean gradient: one gradient per draw, never negative, and not the Hessian.
+    /// The square of the mean gradient times the number of examples in the batch: one gradient per
+    /// draw, never negative, and not the Hessian. For M examples the square alone is about 1/M of
+    /// what single examples have.
     SquaredMean,
     /// Price's theorem: one gradient per draw, unbiased and noisy; less so with antithetic draws.
     Price,
@@ -251,7 +253,12 @@ impl FromGradients for Von {
         })
     }
 
-    fn gradients(&self, proposal: Proposal, pieces: GradientPieces) -> Result<GradientsParams> {
+    fn gradients(
+        &self,
+        proposal: Proposal,
+        pieces: GradientPieces,
+        rows: usize,
+    ) -> Result<GradientsParams> {
         let Settings {
             config,
             layout,
@@ -264,7 +271,10 @@ impl FromGradients for Von {
             .collect();
         let mean_gradient = mean(gradients.clone());
         let curvature = match config.curvature {
-            Curvature::SquaredMean => mean(gradients.into_iter().map(|g| g.square()).collect()),
+            Curvature::SquaredMean => {
+                let squares = gradients.into_iter().map(|gradient| gradient.square());
+                mean(squares.collect()).mul_scalar(rows as f64)
+            }
             Curvature::Price => {
                 let products = proposal
                     .draws

@@ -10,6 +10,7 @@ use burn_bayes_infer::{Draw, FromGradients, FromIterates, Inference, Iterates, M
 use crate::bayesian::Bayesian;
 use crate::error::{Error, Result};
 use crate::finite::first_non_finite;
+use crate::mixture::MixDraws;
 use crate::one_pass::OnePass;
 
 /// A kind of evidence that a training step can gather for an algorithm.
@@ -28,7 +29,7 @@ pub trait Supply<M: Module + TrainStep, A: Module>: Sized {
 /// draws [in one pass](Bayesian::in_one_pass).
 impl<M, A> Supply<M, A> for MeanGradients
 where
-    M: Module + ModuleDisplay + TrainStep<Input: Clone> + 'static,
+    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws> + 'static,
     A: FromGradients,
 {
     fn step(
@@ -76,7 +77,7 @@ fn evaluate<M, A>(
     item: <M as TrainStep>::Input,
 ) -> Result<TrainOutput<<M as TrainStep>::Output>>
 where
-    M: Module + ModuleDisplay + TrainStep<Input: Clone> + 'static,
+    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws> + 'static,
     A: FromGradients,
 {
     let algorithm = bayesian.algorithm();
@@ -99,7 +100,7 @@ where
     if let Some(path) = first_non_finite(model, &outside) {
         return Err(burn_bayes_infer::Error::non_finite(proposal.tick.step + 1, path).into());
     }
-    let mut grads = algorithm.gradients(proposal, evidence)?;
+    let mut grads = algorithm.gradients(proposal, evidence, item.rows())?;
     Outside::add(model, 1.0, &mut outside, &mut grads);
     Ok(TrainOutput { grads, item })
 }

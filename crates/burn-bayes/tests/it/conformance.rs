@@ -388,6 +388,40 @@ fn everything_can_be_sent_and_shared() {
     sent_and_shared::<burn_bayes::error::TrainError>();
 }
 
+/// An example that fills a batch has the mean gradient that it has alone, but stands for as many
+/// examples: a batch that is shorter than others counts for less.
+#[test]
+fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
+    const ROWS: usize = 4;
+    fn counts<C: BayesianConfig>(config: &C)
+    where
+        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+    {
+        let one = Batch::new(LEN, 1).rows(7, 8);
+        let many = Batch {
+            inputs: one.inputs.clone().repeat_dim(0, ROWS),
+            targets: one.targets.clone().repeat_dim(0, ROWS),
+        };
+        // What one step from the prior's precision, 1, adds to it.
+        let added = |batch: Batch| -> (Vec<f64>, Vec<f64>) {
+            let bayesian = wrapped(config, 1);
+            let output = TrainStep::step(&bayesian, batch);
+            let bayesian = bayesian.optimize(&mut adam(), 0.01.into(), output.grads);
+            let precision = values(&bayesian.posterior().diagonal());
+            let added = precision.iter().map(|precision| precision - 1.0).collect();
+            (added, precision)
+        };
+        let ((one, _), (many, sizes)) = (added(one), added(many));
+        let expected: Vec<f64> = one.iter().map(|added| ROWS as f64 * added).collect();
+        // The rounding of 1 + x is ROWS times as large in what is expected.
+        let tolerance = 16.0 * ROWS as f64 * EPSILON;
+        assert_close("precision", &many, &expected, &sizes, tolerance);
+        assert!(one.iter().any(|&added| added > 0.1), "{one:?}");
+    }
+    counts(&VadamConfig::new(LEN).with_square_scale(ROWS as f64));
+    counts(&VonConfig::new(LEN).with_curvature(Curvature::SquaredMean));
+}
+
 /// SWAG through the seam against the moments of the weights, worked out in double precision.
 #[test]
 fn swag_is_the_moments_of_the_weights_a_training_passes_through() {

@@ -116,7 +116,7 @@ fn answered(vifa: &Vifa, proposal: Proposal) -> Vec<f64> {
         .iter()
         .map(|draw| likelihood_gradient(&draw.weights))
         .collect();
-    joined_gradients(vifa, &vifa.gradients(proposal, pieces).unwrap())
+    joined_gradients(vifa, &vifa.gradients(proposal, pieces, 1).unwrap())
 }
 
 fn tick(step: u64, pass: u64) -> Tick {
@@ -179,7 +179,7 @@ fn the_divergence_has_its_exact_gradient() {
             .collect();
         let proposal = vifa.propose(tick(0, 0)).unwrap();
         let flat = vec![vec![vector(&[0.0; 2]), vector(&[0.0])]];
-        let found = joined_gradients(&vifa, &vifa.gradients(proposal, flat).unwrap());
+        let found = joined_gradients(&vifa, &vifa.gradients(proposal, flat, 1).unwrap());
         let sizes: Vec<f64> = expected.iter().map(|value| value.abs() + 1.0).collect();
         // Differences are off by their step's square, 1e-8, times a third derivative of order ten.
         assert_close(
@@ -270,7 +270,7 @@ fn a_gradient_that_is_not_finite_is_an_error_with_step_and_path() {
     let vifa = algorithm(&config());
     let proposal = vifa.propose(tick(6, 0)).unwrap();
     let pieces = vec![vec![vector(&[0.0; 2]), vector(&[f32::NAN])]];
-    let error = vifa.gradients(proposal, pieces).map(|_| ()).unwrap_err();
+    let error = vifa.gradients(proposal, pieces, 1).map(|_| ()).unwrap_err();
     assert!(error.is_numerical(), "{error}");
     assert!(
         error

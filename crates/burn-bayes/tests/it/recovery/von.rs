@@ -31,13 +31,24 @@ fn stepped<A: FromGradients>(
     learning_rate: f64,
     gradient: impl Fn(&[f64]) -> Vec<f32>,
 ) -> A {
+    stepped_on(1, algorithm, step, learning_rate, gradient)
+}
+
+/// The same on a batch of so many rows.
+fn stepped_on<A: FromGradients>(
+    rows: usize,
+    algorithm: A,
+    step: u64,
+    learning_rate: f64,
+    gradient: impl Fn(&[f64]) -> Vec<f32>,
+) -> A {
     let proposal = algorithm.propose(Tick { step, pass: 0 }).unwrap();
     let pieces = proposal.draws.iter().map(|draw| {
         let gradient = gradient(&values(&draw.weights));
         vec![vector(&gradient[..LEN - 1]), vector(&gradient[LEN - 1..])]
     });
     let mut gradients = algorithm
-        .gradients(proposal.clone(), pieces.collect())
+        .gradients(proposal.clone(), pieces.collect(), rows)
         .unwrap();
     let moved = algorithm.moved(&mut gradients, learning_rate).unwrap();
     assert!(gradients.is_empty());
@@ -188,14 +199,16 @@ fn vadam_is_its_three_lines() {
     let expected: Vec<f64> = PRIOR.iter().map(|alpha| 14.0 + alpha).collect();
     assert_close("precision", &precision, &expected, &expected, 4.0 * EPSILON);
     let mut square = [0.0; LEN];
-    for step in 0..3 {
+    // Two full batches and a short one.
+    for (step, rows) in [(0, 5), (1, 5), (2, 2)] {
         let gradient = normals(step, LEN);
-        vadam = stepped(vadam, step, rate, |_| gradient.clone());
+        vadam = stepped_on(rows, vadam, step, rate, |_| gradient.clone());
         let time = step as i32 + 1;
+        let weight = rows as f64 / 5.0;
         for at in 0..LEN {
             let (g, alpha) = (f64::from(gradient[at]), PRIOR[at] / scale);
             moment[at] = gamma_1 * moment[at] + (1.0 - gamma_1) * (g + alpha * mean[at]);
-            square[at] = gamma_2 * square[at] + (1.0 - gamma_2) * g * g;
+            square[at] = gamma_2 * square[at] + (1.0 - gamma_2) * weight * g * g;
             let corrected = square[at] / (1.0 - gamma_2.powi(time));
             mean[at] -= rate * moment[at] / (1.0 - gamma_1.powi(time)) / (corrected.sqrt() + alpha);
         }
