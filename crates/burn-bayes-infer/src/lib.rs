@@ -36,7 +36,7 @@ pub use inference::{
 pub use initial::{InitialDeviation, InitialMean};
 pub use rate::Rate;
 pub use slang::{Slang, SlangConfig};
-pub use swag::{Swag, SwagConfig, VARIANCE_FLOOR};
+pub use swag::{Swag, SwagConfig};
 pub use vadam::{Vadam, VadamConfig};
 pub use vifa::{Vifa, VifaConfig};
 pub use von::{Curvature, Von, VonConfig};

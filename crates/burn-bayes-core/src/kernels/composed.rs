@@ -252,10 +252,17 @@ pub(crate) fn running_moments(
     iterate: &Tensor<1>,
     count: usize,
 ) -> (Moments, Tensor<1>) {
-    let weight = 1.0 / count.max(1) as f64;
-    let mean = moments.mean.clone() + (iterate.clone() - moments.mean).mul_scalar(weight);
-    let square =
-        moments.square.clone() + (iterate.clone().square() - moments.square).mul_scalar(weight);
+    let share = 1.0 / count.max(1) as f64;
+    // The first iterate is its own mean, without the rounding of what was there before.
+    let before = if count > 1 {
+        moments.mean
+    } else {
+        iterate.clone()
+    };
+    let gap = iterate.clone() - before.clone();
+    let variance = moments.variance + gap.clone().square().mul_scalar(share);
+    let variance = variance.mul_scalar(1.0 - share);
+    let mean = before + gap.mul_scalar(share);
     let deviation = iterate.clone() - mean.clone();
-    (Moments { mean, square }, deviation)
+    (Moments { mean, variance }, deviation)
 }

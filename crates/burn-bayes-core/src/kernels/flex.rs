@@ -409,23 +409,23 @@ pub(super) fn running_moments(
     count: usize,
 ) -> Result<(Moments, Tensor<1>), Box<Moments>> {
     let Some(iterate) =
-        Contiguous::new(iterate).filter(|_| is_whole(&moments.mean) && is_whole(&moments.square))
+        Contiguous::new(iterate).filter(|_| is_whole(&moments.mean) && is_whole(&moments.variance))
     else {
         return Err(Box::new(moments));
     };
-    let (mut mean, mut square) = (primitive(moments.mean), primitive(moments.square));
+    let (mut mean, mut variance) = (primitive(moments.mean), primitive(moments.variance));
     let mut deviation = vec![0.0; iterate.values().len()];
     host::update_moments(
         &[iterate.values()],
         count,
         mean.storage_mut(),
-        square.storage_mut(),
+        variance.storage_mut(),
         Some(&mut deviation),
     );
     let len = deviation.len();
     let moments = Moments {
         mean: Tensor::from_primitive::<Flex>(mean),
-        square: Tensor::from_primitive::<Flex>(square),
+        variance: Tensor::from_primitive::<Flex>(variance),
     };
     Ok((moments, tensor(deviation, [len])))
 }

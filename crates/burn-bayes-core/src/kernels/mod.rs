@@ -229,12 +229,13 @@ pub fn sgd<const R: usize>(
 pub struct Moments {
     /// Mean of θ.
     pub mean: Tensor<1>,
-    /// Mean of θ².
-    pub square: Tensor<1>,
+    /// Variance of θ, the mean of its squared deviations from its mean.
+    pub variance: Tensor<1>,
 }
 
-/// Takes in the `count`-th iterate θ (from 1): mean += (θ−mean)/t, square += (θ²−square)/t; also
-/// gives the deviation θ − mean from the new mean.
+/// Takes in the `count`-th iterate θ (from 1): with δ = θ−mean, mean += δ/t and
+/// variance ← (1−1/t)(variance + δ²/t), which is Welford's update; also gives the deviation θ − mean
+/// from the new mean.
 pub fn running_moments(
     moments: Moments,
     iterate: &Tensor<1>,
