@@ -246,7 +246,7 @@ impl Training<'_> {
 
     /// τ in steps, unless the rates are constant.
     fn time_constant(&self) -> Option<f64> {
-        let time_constant = self.settings.decay * self.steps() as f64;
+        let time_constant = self.settings.rate_decay() * self.steps() as f64;
         (time_constant > 0.0).then_some(time_constant)
     }
 

@@ -126,6 +126,12 @@ fn trained(
     observer: &mut dyn Observer,
 ) -> Result<Fitted> {
     check(problem, settings)?;
+    if settings.method == Method::Swag && settings.rate_decay() > 0.0 {
+        observer.warn(
+            "swag takes the spread of the weights from the size of the last steps, and `decay` makes \
+             them smaller: the posterior is too narrow; leave `decay` out",
+        );
+    }
     let last = noise::rounds(problem, settings);
     let (precision, checkpoint) = match checkpoint {
         Some(checkpoint) if checkpoint.round == last => {

@@ -334,6 +334,37 @@ fn looking_at_a_fit_changes_nothing_and_shows_what_it_ends_in() {
 }
 
 #[test]
+fn the_rate_of_swag_is_constant_and_a_decay_is_warned_of() {
+    struct Warned(Vec<String>);
+    impl Observer for Warned {
+        fn warn(&mut self, warning: &str) {
+            self.0.push(warning.to_string());
+        }
+    }
+    let (_, problem) = moons(1);
+    let deviations = |decay: Option<f64>| {
+        let settings = FitSettings {
+            decay,
+            ..settings(Method::Swag)
+        };
+        let mut observer = Warned(Vec::new());
+        let fitted = fit(&problem, &settings, &mut observer).unwrap();
+        let variances = fitted.posterior().unwrap().variance().unwrap();
+        let variances: Vec<f64> = variances.into_data().iter().collect();
+        (variances.iter().sum::<f64>(), observer.0)
+    };
+    let (constant, silence) = deviations(None);
+    assert_eq!(deviations(Some(0.0)), (constant, Vec::new()));
+    assert!(silence.is_empty(), "{silence:?}");
+    let (decayed, warnings) = deviations(Some(0.1));
+    assert!(decayed < 0.25 * constant, "{decayed}, {constant}");
+    assert!(
+        matches!(&warnings[..], [warning] if warning.contains("`decay`")),
+        "{warnings:?}"
+    );
+}
+
+#[test]
 fn an_observer_ends_a_fit_early() {
     struct Third;
     impl Observer for Third {

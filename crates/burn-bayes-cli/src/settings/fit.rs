@@ -37,7 +37,8 @@ settings! {
         /// precision; that of the mean by default.
         diagonal_learning_rate: f64;
         /// Share of all steps after which the learning rates have fallen to 60 %; 0 keeps them constant.
-        decay: f64 = 0.1;
+        /// By default 0 in swag, whose spread is that of steps of constant size, and 0.1 in the others.
+        decay: f64;
         /// Momentum of the mean (sgd, slang, vogn, von, vadam).
         momentum: f64 = 0.9;
         /// Precision of the prior over the weights, 1/variance.
@@ -85,8 +86,9 @@ impl FitSettings {
         if let NoisePrecision::Given(precision) = self.noise_precision {
             positive("noise_precision", precision)?;
         }
-        if !(0.0..=f64::MAX).contains(&self.decay) {
-            let problem = format!("is {}; it must be finite and not below zero", self.decay);
+        let decay = self.rate_decay();
+        if !(0.0..=f64::MAX).contains(&decay) {
+            let problem = format!("is {decay}; it must be finite and not below zero");
             return Err(refused("decay", problem));
         }
         if !(0.0..1.0).contains(&self.momentum) {
@@ -100,6 +102,7 @@ impl FitSettings {
     pub(crate) fn identity(&self) -> Self {
         Self {
             checkpoint_every: 0,
+            decay: Some(self.rate_decay()),
             ..self.clone()
         }
     }
@@ -145,6 +148,7 @@ impl FitSettings {
                 self.diagonal_learning_rate,
                 self.diagonal_rate(),
             ),
+            number("decay", self.decay, self.rate_decay()),
             number(
                 "initial_deviation",
                 self.initial_deviation,
@@ -168,6 +172,15 @@ impl FitSettings {
             _ => 0.01,
         };
         self.learning_rate.unwrap_or(default)
+    }
+
+    /// The share of all steps after which the learning rates have fallen to 60 %; 0 if they are constant.
+    pub(crate) fn rate_decay(&self) -> f64 {
+        let default = match self.method {
+            Method::Swag => 0.0,
+            _ => 0.1,
+        };
+        self.decay.unwrap_or(default)
     }
 
     /// The deviation of the weights at the start.
@@ -260,6 +273,23 @@ mod tests {
         flags.override_in(&mut settings);
         assert_eq!((settings.epochs, settings.clip), (7, Some(2.0)));
         assert_eq!(settings.model.hidden, [20]);
+    }
+
+    #[test]
+    fn swag_keeps_its_rate_unless_told_otherwise() {
+        let decay = |method, decay| {
+            let settings = FitSettings {
+                method,
+                decay,
+                ..FitSettings::default()
+            };
+            assert_eq!(settings.identity().decay, Some(settings.rate_decay()));
+            settings.rate_decay()
+        };
+        assert_eq!(decay(Method::Swag, None), 0.0);
+        assert_eq!(decay(Method::Swag, Some(0.2)), 0.2);
+        assert_eq!(decay(Method::Map, None), 0.1);
+        assert_eq!(decay(Method::Map, Some(0.0)), 0.0);
     }
 
     #[test]

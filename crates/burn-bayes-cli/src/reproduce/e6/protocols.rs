@@ -115,7 +115,7 @@ fn defaults(method: Method) -> FitSettings {
 fn vifa(_: &Set, effort: Effort) -> (FitSettings, Option<Plan>) {
     let base = FitSettings {
         clip: Some(10.0),
-        decay: 0.0,
+        decay: Some(0.0),
         ..defaults(Method::Vifa)
     };
     let plan = Plan {
@@ -138,7 +138,7 @@ fn slang(set: &Set) -> FitSettings {
     FitSettings {
         learning_rate: Some(set.slang_rate),
         diagonal_learning_rate: (set.slang_rate > FASTEST_PRECISION).then_some(FASTEST_PRECISION),
-        decay: 0.0,
+        decay: Some(0.0),
         noise_precision: NoisePrecision::Given(middle(set.log_noise)),
         prior_precision: middle(set.log_prior),
         bias_prior_precision: Some(1e-6),
