@@ -99,7 +99,7 @@ pub use referral::{
     ReferralRow, ReferralScore, SelectedRow, Selection, referral_scores, referral_table,
     referral_table_of_class,
 };
-pub use regression::{log_densities, nmll, rmse};
+pub use regression::{joint_log_densities, log_densities, nmll, rmse};
 pub use risk_coverage::{OperatingPoint, RiskCoverage, RiskCoveragePoint};
 pub use selective_bounds::{BoundedPoint, SelectiveBounds};
 pub use temperature::Temperature;

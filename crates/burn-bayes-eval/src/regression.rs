@@ -3,6 +3,12 @@
 //!   RMSE = √((1/N) Σ_r (ŷ_r − y_r)²)
 //!   NMLL = −(1/N) Σ_r ln (1/S) Σ_s N(y_r; f_sr, 1/β_sr)
 //!
+//! Several targets of a row are predicted by the same draws, so they have one mixture together:
+//!
+//!   ln p(y_r) = ln (1/S) Σ_s Π_t N(y_rt; f_srt, 1/β_srt)
+//!
+//! The sum of the marginal log-densities would be that of targets with a draw of their own each.
+//!
 //! The inner logarithm is taken as max + ln Σ exp(· − max), so far-off targets cost what they should
 //! instead of +∞. On standardised targets add ln of their deviation, or score
 //! [`GaussianMixture::unnormalised`](crate::GaussianMixture::unnormalised).
@@ -41,7 +47,8 @@ pub fn rmse(predictions: &[f64], targets: &[f64]) -> Result<f64, EvalError> {
     Ok(mean(&squares).sqrt())
 }
 
-/// Negative mean log-likelihood of the targets under the mixtures, in nats per row.
+/// Negative mean log-likelihood of the targets under the mixtures, in nats per row of one target;
+/// [`joint_log_densities`] are the terms where rows have several.
 ///
 /// ```
 /// use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture, nmll};
@@ -58,19 +65,65 @@ pub fn nmll(targeted: &TargetedMixture<'_>) -> f64 {
 
 /// Log-density of each target under its mixture, in nats: the terms of [`nmll`], without its sign.
 pub fn log_densities(targeted: &TargetedMixture<'_>) -> Vec<f64> {
+    grouped(targeted, 1)
+}
+
+/// Log-density of all targets of a row together under the mixture of the draws, in nats: each draw's
+/// log-densities are added before the draws are mixed.
+///
+/// The values of `targeted` are in rows of `columns` targets, one row after the other. With one column
+/// these are [`log_densities`].
+///
+/// ```
+/// use burn_bayes_eval::{
+///     GaussianMixture, NoisePrecision, TargetedMixture, joint_log_densities, log_densities,
+/// };
+///
+/// // Two draws, which say (0, 0) and (9, 9) of the two targets of one row.
+/// let means = [0.0, 0.0, 9.0, 9.0];
+/// let mixture = GaussianMixture::new(&means, 2, 2, NoisePrecision::Shared(1.0))?;
+/// let targeted = TargetedMixture::new(&mixture, &[0.0, 0.0])?;
+/// let joint = joint_log_densities(&targeted, 2)?[0];
+/// // Half of the draws are right about both targets: ln ½, not twice ln ½.
+/// let marginal: f64 = log_densities(&targeted).iter().sum();
+/// assert!((joint - marginal - 2f64.ln()).abs() < 1e-15);
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+///
+/// # Errors
+/// A data error if the values cannot be cut into rows of so many targets.
+pub fn joint_log_densities(
+    targeted: &TargetedMixture<'_>,
+    columns: usize,
+) -> Result<Vec<f64>, EvalError> {
+    let values = targeted.targets().len();
+    let rows = values.checked_div(columns).unwrap_or(0);
+    check::shape("targets", values, &[("columns", columns), ("rows", rows)])?;
+    Ok(grouped(targeted, columns))
+}
+
+fn grouped(targeted: &TargetedMixture<'_>, columns: usize) -> Vec<f64> {
     let mixture = targeted.mixture();
     let log_draws = (mixture.draws() as f64).ln();
-    targeted.map(|row, target| {
-        let terms = mixture.components(row).map(|component| {
-            normal::log_density(component.standardised(target)) - component.deviation.ln()
-        });
-        let largest = terms.clone().fold(f64::NEG_INFINITY, f64::max);
+    let mut terms = vec![0.0; mixture.draws()];
+    let log_density = |(row, targets): (usize, &[f64])| {
+        terms.fill(0.0);
+        for (column, &target) in targets.iter().enumerate() {
+            let components = mixture.components(row * columns + column);
+            for (term, component) in terms.iter_mut().zip(components) {
+                let standardised = component.standardised(target);
+                *term += normal::log_density(standardised) - component.deviation.ln();
+            }
+        }
+        let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if largest == f64::NEG_INFINITY {
             return largest; // z² overflowed for every component
         }
-        let sum: f64 = terms.map(|term| (term - largest).exp()).sum();
+        let sum: f64 = terms.iter().map(|term| (term - largest).exp()).sum();
         largest + sum.ln() - log_draws
-    })
+    };
+    let rows = targeted.targets().chunks(columns).enumerate();
+    rows.map(log_density).collect()
 }
 
 #[cfg(test)]
@@ -96,6 +149,29 @@ mod tests {
         let score = nmll(&TargetedMixture::new(&mixture, &[0.0]).unwrap());
         let expected = 5000.0 + 0.5 * (2.0 * PI).ln() + 2f64.ln();
         assert!((score - expected).abs() < 5000.0 * 4.0 * f64::EPSILON);
+    }
+
+    #[test]
+    fn the_targets_of_a_row_are_scored_under_the_same_draw() {
+        // β = 4, two draws, two rows of two targets; squared errors of the draws, summed over a row's
+        // targets: 1 + 4 and 0 + 1 in the first row, 4 + 0 and 1 + 1 in the second.
+        let means = [1.0, 2.0, 2.0, 0.0, 0.0, 1.0, 1.0, 1.0];
+        let mixture = GaussianMixture::new(&means, 2, 4, NoisePrecision::Shared(4.0)).unwrap();
+        let targeted = TargetedMixture::new(&mixture, &[0.0; 4]).unwrap();
+        let found = joint_log_densities(&targeted, 2).unwrap();
+        let density = |squares: f64| (4.0 / (2.0 * PI)) * (-2.0 * squares).exp();
+        let mixed = |one: f64, other: f64| (0.5 * (density(one) + density(other))).ln();
+        for (found, expected) in found.iter().zip([mixed(5.0, 1.0), mixed(4.0, 2.0)]) {
+            assert!((found - expected).abs() < 16.0 * f64::EPSILON, "{found}");
+        }
+        assert_eq!(
+            joint_log_densities(&targeted, 1).unwrap(),
+            log_densities(&targeted)
+        );
+        for columns in [0, 3] {
+            let error = joint_log_densities(&targeted, columns).unwrap_err();
+            assert!(error.is_data() && error.to_string().contains("columns"));
+        }
     }
 
     #[test]

@@ -350,5 +350,13 @@ mod tests {
         assert!(bound > mixture + 0.5, "{bound}, {mixture}");
         let (bound, mixture) = both(mixed([1.0, 1.0]));
         assert_close(bound, mixture, 4);
+        // So it is with several targets, over which both add up.
+        let targets = Tensor::from_data([[0.5, -1.0], [2.0, 0.0]], &device);
+        let output = targets.clone() + 0.5;
+        let loss = GaussianNll::new(4.0).forward(output.clone(), targets.clone());
+        let (bound, mixture) = both(MixDraws::mix(vec![RegressionOutput::new(
+            loss, output, targets,
+        )]));
+        assert_close(bound, mixture, 4);
     }
 }

@@ -1,17 +1,18 @@
 //! The negative log-likelihood of the mixture of the draws (NMLL).
 //!
-//! −ln (1/S) Σ_s N(y; f_s, 1/β), by log-sum-exp; on the original scale of the targets it grows by the
-//! log of their deviation.
+//! −ln (1/S) Σ_s Π_t N(y_t; f_st, 1/β) over the targets t of a row, by log-sum-exp; on the original scale
+//! of the targets it grows by the log of their deviation for each.
 
 use burn::tensor::TensorReadError;
-use burn_bayes_eval::{TargetScale, log_densities};
+use burn_bayes_eval::{TargetScale, joint_log_densities};
 
 use super::observation::Observation;
 use super::regression_draws::RegressionDraws;
 use super::row_mean::RowMeanMetric;
-use super::score::{Caption, RowScore};
+use super::score::{Caption, RowScore, refused};
 
-/// The mean negative log-likelihood of an epoch's rows under the mixture of the draws.
+/// The mean negative log-likelihood of an epoch's rows under the mixture of the draws, several targets
+/// of a row together.
 ///
 /// ```
 /// use burn_bayes_eval::TargetScale;
@@ -23,7 +24,7 @@ use super::score::{Caption, RowScore};
 /// ```
 pub type MixtureNllMetric = RowMeanMetric<MixtureNll>;
 
-/// The negative log-density of each target under its mixture.
+/// The negative log-density of each row's targets under their mixture.
 #[derive(Clone, Copy, Debug)]
 pub struct MixtureNll {
     observation: Observation,
@@ -65,7 +66,11 @@ impl RowScore for MixtureNll {
     }
 
     fn scores(&self, batch: &RegressionDraws) -> Result<Vec<f64>, TensorReadError> {
-        let densities = self.observation.score(batch.read()?, log_densities)?;
+        let draws = batch.read()?;
+        let densities = self.observation.score(draws, |targeted| {
+            joint_log_densities(targeted, draws.columns())
+        })?;
+        let densities = densities.map_err(refused)?;
         Ok(densities.into_iter().map(|density| -density).collect())
     }
 }
@@ -73,6 +78,8 @@ impl RowScore for MixtureNll {
 #[cfg(test)]
 mod tests {
     use std::f64::consts::PI;
+
+    use burn::tensor::{Device, Tensor};
 
     use super::*;
     use crate::metric::testing::{assert_close, epoch, regression};
@@ -89,6 +96,19 @@ mod tests {
         // ½ β e² + ½ ln(2π/β) with β = 4 and e² = 1, 1, 4.
         let expected = 2.0 * 6.0 / 3.0 + 0.5 * (PI / 2.0).ln();
         assert_close(epoch(MixtureNllMetric::new(4.0), &batches()), expected, 4);
+    }
+
+    #[test]
+    fn the_targets_of_a_row_count_together() {
+        // The draws are off by (1, 2) and (0, 1): squares of 5 and 1.
+        let device = Device::default();
+        let draws = RegressionDraws::new(
+            Tensor::from_data([[[1.0, -2.0]], [[0.0, 1.0]]], &device),
+            Tensor::from_data([[0.0, 0.0]], &device),
+        );
+        let density = |squares: f64| 4.0 / (2.0 * PI) * (-2.0 * squares).exp();
+        let expected = -(0.5 * (density(5.0) + density(1.0))).ln();
+        assert_close(epoch(MixtureNllMetric::new(4.0), &[draws]), expected, 4);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use super::score::refused;
 
 /// Predictions of one batch under several draws of the weights, and the true values.
 ///
-/// With several target columns every (row, column) is scored as a row of its own, under its own
-/// mixture. It is read from its device once, however many metrics and clones ask for it.
+/// With several target columns the likelihood is that of a row's targets together; the other scores
+/// take every (row, column) by itself, under its own mixture. It is read from its device once, however many metrics and clones ask for it.
 #[derive(Clone, Debug)]
 pub struct RegressionDraws {
     outputs: Tensor<3>,
@@ -26,6 +26,7 @@ pub struct TargetedDraws {
     means: Vec<f64>,
     targets: Vec<f64>,
     draws: usize,
+    columns: usize,
 }
 
 impl RegressionDraws {
@@ -71,7 +72,7 @@ impl RegressionDraws {
         if let Some(read) = self.read.get() {
             return Ok(read);
         }
-        let [draws, ..] = self.outputs.dims();
+        let [draws, _, columns] = self.outputs.dims();
         let [means, targets] = Transaction::default()
             .register(self.outputs.clone())
             .register(self.targets.clone())
@@ -82,6 +83,7 @@ impl RegressionDraws {
             means: means.try_into_vec_as::<f64>()?,
             targets: targets.try_into_vec_as::<f64>()?,
             draws,
+            columns,
         };
         let mixture = read.mixture(1.0)?;
         TargetedMixture::new(&mixture, &read.targets).map_err(refused)?;
@@ -101,7 +103,12 @@ impl TargetedDraws {
         GaussianMixture::new(&self.means, self.draws, rows, noise).map_err(refused)
     }
 
-    /// The true values.
+    /// The number of targets of a row.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The true values, one row after the other.
     pub fn targets(&self) -> &[f64] {
         &self.targets
     }
@@ -135,6 +142,7 @@ mod tests {
         assert_eq!(read.mixture(4.0).unwrap().mean(), [1.0, 2.0, 3.0, 4.0]);
         assert_eq!(read.mixture(4.0).unwrap().variance(), [0.25; 4]);
         assert_eq!(read.targets(), [0.0, 2.0, 3.0, 3.0]);
+        assert_eq!(read.columns(), 2);
     }
 
     #[test]
