@@ -10,6 +10,11 @@
 //! The last term of d⁺ is the second order of a step along the geodesic of the positive numbers (Lin
 //! et al. 2020). With it d⁺ = ½ d (1 + (1 − β(1 − ĥ/d))²) ≥ ½ d, whatever h.
 //!
+//! ĥ is noisy, and d with it. Where h is unbiased, the last term makes the **variance** right: it moves
+//! log d by β(ĥ/d − 1), up to the third power of the noise, so that the mean of 1/d over the steps is the
+//! variance of the best diagonal Gaussian. The mean of d is too large by the share ½β Var(ĥ/d), which half
+//! the rate, or twice the draws, halves. The book has figures.
+//!
 //! | [`Curvature`] | h, averaged over draws |
 //! |---|---|
 //! | `SquaredMean` | M g², M the number of examples in the batch |
@@ -87,7 +92,8 @@ pub struct VonConfig {
     /// The prior over the weights. Paper: isotropic.
     #[config(default = "Prior::isotropic(1.0)")]
     pub prior: Prior,
-    /// β, the weight of a batch in the precision. Paper: as the learning rate of the mean.
+    /// β, the weight of a batch in the precision: the smaller, the less the precision varies from step
+    /// to step. Paper: as the learning rate of the mean.
     #[config(default = "Rate::Constant(0.01)")]
     pub precision_rate: Rate,
     /// The momentum of the mean: its steps are averaged over about 1/(1−m) of them. Paper: 0.

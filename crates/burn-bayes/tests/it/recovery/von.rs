@@ -1,13 +1,18 @@
 //! The diagonal family on a quadratic loss, whose posterior is known, and by hand.
 
+use burn::nn::LinearConfig;
+use burn::tensor::Tensor;
 use burn_bayes::{
-    Curvature, FromGradients, FullMatrixStep, FullMatrixVon, Inference, Rate, Tick, Vadam,
-    VadamConfig, Von, VonConfig, empirical_fisher, linear_regression_posterior,
+    Curvature, FromGradients, FullMatrixStep, FullMatrixVon, Inference, InitialDeviation,
+    InitialMean, Prior, Rate, Tick, Vadam, VadamConfig, Von, VonConfig, empirical_fisher,
+    linear_regression_posterior,
 };
 use burn_bayes_core::{DenseGaussian, SquareMatrix};
 
 use super::{CURVATURE, LEN, PRIOR, TARGET, TRAIN_LEN, model};
-use crate::support::{EPSILON, assert_close, assert_near, normals, values, vector, widened};
+use crate::support::{
+    EPSILON, assert_close, assert_near, autodiff, normals, values, vector, widened,
+};
 
 fn config() -> VonConfig {
     VonConfig::new(TRAIN_LEN).with_prior(super::prior())
@@ -42,11 +47,25 @@ fn stepped_on<A: FromGradients>(
     learning_rate: f64,
     gradient: impl Fn(&[f64]) -> Vec<f32>,
 ) -> A {
-    let proposal = algorithm.propose(Tick { step, pass: 0 }).unwrap();
-    let pieces = proposal.draws.iter().map(|draw| {
-        let gradient = gradient(&values(&draw.weights));
+    answered(rows, algorithm, step, learning_rate, |theta| {
+        let gradient = gradient(theta);
         vec![vector(&gradient[..LEN - 1]), vector(&gradient[LEN - 1..])]
-    });
+    })
+}
+
+/// The same with the gradients in the pieces of the layout.
+fn answered<A: FromGradients>(
+    rows: usize,
+    algorithm: A,
+    step: u64,
+    learning_rate: f64,
+    pieces: impl Fn(&[f64]) -> Vec<Tensor<1>>,
+) -> A {
+    let proposal = algorithm.propose(Tick { step, pass: 0 }).unwrap();
+    let pieces = proposal
+        .draws
+        .iter()
+        .map(|draw| pieces(&values(&draw.weights)));
     let mut gradients = algorithm
         .gradients(proposal.clone(), pieces.collect(), rows)
         .unwrap();
@@ -115,6 +134,60 @@ fn unbiased_curvatures_find_the_best_diagonal_gaussian() {
             "{other:?} {precision:?}"
         );
     }
+}
+
+/// A noisy curvature keeps the precision d in motion about that of the best diagonal Gaussian, Λ. The
+/// positivity term makes the variance right on average; the average of d itself is then too large.
+#[test]
+fn noise_in_the_curvature_leaves_the_variance_right_on_average() {
+    // D, Λ over the average of d, and the deviation of Λ/d, of a reference program in double precision
+    // over 10⁵ steps.
+    for (len, of_average, deviation) in [(2, 0.863, 0.44), (10, 0.664, 0.95)] {
+        let [average, of_average_precision] = variance_shares(len, 0.1, 2, 4000);
+        // Three standard errors: d remembers 10 steps, and half of the weights vary by themselves.
+        let error = 3.0 * deviation * (2.0 * 10.0 / (4000.0 * 0.5 * len as f64)).sqrt();
+        assert_near("mean of Λ/d", average, 1.0, 0.05 + error);
+        assert_near("Λ over mean d", of_average_precision, of_average, error);
+        // Half the rate, or twice the draws, leaves little more than half of what is missing.
+        for (rate, draws) in [(0.05, 2), (0.1, 4)] {
+            let [_, closer] = variance_shares(len, rate, draws, 4000);
+            let missing = 0.55 * (1.0 - of_average);
+            assert_near("Λ over mean d", closer, 1.0 - missing, error);
+        }
+    }
+}
+
+/// The mean of Λ/d, and Λ over the mean of d, of Price's estimate on a Gaussian of `len` weights whose
+/// precision matrix has correlations of 0.9.
+fn variance_shares(len: usize, rate: f64, draws: usize, steps: u64) -> [f64; 2] {
+    const CORRELATION: f64 = 0.9;
+    const PRIOR: f64 = 0.01;
+    let best = TRAIN_LEN as f64 + PRIOR;
+    let layer = LinearConfig::new(len, 1).with_bias(false).init(&autodiff());
+    let mut von = VonConfig::new(TRAIN_LEN)
+        .with_prior(Prior::isotropic(PRIOR))
+        .with_draws(draws)
+        .with_precision_rate(Rate::Constant(rate))
+        .with_initial_deviation(Some(InitialDeviation::Constant(best.powf(-0.5))))
+        .with_initial_mean(InitialMean::Zero)
+        .build(&layer)
+        .unwrap();
+    let (mut variances, mut precisions) = (0.0, 0.0);
+    for step in 0..steps {
+        von = answered(1, von, step, 0.0, |theta| {
+            let shared: f64 = theta.iter().sum::<f64>() * CORRELATION;
+            let gradient = theta
+                .iter()
+                .map(|w| ((1.0 - CORRELATION) * w + shared) as f32);
+            vec![vector(&gradient.collect::<Vec<_>>())]
+        });
+        for precision in &numbers(&von)[1] {
+            variances += best / precision;
+            precisions += precision / best;
+        }
+    }
+    let count = steps as f64 * len as f64;
+    [variances / count, count / precisions]
 }
 
 /// However negative the curvature, at least half of the precision stays.
