@@ -18,9 +18,10 @@ use crate::examples::ExampleLoss;
 use crate::guard::Guard;
 use crate::mixture::{MixDraws, MixStacked};
 use crate::one_pass::OnePass;
+use crate::self_check::SelfCheck;
 use crate::stacked::StackedPrediction;
-use crate::supply::Supply;
-use crate::training_layers::{switched_on, with_dropout};
+use crate::supply::{Supply, stopped};
+use crate::training_layers::{TrainingFlag, training_flags, with_dropout};
 
 /// A model and an algorithm that learns a posterior over the model's weights.
 ///
@@ -30,7 +31,19 @@ use crate::training_layers::{switched_on, with_dropout};
 ///
 /// The wrapped model must return the **mean** negative log-likelihood as its loss. Dropout is
 /// switched off, because the posterior already perturbs the weights;
-/// [`with_dropout`](Self::with_dropout) brings it back.
+/// [`with_dropout`](Self::with_dropout) brings it back. Every other layer that acts otherwise in
+/// training than in inference, such as `GaussianNoise` or `RRelu`, stays as you built it, and trains as
+/// it does without the wrapper. An algorithm that learns from the gradient of every example (SLANG,
+/// VOGN) sees the model as in inference, where such layers do nothing. Its first step is refused while
+/// one is on, with the layer's path: freeze the layer before wrapping, or take another algorithm. Batch
+/// norm is the exception: it is trained with its running statistics there, which keep following the
+/// batches.
+///
+/// The model's own [`TrainStep::optimize`] and [`optimize_multi`](TrainStep::optimize_multi) are not
+/// called: a Learner calls those of the wrapper, and the random weights are the algorithm's, not the
+/// model's. At the first step both are tried on a copy of the model, and a model is refused where they
+/// do more than the optimiser's step. What they do only now and then, or outside the model, that trial
+/// cannot show, and it is left out of the training.
 #[derive(Module, Debug)]
 pub struct Bayesian<M: Module, A: Module> {
     model: M,
@@ -45,6 +58,8 @@ pub struct Bayesian<M: Module, A: Module> {
     prediction_draws: usize,
     #[module(skip)]
     guard: Guard,
+    #[module(skip)]
+    self_check: SelfCheck,
 }
 
 /// Streams of random numbers, by purpose; the algorithms number their own from 1.
@@ -77,6 +92,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
             prediction: RecordingCache::default(),
             prediction_draws: DEFAULT_PREDICTION_DRAWS,
             guard: Guard::default(),
+            self_check: SelfCheck::default(),
         })
     }
 
@@ -88,11 +104,32 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     }
 
     /// Leaves dropout on during training. What is recorded of a model has none, so a training
-    /// [in one pass](Self::in_one_pass) goes back to one draw after the other.
+    /// [in one pass](Self::in_one_pass) goes back to one draw after the other, and an algorithm that
+    /// learns from the gradient of every example refuses its first step.
     #[must_use]
     pub fn with_dropout(mut self) -> Self {
-        self.recording = RecordingCache::default();
         self.model = with_dropout(self.model, true);
+        if !training_flags(&self.model)
+            .iter()
+            .any(TrainingFlag::is_dropout)
+        {
+            log::warn!(
+                "with_dropout() has no effect: no layer's type has a name that ends in Dropout"
+            );
+        }
+        self
+    }
+
+    /// Trains without checking the model.
+    ///
+    /// By default the first step tries out whether the model's own `optimize` is the optimiser's step,
+    /// and where losses are recorded (for SLANG and VOGN, and [in one pass](Self::in_one_pass)) the
+    /// first step and the one after a hundred compare their gradient with that of the model's own step.
+    /// A mismatch stops the training. That costs a few passes in the whole training, and changes no
+    /// result.
+    #[must_use]
+    pub fn without_self_check(mut self) -> Self {
+        self.self_check = self.self_check.off();
         self
     }
 
@@ -180,6 +217,11 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
         &self.clock
     }
 
+    /// What is checked of the model, if anything.
+    pub(crate) fn self_check(&self) -> &SelfCheck {
+        &self.self_check
+    }
+
     /// What was recorded of the model, kept for later steps.
     pub(crate) fn recording<R: Send + Sync + 'static>(&self, make: impl Fn() -> R) -> Arc<R> {
         self.recording.get(make)
@@ -210,6 +252,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
             prediction,
             prediction_draws,
             guard,
+            self_check,
             ..
         } = self;
         let Trainable { model, algorithm } = step(Trainable { model, algorithm });
@@ -224,6 +267,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
             prediction,
             prediction_draws,
             guard,
+            self_check,
         }
         .flushed()
     }
@@ -254,19 +298,13 @@ where
     /// with weights that have an axis of draws. That saves most of what several draws cost a small
     /// network, whose time goes into calling operations; for a large one it saves nothing, and takes
     /// the memory of all draws at once. Where it cannot be done the step is as it was, and the log
-    /// says why: dropout or batch norm that is in training (freeze batch norm to keep its statistics), a
-    /// loss that cannot be recorded, an operation that cannot carry draws, replicas that average their
-    /// gradients. With one draw the step is as it was, too.
+    /// says why: a layer that acts otherwise in training than in inference and is on (dropout, noise,
+    /// batch norm: freeze it to keep its statistics), a loss that cannot be recorded, an operation that
+    /// cannot carry draws, replicas that average their gradients. With one draw the step is as it was,
+    /// too.
     #[must_use]
     pub fn in_one_pass(mut self) -> Self {
-        match switched_on(&self.model) {
-            Some(layer) => {
-                log::warn!("draws are evaluated one by one: what is recorded has no {layer}");
-            }
-            None => {
-                self.recording = RecordingCache::holding(OnePass::<M>::new(self.layout().clone()));
-            }
-        }
+        self.recording = RecordingCache::holding(OnePass::<M>::new(self.layout().clone()));
         self
     }
 }
@@ -336,6 +374,9 @@ where
     type Output = <M as TrainStep>::Output;
 
     fn step(&self, item: Self::Input) -> TrainOutput<Self::Output> {
+        if let Err(error) = self.self_check.optimize(&self.model) {
+            return stopped(self, item, error);
+        }
         let output = A::Evidence::step(self, item);
         let (rows, train_len) = (output.item.rows(), self.algorithm.train_len());
         if rows > train_len {

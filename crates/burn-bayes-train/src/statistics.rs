@@ -100,6 +100,14 @@ pub fn refresh_running_statistics<M: Module, B, T>(
     Ok(model.map(&mut Replace::new(average)))
 }
 
+/// Whether a forward pass moves a running statistic of the model that it is given, a copy.
+pub(crate) fn moves_statistics<M: Module>(model: &M, forward: impl FnOnce(&M)) -> bool {
+    let training = model.valid().train();
+    let training = training.map(&mut Replace::new(|_, statistic| large(statistic)));
+    forward(&training);
+    momenta(statistics_of(&training.valid())).is_ok_and(|moved| !moved.is_empty())
+}
+
 /// So large that a batch's statistic vanishes beside it, and a power of two.
 fn large(statistic: Tensor<1>) -> Tensor<1> {
     statistic.full_like(large_number(statistic.dtype()))

@@ -84,7 +84,9 @@ where
     let proposal = algorithm.propose(bayesian.clock().tick())?;
     let (model, draws) = (bayesian.template(), &proposal.draws);
     let together = match bayesian.known_recording::<OnePass<M>>() {
-        Some(one_pass) if draws.len() > 1 => one_pass.gathered(model, draws, &item)?,
+        Some(one_pass) if draws.len() > 1 => {
+            one_pass.gathered(model, draws, &item, bayesian.self_check())?
+        }
         _ => None,
     };
     let Gathered {

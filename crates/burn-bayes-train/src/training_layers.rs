@@ -4,32 +4,70 @@ use std::fmt;
 
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param};
 
-/// A kind of layer that acts otherwise in training than in inference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TrainingLayer {
-    Dropout,
-    BatchNorm,
+/// A flag of a layer: while it is on, the layer acts otherwise in training than in inference.
+#[derive(Clone, Debug)]
+pub(crate) struct TrainingFlag {
+    /// The flag's own path, such as `block.noise.training`.
+    path: String,
+    layer: Layer,
+    pub(crate) is_on: bool,
 }
 
-impl TrainingLayer {
-    fn of(container_type: &str) -> Option<Self> {
-        if container_type.ends_with("Dropout") {
-            Some(Self::Dropout)
-        } else if container_type == "Struct:BatchNorm" {
-            Some(Self::BatchNorm)
-        } else {
-            None
+impl TrainingFlag {
+    pub(crate) fn is_dropout(&self) -> bool {
+        self.layer.is_dropout()
+    }
+
+    pub(crate) fn is_batch_norm(&self) -> bool {
+        self.layer.kind == "BatchNorm"
+    }
+
+    /// How to switch the layer off.
+    pub(crate) fn cure(&self) -> String {
+        let path = &self.path;
+        match self.is_dropout() {
+            true => "leave out `with_dropout()`".into(),
+            false => format!(
+                "freeze the layer before the model is wrapped, by \
+                 `model.freeze_group(ParamGroup::from_path(\"{path}\"))`"
+            ),
         }
     }
 }
 
-impl fmt::Display for TrainingLayer {
+impl fmt::Display for TrainingFlag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Dropout => "dropout",
-            Self::BatchNorm => "batch norm by a batch's own statistics",
-        })
+        self.layer.fmt(f)
     }
+}
+
+/// A layer, known by its path and the name of its type.
+#[derive(Clone, Debug)]
+struct Layer {
+    path: String,
+    kind: String,
+}
+
+impl Layer {
+    fn is_dropout(&self) -> bool {
+        self.kind.ends_with("Dropout")
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_str() {
+            "" => write!(f, "the model ({})", self.kind),
+            path => write!(f, "{path} ({})", self.kind),
+        }
+    }
+}
+
+/// All flags of a module, whether they are Burn's or the user's.
+pub(crate) fn training_flags<M: Module>(module: &M) -> Vec<TrainingFlag> {
+    let mut search = Search::default();
+    module.visit(&mut search);
+    search.found
 }
 
 /// The module with all its dropout switched.
@@ -40,28 +78,35 @@ pub(crate) fn with_dropout<M: Module>(module: M, on: bool) -> M {
     })
 }
 
-/// A kind of which some layer is on.
-pub(crate) fn switched_on<M: Module>(module: &M) -> Option<TrainingLayer> {
-    let mut search = Search::default();
-    module.visit(&mut search);
-    search.found
-}
-
-/// Which layers a walk through a module is in.
+/// The fields that a walk through a module is in, each with the type of what contains it.
 #[derive(Default)]
-struct Place(Vec<Option<TrainingLayer>>);
+struct Place(Vec<(String, String)>);
 
 impl Place {
-    fn enter(&mut self, container_type: &str) {
-        self.0.push(TrainingLayer::of(container_type));
+    fn enter(&mut self, name: &str, container_type: &str) {
+        self.0.push((name.into(), container_type.into()));
     }
 
     fn exit(&mut self) {
         self.0.pop();
     }
 
-    fn layer(&self) -> Option<TrainingLayer> {
-        self.0.last().copied().flatten()
+    fn path(&self, len: usize) -> String {
+        let names: Vec<_> = self.0[..len].iter().map(|(name, _)| &**name).collect();
+        names.join(".")
+    }
+
+    /// The innermost structure that contains this place.
+    fn layer(&self) -> Layer {
+        let structures = self.0.iter().enumerate().rev();
+        let mut structures = structures.filter_map(|(depth, (_, container_type))| {
+            Some((depth, container_type.strip_prefix("Struct:")?))
+        });
+        let (depth, kind) = structures.next().unwrap_or_default();
+        Layer {
+            path: self.path(depth),
+            kind: kind.into(),
+        }
     }
 }
 
@@ -71,8 +116,8 @@ struct SwitchDropout {
 }
 
 impl ModuleMapper for SwitchDropout {
-    fn enter_module(&mut self, _name: &str, container_type: &str) {
-        self.place.enter(container_type);
+    fn enter_module(&mut self, name: &str, container_type: &str) {
+        self.place.enter(name, container_type);
     }
 
     fn exit_module(&mut self, _name: &str, _container_type: &str) {
@@ -80,10 +125,9 @@ impl ModuleMapper for SwitchDropout {
     }
 
     fn map_flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
-        if self.place.layer() == Some(TrainingLayer::Dropout) {
-            flag.with_value(self.on)
-        } else {
-            flag
+        match self.place.layer().is_dropout() {
+            true => flag.with_value(self.on),
+            false => flag,
         }
     }
 }
@@ -91,12 +135,12 @@ impl ModuleMapper for SwitchDropout {
 #[derive(Default)]
 struct Search {
     place: Place,
-    found: Option<TrainingLayer>,
+    found: Vec<TrainingFlag>,
 }
 
 impl ModuleVisitor for Search {
-    fn enter_module(&mut self, _name: &str, container_type: &str) {
-        self.place.enter(container_type);
+    fn enter_module(&mut self, name: &str, container_type: &str) {
+        self.place.enter(name, container_type);
     }
 
     fn exit_module(&mut self, _name: &str, _container_type: &str) {
@@ -104,8 +148,72 @@ impl ModuleVisitor for Search {
     }
 
     fn visit_flag(&mut self, flag: &Param<Flag>) {
-        if flag.val().is_enabled() {
-            self.found = self.found.or(self.place.layer());
-        }
+        self.found.push(TrainingFlag {
+            path: self.place.path(self.place.0.len()),
+            layer: self.place.layer(),
+            is_on: flag.val().is_enabled(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::nn::{BatchNorm, Dropout, GaussianNoise};
+    use burn::nn::{BatchNormConfig, DropoutConfig, GaussianNoiseConfig};
+    use burn::tensor::Device;
+
+    use super::*;
+
+    #[derive(Module, Debug)]
+    struct Model {
+        blocks: Vec<Block>,
+        switches: Vec<Param<Flag>>,
+    }
+
+    #[derive(Module, Debug)]
+    struct Block {
+        norm: Option<BatchNorm>,
+        dropout: Dropout,
+        noise: GaussianNoise,
+    }
+
+    #[test]
+    fn every_flag_is_found_with_the_layer_that_it_is_of() {
+        let block = Block {
+            norm: Some(BatchNormConfig::new(2).init(&Device::default())),
+            dropout: DropoutConfig::new(0.5).init(),
+            noise: GaussianNoiseConfig::new(0.5).init(),
+        };
+        let model = with_dropout(
+            Model {
+                blocks: vec![block],
+                switches: vec![Param::from_bool(false)],
+            },
+            false,
+        );
+        let flags = training_flags(&model);
+        let found = flags
+            .iter()
+            .map(|flag| (flag.to_string(), &*flag.path, flag.is_on));
+        let found: Vec<_> = found.collect();
+        let expected = [
+            ("blocks.0.norm (BatchNorm)", "blocks.0.norm.training", true),
+            (
+                "blocks.0.dropout (Dropout)",
+                "blocks.0.dropout.training",
+                false,
+            ),
+            (
+                "blocks.0.noise (GaussianNoise)",
+                "blocks.0.noise.training",
+                true,
+            ),
+            ("the model (Model)", "switches.0", false),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(layer, path, on)| (layer.to_owned(), path, on))
+        );
+        assert!(flags[0].is_batch_norm() && flags[1].is_dropout());
     }
 }

@@ -22,3 +22,5 @@ mod learner;
 mod one_pass;
 #[cfg(feature = "train")]
 mod recovery;
+#[cfg(feature = "train")]
+mod silent_training;
