@@ -2,6 +2,7 @@
 //! noise in a recording, a loss that is not that of the model's own step, running statistics that
 //! nothing moves, an `optimize` of the model's own.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::module::{Flag, Module, Param, ParamGroup};
@@ -184,7 +185,7 @@ impl Net {
                 let noise = Tensor::random(shape, Distribution::Default, &output.output.device());
                 loss + (output.output.clone() * noise).mean()
             }
-            OwnLoss::Later => match LATER.with(|later| later.get()) {
+            OwnLoss::Later => match LATER.get() {
                 true => loss + penalty(&self.last),
                 false => loss,
             },
@@ -194,7 +195,9 @@ impl Net {
 
 thread_local! {
     /// Whether [`OwnLoss::Later`] has begun.
-    static LATER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    static LATER: Cell<bool> = const { Cell::new(false) };
+    /// How often a model's own step was taken.
+    static STEPS: Cell<usize> = const { Cell::new(0) };
 }
 
 type Batch = (Tensor<2>, Tensor<2>);
@@ -204,6 +207,7 @@ impl TrainStep for Net {
     type Output = RegressionOutput;
 
     fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
+        STEPS.set(STEPS.get() + 1);
         let output = self.output(batch);
         let gradients = self.step_loss(&output).backward();
         TrainOutput::new(self, gradients, output)
@@ -434,9 +438,9 @@ fn the_losses_are_compared_again_after_a_hundred_steps() {
         A: Inference,
         A::Evidence: Supply<Net, A>,
     {
-        LATER.with(|later| later.set(false));
+        LATER.set(false);
         let bayesian = trained(bayesian, 1);
-        LATER.with(|later| later.set(true));
+        LATER.set(true);
         let bayesian = trained(bayesian, 99).with_interrupter(Interrupter::new());
         assert!(bayesian.fault().is_none());
         let _ = TrainStep::step(&bayesian, batch(1));
@@ -457,6 +461,24 @@ fn without_a_self_check_another_loss_is_trained() {
     trained(vifa.init(penalised()).without_self_check().in_one_pass(), 1);
     // Without recorded losses there is nothing to compare.
     trained(vifa.init(penalised()), 1);
+}
+
+/// Two passes of the model's own step for each draw, in however many steps.
+#[test]
+fn a_self_check_costs_two_passes() {
+    fn passes<A>(bayesian: Bayesian<Net, A>) -> usize
+    where
+        A: Inference,
+        A::Evidence: Supply<Net, A>,
+    {
+        STEPS.set(0);
+        trained(bayesian, 250);
+        STEPS.get()
+    }
+    assert_eq!(passes(slang().with_draws(3).init(Net::new())), 2);
+    assert_eq!(passes(vifa().init(Net::new()).in_one_pass()), 4);
+    let unchecked = vifa().init(Net::new()).in_one_pass().without_self_check();
+    assert_eq!(passes(unchecked), 0);
 }
 
 #[test]
