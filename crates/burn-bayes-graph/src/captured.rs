@@ -18,7 +18,7 @@ use crate::factor::Term;
 use crate::gradients::{Block, ExampleGradients};
 use crate::looped::{Direct, looped_rows};
 use crate::memo::{Key, Memo};
-use crate::parameters::{Held, held};
+use crate::parameters::{Held, held, parameters_of};
 use crate::plan::{Failure, Plan, plan};
 use crate::replay::{Player, device_of};
 use crate::rules::{bias_gradients, copy_gradients, weight_gradients};
@@ -123,11 +123,10 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     /// examples or draws random numbers, a model that does not fit the layout.
     pub fn example_gradients(&self, model: &M, batch: &B) -> Result<ExampleLosses> {
         let examples = examples_of(batch)?;
-        let tensors = held(model, &self.layout);
         let key = Key::new(model, batch, 1);
-        let player = self.player(model, batch, &tensors, &key)?;
+        let player = self.player(model, batch, &key)?;
         let all = match &player {
-            Some(player) => self.one_draw(player, tensors, model, batch, examples)?,
+            Some(player) => self.one_draw(player, model, batch, examples)?,
             None => self.looped(model, batch)?,
         };
         let time = self.players.count(&key);
@@ -147,11 +146,11 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     fn one_draw(
         &self,
         player: &Player,
-        tensors: Vec<Held>,
         model: &M,
         batch: &B,
         examples: usize,
     ) -> Result<ExampleLosses> {
+        let tensors = held(model, &self.layout);
         let (losses, mut sum) = self.replayed(player, tensors, batch, examples);
         let looped = &player.plan.looped;
         if !looped.is_empty() {
@@ -185,9 +184,9 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         batch: &B,
     ) -> Result<ExampleLosses> {
         let examples = examples_of(batch)?;
-        let mut tensors = held(model, &self.layout);
         let key = Key::new(model, batch, draws.len());
-        if let Some(player) = self.draw_player(model, batch, &tensors, &key)? {
+        if let Some(player) = self.draw_player(model, batch, &key)? {
+            let mut tensors = held(model, &self.layout);
             let stacked = Tensor::stack(draws.to_vec(), 0);
             checked(&self.layout, &stacked)?;
             put_in(&mut tensors, &self.layout, &stacked);
@@ -242,11 +241,10 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     /// The paths of the parameters whose gradients on such a batch come from one backward pass for
     /// each example: none if the graph gives all of them.
     pub fn looped_paths(&self, model: &M, batch: &B) -> Result<Vec<String>> {
-        let tensors = held(model, &self.layout);
         let entries = self.layout.entries();
         let path = |entry: &Entry| entry.path.clone();
         let key = Key::new(model, batch, 1);
-        Ok(match self.player(model, batch, &tensors, &key)? {
+        Ok(match self.player(model, batch, &key)? {
             Some(player) => {
                 let looped = player.plan.looped.iter();
                 looped.map(|&entry| path(&entries[entry])).collect()
@@ -258,36 +256,22 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     /// Whether [`example_gradients_at`](Self::example_gradients_at) evaluates so many draws, from two on,
     /// in one pass.
     pub fn is_in_one_pass(&self, model: &M, batch: &B, draws: usize) -> Result<bool> {
-        let tensors = held(model, &self.layout);
         let key = Key::new(model, batch, draws);
-        Ok(self.draw_player(model, batch, &tensors, &key)?.is_some())
+        Ok(self.draw_player(model, batch, &key)?.is_some())
     }
 
-    fn player(
-        &self,
-        model: &M,
-        batch: &B,
-        tensors: &[Held],
-        key: &Key,
-    ) -> Result<Option<Arc<Player>>> {
-        self.players
-            .get(key, || self.captured(model, batch, tensors))
+    fn player(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Arc<Player>>> {
+        self.players.get(key, || self.captured(model, batch))
     }
 
     /// What replays the loss at several draws in one pass; none where each takes its own.
-    fn draw_player(
-        &self,
-        model: &M,
-        batch: &B,
-        tensors: &[Held],
-        key: &Key,
-    ) -> Result<Option<Arc<Player>>> {
+    fn draw_player(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Arc<Player>>> {
         let draws = key.draws();
         if draws < 2 {
             return Ok(None);
         }
         self.draw_players.get(key, || {
-            let plan = match self.planned(model, batch, tensors) {
+            let plan = match self.planned(model, batch) {
                 Ok(plan) => plan,
                 Err(Failure::Refused(error)) => return Err(error),
                 // The passes of single draws say why.
@@ -296,7 +280,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             if draws * (self.layout.len() + plan.numbers()) > PASS {
                 return Ok(None);
             }
-            let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
+            let parameters = parameters_of(&held(model, &self.layout));
             let player = with_draws(plan, &parameters, draws).map(Player::new);
             let player = player.inspect_err(|reason| {
                 log::warn!("the gradients of every draw take a pass of their own: {reason}");
@@ -305,8 +289,8 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         })
     }
 
-    fn captured(&self, model: &M, batch: &B, tensors: &[Held]) -> Result<Option<Player>> {
-        match self.planned(model, batch, tensors) {
+    fn captured(&self, model: &M, batch: &B) -> Result<Option<Player>> {
+        match self.planned(model, batch) {
             Ok(plan) => {
                 if !plan.looped.is_empty() {
                     let entries = self.layout.entries();
@@ -331,18 +315,14 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         }
     }
 
-    fn planned(
-        &self,
-        model: &M,
-        batch: &B,
-        tensors: &[Held],
-    ) -> std::result::Result<Plan, Failure> {
+    fn planned(&self, model: &M, batch: &B) -> std::result::Result<Plan, Failure> {
         self.layout.check(model).map_err(Error::from)?;
         let examples = examples_of(batch)?;
         if examples == 1 {
             return Err(Failure::Single);
         }
-        let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
+        let tensors = held(model, &self.layout);
+        let parameters = parameters_of(&tensors);
         let loss = |model: &M, batch| (self.loss)(model, batch);
         let recording =
             record_grown(model, &self.layout, batch, examples, &loss).map_err(Failure::Loop)?;

@@ -121,7 +121,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
     ) -> Result<Option<DrawGradients>> {
         let [count, _] = checked(&self.layout, &draws)?;
         let examples = examples_of(batch)?;
-        let mut tensors = held(model, &self.layout);
+        let tensors = held(model, &self.layout);
         if tensors.iter().any(|held| held.is_distributed) {
             self.replica.call_once(|| {
                 one_by_one("a replica averages the gradients of each pass with others");
@@ -132,6 +132,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         let Some(player) = self.player(model, batch, &tensors, &key, examples)? else {
             return Ok(None);
         };
+        let mut tensors = held(model, &self.layout);
         let leaves = Leaves::put_in(&mut tensors, stacked_weights(&self.layout, &draws));
         let losses = player.losses(tensors, Inputs::of(batch));
         let sum = Dispatch::float_sum(losses.clone());

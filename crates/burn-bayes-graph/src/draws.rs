@@ -15,7 +15,7 @@ use crate::error::{Kind, Result};
 use crate::lift::lifted;
 use crate::lower::lowered;
 use crate::memo::{Key, Memo, Weighed};
-use crate::parameters::{Held, held};
+use crate::parameters::{Held, held, parameters_of};
 use crate::plan::Plan;
 use crate::replay::Player;
 use crate::self_check::{check_outputs, is_due};
@@ -136,11 +136,11 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     /// The same in one pass, whatever its size.
     pub fn in_one_pass(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, _] = checked(&self.layout, &draws)?;
-        let mut tensors = held(model, &self.layout);
         let key = Key::new(model, batch, count);
-        let Some(player) = self.player(model, batch, &tensors, &key)? else {
+        let Some(player) = self.player(model, batch, &key)? else {
             return self.looped(model, draws, batch);
         };
+        let mut tensors = held(model, &self.layout);
         put_in(&mut tensors, &self.layout, &draws);
         let outputs = player.losses(tensors, Inputs::of(batch));
         let outputs: Tensor<3> = Untyped::new(outputs).typed();
@@ -168,9 +168,8 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
 
     /// Whether the model has an operation that cannot carry draws along.
     pub fn is_looped(&self, model: &M, batch: &B) -> Result<bool> {
-        let tensors = held(model, &self.layout);
         let key = Key::new(model, batch, 2);
-        Ok(self.player(model, batch, &tensors, &key)?.is_none())
+        Ok(self.player(model, batch, &key)?.is_none())
     }
 
     fn recorded(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Arc<Recorded>>> {
@@ -189,18 +188,13 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         })
     }
 
-    fn player(
-        &self,
-        model: &M,
-        batch: &B,
-        tensors: &[Held],
-        key: &Key,
-    ) -> Result<Option<Arc<Player>>> {
+    fn player(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Arc<Player>>> {
         self.players.get(key, || {
             let Some(recorded) = self.recorded(model, batch, &key.with_draws(1))? else {
                 return Ok(None);
             };
-            let player = lifted_player(recorded.recording.clone(), tensors, key.draws());
+            let tensors = held(model, &self.layout);
+            let player = lifted_player(recorded.recording.clone(), &tensors, key.draws());
             Ok(player.map_or_else(|reason| one_by_one(&reason), Some))
         })
     }
@@ -247,7 +241,7 @@ pub(crate) fn lifted_player(
     tensors: &[Held],
     draws: usize,
 ) -> Result<Player, String> {
-    let parameters: Vec<_> = tensors.iter().map(|held| held.parameter).collect();
+    let parameters = parameters_of(tensors);
     let recording = lowered(recording, &parameters);
     let plan = lifted(recording, &parameters, draws).and_then(Plan::untapped)?;
     Ok(Player::new(plan))

@@ -31,6 +31,8 @@ impl Held {
 
 /// Every tensor of `module`: parameters of any kind, and running statistics. The values are without
 /// autodiff; a tied parameter appears once for each of its paths.
+///
+/// Running statistics are what was last synchronised, and recording the module synchronises them.
 pub(crate) fn held<M: Module>(module: &M, layout: &Layout) -> Vec<Held> {
     let mut visitor = Visitor {
         layout,
@@ -39,6 +41,11 @@ pub(crate) fn held<M: Module>(module: &M, layout: &Layout) -> Vec<Held> {
     };
     module.visit(&mut visitor);
     visitor.found
+}
+
+/// Which of the layout's parameters each of the tensors is.
+pub(crate) fn parameters_of(tensors: &[Held]) -> Vec<Option<usize>> {
+    tensors.iter().map(|held| held.parameter).collect()
 }
 
 struct Visitor<'a> {

@@ -125,8 +125,9 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     /// By default the first step tries out whether the model's own `optimize` is the optimiser's step,
     /// and where losses are recorded (for SLANG and VOGN, and [in one pass](Self::in_one_pass)) the
     /// first step and the one after a hundred compare their gradient with that of the model's own step.
-    /// A mismatch stops the training. That costs a few passes in the whole training, and changes no
-    /// result.
+    /// Recordings are compared with what they are recordings of, too, at the first batches of every
+    /// shape and now and then later. A mismatch stops the training. That costs a few passes in the whole
+    /// training, and changes no result.
     #[must_use]
     pub fn without_self_check(mut self) -> Self {
         self.self_check = self.self_check.off();
@@ -353,7 +354,9 @@ where
         };
         if let Some(stacked) = self.prediction.known::<StackedPrediction<M>>() {
             let all = || Ok(posterior.draws(self.prediction_noise(), draws)?);
-            if let Some(mixture) = stacked.mixture(&self.model.valid(), &all, &item)? {
+            if let Some(mixture) =
+                stacked.mixture(&self.model.valid(), &all, &item, &self.self_check)?
+            {
                 return Ok(mixture);
             }
         }

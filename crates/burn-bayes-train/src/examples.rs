@@ -88,10 +88,13 @@ where
     let proposal = algorithm.propose(bayesian.clock().tick())?;
     let recorded = bayesian.recording(|| {
         let all = Layout::new(model, &ParamGroup::all());
+        let losses = |model: &M, batch| model.example_losses(batch);
+        let captured = CapturedModel::new(layout.clone(), losses);
         Recorded {
-            captured: CapturedModel::new(layout.clone(), |model: &M, batch| {
-                model.example_losses(batch)
-            }),
+            captured: match check.is_on() {
+                true => captured,
+                false => captured.without_self_check(),
+            },
             is_everything: all.is_ok_and(|all| all.len() == layout.len()),
             statistics_from: OnceLock::new(),
         }
@@ -190,7 +193,8 @@ fn compared<M: Module + TrainStep<Input: Clone>>(
 ) -> Result<ExampleLosses> {
     let weights = &draws[0].weights;
     let own = || own_loss::of_frozen_step(layout, model, weights.clone(), item.clone());
-    // Before a recording is made, which brings running statistics up to date.
+    // A recording brings running statistics up to date: both sides see them so.
+    drop(model.valid());
     let expected = own()?;
     let all = gather()?;
     let mean = all.gradients.split(draws.len()).swap_remove(0).mean();

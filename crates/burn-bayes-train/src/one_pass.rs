@@ -49,9 +49,12 @@ where
         let captured = OnceLock::new();
         let gather = move |model: &M, draws: &[Draw], item: &M::Input, check: &SelfCheck| {
             let captured = captured.get_or_init(|| {
-                CapturedLoss::new(layout.clone(), |model: &M, batch| {
-                    model.example_losses(batch)
-                })
+                let losses = |model: &M, batch| model.example_losses(batch);
+                let captured = CapturedLoss::new(layout.clone(), losses);
+                match check.is_on() {
+                    true => captured,
+                    false => captured.without_self_check(),
+                }
             });
             let weights = draws.iter().map(|draw| draw.weights.clone());
             let weights = Tensor::stack(weights.collect(), 0);

@@ -1,7 +1,7 @@
 //! Predictions at many draws in one pass, for models whose batches can be recorded.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -11,6 +11,7 @@ use burn_bayes_graph::{CapturedForward, ExampleBatch};
 
 use crate::error::Result;
 use crate::mixture::{MixDraws, MixStacked};
+use crate::self_check::SelfCheck;
 
 /// A model's recorded prediction, of which only the one who made it needs to know how outputs stack.
 pub(crate) struct StackedPrediction<M: InferenceStep<Output: MixDraws>>(Box<Predict<M>>);
@@ -21,6 +22,7 @@ type Predict<M> = dyn Fn(
         &M,
         &dyn Fn() -> Result<Tensor<2>>,
         &<M as InferenceStep>::Input,
+        &SelfCheck,
     ) -> Result<Option<Mixture<M>>>
     + Send
     + Sync;
@@ -36,10 +38,17 @@ where
     M: Module + InferenceStep<Input: ExampleBatch, Output: MixStacked> + 'static,
 {
     pub(crate) fn new(layout: Arc<Layout>) -> Self {
-        let forward = CapturedForward::new(layout.clone(), |model: &M, batch| {
-            InferenceStep::step(model, batch).numbers()
-        });
-        Self(Box::new(move |model, draws, item| {
+        // Made at the first prediction, when all settings are known.
+        let forward = OnceLock::new();
+        Self(Box::new(move |model, draws, item, check| {
+            let forward = forward.get_or_init(|| {
+                let numbers = |model: &M, batch| InferenceStep::step(model, batch).numbers();
+                let forward = CapturedForward::new(layout.clone(), numbers);
+                match check.is_on() {
+                    true => forward,
+                    false => forward.without_self_check(),
+                }
+            });
             if forward.draws_that_fit(model, item)? < 2 {
                 return Ok(None);
             }
@@ -61,7 +70,8 @@ impl<M: InferenceStep<Output: MixDraws>> StackedPrediction<M> {
         model: &M,
         draws: &dyn Fn() -> Result<Tensor<2>>,
         item: &<M as InferenceStep>::Input,
+        check: &SelfCheck,
     ) -> Result<Option<Mixture<M>>> {
-        (self.0)(model, draws, item)
+        (self.0)(model, draws, item, check)
     }
 }
