@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::files::{csv_bytes, write_whole};
 use crate::report::f1_name;
 use crate::scores::Scores;
-use crate::search::DIVERGED;
+use crate::search::{DIVERGED, Scored};
 use crate::settings::Method;
 
 /// A score that runs are compared by.
@@ -60,9 +60,10 @@ const COLUMNS: [Column; 10] = [
 ];
 
 /// What a run writes down; scores that its rows leave undefined are left out.
-pub(crate) fn measures(scores: Option<&Scores>) -> Measures {
-    let named = match scores {
-        None => return Measures::from([(DIVERGED.into(), 1.0)]),
+pub(crate) fn measures(scored: &Scored) -> Measures {
+    let diverged = scored.diverged.then(|| (DIVERGED.to_string(), 1.0));
+    let named = match &scored.scores {
+        None => Vec::new(),
         Some(Scores::Regression(scores)) => vec![
             ("nmll", &scores.nmll),
             ("rmse", &scores.rmse),
@@ -84,6 +85,7 @@ pub(crate) fn measures(scores: Option<&Scores>) -> Measures {
     let defined = named.into_iter();
     defined
         .filter_map(|(name, score)| Some((name.to_string(), score.value?)))
+        .chain(diverged)
         .collect()
 }
 
@@ -103,7 +105,7 @@ pub(crate) struct Comparison {
 #[derive(Debug, Serialize)]
 struct Row {
     method: String,
-    /// Runs without scores.
+    /// Runs that diverged; those that have scores are in the means.
     diverged: usize,
     scores: BTreeMap<&'static str, Entry>,
     /// Mean time of a run, by the clock.
@@ -113,6 +115,8 @@ struct Row {
 /// A method's score.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Entry {
+    /// Runs that have the score.
+    runs: usize,
     mean: f64,
     standard_error: Option<f64>,
     is_best: bool,
@@ -163,7 +167,8 @@ impl Comparison {
                         .collect()
                 })
                 .collect();
-            for (row, entry) in rows.iter_mut().zip(entries(column, &runs)?) {
+            let diverged: Vec<usize> = rows.iter().map(|row| row.diverged).collect();
+            for (row, entry) in rows.iter_mut().zip(entries(column, &runs, &diverged)?) {
                 row.scores
                     .extend(entry.map(|entry| (column.measure, entry)));
             }
@@ -250,7 +255,7 @@ impl Comparison {
             [
                 row.method.clone(),
                 measure.to_string(),
-                (self.runs - row.diverged).to_string(),
+                entry.runs.to_string(),
                 entry.mean.to_string(),
                 text(entry.standard_error),
                 text(entry.p_value),
@@ -274,15 +279,24 @@ impl Comparison {
     }
 }
 
-/// One score of all methods, from the runs of each; nothing for a method without any.
-fn entries(column: &Column, runs: &[Vec<Option<f64>>]) -> Result<Vec<Option<Entry>>> {
+/// One score of all methods, from the runs of each and how many diverged; nothing for a method without
+/// any. The best is among those of which the fewest runs diverged.
+fn entries(
+    column: &Column,
+    runs: &[Vec<Option<f64>>],
+    diverged: &[usize],
+) -> Result<Vec<Option<Entry>>> {
     let summaries: Vec<Option<Summary>> = runs
         .iter()
         .map(|runs| Summary::of(&runs.iter().flatten().copied().collect::<Vec<_>>()))
         .collect();
     let cost = |method: usize| summaries[method].map(|summary| column.sign * summary.mean);
     let ranked = (0..runs.len()).filter_map(|method| Some((method, cost(method)?)));
-    let best = ranked.min_by(|(_, a), (_, b)| a.total_cmp(b));
+    let best = ranked.min_by(|&(a, cost_a), &(b, cost_b)| {
+        diverged[a]
+            .cmp(&diverged[b])
+            .then(cost_a.total_cmp(&cost_b))
+    });
     let Some((best, _)) = best else {
         return Ok(vec![None; runs.len()]);
     };
@@ -296,6 +310,7 @@ fn entries(column: &Column, runs: &[Vec<Option<f64>>]) -> Result<Vec<Option<Entr
             false => p_value(&runs[method], &runs[best], others)?,
         };
         Ok(Some(Entry {
+            runs: summary.runs,
             mean: summary.mean,
             standard_error: summary.standard_error,
             is_best: method == best,
@@ -360,16 +375,12 @@ mod tests {
 
     #[test]
     fn the_best_is_the_least_loss_or_the_most_accuracy() {
-        let losses = [0.5, 0.75, 0.5, 0.75, 0.625, 1.0].into_iter().zip(0..);
+        let losses = [0.5, 0.75, 0.5, 0.75, 0.625].into_iter().zip(0..);
         let mut records: Vec<Record> = losses
             .flat_map(|(nll, run)| {
-                let vifa = match run {
-                    5 => vec![(DIVERGED, 1.0)],
-                    _ => vec![("nll", 0.25), ("accuracy", 0.8)],
-                };
                 [
                     record("map", run, &[("nll", nll), ("accuracy", 0.9)]),
-                    record("vifa", run, &vifa),
+                    record("vifa", run, &[("nll", 0.25), ("accuracy", 0.8)]),
                 ]
             })
             .collect();
@@ -380,8 +391,8 @@ mod tests {
             panic!("two methods");
         };
         assert!(map.scores["accuracy"].is_best && vifa.scores["nll"].is_best);
-        assert_eq!((map.diverged, vifa.diverged, comparison.runs), (0, 1, 6));
-        assert_eq!(map.scores["nll"].mean, 0.6875);
+        assert_eq!((map.diverged, vifa.diverged, comparison.runs), (0, 0, 5));
+        assert_eq!(map.scores["nll"].mean, 0.625);
         assert_eq!(vifa.scores["nll"].p_value, None);
         // Differences of mean 3/8 and deviation 1/8: t = 3√5 with four degrees of freedom, at which
         // P(|T| ≤ t) = (3/4) (x − x³/3), x = t/√(4 + t²).
@@ -398,6 +409,27 @@ mod tests {
         records.truncate(8);
         let few = Comparison::of(String::new(), None, &methods, &records).unwrap();
         assert_eq!(few.methods[0].scores["nll"].p_value, None);
+    }
+
+    #[test]
+    fn a_method_that_diverged_is_not_the_best_by_its_other_runs() {
+        let runs = (0..6).flat_map(|run| {
+            let vifa = match run {
+                5 => (DIVERGED, 1.0),
+                _ => ("nll", 0.25),
+            };
+            [
+                record("map", run, &[("nll", 0.5)]),
+                record("vifa", run, &[vifa]),
+            ]
+        });
+        let (runs, methods) = (runs.collect::<Vec<_>>(), [Method::Map, Method::Vifa]);
+        let comparison = Comparison::of(String::new(), &methods, &runs).unwrap();
+        let [map, vifa] = &comparison.methods[..] else {
+            panic!("two methods");
+        };
+        assert_eq!((vifa.diverged, vifa.scores["nll"].mean), (1, 0.25));
+        assert!(map.scores["nll"].is_best && !vifa.scores["nll"].is_best);
     }
 
     #[test]

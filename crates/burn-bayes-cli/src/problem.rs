@@ -198,6 +198,15 @@ impl Problem {
         (self.select(first), self.select(second))
     }
 
+    /// All rows, some of them at a time.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Self> {
+        let starts = (0..self.rows).step_by(PIECE);
+        starts.map(|start| {
+            let rows: Vec<usize> = (start..self.rows.min(start + PIECE)).collect();
+            self.select(&rows)
+        })
+    }
+
     fn select(&self, rows: &[usize]) -> Self {
         Self {
             features: gathered(&self.features, self.width, rows),
@@ -224,11 +233,44 @@ impl Problem {
     /// standardised, and of classes.
     pub(crate) fn target_deviation(&self) -> Result<f64> {
         match self.meaning {
-            TargetMeaning::Real(KEPT) => {
-                let targets = self.targets.iter().copied().map(f64::from);
-                Ok(ColumnScale::fit(targets, Scaling::Standardise)?.spread)
-            }
+            TargetMeaning::Real(KEPT) => Ok(self.target_scale()?.spread),
             TargetMeaning::Real(_) | TargetMeaning::Classes(_) => Ok(1.0),
+        }
+    }
+
+    /// The mean and the standard deviation of real targets, in their own unit.
+    pub(crate) fn target_scale(&self) -> Result<ColumnScale> {
+        match self.meaning {
+            TargetMeaning::Real(scale) if scale != KEPT => Ok(scale),
+            _ => {
+                let targets = self.targets.iter().copied().map(f64::from);
+                Ok(ColumnScale::fit(targets, Scaling::Standardise)?)
+            }
+        }
+    }
+
+    /// The mean of every target as a network learns it: of classes, their frequencies.
+    pub(crate) fn target_means(&self) -> Vec<f64> {
+        let outputs = self.meaning.outputs();
+        let mean = |output: usize| {
+            let targets = self.targets.iter().skip(output).step_by(outputs);
+            targets.copied().map(f64::from).sum::<f64>() / self.rows as f64
+        };
+        (0..outputs).map(mean).collect()
+    }
+
+    /// The targets of all rows on their own scale.
+    pub(crate) fn true_targets(&self) -> Targets {
+        match &self.meaning {
+            TargetMeaning::Real(scale) => {
+                let values = self.targets.iter().copied().map(f64::from);
+                Targets::Real(values.map(|value| scale.undo(value)).collect())
+            }
+            TargetMeaning::Classes(classes) => {
+                let rows = self.targets.chunks(classes.len().max(1));
+                let class = |row: &[f32]| row.iter().position(|&target| target == 1.0);
+                Targets::Classes(rows.map(|row| class(row).unwrap_or_default()).collect())
+            }
         }
     }
 

@@ -4,36 +4,30 @@
 //! These are: the greatest value the score can have, and that divided by √2 again and again.
 
 use std::f64::consts::FRAC_1_SQRT_2;
+use std::path::Path;
 
 use burn_bayes::eval::{BoundedPoint, SelectiveBounds};
 use burn_bayes_data::{ColumnKind, CsvOptions, Header, read_csv};
 
 use crate::failure::{Failure, Result};
 use crate::prediction_table::{LABEL, TARGET};
-use crate::run::RunFolder;
 use crate::uncertainty::Uncertainty;
 
 /// Candidates down to 1/256 of the greatest value; more of them would loosen every bound.
 const CANDIDATES: i32 = 17;
 
 /// The largest threshold of a score that keeps the risk of a wrong class below `target`, with the
-/// given confidence, judging by the validation rows of a run.
+/// given confidence, judging by the file of a run's validation rows.
 ///
 /// # Errors
-/// If the run has no validation rows, or they are too few or too often wrong for such a promise.
+/// If they are too few or too often wrong for such a promise.
 pub(crate) fn threshold_at_risk(
-    folder: &RunFolder,
+    path: &Path,
     score: Uncertainty,
     classes: usize,
     target: f64,
     confidence: f64,
 ) -> Result<BoundedPoint> {
-    let path = folder.validation_file();
-    if !path.exists() {
-        let problem = "`target-risk` needs validation rows, and the run has none; fit with \
-                       `--validation 0.2`, or give a threshold with `--abstain-above`";
-        return Err(Failure::Usage(problem.into()));
-    }
     let columns = [LABEL, TARGET, score.name()];
     let options = CsvOptions::default()
         .with_delimiter(b',')
@@ -45,7 +39,7 @@ pub(crate) fn threshold_at_risk(
         // A file without one of them is spoilt, which is no matter of settings.
         .with_optional(columns)
         .with_missing(Vec::<String>::new());
-    let table = read_csv(&path, &options)?;
+    let table = read_csv(path, &options)?;
     let (label, truth) = (table.column(LABEL)?, table.column(TARGET)?);
     let values = table.column(score.name())?;
     let rows = 0..table.rows();

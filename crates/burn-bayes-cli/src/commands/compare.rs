@@ -144,10 +144,8 @@ fn cell(
     };
     let everything = (settings.identity(), fold.fingerprint());
     let (fold, class) = (fold.clone(), positive.map(String::from));
-    let work = move || -> Result<Measures> {
-        let scores = fold.score(&settings, class.as_deref())?;
-        Ok(measures(scores.as_ref()))
-    };
+    let work =
+        move || -> Result<Measures> { Ok(measures(&fold.score(&settings, class.as_deref())?)) };
     match positive {
         Some(class) => Cell::new(key, &(everything, class), work),
         None => Cell::new(key, &everything, work),

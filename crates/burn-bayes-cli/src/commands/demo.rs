@@ -5,7 +5,7 @@
 
 use std::f64::consts::TAU;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use burn_bayes_data::{
     ColumnScale, Dataset, Features, Scaling, Targets, gap_regression, two_moons,
@@ -20,9 +20,10 @@ use crate::failure::Result;
 use crate::files::make_folder;
 use crate::predictions::Predictions;
 use crate::problem::{Problem, TargetMeaning};
-use crate::report::{self, PosteriorSummary, Report};
+use crate::report::{self, PosteriorSummary, Report, ScoredRows};
 use crate::run::{EpochMetrics, curves};
 use crate::scores::{Intervals, Scores};
+use crate::search::divergence;
 use crate::settings::{Config, FitSettings, Method, NetworkShape};
 use crate::uncertainty::Uncertainty;
 
@@ -46,6 +47,8 @@ struct Outcome {
     problem: &'static str,
     method: String,
     nll: Option<f64>,
+    /// Why the fit has diverged; null if it has not.
+    diverged: Option<String>,
     /// The calibration error of classes or of quantiles.
     calibration: Option<f64>,
     /// How unsure it is of the test rows.
@@ -123,12 +126,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 impl Outcome {
     fn print(&self) -> Result<()> {
         print(format_args!(
-            "{:<12}{:>10.3}{:>14.3}{:>18.3}{:>18.3}",
+            "{:<12}{:>10.3}{:>14.3}{:>18.3}{:>18.3}{}",
             self.method,
             self.nll.unwrap_or(f64::NAN),
             self.calibration.unwrap_or(f64::NAN),
             self.unsure,
             self.outside,
+            self.diverged.as_ref().map_or("", |_| "  diverged"),
         ))
     }
 }
@@ -195,6 +199,17 @@ impl Contest {
             Scores::Classification(scores) => (&scores.nll, &scores.ece),
             Scores::Regression(scores) => (&scores.nmll, &scores.quantile_calibration_error),
         };
+        let diverged = divergence(&self.problem, &inside, self.test.targets())?;
+        let diverged = diverged.map(|found| found.to_string());
+        let rows = ScoredRows {
+            part: "test rows",
+            predictions: &inside,
+            targets: self.test.targets(),
+            scores: &scores,
+        };
+        let folder = arguments.out.join(self.name).join(method.to_string());
+        let metrics = &recorder.0;
+        let reason = diverged.as_deref();
         Ok(Outcome {
             problem: self.name,
             method: method.to_string(),
@@ -202,7 +217,8 @@ impl Contest {
             calibration: calibration.value,
             unsure: unsureness(&inside)?,
             outside: unsureness(&outside)?,
-            report: self.report(&fitted, &recorder.0, &inside, &scores, settings, arguments)?,
+            report: self.report(&fitted, metrics, rows, reason, settings, &folder)?,
+            diverged,
         })
     }
 
@@ -210,14 +226,13 @@ impl Contest {
         &self,
         fitted: &Fitted,
         metrics: &[EpochMetrics],
-        predictions: &Predictions,
-        scores: &Scores,
+        rows: ScoredRows<'_>,
+        diverged: Option<&str>,
         settings: FitSettings,
-        arguments: &Arguments,
+        folder: &Path,
     ) -> Result<PathBuf> {
         let method = settings.method;
-        let folder = arguments.out.join(self.name).join(method.to_string());
-        make_folder(&folder)?;
+        make_folder(folder)?;
         let posterior = fitted.posterior().map(PosteriorSummary::of).transpose()?;
         let config = Config {
             fit: settings,
@@ -228,11 +243,9 @@ impl Contest {
             command: &command_line(),
             config: &config.to_toml()?,
             training: &curves(metrics, fitted.meaning()),
-            part: "test rows",
             target: "target",
-            predictions,
-            targets: self.test.targets(),
-            scores,
+            rows: Some(rows),
+            diverged,
             posterior: posterior.as_ref(),
         };
         let page = folder.join("report.html");

@@ -8,10 +8,11 @@ use clap::Args;
 use crate::console::{busy, command_line, print_json, print_scores, tell};
 use crate::failure::{Failure, Result};
 use crate::files::{at, make_folder};
+use crate::report::ScoredRows;
 use crate::rows::{true_targets, usable_rows};
-use crate::run::{Run, RunFolder, ScoredRows, write_report};
+use crate::run::{RunFolder, RunReport};
 use crate::scores::{Intervals, Scores};
-use crate::settings::{FileFlags, refused};
+use crate::settings::{DeviceName, FileFlags, refused};
 
 /// Which rows.
 #[derive(Debug, Args)]
@@ -28,6 +29,9 @@ pub(crate) struct Arguments {
     positive: Option<String>,
     #[command(flatten)]
     file: FileFlags,
+    /// Where to compute: flex, wgpu, cuda or cuda:1; as the fit says by default
+    #[arg(long)]
+    device: Option<DeviceName>,
     /// Folder for a page with the scores and charts, report.html, and its drawings
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
@@ -44,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .as_deref()
         .map(|report| page(report, &folder))
         .transpose()?;
-    let run = Run::load(&folder)?;
+    let run = super::loaded(&folder, arguments.device)?;
     let draws = run.draws(arguments.draws)?;
     let asked = arguments
         .positive
@@ -74,14 +78,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Ok::<_, Failure>((predictions, scores))
     })?;
     if let Some(page) = page {
-        let rows = ScoredRows {
-            part: &format!("rows of {path}"),
-            predictions: &predictions,
-            targets: &targets,
-            scores: &scores,
+        let report = RunReport {
+            config: &run.config,
+            command: &command_line(),
+            meaning: run.fitted.meaning(),
+            metrics: &run.metrics(&folder)?,
+            posterior: run.fitted.posterior(),
+            rows: Some(ScoredRows {
+                part: &format!("rows of {path}"),
+                predictions: &predictions,
+                targets: &targets,
+                scores: &scores,
+            }),
+            diverged: run.diverged.as_deref(),
         };
-        let command = command_line();
-        write_report(&folder, &run.config, &run.fitted, rows, &command, &page)?;
+        report.write(&page)?;
     }
     match arguments.json {
         true => print_json(&scores),

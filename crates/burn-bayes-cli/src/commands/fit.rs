@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use burn_bayes_data::Dataset;
 use clap::Args;
 use serde::Serialize;
 
@@ -14,10 +15,11 @@ use crate::interruption;
 use crate::problem::Problem;
 use crate::report::number;
 use crate::rows::PreparedRows;
-use crate::run::{EpochMetrics, MetricsFile, RunFolder, WatchedRows, validate};
-use crate::scores::Scores;
-use crate::search::most_error;
-use crate::settings::{Config, ConfigFlags, FitSettings, refused};
+use crate::run::{
+    EpochMetrics, MetricsFile, RunFolder, Validation, WatchedRows, report_failure, validate,
+};
+use crate::search::Judgement;
+use crate::settings::{Config, ConfigFlags, FitSettings, NoisePrecision, refused};
 
 /// What to fit, and where to put it.
 #[derive(Debug, Args)]
@@ -49,8 +51,13 @@ struct Outcome<'a> {
     noise_precision: Option<f64>,
     seconds: f64,
     /// Of the rows that were held out; null if there were none.
-    scores: Option<&'a Scores>,
+    scores: Option<&'a Validation>,
 }
+
+/// Draws under which training rows are predicted to see whether all is finite.
+const CHECKED_DRAWS: usize = 10;
+/// What may help against a fit that has diverged.
+const CURE: &str = "lower `learning_rate`, give more `epochs`, or choose another `method`";
 
 /// Fits.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -70,20 +77,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         true => RunFolder::resume(&arguments.out)?,
         false => RunFolder::create(&arguments.out, &config)?,
     };
-    preprocessor.save(folder.preprocessor_file())?;
+    folder.remove_validation()?;
     let watched = validation.as_ref();
     let watched = watched.map(|rows| WatchedRows::new(rows, &problem, &config.fit, weights));
-    let fitted = trained(&folder, &problem, fingerprint, &config, watched)?;
-    folder.save_fitted(&fitted)?;
-    let scores = match &validation {
-        Some(rows) => {
-            let what = format!("scoring {} rows", rows.rows());
-            let scored = || validate(&folder, &config, &fitted, rows, validation_rows);
-            Some(busy(what, scored)?)
-        }
-        None => None,
+    let scored = || {
+        let fitted = trained(&folder, &problem, fingerprint, &config, watched)?;
+        folder.save_fitted(&fitted)?;
+        let rows = validation.as_ref().map(|rows| (rows, validation_rows));
+        let scores = scores(&folder, &config, &fitted, &problem, rows)?;
+        Ok((fitted, scores))
     };
-    folder.finish(&fitted)?;
+    let (fitted, scores) = match scored() {
+        Err(Failure::Numerical(reason)) => {
+            report_failure(&folder, &config, problem.meaning(), &reason)?;
+            return Err(Failure::Numerical(reason));
+        }
+        scored => scored?,
+    };
+    preprocessor.save(folder.preprocessor_file())?;
+    let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
+    folder.finish(&config, &fitted, diverged.clone())?;
 
     let run = arguments.out.display().to_string();
     let outcome = Outcome {
@@ -101,22 +114,49 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         true => print_json(&outcome)?,
         false => outcome.print()?,
     }
-    expect_sound(&problem, scores.as_ref())
+    match diverged {
+        None => Ok(()),
+        Some(reason) => Err(diverged_by(&reason, &config.fit)),
+    }
 }
 
-/// Refuses a fit whose predictions of the rows that were held out are far off.
-fn expect_sound(problem: &Problem, scores: Option<&Scores>) -> Result<()> {
-    let error = scores.and_then(Scores::rmse);
-    let most = most_error(problem)?;
-    match error.filter(|&error| error > most) {
-        None => Ok(()),
-        Some(error) => Err(Failure::Numerical(format!(
-            "the fit has diverged: its RMSE on the rows that were held out is {}, and that of a sound fit \
-             is at most {}; lower `learning_rate`",
-            number(error),
-            number(most)
-        ))),
+/// Scores the rows that were held out, from their places of the file. Where there are none, the predictions of the training rows must
+/// be finite.
+fn scores(
+    folder: &RunFolder,
+    config: &Config,
+    fitted: &Fitted,
+    train: &Problem,
+    held_out: Option<(&Dataset, Vec<usize>)>,
+) -> Result<Option<Validation>> {
+    let Some((rows, places)) = held_out else {
+        return expect_finite(fitted, train, &config.fit).map(|()| None);
+    };
+    let what = format!("scoring {} rows", rows.rows());
+    let scored = || validate(folder, config, fitted, train, rows, places);
+    busy(what, scored).map(Some)
+}
+
+/// Refuses a fit under which the NLL of its training rows is not finite.
+fn expect_finite(fitted: &Fitted, train: &Problem, settings: &FitSettings) -> Result<()> {
+    for piece in train.pieces() {
+        let predictions = fitted.predict(&piece.features()?, CHECKED_DRAWS)?;
+        let Judgement { cost, .. } = Judgement::of(&predictions, &piece.true_targets())?;
+        if !cost.is_finite() {
+            let reason = "the NLL of the training rows is not finite";
+            return Err(diverged_by(reason, settings));
+        }
     }
+    Ok(())
+}
+
+/// What is wrong with a fit that has diverged, and what may help.
+fn diverged_by(reason: &str, settings: &FitSettings) -> Failure {
+    let noise = match settings.noise_precision {
+        NoisePrecision::Given(_) => "check `noise_precision`, ",
+        NoisePrecision::Learned(_) => "",
+    };
+    Failure::Numerical(format!("the fit has diverged: {reason}; {noise}{CURE}"))
 }
 
 /// The settings of this fit.
@@ -263,7 +303,7 @@ impl Outcome<'_> {
         }
         if let Some(scores) = self.scores {
             print(format_args!("on the rows that were held out:"))?;
-            print_scores(scores)?;
+            print_scores(&scores.scores)?;
         }
         print(format_args!("{run} holds the run"))
     }

@@ -17,8 +17,10 @@ use std::path::Path;
 use clap::Subcommand;
 
 use crate::cells::{Crew, threads};
+use crate::console::tell;
 use crate::failure::Result;
-use crate::settings::{Config, ConfigFlags};
+use crate::run::{Run, RunFolder};
+use crate::settings::{Config, ConfigFlags, DeviceName};
 
 /// What the program can be asked to do.
 #[derive(Debug, Subcommand)]
@@ -61,6 +63,18 @@ impl Command {
             Self::Reproduce(arguments) => reproduce::run(arguments),
         }
     }
+}
+
+/// The run in a folder, with a warning if its fit has diverged.
+fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
+    let run = Run::load(folder, device)?;
+    if let Some(reason) = &run.diverged {
+        let path = folder.path().display();
+        tell(format_args!(
+            "warning: the fit in {path} has diverged: {reason}"
+        ));
+    }
+    Ok(run)
 }
 
 /// Who computes the fits of a command: processes, but on a GPU threads, because each process would take a

@@ -14,7 +14,7 @@ use crate::new_rows::{BadRowsName, NewRows};
 use crate::prediction_table::{DEVIATIONS, EPISTEMIC, PredictionTable};
 use crate::run::{Run, RunFolder};
 use crate::selection::threshold_at_risk;
-use crate::settings::{FileFlags, Words, refused};
+use crate::settings::{DeviceName, FileFlags, Words, refused};
 use crate::uncertainty::Uncertainty;
 
 /// Which rows, and what to say of them.
@@ -36,6 +36,9 @@ pub(crate) struct Arguments {
     /// Draws of the weights; as the fit says by default, and always with --target-risk
     #[arg(long)]
     draws: Option<usize>,
+    /// Where to compute: flex, wgpu, cuda or cuda:1; as the fit says by default
+    #[arg(long)]
+    device: Option<DeviceName>,
     /// Quantiles of a regression, with commas between them [default: 0.05,0.5,0.95]
     #[arg(long, value_delimiter = ',')]
     quantiles: Option<Vec<f64>>,
@@ -71,7 +74,7 @@ const QUANTILES: [f64; 3] = [0.05, 0.5, 0.95];
 /// Predicts.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let folder = RunFolder::open(&arguments.run)?;
-    let run = Run::load(&folder)?;
+    let run = super::loaded(&folder, arguments.device)?;
     let levels = levels(arguments, run.preprocessor.task())?;
     let draws = run.draws(arguments.draws)?;
     let decision = decision(arguments, &folder, &run, draws)?;
@@ -244,7 +247,12 @@ fn decision(
         .into_iter()
         .find(|known| known.name() == score);
     let known = known.ok_or_else(|| Failure::Usage(format!("`{score}` is no score")))?;
-    let point = threshold_at_risk(folder, known, classes.len(), risk, arguments.confidence)?;
+    let rows = run.validation_file(folder)?.ok_or_else(|| {
+        let problem = "needs validation rows, and the run has none; fit with `--validation 0.2`, or \
+                       give a threshold with `--abstain-above`";
+        refused("target-risk", problem)
+    })?;
+    let point = threshold_at_risk(&rows, known, classes.len(), risk, arguments.confidence)?;
     tell(format_args!(
         "keeps rows with {score} up to {:.4}: on {} validation rows of {:.1} % kept, {:.4} were wrong, \
          and at confidence {} at most {:.4} will be",

@@ -160,11 +160,13 @@ struct Row {
     trial: usize,
     /// The settings that were drawn.
     settings: Map<String, Value>,
-    /// The mean cost over folds, by its name in the scores; null if a fit diverged.
+    /// The mean cost over folds, by its name in the scores; null if a fit has no scores.
     #[serde(flatten)]
     cost: BTreeMap<&'static str, Option<f64>>,
-    /// The mean over folds; null if a fit diverged.
+    /// The mean over folds; null if a fit has no scores.
     error: Option<f64>,
+    /// Whether a fit diverged.
+    diverged: bool,
     /// Folds that it met.
     folds: usize,
 }
@@ -190,6 +192,7 @@ impl Outcome {
                 settings: drawn.collect(),
                 cost: BTreeMap::from([(cost_name, mean.map(|mean| mean.cost))]),
                 error: mean.map(|mean| mean.error),
+                diverged: trial.has_diverged(),
                 folds: trial.judgements.len(),
             })
         };
@@ -233,7 +236,7 @@ impl Outcome {
             .into_iter()
             .chain(drawn.map(String::as_str))
             .chain(cost)
-            .chain(["error", "folds"])
+            .chain(["error", "diverged", "folds"])
             .collect()
     }
 }
@@ -245,12 +248,16 @@ impl Row {
             (_, Value::String(text)) => text.clone(),
             _ => value.to_string(),
         };
-        let score = |score: Option<f64>| score.as_ref().map_or("diverged".into(), &shown);
+        let score = |score: Option<f64>| score.as_ref().map_or("–".into(), &shown);
         [self.trial.to_string()]
             .into_iter()
             .chain(self.settings.values().map(setting))
             .chain(self.cost.values().copied().map(score))
-            .chain([score(self.error), self.folds.to_string()])
+            .chain([
+                score(self.error),
+                if self.diverged { "yes" } else { "no" }.into(),
+                self.folds.to_string(),
+            ])
             .collect()
     }
 }

@@ -8,7 +8,6 @@ use burn_bayes_data::Targets;
 use plotters::prelude::{Circle, PathElement, Rectangle};
 use plotters::style::Color;
 
-use super::Report;
 use super::chart::{
     Axis, Figure, Key, SIZE, Sign, guide, keys, line, plane, range_from_zero, spread,
 };
@@ -31,9 +30,9 @@ const MOST_CLASSES: usize = 12;
 pub(crate) fn sections(
     predictions: &ClassPredictions,
     scores: &ClassificationScores,
-    report: &Report<'_>,
+    targets: &Targets,
 ) -> Result<Vec<Section>> {
-    let Targets::Classes(labels) = report.targets else {
+    let Targets::Classes(labels) = targets else {
         return Err(other_task());
     };
     let draws = predictions.checked()?;

@@ -44,18 +44,27 @@ pub(crate) struct Report<'a> {
     pub(crate) config: &'a str,
     /// What was recorded epoch by epoch.
     pub(crate) training: &'a [TrainingCurve],
-    /// Which rows were predicted: "validation rows", "test rows".
-    pub(crate) part: &'a str,
     /// The name of the target's column.
     pub(crate) target: &'a str,
+    /// The rows that were predicted; none if the fit left the finite numbers.
+    pub(crate) rows: Option<ScoredRows<'a>>,
+    /// Why the fit has diverged; none if it has not.
+    pub(crate) diverged: Option<&'a str>,
+    /// What was learnt of the weights; absent for a point estimate.
+    pub(crate) posterior: Option<&'a PosteriorSummary>,
+}
+
+/// Rows whose targets are known, with what a fit says of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScoredRows<'a> {
+    /// Which rows these are: "validation rows", "test rows".
+    pub(crate) part: &'a str,
     /// What the fit says of them.
     pub(crate) predictions: &'a Predictions,
     /// What was true of them.
     pub(crate) targets: &'a Targets,
     /// The scores of `predictions` against `targets`.
     pub(crate) scores: &'a Scores,
-    /// What was learnt of the weights; absent for a point estimate.
-    pub(crate) posterior: Option<&'a PosteriorSummary>,
 }
 
 /// Writes a report to `path`, and its drawings into the folder `plots` beside it.

@@ -5,7 +5,7 @@ use askama::Template;
 use super::chart::Figure;
 use super::summary::Summary;
 use super::text::plain;
-use super::{Report, classification, palette, regression, training};
+use super::{Report, ScoredRows, classification, palette, regression, training};
 use crate::failure::{Failure, Result};
 use crate::predictions::Predictions;
 use crate::scores::Scores;
@@ -16,7 +16,8 @@ use crate::scores::Scores;
 pub(crate) struct Page<'a> {
     title: String,
     subtitle: String,
-    summary: Summary,
+    diverged: Option<&'a str>,
+    summary: Option<Summary>,
     sections: Vec<Section>,
     command: &'a str,
     config: &'a str,
@@ -54,22 +55,25 @@ impl<'a> Page<'a> {
     pub(crate) fn of(report: &Report<'a>) -> Result<Self> {
         let mut sections = Vec::new();
         sections.extend(training::section(report.training)?);
-        sections.extend(match (report.predictions, report.scores) {
-            (Predictions::Classes(predictions), Scores::Classification(scores)) => {
-                classification::sections(predictions, scores, report)?
-            }
-            (Predictions::Reals(predictions), Scores::Regression(scores)) => {
-                regression::sections(predictions, scores, report)?
-            }
-            _ => return Err(other_task()),
-        });
+        if let Some(rows) = &report.rows {
+            sections.extend(match (rows.predictions, rows.scores) {
+                (Predictions::Classes(predictions), Scores::Classification(scores)) => {
+                    classification::sections(predictions, scores, rows.targets)?
+                }
+                (Predictions::Reals(predictions), Scores::Regression(scores)) => {
+                    regression::sections(predictions, scores, rows.targets, report.target)?
+                }
+                _ => return Err(other_task()),
+            });
+        }
         if let Some(posterior) = report.posterior {
             sections.push(posterior.section()?);
         }
         Ok(Self {
             title: plain(report.title),
             subtitle: subtitle(report),
-            summary: Summary::of(report.scores),
+            diverged: report.diverged,
+            summary: report.rows.map(|rows| Summary::of(rows.scores)),
             sections,
             command: report.command,
             config: report.config,
@@ -100,7 +104,11 @@ struct Drawing<'a> {
 }
 
 fn subtitle(report: &Report<'_>) -> String {
-    let (task, rows, draws) = match report.scores {
+    let target = plain(report.target);
+    let Some(ScoredRows { part, scores, .. }) = report.rows else {
+        return format!("A fit of “{target}”, without predictions to score");
+    };
+    let (task, rows, draws) = match scores {
         Scores::Classification(scores) => ("Classification", scores.rows, scores.draws),
         Scores::Regression(scores) => ("Regression", scores.rows, scores.draws),
     };
@@ -109,11 +117,7 @@ fn subtitle(report: &Report<'_>) -> String {
         (Some(_), 1) => "one draw of the weights".to_string(),
         (Some(_), draws) => format!("{draws} draws of the weights"),
     };
-    let target = plain(report.target);
-    format!(
-        "{task} of “{target}”, scored on {rows} {} with {draws}",
-        report.part
-    )
+    format!("{task} of “{target}”, scored on {rows} {part} with {draws}")
 }
 
 /// Parts that do not belong together.

@@ -5,7 +5,6 @@ use burn_bayes_data::Targets;
 use plotters::prelude::{Circle, PathElement, Rectangle};
 use plotters::style::Color;
 
-use super::Report;
 use super::chart::{
     Axis, Figure, Key, SIZE, Sign, guide, keys, line, plane, range_from_zero, range_of, spread,
 };
@@ -25,16 +24,17 @@ const MOST_INTERVALS: usize = 60;
 pub(crate) fn sections(
     predictions: &RealPredictions,
     scores: &RegressionScores,
-    report: &Report<'_>,
+    targets: &Targets,
+    target: &str,
 ) -> Result<Vec<Section>> {
-    let Targets::Real(targets) = report.targets else {
+    let Targets::Real(targets) = targets else {
         return Err(other_task());
     };
     let mixture = predictions.checked()?;
     let cloud = Cloud {
         means: mixture.mean(),
         targets,
-        target: report.target,
+        target,
     };
     let mut sections = vec![
         Section {

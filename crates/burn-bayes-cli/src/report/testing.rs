@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
-use super::{PosteriorSummary, Report, TrainingCurve};
+use super::{PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::predictions::{ClassPredictions, Predictions, RealPredictions};
 use crate::scores::{Intervals, Scores};
 
@@ -58,11 +58,14 @@ impl Sample {
             command: "burn-bayes fit --data rows.csv --target y --model mlp:50,50 --method vifa --rank 8",
             config: "method = \"vifa\"\nrank = 8\nepochs = 60\nlearning_rate = 0.001\n",
             training: &self.training,
-            part: "validation rows",
             target: &self.target,
-            predictions: &self.predictions,
-            targets: &self.targets,
-            scores: &self.scores,
+            rows: Some(ScoredRows {
+                part: "validation rows",
+                predictions: &self.predictions,
+                targets: &self.targets,
+                scores: &self.scores,
+            }),
+            diverged: None,
             posterior: self.posterior.as_ref(),
         }
     }

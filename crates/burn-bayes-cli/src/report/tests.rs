@@ -11,7 +11,7 @@ use burn_bayes_data::Targets;
 
 use super::testing::{Sample, classification, regression};
 use super::text::number;
-use super::{PosteriorSummary, TrainingCurve, write};
+use super::{PosteriorSummary, ScoredRows, TrainingCurve, write};
 use crate::predictions::{ClassPredictions, Predictions, RealPredictions};
 use crate::scores::Scores;
 
@@ -235,19 +235,59 @@ fn a_posterior_is_summed_up_as_by_hand() {
 }
 
 #[test]
+fn a_fit_that_diverged_says_so_before_everything_else() {
+    let sample = regression(30, 4).with_training();
+    let sound = sample.report();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    let page = |report: &super::Report<'_>| {
+        write(report, &path).unwrap();
+        let page = std::fs::read_to_string(&path).unwrap();
+        elements(&page);
+        page
+    };
+    assert!(!page(&sound).contains("diverged"));
+    let diverged = Some("the NLL is <not> finite");
+    let whole = super::Report { diverged, ..sound };
+    let unscored = super::Report {
+        rows: None,
+        ..whole
+    };
+    for report in [whole, unscored] {
+        let page = page(&report);
+        let banner = page.find("This fit has diverged").unwrap();
+        assert!(banner < page.find("<nav").unwrap(), "{page}");
+        assert!(
+            page.contains("not&#62; finite") && page.contains("id=\"training\""),
+            "{page}"
+        );
+        assert_eq!(page.contains("id=\"scores\""), report.rows.is_some());
+        assert_eq!(page.contains("href=\"#scores\""), report.rows.is_some());
+    }
+}
+
+#[test]
 fn parts_of_different_tasks_are_refused() {
     let (classes, reals) = (classification(&["a", "b"], 4, 2), regression(4, 2));
     let folder = tempfile::tempdir().unwrap();
-    let report = super::Report {
+    let is_refused = |rows: ScoredRows<'_>| {
+        let rows = Some(rows);
+        let report = super::Report {
+            rows,
+            ..classes.report()
+        };
+        write(&report, &folder.path().join("report.html")).is_err()
+    };
+    let of_classes = classes.report().rows.unwrap();
+    let of_reals = reals.report().rows.unwrap();
+    assert!(is_refused(ScoredRows {
         scores: &reals.scores,
-        ..classes.report()
-    };
-    assert!(write(&report, &folder.path().join("report.html")).is_err());
-    let report = super::Report {
+        ..of_classes
+    }));
+    assert!(is_refused(ScoredRows {
         targets: &classes.targets,
-        ..reals.report()
-    };
-    assert!(write(&report, &folder.path().join("report.html")).is_err());
+        ..of_reals
+    }));
     assert!(!folder.path().join("report.html").exists());
 }
 

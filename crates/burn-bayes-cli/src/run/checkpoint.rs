@@ -127,7 +127,7 @@ fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
 }
 
 /// A line, and what follows it.
-fn first_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn first_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().position(|&byte| byte == b'\n')?;
     Some((&bytes[..end], &bytes[end + 1..]))
 }

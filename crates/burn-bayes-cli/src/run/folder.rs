@@ -5,6 +5,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use burn::tensor::Device;
+
 use crate::console::{command_line, command_of};
 use crate::failure::{Failure, Result};
 use crate::files::{lock, make_folder, read_text, write_whole};
@@ -127,13 +129,25 @@ impl RunFolder {
         Ok(config)
     }
 
+    /// The device of the fit.
+    ///
+    /// # Errors
+    /// If the program was built without it.
+    pub(super) fn device(&self, config: &Config) -> Result<Device> {
+        config.fit.device.device().map_err(|failure| {
+            let path = self.config_file();
+            let cure = "or name another device with `--device`";
+            Failure::Usage(format!("{}: {failure}, {cure}", path.display()))
+        })
+    }
+
     /// The command that began the run.
     pub(super) fn command(&self) -> Result<String> {
         Ok(read_text(&self.command_file())?.trim_end().into())
     }
 
     /// What is wrong with the settings in the folder.
-    pub(super) fn unusable_settings(&self, failure: &Failure) -> Failure {
+    fn unusable_settings(&self, failure: &Failure) -> Failure {
         Failure::Usage(format!("{}: {failure}", self.config_file().display()))
     }
 
@@ -142,7 +156,7 @@ impl RunFolder {
         self.learnt_file().is_file()
     }
 
-    fn config_file(&self) -> PathBuf {
+    pub(super) fn config_file(&self) -> PathBuf {
         self.path.join("config.toml")
     }
 
@@ -163,15 +177,6 @@ impl RunFolder {
     /// The weights, where there is no posterior.
     pub(crate) fn weights_file(&self) -> PathBuf {
         self.path.join("weights.bpk")
-    }
-
-    /// Whichever of the two there is.
-    pub(super) fn learnt_weights_file(&self) -> PathBuf {
-        let posterior = self.posterior_file();
-        match posterior.exists() {
-            true => posterior,
-            false => self.weights_file(),
-        }
     }
 
     /// What else was learnt.

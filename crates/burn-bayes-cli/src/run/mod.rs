@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod folder;
+mod learnt;
 mod metrics;
 mod progress;
 mod validation;
@@ -12,23 +13,23 @@ mod tests;
 pub(crate) use folder::RunFolder;
 pub(crate) use metrics::{EpochMetrics, MetricsFile};
 pub(crate) use progress::WatchedRows;
-pub(crate) use validation::{ScoredRows, curves, validate, write_report};
+pub(crate) use validation::{RunReport, Validation, curves, report_failure, validate};
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use burn::module::{Module, ParamGroup};
 use burn::store::ModuleRecord;
-use burn::tensor::Bytes;
+use burn::tensor::{Bytes, Device};
 use burn_bayes::{FactorPosterior, Layout};
 use burn_bayes_data::Preprocessor;
-use serde::{Deserialize, Serialize};
+use learnt::{Checksums, Learnt};
 
-use crate::engine::{Fitted, network, weights};
+use crate::engine::{Fitted, network};
 use crate::failure::{Failure, Result};
-use crate::files::{at, checksum, read_text, remove, write_whole};
+use crate::files::{at, remove, write_whole};
 use crate::problem::TargetMeaning;
-use crate::settings::{Config, MOST_DRAWS, expect_at_most};
+use crate::settings::{Config, DeviceName, MOST_DRAWS, expect_at_most};
 
 /// A finished run.
 #[derive(Debug)]
@@ -36,47 +37,61 @@ pub(crate) struct Run {
     pub(crate) config: Config,
     pub(crate) preprocessor: Preprocessor,
     pub(crate) fitted: Fitted,
-}
-
-/// The format of a run's files.
-const FORMAT: u32 = 1;
-
-/// What else than the weights is learnt; the last file of a run to be written.
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct Learnt {
-    format: u32,
-    /// β on the scale on which the network learns.
-    noise_precision: f64,
-    /// Of the file of the weights.
-    checksum: String,
-    /// Of the file of the preparation.
-    preprocessor_checksum: String,
+    /// Why the fit has diverged; nothing if it has not.
+    pub(crate) diverged: Option<String>,
+    checksums: Checksums,
 }
 
 impl Run {
-    /// Reads a finished run.
+    /// Reads a finished run, to compute on a device; on that of the fit if none is named.
     ///
     /// # Errors
-    /// If the folder holds none, or its files do not belong together.
-    pub(crate) fn load(folder: &RunFolder) -> Result<Self> {
-        let config = folder.config()?;
+    /// If the folder holds none, or its files are not as the fit wrote them.
+    pub(crate) fn load(folder: &RunFolder, device: Option<DeviceName>) -> Result<Self> {
         if !folder.is_finished() {
             let path = folder.path().display();
             return Err(Failure::Data(format!(
-                "{path}: the fit is not finished; `{}` goes on with it",
+                "{path}: the fit is not finished (there is no learnt.toml); `{}` goes on with it",
                 folder.continuation()
             )));
         }
-        let learnt = learnt(folder)?;
-        whole(&folder.preprocessor_file(), &learnt.preprocessor_checksum)?;
+        let learnt = Learnt::load(folder)?;
+        for file in [folder.config_file(), folder.preprocessor_file()] {
+            learnt.checksums.verified(&file)?;
+        }
+        let config = folder.config()?;
+        let device = device.map_or_else(|| folder.device(&config), DeviceName::device)?;
         let preprocessor = Preprocessor::load(folder.preprocessor_file())?;
-        let fitted = fitted(folder, &config, &preprocessor, &learnt)?;
+        let fitted = fitted(folder, &config, &preprocessor, &learnt, &device)?;
         Ok(Self {
             config,
             preprocessor,
             fitted,
+            diverged: learnt.diverged,
+            checksums: learnt.checksums,
         })
+    }
+
+    /// The predictions of the rows that were held out; nothing if there were none.
+    ///
+    /// # Errors
+    /// If the file is not as the fit wrote it.
+    pub(crate) fn validation_file(&self, folder: &RunFolder) -> Result<Option<PathBuf>> {
+        let path = folder.validation_file();
+        if !self.checksums.has(&path) {
+            return Ok(None);
+        }
+        self.checksums.verified(&path)?;
+        Ok(Some(path))
+    }
+
+    /// What was recorded epoch by epoch.
+    ///
+    /// # Errors
+    /// If the file is not as the fit wrote it.
+    pub(crate) fn metrics(&self, folder: &RunFolder) -> Result<Vec<EpochMetrics>> {
+        self.checksums.verified(&folder.metrics_file())?;
+        folder.metrics()
     }
 
     /// Draws of a prediction: as many as are asked for, or as the fit says.
@@ -93,34 +108,27 @@ fn fitted(
     config: &Config,
     preprocessor: &Preprocessor,
     learnt: &Learnt,
+    device: &Device,
 ) -> Result<Fitted> {
     let meaning = TargetMeaning::of(preprocessor);
-    let unusable = |failure| folder.unusable_settings(&failure);
-    let device = config.fit.device.device().map_err(unusable)?;
     let features = preprocessor.feature_names().len();
-    let path = folder.learnt_weights_file();
-    let bytes = whole(&path, &learnt.checksum)?;
-    // Before there is a network, which may be one for which no memory would do.
-    let weights = weights(&config.fit, features, &meaning).map_err(unusable)?;
-    if bytes.len() < weights * size_of::<f32>() {
-        let model = &config.fit.model;
-        let problem =
-            format!("it is too short for the {weights} weights of {model} in config.toml");
-        return Err(wrong(&path, problem));
-    }
     let precision = learnt.noise_precision;
     // A layout is of what can be trained, so the network begins as one that is.
     let training = device.clone().autodiff();
     let network = network(&config.fit, features, &meaning, precision, &training);
-    let (network, posterior) = match path == folder.posterior_file() {
+    let path = folder.posterior_file();
+    let (network, posterior) = match learnt.checksums.has(&path) {
         true => {
-            let posterior = FactorPosterior::load_safetensors(&path, &device)?;
+            learnt.checksums.verified(&path)?;
+            let posterior = FactorPosterior::load_safetensors(&path, device)?;
             let layout = Layout::new(&network, &ParamGroup::all())?;
             let same = posterior.expect_layout(&layout);
             same.map_err(|error| wrong(&path, error))?;
             (network, Some(posterior))
         }
         false => {
+            let path = folder.weights_file();
+            let bytes = learnt.checksums.verified(&path)?;
             let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes));
             let loaded = record.and_then(|record| network.try_load_record(record));
             (loaded.map_err(|error| wrong(&path, error))?, None)
@@ -129,38 +137,6 @@ fn fitted(
     let seed = config.fit.seed;
     let network = network.valid();
     Ok(Fitted::new(&network, posterior, meaning, precision, seed))
-}
-
-/// The bytes of a file that is as it was written.
-fn whole(path: &Path, expected: &str) -> Result<Vec<u8>> {
-    let bytes = std::fs::read(path).map_err(at(path))?;
-    let found = checksum(&bytes);
-    match found == expected {
-        true => Ok(bytes),
-        false => Err(wrong(
-            path,
-            format!(
-                "it is damaged: its checksum is {found}, not {expected} as in learnt.toml; bring back \
-                 the file that the fit left, or fit anew"
-            ),
-        )),
-    }
-}
-
-fn learnt(folder: &RunFolder) -> Result<Learnt> {
-    let path = folder.learnt_file();
-    let learnt: Learnt = toml::from_str(&read_text(&path)?).map_err(|error| wrong(&path, error))?;
-    if learnt.format != FORMAT {
-        let format = learnt.format;
-        let problem = format!("it has format {format}, this program reads {FORMAT}; fit anew");
-        return Err(wrong(&path, problem));
-    }
-    let precision = learnt.noise_precision;
-    if !(precision.is_finite() && precision > 0.0) {
-        let problem = format!("`noise_precision` is {precision}, which no fit leaves; fit anew");
-        return Err(wrong(&path, problem));
-    }
-    Ok(learnt)
 }
 
 /// What is wrong with a file of a run.
@@ -188,19 +164,36 @@ impl RunFolder {
         Ok(())
     }
 
+    /// Removes what an earlier fit to this folder wrote of the rows that it held out.
+    pub(crate) fn remove_validation(&self) -> Result<()> {
+        let files = [
+            self.validation_file(),
+            self.scores_file(),
+            self.report_file(),
+        ];
+        files.iter().try_for_each(|file| remove(file))
+    }
+
     /// Marks the run as finished, after everything else was written.
-    pub(crate) fn finish(&self, fitted: &Fitted) -> Result<()> {
-        let of = |path: PathBuf| -> Result<String> {
-            Ok(checksum(&std::fs::read(&path).map_err(at(&path))?))
-        };
-        let learnt = Learnt {
-            format: FORMAT,
-            noise_precision: fitted.noise_precision(),
-            checksum: of(self.learnt_weights_file())?,
-            preprocessor_checksum: of(self.preprocessor_file())?,
-        };
-        let text = toml::to_string(&learnt).map_err(std::io::Error::other)?;
-        write_whole(&self.learnt_file(), text.as_bytes())?;
+    pub(crate) fn finish(
+        &self,
+        config: &Config,
+        fitted: &Fitted,
+        diverged: Option<String>,
+    ) -> Result<()> {
+        // It may have been edited since the fit read it.
+        write_whole(&self.config_file(), config.to_toml()?.as_bytes())?;
+        let read = [
+            self.config_file(),
+            self.preprocessor_file(),
+            match fitted.posterior() {
+                Some(_) => self.posterior_file(),
+                None => self.weights_file(),
+            },
+            self.metrics_file(),
+            self.validation_file(),
+        ];
+        Learnt::new(fitted.noise_precision(), diverged, read)?.save(self)?;
         remove(&self.checkpoint_file())
     }
 }

@@ -3,7 +3,9 @@
 use std::io;
 use std::path::Path;
 
+use burn_bayes::FactorPosterior;
 use burn_bayes_data::{Dataset, Targets};
+use serde::Serialize;
 
 use super::folder::RunFolder;
 use super::metrics::EpochMetrics;
@@ -11,12 +13,21 @@ use crate::engine::{Fitted, Stage};
 use crate::failure::Result;
 use crate::files::write_whole;
 use crate::prediction_table::PredictionTable;
-use crate::predictions::Predictions;
-use crate::problem::TargetMeaning;
-use crate::report::{self, PosteriorSummary, Report, TrainingCurve};
+use crate::problem::{Problem, TargetMeaning};
+use crate::report::{self, PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::rows::true_targets;
 use crate::scores::{Intervals, Scores};
+use crate::search::divergence;
 use crate::settings::Config;
+
+/// What is known of a fit by the rows that were held out; `scores.json` holds it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Validation {
+    #[serde(flatten)]
+    pub(crate) scores: Scores,
+    /// Why the fit has diverged; null if it has not.
+    pub(crate) diverged: Option<String>,
+}
 
 /// Scores the rows that were held out from these places of the file; leaves the scores, the predictions
 /// and a report.
@@ -24,15 +35,19 @@ pub(crate) fn validate(
     folder: &RunFolder,
     config: &Config,
     fitted: &Fitted,
+    train: &Problem,
     rows: &Dataset,
     places: Vec<usize>,
-) -> Result<Scores> {
+) -> Result<Validation> {
     let predictions = fitted.predict(rows.features(), config.fit.draws)?;
     let targets = true_targets(rows, fitted.meaning());
     let positive = fitted.meaning().positive(config.data.positive.as_deref())?;
     let intervals = Intervals::Bootstrapped;
-    let scores = Scores::of_positive(&predictions, &targets, intervals, positive)?;
-    let text = serde_json::to_string_pretty(&scores).map_err(io::Error::from)?;
+    let validation = Validation {
+        scores: Scores::of_positive(&predictions, &targets, intervals, positive)?,
+        diverged: divergence(train, &predictions, &targets)?.map(|found| found.to_string()),
+    };
+    let text = serde_json::to_string_pretty(&validation).map_err(io::Error::from)?;
     write_whole(&folder.scores_file(), text.as_bytes())?;
 
     let words = words(&targets, fitted.meaning());
@@ -47,58 +62,75 @@ pub(crate) fn validate(
         .map_err(csv::IntoInnerError::into_error)?;
     write_whole(&folder.validation_file(), &bytes)?;
 
-    let scored = ScoredRows {
-        part: "validation rows",
-        predictions: &predictions,
-        targets: &targets,
-        scores: &scores,
-    };
-    let command = folder.command()?;
-    write_report(
-        folder,
+    let report = RunReport {
         config,
-        fitted,
-        scored,
-        &command,
-        &folder.report_file(),
-    )?;
-    Ok(scores)
+        command: &folder.command()?,
+        meaning: fitted.meaning(),
+        metrics: &folder.metrics()?,
+        posterior: fitted.posterior(),
+        rows: Some(ScoredRows {
+            part: "validation rows",
+            predictions: &predictions,
+            targets: &targets,
+            scores: &validation.scores,
+        }),
+        diverged: validation.diverged.as_deref(),
+    };
+    report.write(&folder.report_file())?;
+    Ok(validation)
 }
 
-/// Rows whose targets are known, with what a run says of them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ScoredRows<'a> {
-    /// Which rows these are, as the report says it.
-    pub(crate) part: &'a str,
-    pub(crate) predictions: &'a Predictions,
-    pub(crate) targets: &'a Targets,
-    pub(crate) scores: &'a Scores,
-}
-
-/// Writes a report of a run on some rows, which this command made.
-pub(crate) fn write_report(
+/// Leaves a report of a fit that left the finite numbers: why, and its training up to there.
+pub(crate) fn report_failure(
     folder: &RunFolder,
     config: &Config,
-    fitted: &Fitted,
-    rows: ScoredRows<'_>,
-    command: &str,
-    path: &Path,
+    meaning: &TargetMeaning,
+    reason: &str,
 ) -> Result<()> {
-    let target = config.data.target()?;
-    let posterior = fitted.posterior().map(PosteriorSummary::of).transpose()?;
-    let report = Report {
-        title: &format!("{} of {} for {target}", config.fit.method, config.fit.model),
-        command,
-        config: &config.to_toml()?,
-        training: &curves(&folder.metrics()?, fitted.meaning()),
-        part: rows.part,
-        target,
-        predictions: rows.predictions,
-        targets: rows.targets,
-        scores: rows.scores,
-        posterior: posterior.as_ref(),
+    let report = RunReport {
+        config,
+        command: &folder.command()?,
+        meaning,
+        metrics: &folder.metrics()?,
+        posterior: None,
+        rows: None,
+        diverged: Some(reason),
     };
-    report::write(&report, path)
+    report.write(&folder.report_file())
+}
+
+/// What a report of a run is made of.
+#[derive(Debug)]
+pub(crate) struct RunReport<'a> {
+    pub(crate) config: &'a Config,
+    /// The command that made it.
+    pub(crate) command: &'a str,
+    pub(crate) meaning: &'a TargetMeaning,
+    pub(crate) metrics: &'a [EpochMetrics],
+    pub(crate) posterior: Option<&'a FactorPosterior>,
+    pub(crate) rows: Option<ScoredRows<'a>>,
+    /// Why the fit has diverged; none if it has not.
+    pub(crate) diverged: Option<&'a str>,
+}
+
+impl RunReport<'_> {
+    /// Writes the report.
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        let Config { data, fit } = self.config;
+        let target = data.target()?;
+        let posterior = self.posterior.map(PosteriorSummary::of).transpose()?;
+        let report = Report {
+            title: &format!("{} of {} for {target}", fit.method, fit.model),
+            command: self.command,
+            config: &self.config.to_toml()?,
+            training: &curves(self.metrics, self.meaning),
+            target,
+            rows: self.rows,
+            diverged: self.diverged,
+            posterior: posterior.as_ref(),
+        };
+        report::write(&report, path)
+    }
 }
 
 /// What was recorded of the training that was kept.

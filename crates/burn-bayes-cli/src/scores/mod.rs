@@ -62,16 +62,6 @@ impl Scores {
     }
 }
 
-impl Scores {
-    /// The root mean squared error of numbers.
-    pub(crate) fn rmse(&self) -> Option<f64> {
-        match self {
-            Self::Regression(scores) => scores.rmse.value,
-            Self::Classification(_) => None,
-        }
-    }
-}
-
 /// What the scores of a task call the mean negative log-likelihood of a row.
 pub(crate) fn likelihood_name(task: Task) -> &'static str {
     match task {

@@ -7,6 +7,7 @@ use burn_bayes_data::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::divergence::{constant, divergence};
 use crate::cells::Measures;
 use crate::engine::{Unobserved, check, fit, weights};
 use crate::failure::{Failure, Result};
@@ -15,9 +16,6 @@ use crate::problem::{Problem, TargetMeaning};
 use crate::rows::{fingerprint_of, true_targets};
 use crate::scores::{Intervals, Scores};
 use crate::settings::FitSettings;
-
-/// A fit has diverged if its error is so many deviations of the training rows' targets.
-const FARTHEST: f64 = 10.0;
 
 /// The measure, 1, of a cell whose fit diverged.
 pub(crate) const DIVERGED: &str = "diverged";
@@ -41,6 +39,17 @@ pub(crate) struct Judgement {
     pub(crate) cost: f64,
     /// Root mean squared error; of classes, the share of wrong ones.
     pub(crate) error: f64,
+    /// Whether the fit has diverged though it has scores: it is worse than a constant.
+    pub(crate) diverged: bool,
+}
+
+/// Every score of a fit on rows that it has not seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Scored {
+    /// Nothing if the fit has none.
+    pub(crate) scores: Option<Scores>,
+    /// Whether the fit has diverged.
+    pub(crate) diverged: bool,
 }
 
 impl Fold {
@@ -93,7 +102,7 @@ impl Fold {
         weights(settings, self.train.width(), self.train.meaning())
     }
 
-    /// Fits the training rows and judges by the others; nothing if the fit diverged.
+    /// Fits the training rows and judges by the others; nothing if the fit has no scores.
     ///
     /// # Errors
     /// If a setting cannot be used.
@@ -110,22 +119,20 @@ impl Fold {
     }
 
     /// As [`Fold::judge`], with every score there is.
-    pub(crate) fn score(
-        &self,
-        settings: &FitSettings,
-        positive: Option<&str>,
-    ) -> Result<Option<Scores>> {
-        let Some(predictions) = self.predictions(settings)? else {
-            return Ok(None);
+    pub(crate) fn score(&self, settings: &FitSettings, positive: Option<&str>) -> Result<Scored> {
+        let predictions = self.predictions(settings)?;
+        let judgement = match &predictions {
+            Some(predictions) => self.judge_predictions(predictions)?,
+            None => None,
         };
-        match self.judge_predictions(&predictions)? {
-            Some(_) => {
-                let (targets, intervals) = (&self.targets, Intervals::Omitted);
-                let scores = Scores::of_positive(&predictions, targets, intervals, positive)?;
-                Ok(Some(scores))
-            }
-            None => Ok(None),
-        }
+        let scored = predictions.filter(|_| judgement.is_some());
+        let scores = |predictions: Predictions| {
+            Scores::of_positive(&predictions, &self.targets, Intervals::Omitted, positive)
+        };
+        Ok(Scored {
+            scores: scored.map(scores).transpose()?,
+            diverged: judgement.is_none_or(|judgement| judgement.diverged),
+        })
     }
 
     /// Predictions of the test rows; nothing if the fit left the finite numbers.
@@ -144,25 +151,32 @@ impl Fold {
         fingerprint_of(self.train.fingerprint(), self.test.values(), &self.targets)
     }
 
-    /// Judges predictions of the test rows; nothing if they are far off.
-    pub(crate) fn judge_predictions(&self, predictions: &Predictions) -> Result<Option<Judgement>> {
-        let judgement = Judgement::of(predictions, &self.targets)?;
-        let most = most_error(&self.train)?;
-        let is_sound = judgement.cost.is_finite() && judgement.error <= most;
-        Ok(is_sound.then_some(judgement))
+    /// Judges predictions of the test rows; nothing if the fit has no scores.
+    fn judge_predictions(&self, predictions: &Predictions) -> Result<Option<Judgement>> {
+        let divergence = divergence(&self.train, predictions, &self.targets)?;
+        if divergence.is_some_and(|divergence| !divergence.has_scores()) {
+            return Ok(None);
+        }
+        Ok(Some(Judgement {
+            diverged: divergence.is_some(),
+            ..Judgement::of(predictions, &self.targets)?
+        }))
+    }
+
+    /// Judges what the training targets alone predict of the test rows.
+    pub(crate) fn judge_constant(&self) -> Result<Judgement> {
+        let predictions = constant(&self.train, self.targets.len())?;
+        Judgement::of(&predictions, &self.targets)
     }
 }
 
-/// The largest error of a fit to these rows that has not diverged.
-pub(crate) fn most_error(train: &Problem) -> Result<f64> {
-    match train.meaning() {
-        TargetMeaning::Real(scale) => Ok(FARTHEST * scale.spread * train.target_deviation()?),
-        TargetMeaning::Classes(_) => Ok(f64::INFINITY),
-    }
+/// Predictions and targets of different tasks.
+pub(super) fn mismatch() -> Failure {
+    Failure::Data("the targets are not of the kind that was predicted".into())
 }
 
 impl Judgement {
-    /// Judges predictions by what was true.
+    /// Judges predictions by what was true, without a constant to compare with.
     pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
         match (predictions, targets) {
             (Predictions::Reals(predictions), Targets::Real(targets)) => {
@@ -170,6 +184,7 @@ impl Judgement {
                 Ok(Self {
                     cost: nmll(&TargetedMixture::new(&mixture, targets)?),
                     error: rmse(&mixture.mean(), targets)?,
+                    diverged: false,
                 })
             }
             (Predictions::Classes(predictions), Targets::Classes(labels)) => {
@@ -178,31 +193,32 @@ impl Judgement {
                 Ok(Self {
                     cost: nll(&labelled),
                     error: 1.0 - accuracy(&labelled),
+                    diverged: false,
                 })
             }
-            _ => {
-                let problem = "the targets are not of the kind that was predicted";
-                Err(Failure::Data(problem.into()))
-            }
+            _ => Err(mismatch()),
         }
     }
 
     /// What a cell writes down of a fit, the cost by its name in the scores.
     pub(crate) fn measures(judgement: Option<Self>, cost_name: &str) -> Measures {
-        match judgement {
-            None => Measures::from([(DIVERGED.into(), 1.0)]),
-            Some(Self { cost, error }) => {
-                Measures::from([(cost_name.into(), cost), (ERROR.into(), error)])
-            }
+        let mut measures = Measures::new();
+        if judgement.is_none_or(|judgement| judgement.diverged) {
+            measures.insert(DIVERGED.into(), 1.0);
         }
+        if let Some(Self { cost, error, .. }) = judgement {
+            measures.extend([(cost_name.into(), cost), (ERROR.into(), error)]);
+        }
+        measures
     }
 
-    /// What a cell has written down; nothing if the fit diverged.
+    /// What a cell has written down; nothing if the fit has no scores.
     ///
     /// # Errors
     /// If a measure is missing.
     pub(crate) fn of_measures(measures: &Measures, cost_name: &str) -> Result<Option<Self>> {
-        if measures.contains_key(DIVERGED) {
+        let diverged = measures.contains_key(DIVERGED);
+        if diverged && measures.len() == 1 {
             return Ok(None);
         }
         let measure = |name: &str| {
@@ -213,16 +229,18 @@ impl Judgement {
         Ok(Some(Self {
             cost: measure(cost_name)?,
             error: measure(ERROR)?,
+            diverged,
         }))
     }
 
-    /// The mean of both; nothing of none.
+    /// The mean of both, diverged if one of them is; nothing of none.
     pub(crate) fn mean(judgements: &[Self]) -> Option<Self> {
         let count = judgements.len() as f64;
         let mean = |of: fn(&Self) -> f64| judgements.iter().map(of).sum::<f64>() / count;
         (!judgements.is_empty()).then(|| Self {
             cost: mean(|one| one.cost),
             error: mean(|one| one.error),
+            diverged: judgements.iter().any(|one| one.diverged),
         })
     }
 }
@@ -265,57 +283,29 @@ mod tests {
     fn judgements_are_on_the_targets_own_scale() {
         let (dataset, split, fold) = fold();
         let targets = dataset.targets().as_real().unwrap();
-        let means: Vec<f64> = split.test.iter().map(|&row| targets[row] + 2.0).collect();
+        let means: Vec<f64> = split.test.iter().map(|&row| targets[row] + 0.2).collect();
         let predictions = |means: Vec<f64>| {
             Predictions::Reals(RealPredictions {
                 draws: 1,
                 means,
-                noise_deviation: 2.0,
+                noise_deviation: 0.2,
             })
         };
         let judgement = fold
             .judge_predictions(&predictions(means))
             .unwrap()
             .unwrap();
-        assert!((judgement.error - 2.0).abs() < 1e-12);
-        let expected = 0.5 * (2.0 * std::f64::consts::PI * 4.0).ln() + 0.5;
+        assert!((judgement.error - 0.2).abs() < 1e-12);
+        let expected = 0.5 * (2.0 * std::f64::consts::PI * 0.04).ln() + 0.5;
         assert!((judgement.cost - expected).abs() < 1e-12);
         let far = predictions(vec![1e3; split.test.len()]);
         assert_eq!(fold.judge_predictions(&far).unwrap(), None);
-    }
-
-    #[test]
-    fn what_is_far_is_measured_by_the_targets_as_they_were() {
-        let (dataset, split, standardised) = fold();
-        assert_eq!(standardised.train.target_deviation().unwrap(), 1.0);
-        let targets = dataset.targets().as_real().unwrap();
-        let large = targets.iter().map(|target| 1e5 * target).collect();
-        let large = Dataset::new(dataset.features().clone(), Targets::Real(large)).unwrap();
-        let kept = ColumnScale {
-            centre: 0.0,
-            spread: 1.0,
-        };
-        let rows = |rows: &[usize]| large.select(rows).unwrap();
-        let fold = Fold {
-            train: Problem::new(&rows(&split.train), TargetMeaning::Real(kept)).unwrap(),
-            test: rows(&split.test).features().clone(),
-            targets: rows(&split.test).targets().clone(),
-        };
-        let of = |values: &[f64]| ColumnScale::fit(values.iter().copied(), Scaling::Standardise);
-        let train: Vec<f64> = split.train.iter().map(|&row| 1e5 * targets[row]).collect();
-        let deviation = of(&train).unwrap().spread;
-        let judged = |deviations: f64| {
-            let away = deviations * deviation;
-            let means = split.test.iter().map(|&row| 1e5 * targets[row] + away);
-            let predictions = Predictions::Reals(RealPredictions {
-                draws: 1,
-                means: means.collect(),
-                noise_deviation: deviation,
-            });
-            fold.judge_predictions(&predictions).unwrap()
-        };
-        assert!(judged(9.9).is_some());
-        assert_eq!(judged(10.1), None);
+        let means = split.test.iter().map(|&row| targets[row] + 2.0).collect();
+        let worse = fold
+            .judge_predictions(&predictions(means))
+            .unwrap()
+            .unwrap();
+        assert!(worse.diverged && !judgement.diverged);
     }
 
     #[test]
@@ -323,8 +313,13 @@ mod tests {
         let judgement = Judgement {
             cost: 0.5,
             error: 0.25,
+            diverged: false,
         };
-        for judgement in [Some(judgement), None] {
+        let worse = Judgement {
+            diverged: true,
+            ..judgement
+        };
+        for judgement in [Some(judgement), Some(worse), None] {
             let measures = Judgement::measures(judgement, "nll");
             assert_eq!(Judgement::of_measures(&measures, "nll").unwrap(), judgement);
         }

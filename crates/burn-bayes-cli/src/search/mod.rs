@@ -4,10 +4,12 @@
 //! same seed of the fit. So trials may be made in any order, by any number of threads, and more of them
 //! later on.
 
+mod divergence;
 mod fold;
 mod ranges;
 
-pub(crate) use fold::{DIVERGED, Fold, Judgement, most_error};
+pub(crate) use divergence::divergence;
+pub(crate) use fold::{DIVERGED, Fold, Judgement, Scored};
 pub(crate) use ranges::{Range, Ranges};
 
 use std::cmp::Ordering;
@@ -45,14 +47,14 @@ pub(crate) struct Unit {
 pub(crate) struct Trial {
     pub(crate) number: usize,
     pub(crate) settings: FitSettings,
-    /// One for each fold that it met; nothing where the fit diverged.
+    /// One for each fold that it met; nothing where the fit has no scores.
     pub(crate) judgements: Vec<Option<Judgement>>,
     /// Whether it met all folds.
     pub(crate) is_complete: bool,
 }
 
 impl Trial {
-    /// The mean over folds; nothing if a fit diverged.
+    /// The mean over folds; nothing if a fit has no scores.
     pub(crate) fn mean(&self) -> Option<Judgement> {
         Judgement::mean(
             &self
@@ -63,12 +65,18 @@ impl Trial {
         )
     }
 
-    /// The better one first; one that diverged is the worst.
+    /// The better one first; those that diverged are the last.
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
         let cost = |trial: &Self| trial.mean().map_or(f64::INFINITY, |mean| mean.cost);
-        cost(self)
-            .total_cmp(&cost(other))
+        self.has_diverged()
+            .cmp(&other.has_diverged())
+            .then(cost(self).total_cmp(&cost(other)))
             .then(self.number.cmp(&other.number))
+    }
+
+    /// Whether a fit diverged.
+    pub(crate) fn has_diverged(&self) -> bool {
+        self.mean().is_none_or(|mean| mean.diverged)
     }
 }
 
@@ -152,10 +160,11 @@ impl Search {
 pub(crate) fn best(trials: &[Trial]) -> Result<&Trial> {
     let complete = trials
         .iter()
-        .filter(|trial| trial.is_complete && trial.mean().is_some());
+        .filter(|trial| trial.is_complete && !trial.has_diverged());
     complete.min_by(|a, b| a.compare(b)).ok_or_else(|| {
         Failure::Numerical(format!(
-            "all {} trials diverged; lower the range of `learning_rate`, or set `clip`",
+            "all {} trials diverged: their NLL is not finite, or worse than that of a constant; lower \
+             the range of `learning_rate`, give more `epochs`, or set `clip`",
             trials.len()
         ))
     })
@@ -197,7 +206,12 @@ mod tests {
     /// The nearer the prior precision is to one, the better.
     fn distance(settings: &FitSettings) -> Option<Judgement> {
         let cost = settings.prior_precision.ln().abs();
-        Some(Judgement { cost, error: cost })
+        let error = cost;
+        Some(Judgement {
+            cost,
+            error,
+            diverged: false,
+        })
     }
 
     fn judge_all(units: &[(Unit, FitSettings)]) -> Result<Vec<Option<Judgement>>> {
@@ -241,18 +255,26 @@ mod tests {
         let trials = search(6, None).run(2, |units| {
             let judged = units.iter().map(|(unit, _)| match (unit.trial, unit.fold) {
                 (0, 1) => None,
-                (0, 0) => Some(Judgement {
+                (0 | 1, 0) => Some(Judgement {
                     cost: -9.0,
                     error: 0.0,
+                    diverged: false,
                 }),
+                // With a cost, but one that is worse than a constant's.
                 (trial, _) => Some(Judgement {
                     cost: trial as f64,
                     error: 1.0,
+                    diverged: trial == 1,
                 }),
             });
             Ok(judged.collect())
         });
-        assert_eq!(best(&trials.unwrap()).unwrap().number, 1);
+        let trials = trials.unwrap();
+        assert_eq!(best(&trials).unwrap().number, 2);
+        let mut ranking: Vec<&Trial> = trials.iter().collect();
+        ranking.sort_by(|a, b| a.compare(b));
+        let numbers: Vec<usize> = ranking.iter().map(|trial| trial.number).collect();
+        assert_eq!(numbers, [2, 3, 4, 5, 1, 0]);
         let none = search(2, None)
             .run(2, |units| Ok(vec![None; units.len()]))
             .unwrap();

@@ -63,11 +63,11 @@ fn a_device_makes_the_run_that_the_cpu_makes() {
         "swag --rank 2",
         "map",
     ] {
-        let fit = MOONS.replace("mean-field --epochs 30", &format!("{method} --epochs 3"));
+        let fit = MOONS.replace("mean-field", method);
         let found = difference(&moons, &fit, "moons.csv", &device);
         assert!(found <= allowed, "{method} of classes: {found}");
     }
-    let fit = GAP.replace("--epochs 60", "--epochs 3 --noise-precision 0.04");
+    let fit = GAP.replace("--epochs 60", "--epochs 3 --noise-precision 0.0006");
     let found = difference(&gap, &fit, "gap.csv", &device);
     assert!(found <= allowed, "numbers: {found}");
 }
@@ -87,10 +87,4 @@ fn a_device_that_was_not_built_in_is_a_usage_error() {
         &format!("{MOONS} --device cuda --out run"),
         &["--features cuda"],
     );
-    place.output(&format!("{MOONS} --epochs 1 --out run"));
-    let config = place.read("run/config.toml");
-    let elsewhere = config.replace("device = \"flex\"", "device = \"cuda:1\"");
-    assert_ne!(elsewhere, config);
-    place.write("run/config.toml", &elsewhere);
-    check("predict run moons.csv", &["config.toml", "--features cuda"]);
 }

@@ -171,13 +171,13 @@ fn a_file_of_settings_is_overridden_by_options() {
         "[data]\npath = \"moons.csv\"\ntarget = \"kind\"\ntask = \"classification\"\n\
          [fit]\nmethod = \"map\"\nmodel = \"linear\"\nepochs = 50\n",
     );
-    let outcome = json(&place.output("fit --config fit.toml --epochs 2 --json --out run"));
+    let outcome = json(&place.output("fit --config fit.toml --epochs 20 --json --out run"));
     assert_eq!(
         (&outcome["method"], &outcome["model"]),
         (&"map".into(), &"linear".into())
     );
     let config: toml::Table = place.read("run/config.toml").parse().unwrap();
-    assert_eq!(config["fit"]["epochs"].as_integer(), Some(2));
+    assert_eq!(config["fit"]["epochs"].as_integer(), Some(20));
     assert_eq!(config["data"]["validation"].as_float(), Some(0.2));
     assert!(
         place
@@ -230,9 +230,13 @@ fn codes_are_categories_and_words_are_missing_where_options_say_so() {
 #[cfg(unix)]
 fn rows_may_come_through_a_pipe() {
     let place = Workplace::with_moons();
-    place.output(&format!("{MOONS} --ignore y --epochs 2 --out file"));
+    place.output(&format!(
+        "{MOONS} --ignore y --epochs 2 --lr 0.1 --out file"
+    ));
     let piped = MOONS.replace("moons.csv", "/dev/stdin");
-    let mut command = place.burn_bayes(&format!("{piped} --ignore y --epochs 2 --out pipe"));
+    let mut command = place.burn_bayes(&format!(
+        "{piped} --ignore y --epochs 2 --lr 0.1 --out pipe"
+    ));
     command
         .write_stdin(place.read("moons.csv"))
         .assert()
@@ -244,8 +248,8 @@ fn rows_may_come_through_a_pipe() {
 #[test]
 fn a_run_is_not_overwritten() {
     let place = Workplace::with_moons();
-    place.output(&format!("{MOONS} --epochs 1 --out run"));
-    let (code, message) = place.failure(&format!("{MOONS} --epochs 1 --out run"));
+    place.output(&format!("{MOONS} --epochs 1 --lr 0.1 --out run"));
+    let (code, message) = place.failure(&format!("{MOONS} --epochs 1 --lr 0.1 --out run"));
     assert_eq!(code, 2);
     assert!(
         message.contains("`out`") && message.contains("finished"),

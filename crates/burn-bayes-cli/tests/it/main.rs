@@ -3,6 +3,7 @@
 mod bad_input;
 mod book;
 mod device;
+mod divergence;
 mod fetch;
 mod fit;
 mod plan;

@@ -127,7 +127,7 @@ fn equal_predictions_whatever_the_pieces() {
 #[test]
 fn rows_may_be_objects() {
     let place = Workplace::with_moons();
-    place.output(&format!("{MOONS} --epochs 2 --out run"));
+    place.output(&format!("{MOONS} --epochs 2 --lr 0.1 --out run"));
     let options = "predict run moons.csv --abstain-above 0.5";
     let (table, objects) = (
         place.output(options),
@@ -158,7 +158,7 @@ fn rows_may_be_objects() {
 #[test]
 fn who_reads_no_further_has_seen_enough() {
     let place = Workplace::with_moons();
-    place.output(&format!("{MOONS} --epochs 2 --out run"));
+    place.output(&format!("{MOONS} --epochs 2 --lr 0.1 --out run"));
     let rows = place.read("moons.csv");
     let (header, rows) = rows.split_once('\n').unwrap();
     place.write("many.csv", &format!("{header}\n{}", rows.repeat(100)));
@@ -208,7 +208,7 @@ fn an_evaluation_leaves_a_report_of_its_rows() {
 #[test]
 fn an_interrupted_prediction_leaves_nothing_unfinished() {
     let place = Workplace::with_moons();
-    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    place.output(&format!("{MOONS} --epochs 1 --lr 0.1 --out run"));
     let names = || -> Vec<String> {
         let entries = std::fs::read_dir(place.path("")).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name());

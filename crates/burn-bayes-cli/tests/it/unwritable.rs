@@ -29,7 +29,7 @@ fn places_that_cannot_be_written() {
     place.write("file", "not a folder");
     check(&place, &format!("{MOONS} --out file"), &["file"]);
     check(&place, &format!("{MOONS} --out file/run"), &["file"]);
-    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    place.output(&format!("{MOONS} --epochs 1 --lr 0.1 --out run"));
     for (arguments, word) in [
         ("predict run moons.csv --output absent/out.csv", "absent"),
         ("predict run moons.csv --output run", "run"),
@@ -72,7 +72,7 @@ fn a_folder_without_permission() {
     let name = folder.display().to_string();
     check(&place, &format!("{MOONS} --out {name}"), &[&name]);
     check(&place, &format!("{MOONS} --out {name}/run"), &[&name]);
-    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    place.output(&format!("{MOONS} --epochs 1 --lr 0.1 --out run"));
     check(
         &place,
         &format!("predict run moons.csv --output {name}/new.csv"),
@@ -85,7 +85,7 @@ fn a_folder_without_permission() {
 #[test]
 fn a_full_device() {
     let place = Workplace::with_moons();
-    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    place.output(&format!("{MOONS} --epochs 1 --lr 0.1 --out run"));
     check(
         &place,
         "predict run moons.csv --output /dev/full",
@@ -166,7 +166,7 @@ fn a_disk_that_fills_up() {
     let place = Workplace::with_moons();
     let mut named = Vec::new();
     for checkpoints in [0, 1] {
-        let fit = format!("{MOONS} --epochs 3 --checkpoint-every {checkpoints} --out run");
+        let fit = format!("{MOONS} --epochs 3 --lr 0.1 --checkpoint-every {checkpoints} --out run");
         for blocks in [0, 1, 2, 3, 4, 6, 8, 16, 32, 64] {
             let error = without_room(&place, blocks, &fit);
             std::fs::remove_dir_all(place.path("run")).unwrap();

@@ -3,7 +3,7 @@
 use crate::workplace::Workplace;
 
 const TUNE: &str = "tune --data gap.csv --target price --task regression --method mean-field \
-                    --model mlp:10 --epochs 10 --draws 10 --noise-precision 0.04 --trials 4 --folds 3";
+                    --model mlp:10 --epochs 10 --draws 10 --noise-precision 0.0006 --trials 4 --folds 3";
 const COMPARE: &str = "compare --data moons.csv --target kind --task classification \
                        --methods map,vifa --model mlp:10 --epochs 10 --draws 10 --seeds 2 --splits 2";
 

@@ -11,10 +11,9 @@ mod sets;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use burn_bayes_data::{ColumnScale, KFold, Scaling, Split, UciFolder};
+use burn_bayes_data::{KFold, UciFolder};
 
 use crate::failure::{Failure, Result};
-use crate::predictions::{Predictions, RealPredictions};
 use crate::search::{DIVERGED, Fold, Judgement};
 use crate::settings::{FitSettings, NoisePrecision};
 
@@ -32,7 +31,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             bounds. `defaults` searches nothing: one setting for all sets, chosen on training rows of \
             Energy and Boston (DESIGN.md), its noise learnt from training rows that a first fit has not \
             seen; the plain network has the same. Seconds are those of a split on one thread, search \
-            included. A run that diverged has no scores, and is counted.",
+            included. A run that diverged is counted; if its NMLL is worse than a constant's but finite, it \
+            is in the means too.",
     needs: &["uci_regression"],
     columns: &[
         Column {
@@ -103,7 +103,7 @@ impl Task {
         let rows = folder.split(split)?;
         let fold = Fold::standardised(folder.dataset(), &rows)?;
         let Some(base) = &protocol.base else {
-            return Ok(measures(constant(folder, &rows, &fold)?));
+            return Ok(measures(Some(fold.judge_constant()?)));
         };
         let settings = match &protocol.search {
             None => base.clone(),
@@ -132,7 +132,7 @@ fn measures(judgement: Option<Judgement>) -> Measures {
     match judgement {
         None => Measures::from([(DIVERGED.into(), 1.0)]),
         Some(judgement) => Measures::from([
-            (DIVERGED.into(), 0.0),
+            (DIVERGED.into(), f64::from(u8::from(judgement.diverged))),
             (RMSE.into(), judgement.error),
             (NMLL.into(), judgement.cost),
         ]),
@@ -149,18 +149,6 @@ fn choices(settings: &FitSettings) -> Measures {
         choices.insert("noise_precision".into(), precision);
     }
     choices
-}
-
-/// The Gaussian of the training targets, for every row the same.
-fn constant(folder: &UciFolder, rows: &Split, fold: &Fold) -> Result<Option<Judgement>> {
-    let targets = folder.dataset().targets().as_real().unwrap_or_default();
-    let train = rows.train.iter().map(|&row| targets[row]);
-    let scale = ColumnScale::fit(train, Scaling::Standardise)?;
-    fold.judge_predictions(&Predictions::Reals(RealPredictions {
-        draws: 1,
-        means: vec![scale.centre; rows.test.len()],
-        noise_deviation: scale.spread,
-    }))
 }
 
 #[cfg(test)]
