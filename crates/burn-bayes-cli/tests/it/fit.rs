@@ -273,6 +273,28 @@ const FILES: [&str; 9] = [
     "validation.csv",
 ];
 
+#[cfg(unix)]
+#[test]
+fn a_fit_that_was_killed_before_its_last_file_is_resumed_to_the_same_bytes() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 3 --lr 0.1 --out run"));
+    let files = || FILES.map(|name| std::fs::read(place.path("run").join(name)).unwrap());
+    let whole = files();
+    for last in [
+        &["learnt.toml"][..],
+        &["learnt.toml", "preprocessor.toml", "report.html"],
+    ] {
+        for name in last {
+            std::fs::remove_file(place.path("run").join(name)).unwrap();
+        }
+        let (code, message) = place.failure("predict run moons.csv");
+        assert_eq!((code, message.contains("--resume")), (3, true), "{message}");
+        place.output("fit --resume --out run");
+        assert!(files() == whole, "{last:?}");
+        place.output("predict run moons.csv");
+    }
+}
+
 /// Interrupts a fit in the stage in which it is after so many epochs, and goes on with it.
 #[cfg(unix)]
 fn check_interruption(options: &str, epochs: usize, stage: &str) {
