@@ -424,7 +424,7 @@ mod tests {
             ]
         });
         let (runs, methods) = (runs.collect::<Vec<_>>(), [Method::Map, Method::Vifa]);
-        let comparison = Comparison::of(String::new(), &methods, &runs).unwrap();
+        let comparison = Comparison::of(String::new(), None, &methods, &runs).unwrap();
         let [map, vifa] = &comparison.methods[..] else {
             panic!("two methods");
         };

@@ -124,22 +124,22 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     pub fn example_gradients(&self, model: &M, batch: &B) -> Result<ExampleLosses> {
         let examples = examples_of(batch)?;
         let key = Key::new(model, batch, 1);
-        let player = self.player(model, batch, &key)?;
-        let all = match &player {
-            Some(player) => self.one_draw(player, model, batch, examples)?,
-            None => self.looped(model, batch)?,
+        let Some(player) = self.player(model, batch, &key)? else {
+            return self.looped(model, batch);
         };
-        let time = self.players.count(&key);
-        if self.is_checked && is_due(time) {
+        let all = self.one_draw(&player, model, batch, examples)?;
+        self.players.count(&key, |time| {
+            if !(self.is_checked && is_due(time)) {
+                return Ok(());
+            }
             let found = Found {
                 all: &all,
                 first: 0,
                 examples,
-                is_looped: player.is_none(),
                 time,
             };
-            self.check(model, self.layout.flatten(model)?, batch, found)?;
-        }
+            self.check(model, self.layout.flatten(model)?, batch, found)
+        })?;
         Ok(all)
     }
 
@@ -192,19 +192,20 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             put_in(&mut tensors, &self.layout, &stacked);
             let (losses, sum) = self.replayed(&player, tensors, batch, examples);
             let all = self.finished(losses, sum);
-            let time = self.draw_players.count(&key);
-            if self.is_checked && is_due(time) {
-                for draw in [0, draws.len() - 1] {
-                    let found = Found {
-                        all: &all,
-                        first: draw * examples,
-                        examples,
-                        is_looped: false,
-                        time,
-                    };
-                    self.check(model, draws[draw].clone(), batch, found)?;
+            self.draw_players.count(&key, |time| {
+                if !(self.is_checked && is_due(time)) {
+                    return Ok(());
                 }
-            }
+                // Another draw each time.
+                let draw = time as usize % draws.len();
+                let found = Found {
+                    all: &all,
+                    first: draw * examples,
+                    examples,
+                    time,
+                };
+                self.check(model, draws[draw].clone(), batch, found)
+            })?;
             return Ok(all);
         }
         let sets = draws.iter().map(|draw| {
@@ -224,6 +225,11 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     }
 
     /// The same by one backward pass for each example: exact for every model, and slow.
+    ///
+    /// # Errors
+    ///
+    /// An example that has another loss alone than in its batch; those of
+    /// [`example_gradients`](Self::example_gradients) that are about batch and layout.
     pub fn looped(&self, model: &M, batch: &B) -> Result<ExampleLosses> {
         let all = (0..self.layout.entries().len()).collect();
         let examples = examples_of(batch)?;

@@ -1,7 +1,7 @@
 //! A model's mean loss, recorded, with its gradient at many draws of the weights.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Once};
 
@@ -149,21 +149,29 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             pieces: self.pieces(weights, &draws),
             outside: registered(model, outside.collect(), 1.0 / count as f64),
         };
-        if self.is_checked && is_due(self.players.count(&key)) {
-            self.check(model, &draws, batch, &gradients)?;
-        }
+        self.players.count(&key, |time| {
+            if !(self.is_checked && is_due(time)) {
+                return Ok(());
+            }
+            // Another draw each time.
+            self.check(model, &draws, batch, &gradients, time as usize % count)
+        })?;
         Ok(Some(gradients))
     }
 
-    /// Compares the first and the last draw with the loss itself.
-    fn check(&self, model: &M, draws: &Tensor<2>, batch: &B, found: &DrawGradients) -> Result<()> {
-        for draw in BTreeSet::from([0, found.pieces.len() - 1]) {
-            let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);
-            let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
-            let losses = found.losses.clone().narrow(0, draw, 1).squeeze_dim(0);
-            check_mean(&direct, &self.layout, losses, &found.pieces[draw])?;
-        }
-        Ok(())
+    /// Compares one draw with the loss itself.
+    fn check(
+        &self,
+        model: &M,
+        draws: &Tensor<2>,
+        batch: &B,
+        found: &DrawGradients,
+        draw: usize,
+    ) -> Result<()> {
+        let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);
+        let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
+        let losses = found.losses.clone().narrow(0, draw, 1).squeeze_dim(0);
+        check_mean(&direct, &self.layout, losses, &found.pieces[draw])
     }
 
     fn player(

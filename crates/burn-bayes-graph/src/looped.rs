@@ -12,6 +12,7 @@ use burn_bayes_core::Layout;
 use crate::batch::{ExampleBatch, Single};
 use crate::capture::message;
 use crate::error::{Kind, Result};
+use crate::self_check::{check_independence, values};
 
 /// A loss at given weights, evaluated as it stands.
 pub(crate) struct Direct<'a, M, B, F: ?Sized> {
@@ -58,12 +59,17 @@ impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<
 
     /// The loss of one example, alone in its batch.
     pub(crate) fn single(&self, example: usize) -> Result<Evaluated> {
+        self.evaluated(self.single_loss(example)?)
+    }
+
+    /// The same without its gradient.
+    pub(crate) fn single_loss(&self, example: usize) -> Result<Tensor<1>> {
         let single = self.batch.clone().map_tensors(&mut Single(example));
         let loss = || (self.loss)(&self.model, single);
         let loss = catch_unwind(AssertUnwindSafe(loss));
         let loss = loss.map_err(|panic| dependent::<B>(example, message(panic.as_ref())))?;
         match loss.dims() {
-            [1] => self.evaluated(loss),
+            [1] => Ok(loss),
             [found] => {
                 let problem = format!("alone, it gives {found} losses");
                 Err(dependent::<B>(example, problem).into())
@@ -93,7 +99,8 @@ pub(crate) fn dependent<B>(example: usize, problem: String) -> Kind {
     }
 }
 
-/// The losses, and the gradients `[M, len]` of the chosen parameters, by their number.
+/// The losses, and the gradients `[M, len]` of the chosen parameters, by their number. Fails if the losses
+/// are not those of the whole batch.
 pub(crate) fn looped_rows<M: Module, B: ExampleBatch>(
     loss: &(impl Fn(&M, B) -> Tensor<1> + ?Sized),
     model: &M,
@@ -114,8 +121,14 @@ pub(crate) fn looped_rows<M: Module, B: ExampleBatch>(
         }
         losses.push(evaluated.losses);
     }
+    let losses = Tensor::cat(losses, 0);
+    if examples > 1 {
+        let together = values(&loss(&direct.model, batch.clone()));
+        let alone = values(&losses).into_iter().enumerate().collect();
+        check_independence::<B>(&alone, &together, examples)?;
+    }
     let rows = rows
         .into_iter()
         .map(|(parameter, rows)| (parameter, Tensor::stack(rows, 0)));
-    Ok((Tensor::cat(losses, 0), rows.collect()))
+    Ok((losses, rows.collect()))
 }

@@ -1,8 +1,11 @@
 //! Compares what a recording gives with the loss as it stands: a net under everything that a recording
 //! does not show.
 //!
-//! At the first batch of every shape, and again later when the weights have moved, the losses, their mean
+//! At the first batches of every shape, and again later when the weights have moved, the losses, their mean
 //! gradient and the gradients of two examples are computed by ordinary autodiff as well.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -21,10 +24,13 @@ const TOLERANCE: f64 = 1e-2;
 /// what is left of large numbers that cancel is rounding.
 const FLOOR: f64 = 1e-4;
 
-/// Whether the recording is compared at its use of this number, counted from 1: at the second, too, because
-/// what the batch hides is another then.
+/// Examples whose loss is computed alone.
+const ALONE: usize = 8;
+
+/// Whether the recording is compared at its use of this number, counted from 1: at the first few, because
+/// what a batch hides is another each time.
 pub(crate) fn is_due(time: u64) -> bool {
-    matches!(time, 1 | 2 | 100) || time.is_multiple_of(1000)
+    matches!(time, 1..=4 | 100) || time.is_multiple_of(1000)
 }
 
 /// What was found for the examples of a batch.
@@ -34,8 +40,6 @@ pub(crate) struct Found<'a> {
     /// The first example of the draw that is compared.
     pub(crate) first: usize,
     pub(crate) examples: usize,
-    /// Whether one backward pass for each example found it.
-    pub(crate) is_looped: bool,
     /// The number of the use: each compares the gradients of other examples.
     pub(crate) time: u64,
 }
@@ -50,7 +54,6 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
         all,
         first,
         examples,
-        is_looped,
         time,
     } = found;
     if examples < 2 {
@@ -58,38 +61,26 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
     }
     let whole = direct.whole()?;
     let expected = values(&whole.losses);
-    if expected.len() != examples {
-        return Err(Kind::Batch(format!(
-            "the loss gives {} values for {examples} examples; it must give one for each",
-            expected.len()
-        ))
-        .into());
-    }
-    let check_alone = |example: usize, alone: f64| {
-        if !differs(&[alone], &expected[example..=example], &expected) {
-            return Ok(());
-        }
-        let problem = format!(
-            "alone, it is {alone}, and in its batch {}",
-            expected[example]
-        );
-        Err(dependent::<B>(example, problem))
-    };
-    let losses = values(&all.losses.clone().narrow(0, first, examples));
-    if is_looped {
-        for (example, &alone) in losses.iter().enumerate() {
-            check_alone(example, alone)?;
-        }
-    }
     let one = (7 * time as usize + examples / 2) % examples;
     let chosen = [one, (one + examples / 2) % examples];
+    let mut alone = BTreeMap::new();
     let mut rows = vec![Tensor::cat(whole.pieces, 0).div_scalar(examples as f64)];
     for example in chosen {
         let single = direct.single(example)?;
-        check_alone(example, values(&single.losses)[0])?;
+        alone.insert(example, values(&single.losses)[0]);
         rows.push(Tensor::cat(single.pieces, 0));
     }
-    check_losses(&losses, &expected)?;
+    for example in (0..examples)
+        .map(|next| (one + next) % examples)
+        .take(ALONE)
+    {
+        if let Entry::Vacant(unknown) = alone.entry(example) {
+            unknown.insert(values(&direct.single_loss(example)?)[0]);
+        }
+    }
+    check_independence::<B>(&alone, &expected, examples)?;
+    let losses = all.losses.clone().narrow(0, first, examples);
+    check_losses(&values(&losses), &expected)?;
 
     let [kinds, count] = [rows.len(), all.gradients.count()];
     let expected: Tensor<2> = Tensor::stack(rows, 0);
@@ -103,11 +94,6 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
     let Some(difference) = first_difference(layout, &rows, &expected) else {
         return Ok(());
     };
-    if is_looped {
-        let path = &layout.entries()[difference.entry].path;
-        let problem = format!("alone, the gradient of `{path}` is another than in its batch");
-        return Err(dependent::<B>(chosen[0], problem).into());
-    }
     if difference.row > 0 {
         // A kink of the loss may lie within the rounding between one example and many.
         let example = chosen[difference.row - 1];
@@ -118,6 +104,31 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
         }
     }
     Err(difference.into_kind(layout).into())
+}
+
+/// Fails if examples have another loss alone than in their batch, where there must be one for each.
+pub(crate) fn check_independence<B>(
+    alone: &BTreeMap<usize, f64>,
+    together: &[f64],
+    examples: usize,
+) -> Result<()> {
+    if together.len() != examples {
+        return Err(Kind::Batch(format!(
+            "the loss gives {} values for {examples} examples; it must give one for each",
+            together.len()
+        ))
+        .into());
+    }
+    for (&example, &alone) in alone {
+        if differs(&[alone], &together[example..=example], together) {
+            let problem = format!(
+                "alone, it is {alone}, and in its batch {}",
+                together[example]
+            );
+            return Err(dependent::<B>(example, problem).into());
+        }
+    }
+    Ok(())
 }
 
 /// Compares a mean gradient, in pieces, and the losses behind it with the loss itself.
@@ -168,7 +179,8 @@ fn check_losses(found: &[f64], expected: &[f64]) -> Result<()> {
 fn differs(found: &[f64], expected: &[f64], all: &[f64]) -> bool {
     let is_finite = expected.iter().all(|value| value.is_finite());
     let off = largest_difference(found, expected);
-    is_finite && !(found.len() == expected.len() && off <= TOLERANCE * largest(all))
+    let is_close = found.len() == expected.len() && off <= TOLERANCE * largest(all);
+    is_finite && !is_close
 }
 
 fn largest_difference(found: &[f64], expected: &[f64]) -> f64 {
@@ -225,7 +237,7 @@ fn first_difference(
     let floor = FLOOR * sizes.iter().map(whole).fold(0.0, f64::max);
     for (row, (differences, sizes)) in differences.iter().zip(&sizes).enumerate() {
         let excess = |&entry: &usize| differences[entry] - TOLERANCE * sizes[entry] - floor;
-        let wrong = (0..sizes.len()).filter(|entry| !(excess(entry) <= 0.0));
+        let wrong = (0..sizes.len()).filter(|entry| excess(entry) > 0.0 || excess(entry).is_nan());
         if let Some(entry) = wrong.max_by(|a, b| excess(a).total_cmp(&excess(b))) {
             return Some(Difference {
                 row,
@@ -251,6 +263,6 @@ fn norms(layout: &Layout, rows: &Tensor<2>) -> Vec<Vec<f64>> {
         .collect()
 }
 
-fn values<const R: usize>(tensor: &Tensor<R>) -> Vec<f64> {
+pub(crate) fn values<const R: usize>(tensor: &Tensor<R>) -> Vec<f64> {
     tensor.to_data().iter::<f64>().collect()
 }

@@ -10,6 +10,7 @@ use crate::axis::ExampleAxis;
 use crate::capture::Recording;
 use crate::lift::Lifter;
 use crate::lower::{reshape, slot};
+use crate::semantics::{Semantics, semantics};
 
 /// Numbers that copies of derived values may take; beyond that the loop is cheaper.
 const COPIES: usize = 1 << 16;
@@ -22,9 +23,7 @@ impl Planner<'_> {
         operand: &TensorIr,
         axis: ExampleAxis,
     ) -> Option<TensorIr> {
-        if operand.shape.get(axis.axis) != Some(&1) {
-            return None;
-        }
+        let operand = &self.unrepeated(operand, axis)?;
         let (parameters, mut chain) = self.derivation(operand);
         let made = chain.iter().flat_map(OperationIr::outputs);
         let numbers = made.chain(parameters.values());
@@ -75,6 +74,23 @@ impl Planner<'_> {
         let placed = placed(&mut lifter, copies, axis, self.examples);
         self.take(leaves, lifter, &placed, axis);
         Some(placed)
+    }
+
+    /// The derived tensor before it was repeated over the examples.
+    fn unrepeated(&self, operand: &TensorIr, axis: ExampleAxis) -> Option<TensorIr> {
+        if operand.shape.get(axis.axis) == Some(&1) {
+            return Some(operand.clone());
+        }
+        let makes = |operation: &&OperationIr| operation.outputs().any(|out| out.id == operand.id);
+        let input = match semantics(self.derivations.iter().find(makes)?) {
+            Semantics::Repeat(input, ..) | Semantics::Expand(input) => input,
+            _ => return None,
+        };
+        let mut once = operand.shape.to_vec();
+        *once.get_mut(axis.axis)? = 1;
+        let is_repeated =
+            input.shape[..] == once[..] && matches!(self.role(input), Role::Derived(_));
+        is_repeated.then(|| input.clone())
     }
 
     /// The parameters, or views of them, that a derived tensor is computed from, and how.

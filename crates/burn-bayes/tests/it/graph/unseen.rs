@@ -276,7 +276,7 @@ fn a_change_that_nothing_shows_is_an_error_when_it_is_compared() {
             100 => assert!(found.unwrap_err().is_mismatch()),
             _ => assert!(found.is_ok()),
         }
-        hidden.store(if use_of == 1 { 1 } else { 2 }, Relaxed);
+        hidden.store(if use_of < 4 { 1 } else { 2 }, Relaxed);
     }
 }
 
@@ -308,11 +308,26 @@ fn a_loss_without_weights_has_gradients_of_zero() {
 }
 
 #[test]
+fn a_refusal_is_not_forgotten() {
+    let layout = Arc::new(Layout::new(&model(), &ParamGroup::all()).unwrap());
+    let captured = CapturedModel::new(layout, |m: &Model, batch: Hiding| {
+        let lengths = batch.lengths[..batch.x.dims()[0]].iter();
+        let factors: Vec<f32> = lengths.map(|&len| len as f32).collect();
+        let factors = Tensor::<1>::from_data(&*factors, &batch.x.device());
+        some_loss(output(m, batch.x)) * factors
+    });
+    for _ in 0..10 {
+        assert!(captured.example_gradients(&model(), &hiding()).is_err());
+    }
+}
+
+#[test]
 fn functions_of_a_scalar_parameter_are_recorded() {
     exact(&model(), &tensor(5, [4, 3]), |m: &Model, x: Tensor<2>| {
         let scale = m.scale.val();
         let by_row = output(m, x.clone()) * scale.clone().exp().unsqueeze();
-        let flat = some_loss(by_row) * sigmoid(scale.clone());
+        let repeated = sigmoid(scale.clone()).repeat_dim(0, x.dims()[0]);
+        let flat = some_loss(by_row) * sigmoid(scale.clone()) + some_loss(x.clone()) * repeated;
         flat + softplus(scale, 1.0) * some_loss(x)
     });
     // With positions among the examples.
