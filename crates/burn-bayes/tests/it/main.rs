@@ -5,6 +5,7 @@
 
 #[path = "../../../burn-bayes-data/tests/it/damage.rs"]
 mod damage;
+mod grammar;
 mod graph;
 mod graph_gradients;
 mod kernels;

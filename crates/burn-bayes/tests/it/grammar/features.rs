@@ -1,0 +1,126 @@
+//! What programs can contain, by the families that are tested together.
+
+/// What a program can contain; each occurs in at least 2 % of the cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Feature {
+    // Layers.
+    Linear,
+    Convolution,
+    LayerNorm,
+    GroupNorm,
+    BatchNorm,
+    NoiseLayer,
+    Residual,
+    Recurrent,
+    // Products with parameters.
+    Product,
+    LeftProduct,
+    AttentionPool,
+    Memory,
+    Einsum,
+    Heads,
+    // Elementwise.
+    Gate,
+    ScalarParameter,
+    Activation,
+    // Shapes.
+    Mask,
+    Join,
+    Stack,
+    Slice,
+    Flip,
+    Cumsum,
+    TimePool,
+    MergedAxes,
+    Constant,
+    // Weights derived from parameters.
+    Transposed,
+    Sliced,
+    Factored,
+    WeightNorm,
+    Positive,
+    Tied,
+    PlainNumber,
+    PlainTensor,
+    // Integers of the batch.
+    Embedding,
+    Select,
+    Gather,
+    OneHot,
+    // Gradients stopped.
+    Detach,
+    WithoutAutodiff,
+    Teacher,
+    StraightThrough,
+    // What may have no meaning per example, or is read on the host.
+    BatchRead,
+    ParameterRead,
+    Batchwise,
+    Lengths,
+    Unmapped,
+    // Losses.
+    SquaredError,
+    CrossEntropy,
+    MeanLoss,
+}
+
+use Feature::*;
+
+/// Features that are tested together, each in at least one step of every program of the family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Family {
+    Layers,
+    Products,
+    Elementwise,
+    Shapes,
+    Derived,
+    Integers,
+    Stopped,
+    Host,
+}
+
+impl Family {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Layers,
+        Self::Products,
+        Self::Elementwise,
+        Self::Shapes,
+        Self::Derived,
+        Self::Integers,
+        Self::Stopped,
+        Self::Host,
+    ];
+
+    pub(crate) fn features(self) -> &'static [Feature] {
+        match self {
+            Self::Layers => &[
+                Linear,
+                Convolution,
+                LayerNorm,
+                GroupNorm,
+                BatchNorm,
+                NoiseLayer,
+                Residual,
+                Recurrent,
+            ],
+            Self::Products => &[Product, LeftProduct, AttentionPool, Memory, Einsum, Heads],
+            Self::Elementwise => &[Gate, ScalarParameter, Activation],
+            Self::Shapes => &[
+                Mask, Join, Stack, Slice, Flip, Cumsum, TimePool, MergedAxes, Constant,
+            ],
+            Self::Derived => &[
+                Transposed,
+                Sliced,
+                Factored,
+                WeightNorm,
+                Positive,
+                Tied,
+                PlainNumber,
+                PlainTensor,
+            ],
+            Self::Integers => &[Embedding, Select, Gather, OneHot],
+            Self::Stopped => &[Detach, WithoutAutodiff, Teacher, StraightThrough],
+            Self::Host => &[BatchRead, ParameterRead, Batchwise, Lengths, Unmapped],
+        }
+    }
+}
