@@ -1,6 +1,5 @@
-//! One case: everything that the library says about a program, against the oracle.
+//! One case: everything that the library says of a program, against the oracle.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use burn::module::ParamGroup;
@@ -10,12 +9,14 @@ use burn_bayes::graph::{
     CapturedForward, CapturedLoss, CapturedModel, Error, ExampleLosses, Result,
 };
 
+use super::compare::Call;
 use super::net::{Examples, Net, place};
-use super::oracle::{Expected, Setting};
+use super::oracle::Setting;
 use super::program::{Program, Sizes};
+use super::quiet::caught;
 use crate::support::{normals, values, vector};
 
-/// How a case was answered.
+/// Where the gradients per example of a case came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Answer {
     Graph,
@@ -28,70 +29,46 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) answer: Answer,
-    /// Draws whose mean gradient was left to one pass for each.
+    /// Whether the mean gradients of the draws were left to one pass for each.
     pub(crate) is_left: bool,
     /// What was wrong, and where.
     pub(crate) failures: Vec<String>,
 }
 
-/// A program with its weights and batches, and what the library keeps of it.
-struct Case {
-    program: Arc<Program>,
-    layout: Arc<Layout>,
-    weights: Vec<Vec<f32>>,
-    model: CapturedModel<Net, Examples>,
-    loss: CapturedLoss<Net, Examples>,
-    forward: CapturedForward<Net, Examples>,
-    failures: Vec<String>,
-    is_left: bool,
-}
-
-pub(crate) fn checked(program: Program) -> Report {
-    let program = Arc::new(program);
+/// Checks a program at some weights, on the same recordings at others with other data and fields,
+/// and for another number of examples.
+pub(crate) fn checked(program: &Arc<Program>) -> Report {
     let net = Net::new(program.clone());
     let layout = Arc::new(Layout::new(&net, &ParamGroup::all()).expect("a program has parameters"));
     let seed = program.seed;
-    let weights = (0..program.draws as u64 + 1).map(|draw| {
-        let values = normals(seed.wrapping_add(1000 + draw), layout.len());
-        values.into_iter().map(|x| x * 0.6).collect()
-    });
+    let mut weights: Vec<Vec<f32>> = (0..program.draws as u64)
+        .map(|draw| normals(seed.wrapping_add(1000 + draw), layout.len()))
+        .collect();
+    weights.iter_mut().flatten().for_each(|x| *x *= 0.6);
+    let batch = |part: u64, examples| {
+        let sizes = Sizes {
+            examples,
+            ..program.sizes
+        };
+        let seed = seed.wrapping_mul(4).wrapping_add(part);
+        Examples::new(seed, sizes, &place(program))
+    };
     let mut case = Case {
-        weights: weights.collect(),
         model: CapturedModel::new(layout.clone(), Net::losses),
         loss: CapturedLoss::new(layout.clone(), Net::losses),
         forward: CapturedForward::new(layout.clone(), Net::forward),
         layout,
         failures: Vec::new(),
         is_left: false,
-        program: program.clone(),
-    };
-    let batch = |part: u64, examples| {
-        let sizes = Sizes {
-            examples,
-            ..program.sizes
-        };
-        Examples::new(
-            seed.wrapping_mul(4).wrapping_add(part),
-            sizes,
-            &place(&program),
-        )
     };
     let first = batch(0, program.sizes.examples);
-    let answer = case.run("first call", net.clone(), 0, &first);
-    // Other data, weights and fields, on the recordings of the first call.
+    let answer = case.run("first call", net.clone(), &weights, &first);
+    weights.rotate_left(1);
     let net = net.with_other_fields();
-    case.run(
-        "second call",
-        net.clone(),
-        1,
-        &batch(1, program.sizes.examples),
-    );
-    case.run(
-        "other batch size",
-        net,
-        1,
-        &batch(2, program.other_examples),
-    );
+    let second = batch(1, program.sizes.examples);
+    case.run("second call", net.clone(), &weights, &second);
+    let other = batch(2, program.other_examples);
+    case.run("other batch size", net, &weights, &other);
     Report {
         answer,
         is_left: case.is_left,
@@ -99,105 +76,72 @@ pub(crate) fn checked(program: Program) -> Report {
     }
 }
 
+/// What the library keeps of a program, and what was wrong.
+struct Case {
+    layout: Arc<Layout>,
+    model: CapturedModel<Net, Examples>,
+    loss: CapturedLoss<Net, Examples>,
+    forward: CapturedForward<Net, Examples>,
+    failures: Vec<String>,
+    is_left: bool,
+}
+
 impl Case {
-    /// Checks all results at the weights from number `first` on.
-    fn run(&mut self, call: &str, net: Net, first: usize, batch: &Examples) -> Answer {
-        let weights = self.weights[first..].to_vec();
-        let net = self.layout.write(net, vector(&weights[0])).unwrap();
+    /// All results at draws of the weights, the first of which are the model's.
+    fn run(
+        &mut self,
+        name: &'static str,
+        net: Net,
+        weights: &[Vec<f32>],
+        batch: &Examples,
+    ) -> Answer {
         let layout = self.layout.clone();
+        let net = layout.write(net, vector(&weights[0])).unwrap();
         let setting = Setting {
             net: &net,
             layout: &layout,
             batch,
         };
-        let expected: Vec<_> = weights
-            .iter()
-            .map(|weights| setting.expected(weights))
-            .collect();
+        let call = Call::new(name, setting, weights);
+        let draws: Vec<Tensor<1>> = weights.iter().map(|draw| vector(draw)).collect();
+        let stacked: Tensor<2> = Tensor::stack(draws.clone(), 0);
 
-        let found = attempt(|| self.model.example_gradients(&net, batch));
-        self.rows(
-            call,
-            "example_gradients",
-            found,
-            setting,
-            &weights[..1],
-            &expected,
-        );
-        let found = attempt(|| self.model.looped(&net, batch));
-        self.rows(call, "looped", found, setting, &weights[..1], &expected);
-        let draws: Vec<Tensor<1>> = weights.iter().map(|weights| vector(weights)).collect();
-        let found = attempt(|| self.model.example_gradients_at(&net, &draws, batch));
-        self.rows(
-            call,
-            "example_gradients_at",
-            found,
-            setting,
-            &weights,
-            &expected,
-        );
-        self.mean(
-            call,
-            setting,
-            &weights,
-            &expected,
-            Tensor::stack(draws.clone(), 0),
-        );
-        self.outputs(call, setting, &weights, Tensor::stack(draws, 0));
+        let found = caught(|| self.model.example_gradients(&net, batch));
+        self.per_example(&call, "example_gradients", 1, found);
+        let found = caught(|| self.model.looped(&net, batch));
+        self.per_example(&call, "looped", 1, found);
+        let found = caught(|| self.model.example_gradients_at(&net, &draws, batch));
+        self.per_example(&call, "example_gradients_at", draws.len(), found);
+        self.mean(&call, stacked.clone());
+        self.outputs(&call, stacked);
         self.answer(&net, batch)
     }
 
-    fn rows(
-        &mut self,
-        call: &str,
-        what: &str,
-        found: Attempt<ExampleLosses>,
-        setting: Setting<'_>,
-        weights: &[Vec<f32>],
-        expected: &[Expected],
-    ) {
-        let what = format!("{call}, {what}");
+    fn per_example(&mut self, call: &Call, what: &str, draws: usize, found: Caught<ExampleLosses>) {
+        let what = format!("{}, {what}", call.name);
         let Some(found) = self.answered(&what, found) else {
             return;
         };
-        let expected = &expected[..weights.len()];
-        let rows: Option<Vec<_>> = expected.iter().map(|draw| draw.rows.clone()).collect();
-        let Some(rows) = rows else {
-            let problem =
-                "answered, though the loss of an example alone is not its loss in the batch";
-            self.failures.push(format!("{what}: {problem}"));
+        if !call.has_meaning(draws) {
+            self.failures.push(format!(
+                "{what}: answered, though an example alone has another loss than in the batch"
+            ));
             return;
-        };
-        let losses: Vec<_> = expected
-            .iter()
-            .flat_map(|draw| draw.losses.clone())
-            .collect();
-        let alike = |setting: &Setting<'_>, weights: &[f32]| setting.expected(weights).losses;
-        self.compared(
-            &format!("{what}: losses"),
-            &values(&found.losses),
-            &losses,
-            setting,
-            weights,
-            alike,
-        );
-        let found = values(&found.gradients.materialise());
-        let of_rows = |setting: &Setting<'_>, weights: &[f32]| {
-            setting.expected(weights).rows.unwrap_or_default()
-        };
-        self.by_parameter(&what, &found, &rows.concat(), setting, weights, of_rows);
+        }
+        let losses = call.difference(&values(&found.losses), draws, |draw| draw.losses.clone());
+        let gradients = values(&found.gradients.materialise());
+        let rows = call.differences(&gradients, draws, |draw| {
+            draw.rows.clone().unwrap_or_default()
+        });
+        self.add(&what, losses.map(|text| format!("losses: {text}")));
+        self.add(&what, rows);
     }
 
-    fn mean(
-        &mut self,
-        call: &str,
-        setting: Setting<'_>,
-        weights: &[Vec<f32>],
-        expected: &[Expected],
-        draws: Tensor<2>,
-    ) {
-        let what = format!("{call}, CapturedLoss");
-        let found = attempt(|| self.loss.gradients(setting.net, draws, setting.batch));
+    fn mean(&mut self, call: &Call, draws: Tensor<2>) {
+        let what = format!("{}, CapturedLoss", call.name);
+        let count = call.weights.len();
+        let (net, batch) = (call.setting.net, call.setting.batch);
+        let found = caught(|| self.loss.gradients(net, draws, batch));
         let Some(found) = self.answered(&what, found) else {
             return;
         };
@@ -205,220 +149,75 @@ impl Case {
             self.is_left = true;
             return;
         };
-        if !found.outside.is_empty() {
-            self.failures
-                .push(format!("{what}: gradients outside the layout"));
-        }
-        let losses: Vec<_> = expected
-            .iter()
-            .flat_map(|draw| draw.losses.clone())
-            .collect();
-        let alike = |setting: &Setting<'_>, weights: &[f32]| setting.expected(weights).losses;
-        self.compared(
-            &format!("{what}: losses"),
-            &values(&found.losses),
-            &losses,
-            setting,
-            weights,
-            alike,
-        );
-        let pieces = found.pieces.iter().flatten().flat_map(values);
-        let pieces: Vec<f64> = pieces.collect();
-        let means: Vec<f64> = expected.iter().flat_map(|draw| draw.mean.clone()).collect();
-        let of_mean = |setting: &Setting<'_>, weights: &[f32]| setting.expected(weights).mean;
-        self.by_parameter(&what, &pieces, &means, setting, weights, of_mean);
+        let losses = call.difference(&values(&found.losses), count, |draw| draw.losses.clone());
+        let pieces: Vec<f64> = found.pieces.iter().flatten().flat_map(values).collect();
+        let pieces = call.differences(&pieces, count, |draw| draw.mean.clone());
+        self.add(&what, losses.map(|text| format!("losses: {text}")));
+        self.add(&what, pieces);
+        let outside = (!found.outside.is_empty()).then(|| "gradients outside the layout".into());
+        self.add(&what, outside);
     }
 
-    fn outputs(
-        &mut self,
-        call: &str,
-        setting: Setting<'_>,
-        weights: &[Vec<f32>],
-        draws: Tensor<2>,
-    ) {
-        let what = format!("{call}, CapturedForward");
-        let found = attempt(|| self.forward.outputs(setting.net, draws, setting.batch));
-        let Some(found) = self.answered(&what, found) else {
-            return;
-        };
-        let expected: Vec<_> = weights
-            .iter()
-            .flat_map(|weights| setting.outputs(weights))
-            .collect();
-        let alike = |setting: &Setting<'_>, weights: &[f32]| setting.outputs(weights);
-        self.compared(&what, &values(&found), &expected, setting, weights, alike);
+    fn outputs(&mut self, call: &Call, draws: Tensor<2>) {
+        let what = format!("{}, CapturedForward", call.name);
+        let (net, batch) = (call.setting.net, call.setting.batch);
+        let found = caught(|| self.forward.outputs(net, draws, batch));
+        if let Some(found) = self.answered(&what, found) {
+            let count = call.weights.len();
+            let outputs = call.difference(&values(&found), count, |draw| draw.outputs.clone());
+            self.add(&what, outputs);
+        }
+    }
+
+    fn add(&mut self, what: &str, problems: impl IntoIterator<Item = String>) {
+        let problems = problems
+            .into_iter()
+            .map(|problem| format!("{what}: {problem}"));
+        self.failures.extend(problems);
     }
 
     /// The result, if there is one; a panic and an error that names nothing are failures.
-    fn answered<T>(&mut self, what: &str, found: Attempt<T>) -> Option<T> {
+    fn answered<T>(&mut self, what: &str, found: Caught<T>) -> Option<T> {
         match found {
             Ok(Ok(found)) => return Some(found),
-            Ok(Err(error)) if !self.names_something(&error) => {
-                self.failures
-                    .push(format!("{what}: an error that names nothing: {error}"));
-            }
-            Ok(Err(_)) => {}
-            Err(panic) => self.failures.push(format!("{what}: panic: {panic}")),
+            Ok(Err(error)) if self.names_something(&error) => {}
+            Ok(Err(error)) => self.add(what, Some(format!("an error that names nothing: {error}"))),
+            Err(panic) => self.add(what, Some(format!("panic: {panic}"))),
         }
         None
     }
 
     /// Whether an error names an operation, a parameter, a field or the type of the batch.
     fn names_something(&self, error: &Error) -> bool {
+        const FIELDS: [&str; 5] = ["number", "tensor", "lengths", "unmapped", "Examples"];
         let text = error.to_string();
-        let paths = self
-            .layout
-            .entries()
-            .iter()
-            .map(|entry| entry.path.as_str());
-        let fields = [
-            "number", "tensor", "program", "lengths", "unmapped", "Examples", "Vec",
-        ];
-        let is_operation = |word: &str| {
-            let word = word.trim_matches(|c: char| !c.is_alphanumeric());
-            word.starts_with(char::is_uppercase) && word.len() > 2
-        };
-        paths.chain(fields).any(|name| text.contains(name))
-            || text.split_whitespace().skip(1).any(is_operation)
-    }
-
-    /// As [`compared`](Self::compared), for `[…, D]`, each parameter on its own scale.
-    fn by_parameter(
-        &mut self,
-        what: &str,
-        found: &[f64],
-        expected: &[f64],
-        setting: Setting<'_>,
-        weights: &[Vec<f32>],
-        result: impl Fn(&Setting<'_>, &[f32]) -> Vec<f64>,
-    ) {
-        let width = self.layout.len();
-        if found.len() != expected.len() {
-            let (found, expected) = (found.len(), expected.len());
-            self.failures
-                .push(format!("{what}: {found} numbers, expected {expected}"));
-            return;
-        }
-        let floor = 0.1 * largest(expected);
-        for entry in setting.layout.entries() {
-            let columns = |numbers: &[f64]| -> Vec<f64> {
-                let rows = numbers.chunks(width);
-                rows.flat_map(|row| &row[entry.offset..entry.offset + entry.len()])
-                    .copied()
-                    .collect()
-            };
-            let what = format!("{what}: gradient of {} {:?}", entry.path, entry.shape);
-            let result =
-                |setting: &Setting<'_>, weights: &[f32]| columns(&result(setting, weights));
-            let (found, expected) = (columns(found), columns(expected));
-            let scale = largest(&expected).max(floor);
-            self.within(&what, &found, &expected, scale, setting, weights, result);
-        }
-    }
-
-    fn compared(
-        &mut self,
-        what: &str,
-        found: &[f64],
-        expected: &[f64],
-        setting: Setting<'_>,
-        weights: &[Vec<f32>],
-        result: impl Fn(&Setting<'_>, &[f32]) -> Vec<f64>,
-    ) {
-        if found.len() != expected.len() {
-            let (found, expected) = (found.len(), expected.len());
-            self.failures
-                .push(format!("{what}: {found} numbers, expected {expected}"));
-            return;
-        }
-        self.within(
-            what,
-            found,
-            expected,
-            largest(expected),
-            setting,
-            weights,
-            result,
-        );
-    }
-
-    /// Equal within 1e-5 of the scale, and what weights that differ in their last bits change.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "both sides, and what explains a difference"
-    )]
-    fn within(
-        &mut self,
-        what: &str,
-        found: &[f64],
-        expected: &[f64],
-        scale: f64,
-        setting: Setting<'_>,
-        weights: &[Vec<f32>],
-        result: impl Fn(&Setting<'_>, &[f32]) -> Vec<f64>,
-    ) {
-        let errors = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
-        let (worst, error) = errors.enumerate().fold((0, 0.0), |worst, (place, error)| {
-            // A NaN must fail too.
-            let is_worse = error > worst.1 || error.is_nan();
-            if is_worse && !worst.1.is_nan() {
-                (place, error)
-            } else {
-                worst
-            }
-        });
-        let allowed = 1e-5 * scale.max(1e-6);
-        if error <= allowed {
-            return;
-        }
-        let rounding = weights
-            .iter()
-            .map(|weights| setting.rounding(weights, &result));
-        let rounding = rounding.fold(0.0, f64::max);
-        if !(error <= allowed + 4.0 * rounding) {
-            self.failures.push(format!(
-                "{what}: {} at {worst}, expected {} (largest {scale:.3e}, rounding {rounding:.1e})",
-                found[worst], expected[worst]
-            ));
-        }
+        let paths = self.layout.entries().iter().map(|entry| &*entry.path);
+        // Operations are written as `SumDim`, and no sentence of an error begins after its first word.
+        let mut words = text.split(|c: char| !c.is_alphanumeric()).skip(1);
+        paths.chain(FIELDS).any(|name| text.contains(name))
+            || words.any(|word| word.len() > 2 && word.starts_with(char::is_uppercase))
     }
 
     fn answer(&self, net: &Net, batch: &Examples) -> Answer {
-        match attempt(|| self.model.looped_paths(net, batch)) {
+        match caught(|| self.model.looped_paths(net, batch)) {
             Ok(Ok(paths)) if paths.is_empty() => Answer::Graph,
             Ok(Ok(paths)) if paths.len() < self.layout.entries().len() => Answer::PartlyLooped,
             Ok(Ok(_)) => Answer::Looped,
             Ok(Err(error)) => Answer::Refused(reason(&error)),
-            Err(_) => Answer::Refused("panic"),
+            Err(_) => Answer::Refused("by a panic"),
         }
     }
 }
 
 fn reason(error: &Error) -> &'static str {
-    if error.is_coupled() {
-        "coupled"
-    } else if error.is_random() {
-        "random"
-    } else if error.is_batch() {
-        "batch"
-    } else if error.is_layout() {
-        "layout"
-    } else {
-        "other"
+    match () {
+        () if error.is_coupled() => "coupled",
+        () if error.is_random() => "random",
+        () if error.is_batch() => "batch",
+        () if error.is_layout() => "layout",
+        () => "other",
     }
 }
 
-fn largest(numbers: &[f64]) -> f64 {
-    numbers.iter().fold(0.0, |max, x| max.max(x.abs()))
-}
-
 /// A result, or the text of a panic.
-type Attempt<T> = std::result::Result<Result<T>, String>;
-
-fn attempt<T>(run: impl FnOnce() -> Result<T>) -> Attempt<T> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()))
-            .unwrap_or_else(|| "without a text".into())
-    })
-}
+type Caught<T> = std::result::Result<Result<T>, String>;

@@ -1,7 +1,5 @@
 //! What is right: ordinary autodiff, one backward pass for each example and one for the batch.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{Tensor, kind};
@@ -9,22 +7,11 @@ use burn_bayes::Layout;
 use burn_bayes::graph::{ExampleBatch, TensorMapper};
 
 use super::net::{Examples, Net};
+use super::quiet::caught;
 use super::random::Random;
 use crate::support::{values, vector};
 
-/// Losses and gradients at one vector of weights.
-#[derive(Clone, Debug)]
-pub(crate) struct Expected {
-    /// The losses of the batch.
-    pub(crate) losses: Vec<f64>,
-    /// The gradient of the mean of these.
-    pub(crate) mean: Vec<f64>,
-    /// The gradient of each example alone, one row behind the other; none if an example alone has
-    /// another loss than in the batch.
-    pub(crate) rows: Option<Vec<f64>>,
-}
-
-/// A model, a batch and where its weights lie.
+/// A model, where its weights lie, and a batch.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting<'a> {
     pub(crate) net: &'a Net,
@@ -32,11 +19,49 @@ pub(crate) struct Setting<'a> {
     pub(crate) batch: &'a Examples,
 }
 
+/// What is right at one vector of weights.
+#[derive(Clone, Debug)]
+pub(crate) struct Expected {
+    /// The losses of the batch, `[M]`.
+    pub(crate) losses: Vec<f64>,
+    /// The gradient of the mean of these, `[D]`.
+    pub(crate) mean: Vec<f64>,
+    /// The gradient of each example alone, `[M, D]`; none if an example alone has another loss than
+    /// in the batch.
+    pub(crate) rows: Option<Vec<f64>>,
+    /// The model's outputs in inference, `[M, width]`.
+    pub(crate) outputs: Vec<f64>,
+}
+
 impl Setting<'_> {
-    /// The losses and their gradient at these weights.
+    pub(crate) fn expected(&self, weights: &[f32]) -> Expected {
+        let (losses, sum) = self.gradient(weights, self.batch.clone());
+        let count = losses.len() as f64;
+        let net = self.layout.write(self.net.valid(), vector(weights));
+        Expected {
+            mean: sum.iter().map(|x| x / count).collect(),
+            rows: self.alone(weights, &losses, &sum),
+            outputs: values(&net.unwrap().forward(self.batch.clone())),
+            losses,
+        }
+    }
+
+    /// The same at weights that differ in their last bits: what rounding explains.
+    pub(crate) fn nudged(&self, weights: &[f32]) -> Vec<Expected> {
+        let mut random = Random::new(17);
+        let mut nudge = |x: &f32| match random.chance(50) {
+            true => x * (1.0 + 4.0 * f32::EPSILON),
+            false => x * (1.0 - 4.0 * f32::EPSILON),
+        };
+        let mut near = || -> Vec<f32> { weights.iter().map(&mut nudge).collect() };
+        (0..3).map(|_| self.expected(&near())).collect()
+    }
+
+    /// The losses and the gradient of their sum.
     fn gradient(&self, weights: &[f32], batch: Examples) -> (Vec<f64>, Vec<f64>) {
-        let leaves = self.net.clone().freeze();
-        let leaves = self.layout.write_leaves(leaves, vector(weights)).unwrap();
+        // Frozen, dropout is off and batch norm is that of inference.
+        let net = self.net.clone().freeze();
+        let leaves = self.layout.write_leaves(net, vector(weights)).unwrap();
         let losses = leaves.losses(batch);
         let sum = losses.clone().sum();
         let gradient = if sum.is_tracked() {
@@ -49,76 +74,28 @@ impl Setting<'_> {
         (values(&losses), gradient)
     }
 
-    pub(crate) fn expected(&self, weights: &[f32]) -> Expected {
-        let (losses, sum) = self.gradient(weights, self.batch.clone());
+    /// The gradient of each example alone, if these are the parts of the batch's losses and of the
+    /// gradient of their sum.
+    fn alone(&self, weights: &[f32], losses: &[f64], sum: &[f64]) -> Option<Vec<f64>> {
         let examples = self.batch.labels.dims()[0];
-        let count = losses.len() as f64;
-        Expected {
-            mean: sum.iter().map(|x| x / count).collect(),
-            rows: self.alone(weights, examples, &losses, &sum),
-            losses,
-        }
-    }
-
-    /// The gradient of each example alone, if that has a meaning.
-    fn alone(
-        &self,
-        weights: &[f32],
-        examples: usize,
-        losses: &[f64],
-        sum: &[f64],
-    ) -> Option<Vec<f64>> {
-        let mut rows = Vec::new();
-        let mut total = vec![0.0; sum.len()];
-        let mut alone = Vec::new();
+        let (mut alone, mut rows) = (Vec::new(), Vec::new());
         for example in 0..examples {
             let single = self.batch.clone().map_tensors(&mut Single(example));
-            let run = || self.gradient(weights, single);
-            let (loss, row) = catch_unwind(AssertUnwindSafe(run)).ok()?;
+            let (loss, row) = caught(|| self.gradient(weights, single)).ok()?;
             alone.extend(loss);
-            total
-                .iter_mut()
-                .zip(&row)
-                .for_each(|(total, x)| *total += x);
-            rows.extend(row);
+            rows.push(row);
         }
-        let agree = |a: &[f64], b: &[f64]| {
-            let scale = b.iter().fold(1e-3_f64, |max, x| max.max(x.abs()));
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-3 * scale)
-        };
-        (agree(&alone, losses) && agree(&total, sum)).then_some(rows)
+        let total: Vec<f64> = (0..sum.len())
+            .map(|place| rows.iter().map(|row| row[place]).sum())
+            .collect();
+        (agree(&alone, losses) && agree(&total, sum)).then(|| rows.concat())
     }
+}
 
-    /// The model's output at these weights, in inference.
-    pub(crate) fn outputs(&self, weights: &[f32]) -> Vec<f64> {
-        let net = self
-            .layout
-            .write(self.net.valid(), vector(weights))
-            .unwrap();
-        values(&net.forward(self.batch.clone()))
-    }
-
-    /// How much weights that differ in their last bits change a result: what rounding explains.
-    pub(crate) fn rounding(
-        &self,
-        weights: &[f32],
-        result: impl Fn(&Self, &[f32]) -> Vec<f64>,
-    ) -> f64 {
-        let exact = result(self, weights);
-        let mut random = Random::new(17);
-        let mut nudge = |x: &f32| match random.chance(50) {
-            true => x * (1.0 + 4.0 * f32::EPSILON),
-            false => x * (1.0 - 4.0 * f32::EPSILON),
-        };
-        let mut change = 0.0_f64;
-        for _ in 0..3 {
-            let near: Vec<f32> = weights.iter().map(&mut nudge).collect();
-            let near = result(self, &near);
-            let differences = near.iter().zip(&exact).map(|(a, b)| (a - b).abs());
-            change = differences.fold(change, f64::max);
-        }
-        change
-    }
+/// Equal but for rounding, which a kink may enlarge.
+fn agree(a: &[f64], b: &[f64]) -> bool {
+    let scale = b.iter().fold(1e-3_f64, |max, x| max.max(x.abs()));
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-3 * scale)
 }
 
 /// Keeps one example.

@@ -39,7 +39,7 @@ macro_rules! both {
     };
 }
 
-pub(crate) use {both, each};
+pub(crate) use each;
 
 impl Activation {
     pub(crate) fn examples(&self) -> usize {
