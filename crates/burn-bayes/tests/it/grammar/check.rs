@@ -107,6 +107,7 @@ impl Case {
         let stacked: Tensor<2> = Tensor::stack(draws.clone(), 0);
 
         let found = caught(|| self.model.example_gradients(&net, batch));
+        let answer = self.source(&found, &net, batch);
         self.per_example(&call, "example_gradients", 1, found);
         let found = caught(|| self.model.looped(&net, batch));
         self.per_example(&call, "looped", 1, found);
@@ -114,7 +115,7 @@ impl Case {
         self.per_example(&call, "example_gradients_at", draws.len(), found);
         self.mean(&call, stacked.clone());
         self.outputs(&call, stacked);
-        self.answer(&net, batch)
+        answer
     }
 
     fn per_example(&mut self, call: &Call, what: &str, draws: usize, found: Caught<ExampleLosses>) {
@@ -192,19 +193,26 @@ impl Case {
         const FIELDS: [&str; 5] = ["number", "tensor", "lengths", "unmapped", "Examples"];
         let text = error.to_string();
         let paths = self.layout.entries().iter().map(|entry| &*entry.path);
-        // Operations are written as `SumDim`, and no sentence of an error begins after its first word.
-        let mut words = text.split(|c: char| !c.is_alphanumeric()).skip(1);
-        paths.chain(FIELDS).any(|name| text.contains(name))
-            || words.any(|word| word.len() > 2 && word.starts_with(char::is_uppercase))
+        // Operations are written as `SumDim`: a capital within a sentence.
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let is_operation = |pair: &[&str]| {
+            let word = pair[1].trim_matches(|c: char| !c.is_alphanumeric());
+            word.len() > 2 && word.starts_with(char::is_uppercase) && !pair[0].ends_with('.')
+        };
+        paths.chain(FIELDS).any(|name| text.contains(name)) || words.windows(2).any(is_operation)
     }
 
-    fn answer(&self, net: &Net, batch: &Examples) -> Answer {
+    /// Where gradients came from.
+    fn source(&self, found: &Caught<ExampleLosses>, net: &Net, batch: &Examples) -> Answer {
+        match found {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Answer::Refused(reason(error)),
+            Err(_) => return Answer::Refused("by a panic"),
+        }
         match caught(|| self.model.looped_paths(net, batch)) {
             Ok(Ok(paths)) if paths.is_empty() => Answer::Graph,
             Ok(Ok(paths)) if paths.len() < self.layout.entries().len() => Answer::PartlyLooped,
-            Ok(Ok(_)) => Answer::Looped,
-            Ok(Err(error)) => Answer::Refused(reason(&error)),
-            Err(_) => Answer::Refused("by a panic"),
+            _ => Answer::Looped,
         }
     }
 }
@@ -215,6 +223,7 @@ fn reason(error: &Error) -> &'static str {
         () if error.is_random() => "random",
         () if error.is_batch() => "batch",
         () if error.is_layout() => "layout",
+        () if error.is_mismatch() => "mismatch",
         () => "other",
     }
 }
