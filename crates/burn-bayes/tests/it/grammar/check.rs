@@ -35,8 +35,9 @@ pub(crate) struct Report {
     pub(crate) failures: Vec<String>,
 }
 
-/// Checks a program at some weights, on the same recordings at others with other data and fields,
-/// and for another number of examples.
+/// Checks a program at some weights; on the same recordings at others and with other data, then with
+/// other values in what no recording is given, which are the model's plain fields and what the batch
+/// does not map; and for another number of examples.
 pub(crate) fn checked(program: &Arc<Program>) -> Report {
     let net = Net::new(program.clone());
     let layout = Arc::new(Layout::new(&net, &ParamGroup::all()).expect("a program has parameters"));
@@ -61,13 +62,16 @@ pub(crate) fn checked(program: &Arc<Program>) -> Report {
         failures: Vec::new(),
         is_left: false,
     };
-    let first = batch(0, program.sizes.examples);
+    let examples = program.sizes.examples;
+    let first = batch(0, examples);
     let answer = case.run("first call", net.clone(), &weights, &first);
     weights.rotate_left(1);
+    let second = batch(1, examples).with_unmapped_of(&first);
+    case.run("other data and weights", net.clone(), &weights, &second);
     let net = net.with_other_fields();
-    let second = batch(1, program.sizes.examples);
-    case.run("second call", net.clone(), &weights, &second);
-    let other = batch(2, program.other_examples);
+    let third = batch(2, examples);
+    case.run("other fields", net.clone(), &weights, &third);
+    let other = batch(3, program.other_examples);
     case.run("other batch size", net, &weights, &other);
     Report {
         answer,

@@ -13,7 +13,9 @@ pub(crate) fn program(family: Family, seed: u64) -> Program {
         time: random.between(2, 5),
         features: random.between(2, 6),
     };
-    let (other_examples, draws) = (random.between(1, 7), random.between(2, 3));
+    let mut other_examples = random.between(1, 6);
+    other_examples += usize::from(other_examples >= sizes.examples);
+    let draws = random.between(2, 3);
     let is_training = random.chance(25);
     let mut builder = Builder::new(random, sizes);
     let start = builder.start();
@@ -24,7 +26,7 @@ pub(crate) fn program(family: Family, seed: u64) -> Program {
         if place == own {
             steps.push(builder.step_of(family.features()));
         } else {
-            let family = Family::ALL[builder.random.between(0, Family::ALL.len() - 2)];
+            let family = builder.random.pick(&Family::ORDINARY);
             steps.push(builder.step_of(family.features()));
         }
     }
@@ -108,10 +110,10 @@ impl Builder {
 
     /// The loss; layers that it needs are added to the steps.
     fn loss(&mut self, steps: &mut Vec<Step>) -> Loss {
-        let loss = match self.random.between(0, 9) {
-            0..=3 => Loss::SquaredError,
-            4..=6 => Loss::CrossEntropy,
-            7 => Loss::CrossEntropyOneHot,
+        let loss = match self.random.between(0, 19) {
+            0..=7 => Loss::SquaredError,
+            8..=13 => Loss::CrossEntropy,
+            14 => Loss::CrossEntropyOneHot,
             _ => Loss::Mean,
         };
         self.found.insert(match loss {

@@ -91,6 +91,16 @@ impl Family {
         Self::Host,
     ];
 
+    /// Those whose steps are in the programs of every family.
+    pub(crate) const ORDINARY: [Self; 6] = [
+        Self::Layers,
+        Self::Products,
+        Self::Elementwise,
+        Self::Shapes,
+        Self::Derived,
+        Self::Integers,
+    ];
+
     pub(crate) fn features(self) -> &'static [Feature] {
         match self {
             Self::Layers => &[

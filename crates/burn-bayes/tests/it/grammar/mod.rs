@@ -30,6 +30,8 @@ use report::{Case, print_answers, print_failures};
 /// All families together.
 const CASES: usize = 2000;
 
+const VARIABLES: [&str; 2] = ["BURN_BAYES_GRAMMAR_CASES", "BURN_BAYES_GRAMMAR_SEED"];
+
 fn variable(name: &str, default: usize) -> usize {
     match std::env::var(name) {
         Ok(text) => text
@@ -40,14 +42,29 @@ fn variable(name: &str, default: usize) -> usize {
 }
 
 fn programs(family: Family) -> impl Iterator<Item = Program> {
-    let cases = variable("BURN_BAYES_GRAMMAR_CASES", CASES).div_ceil(Family::ALL.len());
-    let first = variable("BURN_BAYES_GRAMMAR_SEED", 0) as u64;
+    let [cases, first] = VARIABLES;
+    let cases = variable(cases, CASES).div_ceil(Family::ALL.len());
+    let first = variable(first, 0) as u64;
     (first..first + cases as u64).map(move |seed| draw::program(family, seed))
 }
 
-/// Checks the family's cases; at least `share` percent must be answered by the graph alone.
+/// Percent of a family's cases that the graph must answer alone: refusing and looping pass no test.
+fn share(family: Family) -> usize {
+    match family {
+        Family::Layers => 70,
+        Family::Products => 70,
+        Family::Elementwise => 60,
+        Family::Shapes => 70,
+        Family::Derived => 60,
+        Family::Integers => 60,
+        // What is stopped, or has no meaning for an example, is for the loop or an error.
+        Family::Stopped => 5,
+        Family::Host => 5,
+    }
+}
+
 #[track_caller]
-fn all_right(family: Family, share: usize) {
+fn all_right(family: Family) {
     let programs: Vec<_> = programs(family).map(Arc::new).collect();
     let mut cases: Vec<_> = programs
         .iter()
@@ -60,8 +77,16 @@ fn all_right(family: Family, share: usize) {
     let failed = |(_, report): &&Case| !report.failures.is_empty();
     let (all, failed) = (cases.len(), cases.iter().filter(failed).count());
     assert_eq!(failed, 0, "{family:?}: so many of {all} cases are wrong");
+    // Fewer cases or others may have other shares.
+    if VARIABLES
+        .iter()
+        .any(|name| std::env::var_os(name).is_some())
+    {
+        return;
+    }
     let is_recorded = |(_, report): &&Case| report.answer == Answer::Graph;
     let recorded = cases.iter().filter(is_recorded).count();
+    let share = share(family);
     assert!(
         recorded * 100 >= all * share,
         "{family:?}: the graph alone answers {recorded} of {all} cases, expected {share} %"
@@ -70,64 +95,68 @@ fn all_right(family: Family, share: usize) {
 
 #[test]
 fn layers() {
-    all_right(Family::Layers, 60);
+    all_right(Family::Layers);
 }
 
 #[test]
 fn products_with_parameters() {
-    all_right(Family::Products, 60);
+    all_right(Family::Products);
 }
 
 #[test]
 fn elementwise_operations() {
-    all_right(Family::Elementwise, 60);
+    all_right(Family::Elementwise);
 }
 
 #[test]
 fn changes_of_shape() {
-    all_right(Family::Shapes, 60);
+    all_right(Family::Shapes);
 }
 
 #[test]
 fn derived_weights_and_fields() {
-    all_right(Family::Derived, 60);
+    all_right(Family::Derived);
 }
 
 #[test]
 fn lookups_by_integers() {
-    all_right(Family::Integers, 60);
+    all_right(Family::Integers);
 }
 
 #[test]
 fn stopped_gradients() {
-    all_right(Family::Stopped, 60);
+    all_right(Family::Stopped);
 }
 
 #[test]
 fn reads_on_the_host() {
-    all_right(Family::Host, 0);
+    all_right(Family::Host);
+}
+
+#[test]
+fn half_of_all_cases_are_for_the_graph() {
+    let total: usize = Family::ALL.into_iter().map(share).sum();
+    assert!(total >= 50 * Family::ALL.len());
 }
 
 #[test]
 fn every_feature_is_in_two_percent_of_the_cases() {
     let mut counts: BTreeMap<Feature, usize> = BTreeMap::new();
-    let mut cases = 0;
-    for program in Family::ALL.into_iter().flat_map(programs) {
-        cases += 1;
-        for feature in program.features {
+    let each = CASES / Family::ALL.len();
+    for family in Family::ALL {
+        let programs = (0..each as u64).map(|seed| draw::program(family, seed));
+        for feature in programs.flat_map(|program| program.features) {
             *counts.entry(feature).or_default() += 1;
         }
     }
-    let all = Family::ALL.iter().flat_map(|family| family.features());
-    for feature in all.chain(&[
+    let losses = [
         Feature::SquaredError,
         Feature::CrossEntropy,
         Feature::MeanLoss,
-    ]) {
+    ];
+    let all = Family::ALL.iter().flat_map(|family| family.features());
+    for feature in all.chain(&losses) {
         let count = counts.get(feature).copied().unwrap_or(0);
-        assert!(
-            count * 50 >= cases,
-            "{feature:?} is in {count} of {cases} cases"
-        );
+        assert!(count * 50 >= CASES, "{feature:?} is in {count} cases");
     }
 }

@@ -201,4 +201,14 @@ impl Examples {
             unmapped_shared: float(part(8), [1], device),
         }
     }
+
+    /// With what no mapper sees from another batch of as many examples.
+    pub(crate) fn with_unmapped_of(self, other: &Self) -> Self {
+        Self {
+            lengths: other.lengths.clone(),
+            unmapped_rows: other.unmapped_rows.clone(),
+            unmapped_shared: other.unmapped_shared.clone(),
+            ..self
+        }
+    }
 }
