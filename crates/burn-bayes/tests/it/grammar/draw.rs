@@ -24,10 +24,13 @@ pub(crate) fn program(family: Family, seed: u64) -> Program {
     let own = builder.random.between(0, count - 1);
     for place in 0..count {
         if place == own {
-            steps.push(builder.step_of(family.features()));
+            let features = family.features();
+            let turn = features[seed as usize % features.len()];
+            let step = builder.step_of(&[turn]);
+            steps.push(step.unwrap_or_else(|| builder.any_step_of(features)));
         } else {
             let family = builder.random.pick(&Family::ORDINARY);
-            steps.push(builder.step_of(family.features()));
+            steps.push(builder.any_step_of(family.features()));
         }
     }
     let loss = builder.loss(&mut steps);
@@ -60,15 +63,21 @@ impl Builder {
         }
     }
 
-    /// A step with one of these features, after a step that makes it fit if need be.
-    fn step_of(&mut self, features: &[Feature]) -> Step {
+    /// A step with one of these features.
+    fn any_step_of(&mut self, features: &[Feature]) -> Step {
         loop {
-            let feature = self.random.pick(features);
-            if let Some(step) = self.step(feature) {
-                self.found.insert(feature);
+            if let Some(step) = self.step_of(features) {
                 return step;
             }
         }
+    }
+
+    /// The same, if one that is picked fits the shape.
+    fn step_of(&mut self, features: &[Feature]) -> Option<Step> {
+        let feature = self.random.pick(features);
+        let step = self.step(feature)?;
+        self.found.insert(feature);
+        Some(step)
     }
 
     /// Steps for a branch; they keep the shape if `is_same`.
@@ -76,7 +85,7 @@ impl Builder {
         let (time, features) = (self.time, self.features);
         let mut steps = Vec::new();
         for _ in 0..self.random.between(1, 2) {
-            let feature = self.random.pick(&[
+            steps.extend(self.step_of(&[
                 Feature::Linear,
                 Feature::Product,
                 Feature::Gate,
@@ -85,11 +94,7 @@ impl Builder {
                 Feature::Memory,
                 Feature::Factored,
                 Feature::LayerNorm,
-            ]);
-            if let Some(step) = self.step(feature) {
-                self.found.insert(feature);
-                steps.push(step);
-            }
+            ]));
         }
         if is_same && self.features != features {
             steps.push(self.linear_to(features));

@@ -91,6 +91,31 @@ impl Family {
         Self::Host,
     ];
 
+    /// How many of so many cases are of this family.
+    pub(crate) fn cases(self, all: usize) -> usize {
+        let per_mille = match self {
+            Self::Host => 105,
+            Self::Stopped => 85,
+            _ => 135,
+        };
+        (all * per_mille).div_ceil(1000)
+    }
+
+    /// Percent of the cases that the graph must answer alone, so that neither refusing nor looping
+    /// passes the test.
+    pub(crate) fn share(self) -> usize {
+        match self {
+            Self::Layers => 76,
+            Self::Products => 70,
+            Self::Elementwise => 63,
+            Self::Shapes => 66,
+            Self::Derived => 42,
+            Self::Integers => 57,
+            // What is stopped, or has no meaning for an example, is for the loop or an error.
+            Self::Stopped | Self::Host => 0,
+        }
+    }
+
     /// Those whose steps are in the programs of every family.
     pub(crate) const ORDINARY: [Self; 6] = [
         Self::Layers,

@@ -43,24 +43,9 @@ fn variable(name: &str, default: usize) -> usize {
 
 fn programs(family: Family) -> impl Iterator<Item = Program> {
     let [cases, first] = VARIABLES;
-    let cases = variable(cases, CASES).div_ceil(Family::ALL.len());
+    let cases = family.cases(variable(cases, CASES));
     let first = variable(first, 0) as u64;
     (first..first + cases as u64).map(move |seed| draw::program(family, seed))
-}
-
-/// Percent of a family's cases that the graph must answer alone: refusing and looping pass no test.
-fn share(family: Family) -> usize {
-    match family {
-        Family::Layers => 70,
-        Family::Products => 70,
-        Family::Elementwise => 60,
-        Family::Shapes => 70,
-        Family::Derived => 60,
-        Family::Integers => 60,
-        // What is stopped, or has no meaning for an example, is for the loop or an error.
-        Family::Stopped => 5,
-        Family::Host => 5,
-    }
 }
 
 #[track_caller]
@@ -86,7 +71,7 @@ fn all_right(family: Family) {
     }
     let is_recorded = |(_, report): &&Case| report.answer == Answer::Graph;
     let recorded = cases.iter().filter(is_recorded).count();
-    let share = share(family);
+    let share = family.share();
     assert!(
         recorded * 100 >= all * share,
         "{family:?}: the graph alone answers {recorded} of {all} cases, expected {share} %"
@@ -135,16 +120,20 @@ fn reads_on_the_host() {
 
 #[test]
 fn half_of_all_cases_are_for_the_graph() {
-    let total: usize = Family::ALL.into_iter().map(share).sum();
-    assert!(total >= 50 * Family::ALL.len());
+    let percent = |family: Family| family.cases(CASES) * family.share();
+    let recorded: usize = Family::ALL.into_iter().map(percent).sum();
+    assert!(
+        recorded >= CASES * 50,
+        "{recorded} of {} percent",
+        CASES * 100
+    );
 }
 
 #[test]
 fn every_feature_is_in_two_percent_of_the_cases() {
     let mut counts: BTreeMap<Feature, usize> = BTreeMap::new();
-    let each = CASES / Family::ALL.len();
     for family in Family::ALL {
-        let programs = (0..each as u64).map(|seed| draw::program(family, seed));
+        let programs = (0..family.cases(CASES) as u64).map(|seed| draw::program(family, seed));
         for feature in programs.flat_map(|program| program.features) {
             *counts.entry(feature).or_default() += 1;
         }

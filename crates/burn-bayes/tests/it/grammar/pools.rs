@@ -35,6 +35,11 @@ impl Builder {
         self.random.between(2, 5)
     }
 
+    /// Whether the activation has the axis of time of the batch, or none.
+    pub(crate) fn fits_tokens(&self) -> bool {
+        self.time.is_none_or(|time| time == self.sizes.time)
+    }
+
     pub(crate) fn vector(&mut self, len: usize) -> usize {
         self.place(|pools| &mut pools.vectors, len)
     }

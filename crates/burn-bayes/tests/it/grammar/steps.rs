@@ -105,7 +105,7 @@ impl Builder {
                     _ => Masking::Where(self.vector(features)),
                 };
                 let needs_time = matches!(masking, Masking::Batch | Masking::Float);
-                if needs_time && self.time.is_some_and(|time| time != self.sizes.time) {
+                if needs_time && !self.fits_tokens() {
                     return None;
                 }
                 Step::Mask(masking)
@@ -179,7 +179,7 @@ impl Builder {
             Feature::PlainNumber => Step::PlainNumber,
             Feature::PlainTensor => Step::PlainTensor,
             Feature::Embedding => {
-                if self.time.is_some_and(|time| time != self.sizes.time) {
+                if !self.fits_tokens() {
                     return None;
                 }
                 Step::AddEmbedding(self.embedding(VOCABULARY, features))
@@ -187,7 +187,7 @@ impl Builder {
             Feature::Select => Step::AddSelected(self.matrix([VOCABULARY, features])),
             Feature::Gather if self.random.chance(50) => Step::GatherOwn,
             Feature::Gather => {
-                if self.time.is_some_and(|time| time != self.sizes.time) {
+                if !self.fits_tokens() {
                     return None;
                 }
                 Step::AddGathered(self.matrix([VOCABULARY, features]))
@@ -209,13 +209,10 @@ impl Builder {
             Feature::ParameterRead => Step::Host(Read::BranchOnParameter(self.vector(1))),
             Feature::Batchwise if self.random.chance(50) => Step::CentreOverBatch,
             Feature::Batchwise => Step::NumberOfExample,
-            Feature::Lengths if self.random.chance(50) => Step::LengthScale,
-            Feature::Lengths => {
-                if self.time? != self.sizes.time {
-                    return None;
-                }
+            Feature::Lengths if self.time == Some(self.sizes.time) && self.random.chance(50) => {
                 Step::LengthMask
             }
+            Feature::Lengths => Step::LengthScale,
             Feature::Unmapped if self.random.chance(50) => Step::UnmappedRows,
             Feature::Unmapped => Step::UnmappedShared,
             _ => return None,
