@@ -124,7 +124,8 @@ fn zeros<const R: usize>(dims: [usize; R], device: &Device) -> Param<Tensor<R>> 
     Param::from_tensor(Tensor::zeros(dims, device))
 }
 
-fn float<const R: usize>(seed: u64, dims: [usize; R], device: &Device) -> Tensor<R> {
+/// Standard normals that depend on the seed alone.
+pub(crate) fn float<const R: usize>(seed: u64, dims: [usize; R], device: &Device) -> Tensor<R> {
     let values = normals(seed, dims.iter().product());
     Tensor::from_data(TensorData::new(values, dims), device)
 }

@@ -6,9 +6,8 @@ use burn::tensor::{Tensor, kind};
 use burn_bayes::Layout;
 use burn_bayes::graph::{ExampleBatch, TensorMapper};
 
-use super::net::{Examples, Net};
+use super::net::{Examples, Net, float};
 use super::quiet::caught;
-use super::random::Random;
 use crate::support::{values, vector};
 
 /// A model, where its weights lie, and a batch.
@@ -46,15 +45,23 @@ impl Setting<'_> {
         }
     }
 
-    /// The same at weights that differ in their last bits: what rounding explains.
+    /// The same at weights and inputs that differ in their last bits: what rounding explains.
     pub(crate) fn nudged(&self, weights: &[f32]) -> Vec<Expected> {
-        let mut random = Random::new(17);
-        let mut nudge = |x: &f32| match random.chance(50) {
-            true => x * (1.0 + 4.0 * f32::EPSILON),
-            false => x * (1.0 - 4.0 * f32::EPSILON),
-        };
-        let mut near = || -> Vec<f32> { weights.iter().map(&mut nudge).collect() };
-        (0..3).map(|_| self.expected(&near())).collect()
+        let nudged = (0..4).map(|seed| {
+            let weights: Tensor<1> = nudge(vector(weights), seed);
+            let weights: Vec<f32> = weights.to_data().iter::<f32>().collect();
+            let batch = Examples {
+                sequence: nudge(self.batch.sequence.clone(), seed),
+                flat: nudge(self.batch.flat.clone(), seed),
+                ..self.batch.clone()
+            };
+            let near = Setting {
+                batch: &batch,
+                ..*self
+            };
+            near.expected(&weights)
+        });
+        nudged.collect()
     }
 
     /// The losses and the gradient of their sum.
@@ -90,6 +97,12 @@ impl Setting<'_> {
             .collect();
         (agree(&alone, losses) && agree(&total, sum)).then(|| rows.concat())
     }
+}
+
+/// Every number larger or smaller by a few of its last bits.
+fn nudge<const R: usize>(tensor: Tensor<R>, seed: u64) -> Tensor<R> {
+    let signs = float(seed, tensor.dims(), &tensor.device()).sign();
+    tensor * (signs * (4.0 * f32::EPSILON) + 1.0)
 }
 
 /// Equal but for rounding, which a kink may enlarge.
