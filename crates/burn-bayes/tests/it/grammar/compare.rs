@@ -88,7 +88,8 @@ impl<'a> Call<'a> {
             return None;
         }
         let rounding = self.rounding(draws, part);
-        if error <= 1e-5 * scale + 4.0 * rounding {
+        // Every operation of a chain rounds, not only its inputs.
+        if error <= 1e-5 * scale + 8.0 * rounding {
             return None;
         }
         Some(format!(
