@@ -82,6 +82,16 @@ impl TensorMapper for Single {
     }
 }
 
+/// Puts one example in the place of all.
+pub(crate) struct Copies(pub(crate) usize);
+
+impl TensorMapper for Copies {
+    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+        let examples = tensor.dims()[0];
+        tensor.narrow(0, self.0, 1).repeat_dim(0, examples)
+    }
+}
+
 /// Puts the first example once more at the end.
 pub(crate) struct Lengthened;
 

@@ -162,6 +162,16 @@ impl ExampleGradients {
         })
     }
 
+    /// Σ wᵢ gᵢ, `[D]`, over the given examples and their weights.
+    pub(crate) fn weighted_sum(&self, weights: &[(usize, f32)]) -> Tensor<1> {
+        let mut row = vec![0.0; self.count];
+        for &(example, weight) in weights {
+            row[example] = weight;
+        }
+        let row = Tensor::<1>::from_data(&*row, &self.device);
+        self.weighted_sums(row.unsqueeze()).squeeze_dim(0)
+    }
+
     /// gᵢᵀv_l, `[M, L]`, for vectors `[L, D]`.
     pub fn dot(&self, vectors: Tensor<2>) -> Tensor<2> {
         let [total, _] = vectors.dims();

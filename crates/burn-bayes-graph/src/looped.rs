@@ -9,10 +9,10 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn_bayes_core::Layout;
 
-use crate::batch::{ExampleBatch, Single};
+use crate::batch::{Copies, ExampleBatch, Single};
 use crate::capture::message;
 use crate::error::{Kind, Result};
-use crate::self_check::{check_independence, values};
+use crate::self_check::{check_count, largest, values};
 
 /// A loss at given weights, evaluated as it stands.
 pub(crate) struct Direct<'a, M, B, F: ?Sized> {
@@ -22,6 +22,13 @@ pub(crate) struct Direct<'a, M, B, F: ?Sized> {
     batch: &'a B,
     layout: &'a Layout,
 }
+
+/// What losses of an example differ by, relative to the largest of the batch, that are the same but for
+/// rounding.
+const ROUNDING: f64 = 1e-6;
+
+/// What they differ by that no rounding explains.
+const APART: f64 = 1e-2;
 
 /// Losses, and the gradient of their sum: a flat piece for each parameter of the layout.
 pub(crate) struct Evaluated {
@@ -77,6 +84,32 @@ impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<
         }
     }
 
+    /// Fails if an example has another loss, `alone`, than in its batch, `together`.
+    ///
+    /// Where the two are so close that rounding may explain it, because a device computes one row in another
+    /// way than many, a batch of copies of the example tells: it has no more rounding than the batch.
+    pub(crate) fn check_alone(&self, example: usize, alone: f64, together: &[f64]) -> Result<()> {
+        let (expected, scale) = (together[example], largest(together));
+        let off = (alone - expected).abs();
+        let found = match expected.is_finite() {
+            true if off > APART * scale || off.is_nan() => Some(alone),
+            true if off > ROUNDING * scale => {
+                let copies = self.batch.clone().map_tensors(&mut Copies(example));
+                let copies = values(&(self.loss)(&self.model, copies)).into_iter();
+                let is_off = |copy: &f64| (copy - expected).abs() > 10.0 * ROUNDING * scale;
+                copies.into_iter().find(is_off)
+            }
+            _ => None,
+        };
+        match found {
+            None => Ok(()),
+            Some(alone) => {
+                let problem = format!("by itself, it is {alone}, and in its batch {expected}");
+                Err(dependent::<B>(example, problem).into())
+            }
+        }
+    }
+
     fn evaluated(&self, losses: Tensor<1>) -> Result<Evaluated> {
         let mut gradients = match losses.is_tracked() {
             true => GradientsParams::from_grads(losses.clone().sum().backward(), &self.model),
@@ -91,7 +124,7 @@ impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<
 }
 
 /// An example whose loss is not a function of its own part of the batch.
-pub(crate) fn dependent<B>(example: usize, problem: String) -> Kind {
+fn dependent<B>(example: usize, problem: String) -> Kind {
     Kind::Dependent {
         example,
         problem,
@@ -124,8 +157,10 @@ pub(crate) fn looped_rows<M: Module, B: ExampleBatch>(
     let losses = Tensor::cat(losses, 0);
     if examples > 1 {
         let together = values(&loss(&direct.model, batch.clone()));
-        let alone = values(&losses).into_iter().enumerate().collect();
-        check_independence::<B>(&alone, &together, examples)?;
+        check_count(&together, examples)?;
+        for (example, alone) in values(&losses).into_iter().enumerate() {
+            direct.check_alone(example, alone, &together)?;
+        }
     }
     let rows = rows
         .into_iter()

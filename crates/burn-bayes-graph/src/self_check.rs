@@ -14,7 +14,7 @@ use burn_bayes_core::Layout;
 use crate::batch::ExampleBatch;
 use crate::captured::ExampleLosses;
 use crate::error::{Kind, Result};
-use crate::looped::{Direct, dependent};
+use crate::looped::Direct;
 
 /// The largest difference of two values that should agree, relative to the largest of their kind. Rounding
 /// of single precision leaves 1e-6 to 1e-4; what is wrong is off by much more.
@@ -59,16 +59,24 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
     if examples < 2 {
         return Ok(());
     }
-    let whole = direct.whole()?;
-    let expected = values(&whole.losses);
     let one = (7 * time as usize + examples / 2) % examples;
     let chosen = [one, (one + examples / 2) % examples];
     let mut alone = BTreeMap::new();
-    let mut rows = vec![Tensor::cat(whole.pieces, 0).div_scalar(examples as f64)];
+    let mut wrong = None;
+    let mut scale = 0.0_f64;
     for example in chosen {
         let single = direct.single(example)?;
         alone.insert(example, values(&single.losses)[0]);
-        rows.push(Tensor::cat(single.pieces, 0));
+        let row = all.gradients.weighted_sum(&[(first + example, 1.0)]);
+        let (size, difference) = compared(layout, &row, &single.pieces, 0.0);
+        scale = scale.max(size);
+        if let Some(difference) = difference {
+            // A kink of the loss may lie within the rounding between one example and many.
+            let alike = direct.one_of_whole(example)?.pieces;
+            if compared(layout, &row, &alike, 0.0).1.is_some() {
+                wrong = wrong.or(Some(difference.into_kind(layout, "an example's gradient")));
+            }
+        }
     }
     for example in (0..examples)
         .map(|next| (one + next) % examples)
@@ -78,57 +86,35 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
             unknown.insert(values(&direct.single_loss(example)?)[0]);
         }
     }
-    check_independence::<B>(&alone, &expected, examples)?;
+    let whole = direct.whole()?;
+    let expected = values(&whole.losses);
+    check_count(&expected, examples)?;
+    for (example, alone) in alone {
+        direct.check_alone(example, alone, &expected)?;
+    }
     let losses = all.losses.clone().narrow(0, first, examples);
     check_losses(&values(&losses), &expected)?;
-
-    let [kinds, count] = [rows.len(), all.gradients.count()];
-    let expected: Tensor<2> = Tensor::stack(rows, 0);
-    let mut weights = vec![0.0_f32; kinds * count];
-    weights[first..first + examples].fill(1.0 / examples as f32);
-    for (row, example) in chosen.iter().enumerate() {
-        weights[(row + 1) * count + first + example] = 1.0;
+    if let Some(wrong) = wrong {
+        return Err(wrong.into());
     }
-    let weights: Tensor<1> = Tensor::from_data(&*weights, &expected.device());
-    let rows = all.gradients.weighted_sums(weights.reshape([kinds, count]));
-    let Some(difference) = first_difference(layout, &rows, &expected) else {
-        return Ok(());
-    };
-    if difference.row > 0 {
-        // A kink of the loss may lie within the rounding between one example and many.
-        let example = chosen[difference.row - 1];
-        let alike = Tensor::cat(direct.one_of_whole(example)?.pieces, 0).unsqueeze();
-        let row = rows.narrow(0, difference.row, 1);
-        if first_difference(layout, &row, &alike).is_none() {
-            return Ok(());
-        }
-    }
-    Err(difference.into_kind(layout).into())
+    let share = 1.0 / examples as f32;
+    let shares: Vec<_> = (first..first + examples)
+        .map(|example| (example, share))
+        .collect();
+    let mean = all.gradients.weighted_sum(&shares);
+    check_mean_gradient(layout, &mean, whole.pieces, examples, scale)
 }
 
-/// Fails if examples have another loss alone than in their batch, where there must be one for each.
-pub(crate) fn check_independence<B>(
-    alone: &BTreeMap<usize, f64>,
-    together: &[f64],
-    examples: usize,
-) -> Result<()> {
-    if together.len() != examples {
-        return Err(Kind::Batch(format!(
-            "the loss gives {} values for {examples} examples; it must give one for each",
-            together.len()
-        ))
-        .into());
+/// Fails unless there is one loss for each example.
+pub(crate) fn check_count(losses: &[f64], examples: usize) -> Result<()> {
+    if losses.len() == examples {
+        return Ok(());
     }
-    for (&example, &alone) in alone {
-        if differs(&[alone], &together[example..=example], together) {
-            let problem = format!(
-                "alone, it is {alone}, and in its batch {}",
-                together[example]
-            );
-            return Err(dependent::<B>(example, problem).into());
-        }
-    }
-    Ok(())
+    Err(Kind::Batch(format!(
+        "the loss gives {} values for {examples} examples; it must give one for each",
+        losses.len()
+    ))
+    .into())
 }
 
 /// Compares a mean gradient, in pieces, and the losses behind it with the loss itself.
@@ -139,12 +125,24 @@ pub(crate) fn check_mean<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> +
     pieces: &[Tensor<1>],
 ) -> Result<()> {
     let whole = direct.whole()?;
-    let examples = whole.losses.dims()[0] as f64;
+    let [examples] = whole.losses.dims();
     check_losses(&values(&losses), &values(&whole.losses))?;
-    let expected = Tensor::cat(whole.pieces, 0).div_scalar(examples);
     let found = Tensor::cat(pieces.to_vec(), 0);
-    match first_difference(layout, &found.unsqueeze(), &expected.unsqueeze()) {
-        Some(difference) => Err(difference.into_kind(layout).into()),
+    check_mean_gradient(layout, &found, whole.pieces, examples, 0.0)
+}
+
+/// Compares with the mean of a sum over examples, whose gradients are as large as `scale`.
+fn check_mean_gradient(
+    layout: &Layout,
+    found: &Tensor<1>,
+    sums: Vec<Tensor<1>>,
+    examples: usize,
+    scale: f64,
+) -> Result<()> {
+    let share = 1.0 / examples as f64;
+    let expected: Vec<_> = sums.into_iter().map(|sum| sum.mul_scalar(share)).collect();
+    match compared(layout, found, &expected, scale).1 {
+        Some(difference) => Err(difference.into_kind(layout, "the mean gradient").into()),
         None => Ok(()),
     }
 }
@@ -152,7 +150,7 @@ pub(crate) fn check_mean<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> +
 /// Compares outputs of a recording with the model's own.
 pub(crate) fn check_outputs(found: Tensor<2>, expected: Tensor<2>) -> Result<()> {
     let (found, expected) = (values(&found), values(&expected));
-    if differs(&found, &expected, &expected) {
+    if differs(&found, &expected) {
         return Err(Kind::Mismatch {
             what: "the output".into(),
             difference: largest_difference(&found, &expected),
@@ -164,7 +162,7 @@ pub(crate) fn check_outputs(found: Tensor<2>, expected: Tensor<2>) -> Result<()>
 }
 
 fn check_losses(found: &[f64], expected: &[f64]) -> Result<()> {
-    if differs(found, expected, expected) {
+    if differs(found, expected) {
         return Err(Kind::Mismatch {
             what: "a loss".into(),
             difference: largest_difference(found, expected),
@@ -176,10 +174,10 @@ fn check_losses(found: &[f64], expected: &[f64]) -> Result<()> {
 }
 
 /// Whether one of the values is off by more than rounding explains, where all are finite.
-fn differs(found: &[f64], expected: &[f64], all: &[f64]) -> bool {
+fn differs(found: &[f64], expected: &[f64]) -> bool {
     let is_finite = expected.iter().all(|value| value.is_finite());
     let off = largest_difference(found, expected);
-    let is_close = found.len() == expected.len() && off <= TOLERANCE * largest(all);
+    let is_close = found.len() == expected.len() && off <= TOLERANCE * largest(expected);
     is_finite && !is_close
 }
 
@@ -192,7 +190,7 @@ fn largest_difference(found: &[f64], expected: &[f64]) -> f64 {
     )
 }
 
-fn largest(values: &[f64]) -> f64 {
+pub(crate) fn largest(values: &[f64]) -> f64 {
     values
         .iter()
         .fold(0.0, |largest, value| largest.max(value.abs()))
@@ -200,20 +198,14 @@ fn largest(values: &[f64]) -> f64 {
 
 /// A parameter whose gradient is wrong.
 struct Difference {
-    row: usize,
     entry: usize,
     difference: f64,
     size: f64,
 }
 
 impl Difference {
-    fn into_kind(self, layout: &Layout) -> Kind {
+    fn into_kind(self, layout: &Layout, of: &str) -> Kind {
         let path = &layout.entries()[self.entry].path;
-        let of = if self.row == 0 {
-            "the mean gradient"
-        } else {
-            "an example's gradient"
-        };
         Kind::Mismatch {
             what: format!("{of} of `{path}`"),
             difference: self.difference,
@@ -222,45 +214,34 @@ impl Difference {
     }
 }
 
-/// The worst parameter of a row of gradients `[R, D]` that is off by more than rounding explains.
-fn first_difference(
+/// The size of a gradient, and the parameter that is off by the most of what rounding does not explain.
+/// Gradients in the same place are as large as `scale`.
+fn compared(
     layout: &Layout,
-    found: &Tensor<2>,
-    expected: &Tensor<2>,
-) -> Option<Difference> {
-    let differences = norms(layout, &(found.clone() - expected.clone()));
-    let sizes = norms(layout, expected);
-    if sizes.iter().flatten().any(|size| !size.is_finite()) {
-        return None;
-    }
-    let whole = |row: &Vec<f64>| row.iter().map(|norm| norm * norm).sum::<f64>().sqrt();
-    let floor = FLOOR * sizes.iter().map(whole).fold(0.0, f64::max);
-    for (row, (differences, sizes)) in differences.iter().zip(&sizes).enumerate() {
-        let excess = |&entry: &usize| differences[entry] - TOLERANCE * sizes[entry] - floor;
-        let wrong = (0..sizes.len()).filter(|entry| excess(entry) > 0.0 || excess(entry).is_nan());
-        if let Some(entry) = wrong.max_by(|a, b| excess(a).total_cmp(&excess(b))) {
-            return Some(Difference {
-                row,
-                entry,
-                difference: differences[entry],
-                size: sizes[entry],
-            });
-        }
-    }
-    None
-}
-
-/// The norm of each parameter's part of every row.
-fn norms(layout: &Layout, rows: &Tensor<2>) -> Vec<Vec<f64>> {
-    let entries = layout.entries();
-    let squares = entries.iter().map(|entry| {
-        let part = rows.clone().narrow(1, entry.offset, entry.len());
-        part.square().sum_dim(1)
-    });
-    let squares = values(&Tensor::cat(squares.collect(), 1));
-    let rows = squares.chunks(entries.len());
-    rows.map(|row| row.iter().map(|square| square.sqrt()).collect())
-        .collect()
+    found: &Tensor<1>,
+    expected: &[Tensor<1>],
+    scale: f64,
+) -> (f64, Option<Difference>) {
+    let norm = |tensor: Tensor<1>| tensor.square().sum().into_scalar::<f64>().sqrt();
+    let entries = layout.entries().iter().zip(expected).enumerate();
+    let differences: Vec<_> = entries
+        .map(|(number, (entry, expected))| {
+            let part = found.clone().narrow(0, entry.offset, entry.len());
+            Difference {
+                entry: number,
+                difference: norm(part - expected.clone()),
+                size: norm(expected.clone()),
+            }
+        })
+        .collect();
+    let squares = differences.iter().map(|difference| difference.size.powi(2));
+    let whole = squares.sum::<f64>().sqrt();
+    let floor = FLOOR * scale.max(whole);
+    let excess = |d: &Difference| d.difference - TOLERANCE * d.size - floor;
+    let is_wrong = |d: &Difference| excess(d) > 0.0 || excess(d).is_nan();
+    let wrong = differences.into_iter().filter(is_wrong);
+    let worst = wrong.max_by(|a, b| excess(a).total_cmp(&excess(b)));
+    (whole, worst.filter(|_| whole.is_finite()))
 }
 
 pub(crate) fn values<const R: usize>(tensor: &Tensor<R>) -> Vec<f64> {

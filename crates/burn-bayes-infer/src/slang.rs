@@ -117,8 +117,9 @@ impl SlangConfig {
     /// The memory of training `weights` weights, without what lies between layers.
     pub fn memory(&self, weights: usize) -> MemoryPlan {
         let moments = usize::from(self.momentum > 0.0);
-        // The model, the draws, and two of the mean gradient, the squares and what they become.
-        MemoryPlan::natural(weights, self.rank, moments, self.draws + 3)
+        // The model, the draws, two of the mean gradient, the squares and what they become, and what is
+        // compared with a recording.
+        MemoryPlan::natural(weights, self.rank, moments, self.draws + 4)
     }
 
     /// The algorithm for the weights of `model`.

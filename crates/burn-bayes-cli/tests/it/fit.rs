@@ -365,7 +365,7 @@ fn f1_names_its_class() {
     let rows = rows.filter(|(row, line)| row % 3 == 0 || !line.ends_with("upper"));
     let rows: Vec<&str> = rows.map(|(_, line)| line).collect();
     place.write("moons.csv", &rows.join("\n"));
-    let fit = format!("{MOONS} --epochs 2");
+    let fit = format!("{MOONS} --epochs 1 --lr 0.1");
     let second = place.output(&format!("{fit} --out second"));
     assert!(second.contains("F1 (positive: upper)"), "{second}");
     let first = json(&place.output(&format!("{fit} --positive lower --json --out first")));

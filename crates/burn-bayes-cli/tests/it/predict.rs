@@ -232,7 +232,7 @@ fn an_interrupted_prediction_leaves_nothing_unfinished() {
 #[test]
 fn predictions_carry_row_numbers_and_columns_of_the_file() {
     let place = Workplace::with_moons();
-    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    place.output(&format!("{MOONS} --epochs 1 --lr 0.1 --out run"));
     let validation = place.read("run/validation.csv");
     let rows = column(&validation, "row");
     let file = place.read("moons.csv");
