@@ -1,9 +1,9 @@
 //! What the gradients of single examples cost beside one mean gradient, and what draws in one pass
-//! cost beside draws one by one, in prediction, in steps of VIFA and in SLANG's gradients; everything in
-//! turns.
+//! cost beside draws one by one, in prediction, in steps of VIFA and in SLANG's gradients; what a training
+//! takes to check its recordings; everything in turns.
 //!
 //! ```text
-//! cargo run --profile bench --bin graph_ratios -- mlp lenet resnet32 prediction small-prediction training draws
+//! cargo run --profile bench --bin graph_ratios -- mlp lenet resnet32 prediction small-prediction training draws self-check
 //! ```
 #![allow(clippy::print_stdout, reason = "a program's report")]
 
@@ -15,7 +15,8 @@ use burn::tensor::{Device, Distribution, Tensor};
 use burn::train::TrainStep;
 use burn_bayes::graph::{CapturedForward, CapturedModel, ExampleBatch, ExampleGradients};
 use burn_bayes::{
-    BayesianConfig, ExampleLoss, FusedAdamConfig, Layout, MixDraws, Noise, VifaConfig,
+    Bayesian, BayesianConfig, ExampleLoss, FusedAdamConfig, Layout, MixDraws, Noise, Slang,
+    SlangConfig, VifaConfig,
 };
 use burn_bayes_benches::{
     Holder, LeNet, MlpClassifier, MlpRegressor, Network, ResNet18, Training, classification_batch,
@@ -38,6 +39,7 @@ fn main() -> Result<(), String> {
         "small-prediction",
         "training",
         "draws",
+        "self-check",
     ];
     if let Some(word) = words.iter().find(|word| !known.contains(&word.as_str())) {
         return Err(format!("`{word}`: use {}", known.join(", ")));
@@ -100,7 +102,43 @@ fn main() -> Result<(), String> {
         let batch = classification_batch(32, 64, 10, &device);
         gradients_at("64-64-64-10, M = 32", model, batch, 4);
     }
+    if wants("self-check") {
+        let trained = device.clone().autodiff();
+        let model = MlpClassifier::new(&[13, 50, 2], &trained);
+        let batch = |rows| classification_batch(rows, 13, 2, &device);
+        self_check("13-50-2, M = 10", model, [batch(10), batch(5)]);
+        let model = MlpClassifier::new(&[64, 64, 64, 10], &trained);
+        let batch = |rows| classification_batch(rows, 64, 10, &device);
+        self_check("64-64-64-10, M = 32", model, [batch(32), batch(7)]);
+    }
     Ok(())
+}
+
+/// A training of a thousand steps by SLANG, from its first recording on: batches of one shape, and every
+/// 46th of another, as the last of an epoch is.
+fn self_check<M>(title: &str, model: M, [full, short]: [<M as TrainStep>::Input; 2])
+where
+    M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch, Output: MixDraws> + 'static,
+{
+    let config = SlangConfig::new(455).with_rank(1);
+    let train = |bayesian: Bayesian<M, Slang>| {
+        let optimizer = FusedAdamConfig::new().init();
+        let mut training = Training::new(bayesian, optimizer, Holder::Owner);
+        for step in 1..=1000 {
+            let batch = if step % 46 == 0 { &short } else { &full };
+            training.step(batch.clone());
+        }
+    };
+    ratios::in_turns(
+        &format!("{title}, 1000 steps of SLANG"),
+        15,
+        &mut [
+            ("unchecked", &mut || {
+                train(config.init(model.clone()).without_self_check());
+            }),
+            ("checked", &mut || train(config.init(model.clone()))),
+        ],
+    );
 }
 
 /// Gradients of examples at several draws.

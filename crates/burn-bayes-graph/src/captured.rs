@@ -22,7 +22,7 @@ use crate::parameters::{Held, held, parameters_of};
 use crate::plan::{Failure, Plan, plan};
 use crate::replay::{Player, device_of};
 use crate::rules::{bias_gradients, copy_gradients, weight_gradients};
-use crate::self_check::{Found, check_examples, is_due};
+use crate::self_check::{Extent, Found, check_examples};
 use crate::stopped::check_gradients;
 use crate::untyped::Untyped;
 
@@ -129,13 +129,14 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         };
         let all = self.one_draw(&player, model, batch, examples)?;
         self.players.count(&key, |time| {
-            if !(self.is_checked && is_due(time)) {
+            let Some(extent) = Extent::at(time).filter(|_| self.is_checked) else {
                 return Ok(());
-            }
+            };
             let found = Found {
                 all: &all,
                 first: 0,
                 examples,
+                extent,
                 time,
             };
             self.check(model, self.layout.flatten(model)?, batch, found)
@@ -193,15 +194,16 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             let (losses, sum) = self.replayed(&player, tensors, batch, examples);
             let all = self.finished(losses, sum);
             self.draw_players.count(&key, |time| {
-                if !(self.is_checked && is_due(time)) {
+                let Some(extent) = Extent::at(time).filter(|_| self.is_checked) else {
                     return Ok(());
-                }
+                };
                 // Another draw each time.
                 let draw = time as usize % draws.len();
                 let found = Found {
                     all: &all,
                     first: draw * examples,
                     examples,
+                    extent,
                     time,
                 };
                 self.check(model, draws[draw].clone(), batch, found)

@@ -21,7 +21,7 @@ use crate::looped::Direct;
 use crate::memo::{Key, Memo};
 use crate::parameters::{Held, held};
 use crate::replay::{Player, leaf};
-use crate::self_check::{check_mean, is_due};
+use crate::self_check::{Extent, check_mean};
 use crate::stopped::check_gradients;
 use crate::untyped::Untyped;
 
@@ -150,28 +150,23 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             outside: registered(model, outside.collect(), 1.0 / count as f64),
         };
         self.players.count(&key, |time| {
-            if !(self.is_checked && is_due(time)) {
+            let Some(extent) = Extent::at(time).filter(|_| self.is_checked) else {
                 return Ok(());
-            }
+            };
             // Another draw each time.
-            self.check(model, &draws, batch, &gradients, time as usize % count)
+            let draw = time as usize % count;
+            let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);
+            let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
+            let losses = gradients.losses.clone().narrow(0, draw, 1).squeeze_dim(0);
+            check_mean(
+                &direct,
+                &self.layout,
+                losses,
+                &gradients.pieces[draw],
+                extent,
+            )
         })?;
         Ok(Some(gradients))
-    }
-
-    /// Compares one draw with the loss itself.
-    fn check(
-        &self,
-        model: &M,
-        draws: &Tensor<2>,
-        batch: &B,
-        found: &DrawGradients,
-        draw: usize,
-    ) -> Result<()> {
-        let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);
-        let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
-        let losses = found.losses.clone().narrow(0, draw, 1).squeeze_dim(0);
-        check_mean(&direct, &self.layout, losses, &found.pieces[draw])
     }
 
     fn player(

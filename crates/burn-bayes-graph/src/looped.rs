@@ -55,13 +55,17 @@ impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<
 
     /// The losses of all examples at once.
     pub(crate) fn whole(&self) -> Result<Evaluated> {
-        self.evaluated((self.loss)(&self.model, self.batch.clone()))
+        self.evaluated(self.whole_losses())
+    }
+
+    /// The same without their gradient.
+    pub(crate) fn whole_losses(&self) -> Tensor<1> {
+        (self.loss)(&self.model, self.batch.clone())
     }
 
     /// The loss of one example of the whole batch.
     pub(crate) fn one_of_whole(&self, example: usize) -> Result<Evaluated> {
-        let losses = (self.loss)(&self.model, self.batch.clone());
-        self.evaluated(losses.narrow(0, example, 1))
+        self.evaluated(self.whole_losses().narrow(0, example, 1))
     }
 
     /// The loss of one example, alone in its batch.
@@ -156,7 +160,7 @@ pub(crate) fn looped_rows<M: Module, B: ExampleBatch>(
     }
     let losses = Tensor::cat(losses, 0);
     if examples > 1 {
-        let together = values(&loss(&direct.model, batch.clone()));
+        let together = values(&direct.whole_losses());
         check_count(&together, examples)?;
         for (example, alone) in values(&losses).into_iter().enumerate() {
             direct.check_alone(example, alone, &together)?;

@@ -27,10 +27,24 @@ const FLOOR: f64 = 1e-4;
 /// Examples whose loss is computed alone.
 const ALONE: usize = 8;
 
-/// Whether the recording is compared at its use of this number, counted from 1: at the first few, because
-/// what a batch hides is another each time.
-pub(crate) fn is_due(time: u64) -> bool {
-    matches!(time, 1..=4 | 100) || time.is_multiple_of(1000)
+/// What is compared at a use of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Losses and gradients.
+    All,
+    /// Losses alone: what a batch hides is another from the first to the second.
+    Losses,
+}
+
+impl Extent {
+    /// What is compared at the use of this number, counted from 1.
+    pub(crate) fn at(time: u64) -> Option<Self> {
+        match time {
+            1 | 100 => Some(Self::All),
+            2..=4 => Some(Self::Losses),
+            _ => time.is_multiple_of(1000).then_some(Self::All),
+        }
+    }
 }
 
 /// What was found for the examples of a batch.
@@ -40,6 +54,7 @@ pub(crate) struct Found<'a> {
     /// The first example of the draw that is compared.
     pub(crate) first: usize,
     pub(crate) examples: usize,
+    pub(crate) extent: Extent,
     /// The number of the use: each compares the gradients of other examples.
     pub(crate) time: u64,
 }
@@ -55,9 +70,14 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
         first,
         examples,
         time,
+        extent,
     } = found;
     if examples < 2 {
         return Ok(());
+    }
+    let losses = values(&all.losses.clone().narrow(0, first, examples));
+    if extent == Extent::Losses {
+        return check_losses(&losses, &values(&direct.whole_losses()));
     }
     let one = (7 * time as usize + examples / 2) % examples;
     let chosen = [one, (one + examples / 2) % examples];
@@ -92,8 +112,7 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
     for (example, alone) in alone {
         direct.check_alone(example, alone, &expected)?;
     }
-    let losses = all.losses.clone().narrow(0, first, examples);
-    check_losses(&values(&losses), &expected)?;
+    check_losses(&losses, &expected)?;
     if let Some(wrong) = wrong {
         return Err(wrong.into());
     }
@@ -123,7 +142,11 @@ pub(crate) fn check_mean<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> +
     layout: &Layout,
     losses: Tensor<1>,
     pieces: &[Tensor<1>],
+    extent: Extent,
 ) -> Result<()> {
+    if extent == Extent::Losses {
+        return check_losses(&values(&losses), &values(&direct.whole_losses()));
+    }
     let whole = direct.whole()?;
     let [examples] = whole.losses.dims();
     check_losses(&values(&losses), &values(&whole.losses))?;
@@ -222,15 +245,17 @@ fn compared(
     expected: &[Tensor<1>],
     scale: f64,
 ) -> (f64, Option<Difference>) {
-    let norm = |tensor: Tensor<1>| tensor.square().sum().into_scalar::<f64>().sqrt();
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
     let entries = layout.entries().iter().zip(expected).enumerate();
     let differences: Vec<_> = entries
         .map(|(number, (entry, expected))| {
-            let part = found.clone().narrow(0, entry.offset, entry.len());
+            let found = found.clone().narrow(0, entry.offset, entry.len()).to_data();
+            let expected = expected.to_data();
+            let pairs = found.iter::<f64>().zip(expected.iter::<f64>());
             Difference {
                 entry: number,
-                difference: norm(part - expected.clone()),
-                size: norm(expected.clone()),
+                difference: norm(&mut pairs.map(|(found, expected)| found - expected)),
+                size: norm(&mut expected.iter()),
             }
         })
         .collect();
