@@ -30,7 +30,7 @@ pub enum BadRows {
     /// It is an error, which ends the reading.
     #[default]
     Refuse,
-    /// It is in the table; [`Table::fault`] says what is wrong with it, and whoever uses the row gets
+    /// It is in the table; [`Table::fault`](crate::Table::fault) says what is wrong with it, and whoever uses the row gets
     /// that error.
     Mark,
 }
@@ -61,7 +61,7 @@ pub struct CsvOptions {
     pub only: Option<BTreeSet<String>>,
     /// Columns that the file may lack although `kinds` or `only` name them.
     pub optional: BTreeSet<String>,
-    /// Columns whose cells are also kept as they are written, for [`Table::text`].
+    /// Columns whose cells are also kept as they are written, for [`Table::text`](crate::Table::text).
     pub keep: BTreeSet<String>,
     /// What a missing cell says, after spaces around it are taken away.
     pub missing: Vec<String>,
