@@ -1,8 +1,9 @@
 //! Compares what a recording gives with the loss as it stands: a net under everything that a recording
 //! does not show.
 //!
-//! At the first batches of every shape, and again later when the weights have moved, the losses, their mean
-//! gradient and the gradients of two examples are computed by ordinary autodiff as well.
+//! At the first batch of every shape, and again later when the weights have moved, the losses, their mean
+//! gradient and the gradients of two examples are computed by ordinary autodiff as well; at the next three
+//! batches the losses.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
