@@ -131,7 +131,7 @@ where
     };
     ratios::in_turns(
         &format!("{title}, 1000 steps of SLANG"),
-        15,
+        101,
         &mut [
             ("unchecked", &mut || {
                 train(config.init(model.clone()).without_self_check());

@@ -3,6 +3,8 @@
 use burn::backend::DispatchTensor;
 use burn::tensor::{Tensor, kind};
 
+use crate::error::{Kind, Result};
+
 /// A batch of examples: every tensor in it has one entry per example along its first axis.
 ///
 /// Tensors are batches, and so are tuples of up to four batches. A structure needs one line for
@@ -61,17 +63,6 @@ tuple_batches!(A);
 tuple_batches!(A B);
 tuple_batches!(A B C);
 tuple_batches!(A B C D);
-
-/// The length of every tensor's first axis, in order.
-#[derive(Default)]
-pub(crate) struct Lengths(pub(crate) Vec<usize>);
-
-impl TensorMapper for Lengths {
-    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
-        self.0.push(tensor.dims().first().copied().unwrap_or(0));
-        tensor
-    }
-}
 
 /// Keeps one example.
 pub(crate) struct Single(pub(crate) usize);
@@ -134,4 +125,44 @@ pub(crate) fn signature_of<B: ExampleBatch>(batch: &B) -> Vec<usize> {
     let mut shapes = Shapes(Vec::new());
     let _ = batch.clone().map_tensors(&mut shapes);
     shapes.0
+}
+
+/// The number of examples, M.
+pub(crate) fn examples_of<B: ExampleBatch>(batch: &B) -> Result<usize> {
+    /// Of every tensor's first axis.
+    struct Lengths(Vec<usize>);
+    impl TensorMapper for Lengths {
+        fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+            self.0.push(tensor.dims().first().copied().unwrap_or(0));
+            tensor
+        }
+    }
+    let mut lengths = Lengths(Vec::new());
+    let _ = batch.clone().map_tensors(&mut lengths);
+    let problem = match lengths.0.as_slice() {
+        [] => "the batch has no tensor".to_owned(),
+        [0, ..] => "the batch has no examples".to_owned(),
+        [first, rest @ ..] => match rest.iter().position(|len| len != first) {
+            None => return Ok(*first),
+            Some(index) => format!(
+                "tensor {} of the batch has {} entries along its first axis, tensor 0 has {first}; \
+                 all must have one for each example",
+                index + 1,
+                rest[index]
+            ),
+        },
+    };
+    Err(Kind::Batch(problem).into())
+}
+
+/// Fails unless there is one loss for each example.
+pub(crate) fn check_count(losses: &[f64], examples: usize) -> Result<()> {
+    if losses.len() == examples {
+        return Ok(());
+    }
+    Err(Kind::Batch(format!(
+        "the loss gives {} values for {examples} examples; it must give one for each",
+        losses.len()
+    ))
+    .into())
 }

@@ -9,34 +9,22 @@ use burn_bayes_core::kernels::Scratch;
 use burn_bayes_core::{Entry, Layout};
 
 use crate::assemble::GradientSum;
-use crate::batch::{ExampleBatch, Inputs, Lengths};
+use crate::batch::{ExampleBatch, Inputs, examples_of};
 use crate::capture::record_grown;
 use crate::draw_plan::with_draws;
 use crate::draws::{PASS, checked, put_in};
 use crate::error::{Error, Kind, Result};
 use crate::factor::Term;
-use crate::gradients::{Block, ExampleGradients};
+use crate::gradients::{Block, ExampleGradients, ExampleLosses};
 use crate::looped::{Direct, looped_rows};
 use crate::memo::{Key, Memo};
 use crate::parameters::{Held, held, parameters_of};
 use crate::plan::{Failure, Plan, plan};
 use crate::replay::{Player, device_of};
 use crate::rules::{bias_gradients, copy_gradients, weight_gradients};
-use crate::self_check::{Extent, Found, check_examples};
+use crate::self_check::{Found, check_examples};
 use crate::stopped::check_gradients;
 use crate::untyped::Untyped;
-
-/// The losses of a batch's examples, and the gradient of each.
-///
-/// At several draws of the weights, every draw has examples of its own: those of the first, then those
-/// of the second, and so on.
-#[derive(Clone, Debug)]
-pub struct ExampleLosses {
-    /// The losses, `[M]`.
-    pub losses: Tensor<1>,
-    /// Their gradients with respect to the layout's weights.
-    pub gradients: ExampleGradients,
-}
 
 /// A model's loss per example, as a recorded graph.
 ///
@@ -128,19 +116,18 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             return self.looped(model, batch);
         };
         let all = self.one_draw(&player, model, batch, examples)?;
-        self.players.count(&key, |time| {
-            let Some(extent) = Extent::at(time).filter(|_| self.is_checked) else {
-                return Ok(());
-            };
-            let found = Found {
-                all: &all,
-                first: 0,
-                examples,
-                extent,
-                time,
-            };
-            self.check(model, self.layout.flatten(model)?, batch, found)
-        })?;
+        if self.is_checked {
+            self.players.count(&key, |time, extent| {
+                let found = Found {
+                    all: &all,
+                    first: 0,
+                    examples,
+                    extent,
+                    time,
+                };
+                self.check(model, self.layout.flatten(model)?, batch, found)
+            })?;
+        }
         Ok(all)
     }
 
@@ -193,21 +180,20 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             put_in(&mut tensors, &self.layout, &stacked);
             let (losses, sum) = self.replayed(&player, tensors, batch, examples);
             let all = self.finished(losses, sum);
-            self.draw_players.count(&key, |time| {
-                let Some(extent) = Extent::at(time).filter(|_| self.is_checked) else {
-                    return Ok(());
-                };
-                // Another draw each time.
-                let draw = time as usize % draws.len();
-                let found = Found {
-                    all: &all,
-                    first: draw * examples,
-                    examples,
-                    extent,
-                    time,
-                };
-                self.check(model, draws[draw].clone(), batch, found)
-            })?;
+            if self.is_checked {
+                self.draw_players.count(&key, |time, extent| {
+                    // Another draw each time.
+                    let draw = time as usize % draws.len();
+                    let found = Found {
+                        all: &all,
+                        first: draw * examples,
+                        examples,
+                        extent,
+                        time,
+                    };
+                    self.check(model, draws[draw].clone(), batch, found)
+                })?;
+            }
             return Ok(all);
         }
         let sets = draws.iter().map(|draw| {
@@ -393,24 +379,4 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             gradients: gradients.with_scratch(&self.scratch),
         }
     }
-}
-
-/// The number of examples, M.
-pub(crate) fn examples_of<B: ExampleBatch>(batch: &B) -> Result<usize> {
-    let mut lengths = Lengths::default();
-    let _ = batch.clone().map_tensors(&mut lengths);
-    let problem = match lengths.0.as_slice() {
-        [] => "the batch has no tensor".to_owned(),
-        [0, ..] => "the batch has no examples".to_owned(),
-        [first, rest @ ..] => match rest.iter().position(|len| len != first) {
-            None => return Ok(*first),
-            Some(index) => format!(
-                "tensor {} of the batch has {} entries along its first axis, tensor 0 has {first}; \
-                 all must have one for each example",
-                index + 1,
-                rest[index]
-            ),
-        },
-    };
-    Err(Kind::Batch(problem).into())
 }

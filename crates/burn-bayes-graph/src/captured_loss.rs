@@ -12,16 +12,15 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn_bayes_core::Layout;
 
-use crate::batch::{ExampleBatch, Inputs};
+use crate::batch::{ExampleBatch, Inputs, examples_of};
 use crate::capture::record;
-use crate::captured::examples_of;
 use crate::draws::{checked, lifted_player, stacked_weights};
 use crate::error::Result;
 use crate::looped::Direct;
 use crate::memo::{Key, Memo};
 use crate::parameters::{Held, held};
 use crate::replay::{Player, leaf};
-use crate::self_check::{Extent, check_mean};
+use crate::self_check::check_mean;
 use crate::stopped::check_gradients;
 use crate::untyped::Untyped;
 
@@ -121,7 +120,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
     ) -> Result<Option<DrawGradients>> {
         let [count, _] = checked(&self.layout, &draws)?;
         let examples = examples_of(batch)?;
-        let tensors = held(model, &self.layout);
+        let mut tensors = held(model, &self.layout);
         if tensors.iter().any(|held| held.is_distributed) {
             self.replica.call_once(|| {
                 one_by_one("a replica averages the gradients of each pass with others");
@@ -132,7 +131,6 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         let Some(player) = self.player(model, batch, &tensors, &key, examples)? else {
             return Ok(None);
         };
-        let mut tensors = held(model, &self.layout);
         let leaves = Leaves::put_in(&mut tensors, stacked_weights(&self.layout, &draws));
         let losses = player.losses(tensors, Inputs::of(batch));
         let sum = Dispatch::float_sum(losses.clone());
@@ -149,23 +147,17 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             pieces: self.pieces(weights, &draws),
             outside: registered(model, outside.collect(), 1.0 / count as f64),
         };
-        self.players.count(&key, |time| {
-            let Some(extent) = Extent::at(time).filter(|_| self.is_checked) else {
-                return Ok(());
-            };
-            // Another draw each time.
-            let draw = time as usize % count;
-            let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);
-            let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
-            let losses = gradients.losses.clone().narrow(0, draw, 1).squeeze_dim(0);
-            check_mean(
-                &direct,
-                &self.layout,
-                losses,
-                &gradients.pieces[draw],
-                extent,
-            )
-        })?;
+        if self.is_checked {
+            self.players.count(&key, |time, extent| {
+                // Another draw each time.
+                let draw = time as usize % count;
+                let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);
+                let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
+                let losses = gradients.losses.clone().narrow(0, draw, 1).squeeze_dim(0);
+                let pieces = &gradients.pieces[draw];
+                check_mean(&direct, &self.layout, losses, pieces, extent)
+            })?;
+        }
         Ok(Some(gradients))
     }
 

@@ -17,7 +17,7 @@ use crate::memo::{Key, Memo, Weighed};
 use crate::parameters::{Held, held, parameters_of};
 use crate::plan::Plan;
 use crate::replay::Player;
-use crate::self_check::{Extent, check_outputs};
+use crate::self_check::check_outputs;
 use crate::untyped::Untyped;
 
 /// A model's forward pass, recorded, and replayed for many draws of the weights at once.
@@ -110,13 +110,15 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     /// Draws whose length is not the layout's; a model that does not fit the layout.
     pub fn outputs(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, _] = checked(&self.layout, &draws)?;
-        let at_a_time = self.draws_that_fit(model, batch)?.min(count);
+        let key = Key::new(model, batch, count);
+        let at_a_time = self.that_fit(model, batch, &key)?.min(count);
         if at_a_time == 1 {
             return self.looped(model, draws, batch);
         }
         let passes = (0..count).step_by(at_a_time).map(|first| {
             let some = at_a_time.min(count - first);
-            self.in_one_pass(model, draws.clone().narrow(0, first, some), batch)
+            let some_draws = draws.clone().narrow(0, first, some);
+            self.pass(model, some_draws, batch, &key.with_draws(some))
         });
         Ok(Tensor::cat(passes.collect::<Result<_>>()?, 0))
     }
@@ -125,34 +127,41 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     ///
     /// It is one if the model is evaluated one draw at a time for another reason.
     pub fn draws_that_fit(&self, model: &M, batch: &B) -> Result<usize> {
-        if self.is_looped(model, batch)? {
-            return Ok(1);
-        }
-        let recorded = self.recorded(model, batch, &Key::new(model, batch, 1))?;
-        Ok(recorded.map_or(1, |recorded| (PASS / recorded.numbers.max(1)).max(1)))
+        self.that_fit(model, batch, &Key::new(model, batch, 1))
     }
 
     /// The same in one pass, whatever its size.
     pub fn in_one_pass(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, _] = checked(&self.layout, &draws)?;
-        let key = Key::new(model, batch, count);
-        let Some(player) = self.player(model, batch, &key)? else {
+        self.pass(model, draws, batch, &Key::new(model, batch, count))
+    }
+
+    fn that_fit(&self, model: &M, batch: &B, key: &Key) -> Result<usize> {
+        if self.player(model, batch, &key.with_draws(2))?.is_none() {
+            return Ok(1);
+        }
+        let recorded = self.recorded(model, batch, &key.with_draws(1))?;
+        Ok(recorded.map_or(1, |recorded| (PASS / recorded.numbers.max(1)).max(1)))
+    }
+
+    /// One pass of as many draws as `key` says.
+    fn pass(&self, model: &M, draws: Tensor<2>, batch: &B, key: &Key) -> Result<Tensor<3>> {
+        let Some(player) = self.player(model, batch, key)? else {
             return self.looped(model, draws, batch);
         };
         let mut tensors = held(model, &self.layout);
         put_in(&mut tensors, &self.layout, &draws);
         let outputs = player.losses(tensors, Inputs::of(batch));
         let outputs: Tensor<3> = Untyped::new(outputs).typed();
-        self.players.count(&key, |time| {
-            if !self.is_checked || Extent::at(time).is_none() {
-                return Ok(());
-            }
-            // Another draw each time.
-            let draw = time as usize % count;
-            let alone = self.looped(model, draws.clone().narrow(0, draw, 1), batch)?;
-            let found = outputs.clone().narrow(0, draw, 1);
-            check_outputs(found.squeeze_dim(0), alone.squeeze_dim(0))
-        })?;
+        if self.is_checked {
+            self.players.count(key, |time, _| {
+                // Another draw each time.
+                let draw = time as usize % key.draws();
+                let alone = self.looped(model, draws.clone().narrow(0, draw, 1), batch)?;
+                let found = outputs.clone().narrow(0, draw, 1);
+                check_outputs(found.squeeze_dim(0), alone.squeeze_dim(0))
+            })?;
+        }
         Ok(outputs)
     }
 

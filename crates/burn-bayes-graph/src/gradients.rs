@@ -28,6 +28,18 @@ pub struct Block {
     terms: Vec<Term>,
 }
 
+/// The losses of a batch's examples, and the gradient of each.
+///
+/// At several draws of the weights, every draw has examples of its own: those of the first, then those
+/// of the second, and so on.
+#[derive(Clone, Debug)]
+pub struct ExampleLosses {
+    /// The losses, `[M]`.
+    pub losses: Tensor<1>,
+    /// Their gradients with respect to the layout's weights.
+    pub gradients: ExampleGradients,
+}
+
 impl ExampleGradients {
     /// The gradients of `count` examples, one block for every parameter in layout order, on `device`.
     ///
@@ -163,9 +175,12 @@ impl ExampleGradients {
     }
 
     /// Σ wᵢ gᵢ, `[D]`, over the given examples and their weights.
-    pub(crate) fn weighted_sum(&self, weights: &[(usize, f32)]) -> Tensor<1> {
+    pub(crate) fn weighted_sum(
+        &self,
+        weights: impl IntoIterator<Item = (usize, f32)>,
+    ) -> Tensor<1> {
         let mut row = vec![0.0; self.count];
-        for &(example, weight) in weights {
+        for (example, weight) in weights {
             row[example] = weight;
         }
         let row = Tensor::<1>::from_data(&*row, &self.device);

@@ -9,18 +9,28 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn_bayes_core::Layout;
 
-use crate::batch::{Copies, ExampleBatch, Single};
+use crate::batch::{Copies, ExampleBatch, Single, check_count};
 use crate::capture::message;
+use crate::compare::{largest, values};
 use crate::error::{Kind, Result};
-use crate::self_check::{check_count, largest, values};
 
 /// A loss at given weights, evaluated as it stands.
 pub(crate) struct Direct<'a, M, B, F: ?Sized> {
     loss: &'a F,
-    /// With the layout's weights as leaves. Frozen layers behave as in inference, as in a recording.
+    /// As it was given.
+    origin: &'a M,
+    /// At the weights, without gradients. Frozen layers behave as in inference, as in a recording.
     model: M,
+    weights: Tensor<1>,
     batch: &'a B,
     layout: &'a Layout,
+}
+
+/// The same with gradients.
+pub(crate) struct Tracked<'a, M, B, F: ?Sized> {
+    direct: &'a Direct<'a, M, B, F>,
+    /// With the layout's weights as leaves, and frozen, too.
+    model: M,
 }
 
 /// What losses of an example differ by, relative to the largest of the batch, that are the same but for
@@ -39,44 +49,42 @@ pub(crate) struct Evaluated {
 impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<'a, M, B, F> {
     pub(crate) fn new(
         loss: &'a F,
-        model: &M,
+        model: &'a M,
         weights: Tensor<1>,
         batch: &'a B,
         layout: &'a Layout,
     ) -> Result<Self> {
-        let model = layout.write_leaves(model.clone().freeze(), weights)?;
         Ok(Self {
             loss,
-            model,
+            origin: model,
+            model: layout.write(model.clone().freeze().no_grad(), weights.clone())?,
+            weights,
             batch,
             layout,
         })
     }
 
+    pub(crate) fn tracked(&'a self) -> Result<Tracked<'a, M, B, F>> {
+        let model = self.origin.clone().freeze();
+        Ok(Tracked {
+            direct: self,
+            model: self.layout.write_leaves(model, self.weights.clone())?,
+        })
+    }
+
     /// The losses of all examples at once.
-    pub(crate) fn whole(&self) -> Result<Evaluated> {
-        self.evaluated(self.whole_losses())
-    }
-
-    /// The same without their gradient.
-    pub(crate) fn whole_losses(&self) -> Tensor<1> {
-        (self.loss)(&self.model, self.batch.clone())
-    }
-
-    /// The loss of one example of the whole batch.
-    pub(crate) fn one_of_whole(&self, example: usize) -> Result<Evaluated> {
-        self.evaluated(self.whole_losses().narrow(0, example, 1))
+    pub(crate) fn whole(&self) -> Tensor<1> {
+        (self.loss)(&self.model, self.batch.clone()).without_autodiff()
     }
 
     /// The loss of one example, alone in its batch.
-    pub(crate) fn single(&self, example: usize) -> Result<Evaluated> {
-        self.evaluated(self.single_loss(example)?)
+    pub(crate) fn single(&self, example: usize) -> Result<Tensor<1>> {
+        Ok(self.single_of(&self.model, example)?.without_autodiff())
     }
 
-    /// The same without its gradient.
-    pub(crate) fn single_loss(&self, example: usize) -> Result<Tensor<1>> {
+    fn single_of(&self, model: &M, example: usize) -> Result<Tensor<1>> {
         let single = self.batch.clone().map_tensors(&mut Single(example));
-        let loss = || (self.loss)(&self.model, single);
+        let loss = || (self.loss)(model, single);
         let loss = catch_unwind(AssertUnwindSafe(loss));
         let loss = loss.map_err(|panic| dependent::<B>(example, message(panic.as_ref())))?;
         match loss.dims() {
@@ -113,17 +121,70 @@ impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<
             }
         }
     }
+}
 
-    fn evaluated(&self, losses: Tensor<1>) -> Result<Evaluated> {
-        let mut gradients = match losses.is_tracked() {
-            true => GradientsParams::from_grads(losses.clone().sum().backward(), &self.model),
+impl<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Tracked<'_, M, B, F> {
+    /// The losses of all examples at once, and the gradient of their sum.
+    pub(crate) fn whole(&self) -> Result<Evaluated> {
+        let losses = self.whole_losses();
+        Ok(Evaluated {
+            pieces: self.gradient_of(losses.clone().sum())?,
+            losses: losses.without_autodiff(),
+        })
+    }
+
+    /// The loss of one example, alone in its batch, and its gradient.
+    pub(crate) fn single(&self, example: usize) -> Result<Evaluated> {
+        self.singles([(example, 1.0)])
+    }
+
+    /// The losses of some examples, each alone in its batch, and the gradient of their weighted sum.
+    pub(crate) fn singles(
+        &self,
+        weights: impl IntoIterator<Item = (usize, f32)>,
+    ) -> Result<Evaluated> {
+        let single = |example| self.direct.single_of(&self.model, example);
+        self.weighted(weights, single)
+    }
+
+    /// The same with each example in the whole batch.
+    pub(crate) fn some_of_whole(
+        &self,
+        weights: impl IntoIterator<Item = (usize, f32)>,
+    ) -> Result<Evaluated> {
+        let losses = self.whole_losses();
+        self.weighted(weights, |example| Ok(losses.clone().narrow(0, example, 1)))
+    }
+
+    fn whole_losses(&self) -> Tensor<1> {
+        (self.direct.loss)(&self.model, self.direct.batch.clone())
+    }
+
+    fn weighted(
+        &self,
+        weights: impl IntoIterator<Item = (usize, f32)>,
+        loss: impl Fn(usize) -> Result<Tensor<1>>,
+    ) -> Result<Evaluated> {
+        let (mut losses, mut weighted) = (Vec::new(), Vec::new());
+        for (example, weight) in weights {
+            let loss = loss(example)?;
+            weighted.push(loss.clone() * weight);
+            losses.push(loss.without_autodiff());
+        }
+        Ok(Evaluated {
+            pieces: self.gradient_of(Tensor::cat(weighted, 0).sum())?,
+            losses: Tensor::cat(losses, 0),
+        })
+    }
+
+    fn gradient_of(&self, sum: Tensor<1>) -> Result<Vec<Tensor<1>>> {
+        let mut gradients = match sum.is_tracked() {
+            true => GradientsParams::from_grads(sum.backward(), &self.model),
             // Every gradient is stopped.
             false => GradientsParams::new(),
         };
-        Ok(Evaluated {
-            pieces: self.layout.gradient_parts(&self.model, &mut gradients)?,
-            losses: losses.without_autodiff(),
-        })
+        let layout = self.direct.layout;
+        Ok(layout.gradient_parts(&self.model, &mut gradients)?)
     }
 }
 
@@ -147,10 +208,11 @@ pub(crate) fn looped_rows<M: Module, B: ExampleBatch>(
     chosen: &BTreeSet<usize>,
 ) -> Result<(Tensor<1>, BTreeMap<usize, Tensor<2>>)> {
     let direct = Direct::new(loss, model, layout.flatten(model)?, batch, layout)?;
+    let tracked = direct.tracked()?;
     let mut losses = Vec::with_capacity(examples);
     let mut rows: BTreeMap<usize, Vec<Tensor<1>>> = BTreeMap::new();
     for example in 0..examples {
-        let evaluated = direct.single(example)?;
+        let evaluated = tracked.single(example)?;
         for (parameter, piece) in evaluated.pieces.into_iter().enumerate() {
             if chosen.contains(&parameter) {
                 rows.entry(parameter).or_default().push(piece);
@@ -160,7 +222,7 @@ pub(crate) fn looped_rows<M: Module, B: ExampleBatch>(
     }
     let losses = Tensor::cat(losses, 0);
     if examples > 1 {
-        let together = values(&direct.whole_losses());
+        let together = values(&direct.whole());
         check_count(&together, examples)?;
         for (example, alone) in values(&losses).into_iter().enumerate() {
             direct.check_alone(example, alone, &together)?;

@@ -9,6 +9,7 @@ use burn::module::Module;
 use crate::batch::{ExampleBatch, signature_of};
 use crate::error::Result;
 use crate::fields::fields_of;
+use crate::self_check::Extent;
 
 /// The memory of what is kept. The batches of a training have a few shapes, and those of texts as many as
 /// there are lengths.
@@ -112,22 +113,36 @@ impl<V: Weighed> Memo<V> {
         Some(kept.value.clone())
     }
 
-    /// Counts a use of `key`, from 1, if `pass` does not fail on the number of it.
-    pub(crate) fn count(&self, key: &Key, pass: impl FnOnce(u64) -> Result<()>) -> Result<()> {
+    /// Counts a use of `key`, from 1, and calls `compare` with the number of it where something is to be
+    /// compared. What fails is not counted, and so is compared again.
+    pub(crate) fn count(
+        &self,
+        key: &Key,
+        compare: impl FnOnce(u64, Extent) -> Result<()>,
+    ) -> Result<()> {
         /// Numbers of 16 bytes each.
         const COUNTED: usize = 1 << 16;
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         let hash = hasher.finish();
-        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = known().uses.get(&hash).copied().unwrap_or(0);
-        pass(before + 1)?;
-        let uses = &mut known().uses;
-        if uses.len() >= COUNTED {
-            uses.clear();
+        let time = {
+            let uses = &mut self.0.lock().unwrap_or_else(PoisonError::into_inner).uses;
+            if uses.len() >= COUNTED {
+                uses.clear();
+            }
+            let time = uses.entry(hash).or_default();
+            *time += 1;
+            *time
+        };
+        let Some(extent) = Extent::at(time) else {
+            return Ok(());
+        };
+        let compared = compare(time, extent);
+        if compared.is_err() {
+            let uses = &mut self.0.lock().unwrap_or_else(PoisonError::into_inner).uses;
+            uses.insert(hash, time - 1);
         }
-        uses.insert(hash, before + 1);
-        Ok(())
+        compared
     }
 }
 
@@ -175,13 +190,14 @@ mod tests {
         }
     }
 
+    /// The number of a use, for the first few, which are all compared.
     fn counted(memo: &Memo<Recording>, len: usize) -> u64 {
         let mut number = 0;
-        let pass = |count| {
+        let compare = |count, _| {
             number = count;
             Ok(())
         };
-        memo.count(&key(len), pass).unwrap();
+        memo.count(&key(len), compare).unwrap();
         number
     }
 

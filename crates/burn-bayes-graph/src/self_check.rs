@@ -5,16 +5,14 @@
 //! gradient and the gradients of two examples are computed by ordinary autodiff as well; at the next three
 //! batches the losses.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-
 use burn::module::Module;
 use burn::tensor::Tensor;
-use burn_bayes_core::Layout;
+use burn_bayes_core::{Entry, Layout};
 
-use crate::batch::ExampleBatch;
-use crate::captured::ExampleLosses;
+use crate::batch::{ExampleBatch, check_count};
+use crate::compare::{Norms, largest, largest_difference, norms, values, whole};
 use crate::error::{Kind, Result};
+use crate::gradients::ExampleLosses;
 use crate::looped::Direct;
 
 /// The largest difference of two values that should agree, relative to the largest of their kind. Rounding
@@ -27,6 +25,10 @@ const FLOOR: f64 = 1e-4;
 
 /// Examples whose loss is computed alone.
 const ALONE: usize = 8;
+
+/// What the gradients of two examples count in a sum of both, which one backward pass gives: what is wrong
+/// with them does not cancel.
+const SHARES: [f32; 2] = [1.0, -0.618_034];
 
 /// What is compared at a use of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,36 +80,30 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
     }
     let losses = values(&all.losses.clone().narrow(0, first, examples));
     if extent == Extent::Losses {
-        return check_losses(&losses, &values(&direct.whole_losses()));
+        return check_losses(&losses, &values(&direct.whole()));
     }
     let one = (7 * time as usize + examples / 2) % examples;
     let chosen = [one, (one + examples / 2) % examples];
-    let mut alone = BTreeMap::new();
-    let mut wrong = None;
-    let mut scale = 0.0_f64;
-    for example in chosen {
-        let single = direct.single(example)?;
-        alone.insert(example, values(&single.losses)[0]);
-        let row = all.gradients.weighted_sum(&[(first + example, 1.0)]);
-        let (size, difference) = compared(layout, &row, &single.pieces, 0.0);
-        scale = scale.max(size);
-        if let Some(difference) = difference {
-            // A kink of the loss may lie within the rounding between one example and many.
-            let alike = direct.one_of_whole(example)?.pieces;
-            if compared(layout, &row, &alike, 0.0).1.is_some() {
-                wrong = wrong.or(Some(difference.into_kind(layout, "an example's gradient")));
-            }
-        }
+    let tracked = direct.tracked()?;
+    let singles = tracked.singles(chosen.into_iter().zip(SHARES))?;
+    let row = chosen
+        .map(|example| first + example)
+        .into_iter()
+        .zip(SHARES);
+    let row = all.gradients.weighted_sum(row);
+    let (scale, mut wrong) = compared(layout, &row, singles.pieces, 0.0);
+    if wrong.is_some() {
+        // A kink of the loss may lie within the rounding between one example and many.
+        let alike = tracked.some_of_whole(chosen.into_iter().zip(SHARES))?;
+        wrong = compared(layout, &row, alike.pieces, 0.0).1.and(wrong);
     }
-    for example in (0..examples)
-        .map(|next| (one + next) % examples)
-        .take(ALONE)
-    {
-        if let Entry::Vacant(unknown) = alone.entry(example) {
-            unknown.insert(values(&direct.single_loss(example)?)[0]);
-        }
+    let mut alone: Vec<_> = chosen.into_iter().zip(values(&singles.losses)).collect();
+    let others = (1..examples).map(|next| (one + next) % examples);
+    let others = others.filter(|example| !chosen.contains(example));
+    for example in others.take(ALONE - chosen.len()) {
+        alone.push((example, values(&direct.single(example)?)[0]));
     }
-    let whole = direct.whole()?;
+    let whole = tracked.whole()?;
     let expected = values(&whole.losses);
     check_count(&expected, examples)?;
     for (example, alone) in alone {
@@ -115,26 +111,12 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
     }
     check_losses(&losses, &expected)?;
     if let Some(wrong) = wrong {
-        return Err(wrong.into());
+        return Err(wrong.into_kind(layout, "an example's gradient").into());
     }
     let share = 1.0 / examples as f32;
-    let shares: Vec<_> = (first..first + examples)
-        .map(|example| (example, share))
-        .collect();
-    let mean = all.gradients.weighted_sum(&shares);
+    let shares = (first..first + examples).map(|example| (example, share));
+    let mean = all.gradients.weighted_sum(shares);
     check_mean_gradient(layout, &mean, whole.pieces, examples, scale)
-}
-
-/// Fails unless there is one loss for each example.
-pub(crate) fn check_count(losses: &[f64], examples: usize) -> Result<()> {
-    if losses.len() == examples {
-        return Ok(());
-    }
-    Err(Kind::Batch(format!(
-        "the loss gives {} values for {examples} examples; it must give one for each",
-        losses.len()
-    ))
-    .into())
 }
 
 /// Compares a mean gradient, in pieces, and the losses behind it with the loss itself.
@@ -146,9 +128,9 @@ pub(crate) fn check_mean<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> +
     extent: Extent,
 ) -> Result<()> {
     if extent == Extent::Losses {
-        return check_losses(&values(&losses), &values(&direct.whole_losses()));
+        return check_losses(&values(&losses), &values(&direct.whole()));
     }
-    let whole = direct.whole()?;
+    let whole = direct.tracked()?.whole()?;
     let [examples] = whole.losses.dims();
     check_losses(&values(&losses), &values(&whole.losses))?;
     let found = Tensor::cat(pieces.to_vec(), 0);
@@ -164,8 +146,8 @@ fn check_mean_gradient(
     scale: f64,
 ) -> Result<()> {
     let share = 1.0 / examples as f64;
-    let expected: Vec<_> = sums.into_iter().map(|sum| sum.mul_scalar(share)).collect();
-    match compared(layout, found, &expected, scale).1 {
+    let expected = sums.into_iter().map(|sum| sum.mul_scalar(share));
+    match compared(layout, found, expected.collect(), scale).1 {
         Some(difference) => Err(difference.into_kind(layout, "the mean gradient").into()),
         None => Ok(()),
     }
@@ -205,35 +187,19 @@ fn differs(found: &[f64], expected: &[f64]) -> bool {
     is_finite && !is_close
 }
 
-fn largest_difference(found: &[f64], expected: &[f64]) -> f64 {
-    let differences = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
-    // A difference that is no number stays one.
-    differences.fold(
-        0.0,
-        |largest, value| if value <= largest { largest } else { value },
-    )
-}
-
-pub(crate) fn largest(values: &[f64]) -> f64 {
-    values
-        .iter()
-        .fold(0.0, |largest, value| largest.max(value.abs()))
-}
-
 /// A parameter whose gradient is wrong.
-struct Difference {
+struct Wrong {
     entry: usize,
-    difference: f64,
-    size: f64,
+    norms: Norms,
 }
 
-impl Difference {
+impl Wrong {
     fn into_kind(self, layout: &Layout, of: &str) -> Kind {
         let path = &layout.entries()[self.entry].path;
         Kind::Mismatch {
             what: format!("{of} of `{path}`"),
-            difference: self.difference,
-            size: self.size,
+            difference: self.norms.difference,
+            size: self.norms.expected,
         }
     }
 }
@@ -243,33 +209,18 @@ impl Difference {
 fn compared(
     layout: &Layout,
     found: &Tensor<1>,
-    expected: &[Tensor<1>],
+    expected: Vec<Tensor<1>>,
     scale: f64,
-) -> (f64, Option<Difference>) {
-    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
-    let entries = layout.entries().iter().zip(expected).enumerate();
-    let differences: Vec<_> = entries
-        .map(|(number, (entry, expected))| {
-            let found = found.clone().narrow(0, entry.offset, entry.len()).to_data();
-            let expected = expected.to_data();
-            let pairs = found.iter::<f64>().zip(expected.iter::<f64>());
-            Difference {
-                entry: number,
-                difference: norm(&mut pairs.map(|(found, expected)| found - expected)),
-                size: norm(&mut expected.iter()),
-            }
-        })
-        .collect();
-    let squares = differences.iter().map(|difference| difference.size.powi(2));
-    let whole = squares.sum::<f64>().sqrt();
+) -> (f64, Option<Wrong>) {
+    let lens = layout.entries().iter().map(Entry::len);
+    let norms = norms(found, &Tensor::cat(expected, 0), lens);
+    let whole = whole(&norms);
     let floor = FLOOR * scale.max(whole);
-    let excess = |d: &Difference| d.difference - TOLERANCE * d.size - floor;
-    let is_wrong = |d: &Difference| excess(d) > 0.0 || excess(d).is_nan();
-    let wrong = differences.into_iter().filter(is_wrong);
-    let worst = wrong.max_by(|a, b| excess(a).total_cmp(&excess(b)));
+    let excess = |of: &Wrong| of.norms.difference - TOLERANCE * of.norms.expected - floor;
+    let all = norms.into_iter().enumerate();
+    let worst = all
+        .map(|(entry, norms)| Wrong { entry, norms })
+        .filter(|of| excess(of) > 0.0 || excess(of).is_nan())
+        .max_by(|a, b| excess(a).total_cmp(&excess(b)));
     (whole, worst.filter(|_| whole.is_finite()))
-}
-
-pub(crate) fn values<const R: usize>(tensor: &Tensor<R>) -> Vec<f64> {
-    tensor.to_data().iter::<f64>().collect()
 }

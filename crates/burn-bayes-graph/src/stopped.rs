@@ -7,13 +7,14 @@
 //! off, has one at another.
 
 use burn::backend::ops::FloatTensorOps;
-use burn::backend::{AutodiffBackend, Dispatch, DispatchTensor};
+use burn::backend::{AutodiffBackend, Dispatch, DispatchTensor, TensorMetadata};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Bool, Int, Tensor};
 use burn_bayes_core::Layout;
 
 use crate::batch::{ExampleBatch, Inputs};
 use crate::capture::Recording;
+use crate::compare::{Norms, norms, whole};
 use crate::parameters::{Held, held};
 use crate::plan::Plan;
 use crate::replay::{Player, leaf};
@@ -56,9 +57,8 @@ pub(crate) fn check_gradients<M: Module, B: ExampleBatch>(
             change: Change::Leaves(&mut leaves),
         });
         let losses = loss(&near, batch.clone()).into_dispatch();
-        let expected = Gradients::of(losses, leaves);
         // Not every place is one to evaluate a loss at.
-        expected.is_finite().then(|| found.compared(&expected))
+        found.compared(&Gradients::of(losses, leaves))
     };
     let places = SHIFTS.into_iter().enumerate();
     let places = places.map(|(number, size)| Shift { size, number });
@@ -131,70 +131,62 @@ impl ModuleMapper for Trained<'_> {
     }
 }
 
-/// Losses, and the gradient of their sum with respect to every leaf: none where nothing depends on it.
+/// Losses, and the gradient of their sum with respect to every leaf, one after the other.
 struct Gradients {
     losses: Tensor<1>,
-    pieces: Vec<Option<Tensor<1>>>,
+    flat: Tensor<1>,
+    /// Of each leaf.
+    lens: Vec<usize>,
 }
 
 impl Gradients {
     fn of(losses: DispatchTensor, leaves: Vec<DispatchTensor>) -> Self {
-        let flat = |tensor: Untyped| {
-            let len: usize = tensor.shape().iter().product();
-            tensor.reshape(&[len]).typed()
-        };
-        let pieces = if Dispatch::is_tracked(&losses) {
-            let mut found = Dispatch::backward(Dispatch::float_sum(losses.clone()));
-            let gradients = leaves.iter();
-            let gradients = gradients.map(|leaf| Dispatch::grad_remove(leaf, &mut found));
-            gradients
-                .map(|gradient| gradient.map(|gradient| flat(Untyped::new(gradient))))
-                .collect()
-        } else {
-            vec![None; leaves.len()]
-        };
-        Self {
-            losses: flat(Untyped::new(losses)),
-            pieces,
-        }
-    }
-
-    fn is_finite(&self) -> bool {
-        let pieces = self.pieces.iter().flatten();
-        norm(&self.losses).is_finite() && pieces.map(norm).all(f64::is_finite)
-    }
-
-    /// Fails if these are not the expected ones.
-    fn compared(&self, expected: &Self) -> Result<(), String> {
-        let is_close = |difference: f64, size: f64| difference <= TOLERANCE * size;
-        if !is_close(off(&self.losses, &expected.losses), norm(&expected.losses)) {
-            return Err("at other weights it computes something else".into());
-        }
-        let whole = expected.pieces.iter().flatten().map(norm);
-        let whole = whole.map(|norm| norm * norm).sum::<f64>().sqrt();
-        for pieces in self.pieces.iter().zip(&expected.pieces) {
-            let (difference, size) = match pieces {
-                (None, None) => continue,
-                (Some(only), None) | (None, Some(only)) => (norm(only), 0.0),
-                (Some(found), Some(expected)) => (off(found, expected), norm(expected)),
-            };
-            // What is left of large numbers that cancel is rounding.
-            if !is_close(difference, size + 0.1 * whole) {
-                return Err(
-                    "it stops gradients (`detach`, `without_autodiff` or `no_grad`), which a \
-                     recording does not show"
-                        .into(),
-                );
+        let lens: Vec<usize> = leaves
+            .iter()
+            .map(|leaf| leaf.shape().num_elements())
+            .collect();
+        let flat = |tensor, len| Untyped::new(tensor).reshape(&[len]).typed::<1>();
+        let mut found = Dispatch::is_tracked(&losses)
+            .then(|| Dispatch::backward(Dispatch::float_sum(losses.clone())));
+        let pieces = leaves.into_iter().zip(&lens).map(|(leaf, &len)| {
+            let gradients = found.as_mut();
+            match gradients.and_then(|gradients| Dispatch::grad_remove(&leaf, gradients)) {
+                Some(gradient) => flat(gradient, len),
+                // Nothing depends on it.
+                None => flat(leaf, len).zeros_like(),
             }
+        });
+        Self {
+            flat: Tensor::cat(pieces.collect(), 0),
+            losses: flat(losses.clone(), losses.shape().num_elements()),
+            lens,
         }
-        Ok(())
     }
-}
 
-fn norm(values: &Tensor<1>) -> f64 {
-    values.clone().square().sum().into_scalar::<f64>().sqrt()
-}
-
-fn off(found: &Tensor<1>, expected: &Tensor<1>) -> f64 {
-    norm(&(found.clone() - expected.clone()))
+    /// Fails if these are not the expected ones; `None` if those are no finite numbers.
+    fn compared(&self, expected: &Self) -> Option<Result<(), String>> {
+        let [losses] = expected.losses.dims();
+        let losses = norms(&self.losses, &expected.losses, [losses])[0];
+        let pieces = norms(&self.flat, &expected.flat, expected.lens.iter().copied());
+        let whole = whole(&pieces);
+        if !losses.expected.is_finite() || !whole.is_finite() {
+            return None;
+        }
+        // A difference that is no number is one.
+        let is_close = |norms: &Norms, size: f64| norms.difference <= TOLERANCE * size;
+        if !is_close(&losses, losses.expected) {
+            return Some(Err("at other weights it computes something else".into()));
+        }
+        // What is left of large numbers that cancel is rounding.
+        let is_right = |norms: &Norms| is_close(norms, norms.expected + 0.1 * whole);
+        Some(if pieces.iter().all(is_right) {
+            Ok(())
+        } else {
+            Err(
+                "it stops gradients (`detach`, `without_autodiff` or `no_grad`), which a recording \
+                 does not show"
+                    .into(),
+            )
+        })
+    }
 }

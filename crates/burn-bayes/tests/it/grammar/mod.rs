@@ -25,7 +25,7 @@ use std::sync::Arc;
 use check::{Answer, checked};
 use features::{Family, Feature};
 use program::Program;
-use report::{Case, print_answers, print_failures};
+use report::{Case, print_answers, print_failures, print_skipped};
 
 /// All families together.
 const CASES: usize = 2000;
@@ -58,7 +58,7 @@ fn are_skipped() -> bool {
 #[track_caller]
 fn all_right(family: Family) {
     if are_skipped() {
-        eprintln!("skipped: {family:?} (set {} to run it here)", VARIABLES[0]);
+        print_skipped(family, VARIABLES[0]);
         return;
     }
     let programs: Vec<_> = programs(family).map(Arc::new).collect();
