@@ -89,7 +89,7 @@ fn length(file: &TextFile) -> Option<String> {
     if is_test_file(&file.path) {
         return None;
     }
-    let is_algorithm = file.path.starts_with("crates/burn-bayes-infer/src/");
+    let is_algorithm = file.path.starts_with("crates/burn-bayes/src/methods/");
     let limit = if is_algorithm {
         LONGEST_ALGORITHM
     } else {
@@ -119,11 +119,12 @@ fn unfinished(file: &TextFile) -> Vec<String> {
 /// Code that names a backend, or that computes where the features of the build decide, outside the
 /// places that may.
 fn backends(file: &TextFile) -> Vec<String> {
-    const PLACES: [&str; 4] = [
+    const PLACES: [&str; 5] = [
         "benches/",
         "examples/",
         "crates/burn-bayes-cli/src/settings/device.rs",
-        "crates/burn-bayes-core/src/kernels",
+        "crates/burn-bayes-graph/src/cpu/",
+        "crates/burn-bayes/src/kernels/",
     ];
     if is_test_file(&file.path) || PLACES.iter().any(|place| file.path.starts_with(place)) {
         return Vec::new();
@@ -287,13 +288,13 @@ mod tests {
     #[test]
     fn length_counts_everything_but_tests() {
         let long = "x\n".repeat(LONGEST_ALGORITHM + 1);
-        assert!(length(&file("crates/burn-bayes-infer/src/a.rs", &long)).is_some());
-        assert!(length(&file("crates/burn-bayes-core/src/a.rs", &long)).is_none());
+        assert!(length(&file("crates/burn-bayes/src/methods/a.rs", &long)).is_some());
+        assert!(length(&file("crates/burn-bayes/src/a.rs", &long)).is_none());
         let longer = "x\n".repeat(LONGEST_FILE + 1);
-        assert!(length(&file("crates/burn-bayes-core/src/a.rs", &longer)).is_some());
-        assert!(length(&file("crates/burn-bayes-core/tests/it/a.rs", &longer)).is_none());
+        assert!(length(&file("crates/burn-bayes/src/a.rs", &longer)).is_some());
+        assert!(length(&file("crates/burn-bayes/tests/it/a.rs", &longer)).is_none());
         let tested = format!("//! A.\n#[cfg(test)]\nmod tests {{\n{longer}}}\n");
-        assert!(length(&file("crates/burn-bayes-infer/src/a.rs", &tested)).is_none());
+        assert!(length(&file("crates/burn-bayes/src/methods/a.rs", &tested)).is_none());
     }
 
     #[test]
@@ -319,7 +320,7 @@ mod tests {
             "crates/a/tests/it/main.rs",
             "benches/src/lib.rs",
             "examples/examples/a.rs",
-            "crates/burn-bayes-core/src/kernels/fused.rs",
+            "crates/burn-bayes/src/kernels/fused.rs",
         ] {
             assert!(backends(&file(path, source)).is_empty(), "{path}");
         }

@@ -3,7 +3,6 @@
 use std::io;
 
 use burn_bayes::AlgebraError;
-use burn_bayes::error::{CoreError, InferError, TrainError};
 use burn_bayes::eval::EvalError;
 use burn_bayes_data::DataError;
 use thiserror::Error;
@@ -81,34 +80,26 @@ impl From<AlgebraError> for Failure {
     }
 }
 
-impl From<CoreError> for Failure {
-    fn from(error: CoreError) -> Self {
-        // A file that cannot be used, or is of another network.
-        if error.is_storage() || error.is_layout() {
-            Self::Data(error.to_string())
-        } else {
-            TrainError::from(error).into()
-        }
+impl From<burn_bayes::graph::Error> for Failure {
+    fn from(error: burn_bayes::graph::Error) -> Self {
+        burn_bayes::Error::from(error).into()
     }
 }
 
-impl From<InferError> for Failure {
-    fn from(error: InferError) -> Self {
-        TrainError::from(error).into()
-    }
-}
-
-impl From<TrainError> for Failure {
-    fn from(error: TrainError) -> Self {
+impl From<burn_bayes::Error> for Failure {
+    fn from(error: burn_bayes::Error) -> Self {
         Self::from(&error)
     }
 }
 
 /// Of a training that stopped, whose error others may hold too.
-impl From<&TrainError> for Failure {
-    fn from(error: &TrainError) -> Self {
+impl From<&burn_bayes::Error> for Failure {
+    fn from(error: &burn_bayes::Error) -> Self {
         let message = error.to_string();
-        if error.is_numerical() {
+        if error.is_storage() || error.is_layout() {
+            // A file that cannot be used, or is of another network.
+            Self::Data(message)
+        } else if error.is_numerical() {
             Self::Numerical(message)
         } else {
             Self::Usage(message)

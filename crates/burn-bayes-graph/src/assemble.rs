@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor};
-use burn_bayes_core::Layout;
 
 use crate::factor::Term;
 use crate::gradients::Block;
+use crate::layout::Layout;
 use crate::rules::Factored;
 use crate::view::View;
 

@@ -13,9 +13,9 @@ use burn::backend::ir::{IrVisitorMut, OperationIr, TensorId, TensorIr, TensorSta
 use burn::backend::{BackendTensor, DispatchKindConversion, DispatchTensor};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Bool, Device, DeviceConfig, DeviceSettings, Int, Tensor, TensorData, kind};
-use burn_bayes_core::Layout;
 
 use crate::batch::{ExampleBatch, Inputs, Lengthened, TensorMapper};
+use crate::layout::Layout;
 use crate::parameters::held;
 use crate::semantics::{Semantics, semantics};
 

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use burn_bayes_core::kernels::Scratch;
-use burn_bayes_core::{Entry, Layout};
 
 use crate::assemble::GradientSum;
 use crate::batch::{ExampleBatch, Inputs, examples_of};
 use crate::capture::record_grown;
+use crate::cpu::Scratch;
 use crate::draw_plan::with_draws;
 use crate::draws::{PASS, checked, put_in};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Kind, Result};
 use crate::factor::Term;
 use crate::gradients::{Block, ExampleGradients, ExampleLosses};
+use crate::layout::{Entry, Layout};
 use crate::looped::{Direct, looped_rows};
 use crate::memo::{Key, Memo};
 use crate::parameters::{Held, held, parameters_of};
@@ -38,7 +38,7 @@ use crate::untyped::Untyped;
 ///
 /// ```
 /// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};
-/// use burn_bayes_core::{Entry, Layout};
+/// use burn_bayes_graph::{Entry, Layout};
 /// use burn_bayes_graph::CapturedModel;
 ///
 /// let device = Device::default();
@@ -310,7 +310,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     }
 
     fn planned(&self, model: &M, batch: &B) -> std::result::Result<Plan, Failure> {
-        self.layout.check(model).map_err(Error::from)?;
+        self.layout.check(model)?;
         let examples = examples_of(batch)?;
         if examples == 1 {
             return Err(Failure::Single);

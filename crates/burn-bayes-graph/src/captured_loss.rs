@@ -10,12 +10,12 @@ use burn::backend::{AutodiffBackend, Dispatch, DispatchTensor};
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
-use burn_bayes_core::Layout;
 
 use crate::batch::{ExampleBatch, Inputs, examples_of};
 use crate::capture::record;
 use crate::draws::{checked, lifted_player, stacked_weights};
 use crate::error::Result;
+use crate::layout::Layout;
 use crate::looped::Direct;
 use crate::memo::{Key, Memo};
 use crate::parameters::{Held, held};
@@ -44,7 +44,7 @@ pub struct DrawGradients {
 ///
 /// ```
 /// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};
-/// use burn_bayes_core::Layout;
+/// use burn_bayes_graph::Layout;
 /// use burn_bayes_graph::CapturedLoss;
 ///
 /// let device = Device::default();

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use burn::backend::ir::OperationIr;
 use burn::module::Module;
 use burn::tensor::Tensor;
-use burn_bayes_core::Layout;
 
 use crate::batch::{ExampleBatch, Inputs};
 use crate::capture::{Recording, record};
 use crate::error::{Kind, Result};
+use crate::layout::Layout;
 use crate::lift::lifted;
 use crate::lower::lowered;
 use crate::memo::{Key, Memo, Weighed};
@@ -30,7 +30,7 @@ use crate::untyped::Untyped;
 ///
 /// ```
 /// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};
-/// use burn_bayes_core::Layout;
+/// use burn_bayes_graph::Layout;
 /// use burn_bayes_graph::CapturedForward;
 ///
 /// let device = Device::default();

@@ -50,8 +50,15 @@ pub(crate) enum Kind {
          draw them before, and pass them in as a tensor of the batch"
     )]
     Random(String),
-    #[error(transparent)]
-    Core(#[from] burn_bayes_core::Error),
+    #[error("{field}: {problem}")]
+    Config {
+        field: &'static str,
+        problem: String,
+    },
+    #[error("{0}")]
+    Layout(String),
+    #[error("{0}")]
+    Storage(String),
 }
 
 impl Error {
@@ -80,14 +87,26 @@ impl Error {
         matches!(self.0, Kind::Random(_))
     }
 
+    /// A setting was refused.
+    pub fn is_config(&self) -> bool {
+        matches!(self.0, Kind::Config { .. })
+    }
+
     /// A model does not fit the layout.
     pub fn is_layout(&self) -> bool {
-        matches!(&self.0, Kind::Core(error) if error.is_layout())
+        matches!(self.0, Kind::Layout(_))
     }
-}
 
-impl From<burn_bayes_core::Error> for Error {
-    fn from(error: burn_bayes_core::Error) -> Self {
-        Kind::from(error).into()
+    /// A saved layout cannot be read.
+    pub fn is_storage(&self) -> bool {
+        matches!(self.0, Kind::Storage(_))
+    }
+
+    pub(crate) fn layout(message: impl Into<String>) -> Self {
+        Kind::Layout(message.into()).into()
+    }
+
+    pub(crate) fn storage(message: impl Into<String>) -> Self {
+        Kind::Storage(message.into()).into()
     }
 }

@@ -91,10 +91,11 @@ fn hash_tensors<M: Module>(model: &M, hasher: &mut impl Hasher) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use burn::module::Param;
     use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
     use burn::tensor::{Device, Tensor};
+
+    use super::*;
 
     #[derive(Module, Debug)]
     struct Model {

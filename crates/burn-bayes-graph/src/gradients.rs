@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use burn::tensor::{DType, Device, Tensor};
-use burn_bayes_core::kernels::{Assembly, Scratch};
 
+use crate::cpu::{Assembly, Scratch};
 use crate::factor::{Factor, Grouping, Term, sum};
 
 /// The gradients gᵢ of M examples' losses with respect to a flat vector of D weights.

@@ -5,6 +5,8 @@
 //! gradients of M examples with respect to D weights in factored form, so that nothing as large as
 //! M × D is held.
 
+#[doc(hidden)]
+pub mod cpu;
 pub mod losses;
 
 mod assemble;
@@ -21,10 +23,12 @@ mod execute;
 mod factor;
 mod fields;
 mod gradients;
+mod layout;
 mod lift;
 mod looped;
 mod lower;
 mod memo;
+mod module_path;
 mod parameters;
 mod plan;
 mod replay;
@@ -42,3 +46,5 @@ pub use draws::CapturedForward;
 pub use error::{Error, Result};
 pub use factor::Term;
 pub use gradients::{Block, ExampleGradients, ExampleLosses};
+pub use layout::{Entry, Layout};
+pub use module_path::ModulePath;

@@ -7,12 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
-use burn_bayes_core::Layout;
 
 use crate::batch::{Copies, ExampleBatch, Single, check_count};
 use crate::capture::message;
 use crate::compare::{largest, values};
 use crate::error::{Kind, Result};
+use crate::layout::Layout;
 
 /// A loss at given weights, evaluated as it stands.
 pub(crate) struct Direct<'a, M, B, F: ?Sized> {
@@ -184,7 +184,7 @@ impl<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Tracked<'_,
             false => GradientsParams::new(),
         };
         let layout = self.direct.layout;
-        Ok(layout.gradient_parts(&self.model, &mut gradients)?)
+        layout.gradient_parts(&self.model, &mut gradients)
     }
 }
 

@@ -3,7 +3,9 @@
 use burn::backend::DispatchTensor;
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Bool, Int, Tensor};
-use burn_bayes_core::{Layout, ModulePath};
+
+use crate::layout::Layout;
+use crate::module_path::ModulePath;
 
 /// A tensor of a module.
 #[derive(Debug)]

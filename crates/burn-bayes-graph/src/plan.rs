@@ -17,12 +17,12 @@ use burn::backend::ir::{
     BaseOperationIr, IrVisitorMut, ModuleOperationIr, OperationIr, TensorId, TensorIr, TensorStatus,
 };
 use burn::tensor::{Shape, TensorData};
-use burn_bayes_core::Layout;
 
 use crate::axis::{ExampleAxis, Lost, follow, out_of};
 use crate::capture::Recording;
 use crate::error::{Error, Kind};
 use crate::execute::{is_supported, name};
+use crate::layout::Layout;
 use crate::lower::{lowered, slot};
 use crate::semantics::{Semantics, semantics};
 use crate::untyped::Untyped;

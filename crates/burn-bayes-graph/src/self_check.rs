@@ -7,12 +7,12 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use burn_bayes_core::{Entry, Layout};
 
 use crate::batch::{ExampleBatch, check_count};
 use crate::compare::{Norms, largest, largest_difference, norms, values, whole};
 use crate::error::{Kind, Result};
 use crate::gradients::ExampleLosses;
+use crate::layout::{Entry, Layout};
 use crate::looped::Direct;
 
 /// The largest difference of two values that should agree, relative to the largest of their kind. Rounding

@@ -10,11 +10,11 @@ use burn::backend::ops::FloatTensorOps;
 use burn::backend::{AutodiffBackend, Dispatch, DispatchTensor, TensorMetadata};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Bool, Int, Tensor};
-use burn_bayes_core::Layout;
 
 use crate::batch::{ExampleBatch, Inputs};
 use crate::capture::Recording;
 use crate::compare::{Norms, norms, whole};
+use crate::layout::Layout;
 use crate::parameters::{Held, held};
 use crate::plan::Plan;
 use crate::replay::{Player, leaf};

@@ -1,47 +1,64 @@
 #![doc = include_str!("../../../README.md")]
 
-pub use burn_bayes_core::{
-    AlgebraError, BayesianRidge, CovarianceForm, DENSE_LIMIT, DenseGaussian, Entry, FORMAT_VERSION,
-    FactorPosterior, FormKind, FusedAdam, FusedAdamConfig, FusedAdamState, FusedSgd,
-    FusedSgdConfig, FusedSgdState, GaussianDistance, Layout, MemoryPlan, Mixture, Noise,
-    NoiseSource, OptimizerMemory, PrecisionForm, Prior, PriorPrecisions, SquareMatrix,
-    SymmetricEigen, kernels, linear_regression_posterior,
-};
-pub use burn_bayes_infer::{
-    Curvature, Draw, FromExamples, FromGradients, FromIterates, FullMatrixStep, FullMatrixVon,
-    GradientPieces, Inference, InitialDeviation, InitialMean, Iterates, MAX_REJECTIONS,
-    MeanGradients, Proposal, Rate, Slang, SlangConfig, Swag, SwagConfig, Tick, Vadam, VadamConfig,
-    Vifa, VifaConfig, Von, VonConfig, empirical_fisher,
-};
+mod algebra;
+mod error;
+#[doc(hidden)]
+pub mod kernels;
 #[cfg(feature = "train")]
-pub use burn_bayes_train::{
-    Bayesian, BayesianConfig, ClassificationMixture, DEFAULT_PREDICTION_DRAWS, ExampleLoss,
-    GaussianNll, MixDraws, MixStacked, PowerDecay, PowerDecayConfig, RegressionMixture,
-    StagedLearningRate, Supply, metric, refresh_running_statistics,
-};
+pub mod likelihood;
+mod memory;
+pub mod methods;
+#[cfg(feature = "train")]
+pub mod metric;
+mod noise;
+mod optimizer;
+pub mod posterior;
+#[cfg(feature = "train")]
+mod predict;
+mod prior;
+#[cfg(feature = "train")]
+pub mod train;
 
 /// Scores of probabilistic predictions on plain slices.
-pub mod eval {
-    pub use burn_bayes_eval::*;
-}
+pub use burn_bayes_eval as eval;
+/// Models as functions of a flat vector of weights: recorded losses, per-example gradients, many draws at
+/// once.
+pub use burn_bayes_graph as graph;
 
-/// Captured graphs of models, and the per-example gradients that come of them.
-pub mod graph {
-    pub use burn_bayes_graph::*;
-}
+pub use algebra::{
+    AlgebraError, Cholesky, EigenPair, GRAM_ROUNDING, IdentityPlus, PIVOT_FLOOR, SquareMatrix,
+    SymmetricEigen,
+};
+pub use burn_bayes_graph::{Entry, Layout, ModulePath};
+pub use error::{Error, Result};
+#[cfg(feature = "train")]
+pub use likelihood::{ClassificationMixture, GaussianNll, MixDraws, MixStacked, RegressionMixture};
+pub use memory::{MemoryPlan, OptimizerMemory};
+pub use methods::{
+    BayesianRidge, Curvature, Draw, FromExamples, FromGradients, FromIterates, FullMatrixStep,
+    FullMatrixVon, GradientPieces, Inference, InitialDeviation, InitialMean, Iterates,
+    MAX_REJECTIONS, MeanGradients, Proposal, Rate, Slang, SlangConfig, Swag, SwagConfig, Tick,
+    Vadam, VadamConfig, Vifa, VifaConfig, Von, VonConfig, empirical_fisher,
+};
+pub use noise::{Noise, NoiseSource};
+pub use optimizer::{
+    FusedAdam, FusedAdamConfig, FusedAdamState, FusedSgd, FusedSgdConfig, FusedSgdState,
+};
+pub use posterior::{
+    CovarianceForm, DENSE_LIMIT, DenseGaussian, FORMAT_VERSION, FactorPosterior, FormKind,
+    GaussianDistance, Mixture, PrecisionForm, linear_regression_posterior,
+};
+pub use prior::{Prior, PriorPrecisions};
+#[cfg(feature = "train")]
+pub use train::{
+    Bayesian, BayesianConfig, DEFAULT_PREDICTION_DRAWS, ExampleLoss, PowerDecay, PowerDecayConfig,
+    StagedLearningRate, Supply, refresh_running_statistics,
+};
 
 /// What most programs need.
 pub mod prelude {
-    pub use burn_bayes_core::{FactorPosterior, FusedAdamConfig, Noise, Prior};
-    pub use burn_bayes_infer::{SlangConfig, SwagConfig, VifaConfig};
+    pub use crate::methods::{SlangConfig, SwagConfig, VifaConfig};
     #[cfg(feature = "train")]
-    pub use burn_bayes_train::{Bayesian, BayesianConfig, GaussianNll};
-}
-
-/// The errors of the crates.
-pub mod error {
-    pub use burn_bayes_core::Error as CoreError;
-    pub use burn_bayes_infer::Error as InferError;
-    #[cfg(feature = "train")]
-    pub use burn_bayes_train::Error as TrainError;
+    pub use crate::{Bayesian, BayesianConfig, GaussianNll};
+    pub use crate::{FactorPosterior, FusedAdamConfig, Noise, Prior};
 }

@@ -9,7 +9,6 @@ use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device, Tensor};
 use burn::train::TrainStep;
-use burn_bayes::error::TrainError;
 use burn_bayes::{Bayesian, FactorPosterior, Inference, Noise};
 
 use super::algorithms::with_learner;
@@ -46,18 +45,18 @@ pub(crate) struct Checkpoint {
 /// What can be trained: a network, or a posterior over its weights.
 pub(super) trait Learner: Module + TrainStep<Input = Batch, Output = MeanLoss> {
     /// The posterior, if this learns one; an error if there is none yet.
-    fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, TrainError>;
+    fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, burn_bayes::Error>;
 
     /// The network, ready for inference; its weights are those of a posterior's mean only if there is
     /// none.
     fn network(&self) -> Network;
 
     /// Why it does not train any further.
-    fn fault(&self) -> Option<Arc<TrainError>>;
+    fn fault(&self) -> Option<Arc<burn_bayes::Error>>;
 }
 
 impl Learner for Network {
-    fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, TrainError> {
+    fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, burn_bayes::Error> {
         Ok(None)
     }
 
@@ -65,7 +64,7 @@ impl Learner for Network {
         self.valid()
     }
 
-    fn fault(&self) -> Option<Arc<TrainError>> {
+    fn fault(&self) -> Option<Arc<burn_bayes::Error>> {
         None
     }
 }
@@ -74,7 +73,7 @@ impl<A: Inference> Learner for Bayesian<Network, A>
 where
     Self: TrainStep<Input = Batch, Output = MeanLoss>,
 {
-    fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, TrainError> {
+    fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, burn_bayes::Error> {
         self.try_posterior().map(Some)
     }
 
@@ -82,7 +81,7 @@ where
         self.template().valid()
     }
 
-    fn fault(&self) -> Option<Arc<TrainError>> {
+    fn fault(&self) -> Option<Arc<burn_bayes::Error>> {
         Bayesian::fault(self)
     }
 }
@@ -278,7 +277,7 @@ impl Training<'_> {
     }
 
     /// The error that a training stopped on in this step, which others may hold too.
-    fn fault(&self, error: &TrainError, step: u64) -> Failure {
+    fn fault(&self, error: &burn_bayes::Error, step: u64) -> Failure {
         match error.is_numerical() {
             true => self.diverged(step / self.epoch_steps() as u64, error),
             false => error.into(),

@@ -1,7 +1,6 @@
 //! What a posterior looks like: the spectrum of its factors, and how wide it is in every layer.
 
 use burn::tensor::Tensor;
-use burn_bayes::error::CoreError;
 use burn_bayes::{AlgebraError, FactorPosterior, FormKind, SquareMatrix, SymmetricEigen};
 use plotters::prelude::{Circle, PathElement, Rectangle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -238,7 +237,7 @@ fn power(exponent: f64) -> String {
     tick((value / unit).round() * unit)
 }
 
-fn of_core(error: CoreError) -> Failure {
+fn of_core(error: burn_bayes::Error) -> Failure {
     Failure::Numerical(format!("the posterior cannot be summed up: {error}"))
 }
 

@@ -10,14 +10,13 @@ mod arithmetic;
 mod layers;
 mod shapes;
 
+use arithmetic::{boolean, float, integer, numeric_float, numeric_int};
 use burn::backend::ir::{
     ActivationOperationIr as Activation, BaseOperationIr as Base, FloatOperationIr as FloatOp,
     ModuleOperationIr as ModuleOp, NumericOperationIr as Numeric, OperationIr, TensorIr,
     TensorStatus,
 };
 use burn::backend::{DispatchDevice, DispatchTensor};
-
-use arithmetic::{boolean, float, integer, numeric_float, numeric_int};
 use layers::{activation, module};
 use shapes::{base_bool, base_float, base_int};
 

@@ -5,9 +5,9 @@
 use std::ops::Range;
 
 use burn::tensor::Tensor;
-use burn_bayes_core::kernels::Assembly;
 
 use super::{Factor, SCRATCH, sum};
+use crate::cpu::Assembly;
 
 /// The pieces' ranges, and what makes a piece.
 fn pieces<F: Factor + ?Sized>(factor: &F) -> impl Iterator<Item = (Range<usize>, Tensor<2>)> {

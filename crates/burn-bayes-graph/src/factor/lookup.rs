@@ -10,9 +10,9 @@
 use std::ops::Range;
 
 use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
-use burn_bayes_core::kernels::Assembly;
 
 use super::{Factor, Grouping, SCRATCH, between_examples, by_rows, steps};
+use crate::cpu::Assembly;
 
 /// gᵢ as `[V, Q]` = Σ_t e(indices[i, t]) ⊗ values[i, t, :].
 #[derive(Clone, Debug)]
@@ -287,9 +287,9 @@ impl Factor for Lookup {
 #[cfg(test)]
 mod tests {
     use burn::tensor::{Device, Distribution};
-    use burn_bayes_core::kernels::Scratch;
 
     use super::*;
+    use crate::cpu::Scratch;
 
     const COUNT: usize = 5;
     const WIDTH: usize = 3;

@@ -13,11 +13,11 @@ use std::ops::Range;
 
 use burn::tensor::kind::Basic;
 use burn::tensor::{DType, Int, Tensor};
-use burn_bayes_core::kernels::Assembly;
 
 use self::lookup::Lookup;
 use self::outer::Outer;
 use self::rows::Rows;
+use crate::cpu::Assembly;
 
 /// The most numbers that an intermediate result holds (1 MiB in single precision, which fits into a
 /// processor's cache), or as many as one row of the parameter has for all examples, if that is more.

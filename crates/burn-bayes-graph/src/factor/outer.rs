@@ -13,9 +13,9 @@
 use std::ops::Range;
 
 use burn::tensor::{DType, Tensor};
-use burn_bayes_core::kernels::Assembly;
 
 use super::{Factor, Grouping, SCRATCH, between_examples, by_rows, steps};
+use crate::cpu::Assembly;
 
 /// gᵢ as `[G, P, Q]` = Σ_t left[g, i, t, :] ⊗ right[g, i, t, :].
 #[derive(Clone, Debug)]
@@ -301,9 +301,9 @@ impl Factor for Outer {
 #[cfg(test)]
 mod tests {
     use burn::tensor::{Device, Distribution};
-    use burn_bayes_core::kernels::Scratch;
 
     use super::*;
+    use crate::cpu::Scratch;
 
     const GROUPS: usize = 2;
     const COUNT: usize = 5;

@@ -383,9 +383,9 @@ fn everything_can_be_sent_and_shared() {
     sent_and_shared::<FactorPosterior>();
     sent_and_shared::<Mixture>();
     sent_and_shared::<burn_bayes::Layout>();
-    sent_and_shared::<burn_bayes::error::CoreError>();
-    sent_and_shared::<burn_bayes::error::InferError>();
-    sent_and_shared::<burn_bayes::error::TrainError>();
+    sent_and_shared::<burn_bayes::Error>();
+    sent_and_shared::<burn_bayes::Error>();
+    sent_and_shared::<burn_bayes::Error>();
 }
 
 /// An example that fills a batch has the mean gradient that it has alone, but stands for as many

@@ -8,9 +8,9 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{AdamConfig, Optimizer, SgdConfig};
 use burn::tensor::{Tensor, s};
+use burn_bayes::graph::cpu::Assembly;
 use burn_bayes::kernels::{
-    self, Assembly, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments,
-    Objective, Scratch,
+    self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments, Objective, Scratch,
 };
 use burn_bayes::{FusedAdamConfig, FusedSgdConfig, Noise, Prior, PriorPrecisions};
 

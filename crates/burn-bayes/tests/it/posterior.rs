@@ -426,7 +426,7 @@ fn numbers_that_are_no_gaussian_are_refused_by_name_and_place() {
         )
     };
     assert!(build(&good, &good, &good).is_ok());
-    type Is = fn(&burn_bayes::error::CoreError) -> bool;
+    type Is = fn(&burn_bayes::Error) -> bool;
     let cases: [(_, Is, _); 8] = [
         (
             build(&[1.0, 2.0, f32::NAN], &good, &good),

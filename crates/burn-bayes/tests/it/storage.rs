@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::{Bytes, DType};
-use burn_bayes::error::CoreError;
+use burn_bayes::Error;
 use burn_bayes::{FORMAT_VERSION, FactorPosterior, FormKind, Layout};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use tempfile::TempDir;
@@ -21,14 +21,14 @@ pub(crate) enum Format {
 pub(crate) const FORMATS: [Format; 2] = [Format::Safetensors, Format::Burnpack];
 
 impl Format {
-    fn save(self, posterior: &FactorPosterior, path: &Path) -> Result<(), CoreError> {
+    fn save(self, posterior: &FactorPosterior, path: &Path) -> Result<(), Error> {
         match self {
             Self::Safetensors => posterior.save_safetensors(path),
             Self::Burnpack => posterior.save_burnpack(path),
         }
     }
 
-    pub(crate) fn load(self, path: &Path) -> Result<FactorPosterior, CoreError> {
+    pub(crate) fn load(self, path: &Path) -> Result<FactorPosterior, Error> {
         match self {
             Self::Safetensors => FactorPosterior::load_safetensors(path, &device()),
             Self::Burnpack => FactorPosterior::load_burnpack(path, &device()),

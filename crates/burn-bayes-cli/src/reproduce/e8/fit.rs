@@ -6,7 +6,6 @@ use burn::grad_clipping::GradientClipping;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
-use burn_bayes::error::TrainError;
 use burn_bayes::eval::DrawProbabilities;
 use burn_bayes::prelude::*;
 use burn_bayes::{InitialDeviation, StagedLearningRate, Vifa};
@@ -74,17 +73,17 @@ pub(super) struct Fitted {
 
 /// What can be trained.
 trait Learner: Module + TrainStep<Input = ImageBatch, Output = ClassificationOutput> {
-    fn fault(&self) -> Option<Arc<TrainError>>;
+    fn fault(&self) -> Option<Arc<burn_bayes::Error>>;
 }
 
 impl Learner for ConvNet {
-    fn fault(&self) -> Option<Arc<TrainError>> {
+    fn fault(&self) -> Option<Arc<burn_bayes::Error>> {
         None
     }
 }
 
 impl Learner for Bayesian<ConvNet, Vifa> {
-    fn fault(&self) -> Option<Arc<TrainError>> {
+    fn fault(&self) -> Option<Arc<burn_bayes::Error>> {
         Bayesian::fault(self)
     }
 }

@@ -10,7 +10,7 @@ use burn_bayes::{
     FusedSgdConfig, GaussianDistance, Inference, InitialMean, Prior, Rate, Slang, SlangConfig,
     Tick, empirical_fisher, linear_regression_posterior,
 };
-use burn_bayes_core::{DenseGaussian, SquareMatrix, SymmetricEigen};
+use burn_bayes::{DenseGaussian, SquareMatrix, SymmetricEigen};
 use proptest::prelude::*;
 
 use crate::support::{

@@ -7,7 +7,7 @@ use burn_bayes::{
     InitialMean, Prior, Rate, Tick, Vadam, VadamConfig, Von, VonConfig, empirical_fisher,
     linear_regression_posterior,
 };
-use burn_bayes_core::{DenseGaussian, SquareMatrix};
+use burn_bayes::{DenseGaussian, SquareMatrix};
 
 use super::{CURVATURE, LEN, PRIOR, TARGET, TRAIN_LEN, model};
 use crate::support::{

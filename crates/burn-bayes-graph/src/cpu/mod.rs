@@ -1,0 +1,13 @@
+//! Memory of tensors on Burn's CPU backend: read and written as slices, and used again from step to step.
+//!
+//! Shared by the crates of burn-bayes; no part of what is kept stable.
+
+mod assembly;
+#[cfg(feature = "flex")]
+mod flex;
+mod scratch;
+
+pub use assembly::Assembly;
+#[cfg(feature = "flex")]
+pub use flex::{Contiguous, is_whole, lent, primitive, tensor};
+pub use scratch::Scratch;

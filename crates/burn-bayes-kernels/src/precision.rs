@@ -1,0 +1,651 @@
+//! Passes over a Gaussian in precision form, N(μ, (UᵀU + diag d)⁻¹): draws and natural-gradient steps.
+//!
+//! Work is cut into tiles that stay in the cache while every row of U meets every other. Inner
+//! products are added in `f32` within a tile, in separate lanes, and in `f64` across tiles.
+
+use crate::normal::{NormalStream, fill_normal};
+use crate::parallel::{
+    BLOCK, LANES, RowsMut, Tile, for_each_block, tree_reduce, vectorise, with_scratch,
+};
+use crate::segments::Steps;
+
+/// Elements that are worked on at a time.
+const TILE: usize = 512;
+
+/// A Gaussian in precision form.
+#[derive(Clone, Copy, Debug)]
+pub struct PrecisionGaussian<'a> {
+    /// μ.
+    pub mean: &'a [f32],
+    /// U, row after row; empty at rank 0.
+    pub factors: &'a [f32],
+    /// d.
+    pub precision: &'a [f32],
+}
+
+impl PrecisionGaussian<'_> {
+    /// Elements `first..first + width` of every row of U.
+    #[inline(always)]
+    fn rows(&self, first: usize, width: usize) -> impl Iterator<Item = &[f32]> + Clone {
+        let length = self.precision.len().max(1);
+        let rows = self.factors.chunks_exact(length);
+        rows.map(move |row| &row[first..first + width])
+    }
+
+    fn rank(&self) -> usize {
+        self.factors
+            .len()
+            .checked_div(self.precision.len())
+            .unwrap_or(0)
+    }
+}
+
+/// Standard normals, possibly negated.
+#[derive(Clone, Copy, Debug)]
+pub struct Signed {
+    /// The normals.
+    pub stream: NormalStream,
+    /// 1 or −1.
+    pub sign: f32,
+}
+
+/// U Uᵀ, then U d⁻¹ Uᵀ, then U (d^-½ ⊙ ε) of every draw, each row-major.
+pub fn projections(gaussian: &PrecisionGaussian<'_>, noises: &[Signed]) -> Vec<f64> {
+    let (length, rank) = (gaussian.precision.len(), gaussian.rank());
+    let leaf = |start: usize, (): ()| {
+        let end = length.min(start + BLOCK);
+        let mut sums = vec![0.0; rank * (2 * rank + noises.len())];
+        with_scratch((rank + 1) * TILE, |scratch| {
+            vectorise(
+                #[inline(always)]
+                || {
+                    let (scaled, normals) = scratch.split_at_mut(rank * TILE);
+                    for first in (start..end).step_by(TILE) {
+                        let width = TILE.min(end - first);
+                        let mut deviations = Tile::<TILE>::zeros();
+                        let deviations = &mut deviations.0[..width];
+                        let precision = &gaussian.precision[first..first + width];
+                        deviations
+                            .iter_mut()
+                            .zip(precision)
+                            .for_each(|(r, d)| *r = 1.0 / d.sqrt());
+                        for (row, scaled) in gaussian
+                            .rows(first, width)
+                            .zip(scaled.chunks_exact_mut(TILE))
+                        {
+                            let products = scaled.iter_mut().zip(row).zip(&*deviations);
+                            products.for_each(|((scaled, u), r)| *scaled = u * r);
+                        }
+                        let (plain, rest) = sums.split_at_mut(rank * rank);
+                        let (whitened, projected) = rest.split_at_mut(rank * rank);
+                        for (at, left) in gaussian.rows(first, width).enumerate() {
+                            for (column, right) in gaussian.rows(first, width).enumerate().skip(at)
+                            {
+                                plain[at * rank + column] += inner_product(left, right);
+                                let row = &scaled[at * TILE..][..width];
+                                let other = &scaled[column * TILE..][..width];
+                                whitened[at * rank + column] += inner_product(row, other);
+                            }
+                        }
+                        let normals = &mut normals[..width];
+                        for (noise, sums) in
+                            noises.iter().zip(projected.chunks_exact_mut(rank.max(1)))
+                        {
+                            fill_normal(noise.stream, first, normals);
+                            for (row, sum) in scaled.chunks_exact(TILE).zip(sums) {
+                                let product = inner_product(&row[..width], normals);
+                                *sum += f64::from(noise.sign) * product;
+                            }
+                        }
+                    }
+                },
+            );
+        });
+        sums
+    };
+    let work = length * (rank + noises.len());
+    let mut sums = tree_reduce((), length, work, &leaf, &added);
+    for row in 1..rank {
+        for column in 0..row {
+            for block in [0, rank * rank] {
+                sums[block + row * rank + column] = sums[block + column * rank + row];
+            }
+        }
+    }
+    sums
+}
+
+/// θ = μ + d^-½ ⊙ ε − (U/d)ᵀ w.
+pub fn precision_draw(
+    gaussian: &PrecisionGaussian<'_>,
+    noise: Signed,
+    weights: &[f32],
+    theta: &mut [f32],
+) {
+    let length = theta.len();
+    for_each_block(
+        theta,
+        length,
+        length * (weights.len() + 1),
+        &|start, theta: &mut [f32]| {
+            vectorise(
+                #[inline(always)]
+                || {
+                    for (index, theta) in theta.chunks_mut(TILE).enumerate() {
+                        let (first, width) = (start + index * TILE, theta.len());
+                        let mut explained = Tile::<TILE>::zeros();
+                        let explained = &mut explained.0[..width];
+                        for (row, weight) in gaussian.rows(first, width).zip(weights) {
+                            add_scaled(explained, *weight, row);
+                        }
+                        fill_normal(noise.stream, first, theta);
+                        let precision = &gaussian.precision[first..first + width];
+                        let mean = &gaussian.mean[first..first + width];
+                        let others = explained.iter().zip(precision).zip(mean);
+                        for (theta, ((explained, d), mean)) in theta.iter_mut().zip(others) {
+                            let own = noise.sign * *theta / d.sqrt();
+                            *theta = mean + (own - explained / d);
+                        }
+                    }
+                },
+            );
+        },
+    );
+}
+
+/// What a step of the precision is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct PrecisionStep<'a> {
+    /// Σ g².
+    pub squares: &'a [f32],
+    /// The mean g.
+    pub gradient: &'a [f32],
+    /// Q, [rank, rank].
+    pub mixing: &'a [f32],
+    /// β.
+    pub rate: f32,
+    /// What multiplies the squares.
+    pub square_scale: f32,
+    /// N.
+    pub gradient_scale: f32,
+    /// α as (number of parameters, precision), in the order of the parameters.
+    pub prior_precision: &'a [(usize, f32)],
+}
+
+/// Where a step goes.
+#[derive(Debug)]
+pub struct PrecisionOut<'a> {
+    /// The gradients' share of U⁺ before, U⁺ after.
+    pub factors: &'a mut [f32],
+    /// d⁺.
+    pub precision: &'a mut [f32],
+    /// ĝ.
+    pub gradient: &'a mut [f32],
+}
+
+/// Makes the step; gives U⁺ d⁺⁻¹ U⁺ᵀ, then U⁺ (ĝ/d⁺), then Σ ĝ²/d⁺ and Σ d⁺.
+pub fn precision_step(
+    gaussian: &PrecisionGaussian<'_>,
+    step: &PrecisionStep<'_>,
+    out: PrecisionOut<'_>,
+) -> Vec<f64> {
+    let (length, rank) = (gaussian.precision.len(), gaussian.rank());
+    let prior = Steps::new(step.prior_precision);
+    assert_eq!(
+        prior.len(),
+        length,
+        "the prior has another number of parameters"
+    );
+    assert_eq!(
+        out.factors.len(),
+        rank * length,
+        "the rows are not [{rank}, {length}]"
+    );
+    let task = (
+        out.precision,
+        out.gradient,
+        RowsMut::new(out.factors, length),
+    );
+    let leaf = |start: usize, task: (&mut [f32], &mut [f32], RowsMut<'_>)| {
+        let (precision, gradient, RowsMut(mut factors)) = task;
+        let mut sums = vec![0.0; rank * (rank + 1) + 2];
+        with_scratch(rank * TILE, |scaled| {
+            vectorise(
+                #[inline(always)]
+                || {
+                    for offset in (0..precision.len()).step_by(TILE) {
+                        let width = TILE.min(precision.len() - offset);
+                        let first = start + offset;
+                        let span = first..first + width;
+                        let mut lost = Tile::<TILE>::zeros();
+                        let lost = &mut lost.0[..width];
+                        let squares = lost.iter_mut().zip(&step.squares[span.clone()]);
+                        squares.for_each(|(lost, square)| *lost = step.square_scale * square);
+                        for row in gaussian.rows(first, width) {
+                            add_squares(lost, 1.0 - step.rate, row);
+                        }
+                        for (at, row) in factors.iter_mut().enumerate() {
+                            let row = &mut row[offset..offset + width];
+                            for (share, old) in step.mixing[at * rank..]
+                                .iter()
+                                .zip(gaussian.rows(first, width))
+                            {
+                                add_scaled(row, *share, old);
+                            }
+                            add_squares(lost, -1.0, row);
+                        }
+
+                        let mut alphas = Tile::<TILE>::zeros();
+                        let alphas = &mut alphas.0[..width];
+                        prior.copy_to(first, alphas);
+                        let precision = &mut precision[offset..offset + width];
+                        let before = gaussian.precision[span.clone()].iter();
+                        for (((new, old), alpha), lost) in
+                            precision.iter_mut().zip(before).zip(&*alphas).zip(&*lost)
+                        {
+                            let kept = (1.0 - step.rate) * old + step.rate * alpha;
+                            // Not max: what is not a number must stay so.
+                            *new = kept + if *lost < 0.0 { 0.0 } else { *lost };
+                        }
+                        let gradient = &mut gradient[offset..offset + width];
+                        let terms = step.gradient[span.clone()].iter().zip(&gaussian.mean[span]);
+                        for ((new, (g, mean)), alpha) in
+                            gradient.iter_mut().zip(terms).zip(&*alphas)
+                        {
+                            *new = step.gradient_scale * g + alpha * mean;
+                        }
+
+                        let (gram, rest) = sums.split_at_mut(rank * rank);
+                        let (projection, totals) = rest.split_at_mut(rank);
+                        for (row, scaled) in factors.iter().zip(scaled.chunks_exact_mut(TILE)) {
+                            let row = &row[offset..offset + width];
+                            let quotients = scaled.iter_mut().zip(row).zip(&*precision);
+                            quotients.for_each(|((scaled, u), d)| *scaled = u / d);
+                        }
+                        for (at, scaled) in scaled.chunks_exact(TILE).take(rank).enumerate() {
+                            let scaled = &scaled[..width];
+                            for (column, row) in factors.iter().enumerate().skip(at) {
+                                let row = &row[offset..offset + width];
+                                gram[at * rank + column] += inner_product(scaled, row);
+                            }
+                            projection[at] += inner_product(scaled, gradient);
+                        }
+                        let quotients = lost.iter_mut().zip(&*gradient).zip(&*precision);
+                        quotients.for_each(|((quotient, g), d)| *quotient = g / d);
+                        totals[0] += inner_product(lost, gradient);
+                        lost.fill(1.0);
+                        totals[1] += inner_product(lost, precision);
+                    }
+                },
+            );
+        });
+        sums
+    };
+    let mut sums = tree_reduce(task, length, length * (2 * rank + 4), &leaf, &added);
+    for row in 1..rank {
+        for column in 0..row {
+            sums[row * rank + column] = sums[column * rank + row];
+        }
+    }
+    sums
+}
+
+/// v ← m v + (1−m) s, or v = s without momentum, with s = scale (ĝ − Uᵀw)/d; μ ← μ − η v.
+#[derive(Clone, Copy, Debug)]
+pub struct MeanStep<'a> {
+    /// w.
+    pub weights: &'a [f32],
+    /// The factor of the direction.
+    pub scale: f32,
+    /// m.
+    pub momentum: f32,
+    /// η.
+    pub learning_rate: f32,
+}
+
+/// Makes the step: ĝ in `mean` becomes μ⁺, and v in `velocity`, if there is one, v⁺.
+pub fn mean_step(
+    gaussian: &PrecisionGaussian<'_>,
+    step: MeanStep<'_>,
+    mean: &mut [f32],
+    velocity: Option<&mut [f32]>,
+) {
+    let length = mean.len();
+    let work = length * (step.weights.len() + 3);
+    let leaf = |start: usize, (mean, mut velocity): (&mut [f32], Option<&mut [f32]>)| {
+        vectorise(
+            #[inline(always)]
+            || {
+                for (index, mean) in mean.chunks_mut(TILE).enumerate() {
+                    let (offset, width) = (index * TILE, mean.len());
+                    let first = start + offset;
+                    for (row, weight) in gaussian.rows(first, width).zip(step.weights) {
+                        add_scaled(mean, -*weight, row);
+                    }
+                    let precision = &gaussian.precision[first..first + width];
+                    let quotients = mean.iter_mut().zip(precision);
+                    quotients.for_each(|(direction, d)| *direction = step.scale * (*direction / d));
+                    if let Some(velocity) = &mut velocity {
+                        let velocity = &mut velocity[offset..offset + width];
+                        for (direction, velocity) in mean.iter_mut().zip(velocity) {
+                            *velocity =
+                                step.momentum * *velocity + (1.0 - step.momentum) * *direction;
+                            *direction = *velocity;
+                        }
+                    }
+                    let old = &gaussian.mean[first..first + width];
+                    let moved = mean.iter_mut().zip(old);
+                    moved.for_each(|(mean, old)| *mean = old - step.learning_rate * *mean);
+                }
+            },
+        );
+    };
+    for_each_block((mean, velocity), length, work, &leaf);
+}
+
+/// target += scale · source.
+#[inline(always)]
+fn add_scaled(target: &mut [f32], scale: f32, source: &[f32]) {
+    let pairs = target.iter_mut().zip(source);
+    pairs.for_each(|(target, source)| *target = scale.mul_add(*source, *target));
+}
+
+/// target += scale · source².
+#[inline(always)]
+fn add_squares(target: &mut [f32], scale: f32, source: &[f32]) {
+    let pairs = target.iter_mut().zip(source);
+    pairs.for_each(|(target, source)| *target = (scale * source).mul_add(*source, *target));
+}
+
+/// Σ left · right, in separate lanes.
+#[inline(always)]
+fn inner_product(left: &[f32], right: &[f32]) -> f64 {
+    let mut sums = [[0.0f32; LANES]; 4];
+    let (left_chunks, left_rest) = left.as_chunks::<{ 4 * LANES }>();
+    let (right_chunks, right_rest) = right.as_chunks::<{ 4 * LANES }>();
+    for (left, right) in left_chunks.iter().zip(right_chunks) {
+        let lanes = sums.as_flattened_mut().iter_mut();
+        lanes
+            .zip(left.iter().zip(right))
+            .for_each(|(sum, (l, r))| *sum = l.mul_add(*r, *sum));
+    }
+    let lanes = sums.as_flattened_mut().iter_mut();
+    lanes
+        .zip(left_rest.iter().zip(right_rest))
+        .for_each(|(sum, (l, r))| *sum = l.mul_add(*r, *sum));
+    let mut lanes = [0.0; LANES];
+    for lane in 0..LANES {
+        lanes[lane] = (sums[0][lane] + sums[1][lane]) + (sums[2][lane] + sums[3][lane]);
+    }
+    crate::parallel::sum_lanes(&lanes)
+}
+
+fn added(mut left: Vec<f64>, right: Vec<f64>) -> Vec<f64> {
+    left.iter_mut()
+        .zip(right)
+        .for_each(|(left, right)| *left += right);
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::normal::normal;
+    use crate::parallel::tests::{LENGTHS, numbers, on_any_instruction_set, on_any_thread_count};
+
+    /// Everything a step depends on, owned.
+    struct Case {
+        mean: Vec<f32>,
+        factors: Vec<f32>,
+        precision: Vec<f32>,
+        rows: Vec<f32>,
+        squares: Vec<f32>,
+        gradient: Vec<f32>,
+        mixing: Vec<f32>,
+        prior: [(usize, f32); 2],
+        length: usize,
+    }
+
+    const NOISES: [Signed; 2] = [noise(1, 1.0), noise(2, -1.0)];
+    const RATE: f32 = 0.25;
+    const SQUARE_SCALE: f32 = 3.0;
+    const GRADIENT_SCALE: f32 = 40.0;
+
+    const fn noise(stream: u64, sign: f32) -> Signed {
+        Signed {
+            stream: NormalStream { seed: 5, stream },
+            sign,
+        }
+    }
+
+    impl Case {
+        fn new(length: usize, rank: usize) -> Self {
+            Self {
+                mean: numbers(1, length),
+                factors: numbers(2, rank * length),
+                precision: numbers(3, length).iter().map(|x| x.abs() + 0.5).collect(),
+                rows: numbers(4, rank * length),
+                squares: numbers(5, length).iter().map(|x| x * x).collect(),
+                gradient: numbers(6, length),
+                mixing: numbers(7, rank * rank),
+                prior: [(length / 2, 0.5), (length - length / 2, 2.0)],
+                length,
+            }
+        }
+
+        fn gaussian(&self) -> PrecisionGaussian<'_> {
+            PrecisionGaussian {
+                mean: &self.mean,
+                factors: &self.factors,
+                precision: &self.precision,
+            }
+        }
+
+        fn step(&self) -> [Vec<f32>; 3] {
+            self.step_and_sums().0
+        }
+
+        /// U⁺, d⁺, ĝ, and the sums.
+        fn step_and_sums(&self) -> ([Vec<f32>; 3], Vec<f64>) {
+            let mut factors = self.rows.clone();
+            let [mut precision, mut gradient] = [vec![0.0; self.length], vec![0.0; self.length]];
+            let step = PrecisionStep {
+                squares: &self.squares,
+                gradient: &self.gradient,
+                mixing: &self.mixing,
+                rate: RATE,
+                square_scale: SQUARE_SCALE,
+                gradient_scale: GRADIENT_SCALE,
+                prior_precision: &self.prior,
+            };
+            let out = PrecisionOut {
+                factors: &mut factors,
+                precision: &mut precision,
+                gradient: &mut gradient,
+            };
+            let sums = precision_step(&self.gaussian(), &step, out);
+            ([factors, precision, gradient], sums)
+        }
+
+        fn factor(&self, row: usize, at: usize) -> f64 {
+            f64::from(self.factors[row * self.length + at])
+        }
+    }
+
+    fn normals(noise: Signed, length: usize) -> Vec<f64> {
+        let mut values = vec![0.0; length];
+        normal(noise.stream, &mut values);
+        values
+            .iter()
+            .map(|value| f64::from(noise.sign * value))
+            .collect()
+    }
+
+    #[track_caller]
+    fn close(found: f64, expected: f64, size: f64) {
+        let allowed = 32.0 * f64::from(f32::EPSILON) * size;
+        assert!(
+            (found - expected).abs() <= allowed,
+            "{found}, expected {expected} ± {allowed:e}"
+        );
+    }
+
+    #[test]
+    fn projections_are_the_inner_products() {
+        for (length, rank) in LENGTHS.into_iter().zip((0..4).cycle()) {
+            let case = Case::new(length, rank);
+            let found = on_any_thread_count(|| projections(&case.gaussian(), &NOISES));
+            let sum = |term: &dyn Fn(usize) -> f64| (0..length).map(term).sum::<f64>();
+            let size = length as f64 + 1.0;
+            let precision = |at: usize| f64::from(case.precision[at]);
+            let (plain, rest) = found.split_at(rank * rank);
+            let (whitened, projected) = rest.split_at(rank * rank);
+            for row in 0..rank {
+                for column in 0..rank {
+                    let product = |at| case.factor(row, at) * case.factor(column, at);
+                    close(plain[row * rank + column], sum(&product), size);
+                    let scaled = |at| product(at) / precision(at);
+                    close(whitened[row * rank + column], sum(&scaled), 2.0 * size);
+                }
+                for (draw, noise) in NOISES.into_iter().enumerate() {
+                    let normal = normals(noise, length);
+                    let product = |at| case.factor(row, at) * normal[at] / precision(at).sqrt();
+                    close(projected[draw * rank + row], sum(&product), 2.0 * size);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_draw_is_its_equation() {
+        for (length, rank) in LENGTHS.into_iter().zip((0..4).cycle()) {
+            let case = Case::new(length, rank);
+            let weights = numbers(8, rank);
+            let theta = on_any_thread_count(|| {
+                let mut theta = vec![0.0; length];
+                precision_draw(&case.gaussian(), NOISES[1], &weights, &mut theta);
+                theta
+            });
+            let normal = normals(NOISES[1], length);
+            for at in 0..length {
+                let precision = f64::from(case.precision[at]);
+                let explained: f64 = (0..rank)
+                    .map(|row| f64::from(weights[row]) * case.factor(row, at))
+                    .sum();
+                let expected = f64::from(case.mean[at]) + normal[at] / precision.sqrt()
+                    - explained / precision;
+                close(theta[at].into(), expected, 10.0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_step_is_its_equations() {
+        for (length, rank) in LENGTHS.into_iter().zip((0..4).cycle()) {
+            let case = Case::new(length, rank);
+            let (values, sums) = on_any_thread_count(|| case.step_and_sums());
+            let [factors, precision, gradient] = values;
+            let mut expected = vec![0.0; rank * (rank + 1) + 2];
+            for at in 0..length {
+                let new: Vec<f64> = (0..rank)
+                    .map(|row| {
+                        let old = |column| {
+                            f64::from(case.mixing[row * rank + column]) * case.factor(column, at)
+                        };
+                        f64::from(case.rows[row * length + at]) + (0..rank).map(old).sum::<f64>()
+                    })
+                    .collect();
+                let keep = 1.0 - f64::from(RATE);
+                let before: f64 = (0..rank)
+                    .map(|row| keep * case.factor(row, at).powi(2))
+                    .sum();
+                let gained = f64::from(SQUARE_SCALE * case.squares[at]);
+                let after: f64 = new.iter().map(|u| u * u).sum();
+                let alpha = if at < length / 2 { 0.5 } else { 2.0 };
+                let d = keep * f64::from(case.precision[at])
+                    + f64::from(RATE) * alpha
+                    + (before + gained - after).max(0.0);
+                let g = f64::from(GRADIENT_SCALE * case.gradient[at])
+                    + alpha * f64::from(case.mean[at]);
+                (0..rank).for_each(|row| close(factors[row * length + at].into(), new[row], 4.0));
+                close(precision[at].into(), d, 20.0);
+                close(gradient[at].into(), g, 50.0);
+                for row in 0..rank {
+                    for column in 0..rank {
+                        expected[row * rank + column] += new[row] * new[column] / d;
+                    }
+                    expected[rank * rank + row] += new[row] * g / d;
+                }
+                expected[rank * (rank + 1)] += g * g / d;
+                expected[rank * (rank + 1) + 1] += d;
+            }
+            for (found, expected) in sums.iter().zip(expected) {
+                close(*found, expected, 5000.0 * (length as f64 + 1.0));
+            }
+        }
+    }
+
+    #[test]
+    fn the_mean_moves_with_and_without_momentum() {
+        for (length, rank) in LENGTHS.into_iter().zip((0..4).cycle()) {
+            let case = Case::new(length, rank);
+            let weights = numbers(8, rank);
+            let step = MeanStep {
+                weights: &weights,
+                scale: 0.5,
+                momentum: 0.75,
+                learning_rate: 0.1,
+            };
+            let start = numbers(9, length);
+            let [still, swung] = [false, true].map(|has_momentum| {
+                on_any_thread_count(|| {
+                    let (mut mean, mut velocity) = (case.gradient.clone(), start.clone());
+                    let velocity_out = has_momentum.then_some(velocity.as_mut_slice());
+                    mean_step(&case.gaussian(), step, &mut mean, velocity_out);
+                    (mean, velocity)
+                })
+            });
+            for (at, start) in start.iter().enumerate() {
+                let explained: f64 = (0..rank)
+                    .map(|row| f64::from(weights[row]) * case.factor(row, at))
+                    .sum();
+                let direction = 0.5 * (f64::from(case.gradient[at]) - explained)
+                    / f64::from(case.precision[at]);
+                let mean = f64::from(case.mean[at]);
+                close(still.0[at].into(), mean - 0.1 * direction, 10.0);
+                let velocity = 0.75 * f64::from(*start) + 0.25 * direction;
+                close(swung.1[at].into(), velocity, 10.0);
+                close(swung.0[at].into(), mean - 0.1 * velocity, 10.0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_number_stays_so() {
+        let mut case = Case::new(600, 2);
+        case.squares[530] = f32::NAN;
+        let [_, precision, _] = case.step();
+        assert!(precision[530].is_nan() && precision[529].is_finite());
+        assert!(
+            case.step_and_sums()
+                .1
+                .last()
+                .is_some_and(|sum| sum.is_nan())
+        );
+    }
+
+    #[test]
+    fn any_instruction_set_gives_the_same_numbers() {
+        let case = Case::new(1103, 3);
+        let weights = numbers(8, 3);
+        on_any_instruction_set(|| {
+            let mut theta = vec![0.0; 1103];
+            precision_draw(&case.gaussian(), NOISES[0], &weights, &mut theta);
+            (
+                projections(&case.gaussian(), &NOISES),
+                theta,
+                case.step_and_sums(),
+            )
+        });
+    }
+}

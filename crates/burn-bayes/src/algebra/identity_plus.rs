@@ -1,0 +1,126 @@
+//! I + B for a positive semi-definite B, and every matrix that the low-rank formulas take from it.
+
+use super::cholesky::{backward, factorise, inverse_from_root, inverse_of_lower};
+use super::eigen::SymmetricEigen;
+use super::error::AlgebraError;
+use super::matrix::{SquareMatrix, plus_scaled_identity};
+
+/// How negative an eigenvalue of a Gram matrix may be, as a fraction of the largest magnitude.
+///
+/// Gram matrices come from the device in its own precision; half-precision rounding (2⁻⁸ for
+/// bfloat16) is the largest that occurs. What lies below is not rounding and is refused.
+pub const GRAM_ROUNDING: f64 = 1e-2;
+
+/// I + B for a symmetric positive semi-definite B, factorised.
+///
+/// No pivot of I + B is below 1. One below ½ shows that B, which may come from a device in single
+/// precision, was rounded by more than the identity adds; the eigenvalues of B that rounding made
+/// negative are then set to 0, and [`clamped`](Self::clamped) reports the largest of them.
+///
+/// ```
+/// use burn_bayes::{IdentityPlus, SquareMatrix};
+///
+/// let block = SquareMatrix::from_row_major(1, vec![3.0])?;
+/// let capacitance = IdentityPlus::new(&block)?;
+/// assert_eq!(capacitance.inverse().get(0, 0), 0.25);
+/// assert_eq!(capacitance.log_determinant(), 4.0_f64.ln());
+/// # Ok::<(), burn_bayes::AlgebraError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct IdentityPlus {
+    pub(super) root: Root,
+}
+
+/// R with R Rᵀ = I + B: triangular, or symmetric through the eigenpairs of the clamped B.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Root {
+    Triangular(SquareMatrix),
+    Symmetric { eigen: SymmetricEigen, clamped: f64 },
+}
+
+impl IdentityPlus {
+    /// Factorises I + `block`; `block` is B, without the identity.
+    pub fn new(block: &SquareMatrix) -> Result<Self, AlgebraError> {
+        const WHAT: &str = "B of I + B";
+        block.check_finite(WHAT)?;
+        if let Some(index) = block.diagonal().position(|entry| entry < 0.0) {
+            return Err(AlgebraError::NotPositiveDefinite { what: WHAT, index });
+        }
+        if let Ok(lower) = factorise(plus_scaled_identity(block, 1.0), |_| 0.5) {
+            return Ok(Self {
+                root: Root::Triangular(lower),
+            });
+        }
+        let mut eigen = SymmetricEigen::new(block)?;
+        let largest = eigen
+            .values
+            .iter()
+            .fold(0.0_f64, |max, value| max.max(value.abs()));
+        let lowest = eigen.values.last().copied().unwrap_or(0.0);
+        if lowest < -GRAM_ROUNDING * largest {
+            let index = block.size - 1;
+            return Err(AlgebraError::NotPositiveDefinite { what: WHAT, index });
+        }
+        eigen
+            .values
+            .iter_mut()
+            .for_each(|value| *value = value.max(0.0));
+        let clamped = (-lowest).max(0.0);
+        Ok(Self {
+            root: Root::Symmetric { eigen, clamped },
+        })
+    }
+
+    /// A = (I + B)⁻¹, exactly symmetric. With B = U d⁻¹ Uᵀ, Woodbury's inner inverse.
+    pub fn inverse(&self) -> SquareMatrix {
+        match &self.root {
+            Root::Triangular(lower) => inverse_from_root(&inverse_of_lower(lower)),
+            Root::Symmetric { eigen, .. } => eigen.map(|value| 1.0 / (1.0 + value)),
+        }
+    }
+
+    /// log |I + B|.
+    pub fn log_determinant(&self) -> f64 {
+        match &self.root {
+            Root::Triangular(lower) => 2.0 * lower.diagonal().map(f64::ln).sum::<f64>(),
+            Root::Symmetric { eigen, .. } => eigen.values.iter().map(|value| value.ln_1p()).sum(),
+        }
+    }
+
+    /// W with WᵀW = (I + B)⁻¹, so that vᵀ (I + B)⁻¹ v = ‖W v‖².
+    pub fn inverse_root(&self) -> SquareMatrix {
+        match &self.root {
+            Root::Triangular(lower) => inverse_of_lower(lower),
+            Root::Symmetric { eigen, .. } => eigen.map(|value| (1.0 + value).sqrt().recip()),
+        }
+    }
+
+    /// M = R⁻ᵀ (I + R)⁻¹ with R Rᵀ = I + B, not symmetric in general.
+    ///
+    /// With V Vᵀ = B, V = U/√d, the map ε ↦ d^-½ ⊙ [ε − Vᵀ M V ε] turns standard normals into
+    /// normals of covariance (UᵀU + diag d)⁻¹. Any root R gives the same covariance; U may be
+    /// rank-deficient or zero.
+    pub fn draw_coefficients(&self) -> SquareMatrix {
+        match &self.root {
+            Root::Triangular(lower) => {
+                let size = lower.size;
+                let mut coefficients = inverse_of_lower(&plus_scaled_identity(lower, 1.0));
+                backward(lower, &mut coefficients.values, size);
+                coefficients
+            }
+            // (1 − (1+λ)^-½)/λ = 1/(s(1+s)) with s = √(1+λ), without the quotient 0/0 at λ = 0.
+            Root::Symmetric { eigen, .. } => eigen.map(|value| {
+                let root = (1.0 + value).sqrt();
+                1.0 / (root * (1.0 + root))
+            }),
+        }
+    }
+
+    /// The magnitude of the most negative eigenvalue of B that was set to 0; 0 when none was.
+    pub fn clamped(&self) -> f64 {
+        match &self.root {
+            Root::Triangular(_) => 0.0,
+            Root::Symmetric { clamped, .. } => *clamped,
+        }
+    }
+}

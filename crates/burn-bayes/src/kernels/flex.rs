@@ -1,0 +1,341 @@
+//! The fused kernels for tensors of Burn's CPU backend: from tensors to slices and back.
+//!
+//! Each function gives `None`, or its arguments back, where it does not apply: another backend,
+//! another element type, memory that is not contiguous, noise that a device makes.
+
+use burn::backend::Flex;
+use burn::tensor::Tensor;
+use burn_bayes_graph::cpu::{Contiguous, is_whole, lent, primitive, tensor};
+use burn_bayes_kernels as host;
+
+use super::{
+    AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments,
+    Objective, Scratch, SgdStep, SgdValues,
+};
+use crate::noise::{Noise, NoiseSource};
+
+/// The parts of a Gaussian as slices.
+struct Gaussian {
+    mean: Contiguous,
+    factors: Option<Contiguous>,
+    diagonal: Contiguous,
+    is_log: bool,
+    rank: usize,
+}
+
+impl Gaussian {
+    fn new(parts: &CovarianceParts) -> Option<Self> {
+        let (diagonal, is_log) = match &parts.diagonal {
+            Diagonal::Variance(variance) => (variance, false),
+            Diagonal::LogVariance(log_variance) => (log_variance, true),
+        };
+        let factors = match &parts.factors {
+            Some(factors) => Some(Contiguous::new(factors)?),
+            None => None,
+        };
+        Some(Self {
+            mean: Contiguous::new(&parts.mean)?,
+            factors,
+            diagonal: Contiguous::new(diagonal)?,
+            is_log,
+            rank: parts.rank(),
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.mean.values().len()
+    }
+
+    fn factors(&self) -> &[f32] {
+        self.factors.as_ref().map_or(&[], Contiguous::values)
+    }
+
+    fn diagonal(&self) -> host::Diagonal<'_> {
+        match self.is_log {
+            true => host::Diagonal::LogVariance(self.diagonal.values()),
+            false => host::Diagonal::Variance(self.diagonal.values()),
+        }
+    }
+
+    fn view(&self) -> host::LowRankGaussian<'_> {
+        host::LowRankGaussian {
+            mean: self.mean.values(),
+            factors: self.factors(),
+            diagonal: self.diagonal(),
+        }
+    }
+}
+
+/// What a draw is made of, if the host makes it.
+struct HostNoise {
+    latent: Vec<f32>,
+    stream: host::NormalStream,
+    sign: f32,
+}
+
+impl HostNoise {
+    fn new(noise: Noise, rank: usize) -> Option<Self> {
+        (noise.source() == NoiseSource::Host).then(|| Self {
+            latent: noise.latent(rank),
+            stream: noise.stream(),
+            sign: noise.sign(),
+        })
+    }
+
+    fn view(&self) -> host::Draw<'_> {
+        host::Draw {
+            latent: &self.latent,
+            noise: self.stream,
+            sign: self.sign,
+        }
+    }
+}
+
+pub(super) fn draw(parts: &CovarianceParts, noise: Noise) -> Option<Tensor<1>> {
+    let noise = HostNoise::new(noise, parts.rank())?;
+    let gaussian = Gaussian::new(parts)?;
+    let mut theta = vec![0.0; gaussian.len()];
+    host::draw(&gaussian.view(), &noise.view(), &mut theta);
+    let len = theta.len();
+    Some(tensor(theta, [len]))
+}
+
+pub(super) fn draws(parts: &CovarianceParts, noise: Noise, count: usize) -> Option<Tensor<2>> {
+    let rows = (0..count as u64)
+        .map(|row| HostNoise::new(noise.row(row), parts.rank()))
+        .collect::<Option<Vec<_>>>()?;
+    let gaussian = Gaussian::new(parts)?;
+    let mut thetas = vec![0.0; count * gaussian.len()];
+    let views: Vec<_> = rows.iter().map(HostNoise::view).collect();
+    host::draws(&gaussian.view(), &views, &mut thetas);
+    Some(tensor(thetas, [count, gaussian.len()]))
+}
+
+pub(super) fn gram(parts: &CovarianceParts) -> Option<Vec<f64>> {
+    let gaussian = Gaussian::new(parts)?;
+    let mut gram = vec![0.0; gaussian.rank * gaussian.rank];
+    host::gram(
+        gaussian.factors(),
+        gaussian.rank,
+        gaussian.diagonal(),
+        &mut gram,
+    );
+    Some(gram)
+}
+
+pub(super) fn draw_and_gram(
+    parts: &CovarianceParts,
+    noise: Noise,
+    scratch: &Scratch,
+) -> Option<(Tensor<1>, Vec<f64>)> {
+    let noise = HostNoise::new(noise, parts.rank())?;
+    let gaussian = Gaussian::new(parts)?;
+    let (len, rank) = (gaussian.len(), gaussian.rank);
+    let (mut theta, mut gram) = (scratch.take(len), vec![0.0; rank * rank]);
+    host::draw_and_gram(&gaussian.view(), &noise.view(), &mut theta, &mut gram);
+    Some((lent(theta, [len], scratch), gram))
+}
+
+pub(super) fn covariance_gradient(
+    parts: &CovarianceParts,
+    draws: &[DrawGradient],
+    objective: Objective<'_>,
+) -> Option<CovarianceGradient> {
+    let gaussian = Gaussian::new(parts)?;
+    let (len, rank) = (gaussian.len(), gaussian.rank);
+    let host::Diagonal::LogVariance(log_variance) = gaussian.diagonal() else {
+        return None;
+    };
+    let noises = draws
+        .iter()
+        .map(|draw| HostNoise::new(draw.noise, rank))
+        .collect::<Option<Vec<_>>>()?;
+    let tensors = draws
+        .iter()
+        .map(|draw| {
+            draw.parts
+                .iter()
+                .map(Contiguous::new)
+                .collect::<Option<Vec<_>>>()
+        })
+        .collect::<Option<Vec<_>>>()?;
+    let pieces: Vec<Vec<&[f32]>> = tensors
+        .iter()
+        .map(|tensors| tensors.iter().map(Contiguous::values).collect())
+        .collect();
+    let host_draws: Vec<_> = noises
+        .iter()
+        .zip(&pieces)
+        .map(|(noise, pieces)| host::DrawGradient {
+            draw: noise.view(),
+            gradient: pieces,
+        })
+        .collect();
+    let inner_inverse: Vec<f32> = objective.inner_inverse.iter().map(|&w| w as f32).collect();
+    let prior_precision: Vec<(usize, f32)> = objective
+        .prior
+        .segments()
+        .iter()
+        .map(|&(len, alpha)| (len, alpha as f32))
+        .collect();
+    let state = host::VifaState {
+        mean: gaussian.mean.values(),
+        log_variance,
+        factors: gaussian.factors(),
+        inner_inverse: &inner_inverse,
+        prior_precision: &prior_precision,
+        // The kernel averages over the draws; the objective's scale is for their sum.
+        data_scale: (objective.scale * draws.len() as f64) as f32,
+        temperature: objective.temperature as f32,
+    };
+    let scratch = objective.scratch;
+    let (mut mean, mut log_variance) = (scratch.take(len), scratch.take(len));
+    let mut factors = scratch.take(rank * len);
+    let out = host::VifaGradient {
+        mean: &mut mean,
+        log_variance: &mut log_variance,
+        factors: &mut factors,
+    };
+    let summary = host::vifa_gradient(&state, &host_draws, out);
+    let vector = |values| lent(values, [len], scratch);
+    Some(CovarianceGradient {
+        mean: vector(mean),
+        factors: parts
+            .factors
+            .as_ref()
+            .map(|_| lent(factors, [rank, len], scratch)),
+        log_variance: vector(log_variance),
+        squared_norms: [
+            summary.mean_squared_norm,
+            summary.factors_squared_norm,
+            summary.log_variance_squared_norm,
+        ],
+        first_non_finite: summary.first_non_finite,
+    })
+}
+
+/// The arguments, where the fused kernel does not apply.
+type Refused<V, const R: usize> = Box<(V, Tensor<R>)>;
+
+pub(super) fn adam<const R: usize>(
+    values: AdamValues<R>,
+    gradient: Tensor<R>,
+    step: AdamStep,
+) -> Result<AdamValues<R>, Refused<AdamValues<R>, R>> {
+    let written = [&values.moment_1, &values.moment_2, &gradient];
+    let Some(parameter) =
+        Contiguous::new(&values.parameter).filter(|_| written.into_iter().all(is_whole))
+    else {
+        return Err(Box::new((values, gradient)));
+    };
+    let mut out = primitive(gradient);
+    let (mut first, mut second) = (primitive(values.moment_1), primitive(values.moment_2));
+    let host_step = host::AdamStep::new(
+        step.learning_rate,
+        step.beta_1,
+        step.beta_2,
+        step.epsilon,
+        (step.weight_decay != 0.0).then_some(step.weight_decay),
+        step.time,
+    );
+    let moments = host::AdamMoments {
+        first: first.storage_mut(),
+        second: second.storage_mut(),
+        largest_second: None,
+    };
+    host::adam_step(&host_step, parameter.values(), out.storage_mut(), moments);
+    Ok(AdamValues {
+        parameter: Tensor::from_primitive::<Flex>(out),
+        moment_1: Tensor::from_primitive::<Flex>(first),
+        moment_2: Tensor::from_primitive::<Flex>(second),
+    })
+}
+
+pub(super) fn sgd<const R: usize>(
+    values: SgdValues<R>,
+    gradient: Tensor<R>,
+    step: SgdStep,
+) -> Result<SgdValues<R>, Refused<SgdValues<R>, R>> {
+    let Some(parameter) = Contiguous::new(&values.parameter)
+        .filter(|_| is_whole(&gradient) && values.velocity.as_ref().is_none_or(is_whole))
+    else {
+        return Err(Box::new((values, gradient)));
+    };
+    let mut out = primitive(gradient);
+    let host_step = host::SgdStep {
+        learning_rate: step.learning_rate,
+        weight_decay: step.weight_decay,
+    };
+    if step.momentum == 0.0 {
+        host::sgd_step(&host_step, parameter.values(), out.storage_mut());
+        return Ok(SgdValues {
+            parameter: Tensor::from_primitive::<Flex>(out),
+            velocity: None,
+        });
+    }
+    let momentum = host::Momentum {
+        momentum: step.momentum,
+        dampening: f64::from(step.dampening),
+        nesterov: step.nesterov,
+    };
+    let starts = values.velocity.is_none();
+    let mut velocity = primitive(
+        values
+            .velocity
+            .unwrap_or_else(|| values.parameter.zeros_like()),
+    );
+    let buffer = match starts {
+        true => host::Velocity::Start(velocity.storage_mut()),
+        false => host::Velocity::Continue(velocity.storage_mut()),
+    };
+    host::sgd_momentum_step(
+        &host_step,
+        &momentum,
+        parameter.values(),
+        out.storage_mut(),
+        buffer,
+    );
+    Ok(SgdValues {
+        parameter: Tensor::from_primitive::<Flex>(out),
+        velocity: Some(Tensor::from_primitive::<Flex>(velocity)),
+    })
+}
+
+pub(super) fn running_moments(
+    moments: Moments,
+    iterate: &Tensor<1>,
+    count: usize,
+) -> Result<(Moments, Tensor<1>), Box<Moments>> {
+    let Some(iterate) =
+        Contiguous::new(iterate).filter(|_| is_whole(&moments.mean) && is_whole(&moments.variance))
+    else {
+        return Err(Box::new(moments));
+    };
+    let (mut mean, mut variance) = (primitive(moments.mean), primitive(moments.variance));
+    let mut deviation = vec![0.0; iterate.values().len()];
+    host::update_moments(
+        &[iterate.values()],
+        count,
+        mean.storage_mut(),
+        variance.storage_mut(),
+        Some(&mut deviation),
+    );
+    let len = deviation.len();
+    let moments = Moments {
+        mean: Tensor::from_primitive::<Flex>(mean),
+        variance: Tensor::from_primitive::<Flex>(variance),
+    };
+    Ok((moments, tensor(deviation, [len])))
+}
+
+pub(super) fn scale<const R: usize>(
+    values: Tensor<R>,
+    factor: f64,
+) -> Result<Tensor<R>, Box<Tensor<R>>> {
+    if !is_whole(&values) {
+        return Err(Box::new(values));
+    }
+    let mut values = primitive(values);
+    host::scale(values.storage_mut(), factor as f32);
+    Ok(Tensor::from_primitive::<Flex>(values))
+}

@@ -1,0 +1,257 @@
+//! All arithmetic on vectors as long as the model has weights.
+//!
+//! Every function here has two bodies: a composed one, in Burn's tensor operations, which runs on
+//! every backend and is the oracle; and a fused one, passes over slices, which runs where the
+//! tensors are contiguous `f32` on Burn's CPU backend. The choice is made here and nowhere else.
+//! Tensors given and returned carry no autodiff.
+//!
+//! Fused passes visit fixed blocks of elements in parallel and add partial sums in block order, so
+//! results do not depend on the number of threads.
+
+pub(crate) mod composed;
+mod composed_precision;
+#[cfg(feature = "flex")]
+mod flex;
+#[cfg(feature = "flex")]
+mod flex_precision;
+mod precision;
+pub mod statistics;
+
+use burn::tensor::Tensor;
+
+pub use self::precision::{
+    MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
+    mean_step, precision_draw, precision_step, projections,
+};
+use crate::noise::Noise;
+use crate::prior::PriorPrecisions;
+pub use burn_bayes_graph::cpu::Scratch;
+
+/// The diagonal of a Gaussian in covariance form.
+#[derive(Clone, Debug)]
+pub enum Diagonal {
+    /// ψ.
+    Variance(Tensor<1>),
+    /// γ = log ψ, the form that is trained.
+    LogVariance(Tensor<1>),
+}
+
+/// A Gaussian in covariance form, N(mean, FᵀF + diag ψ).
+#[derive(Clone, Debug)]
+pub struct CovarianceParts {
+    /// c, `[D]`.
+    pub mean: Tensor<1>,
+    /// F, `[K, D]`; absent at rank 0.
+    pub factors: Option<Tensor<2>>,
+    /// ψ, `[D]`.
+    pub diagonal: Diagonal,
+}
+
+impl CovarianceParts {
+    /// K.
+    pub fn rank(&self) -> usize {
+        self.factors.as_ref().map_or(0, |factors| factors.dims()[0])
+    }
+}
+
+/// The gradient of the mean negative log-likelihood at one draw, one flat piece per parameter.
+#[derive(Clone, Debug)]
+pub struct DrawGradient {
+    /// The noise the draw was made from.
+    pub noise: Noise,
+    /// The pieces; joined they are `[D]`.
+    pub parts: Vec<Tensor<1>>,
+}
+
+/// What the gradient of the variational objective needs besides the Gaussian and the draws.
+#[derive(Clone, Copy, Debug)]
+pub struct Objective<'a> {
+    /// N, the number of training examples, over the number of draws whose terms are added.
+    pub scale: f64,
+    /// τ, which multiplies the divergence.
+    pub temperature: f64,
+    /// α.
+    pub prior: &'a PriorPrecisions,
+    /// (I + B)⁻¹, K×K row-major, of the Gaussian.
+    pub inner_inverse: &'a [f64],
+    /// Where the gradient's memory comes from.
+    pub scratch: &'a Scratch,
+}
+
+/// The gradient of the variational objective with respect to a Gaussian in covariance form.
+#[derive(Clone, Debug)]
+pub struct CovarianceGradient {
+    /// ∇c, `[D]`.
+    pub mean: Tensor<1>,
+    /// ∇F, `[K, D]`.
+    pub factors: Option<Tensor<2>>,
+    /// ∇γ, `[D]`.
+    pub log_variance: Tensor<1>,
+    /// ‖∇c‖², ‖∇F‖², ‖∇γ‖².
+    pub squared_norms: [f64; 3],
+    /// The first weight at which a draw's gradient is not finite.
+    pub first_non_finite: Option<usize>,
+}
+
+/// Runs the fused body where it applies, else the composed one.
+macro_rules! fused_or_composed {
+    ($name:ident($($argument:expr),*)) => {{
+        #[cfg(feature = "flex")]
+        if let Some(result) = flex::$name($($argument),*) {
+            return result;
+        }
+        composed::$name($($argument),*)
+    }};
+}
+
+/// θ = c + hᵀF + ψ^½ ⊙ z.
+pub fn draw(gaussian: &CovarianceParts, noise: Noise) -> Tensor<1> {
+    fused_or_composed!(draw(gaussian, noise))
+}
+
+/// Draws from the rows 0..count of the noise, `[count, D]`; row s equals [`draw`] from `noise.row(s)`.
+pub fn draws(gaussian: &CovarianceParts, noise: Noise, count: usize) -> Tensor<2> {
+    fused_or_composed!(draws(gaussian, noise, count))
+}
+
+/// B = F diag(ψ)⁻¹ Fᵀ, K×K row-major on the host.
+pub fn gram(gaussian: &CovarianceParts) -> Vec<f64> {
+    fused_or_composed!(gram(gaussian))
+}
+
+/// [`draw`] and [`gram`] in one pass over the factors.
+pub fn draw_and_gram(
+    gaussian: &CovarianceParts,
+    noise: Noise,
+    scratch: &Scratch,
+) -> (Tensor<1>, Vec<f64>) {
+    fused_or_composed!(draw_and_gram(gaussian, noise, scratch))
+}
+
+/// The gradient of `scale · Σ_draws NLL + τ · KL` with the factors and log-variances of `gaussian`,
+/// whose diagonal must be a [`Diagonal::LogVariance`].
+pub fn covariance_gradient(
+    gaussian: &CovarianceParts,
+    draws: &[DrawGradient],
+    objective: Objective<'_>,
+) -> CovarianceGradient {
+    fused_or_composed!(covariance_gradient(gaussian, draws, objective))
+}
+
+/// Adam's constants for one step.
+#[derive(Clone, Copy, Debug)]
+pub struct AdamStep {
+    /// Learning rate.
+    pub learning_rate: f64,
+    /// β₁.
+    pub beta_1: f32,
+    /// β₂.
+    pub beta_2: f32,
+    /// ε.
+    pub epsilon: f32,
+    /// L2 penalty added to the gradient.
+    pub weight_decay: f32,
+    /// t, from 1.
+    pub time: usize,
+}
+
+/// A parameter and Adam's moments.
+#[derive(Clone, Debug)]
+pub struct AdamValues<const R: usize> {
+    /// The parameter.
+    pub parameter: Tensor<R>,
+    /// First moment.
+    pub moment_1: Tensor<R>,
+    /// Second moment.
+    pub moment_2: Tensor<R>,
+}
+
+/// One step of Adam, with the conventions of Burn's own.
+pub fn adam<const R: usize>(
+    values: AdamValues<R>,
+    gradient: Tensor<R>,
+    step: AdamStep,
+) -> AdamValues<R> {
+    #[cfg(feature = "flex")]
+    let (values, gradient) = match flex::adam(values, gradient, step) {
+        Ok(values) => return values,
+        Err(arguments) => *arguments,
+    };
+    composed::adam(values, gradient, step)
+}
+
+/// The constants of a step of stochastic gradient descent.
+#[derive(Clone, Copy, Debug)]
+pub struct SgdStep {
+    /// Learning rate.
+    pub learning_rate: f64,
+    /// Momentum factor; zero for none.
+    pub momentum: f32,
+    /// Dampening of the gradient in the momentum.
+    pub dampening: f32,
+    /// Nesterov's look-ahead.
+    pub nesterov: bool,
+    /// L2 penalty added to the gradient.
+    pub weight_decay: f32,
+}
+
+/// A parameter and its velocity, which does not exist before the first step or without momentum.
+#[derive(Clone, Debug)]
+pub struct SgdValues<const R: usize> {
+    /// The parameter.
+    pub parameter: Tensor<R>,
+    /// The velocity.
+    pub velocity: Option<Tensor<R>>,
+}
+
+/// One step of stochastic gradient descent, with the conventions of Burn's own.
+pub fn sgd<const R: usize>(
+    values: SgdValues<R>,
+    gradient: Tensor<R>,
+    step: SgdStep,
+) -> SgdValues<R> {
+    #[cfg(feature = "flex")]
+    let (values, gradient) = match flex::sgd(values, gradient, step) {
+        Ok(values) => return values,
+        Err(arguments) => *arguments,
+    };
+    composed::sgd(values, gradient, step)
+}
+
+/// Running moments of iterates.
+#[derive(Clone, Debug)]
+pub struct Moments {
+    /// Mean of θ.
+    pub mean: Tensor<1>,
+    /// Variance of θ, the mean of its squared deviations from its mean.
+    pub variance: Tensor<1>,
+}
+
+/// Takes in the `count`-th iterate θ (from 1): with δ = θ−mean, mean += δ/t and
+/// variance ← (1−1/t)(variance + δ²/t), which is Welford's update; also gives the deviation θ − mean
+/// from the new mean.
+pub fn running_moments(
+    moments: Moments,
+    iterate: &Tensor<1>,
+    count: usize,
+) -> (Moments, Tensor<1>) {
+    #[cfg(feature = "flex")]
+    let moments = match flex::running_moments(moments, iterate, count) {
+        Ok(result) => return result,
+        Err(moments) => *moments,
+    };
+    composed::running_moments(moments, iterate, count)
+}
+
+/// Multiplies a tensor, in place where nothing else holds it; a factor of one costs nothing.
+pub fn scale<const R: usize>(tensor: Tensor<R>, factor: f64) -> Tensor<R> {
+    if factor == 1.0 {
+        return tensor;
+    }
+    #[cfg(feature = "flex")]
+    let tensor = match flex::scale(tensor, factor) {
+        Ok(result) => return result,
+        Err(tensor) => *tensor,
+    };
+    tensor.mul_scalar(factor)
+}

@@ -1,0 +1,154 @@
+//! The running average of a Gaussian's parameters (c, F, γ) over the tail of a training.
+//!
+//! With a constant step size the parameters end in a cloud around the optimum; the average of the
+//! cloud is closer to it than any of its points.
+//!
+//! F and R F have the same covariance FᵀF for every rotation R, so nothing holds the factors in place:
+//! the noise of the gradients turns them, and the average of turned factors is too short. So the
+//! average is turned after them, by the R that brings it nearest: the orthogonal factor of F F̄ᵀ.
+
+use burn::module::{Module, Param};
+use burn::tensor::{Tensor, TensorData};
+
+use super::initial::{buffer, updated};
+use crate::algebra::SquareMatrix;
+use crate::kernels::{CovarianceParts, Diagonal};
+
+/// Steps after which the factors may have turned away from their average. Turning it is a product of
+/// K×D matrices and costs as much as the rest of a step; the factors hardly turn in so few.
+const TURNED_EVERY: u64 = 8;
+
+/// An average of the parameters of a Gaussian in covariance form.
+#[derive(Module, Debug)]
+pub(crate) struct Average {
+    mean: Param<Tensor<1>>,
+    factors: Option<Param<Tensor<2>>>,
+    log_variance: Param<Tensor<1>>,
+}
+
+impl Average {
+    /// Starts at `mean`, `factors` and log-variances.
+    pub(crate) fn new(
+        mean: Tensor<1>,
+        factors: Option<Tensor<2>>,
+        log_variance: Tensor<1>,
+    ) -> Self {
+        Self {
+            mean: buffer(mean),
+            factors: factors.map(buffer),
+            log_variance: buffer(log_variance),
+        }
+    }
+
+    /// The averaged parameters.
+    pub(crate) fn parts(&self) -> CovarianceParts {
+        CovarianceParts {
+            mean: self.mean.val().without_autodiff(),
+            factors: self
+                .factors
+                .as_ref()
+                .map(|factors| factors.val().without_autodiff()),
+            diagonal: Diagonal::LogVariance(self.log_variance.val().without_autodiff()),
+        }
+    }
+
+    /// Takes in one more; the average is of `count` then.
+    pub(crate) fn with(self, current: &CovarianceParts, count: u64) -> Self {
+        let Diagonal::LogVariance(log_variance) = &current.diagonal else {
+            return self;
+        };
+        let weight = 1.0 / count as f64;
+        let factors = self.factors.zip(current.factors.as_ref());
+        let factors = factors.map(|(average, current)| {
+            let average = match count.is_multiple_of(TURNED_EVERY) {
+                true => updated(average, |average| turned(average, current)),
+                false => average,
+            };
+            approach(average, current, weight)
+        });
+        Self {
+            mean: approach(self.mean, &current.mean, weight),
+            factors,
+            log_variance: approach(self.log_variance, log_variance, weight),
+        }
+    }
+}
+
+/// The average with its rows turned towards those of `current`.
+fn turned(average: Tensor<2>, current: &Tensor<2>) -> Tensor<2> {
+    let [rank, _] = average.dims();
+    let current = current.clone().to_device(&average.device());
+    let overlap = current.matmul(average.clone().transpose()).into_data();
+    let rotation = SquareMatrix::from_row_major(rank, overlap.iter::<f64>().collect())
+        .and_then(|overlap| overlap.nearest_orthogonal());
+    // What is not finite is found, and told, where the gradient is.
+    let Ok(rotation) = rotation else {
+        return average;
+    };
+    let values: Vec<f32> = rotation.as_slice().iter().map(|&v| v as f32).collect();
+    let rotation = Tensor::from_data(TensorData::new(values, [rank, rank]), &average.device());
+    rotation.matmul(average)
+}
+
+/// average += weight · (current − average)
+fn approach<const R: usize>(
+    average: Param<Tensor<R>>,
+    current: &Tensor<R>,
+    weight: f64,
+) -> Param<Tensor<R>> {
+    updated(average, |average| {
+        // An optimiser that is sharded over devices moves parameters, but no buffers.
+        let current = current.clone().to_device(&average.device());
+        average.clone() + (current - average).mul_scalar(weight)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+
+    const WEIGHTS: usize = 3;
+
+    fn parts(factors: [[f32; WEIGHTS]; 2]) -> CovarianceParts {
+        let device = Device::default();
+        CovarianceParts {
+            mean: Tensor::zeros([WEIGHTS], &device),
+            factors: Some(Tensor::from_data(factors, &device)),
+            diagonal: Diagonal::LogVariance(Tensor::zeros([WEIGHTS], &device)),
+        }
+    }
+
+    /// The covariance FᵀF that an average has after many steps, in each of which the factors turn.
+    fn covariance(angle: f32) -> Vec<f32> {
+        let at = |step: u64| {
+            let (sin, cos) = (angle * step as f32).sin_cos();
+            let ([a, b, c], [d, e, f]) = ([1.0, 2.0, 0.5], [-1.0, 0.3, 0.7]);
+            parts([
+                [cos * a + sin * d, cos * b + sin * e, cos * c + sin * f],
+                [cos * d - sin * a, cos * e - sin * b, cos * f - sin * c],
+            ])
+        };
+        let start = at(0);
+        let factors = start.factors.clone();
+        let mut average = Average::new(
+            start.mean,
+            factors,
+            Tensor::zeros([WEIGHTS], &Device::default()),
+        );
+        for step in 1..=400 {
+            average = average.with(&at(step), step);
+        }
+        let factors = average.parts().factors.expect("it has factors");
+        let covariance = factors.clone().transpose().matmul(factors);
+        covariance.into_data().iter::<f32>().collect()
+    }
+
+    #[test]
+    fn factors_that_turn_keep_their_covariance() {
+        for (found, expected) in covariance(0.004).iter().zip(covariance(0.0)) {
+            assert!((found - expected).abs() < 2e-3, "{found} {expected}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The best part of rank L of RᵀR, for R = \[ o U ; n gᵢ \] with the old factors U, M gradients gᵢ and
+//! numbers o and n: SLANG's new factors.
+//!
+//! With R Rᵀ = Q Λ Qᵀ they are (Q_{:,1:L})ᵀ R; with RᵀR = V Λ Vᵀ they are Λ^½_{1:L} (V_{:,1:L})ᵀ, the same
+//! but for signs. The first takes a matrix of L+M rows, the second one of D, and the smaller is made:
+//! a network has many weights and a batch few gradients, a linear model with several draws per batch
+//! the other way round.
+
+use burn::tensor::{Tensor, TensorData};
+use burn_bayes_graph::ExampleGradients;
+
+use crate::algebra::{SquareMatrix, SymmetricEigen};
+use crate::error::{Error, Result};
+
+/// U⁺ = A U + B.
+#[derive(Clone, Debug)]
+pub(crate) struct Cut {
+    /// A, L×L row by row: the shares of the old factors.
+    pub(crate) mixing: Vec<f64>,
+    /// B, `[L, D]`: what is added to them.
+    pub(crate) rows: Tensor<2>,
+}
+
+/// What R is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stack<'a> {
+    /// U, `[L, D]`.
+    pub(crate) factors: &'a Tensor<2>,
+    /// U Uᵀ, L×L row by row.
+    pub(crate) gram: &'a [f64],
+    /// gᵢ.
+    pub(crate) rows: &'a ExampleGradients,
+    /// o.
+    pub(crate) old: f64,
+    /// n.
+    pub(crate) new: f64,
+}
+
+impl Stack<'_> {
+    /// The new factors.
+    pub(crate) fn cut(self) -> Result<Cut> {
+        let [rank, len] = self.factors.dims();
+        match rank + self.rows.count() <= len {
+            true => self.cut_by_rows(),
+            false => self.cut_by_columns(),
+        }
+    }
+
+    /// By the eigenvectors of R Rᵀ. R is not formed.
+    fn cut_by_rows(self) -> Result<Cut> {
+        let Self { old, new, .. } = self;
+        let [rank, _] = self.factors.dims();
+        let count = self.rows.count();
+        // Row i holds gᵢᵀgⱼ for all gradients, and gᵢᵀU for all factors: one read from the device.
+        let products = vec![self.rows.gram(), self.rows.dot(self.factors.clone())];
+        let products = numbers(Tensor::cat(products, 1));
+        let product = |row: usize, column: usize| products[row * (count + rank) + column];
+        let stacked = SquareMatrix::from_fn(rank + count, |row, column| {
+            let (low, high) = (row.min(column), row.max(column));
+            match (high < rank, low < rank) {
+                (true, _) => old * old * self.gram[row * rank + column],
+                (false, true) => old * new * product(high - rank, count + low),
+                (false, false) => new * new * product(row - rank, column - rank),
+            }
+        });
+        let pairs = SymmetricEigen::leading(&stacked, rank).map_err(Error::from)?;
+        let kept = pairs.iter().map(|pair| pair.vector.split_at(rank));
+        let mixing = kept.clone().flat_map(|(shares, _)| shares);
+        let weights = kept.flat_map(|(_, shares)| shares);
+        let weights: Vec<f32> = weights.map(|share| (new * share) as f32).collect();
+        let weights = TensorData::new(weights, [rank, count]);
+        let weights = Tensor::from_data(weights, &self.factors.device());
+        Ok(Cut {
+            mixing: mixing.map(|share| old * share).collect(),
+            rows: self.rows.weighted_sums(weights),
+        })
+    }
+
+    /// By the eigenvectors of RᵀR. R is formed, being smaller than R Rᵀ.
+    fn cut_by_columns(self) -> Result<Cut> {
+        let [rank, len] = self.factors.dims();
+        let gradients = self.rows.materialise().mul_scalar(self.new);
+        let stacked = Tensor::cat(
+            vec![self.factors.clone().mul_scalar(self.old), gradients],
+            0,
+        );
+        let scatter = numbers(stacked.clone().transpose().matmul(stacked));
+        let scatter = SquareMatrix::from_row_major(len, scatter).map_err(Error::from)?;
+        let pairs = SymmetricEigen::leading(&scatter, rank).map_err(Error::from)?;
+        let rows = pairs.iter().flat_map(|pair| {
+            let scale = pair.value.max(0.0).sqrt();
+            pair.vector.iter().map(move |entry| (scale * entry) as f32)
+        });
+        let rows = TensorData::new(rows.collect::<Vec<f32>>(), [rank, len]);
+        Ok(Cut {
+            mixing: vec![0.0; rank * rank],
+            rows: Tensor::from_data(rows, &self.factors.device()),
+        })
+    }
+}
+
+fn numbers(tensor: Tensor<2>) -> Vec<f64> {
+    tensor.into_data().iter::<f64>().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::noise::Noise;
+
+    /// U⁺ᵀU⁺ both ways, which does not depend on the signs of its rows.
+    #[test]
+    fn both_ways_keep_the_same_part() {
+        let device = Device::default();
+        let len = 9;
+        for (rank, count) in [(1, 3), (2, 12), (4, 5)] {
+            let matrix = |key: u64, rows: usize| {
+                let normals = Noise::host(1).fold(key).normal(rows * len, &device);
+                normals.reshape([rows, len])
+            };
+            let factors: Tensor<2> = matrix(1, rank);
+            let gram = numbers(factors.clone().matmul(factors.clone().transpose()));
+            let rows = ExampleGradients::from_rows(matrix(2, count));
+            let stack = Stack {
+                factors: &factors,
+                gram: &gram,
+                rows: &rows,
+                old: 0.8,
+                new: 0.6,
+            };
+            let [left, right] = [stack.cut_by_rows(), stack.cut_by_columns()].map(|cut| {
+                let Cut { mixing, rows } = cut.unwrap();
+                let mixing: Vec<f32> = mixing.iter().map(|&share| share as f32).collect();
+                let mixing = Tensor::from_data(TensorData::new(mixing, [rank, rank]), &device);
+                let new = mixing.matmul(factors.clone()) + rows;
+                numbers(new.clone().transpose().matmul(new))
+            });
+            let largest = right
+                .iter()
+                .fold(0.0f64, |most, entry| most.max(entry.abs()));
+            // Sums of at most rank + count single-precision products, and the gap of the spectrum.
+            let bound = 64.0 * (rank + count) as f64 * f64::from(f32::EPSILON) * largest;
+            for (left, right) in left.iter().zip(&right) {
+                assert!((left - right).abs() <= bound, "{left} {right} {bound}");
+            }
+        }
+    }
+}

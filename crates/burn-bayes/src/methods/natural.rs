@@ -1,0 +1,272 @@
+//! What the algorithms of natural gradients share: a Gaussian N(μ, (UᵀU + diag d)⁻¹), whose mean moves
+//! by μ⁺ = μ − η (P⁺)⁻¹ ĝ with the new precision P⁺ = U⁺ᵀU⁺ + diag d⁺ and ĝ = N g + α⊙μ.
+//!
+//! **Guard.** A step that is not finite is rejected: nothing moves. One that would move the mean
+//! further than `radius` posterior standard deviations per weight, √(Δᵀ P⁺ Δ / D), is shrunk to that.
+//!
+//! | symbol | here |
+//! |---|---|
+//! | μ, U, d | `mean`, `factors`, `precision` |
+//! | v, the average of steps under momentum | `velocity` |
+//! | ĝᵀ(P⁺)⁻¹ĝ | `decrement` |
+
+use std::sync::Arc;
+
+use burn::module::{Module, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{Tensor, TensorData};
+use burn_bayes_graph::Layout;
+
+use super::courier::{Courier, Parcel};
+use super::initial::{InitialDeviation, InitialMean, buffer, updated};
+use super::rate::Rate;
+use crate::algebra::{IdentityPlus, SquareMatrix};
+use crate::error::{Error, Result};
+use crate::kernels::statistics::PrecisionParts;
+use crate::kernels::{self, MeanStep, MeanValues, PrecisionUpdate};
+use crate::posterior::FactorPosterior;
+use crate::prior::PriorPrecisions;
+
+/// A Gaussian in precision form that moves by natural gradients.
+#[derive(Module, Debug)]
+pub(crate) struct NaturalGaussian {
+    mean: Param<Tensor<1>>,
+    factors: Option<Param<Tensor<2>>>,
+    precision: Param<Tensor<1>>,
+    velocity: Option<Param<Tensor<1>>>,
+    #[module(skip)]
+    courier: Courier,
+}
+
+/// A step that waits for its learning rate.
+#[derive(Clone, Debug)]
+pub(crate) struct NaturalStep {
+    /// ĝ.
+    gradient: Tensor<1>,
+    /// U⁺.
+    factors: Option<Tensor<2>>,
+    /// d⁺.
+    precision: Tensor<1>,
+    /// (I + U⁺ d⁺⁻¹ U⁺ᵀ)⁻¹ U⁺ (ĝ/d⁺), and ĝᵀ(P⁺)⁻¹ĝ after it.
+    numbers: Vec<f32>,
+}
+
+impl NaturalStep {
+    /// The step to an updated precision; an error unless all of it is finite.
+    pub(crate) fn new(update: PrecisionUpdate) -> Result<Self> {
+        let rank = update.projection.len();
+        let inner = SquareMatrix::from_row_major(rank, update.scaled_gram)
+            .and_then(|gram| IdentityPlus::new(&gram))
+            .map_err(Error::from)?;
+        let solved = inner.inverse().multiply_vector(&update.projection);
+        let weights = solved.map_err(Error::from)?;
+        let products = weights.iter().zip(&update.projection);
+        let explained: f64 = products.map(|(weight, product)| weight * product).sum();
+        let decrement = update.squared_norm - explained;
+        if !(decrement + update.precision_sum).is_finite() {
+            let problem = "a natural gradient or a precision is not finite";
+            return Err(Error::numerical(problem));
+        }
+        let numbers = weights.into_iter().chain([decrement.max(0.0)]);
+        Ok(Self {
+            gradient: update.gradient,
+            factors: update.factors,
+            precision: update.precision,
+            numbers: numbers.map(|number| number as f32).collect(),
+        })
+    }
+
+    /// The step to a precision without factors.
+    pub(crate) fn diagonal(gradient: Tensor<1>, precision: Tensor<1>) -> Result<Self> {
+        let square = gradient.clone().square() / precision.clone();
+        let sums = [square, precision.clone()].map(Tensor::sum).to_vec();
+        let sums: Vec<f64> = Tensor::cat(sums, 0).into_data().iter::<f64>().collect();
+        Self::new(PrecisionUpdate {
+            factors: None,
+            precision,
+            gradient,
+            scaled_gram: Vec::new(),
+            projection: Vec::new(),
+            squared_norm: sums[0],
+            precision_sum: sums[1],
+        })
+    }
+}
+
+/// How the mean moves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Motion {
+    pub(crate) learning_rate: f64,
+    pub(crate) momentum: f64,
+    pub(crate) radius: f64,
+}
+
+impl NaturalGaussian {
+    pub(crate) fn parts(&self) -> PrecisionParts {
+        PrecisionParts {
+            mean: self.mean.val().without_autodiff(),
+            factors: self
+                .factors
+                .as_ref()
+                .map(|factors| factors.val().without_autodiff()),
+            precision: self.precision.val().without_autodiff(),
+        }
+    }
+
+    pub(crate) fn posterior(&self, layout: Arc<Layout>) -> Result<FactorPosterior> {
+        let PrecisionParts {
+            mean,
+            factors,
+            precision,
+        } = self.parts();
+        FactorPosterior::precision(layout, mean, factors, precision)
+    }
+
+    /// The gradients that carry step number `number`, unless it is not finite: then those that
+    /// reject it, because of this `gradient`.
+    pub(crate) fn sent(
+        &self,
+        step: Result<NaturalStep>,
+        number: u64,
+        layout: &Layout,
+        gradient: impl FnOnce() -> Tensor<1>,
+    ) -> Result<GradientsParams> {
+        match step {
+            Ok(step) => {
+                let len = step.numbers.len();
+                let device = step.gradient.device();
+                let numbers = Tensor::from_data(TensorData::new(step.numbers, [len]), &device);
+                let parcel = Parcel {
+                    vectors: [numbers, step.gradient, step.precision],
+                    factors: step.factors,
+                };
+                self.courier.send(parcel, &self.mean.val())
+            }
+            Err(error) if error.is_numerical() => self.courier.reject(number, gradient(), layout),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the step that travelled with the gradients.
+    pub(crate) fn moved(mut self, gradients: &mut GradientsParams, motion: Motion) -> Result<Self> {
+        let Some(Parcel { vectors, factors }) = self.courier.receive(gradients)? else {
+            return Ok(self);
+        };
+        let [numbers, gradient, precision] = vectors;
+        let mut weights: Vec<f64> = numbers.into_data().iter::<f64>().collect();
+        let decrement = weights.pop().unwrap_or(0.0);
+        let [len] = gradient.dims();
+        let reach = motion.learning_rate * (decrement / len as f64).sqrt();
+        let velocity = self.velocity.as_ref().map(Param::val);
+        let MeanValues { mean, velocity } = kernels::mean_step(
+            PrecisionParts {
+                mean: self.mean.val().without_autodiff(),
+                factors: factors.clone(),
+                precision: precision.clone(),
+            },
+            velocity.map(Tensor::without_autodiff),
+            gradient,
+            MeanStep {
+                weights: &weights,
+                scale: (motion.radius / reach).min(1.0),
+                momentum: motion.momentum,
+                learning_rate: motion.learning_rate,
+            },
+        );
+        self.mean = updated(self.mean, |_| mean);
+        self.precision = updated(self.precision, |_| precision);
+        self.factors = replaced(self.factors, factors);
+        self.velocity = replaced(self.velocity, velocity);
+        Ok(self)
+    }
+}
+
+fn replaced<const R: usize>(
+    buffer: Option<Param<Tensor<R>>>,
+    value: Option<Tensor<R>>,
+) -> Option<Param<Tensor<R>>> {
+    match (buffer, value) {
+        (Some(buffer), Some(value)) => Some(updated(buffer, |_| value)),
+        (buffer, _) => buffer,
+    }
+}
+
+/// The settings that these algorithms share.
+pub(crate) struct NaturalSettings {
+    pub(crate) train_len: usize,
+    pub(crate) draws: usize,
+    pub(crate) precision_rate: Rate,
+    pub(crate) momentum: f64,
+    pub(crate) radius: f64,
+    pub(crate) initial_mean: InitialMean,
+    pub(crate) initial_deviation: Option<InitialDeviation>,
+}
+
+impl NaturalSettings {
+    /// Refuses what cannot be used, naming the field.
+    pub(crate) fn validate(&self) -> Result<()> {
+        for (field, value) in [("train_len", self.train_len), ("draws", self.draws)] {
+            if value == 0 {
+                return Err(Error::config(field, "is 0; it must be at least 1"));
+            }
+        }
+        self.precision_rate.validate("precision_rate")?;
+        fraction("momentum", self.momentum)?;
+        let deviation = self.initial_deviation.map(InitialDeviation::scale);
+        for (field, value) in [
+            ("radius", self.radius),
+            ("initial_deviation", deviation.unwrap_or(1.0)),
+        ] {
+            if value.is_nan() || value <= 0.0 {
+                let problem = format!("is {value}; it must be above zero");
+                return Err(Error::config(field, problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// How the mean moves at a learning rate.
+    pub(crate) fn motion(&self, learning_rate: f64) -> Motion {
+        Motion {
+            learning_rate,
+            momentum: self.momentum,
+            radius: self.radius,
+        }
+    }
+
+    /// The Gaussian at the start: no factors, and the prior's precision unless a deviation is set.
+    pub(crate) fn start<M: Module>(
+        &self,
+        model: &M,
+        layout: &Layout,
+        prior: &PriorPrecisions,
+        rank: usize,
+    ) -> Result<NaturalGaussian> {
+        let weights = layout.flatten(model)?;
+        let device = weights.device();
+        let mean = self.initial_mean.of(weights);
+        let precision = match self.initial_deviation {
+            Some(deviation) => deviation.log_variance(layout, &device).neg().exp(),
+            None => prior.expanded(&device),
+        };
+        let velocity = (self.momentum > 0.0).then(|| buffer(mean.zeros_like()));
+        Ok(NaturalGaussian {
+            factors: (rank > 0).then(|| buffer(Tensor::zeros([rank, layout.len()], &device))),
+            mean: buffer(mean),
+            precision: buffer(precision),
+            velocity,
+            courier: Courier::new(),
+        })
+    }
+}
+
+/// Refuses a setting that is not in [0, 1).
+pub(crate) fn fraction(field: &str, value: f64) -> Result<()> {
+    if (0.0..1.0).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::config(
+        field,
+        format!("is {value}; it must be from 0 to below 1"),
+    ))
+}

@@ -1,0 +1,118 @@
+//! Step sizes that belong to an algorithm, where the optimiser's schedule has no say.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// A step size as a function of the number t of steps made before.
+///
+/// ```
+/// use burn_bayes::Rate;
+///
+/// let rate = Rate::Power { initial: 0.1, time_constant: 1.0, power: 0.5 };
+/// assert_eq!([rate.at(0), rate.at(3)], [0.1, 0.05]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Rate {
+    /// The same at every step.
+    Constant(f64),
+    /// η (1 + t/τ)^−p.
+    Power {
+        /// η.
+        initial: f64,
+        /// τ, in steps.
+        time_constant: f64,
+        /// p; from above ½ up to 1 the steps average out.
+        power: f64,
+    },
+    /// η / (1 + tᵖ), the decay of SLANG's logistic regressions.
+    Reciprocal {
+        /// η.
+        initial: f64,
+        /// p.
+        power: f64,
+    },
+}
+
+impl Rate {
+    /// The rate of the step before which `step` were made.
+    pub fn at(self, step: u64) -> f64 {
+        let time = step as f64;
+        match self {
+            Self::Constant(rate) => rate,
+            Self::Power {
+                initial,
+                time_constant,
+                power,
+            } => initial * (1.0 + time / time_constant).powf(-power),
+            Self::Reciprocal { initial, power } => initial / (1.0 + time.powf(power)),
+        }
+    }
+
+    /// Refuses a rate that is not in (0, 1] at the start or grows.
+    pub(crate) fn validate(self, field: &str) -> Result<()> {
+        let (initial, decay) = match self {
+            Self::Constant(rate) => (rate, true),
+            Self::Power {
+                initial,
+                time_constant,
+                power,
+            } => {
+                let usable = time_constant.is_finite() && time_constant > 0.0;
+                (initial, usable && power.is_finite() && power >= 0.0)
+            }
+            Self::Reciprocal { initial, power } => (initial, power.is_finite() && power >= 0.0),
+        };
+        if !(initial > 0.0 && initial <= 1.0) {
+            let problem = format!("starts at {initial}; it must be above zero and at most 1");
+            return Err(Error::config(field, problem));
+        }
+        if !decay {
+            let problem = format!(
+                "is {self:?}; a time constant must be above zero, a power not below it, and both \
+                 finite"
+            );
+            return Err(Error::config(field, problem));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_decay_as_written() {
+        let reciprocal = Rate::Reciprocal {
+            initial: 0.05,
+            power: 2.0,
+        };
+        assert_eq!([0, 1, 3].map(|t| reciprocal.at(t)), [0.05, 0.025, 0.005]);
+        assert_eq!(Rate::Constant(0.3).at(1_000_000), 0.3);
+    }
+
+    #[test]
+    fn rates_that_would_leave_the_precisions_are_refused() {
+        let power = |initial, time_constant, power| Rate::Power {
+            initial,
+            time_constant,
+            power,
+        };
+        for rate in [
+            Rate::Constant(0.0),
+            Rate::Constant(1.5),
+            Rate::Constant(f64::NAN),
+            power(0.1, 0.0, 1.0),
+            power(0.1, 1.0, -1.0),
+            Rate::Reciprocal {
+                initial: 0.1,
+                power: f64::INFINITY,
+            },
+        ] {
+            let error = rate.validate("precision_rate").unwrap_err();
+            assert!(error.to_string().starts_with("precision_rate"), "{error}");
+        }
+        assert!(power(1.0, 10.0, 0.0).validate("precision_rate").is_ok());
+    }
+}

@@ -1,0 +1,276 @@
+//! SLANG: stochastic, low-rank, approximate natural gradients (Mishkin et al. 2018), and VOGN, which
+//! is SLANG of rank 0 (Khan et al. 2018).
+//!
+//! The posterior is q = N(μ, P⁻¹) with P = UᵀU + diag d. From the gradient gᵢ of every example's
+//! negative log-likelihood at a draw of q, the precision moves towards the prior's and the data's, and
+//! the mean by Newton's step in it:
+//!
+//! * R = \[ √(1−β) U ; √(β N/M) gᵢ \], (L+M)×D; with several draws M counts the gradients of all
+//! * R Rᵀ = Q Λ Qᵀ; U⁺ = (Q_{:,1:L})ᵀ R, the L rows that hold most of RᵀR
+//! * d⁺ = (1−β) d + β α + Δ, Δ = Σ R_r² − Σ U⁺_r² ≥ 0, the diagonal of what the cut leaves out
+//! * μ⁺ = μ − η (P⁺)⁻¹ (N g + α⊙μ), by Woodbury; with momentum m along the running average of that
+//!
+//! Law: diag P⁺ = (1−β) diag P + β (diag Ĝ + α) with Ĝ = (N/M) Σ gᵢgᵢᵀ, whatever the rank. The poster's
+//! Algorithm 1 lacks the square roots and writes +λ for +βλ. The gradients stay factored, those of
+//! several draws too: for a model of more weights than rows R is never formed, and only its (L+M)² Gram
+//! matrix meets the host.
+//!
+//! With `group_size` k, k examples count as one whose gradient is their sum s: Ĝ = (N/M) Σ s sᵀ over
+//! M/k groups. The eigenproblem shrinks by k; Ĝ gains (k−1) N ḡḡᵀ, which is small where the mean
+//! gradient ḡ is.
+//!
+//! | symbol | field |
+//! |---|---|
+//! | μ, U, d | `gaussian` |
+//! | L | `rank` |
+//! | N | `train_len` |
+//! | α | `prior` |
+//! | β | `precision_rate` |
+//! | m | `momentum` |
+//! | η | the optimiser's learning rate |
+
+use std::sync::Arc;
+
+use burn::config::Config;
+use burn::module::{Module, ParamGroup};
+use burn::optim::GradientsParams;
+use burn_bayes_graph::{ExampleGradients, Layout};
+
+use super::cut::{Cut, Stack};
+use super::inference::{Draw, FromExamples, Inference, Proposal, Tick, draw_noises};
+use super::initial::{InitialDeviation, InitialMean};
+use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep};
+use super::rate::Rate;
+use crate::error::{Error, Result};
+use crate::kernels::{self, PrecisionEvidence, PrecisionStep};
+use crate::memory::MemoryPlan;
+use crate::noise::{Noise, NoiseSource};
+use crate::posterior::{FactorPosterior, PrecisionDraws, precision_draws};
+use crate::prior::{Prior, PriorPrecisions};
+
+/// Settings of SLANG.
+///
+/// ```
+/// use burn_bayes::{Rate, SlangConfig};
+///
+/// let decaying = Rate::Power { initial: 0.05, time_constant: 100.0, power: 0.6 };
+/// let config = SlangConfig::new(60_000).with_rank(8).with_precision_rate(decaying);
+/// ```
+#[derive(Config, Debug)]
+pub struct SlangConfig {
+    /// N, the number of training examples (not of batches).
+    pub train_len: usize,
+    /// L, the number of factors; 0 is VOGN. Paper: 1 to 32.
+    #[config(default = 1)]
+    pub rank: usize,
+    /// The prior over the weights. Paper: isotropic.
+    #[config(default = "Prior::isotropic(1.0)")]
+    pub prior: Prior,
+    /// β, the weight of a batch in the precision. Paper: as the learning rate of the mean.
+    #[config(default = "Rate::Constant(0.01)")]
+    pub precision_rate: Rate,
+    /// m, the momentum of the mean: its steps are averaged over about 1/(1−m) of them. Paper's
+    /// networks: 0.9.
+    #[config(default = 0.0)]
+    pub momentum: f64,
+    /// Draws per batch. Paper: 4 for networks, 12 for logistic regression.
+    #[config(default = 1)]
+    pub draws: usize,
+    /// Examples that count as one, for a smaller eigenproblem. Paper: 1.
+    #[config(default = 1)]
+    pub group_size: usize,
+    /// The furthest that a step may move the mean, in posterior standard deviations per weight
+    /// (root mean square); further ones are shrunk. Paper: no bound.
+    #[config(default = 5.0)]
+    pub radius: f64,
+    /// Where the mean starts. Paper's logistic regressions: zero.
+    #[config(default = "InitialMean::Model")]
+    pub initial_mean: InitialMean,
+    /// The deviation of every weight at the start. Paper: none given, so that of the prior.
+    pub initial_deviation: Option<InitialDeviation>,
+    /// The parameters that become random; the others stay point estimates.
+    #[config(default = "ParamGroup::all()")]
+    pub group: ParamGroup,
+    /// Seed of every draw.
+    #[config(default = 0)]
+    pub seed: u64,
+    /// Who makes the normals.
+    #[config(default = "NoiseSource::Host")]
+    pub noise: NoiseSource,
+}
+
+impl SlangConfig {
+    /// Variational online Gauss-Newton: rank 0.
+    pub fn vogn(train_len: usize) -> Self {
+        Self::new(train_len).with_rank(0)
+    }
+
+    /// Refuses what cannot be used, naming the field.
+    pub fn validate(&self) -> Result<()> {
+        self.natural().validate()?;
+        if self.group_size == 0 {
+            return Err(Error::config("group_size", "is 0; it must be at least 1"));
+        }
+        Ok(())
+    }
+
+    /// The memory of training `weights` weights, without what lies between layers.
+    pub fn memory(&self, weights: usize) -> MemoryPlan {
+        let moments = usize::from(self.momentum > 0.0);
+        // The model, the draws, two of the mean gradient, the squares and what they become, and what is
+        // compared with a recording.
+        MemoryPlan::natural(weights, self.rank, moments, self.draws + 4)
+    }
+
+    /// The algorithm for the weights of `model`.
+    pub fn build<M: Module>(&self, model: &M) -> Result<Slang> {
+        self.validate()?;
+        let layout = Layout::new(model, &self.group)?;
+        if self.rank > layout.len() {
+            let problem = format!("is {}; the model has {} weights", self.rank, layout.len());
+            return Err(Error::config("rank", problem));
+        }
+        let prior = self.prior.resolve(&layout)?;
+        Ok(Slang {
+            gaussian: self.natural().start(model, &layout, &prior, self.rank)?,
+            settings: Arc::new(Settings {
+                config: self.clone(),
+                layout: Arc::new(layout),
+                prior,
+            }),
+        })
+    }
+
+    fn natural(&self) -> NaturalSettings {
+        NaturalSettings {
+            train_len: self.train_len,
+            draws: self.draws,
+            precision_rate: self.precision_rate,
+            momentum: self.momentum,
+            radius: self.radius,
+            initial_mean: self.initial_mean,
+            initial_deviation: self.initial_deviation,
+        }
+    }
+}
+
+/// SLANG's Gaussian.
+#[derive(Module, Debug)]
+pub struct Slang {
+    gaussian: NaturalGaussian,
+    #[module(skip)]
+    settings: Arc<Settings>,
+}
+
+#[derive(Debug)]
+struct Settings {
+    config: SlangConfig,
+    layout: Arc<Layout>,
+    prior: PriorPrecisions,
+}
+
+impl Slang {
+    /// The settings it was made with.
+    pub fn config(&self) -> &SlangConfig {
+        &self.settings.config
+    }
+}
+
+impl Inference for Slang {
+    type Evidence = ExampleGradients;
+
+    fn layout(&self) -> &Arc<Layout> {
+        &self.settings.layout
+    }
+
+    fn train_len(&self) -> usize {
+        self.settings.config.train_len
+    }
+
+    fn noise(&self) -> Noise {
+        Noise::new(self.settings.config.seed, self.settings.config.noise)
+    }
+
+    fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
+        self.gaussian.posterior(self.settings.layout.clone())
+    }
+
+    fn moved(self, gradients: &mut GradientsParams, learning_rate: f64) -> Result<Self> {
+        let motion = self.config().natural().motion(learning_rate);
+        let gaussian = self.gaussian.moved(gradients, motion)?;
+        Ok(Self { gaussian, ..self })
+    }
+}
+
+impl FromExamples for Slang {
+    fn propose(&self, tick: Tick) -> Result<Proposal> {
+        let noises = draw_noises(tick.noise(self.noise()), self.config().draws, false);
+        let PrecisionDraws { draws, gram } = precision_draws(&self.gaussian.parts(), &noises)?;
+        let draws = Draw::all(draws, noises);
+        Ok(Proposal { tick, draws, gram })
+    }
+
+    fn gradients(&self, proposal: Proposal, evidence: ExampleGradients) -> Result<GradientsParams> {
+        let draws = proposal.draws.len();
+        let examples = (evidence.count() / draws) as f64;
+        let rows = match self.config().group_size {
+            1 => evidence,
+            size => {
+                let sets = evidence.split(draws).into_iter();
+                ExampleGradients::joined(sets.map(|rows| rows.grouped(size)).collect())
+            }
+        };
+        let groups = (rows.count() / draws) as f64;
+        // A row is G/M times the sum of its group's gradients, so (N/M)(M/G)² over the draws.
+        let share = examples / (groups * rows.count() as f64);
+        let step = self.step(&proposal, &rows, self.train_len() as f64 * share);
+        let number = proposal.tick.step + 1;
+        let layout = &self.settings.layout;
+        self.gaussian.sent(step, number, layout, || rows.mean())
+    }
+}
+
+impl Slang {
+    /// The step for rows r with Ĝ = `scale` Σ r rᵀ.
+    fn step(
+        &self,
+        proposal: &Proposal,
+        rows: &ExampleGradients,
+        scale: f64,
+    ) -> Result<NaturalStep> {
+        let Settings { config, prior, .. } = self.settings.as_ref();
+        let parts = self.gaussian.parts();
+        let rate = config.precision_rate.at(proposal.tick.step);
+        let square_scale = rate * scale;
+        let cut = parts.factors.as_ref().map(|factors| {
+            let stack = Stack {
+                factors,
+                gram: &proposal.gram,
+                rows,
+                old: (1.0 - rate).sqrt(),
+                new: square_scale.sqrt(),
+            };
+            stack.cut()
+        });
+        let (mixing, added) = match cut.transpose()? {
+            Some(Cut { mixing, rows }) => (mixing, Some(rows)),
+            None => (Vec::new(), None),
+        };
+        let update = kernels::precision_step(
+            &parts,
+            PrecisionEvidence {
+                rows: added,
+                squares: rows.sum_of_squares(),
+                gradient: rows.mean(),
+            },
+            PrecisionStep {
+                rate,
+                mixing: &mixing,
+                square_scale,
+                gradient_scale: config.train_len as f64,
+                prior,
+            },
+        );
+        NaturalStep::new(update)
+    }
+}

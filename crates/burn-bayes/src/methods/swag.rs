@@ -1,0 +1,355 @@
+//! SWAG: a Gaussian from the weights that an ordinary training passes through (Maddox et al. 2019).
+//!
+//! After step `start`, every `interval` steps, with t counting the iterates taken:
+//!
+//! * δ = θ − θ̄, θ̄ ← θ̄ + δ/t;
+//! * v ← (1 − 1/t)(v + δ²/t), the variance mean θ² − θ̄² in Welford's form, which subtracts no squares;
+//! * d_t = θ − θ̄; the last K of them are kept.
+//!
+//! The posterior is N(θ̄, FᵀF + diag ψ) with ψ = ½v, F = D̂/√(2(K−1)), K the number of deviations kept. Running statistics such as those of batch norm belong to the model and must be
+//! refreshed for a draw.
+//!
+//! | symbol | field |
+//! |---|---|
+//! | θ̄ | `mean` |
+//! | v | `variance` |
+//! | D̂ | `deviations` |
+//! | t | from the step number |
+
+use std::sync::Arc;
+
+use burn::config::Config;
+use burn::module::{Module, Param, ParamGroup};
+use burn::tensor::Tensor;
+use burn_bayes_graph::Layout;
+
+use super::inference::{FromIterates, Inference, Iterates};
+use super::initial::{buffer, updated};
+use crate::error::{Error, Result};
+use crate::kernels::{self, Moments};
+use crate::memory::{MemoryPlan, OptimizerMemory};
+use crate::noise::{Noise, NoiseSource};
+use crate::posterior::FactorPosterior;
+
+/// Settings of SWAG.
+///
+/// ```
+/// use burn_bayes::SwagConfig;
+///
+/// // Ten iterates: after steps 100, 110, … 190 of a training of 200 steps.
+/// let config = SwagConfig::new(60_000, 100).with_interval(10).with_max_rank(5);
+/// ```
+#[derive(Config, Debug)]
+pub struct SwagConfig {
+    /// N, the number of training examples (not of batches).
+    pub train_len: usize,
+    /// The first optimiser step, from 1, whose weights are taken: where the loss has levelled off.
+    /// Paper: after 75 % of the budget.
+    pub start: u64,
+    /// Steps from one iterate to the next; the closer they are, the more alike. Paper: one epoch.
+    #[config(default = 1)]
+    pub interval: u64,
+    /// The most deviations that are kept, K; at most as many as the model has weights. Paper: 20.
+    #[config(default = 20)]
+    pub max_rank: usize,
+    /// The parameters that become random; the others stay point estimates.
+    #[config(default = "ParamGroup::all()")]
+    pub group: ParamGroup,
+    /// Seed of the draws at prediction.
+    #[config(default = 0)]
+    pub seed: u64,
+    /// Who makes the normals.
+    #[config(default = "NoiseSource::Host")]
+    pub noise: NoiseSource,
+}
+
+impl SwagConfig {
+    /// The settings of the SWAG paper for a training of `epochs` epochs in batches of `batch_size`:
+    /// an iterate at the end of every epoch, from the one that completes 75 % of them.
+    ///
+    /// ```
+    /// use burn_bayes::SwagConfig;
+    ///
+    /// let config = SwagConfig::paper(60_000, 128, 40);
+    /// assert_eq!((config.start, config.interval), (30 * 469, 469));
+    /// ```
+    pub fn paper(train_len: usize, batch_size: usize, epochs: usize) -> Self {
+        let epoch = train_len.div_ceil(batch_size.max(1)).max(1);
+        let first = (3 * epochs).div_ceil(4);
+        Self::new(train_len, (first * epoch) as u64).with_interval(epoch as u64)
+    }
+
+    /// Refuses what cannot be used, naming the field.
+    pub fn validate(&self) -> Result<()> {
+        if self.train_len == 0 {
+            return Err(Error::config("train_len", "is 0; it must be at least 1"));
+        }
+        for (field, value) in [("start", self.start), ("interval", self.interval)] {
+            if value == 0 {
+                return Err(Error::config(field, "is 0; it must be at least 1"));
+            }
+        }
+        if self.max_rank == 1 {
+            let problem = "is 1; one deviation has no spread: use 0 for a diagonal, or 2 and more";
+            return Err(Error::config("max_rank", problem));
+        }
+        Ok(())
+    }
+
+    /// The memory of training `weights` weights.
+    pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
+        let rank = self.rank(weights);
+        let mut plan = MemoryPlan::iterates(weights, 2 + rank, optimizer);
+        // The step that takes an iterate holds the old and the new rows.
+        plan.scratch += (1 + rank) * weights * size_of::<f32>();
+        plan
+    }
+
+    /// K for a model of `weights` weights; one deviation has no spread, so a single weight has none.
+    fn rank(&self, weights: usize) -> usize {
+        match self.max_rank.min(weights) {
+            1 => 0,
+            rank => rank,
+        }
+    }
+
+    /// The algorithm for the weights of `model`.
+    pub fn build<M: Module>(&self, model: &M) -> Result<Swag> {
+        self.validate()?;
+        let layout = Layout::new(model, &self.group)?;
+        let weights = layout.flatten(model)?;
+        let device = weights.device();
+        let rank = self.rank(layout.len());
+        let deviations = (rank > 0).then(|| buffer(Tensor::zeros([rank, layout.len()], &device)));
+        Ok(Swag {
+            variance: buffer(weights.zeros_like()),
+            mean: buffer(weights),
+            deviations,
+            settings: Arc::new(Settings {
+                config: self.clone(),
+                layout: Arc::new(layout),
+            }),
+        })
+    }
+}
+
+/// SWAG's running moments.
+#[derive(Module, Debug)]
+pub struct Swag {
+    mean: Param<Tensor<1>>,
+    variance: Param<Tensor<1>>,
+    deviations: Option<Param<Tensor<2>>>,
+    #[module(skip)]
+    settings: Arc<Settings>,
+}
+
+#[derive(Debug)]
+struct Settings {
+    config: SwagConfig,
+    layout: Arc<Layout>,
+}
+
+impl Swag {
+    /// The settings it was made with.
+    pub fn config(&self) -> &SwagConfig {
+        &self.settings.config
+    }
+
+    /// t after optimiser step number `step`.
+    fn taken(&self, step: u64) -> u64 {
+        let SwagConfig {
+            start, interval, ..
+        } = *self.config();
+        step.checked_sub(start)
+            .map_or(0, |since| since / interval + 1)
+    }
+}
+
+impl Inference for Swag {
+    type Evidence = Iterates;
+
+    fn layout(&self) -> &Arc<Layout> {
+        &self.settings.layout
+    }
+
+    fn train_len(&self) -> usize {
+        self.settings.config.train_len
+    }
+
+    fn noise(&self) -> Noise {
+        Noise::new(self.settings.config.seed, self.settings.config.noise)
+    }
+
+    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
+        let taken = self.taken(step);
+        if taken < 2 {
+            let SwagConfig {
+                start, interval, ..
+            } = self.config();
+            return Err(Error::too_early(format!(
+                "SWAG has taken {taken} iterates after {step} steps, and needs two; it takes one \
+                 every {interval} steps from step {start} on: train longer, or lower `start` or \
+                 `interval`"
+            )));
+        }
+        let mean = self.mean.val().without_autodiff();
+        // A weight that has not moved has no variance, and a posterior needs one.
+        let variance = self.variance.val().without_autodiff().mul_scalar(0.5);
+        let variance = variance.clamp_min(f32::MIN_POSITIVE);
+        let factors = self.deviations.as_ref().map(|deviations| {
+            let [max_rank, len] = deviations.dims();
+            let kept = max_rank.min(usize::try_from(taken).unwrap_or(max_rank));
+            let scale = 1.0 / (2.0 * (kept as f64 - 1.0)).sqrt();
+            let rows = deviations.val().without_autodiff();
+            rows.slice([0..kept, 0..len]).mul_scalar(scale)
+        });
+        FactorPosterior::covariance(self.settings.layout.clone(), mean, factors, variance)
+    }
+}
+
+impl FromIterates for Swag {
+    fn wants(&self, step: u64) -> bool {
+        self.taken(step) > self.taken(step.saturating_sub(1))
+    }
+
+    fn observe(mut self, step: u64, weights: Tensor<1>) -> Self {
+        let taken = self.taken(step) as usize;
+        let moments = Moments {
+            mean: self.mean.val().without_autodiff(),
+            variance: self.variance.val().without_autodiff(),
+        };
+        // An optimiser that is sharded over devices moves parameters, but no buffers.
+        let weights = weights.to_device(&moments.mean.device());
+        let (moments, deviation) = kernels::running_moments(moments, &weights, taken);
+        self.deviations = self.deviations.map(|deviations| {
+            updated(deviations, |rows| {
+                let [max_rank, len] = rows.dims();
+                let row = (taken - 1) % max_rank;
+                rows.slice_assign([row..row + 1, 0..len], deviation.unsqueeze())
+            })
+        });
+        self.mean = updated(self.mean, |_| moments.mean);
+        self.variance = updated(self.variance, |_| moments.variance);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::nn::LinearConfig;
+    use burn::tensor::Device;
+
+    use super::*;
+
+    fn swag(start: u64, interval: u64) -> Swag {
+        let layer = LinearConfig::new(2, 1).init(&Device::default().autodiff());
+        SwagConfig::new(10, start)
+            .with_interval(interval)
+            .with_max_rank(2)
+            .build(&layer)
+            .unwrap()
+    }
+
+    #[test]
+    fn iterates_are_wanted_from_the_start_at_every_interval() {
+        let swag = swag(4, 3);
+        let wanted: Vec<u64> = (1..=12).filter(|&step| swag.wants(step)).collect();
+        assert_eq!(wanted, [4, 7, 10]);
+    }
+
+    #[test]
+    fn the_papers_iterates_are_the_ends_of_the_last_quarter_of_the_epochs() {
+        // Three batches of at most four rows make an epoch.
+        let config = SwagConfig::paper(10, 4, 8);
+        let layer = LinearConfig::new(2, 1).init(&Device::default().autodiff());
+        let swag = config.with_max_rank(2).build(&layer).unwrap();
+        let wanted: Vec<u64> = (1..=24).filter(|&step| swag.wants(step)).collect();
+        assert_eq!(wanted, [18, 21, 24]);
+    }
+
+    #[test]
+    fn refused_settings_name_their_field() {
+        let base = SwagConfig::new(10, 1);
+        let cases = [
+            (SwagConfig::new(0, 1), "train_len"),
+            (SwagConfig::new(10, 0), "start"),
+            (base.clone().with_interval(0), "interval"),
+            (base.with_max_rank(1), "max_rank"),
+        ];
+        for (config, field) in cases {
+            let error = config.validate().expect_err(field);
+            assert!(
+                error.is_config() && error.to_string().starts_with(field),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn too_few_iterates_are_an_error_that_says_so() {
+        let error = swag(100, 1).posterior(100).unwrap_err();
+        assert!(
+            error.is_too_early() && error.to_string().contains("start"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn small_deviations_of_large_weights_keep_their_variance() {
+        let mut swag = swag(1, 1);
+        let device = swag.mean.val().device();
+        let iterates = |step: u64| 1.0 + 1e-4 * [-1.0f32, 0.5, 1.5, -0.25, 0.75][step as usize % 5];
+        for step in 1..=1000 {
+            swag = swag.observe(step, Tensor::full([3], iterates(step), &device));
+        }
+        let values = (1..=5).map(|step| f64::from(iterates(step)));
+        let mean = values.clone().sum::<f64>() / 5.0;
+        let expected = 0.5 * values.map(|value| (value - mean).powi(2)).sum::<f64>() / 5.0;
+        let posterior = swag.posterior(1000).unwrap();
+        let variance: Vec<f32> = posterior.diagonal().try_into_vec_as().unwrap();
+        // The mean is off by up to an ulp, 10⁻³ of a deviation.
+        for found in variance {
+            assert!((f64::from(found) / expected - 1.0).abs() < 4e-3, "{found}");
+        }
+    }
+
+    #[test]
+    fn a_model_of_few_weights_has_as_many_deviations() {
+        let device = Device::default().autodiff();
+        for (inputs, rank) in [(4, 4), (1, 0)] {
+            let layer = LinearConfig::new(inputs, 1).with_bias(false).init(&device);
+            let mut swag = SwagConfig::new(10, 1).build(&layer).unwrap();
+            for (step, value) in [(1, 1.0), (2, 3.0), (3, 8.0), (4, 5.0), (5, 6.0)] {
+                swag = swag.observe(step, Tensor::full([inputs], value, &device.clone().inner()));
+            }
+            assert_eq!(swag.posterior(5).unwrap().rank(), rank);
+        }
+    }
+
+    #[test]
+    fn moments_follow_the_iterates_worked_by_hand() {
+        let mut swag = swag(1, 1);
+        let device = swag.mean.val().device();
+        for (step, value) in [(1, 1.0), (2, 3.0), (3, 8.0)] {
+            swag = swag.observe(step, Tensor::full([3], value, &device));
+        }
+        // Mean 4, squared deviations 9, 1 and 16; deviations 3−2 = 1 and 8−4 = 4, the first pushed out.
+        let posterior = swag.posterior(3).unwrap();
+        let mean: Vec<f32> = posterior.mean().try_into_vec_as().unwrap();
+        let variance: Vec<f32> = posterior.diagonal().try_into_vec_as().unwrap();
+        let factors: Vec<f32> = posterior.factors().unwrap().try_into_vec_as().unwrap();
+        assert_eq!(mean, [4.0; 3]);
+        let expected = 0.5 * (9.0 + 1.0 + 16.0) / 3.0;
+        assert!(
+            variance
+                .iter()
+                .all(|value| (value - expected).abs() < 8.0 * f32::EPSILON * expected)
+        );
+        let root = 2f32.sqrt();
+        let close = |value: f32, expected: f32| (value - expected).abs() < 4.0 * f32::EPSILON * 4.0;
+        assert!(
+            close(factors[0], 4.0 / root) && close(factors[3], 1.0 / root),
+            "{factors:?}"
+        );
+    }
+}

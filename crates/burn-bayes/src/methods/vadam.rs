@@ -1,0 +1,284 @@
+//! Vadam: Adam with perturbed weights (Khan et al. 2018), a diagonal posterior at Adam's price.
+//!
+//! The posterior is q = N(μ, diag(κ N s + γ₂ᵗ p₀ + α)⁻¹). With the gradient g of the mean negative
+//! log-likelihood at a draw of q, averaged over draws, at step t (from 1),
+//!
+//! * m ← γ₁ m + (1−γ₁)(g + α⊙μ/N)
+//! * s ← γ₂ s + (1−γ₂) (M/κ) g², M the number of examples in the batch
+//! * μ ← μ − η m̂/(√ŝ + α/N), m̂ = m/(1−γ₁ᵗ), ŝ = s/(1−γ₂ᵗ)
+//!
+//! It is VON whose curvature is the square of the mean gradient, with Adam's momentum, bias correction
+//! and square root. The paper has M = κ = 1 and p₀ = 0: a precision at the start fades as s fills.
+//!
+//! g² is not the Hessian. For M examples E\[g²\] = ḡ² + V/M, where ḡ and V are the mean and variance of
+//! single gradients, so a batch of few examples has a larger g². The weight M/κ makes up for it: where ḡ
+//! is small, κ s is the V that VOGN has, whatever the batches' sizes. κ does not change the precision, but
+//! the size of a step: with κ the examples of a full batch the steps are Adam's, and smaller by √(M/κ)
+//! otherwise.
+//!
+//! | symbol | field |
+//! |---|---|
+//! | μ, m, s | `mean`, `moment`, `scale` |
+//! | N | `train_len` |
+//! | α | `prior` |
+//! | κ | `square_scale` |
+//! | p₀ | `initial_precision` |
+//! | γ₁, γ₂ | `gamma_1`, `gamma_2` |
+//! | η | the optimiser's learning rate |
+
+use std::sync::Arc;
+
+use burn::config::Config;
+use burn::module::{Module, Param, ParamGroup};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use burn_bayes_graph::Layout;
+
+use super::courier::{Courier, Parcel};
+use super::inference::{
+    Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, draw_noises,
+};
+use super::initial::{InitialMean, buffer, updated};
+use super::natural::fraction;
+use crate::error::{Error, Result};
+use crate::kernels::statistics::PrecisionParts;
+use crate::memory::MemoryPlan;
+use crate::noise::{Noise, NoiseSource};
+use crate::posterior::{FactorPosterior, precision_draws};
+use crate::prior::{Prior, PriorPrecisions};
+
+/// Settings of Vadam.
+///
+/// ```
+/// use burn_bayes::VadamConfig;
+///
+/// let config = VadamConfig::new(60_000).with_gamma_2(0.9);
+/// ```
+#[derive(Config, Debug)]
+pub struct VadamConfig {
+    /// N, the number of training examples (not of batches).
+    pub train_len: usize,
+    /// The prior over the weights. Paper: isotropic.
+    #[config(default = "Prior::isotropic(1.0)")]
+    pub prior: Prior,
+    /// γ₁, the decay of the average gradient. Paper: 0.9.
+    #[config(default = 0.9)]
+    pub gamma_1: f64,
+    /// γ₂, the decay of the average squared gradient. Paper: 0.999.
+    #[config(default = 0.999)]
+    pub gamma_2: f64,
+    /// κ, the number of examples in a full batch, for which a step is as long as Adam's; for batches
+    /// of M examples it is shorter by √(M/κ). Paper: 1, with batches of one example.
+    #[config(default = 1.0)]
+    pub square_scale: f64,
+    /// Draws per batch. Paper: 1.
+    #[config(default = 1)]
+    pub draws: usize,
+    /// Where the mean starts. Paper: any.
+    #[config(default = "InitialMean::Model")]
+    pub initial_mean: InitialMean,
+    /// Posterior precision at the start, on top of the prior's. Paper: a constant.
+    #[config(default = 0.0)]
+    pub initial_precision: f64,
+    /// The parameters that become random; the others stay point estimates.
+    #[config(default = "ParamGroup::all()")]
+    pub group: ParamGroup,
+    /// Seed of every draw.
+    #[config(default = 0)]
+    pub seed: u64,
+    /// Who makes the normals.
+    #[config(default = "NoiseSource::Host")]
+    pub noise: NoiseSource,
+}
+
+impl VadamConfig {
+    /// Refuses what cannot be used, naming the field.
+    pub fn validate(&self) -> Result<()> {
+        for (field, value) in [("train_len", self.train_len), ("draws", self.draws)] {
+            if value == 0 {
+                return Err(Error::config(field, "is 0; it must be at least 1"));
+            }
+        }
+        fraction("gamma_1", self.gamma_1)?;
+        fraction("gamma_2", self.gamma_2)?;
+        if !(self.square_scale.is_finite() && self.square_scale > 0.0) {
+            let problem = format!("is {}; it must be finite and above zero", self.square_scale);
+            return Err(Error::config("square_scale", problem));
+        }
+        if !(self.initial_precision.is_finite() && self.initial_precision >= 0.0) {
+            let problem = format!(
+                "is {}; it must be finite and not below zero",
+                self.initial_precision
+            );
+            return Err(Error::config("initial_precision", problem));
+        }
+        Ok(())
+    }
+
+    /// The memory of training `weights` weights, without what lies between layers.
+    pub fn memory(&self, weights: usize) -> MemoryPlan {
+        // The model, the draws, the mean gradient, the prior's, and what they become.
+        MemoryPlan::natural(weights, 0, 1, self.draws + 5)
+    }
+
+    /// The algorithm for the weights of `model`.
+    pub fn build<M: Module>(&self, model: &M) -> Result<Vadam> {
+        self.validate()?;
+        let layout = Layout::new(model, &self.group)?;
+        let prior = self.prior.resolve(&layout)?;
+        let mean = self.initial_mean.of(layout.flatten(model)?);
+        Ok(Vadam {
+            moment: buffer(mean.zeros_like()),
+            scale: buffer(mean.zeros_like()),
+            mean: buffer(mean),
+            courier: Courier::new(),
+            settings: Arc::new(Settings {
+                config: self.clone(),
+                layout: Arc::new(layout),
+                prior,
+            }),
+        })
+    }
+}
+
+/// Vadam's mean and moments.
+#[derive(Module, Debug)]
+pub struct Vadam {
+    mean: Param<Tensor<1>>,
+    moment: Param<Tensor<1>>,
+    scale: Param<Tensor<1>>,
+    #[module(skip)]
+    courier: Courier,
+    #[module(skip)]
+    settings: Arc<Settings>,
+}
+
+#[derive(Debug)]
+struct Settings {
+    config: VadamConfig,
+    layout: Arc<Layout>,
+    prior: PriorPrecisions,
+}
+
+impl Vadam {
+    /// The settings it was made with.
+    pub fn config(&self) -> &VadamConfig {
+        &self.settings.config
+    }
+
+    /// N(μ, diag(κ N s + γ₂ᵗ p₀ + α)⁻¹) after t steps.
+    fn parts(&self, steps: u64) -> PrecisionParts {
+        let config = self.config();
+        let left = config.gamma_2.powi(power(steps));
+        let mean = self.mean.val().without_autodiff();
+        let data = self.scale.val().without_autodiff();
+        let data = data
+            .mul_scalar(config.square_scale * config.train_len as f64)
+            .add_scalar(left * config.initial_precision);
+        PrecisionParts {
+            factors: None,
+            precision: data + self.settings.prior.expanded(&mean.device()),
+            mean,
+        }
+    }
+}
+
+impl Inference for Vadam {
+    type Evidence = MeanGradients;
+
+    fn layout(&self) -> &Arc<Layout> {
+        &self.settings.layout
+    }
+
+    fn train_len(&self) -> usize {
+        self.settings.config.train_len
+    }
+
+    fn noise(&self) -> Noise {
+        Noise::new(self.settings.config.seed, self.settings.config.noise)
+    }
+
+    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
+        let parts = self.parts(step);
+        let layout = self.settings.layout.clone();
+        FactorPosterior::precision(layout, parts.mean, None, parts.precision)
+    }
+
+    fn moved(mut self, gradients: &mut GradientsParams, learning_rate: f64) -> Result<Self> {
+        if let Some(Parcel { vectors, .. }) = self.courier.receive(gradients)? {
+            let [direction, moment, scale] = vectors;
+            self.mean = updated(self.mean, |mean| mean - direction.mul_scalar(learning_rate));
+            self.moment = updated(self.moment, |_| moment);
+            self.scale = updated(self.scale, |_| scale);
+        }
+        Ok(self)
+    }
+}
+
+impl FromGradients for Vadam {
+    fn propose(&self, tick: Tick) -> Result<Proposal> {
+        let noises = draw_noises(tick.noise(self.noise()), self.config().draws, false);
+        let draws = precision_draws(&self.parts(tick.step), &noises)?.draws;
+        Ok(Proposal {
+            tick,
+            draws: Draw::all(draws, noises),
+            gram: Vec::new(),
+        })
+    }
+
+    fn gradients(
+        &self,
+        proposal: Proposal,
+        pieces: GradientPieces,
+        rows: usize,
+    ) -> Result<GradientsParams> {
+        let Settings {
+            config,
+            layout,
+            prior,
+        } = self.settings.as_ref();
+        let share = 1.0 / pieces.len() as f64;
+        let gradients = pieces.into_iter().map(|parts| Tensor::cat(parts, 0));
+        let gradient = gradients
+            .reduce(|sum, gradient| sum + gradient)
+            .ok_or_else(|| Error::config("draws", "have no gradients"))?
+            .mul_scalar(share);
+
+        let mean = self.mean.val().without_autodiff();
+        let alpha = prior.expanded(&mean.device());
+        let alpha = alpha.div_scalar(config.train_len as f64);
+        let average = |old: &Param<Tensor<1>>, new: Tensor<1>, decay: f64| {
+            old.val().without_autodiff().mul_scalar(decay) + new.mul_scalar(1.0 - decay)
+        };
+        let regularised = gradient.clone() + alpha.clone() * mean.clone();
+        let moment = average(&self.moment, regularised, config.gamma_1);
+        let weight = rows as f64 / config.square_scale;
+        let square = gradient.clone().square().mul_scalar(weight);
+        let scale = average(&self.scale, square, config.gamma_2);
+
+        let time = power(proposal.tick.step + 1);
+        let corrected =
+            |moment: &Tensor<1>, decay: f64| moment.clone().div_scalar(1.0 - decay.powi(time));
+        let direction =
+            corrected(&moment, config.gamma_1) / (corrected(&scale, config.gamma_2).sqrt() + alpha);
+        // One number from the device: not finite if an element is not.
+        let size: f64 = (direction.clone().square() + scale.clone())
+            .sum()
+            .into_scalar();
+        if !size.is_finite() {
+            return self
+                .courier
+                .reject(proposal.tick.step + 1, gradient, layout);
+        }
+        let parcel = Parcel {
+            vectors: [direction, moment, scale],
+            factors: None,
+        };
+        self.courier.send(parcel, &self.mean.val())
+    }
+}
+
+/// A count of steps as a power.
+fn power(steps: u64) -> i32 {
+    i32::try_from(steps).unwrap_or(i32::MAX)
+}

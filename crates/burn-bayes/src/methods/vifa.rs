@@ -1,0 +1,393 @@
+//! VIFA: variational inference with a factor-analysis covariance (the VIFA paper, Alg. 1).
+//!
+//! The posterior is q = N(c, FᵀF + diag ψ), ψ = exp γ. With a draw θ = c + hᵀF + ψ^½⊙z and the
+//! gradient g of the mean negative log-likelihood there, the objective N·E\[NLL\] + τ·KL(q‖prior) has
+//! the unbiased gradient
+//!
+//! * ∇c = N g + τ α⊙c
+//! * ∇F = N h gᵀ + τ (α⊙F − C)
+//! * ∇γ = ½ [ N g⊙(ψ^½⊙z) + τ (−1 + Σ_k C_k⊙F_k + α⊙ψ) ]
+//!
+//! with A = F/ψ, B = F Aᵀ, C = (I+B)⁻¹A. The paper's −A + C Bᵀ is −C exactly; the N-terms are
+//! averaged over L draws. No automatic differentiation passes through the posterior.
+//!
+//! | symbol | field |
+//! |---|---|
+//! | c | `mean` |
+//! | F, K | `factors`, `rank` |
+//! | γ | `log_variance` |
+//! | N | `train_len` |
+//! | α | `prior` |
+//! | τ | `temperature` |
+//! | L | `draws` × `accumulation` |
+
+use std::sync::Arc;
+
+use burn::config::Config;
+use burn::module::{Module, Param, ParamGroup};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use burn_bayes_graph::Layout;
+
+use super::average::Average;
+use super::inference::{
+    Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, draw_noises,
+    purpose,
+};
+use super::initial::{InitialDeviation, InitialMean, orthogonal_rows, trained};
+use crate::algebra::{IdentityPlus, SquareMatrix};
+use crate::error::{Error, Result};
+use crate::kernels::{
+    self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Objective, Scratch,
+};
+use crate::memory::{MemoryPlan, OptimizerMemory};
+use crate::noise::{Noise, NoiseSource};
+use crate::posterior::FactorPosterior;
+use crate::prior::{Prior, PriorPrecisions};
+
+/// Settings of VIFA.
+///
+/// ```
+/// use burn_bayes::VifaConfig;
+///
+/// let config = VifaConfig::new(60_000).with_rank(8).with_draws(2);
+/// println!("{}", config.memory(478_410, burn_bayes::OptimizerMemory::Adam));
+/// ```
+#[derive(Config, Debug)]
+pub struct VifaConfig {
+    /// N, the number of training examples (not of batches).
+    pub train_len: usize,
+    /// K, the number of factors; 0 is mean-field. Paper: 1.
+    #[config(default = 1)]
+    pub rank: usize,
+    /// The prior over the weights. Paper: isotropic, its precision searched in 0.01..10.
+    #[config(default = "Prior::isotropic(1.0)")]
+    pub prior: Prior,
+    /// τ, which multiplies the divergence from the prior. Paper: 1.
+    #[config(default = 1.0)]
+    pub temperature: f64,
+    /// Draws per batch. Paper: 1.
+    #[config(default = 1)]
+    pub draws: usize,
+    /// Draws come in pairs (h, z), (−h, −z); `draws` must then be even. Paper: no.
+    #[config(default = false)]
+    pub antithetic: bool,
+    /// Batches whose gradients are added before a step, as the Learner's `grads_accumulation`
+    /// does: each is then divided by this number, so that the sum is an average. Paper: L.
+    #[config(default = 1)]
+    pub accumulation: usize,
+    /// Norm to which each of the three gradients is clipped. Paper: 10; none by default, because
+    /// clipping biases the covariance. Not with `accumulation`: clip in the optimiser instead.
+    pub clip: Option<f64>,
+    /// Where the mean starts. Paper: zero.
+    #[config(default = "InitialMean::Model")]
+    pub initial_mean: InitialMean,
+    /// ψ^½ at the start. Paper: 1.
+    #[config(default = "InitialDeviation::OverRootFan(0.03)")]
+    pub initial_deviation: InitialDeviation,
+    /// Norm of each row of F at the start; the rows are orthogonal. Paper: 1.
+    #[config(default = 0.01)]
+    pub factor_scale: f64,
+    /// Step from which the posterior is the running average of (c, F, γ), the factors turned alike;
+    /// none by default.
+    pub average_from: Option<u64>,
+    /// The parameters that become random; the others stay point estimates.
+    #[config(default = "ParamGroup::all()")]
+    pub group: ParamGroup,
+    /// Seed of every draw.
+    #[config(default = 0)]
+    pub seed: u64,
+    /// Who makes the normals.
+    #[config(default = "NoiseSource::Host")]
+    pub noise: NoiseSource,
+}
+
+impl VifaConfig {
+    /// The settings of the VIFA paper's synthetic experiments (4.1): zero mean, unit scales,
+    /// clipping at 10. With several batches per step, take the clipping out and give it to the
+    /// optimiser.
+    pub fn paper(train_len: usize) -> Self {
+        Self::new(train_len)
+            .with_initial_mean(InitialMean::Zero)
+            .with_initial_deviation(InitialDeviation::Constant(1.0))
+            .with_factor_scale(1.0)
+            .with_clip(Some(10.0))
+    }
+
+    /// Variational approximation with factor covariance (Ong, Nott and Smith 2018): the same
+    /// objective at rank `rank`, one draw per step, small initial scales; train it with Adam.
+    pub fn vafc(train_len: usize, rank: usize) -> Self {
+        Self::new(train_len)
+            .with_rank(rank)
+            .with_initial_deviation(InitialDeviation::Constant(0.01))
+            .with_factor_scale(0.01)
+    }
+
+    /// Refuses what cannot be used, naming the field.
+    pub fn validate(&self) -> Result<()> {
+        let positive = |field: &str, value: f64| {
+            if value.is_finite() && value > 0.0 {
+                return Ok(());
+            }
+            Err(Error::config(
+                field,
+                format!("is {value}; it must be finite and above zero"),
+            ))
+        };
+        positive("initial_deviation", self.initial_deviation.scale())?;
+        if self.rank > 0 {
+            positive("factor_scale", self.factor_scale)?;
+        }
+        if let Some(clip) = self.clip {
+            positive("clip", clip)?;
+        }
+        if !(self.temperature.is_finite() && self.temperature >= 0.0) {
+            let problem = format!(
+                "is {}; it must be finite and not below zero",
+                self.temperature
+            );
+            return Err(Error::config("temperature", problem));
+        }
+        for (field, value) in [
+            ("train_len", self.train_len),
+            ("draws", self.draws),
+            ("accumulation", self.accumulation),
+        ] {
+            if value == 0 {
+                return Err(Error::config(field, "is 0; it must be at least 1"));
+            }
+        }
+        if self.clip.is_some() && self.accumulation > 1 {
+            let problem = "would clip each batch's share, not the sum that makes a step; leave it \
+                           out and clip in the optimiser, whose clipping comes after accumulation";
+            return Err(Error::config("clip", problem));
+        }
+        if self.antithetic && !self.draws.is_multiple_of(2) {
+            let problem = format!("is {}; antithetic draws come in pairs", self.draws);
+            return Err(Error::config("draws", problem));
+        }
+        Ok(())
+    }
+
+    /// The memory of training `weights` weights.
+    pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
+        let mut plan = MemoryPlan::gaussian(weights, self.rank, self.draws, optimizer);
+        if self.average_from.is_some() {
+            plan.parameters *= 2;
+        }
+        plan
+    }
+
+    /// The algorithm for the weights of `model`.
+    pub fn build<M: Module>(&self, model: &M) -> Result<Vifa> {
+        self.validate()?;
+        let layout = Layout::new(model, &self.group)?;
+        if self.rank > layout.len() {
+            let problem = format!("is {}; the model has {} weights", self.rank, layout.len());
+            return Err(Error::config("rank", problem));
+        }
+        let prior = self.prior.resolve(&layout)?;
+        let weights = layout.flatten(model)?;
+        let device = weights.device();
+        let mean = self.initial_mean.of(weights);
+        let log_variance = self.initial_deviation.log_variance(&layout, &device);
+        let noise = Noise::new(self.seed, self.noise).fold(purpose::INITIAL_FACTORS);
+        let factors = orthogonal_rows(self.rank, layout.len(), noise, &device)?
+            .map(|rows| rows.mul_scalar(self.factor_scale));
+        let average = self
+            .average_from
+            .map(|_| Average::new(mean.clone(), factors.clone(), log_variance.clone()));
+        Ok(Vifa {
+            mean: trained(mean),
+            factors: factors.map(trained),
+            log_variance: trained(log_variance),
+            average,
+            settings: Arc::new(Settings {
+                config: self.clone(),
+                layout: Arc::new(layout),
+                prior,
+                scratch: Scratch::default(),
+            }),
+        })
+    }
+}
+
+/// VIFA's parameters.
+#[derive(Module, Debug)]
+pub struct Vifa {
+    mean: Param<Tensor<1>>,
+    factors: Option<Param<Tensor<2>>>,
+    log_variance: Param<Tensor<1>>,
+    average: Option<Average>,
+    #[module(skip)]
+    settings: Arc<Settings>,
+}
+
+#[derive(Debug)]
+struct Settings {
+    config: VifaConfig,
+    layout: Arc<Layout>,
+    prior: PriorPrecisions,
+    scratch: Scratch,
+}
+
+impl Vifa {
+    /// The settings it was made with.
+    pub fn config(&self) -> &VifaConfig {
+        &self.settings.config
+    }
+
+    fn parts(&self) -> CovarianceParts {
+        CovarianceParts {
+            mean: self.mean.val().without_autodiff(),
+            factors: self
+                .factors
+                .as_ref()
+                .map(|factors| factors.val().without_autodiff()),
+            diagonal: Diagonal::LogVariance(self.log_variance.val().without_autodiff()),
+        }
+    }
+}
+
+impl Inference for Vifa {
+    type Evidence = MeanGradients;
+
+    fn layout(&self) -> &Arc<Layout> {
+        &self.settings.layout
+    }
+
+    fn train_len(&self) -> usize {
+        self.settings.config.train_len
+    }
+
+    fn noise(&self) -> Noise {
+        Noise::new(self.settings.config.seed, self.settings.config.noise)
+    }
+
+    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
+        let averaged = self.config().average_from.is_some_and(|from| step >= from);
+        let parts = match &self.average {
+            Some(average) if averaged => average.parts(),
+            _ => self.parts(),
+        };
+        let layout = self.settings.layout.clone();
+        FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())
+    }
+}
+
+impl FromGradients for Vifa {
+    fn propose(&self, tick: Tick) -> Result<Proposal> {
+        let parts = self.parts();
+        let config = self.config();
+        let noises = draw_noises(tick.noise(self.noise()), config.draws, config.antithetic);
+        let (first, gram) = kernels::draw_and_gram(&parts, noises[0], &self.settings.scratch);
+        let others = noises[1..]
+            .iter()
+            .map(|&noise| kernels::draw(&parts, noise));
+        let weights = std::iter::once(first).chain(others).collect();
+        let draws = Draw::all(weights, noises);
+        Ok(Proposal { tick, draws, gram })
+    }
+
+    fn gradients(
+        &self,
+        proposal: Proposal,
+        pieces: GradientPieces,
+        _rows: usize,
+    ) -> Result<GradientsParams> {
+        let Settings {
+            config,
+            layout,
+            prior,
+            scratch,
+        } = self.settings.as_ref();
+        let rank = self.factors.as_ref().map_or(0, |_| config.rank);
+        let inner_inverse = SquareMatrix::from_row_major(rank, proposal.gram)
+            .and_then(|gram| IdentityPlus::new(&gram))
+            .map_err(Error::from)?
+            .inverse();
+        let draws: Vec<_> = proposal
+            .draws
+            .into_iter()
+            .zip(pieces)
+            .map(|(draw, parts)| DrawGradient {
+                noise: draw.noise,
+                parts,
+            })
+            .collect();
+        let share = 1.0 / config.accumulation as f64;
+        let objective = Objective {
+            scale: share * config.train_len as f64 / draws.len() as f64,
+            temperature: share * config.temperature,
+            prior,
+            inner_inverse: inner_inverse.as_slice(),
+            scratch,
+        };
+        let gradient = kernels::covariance_gradient(&self.parts(), &draws, objective);
+        if let Some(index) = gradient.first_non_finite {
+            let path = layout.path_at(index).unwrap_or("?");
+            return Err(Error::non_finite(proposal.tick.step + 1, path));
+        }
+        Ok(self.clipped(gradient))
+    }
+
+    fn stepped(mut self, step: u64) -> Self {
+        let Some(from) = self.settings.config.average_from else {
+            return self;
+        };
+        // Before `from` the average follows the iterate, so that it is never stale.
+        let count = step.saturating_sub(from).saturating_add(1);
+        let parts = self.parts();
+        self.average = self.average.map(|average| average.with(&parts, count));
+        self
+    }
+}
+
+impl Vifa {
+    fn clipped(&self, gradient: CovarianceGradient) -> GradientsParams {
+        let factor = |squared_norm: f64| match self.config().clip {
+            Some(clip) if squared_norm > clip * clip => clip / squared_norm.sqrt(),
+            _ => 1.0,
+        };
+        let [mean, factors, log_variance] = gradient.squared_norms.map(factor);
+        let mut gradients = GradientsParams::new();
+        gradients.register(self.mean.id, kernels::scale(gradient.mean, mean));
+        if let (Some(param), Some(value)) = (&self.factors, gradient.factors) {
+            gradients.register(param.id, kernels::scale(value, factors));
+        }
+        let log_variances = kernels::scale(gradient.log_variance, log_variance);
+        gradients.register(self.log_variance.id, log_variances);
+        gradients
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_settings_name_their_field() {
+        let base = VifaConfig::new(10);
+        let cases = [
+            (VifaConfig::new(0), "train_len"),
+            (base.clone().with_draws(0), "draws"),
+            (base.clone().with_draws(3).with_antithetic(true), "draws"),
+            (base.clone().with_accumulation(0), "accumulation"),
+            (base.clone().with_temperature(-1.0), "temperature"),
+            (base.clone().with_clip(Some(0.0)), "clip"),
+            (VifaConfig::paper(10).with_accumulation(10), "clip"),
+            (base.clone().with_factor_scale(f64::NAN), "factor_scale"),
+            (
+                base.with_initial_deviation(InitialDeviation::Constant(0.0)),
+                "initial_deviation",
+            ),
+        ];
+        for (config, field) in cases {
+            let error = config.validate().expect_err(field);
+            assert!(
+                error.is_config() && error.to_string().starts_with(field),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What a score has to say to become a metric.
+
+use burn::tensor::{ExecutionError, TensorReadError};
+use burn::train::metric::NumericAttributes;
+use burn_bayes_eval::EvalError;
+
+/// How a score is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caption {
+    /// Its name, unique among the metrics of a training, settings included.
+    pub name: String,
+    /// One sentence on what it tells.
+    pub description: String,
+    /// Its unit, if it has one.
+    pub unit: Option<&'static str>,
+    /// Whether a larger value is better.
+    pub higher_is_better: bool,
+}
+
+impl Caption {
+    pub(crate) fn attributes(&self) -> NumericAttributes {
+        NumericAttributes {
+            unit: self.unit.map(str::to_string),
+            higher_is_better: self.higher_is_better,
+        }
+    }
+}
+
+/// A score of single rows; [`RowMeanMetric`](super::RowMeanMetric) averages it over an epoch.
+///
+/// Law: the score of a row does not depend on the other rows of its batch.
+///
+/// ```
+/// use burn::tensor::TensorReadError;
+/// use burn_bayes_eval::variation_ratio;
+/// use burn_bayes::metric::{Caption, ClassificationDraws, RowMeanMetric, RowScore};
+///
+/// #[derive(Clone, Debug)]
+/// struct VariationRatio;
+///
+/// impl RowScore for VariationRatio {
+///     type Input = ClassificationDraws;
+///
+///     fn caption(&self) -> Caption {
+///         Caption {
+///             name: "Variation Ratio".into(),
+///             description: "Share of draws outvoted by the others.".into(),
+///             unit: None,
+///             higher_is_better: false,
+///         }
+///     }
+///
+///     fn scores(&self, batch: &ClassificationDraws) -> Result<Vec<f64>, TensorReadError> {
+///         Ok(variation_ratio(batch.read()?.draws()))
+///     }
+/// }
+///
+/// let metric = RowMeanMetric::of(VariationRatio); // a Burn `Metric`
+/// ```
+pub trait RowScore: Clone + Send + Sync {
+    /// What the model's output is adapted to.
+    type Input;
+
+    /// How the score is shown.
+    fn caption(&self) -> Caption;
+
+    /// The score of every row of a batch.
+    fn scores(&self, batch: &Self::Input) -> Result<Vec<f64>, TensorReadError>;
+}
+
+/// A score of a whole set that is no mean over its rows;
+/// [`WholeSetMetric`](super::WholeSetMetric) reports it at the end of an epoch.
+///
+/// Law: how the rows are cut into batches does not matter.
+pub trait SetScore: Clone + Send + Sync {
+    /// What the model's output is adapted to.
+    type Input;
+    /// What is kept of the batches seen so far; the default has seen none.
+    type Gathered: Clone + Default + Send + Sync;
+
+    /// How the score is shown.
+    fn caption(&self) -> Caption;
+
+    /// Adds a batch to what was gathered.
+    fn gather(
+        &self,
+        gathered: &mut Self::Gathered,
+        batch: &Self::Input,
+    ) -> Result<(), TensorReadError>;
+
+    /// The score of everything gathered, which is at least one batch.
+    fn score(&self, gathered: &Self::Gathered) -> f64;
+}
+
+/// The only error a metric may return is one of reading; its message says what was refused.
+pub(crate) fn refused(error: EvalError) -> TensorReadError {
+    ExecutionError::with_context(error.to_string()).into()
+}

@@ -1,0 +1,239 @@
+//! Where randomness comes from: an explicit argument, never a global generator.
+//!
+//! A [`Noise`] names a stream of standard normals by a seed and a counter; the same `Noise` gives
+//! the same numbers at every call. Streams are derived, not consumed: [`fold`](Noise::fold) makes
+//! an independent stream for a purpose or a training step, [`row`](Noise::row) the stream of one
+//! draw among several.
+//!
+//! * **Host** noise is counter-based (Philox4x32-10, Salmon et al. 2011): the i-th number is a
+//!   function of seed, stream and i alone, so every backend, device and number of threads gives
+//!   the same draw.
+//! * **Device** noise comes from the device's own generator, seeded from seed and stream before each
+//!   use: for large models on accelerators, where making numbers on the host would dominate. Burn
+//!   has one such generator for all threads, so draws of noise take turns. What else uses it (a
+//!   dropout layer, the initial weights of a model) on another thread does not, and can come between.
+
+use std::sync::{Mutex, PoisonError};
+
+use burn::tensor::{Device, Distribution, Tensor};
+use burn_bayes_kernels::{NormalStream, normal};
+use serde::{Deserialize, Serialize};
+
+/// Who makes the numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NoiseSource {
+    /// The counter-based generator: the same numbers everywhere.
+    #[default]
+    Host,
+    /// The device's own generator: the same numbers on the same kind of device.
+    Device,
+}
+
+/// A named stream of standard normals.
+///
+/// ```
+/// use burn::tensor::Device;
+/// use burn_bayes::Noise;
+///
+/// let noise = Noise::host(7).fold(3);
+/// let first = noise.normal(5, &Device::default());
+/// let again = noise.normal(5, &Device::default());
+/// assert_eq!(first.to_data(), again.to_data());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Noise {
+    seed: u64,
+    stream: u64,
+    source: NoiseSource,
+    negated: bool,
+}
+
+impl Noise {
+    /// A stream of the given source.
+    pub fn new(seed: u64, source: NoiseSource) -> Self {
+        Self {
+            seed,
+            stream: 0,
+            source,
+            negated: false,
+        }
+    }
+
+    /// A stream of the host's counter-based generator.
+    pub fn host(seed: u64) -> Self {
+        Self::new(seed, NoiseSource::Host)
+    }
+
+    /// A stream of the device's own generator.
+    pub fn device(seed: u64) -> Self {
+        Self::new(seed, NoiseSource::Device)
+    }
+
+    /// The independent stream that `key` names.
+    #[must_use]
+    pub fn fold(self, key: u64) -> Self {
+        Self {
+            stream: mix(self.stream ^ mix(key.wrapping_add(1))),
+            ..self
+        }
+    }
+
+    /// The stream of draw `index` among several from this stream; row 0 is the stream itself.
+    #[must_use]
+    pub fn row(self, index: u64) -> Self {
+        Self {
+            stream: self.stream.wrapping_add(index),
+            ..self
+        }
+    }
+
+    /// The same numbers with the opposite sign, for antithetic pairs.
+    #[must_use]
+    pub fn negated(self) -> Self {
+        Self {
+            negated: !self.negated,
+            ..self
+        }
+    }
+
+    /// The seed that every stream of it shares: folding does not change it.
+    pub fn seed(self) -> u64 {
+        self.seed
+    }
+
+    /// Who makes the numbers.
+    pub fn source(self) -> NoiseSource {
+        self.source
+    }
+
+    pub(crate) fn stream(self) -> NormalStream {
+        NormalStream {
+            seed: self.seed,
+            stream: self.stream,
+        }
+    }
+
+    /// −1 if negated, else 1.
+    pub(crate) fn sign(self) -> f32 {
+        if self.negated { -1.0 } else { 1.0 }
+    }
+
+    /// `len` standard normals on `device`.
+    pub fn normal(self, len: usize, device: &Device) -> Tensor<1> {
+        let device = device.clone().inner();
+        match self.source {
+            NoiseSource::Host => {
+                let mut values = vec![0.0; len];
+                normal(
+                    NormalStream {
+                        seed: self.seed,
+                        stream: self.stream,
+                    },
+                    &mut values,
+                );
+                if self.negated {
+                    values.iter_mut().for_each(|value| *value = -*value);
+                }
+                Tensor::from_data(burn::tensor::TensorData::new(values, [len]), &device)
+            }
+            NoiseSource::Device => {
+                seeded_normal(mix(self.seed ^ mix(self.stream)), len, &device) * self.sign()
+            }
+        }
+    }
+
+    /// `len` standard normals on the host, independent of [`normal`](Self::normal)'s: the latent
+    /// part of a draw. Always counter-based, as a rank is small.
+    pub fn latent(self, len: usize) -> Vec<f32> {
+        let mut values = vec![0.0; len];
+        normal(
+            NormalStream {
+                seed: self.seed ^ LATENT,
+                stream: self.stream,
+            },
+            &mut values,
+        );
+        let sign = self.sign();
+        values.iter_mut().for_each(|value| *value *= sign);
+        values
+    }
+
+    /// A number in [0, 1) from this stream, independent of its normals.
+    pub fn uniform(self) -> f64 {
+        (mix(self.seed ^ mix(self.stream ^ UNIFORM)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Standard normals of the device's generator, started at `seed`.
+fn seeded_normal(seed: u64, len: usize, device: &Device) -> Tensor<1> {
+    static GENERATOR: Mutex<()> = Mutex::new(());
+    let _turn = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
+    device.seed(seed);
+    let normal = Tensor::random([len], Distribution::Normal(0.0, 1.0), device);
+    // A backend that delays operations would read the generator after the turn. An error of the
+    // device is the tensor's own too, and comes back when that is read.
+    let _ = device.flush();
+    normal
+}
+
+const LATENT: u64 = 0x6c61_7465_6e74_0001;
+const UNIFORM: u64 = 0x756e_6966_6f72_6d01;
+
+/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection that spreads every bit.
+fn mix(mut value: u64) -> u64 {
+    value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn derived_streams_differ_and_repeat() {
+        let noise = Noise::host(1);
+        assert_eq!(noise.fold(4).latent(8), noise.fold(4).latent(8));
+        assert_ne!(noise.fold(4).latent(8), noise.fold(5).latent(8));
+        assert_ne!(noise.fold(0).latent(8), noise.latent(8));
+        assert_ne!(
+            noise.fold(1).fold(2).latent(8),
+            noise.fold(2).fold(1).latent(8)
+        );
+        assert_ne!(noise.row(1).latent(8), noise.latent(8));
+        assert_eq!(noise.row(0), noise);
+    }
+
+    #[test]
+    fn negation_is_an_involution_and_flips_the_sign() {
+        let noise = Noise::host(3).fold(1);
+        assert_eq!(noise.negated().negated(), noise);
+        let flipped: Vec<f32> = noise.latent(5).iter().map(|value| -value).collect();
+        assert_eq!(noise.negated().latent(5), flipped);
+    }
+
+    #[test]
+    fn threads_do_not_disturb_each_others_device_noise() {
+        let draw = |seed| {
+            let normal = Noise::device(seed).normal(1024, &Device::default());
+            normal.try_into_vec_as::<f32>().unwrap()
+        };
+        let alone = [0, 1, 2, 3].map(draw);
+        std::thread::scope(|scope| {
+            for (seed, alone) in (0..).zip(&alone) {
+                scope.spawn(move || (0..1000).for_each(|_| assert_eq!(&draw(seed), alone)));
+            }
+        });
+    }
+
+    #[test]
+    fn uniforms_cover_the_interval() {
+        let mean = (0..1000)
+            .map(|row| Noise::host(2).row(row).uniform())
+            .sum::<f64>()
+            / 1000.0;
+        // Standard error of the mean of 1000 uniforms: 0.0091.
+        assert!((mean - 0.5).abs() < 4.0 * 0.0091, "mean {mean}");
+    }
+}

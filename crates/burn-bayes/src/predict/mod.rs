@@ -1,0 +1,3 @@
+//! Predictions by draws of the weights.
+
+pub(crate) mod stacked;

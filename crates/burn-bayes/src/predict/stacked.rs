@@ -1,0 +1,75 @@
+//! Predictions at many draws in one pass, for models whose batches can be recorded.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use burn::train::InferenceStep;
+use burn_bayes_graph::{CapturedForward, ExampleBatch, Layout};
+
+use crate::error::Result;
+use crate::likelihood::{MixDraws, MixStacked};
+
+/// A model's recorded prediction, of which only the one who made it needs to know how outputs stack.
+pub(crate) struct StackedPrediction<M: InferenceStep<Output: MixDraws>>(Box<Predict<M>>);
+
+type Mixture<M> = <<M as InferenceStep>::Output as MixDraws>::Mixture;
+
+type Predict<M> = dyn Fn(
+        &M,
+        &dyn Fn() -> Result<Tensor<2>>,
+        &<M as InferenceStep>::Input,
+        bool,
+    ) -> Result<Option<Mixture<M>>>
+    + Send
+    + Sync;
+
+impl<M: InferenceStep<Output: MixDraws>> fmt::Debug for StackedPrediction<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StackedPrediction").finish_non_exhaustive()
+    }
+}
+
+impl<M> StackedPrediction<M>
+where
+    M: Module + InferenceStep<Input: ExampleBatch, Output: MixStacked> + 'static,
+{
+    pub(crate) fn new(layout: Arc<Layout>) -> Self {
+        // Made at the first prediction, when all settings are known.
+        let forward = OnceLock::new();
+        Self(Box::new(move |model, draws, item, is_checked| {
+            let forward = forward.get_or_init(|| {
+                let numbers = |model: &M, batch| InferenceStep::step(model, batch).numbers();
+                let forward = CapturedForward::new(layout.clone(), numbers);
+                match is_checked {
+                    true => forward,
+                    false => forward.without_self_check(),
+                }
+            });
+            if forward.draws_that_fit(model, item)? < 2 {
+                return Ok(None);
+            }
+            let draws = draws()?;
+            let first = draws.clone().narrow(0, 0, 1).reshape([layout.len()]);
+            let first = layout.write(model.clone(), first)?;
+            let one = InferenceStep::step(&first, item.clone());
+            let numbers = forward.outputs(model, draws, item)?;
+            Ok(Some(MixStacked::mix_stacked(one, numbers)))
+        }))
+    }
+}
+
+impl<M: InferenceStep<Output: MixDraws>> StackedPrediction<M> {
+    /// The average over `draws`; `None`, and no draws are made, if one after the other is faster or the
+    /// only way.
+    pub(crate) fn mixture(
+        &self,
+        model: &M,
+        draws: &dyn Fn() -> Result<Tensor<2>>,
+        item: &<M as InferenceStep>::Input,
+        is_checked: bool,
+    ) -> Result<Option<Mixture<M>>> {
+        (self.0)(model, draws, item, is_checked)
+    }
+}

@@ -1,0 +1,135 @@
+//! Gaussian priors over the weights: p(θ) = N(0, diag(α)⁻¹).
+//!
+//! α is one precision for all weights, or one per group of parameters (weights, biases, norms …).
+
+use burn::module::{ParamGroup, ParamId};
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_bayes_graph::Layout;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// A zero-mean Gaussian prior, described before the model is known.
+///
+/// ```
+/// use burn::module::ParamGroup;
+/// use burn_bayes::Prior;
+///
+/// let prior = Prior::isotropic(1.0).with_group(ParamGroup::from_predicate("bias"), 1e-6);
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Prior {
+    precision: f64,
+    groups: Vec<(ParamGroup, f64)>,
+}
+
+impl Prior {
+    /// The same precision α for every weight.
+    pub fn isotropic(precision: f64) -> Self {
+        Self {
+            precision,
+            groups: Vec::new(),
+        }
+    }
+
+    /// Another precision for the parameters that `group` selects by path; the last group that
+    /// matches a parameter holds.
+    #[must_use]
+    pub fn with_group(mut self, group: ParamGroup, precision: f64) -> Self {
+        self.groups.push((group, precision));
+        self
+    }
+
+    /// The precision of every weight of `layout`.
+    ///
+    /// Refuses a precision that is not finite and above zero, and a group that selects none of the
+    /// layout's parameters. A group of ids selects none: ids change when a record is loaded.
+    pub fn resolve(&self, layout: &Layout) -> Result<PriorPrecisions> {
+        let all = std::iter::once(self.precision).chain(self.groups.iter().map(|group| group.1));
+        if let Some(precision) = all
+            .into_iter()
+            .find(|value| !(value.is_finite() && *value > 0.0))
+        {
+            return Err(Error::config(
+                "prior",
+                format!("a precision of {precision} was given; it must be finite and above zero"),
+            ));
+        }
+        let nobody = ParamId::new();
+        let selects = |group: &ParamGroup, path: &str| group.matches(&nobody, Some(path));
+        for (group, precision) in &self.groups {
+            let mut entries = layout.entries().iter();
+            if !entries.any(|entry| selects(group, &entry.path)) {
+                return Err(Error::config(
+                    "prior",
+                    format!(
+                        "the group of precision {precision}, {group:?}, selects none of the \
+                         parameters that are random; groups are matched by paths in the model, \
+                         such as `{}`, and not by ids",
+                        layout.path_at(0).unwrap_or_default()
+                    ),
+                ));
+            }
+        }
+        let mut segments: Vec<(usize, f64)> = Vec::new();
+        for entry in layout.entries() {
+            let precision = self
+                .groups
+                .iter()
+                .rev()
+                .find(|(group, _)| selects(group, &entry.path))
+                .map_or(self.precision, |&(_, precision)| precision);
+            match segments.last_mut() {
+                Some((len, before)) if *before == precision => *len += entry.len(),
+                _ => segments.push((entry.len(), precision)),
+            }
+        }
+        Ok(PriorPrecisions { segments })
+    }
+}
+
+/// A prior precision for every weight of a layout, as runs of equal values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PriorPrecisions {
+    segments: Vec<(usize, f64)>,
+}
+
+impl PriorPrecisions {
+    /// The runs: how many weights, and their precision.
+    pub fn segments(&self) -> &[(usize, f64)] {
+        &self.segments
+    }
+
+    /// The number of weights.
+    pub fn len(&self) -> usize {
+        self.segments.iter().map(|segment| segment.0).sum()
+    }
+
+    /// Whether there are no weights.
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Σ log α.
+    pub fn log_sum(&self) -> f64 {
+        self.segments
+            .iter()
+            .map(|&(len, precision)| len as f64 * precision.ln())
+            .sum()
+    }
+
+    /// α of every weight, `[D]`.
+    pub fn expanded(&self, device: &Device) -> Tensor<1> {
+        let runs = self.segments.iter();
+        let runs = runs.map(|&(len, precision)| Tensor::full([len], precision as f32, device));
+        Tensor::cat(runs.collect(), 0)
+    }
+
+    /// α as a tensor, broadcastable to `[D]`: one element where all are equal.
+    pub(crate) fn tensor(&self, device: &Device) -> Tensor<1> {
+        match self.segments.as_slice() {
+            [(_, precision)] => Tensor::from_data(TensorData::from([*precision as f32]), device),
+            _ => self.expanded(device),
+        }
+    }
+}

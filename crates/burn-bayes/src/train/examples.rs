@@ -1,0 +1,241 @@
+//! How a training step gathers the gradient of every example's loss.
+
+use std::sync::OnceLock;
+
+use burn::module::{Module, ModuleDisplay, ParamGroup};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use burn::train::{TrainOutput, TrainStep};
+use burn_bayes_graph::{CapturedModel, ExampleBatch, ExampleGradients, ExampleLosses, Layout};
+
+use super::bayesian::Bayesian;
+use super::finite::first_non_finite;
+use super::statistics::moves_statistics;
+use super::supply::{Gathered, Outside, Supply, no_draws, one_by_one, stopped};
+use super::training_layers::training_flags;
+use crate::error::{Error, Result};
+use crate::methods::{Draw, FromExamples};
+use crate::train::own_loss;
+
+/// A model that tells the loss of every example of a batch, as algorithms that learn from the
+/// gradient of each ask.
+///
+/// # Laws
+///
+/// The mean of the losses is the loss whose gradients [`TrainStep::step`] returns, and an example's
+/// loss does not depend on the others of its batch. A training compares the two gradients at its first
+/// step and after a hundred, and stops where they differ by more than a hundredth; see
+/// [`Bayesian::without_self_check`].
+pub trait ExampleLoss: TrainStep {
+    /// −log p(y | x, θ) of every example, `[rows]`, in nats.
+    fn example_losses(&self, batch: Self::Input) -> Tensor<1>;
+
+    /// What metrics see of the batch, whose examples have these losses, `[rows]`: by default the output
+    /// of `step`, whose backward pass is for nothing here. Time is saved by the losses' mean and a
+    /// forward pass of `self.clone().no_grad()`, and more by an output that needs no such pass. If the
+    /// model has batch norm in training, and this makes no forward pass in training mode, then the
+    /// library makes one of [`example_losses`](Self::example_losses) without gradients, so that the
+    /// running statistics follow the batches.
+    fn example_outputs(
+        &self,
+        batch: Self::Input,
+        losses: Tensor<1>,
+    ) -> <Self as TrainStep>::Output {
+        let _ = losses;
+        TrainStep::step(self, batch).item
+    }
+}
+
+/// Every example's gradient at every proposed draw.
+impl<M, A> Supply<M, A> for ExampleGradients
+where
+    M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch> + 'static,
+    A: FromExamples,
+{
+    fn step(
+        bayesian: &Bayesian<M, A>,
+        item: <M as TrainStep>::Input,
+    ) -> TrainOutput<<M as TrainStep>::Output> {
+        let output = evaluate(bayesian, item.clone());
+        output.unwrap_or_else(|error| stopped(bayesian, item, error))
+    }
+
+    fn stepped(algorithm: A, _model: &M, _step: u64) -> A {
+        algorithm
+    }
+}
+
+/// What is found out about a model once.
+struct Recorded<M, B> {
+    captured: CapturedModel<M, B>,
+    /// Whether no trained parameter is outside the layout.
+    is_everything: bool,
+    statistics_from: OnceLock<StatisticsFrom>,
+}
+
+fn evaluate<M, A>(
+    bayesian: &Bayesian<M, A>,
+    item: <M as TrainStep>::Input,
+) -> Result<TrainOutput<<M as TrainStep>::Output>>
+where
+    M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch> + 'static,
+    A: FromExamples,
+{
+    let (algorithm, layout) = (bayesian.algorithm(), bayesian.layout());
+    let (model, check) = (bayesian.template(), bayesian.self_check());
+    let has_batch_norm = has_batch_norm_alone(model)?;
+    let proposal = algorithm.propose(bayesian.clock().tick())?;
+    let recorded = bayesian.recording(|| {
+        let all = Layout::new(model, &ParamGroup::all());
+        let losses = |model: &M, batch| model.example_losses(batch);
+        let captured = CapturedModel::new(layout.clone(), losses);
+        Recorded {
+            captured: match check.is_on() {
+                true => captured,
+                false => captured.without_self_check(),
+            },
+            is_everything: all.is_ok_and(|all| all.len() == layout.len()),
+            statistics_from: OnceLock::new(),
+        }
+    });
+    let mut is_due = check.is_loss_due();
+    let Gathered {
+        evidence,
+        mut outside,
+        item,
+    } = match (proposal.draws.as_slice(), recorded.is_everything) {
+        ([], _) => return Err(no_draws()),
+        (draws, true) => {
+            let first = layout.write_leaves(model.clone(), draws[0].weights.clone())?;
+            let gather = || together(&recorded.captured, model, &first, draws, &item);
+            let all = match is_due {
+                true => compared(layout, &first, draws, &item, gather)?,
+                false => gather()?,
+            };
+            let losses = all.losses.narrow(0, 0, all.gradients.count() / draws.len());
+            if has_batch_norm {
+                recorded.move_statistics(&first, &item, &losses);
+            }
+            Gathered {
+                evidence: all.gradients,
+                outside: GradientsParams::new(),
+                item: first.example_outputs(item, losses),
+            }
+        }
+        (draws, false) => {
+            let evidence_of = |model: &M, _| {
+                let gather = || Ok(recorded.captured.example_gradients(model, &item)?);
+                let all = match std::mem::take(&mut is_due) {
+                    true => compared(layout, model, &draws[..1], &item, gather)?,
+                    false => gather()?,
+                };
+                Ok(all.gradients)
+            };
+            let gathered = one_by_one(layout, model, draws, &item, evidence_of)?;
+            Gathered {
+                evidence: ExampleGradients::joined(gathered.evidence),
+                outside: gathered.outside,
+                item: gathered.item,
+            }
+        }
+    };
+    check.gathered();
+    if let Some(path) = first_non_finite(model, &outside) {
+        return Err(Error::non_finite(proposal.tick.step + 1, path));
+    }
+    let mut grads = algorithm.gradients(proposal, evidence)?;
+    Outside::add(model, 1.0, &mut outside, &mut grads);
+    Ok(TrainOutput { grads, item })
+}
+
+/// Whether batch norm is in training; fails if another layer is on that does nothing in inference.
+fn has_batch_norm_alone<M: Module>(model: &M) -> Result<bool> {
+    let mut flags = training_flags(model);
+    flags.retain(|flag| flag.is_on);
+    let Some(layer) = flags.iter().find(|flag| !flag.is_batch_norm()) else {
+        return Ok(!flags.is_empty());
+    };
+    let problem = format!(
+        "acts otherwise in training than in inference, and the gradient of every example is that of \
+         inference, where the layer would be lost; {}, or train by an algorithm that learns from mean \
+         gradients, such as VIFA, VON or Vadam",
+        layer.cure()
+    );
+    Err(Error::config(layer.to_string(), problem))
+}
+
+/// The gradients at all draws, of a model of which all that is trained is in the layout.
+fn together<M: Module + ExampleLoss<Input: ExampleBatch>>(
+    captured: &CapturedModel<M, M::Input>,
+    model: &M,
+    first: &M,
+    draws: &[Draw],
+    item: &M::Input,
+) -> Result<ExampleLosses> {
+    Ok(match draws {
+        [_] => captured.example_gradients(first, item)?,
+        _ => {
+            let weights: Vec<_> = draws.iter().map(|draw| draw.weights.clone()).collect();
+            captured.example_gradients_at(model, &weights, item)?
+        }
+    })
+}
+
+/// What `gather` returns for the examples at these draws; fails if the mean of the gradients at the first
+/// is not the gradient of the model's own step there.
+fn compared<M: Module + TrainStep<Input: Clone>>(
+    layout: &Layout,
+    model: &M,
+    draws: &[Draw],
+    item: &M::Input,
+    gather: impl FnOnce() -> Result<ExampleLosses>,
+) -> Result<ExampleLosses> {
+    let weights = &draws[0].weights;
+    let own = || own_loss::of_frozen_step(layout, model, weights.clone(), item.clone());
+    // A recording brings running statistics up to date: both sides see them so.
+    drop(model.valid());
+    let expected = own()?;
+    let all = gather()?;
+    let mean = all.gradients.split(draws.len()).swap_remove(0).mean();
+    let entries = layout.entries().iter();
+    let pieces = entries.map(|entry| mean.clone().narrow(0, entry.offset, entry.len()));
+    own_loss::compare(own_loss::inside(layout, pieces), &expected, own)?;
+    Ok(all)
+}
+
+/// Which pass moves batch norm's running statistics, as every training step does. The gradients of
+/// examples do not: what is replayed is inference.
+#[derive(Clone, Copy, Debug)]
+enum StatisticsFrom {
+    /// That of `example_outputs`, which is made anyhow.
+    Outputs,
+    Losses,
+    Step,
+    /// None does, so that nothing is lost.
+    Nothing,
+}
+
+impl<M: Module + ExampleLoss<Input: Clone>> Recorded<M, M::Input> {
+    /// Makes a forward pass in training mode for the running statistics, unless `example_outputs` does.
+    fn move_statistics(&self, model: &M, item: &M::Input, losses: &Tensor<1>) {
+        let by_outputs = |model: &M| drop(model.example_outputs(item.clone(), losses.clone()));
+        let by_losses = |model: &M| drop(model.clone().no_grad().example_losses(item.clone()));
+        let by_step = |model: &M| drop(TrainStep::step(model, item.clone()));
+        let from = self.statistics_from.get_or_init(|| {
+            if moves_statistics(model, by_outputs) {
+                StatisticsFrom::Outputs
+            } else if moves_statistics(model, by_losses) {
+                StatisticsFrom::Losses
+            } else if moves_statistics(model, by_step) {
+                StatisticsFrom::Step
+            } else {
+                StatisticsFrom::Nothing
+            }
+        });
+        match from {
+            StatisticsFrom::Outputs | StatisticsFrom::Nothing => {}
+            StatisticsFrom::Losses => by_losses(model),
+            StatisticsFrom::Step => by_step(model),
+        }
+    }
+}

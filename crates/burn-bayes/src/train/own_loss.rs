@@ -1,0 +1,231 @@
+//! Whether recorded losses have the gradient that the model's own step returns.
+//!
+//! With g the gradient of the recorded losses' mean and s that of [`TrainStep::step`], parameter p
+//! agrees if
+//!
+//!   ‖g_p − s_p‖ ≤ τ (‖s_p‖ + φ ‖s‖).
+//!
+//! Both sides are sums of the same terms in another order. Rounding of single precision leaves about
+//! 10⁻⁶ of the norm between them, and 10⁻⁴ where the terms of a batch cancel to a hundredth; τ = 10⁻² is
+//! far above it, and below what a penalty or label smoothing changes. A parameter whose gradient is zero
+//! but for rounding, such as a bias in front of a softmax over its outputs, has nothing of its own to
+//! compare with: φ lends it a tenth of the whole gradient's norm.
+
+use std::collections::BTreeMap;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{Tensor, TensorData};
+use burn::train::TrainStep;
+use burn_bayes_graph::{Layout, ModulePath};
+
+use crate::error::{Error, Result};
+
+/// τ, but for devices of low precision, which have so many roundings instead.
+const TOLERANCE: f64 = 1e-2;
+const ROUNDINGS: f64 = 16.0;
+/// φ.
+const WHOLE: f64 = 0.1;
+
+/// Gradients of parameters, flat, by path.
+pub(crate) type Parts = BTreeMap<String, Tensor<1>>;
+
+/// The layout's own gradients, one piece for each of its parameters.
+pub(crate) fn inside(layout: &Layout, pieces: impl IntoIterator<Item = Tensor<1>>) -> Parts {
+    let paths = layout.entries().iter().map(|entry| entry.path.clone());
+    paths.zip(pieces).collect()
+}
+
+/// The gradients of other parameters of `model`.
+pub(crate) fn outside<M: Module>(model: &M, gradients: &GradientsParams) -> Parts {
+    struct Collect<'a> {
+        path: ModulePath,
+        gradients: &'a GradientsParams,
+        found: Parts,
+    }
+    impl ModuleVisitor for Collect<'_> {
+        fn enter_module(&mut self, name: &str, _container_type: &str) {
+            self.path.enter(name);
+        }
+
+        fn exit_module(&mut self, _name: &str, _container_type: &str) {
+            self.path.exit();
+        }
+
+        fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+            if let Some(gradient) = self.gradients.get::<R>(param.id) {
+                let path = self.path.as_str().to_owned();
+                self.found.insert(path, gradient.reshape([-1]));
+            }
+        }
+    }
+    let mut collect = Collect {
+        path: ModulePath::default(),
+        gradients,
+        found: Parts::new(),
+    };
+    model.visit(&mut collect);
+    collect.found
+}
+
+/// The gradient of the model's own step with respect to the layout's weights, with every layer as in
+/// the recording: frozen, which is as in inference.
+pub(crate) fn of_frozen_step<M: Module + TrainStep>(
+    layout: &Layout,
+    model: &M,
+    weights: Tensor<1>,
+    item: M::Input,
+) -> Result<Parts> {
+    let model = layout.write_leaves(model.clone().freeze(), weights)?;
+    let mut gradients = TrainStep::step(&model, item).grads;
+    Ok(inside(
+        layout,
+        layout.gradient_parts(&model, &mut gradients)?,
+    ))
+}
+
+/// Fails unless the gradient of the recorded losses is that of the model's own step, which `again`
+/// evaluates once more.
+pub(crate) fn compare(
+    recorded: Parts,
+    own: &Parts,
+    again: impl FnOnce() -> Result<Parts>,
+) -> Result<()> {
+    let Some(worst) = worst(recorded, own) else {
+        return Ok(());
+    };
+    let problem = match self::worst(again()?, own) {
+        Some(random) => format!(
+            "`step` is random by itself: twice on the same batch at the same weights, its gradients of \
+             `{}` differ by {:.2e}, with norms {:.2e} and {:.2e}; recorded losses have no such noise: \
+             draw it where batches are made, or train without recorded losses; `without_self_check()` \
+             leaves it out",
+            random.path, random.difference, random.recorded, random.own
+        ),
+        None => format!(
+            "`example_losses` and `step` do not compute the same loss: the gradient of `{}` has norm \
+             {:.2e} by the mean of the examples' losses and {:.2e} by `step`, and the two differ by \
+             {:.2e}; put into `example_losses` what only `step` has (a penalty, label smoothing, class \
+             weights, a sum in place of the mean), or take it out of `step`; to train on \
+             `example_losses` all the same, `without_self_check()`",
+            worst.path, worst.recorded, worst.own, worst.difference
+        ),
+    };
+    Err(Error::config("ExampleLoss", problem))
+}
+
+/// The norms of one parameter's gradients.
+struct Norms {
+    path: String,
+    recorded: f64,
+    own: f64,
+    difference: f64,
+    tolerance: f64,
+}
+
+/// The largest difference among the parameters that do not agree.
+fn worst(recorded: Parts, own: &Parts) -> Option<Norms> {
+    let mut own = own.clone();
+    let mut all: Vec<_> = recorded
+        .into_iter()
+        .map(|(path, recorded)| {
+            let own = own.remove(&path);
+            Norms::of(path, Some(recorded), own)
+        })
+        .collect();
+    all.extend(
+        own.into_iter()
+            .map(|(path, own)| Norms::of(path, None, Some(own))),
+    );
+    // What is not finite is for the algorithm to refuse, which names the step.
+    if all.iter().any(|norms| !norms.recorded.is_finite()) {
+        return None;
+    }
+    let whole = norm(all.iter().map(|norms| norms.own));
+    let differing = all.into_iter().filter(|norms| {
+        let agrees = norms.difference <= norms.tolerance * (norms.own + WHOLE * whole);
+        // A NaN must not agree.
+        !agrees
+    });
+    differing.max_by(|one, other| one.difference.total_cmp(&other.difference))
+}
+
+impl Norms {
+    /// A gradient that is missing is zero.
+    fn of(path: String, recorded: Option<Tensor<1>>, own: Option<Tensor<1>>) -> Self {
+        let data = |gradient: Tensor<1>| gradient.without_autodiff().into_data();
+        let (recorded, own) = (recorded.map(data), own.map(data));
+        let norm_of =
+            |data: &Option<TensorData>| data.as_ref().map_or(0.0, |data| norm(data.iter()));
+        let difference = match (&recorded, &own) {
+            (Some(recorded), Some(own)) => {
+                let pairs = recorded.iter::<f64>().zip(own.iter::<f64>());
+                norm(pairs.map(|(recorded, own)| recorded - own))
+            }
+            _ => norm_of(&recorded) + norm_of(&own),
+        };
+        let precision = recorded.as_ref().and_then(|data| data.dtype().finfo());
+        let rounding = precision.map_or(0.0, |precision| ROUNDINGS * precision.epsilon);
+        Self {
+            path,
+            recorded: norm_of(&recorded),
+            own: norm_of(&own),
+            difference,
+            tolerance: TOLERANCE.max(rounding),
+        }
+    }
+}
+
+fn norm(values: impl IntoIterator<Item = f64>) -> f64 {
+    let squares = values.into_iter().map(|value| value * value);
+    squares.sum::<f64>().sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+
+    fn parts(parts: &[(&str, &[f32])]) -> Parts {
+        let part = |&(path, values): &(&str, &[f32])| {
+            let values = Tensor::from_data(values, &Device::default());
+            (path.to_owned(), values)
+        };
+        parts.iter().map(part).collect()
+    }
+
+    fn worst_path(recorded: &[(&str, &[f32])], own: &[(&str, &[f32])]) -> Option<String> {
+        worst(parts(recorded), &parts(own)).map(|norms| norms.path)
+    }
+
+    #[test]
+    fn rounding_agrees_and_a_hundredth_does_not() {
+        let own: [(&str, &[f32]); 2] = [("a", &[3.0, 4.0]), ("b", &[0.0])];
+        assert_eq!(worst_path(&own, &own), None);
+        assert_eq!(
+            worst_path(&[("a", &[3.0001, 4.0]), ("b", &[1e-4])], &own),
+            None
+        );
+        let named = |recorded| worst_path(recorded, &own).unwrap();
+        assert_eq!(named(&[("a", &[3.0, 4.06]), ("b", &[0.0])]), "a");
+        assert_eq!(named(&[("a", &[3.0, 4.0]), ("b", &[0.01])]), "b");
+        assert_eq!(named(&[("a", &[3.0, 4.1]), ("b", &[0.2])]), "b");
+    }
+
+    #[test]
+    fn a_gradient_that_only_one_side_has_is_found() {
+        let one: [(&str, &[f32]); 1] = [("a", &[3.0])];
+        let both: [(&str, &[f32]); 2] = [("a", &[3.0]), ("b", &[1.0])];
+        assert_eq!(worst_path(&one, &both).unwrap(), "b");
+        assert_eq!(worst_path(&both, &one).unwrap(), "b");
+    }
+
+    #[test]
+    fn gradients_that_vanish_agree_and_those_of_the_step_must_be_finite() {
+        assert_eq!(worst_path(&[("a", &[0.0])], &[("a", &[0.0])]), None);
+        assert_eq!(worst_path(&[("a", &[f32::NAN])], &[("a", &[0.0])]), None);
+        let own: [(&str, &[f32]); 1] = [("a", &[f32::NAN])];
+        assert_eq!(worst_path(&[("a", &[1.0])], &own).unwrap(), "a");
+    }
+}

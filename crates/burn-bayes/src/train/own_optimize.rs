@@ -1,0 +1,154 @@
+//! Whether a model's own [`TrainStep::optimize`] is the optimiser's step, as it is by default.
+//!
+//! The type system does not tell: a default method that was overridden looks like one that was not. So
+//! the model's own method is called once, on a copy, and so is the optimiser. The two results must be
+//! the same bit by bit, for the same arithmetic was done to the same numbers. The optimiser is plain
+//! gradient descent with a rate of one and gradients of ±1000, which carry every weight past any limit
+//! or norm that a model may want to keep.
+//!
+//! What shows is a difference in a tensor, in a flag, or in what the module's display prints of its
+//! other fields, and a panic. What cannot show is a method that does something only now and then, or to
+//! what is outside the model.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use burn::module::{DisplaySettings, Flag, Module, ModuleDisplay, ModuleVisitor, Param};
+use burn::optim::{GradientsParams, MultiGradientsParams, SgdConfig};
+use burn::tensor::{Bool, Int, Tensor, TensorData};
+use burn::train::TrainStep;
+use burn_bayes_graph::ModulePath;
+
+const RATE: f64 = 1.0;
+const SIZE: f32 = 1000.0;
+
+/// What the model's own `optimize` or `optimize_multi` leaves otherwise than the optimiser does.
+pub(crate) fn changes_of_own_optimize<M>(model: &M) -> Option<String>
+where
+    M: Module + ModuleDisplay + TrainStep,
+{
+    // `valid` and `train` copy running statistics, which clones would share.
+    let model = model.valid().train();
+    let gradients = || large_gradients(&model);
+    let optimizer = || SgdConfig::new().init();
+    let expected = Snapshot::of(&optimizer().step(RATE, model.clone(), gradients()));
+    let own = || {
+        let model = model.clone();
+        model.optimize(&mut optimizer(), RATE.into(), gradients())
+    };
+    let own_multi = || {
+        let device = model.devices().into_iter().next().unwrap_or_default();
+        let gradients = MultiGradientsParams {
+            grads: vec![(gradients(), device)],
+        };
+        let model = model.clone();
+        model.optimize_multi(&mut optimizer(), RATE.into(), gradients)
+    };
+    expected
+        .difference_after(own)
+        .or_else(|| expected.difference_after(own_multi))
+}
+
+/// ±1000 in turn, for everything that is trained.
+fn large_gradients<M: Module>(model: &M) -> GradientsParams {
+    struct Large(GradientsParams);
+    impl ModuleVisitor for Large {
+        fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+            if !param.is_require_grad() {
+                return;
+            }
+            let value = param.val().without_autodiff();
+            let signs = [SIZE, -SIZE].into_iter().cycle();
+            let values: Vec<f32> = signs.take(value.shape().num_elements()).collect();
+            let data = TensorData::new(values, value.shape());
+            let gradient = Tensor::<R>::from_data(data, (&value.device(), value.dtype()));
+            self.0.register(param.id, gradient);
+        }
+    }
+    let mut large = Large(GradientsParams::new());
+    model.visit(&mut large);
+    large.0
+}
+
+/// All that is seen of a module: a hash of each of its tensors, its flags, and its other fields as text.
+#[derive(PartialEq)]
+struct Snapshot {
+    values: Vec<(String, u64)>,
+    text: String,
+}
+
+impl Snapshot {
+    fn of<M: Module + ModuleDisplay>(module: &M) -> Self {
+        let mut values = Values::default();
+        module.visit(&mut values);
+        Self {
+            values: values.found,
+            text: module.format(DisplaySettings::default()),
+        }
+    }
+
+    /// What the result of `own` has otherwise.
+    fn difference_after<M: Module + ModuleDisplay>(&self, own: impl Fn() -> M) -> Option<String> {
+        let Ok(own) = catch_unwind(AssertUnwindSafe(own)) else {
+            return Some("it panics at large gradients".into());
+        };
+        let own = Self::of(&own);
+        let values = self.values.iter().zip(&own.values);
+        let mut changed = values.filter(|(expected, own)| expected != own);
+        if let Some(((path, _), _)) = changed.next() {
+            return Some(format!("it changes `{path}`"));
+        }
+        let mut lines = own.text.lines().zip(self.text.lines());
+        match lines.find(|(own, expected)| own != expected) {
+            Some((own, _)) => Some(format!("it changes `{}`", own.trim())),
+            None if *self == own => None,
+            None => Some("it changes which fields the model has".into()),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Values {
+    path: ModulePath,
+    found: Vec<(String, u64)>,
+}
+
+impl Values {
+    fn add(&mut self, value: impl Hash) {
+        let mut hasher = DefaultHasher::new();
+        value.hash(&mut hasher);
+        let path = self.path.as_str().to_owned();
+        self.found.push((path, hasher.finish()));
+    }
+
+    fn add_data(&mut self, data: &TensorData) {
+        self.add((&data.shape().to_vec(), data.as_bytes()));
+    }
+}
+
+impl ModuleVisitor for Values {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.enter(name);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+        self.add_data(&param.val().into_data());
+    }
+
+    fn visit_int<const R: usize>(&mut self, param: &Param<Tensor<R, Int>>) {
+        self.add_data(&param.val().into_data());
+    }
+
+    fn visit_bool<const R: usize>(&mut self, param: &Param<Tensor<R, Bool>>) {
+        self.add_data(&param.val().into_data());
+    }
+
+    fn visit_flag(&mut self, flag: &Param<Flag>) {
+        self.add(flag.val().is_enabled());
+    }
+}

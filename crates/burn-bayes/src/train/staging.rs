@@ -1,0 +1,439 @@
+//! Learning rates for training a posterior: in stages, and decaying.
+//!
+//! **Stages.** A covariance learned around a mean that is still far away is learned twice. So the
+//! mean goes first, with draws close to it; then the rates of the factors and the log-variance ramp
+//! up from 0. At step t, counted from 0, a group of rate η uses
+//!
+//!   η · min(1, max(0, t + 1 − a)/max(1, b)) · (1 + max(0, t − a − b)/τ)^−p,
+//!
+//! the mean with 1 in place of the ramp. Burn's own schedulers would make the stages, one after the
+//! other, but no product of them with a power, and none of a rate above 1; in closed form the state
+//! to save is the step alone.
+//!
+//! **Decay.** The gradient at a draw is noisy, so with a constant rate the posterior never comes to
+//! rest. Σ η_t = ∞ and Σ η_t² < ∞ make it converge: ½ < p ≤ 1.
+//!
+//! | symbol | field |
+//! |---|---|
+//! | a, b | `mean_only_steps`, `ramp_steps` |
+//! | τ, p | `time_constant`, `power` |
+//!
+//! References: the VIFA paper, section on ResNet-18, for the stages; H. Robbins and S. Monro, "A
+//! stochastic approximation method" (1951), for the decay.
+
+use burn::config::Config;
+use burn::module::ParamGroup;
+use burn::optim::LearningRate;
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::optim::lr_scheduler::{LrScheduler, LrSchedulerRecord};
+
+use crate::error::{Error, Result};
+
+/// Separate rates for the mean, the factors and the log-variance of a posterior, the latter two
+/// held back at first.
+///
+/// The parameters that stay point estimates follow the mean.
+///
+/// ```
+/// use burn_bayes::StagedLearningRate;
+///
+/// let rates = StagedLearningRate::new(1e-3, 1e-3, 1e-2)
+///     .with_mean_only_steps(2_000)
+///     .with_ramp_steps(500)
+///     .with_time_constant(Some(1_000.0))
+///     .init()?;
+/// // Learner::new(bayes, optimizer, rates)
+/// # Ok::<(), burn_bayes::Error>(())
+/// ```
+#[derive(Config, Debug)]
+pub struct StagedLearningRate {
+    /// Rate of the mean.
+    pub mean: f64,
+    /// Rate of the factors, once the ramp is over.
+    pub factors: f64,
+    /// Rate of the log-variance, once the ramp is over.
+    pub log_variance: f64,
+    /// Steps in which only the mean is trained.
+    #[config(default = 0)]
+    pub mean_only_steps: usize,
+    /// Steps in which the rates of the factors and the log-variance then rise to their values.
+    #[config(default = 0)]
+    pub ramp_steps: usize,
+    /// τ, in steps after the ramp, over which all rates decay; constant rates by default.
+    pub time_constant: Option<f64>,
+    /// p, the power of the decay.
+    #[config(default = 0.75)]
+    pub power: f64,
+}
+
+impl StagedLearningRate {
+    /// The schedule, for a `Learner` or a loop of your own.
+    ///
+    /// # Errors
+    ///
+    /// A rate that is negative or not finite, or a decay that [`PowerDecayConfig`] would refuse;
+    /// the message names the field.
+    pub fn init(&self) -> Result<ModuleLrScheduler> {
+        let mean = self.stage("mean", self.mean)?;
+        let held_back = |field, path, rate| {
+            let ramp = Some(Ramp {
+                silent_steps: self.mean_only_steps as u64,
+                rising_steps: self.ramp_steps as u64,
+            });
+            let stage = Stage {
+                ramp,
+                ..self.stage(field, rate)?
+            };
+            Ok::<_, Error>((ParamGroup::from_path(path), stage))
+        };
+        let (factors, factors_stage) = held_back("factors", FACTORS, self.factors)?;
+        let (log_variance, log_variance_stage) =
+            held_back("log_variance", LOG_VARIANCE, self.log_variance)?;
+        Ok(ModuleLrScheduler::new(mean)
+            .with_group(factors, factors_stage)
+            .with_group(log_variance, log_variance_stage))
+    }
+
+    fn stage(&self, field: &str, rate: f64) -> Result<Stage> {
+        not_negative(field, rate)?;
+        let decay = self.time_constant.map(|time_constant| Decay {
+            time_constant,
+            power: self.power,
+        });
+        Ok(Stage {
+            rate,
+            ramp: None,
+            decay: decay.map(Decay::checked).transpose()?,
+            decay_from: (self.mean_only_steps + self.ramp_steps) as u64,
+            step: 0,
+        })
+    }
+}
+
+/// The paths of the algorithm's parameters as an optimiser sees them.
+const FACTORS: &str = "algorithm.factors";
+const LOG_VARIANCE: &str = "algorithm.log_variance";
+
+/// A rate that decays as a power of the step: η (1 + t/τ)^−p.
+///
+/// ```
+/// use burn::optim::lr_scheduler::LrScheduler;
+/// use burn_bayes::PowerDecayConfig;
+///
+/// let mut schedule = PowerDecayConfig::new(0.1, 2.0).with_power(1.0).init()?;
+/// let rates = [schedule.step(), schedule.step(), schedule.step()];
+/// assert_eq!(rates, [0.1, 0.1 / 1.5, 0.1 / 2.0]);
+/// # Ok::<(), burn_bayes::Error>(())
+/// ```
+#[derive(Config, Debug)]
+pub struct PowerDecayConfig {
+    /// η, the rate of the first step.
+    pub rate: f64,
+    /// τ, the steps after which the rate is 2^−p of the first.
+    pub time_constant: f64,
+    /// p; from above ½ up to 1 the iterates converge.
+    #[config(default = 0.75)]
+    pub power: f64,
+}
+
+impl PowerDecayConfig {
+    /// The schedule.
+    ///
+    /// # Errors
+    ///
+    /// A rate or power that is negative or not finite, or a time constant that is not finite and
+    /// above zero; the message names the field.
+    pub fn init(&self) -> Result<PowerDecay> {
+        not_negative("rate", self.rate)?;
+        let decay = Decay {
+            time_constant: self.time_constant,
+            power: self.power,
+        };
+        Ok(PowerDecay {
+            rate: self.rate,
+            decay: decay.checked()?,
+            step: 0,
+        })
+    }
+}
+
+/// The schedule of [`PowerDecayConfig`].
+#[derive(Clone, Debug)]
+pub struct PowerDecay {
+    rate: f64,
+    decay: Decay,
+    step: u64,
+}
+
+impl LrScheduler for PowerDecay {
+    fn step(&mut self) -> LearningRate {
+        let rate = self.rate * self.decay.after(self.step);
+        self.step += 1;
+        rate
+    }
+
+    fn to_record(&self) -> LrSchedulerRecord {
+        save(self.step)
+    }
+
+    fn load_record(&mut self, record: LrSchedulerRecord) {
+        load(&mut self.step, record);
+    }
+}
+
+/// The schedule of one group.
+#[derive(Clone, Debug)]
+struct Stage {
+    rate: f64,
+    ramp: Option<Ramp>,
+    decay: Option<Decay>,
+    decay_from: u64,
+    step: u64,
+}
+
+impl LrScheduler for Stage {
+    fn step(&mut self) -> LearningRate {
+        let ramp = self.ramp.map_or(1.0, |ramp| ramp.at(self.step));
+        let waited = self.step.saturating_sub(self.decay_from);
+        let decay = self.decay.map_or(1.0, |decay| decay.after(waited));
+        self.step += 1;
+        self.rate * ramp * decay
+    }
+
+    fn to_record(&self) -> LrSchedulerRecord {
+        save(self.step)
+    }
+
+    fn load_record(&mut self, record: LrSchedulerRecord) {
+        load(&mut self.step, record);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ramp {
+    silent_steps: u64,
+    rising_steps: u64,
+}
+
+impl Ramp {
+    fn at(self, step: u64) -> f64 {
+        let risen = (step + 1).saturating_sub(self.silent_steps);
+        (risen as f64 / self.rising_steps.max(1) as f64).min(1.0)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Decay {
+    time_constant: f64,
+    power: f64,
+}
+
+impl Decay {
+    fn after(self, steps: u64) -> f64 {
+        (1.0 + steps as f64 / self.time_constant).powf(-self.power)
+    }
+
+    fn checked(self) -> Result<Self> {
+        let Self {
+            time_constant,
+            power,
+        } = self;
+        not_negative("power", power)?;
+        if time_constant.is_finite() && time_constant > 0.0 {
+            return Ok(self);
+        }
+        let problem = format!("is {time_constant}; it must be finite and above zero");
+        Err(Error::config("time_constant", problem))
+    }
+}
+
+fn not_negative(field: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(());
+    }
+    let problem = format!("is {value}; it must be finite and not below zero");
+    Err(Error::config(field, problem))
+}
+
+const STEP: &str = "step";
+
+fn save(step: u64) -> LrSchedulerRecord {
+    LrSchedulerRecord::new().with_scalar(STEP, step)
+}
+
+fn load(step: &mut u64, record: LrSchedulerRecord) {
+    if let Some(saved) = record.scalar(STEP) {
+        *step = saved;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::module::{Module, ParamId};
+    use burn::nn::{Linear, LinearConfig};
+    use burn::optim::{GradientsParams, SgdConfig};
+    use burn::tensor::{Device, Tensor};
+    use burn::train::{RegressionOutput, TrainOutput, TrainStep};
+
+    use super::*;
+    use crate::likelihood::GaussianNll;
+    use crate::methods::VifaConfig;
+    use crate::train::BayesianConfig;
+
+    /// The rates of the mean, the factors and the log-variance at the next step.
+    fn rates(schedule: &mut ModuleLrScheduler) -> [f64; 3] {
+        let rates = schedule.step();
+        ["algorithm.mean", FACTORS, LOG_VARIANCE]
+            .map(|path| rates.lr_from_param(ParamId::new(), Some(path)))
+    }
+
+    fn staged() -> StagedLearningRate {
+        StagedLearningRate::new(0.5, 2.0, 4.0)
+            .with_mean_only_steps(2)
+            .with_ramp_steps(4)
+    }
+
+    fn saved_and_loaded(record: LrSchedulerRecord) -> LrSchedulerRecord {
+        LrSchedulerRecord::from_bytes(record.into_bytes().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_mean_goes_first_and_the_others_ramp_up() {
+        let mut schedule = staged().init().unwrap();
+        let stages = [0.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.0, 1.0];
+        for share in stages {
+            assert_eq!(rates(&mut schedule), [0.5, 2.0 * share, 4.0 * share]);
+        }
+    }
+
+    #[test]
+    fn without_stages_the_rates_are_constant() {
+        let mut schedule = StagedLearningRate::new(0.5, 2.0, 4.0).init().unwrap();
+        for _ in 0..3 {
+            assert_eq!(rates(&mut schedule), [0.5, 2.0, 4.0]);
+        }
+    }
+
+    #[test]
+    fn without_a_ramp_the_others_join_at_once() {
+        let config = StagedLearningRate::new(0.5, 2.0, 4.0).with_mean_only_steps(2);
+        let mut schedule = config.init().unwrap();
+        for share in [0.0, 0.0, 1.0, 1.0] {
+            assert_eq!(rates(&mut schedule), [0.5, 2.0 * share, 4.0 * share]);
+        }
+    }
+
+    #[test]
+    fn rates_decay_when_the_ramp_is_over() {
+        let config = staged().with_time_constant(Some(1.0)).with_power(1.0);
+        let mut schedule = config.init().unwrap();
+        let before: Vec<_> = (0..6).map(|_| rates(&mut schedule)[0]).collect();
+        assert_eq!(before, [0.5; 6]);
+        for share in [1.0, 1.0 / 2.0, 1.0 / 3.0] {
+            assert_eq!(
+                rates(&mut schedule),
+                [0.5, 2.0, 4.0].map(|rate| rate * share)
+            );
+        }
+    }
+
+    #[test]
+    fn a_saved_schedule_goes_on_where_it_was() {
+        let config = staged().with_time_constant(Some(3.0));
+        for steps in [0, 1, 4, 9] {
+            let mut schedule = config.init().unwrap();
+            for _ in 0..steps {
+                schedule.step();
+            }
+            let record = saved_and_loaded(schedule.to_record());
+            let mut resumed = config.init().unwrap().load_record(record);
+            for _ in 0..8 {
+                assert_eq!(rates(&mut resumed), rates(&mut schedule));
+            }
+        }
+    }
+
+    #[test]
+    fn a_saved_decay_goes_on_where_it_was() {
+        let config = PowerDecayConfig::new(0.3, 7.0);
+        let mut schedule = config.init().unwrap();
+        let first: Vec<f64> = (0..5).map(|_| schedule.step()).collect();
+        assert!(first.is_sorted_by(|earlier, later| earlier > later));
+        let mut resumed = config.init().unwrap();
+        resumed.load_record(saved_and_loaded(schedule.to_record()));
+        assert_eq!(resumed.step(), schedule.step());
+        // At t = τ the rate is 2^−p of the first.
+        let at_time_constant = schedule.step() / 0.5;
+        assert!((resumed.step() / 0.5 - at_time_constant).abs() < f64::EPSILON);
+        let expected = 0.3 * (1.0 + 6.0 / 7.0f64).powf(-0.75);
+        assert!((at_time_constant * 0.5 - expected).abs() < 4.0 * f64::EPSILON);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let message = |config: StagedLearningRate| {
+            let error = config.init().err().expect("it must be refused");
+            assert!(error.is_config());
+            error.to_string()
+        };
+        assert!(message(StagedLearningRate::new(f64::NAN, 0.0, 0.0)).contains("mean"));
+        assert!(message(StagedLearningRate::new(0.0, -1.0, 0.0)).contains("factors"));
+        assert!(message(StagedLearningRate::new(0.0, 0.0, -1.0)).contains("log_variance"));
+        assert!(message(staged().with_time_constant(Some(0.0))).contains("time_constant"));
+        let power = staged().with_time_constant(Some(1.0)).with_power(-1.0);
+        assert!(message(power).contains("power"));
+        assert!(PowerDecayConfig::new(-0.1, 1.0).init().is_err());
+    }
+
+    #[derive(Module, Debug)]
+    struct Line {
+        layer: Linear,
+    }
+
+    impl TrainStep for Line {
+        type Input = (Tensor<2>, Tensor<2>);
+        type Output = RegressionOutput;
+
+        fn step(&self, (inputs, targets): Self::Input) -> TrainOutput<RegressionOutput> {
+            let output = self.layer.forward(inputs);
+            let loss = GaussianNll::new(1.0).forward(output.clone(), targets.clone());
+            let gradients = GradientsParams::from_grads(loss.backward(), self);
+            TrainOutput {
+                grads: gradients,
+                item: RegressionOutput::new(loss, output, targets),
+            }
+        }
+    }
+
+    #[test]
+    fn the_groups_are_the_parameters_that_the_optimiser_sees() {
+        let device = Device::default().autodiff();
+        let layer = LinearConfig::new(2, 1).init(&device);
+        let config = VifaConfig::new(4).with_rank(1);
+        let mut bayes = config.init(Line { layer });
+        let inputs = Tensor::from_data([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, -1.0]], &device);
+        let targets = Tensor::from_data([[1.0], [2.0], [3.0], [0.0]], &device);
+        let mut optimizer = SgdConfig::new().init();
+        let mut schedule = StagedLearningRate::new(1e-2, 1e-2, 1e-2)
+            .with_mean_only_steps(1)
+            .init()
+            .unwrap();
+
+        let values = |tensor: Tensor<1>| tensor.into_data().iter::<f32>().collect::<Vec<_>>();
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let posterior = bayes.posterior();
+            let factors = posterior.factors().unwrap().flatten(0, 1);
+            seen.push([posterior.mean(), factors, posterior.diagonal()].map(values));
+            let TrainOutput { grads, .. } =
+                TrainStep::step(&bayes, (inputs.clone(), targets.clone()));
+            bayes = bayes.optimize(&mut optimizer, schedule.step(), grads);
+        }
+        let [start, mean_only, all] = [&seen[0], &seen[1], &seen[2]];
+        assert_ne!(start[0], mean_only[0]);
+        assert_eq!(start[1..], mean_only[1..]);
+        for part in 0..3 {
+            assert_ne!(mean_only[part], all[part]);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! How a training step gathers the evidence that an algorithm consumes.
+
+use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use burn::train::{TrainOutput, TrainStep};
+use burn_bayes_graph::Layout;
+
+use super::bayesian::Bayesian;
+use super::finite::first_non_finite;
+use super::one_pass::OnePass;
+use crate::error::{Error, Result};
+use crate::likelihood::MixDraws;
+use crate::methods::{Draw, FromGradients, FromIterates, Inference, Iterates, MeanGradients};
+
+/// A kind of evidence that a training step can gather for an algorithm.
+pub trait Supply<M: Module + TrainStep, A: Module>: Sized {
+    /// Gathers the evidence from a batch; the gradients are under the ids of what is trained.
+    fn step(
+        bayesian: &Bayesian<M, A>,
+        item: <M as TrainStep>::Input,
+    ) -> TrainOutput<<M as TrainStep>::Output>;
+
+    /// Called after optimiser step number `step` (from 1).
+    fn stepped(algorithm: A, model: &M, step: u64) -> A;
+}
+
+/// The user's own step at every proposed draw, on a copy of the model whose weights are leaves; or all
+/// draws [in one pass](Bayesian::in_one_pass).
+impl<M, A> Supply<M, A> for MeanGradients
+where
+    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws> + 'static,
+    A: FromGradients,
+{
+    fn step(
+        bayesian: &Bayesian<M, A>,
+        item: <M as TrainStep>::Input,
+    ) -> TrainOutput<<M as TrainStep>::Output> {
+        let output = evaluate(bayesian, item.clone());
+        output.unwrap_or_else(|error| stopped(bayesian, item, error))
+    }
+
+    fn stepped(algorithm: A, _model: &M, step: u64) -> A {
+        algorithm.stepped(step)
+    }
+}
+
+/// Stops the training; a step has to return something, but nothing that moves a parameter.
+pub(crate) fn stopped<M, A>(
+    bayesian: &Bayesian<M, A>,
+    item: <M as TrainStep>::Input,
+    error: Error,
+) -> TrainOutput<<M as TrainStep>::Output>
+where
+    M: Module + ModuleDisplay + TrainStep,
+    A: Inference,
+{
+    bayesian.stop(error);
+    let TrainOutput { item, .. } = TrainStep::step(bayesian.template(), item);
+    TrainOutput {
+        grads: GradientsParams::new(),
+        item,
+    }
+}
+
+/// What evaluations at several draws give.
+pub(crate) struct Gathered<E, O> {
+    pub(crate) evidence: E,
+    /// Gradients of parameters outside the layout, averaged over draws.
+    pub(crate) outside: GradientsParams,
+    /// The model's output at the first draw.
+    pub(crate) item: O,
+}
+
+fn evaluate<M, A>(
+    bayesian: &Bayesian<M, A>,
+    item: <M as TrainStep>::Input,
+) -> Result<TrainOutput<<M as TrainStep>::Output>>
+where
+    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws> + 'static,
+    A: FromGradients,
+{
+    let algorithm = bayesian.algorithm();
+    let proposal = algorithm.propose(bayesian.clock().tick())?;
+    let (model, draws) = (bayesian.template(), &proposal.draws);
+    let together = match bayesian.known_recording::<OnePass<M>>() {
+        Some(one_pass) if draws.len() > 1 => {
+            one_pass.gathered(model, draws, &item, bayesian.self_check())?
+        }
+        _ => None,
+    };
+    let Gathered {
+        evidence,
+        mut outside,
+        item,
+    } = match together {
+        Some(gathered) => gathered,
+        None => one_by_one(bayesian.layout(), model, draws, &item, |_, pieces| {
+            Ok(pieces)
+        })?,
+    };
+    if let Some(path) = first_non_finite(model, &outside) {
+        return Err(Error::non_finite(proposal.tick.step + 1, path));
+    }
+    let mut grads = algorithm.gradients(proposal, evidence, item.rows())?;
+    Outside::add(model, 1.0, &mut outside, &mut grads);
+    Ok(TrainOutput { grads, item })
+}
+
+/// The user's step at every draw, and the evidence of each, given the model there and its gradients.
+pub(crate) fn one_by_one<M: Module + TrainStep<Input: Clone>, E>(
+    layout: &Layout,
+    model: &M,
+    draws: &[Draw],
+    item: &<M as TrainStep>::Input,
+    mut evidence_of: impl FnMut(&M, Vec<Tensor<1>>) -> Result<E>,
+) -> Result<Gathered<Vec<E>, <M as TrainStep>::Output>> {
+    let share = 1.0 / draws.len() as f64;
+    let mut evidence = Vec::with_capacity(draws.len());
+    let mut outside = GradientsParams::new();
+    let mut first = None;
+    for draw in draws {
+        let model = layout.write_leaves(model.clone(), draw.weights.clone())?;
+        let TrainOutput { mut grads, item } = TrainStep::step(&model, item.clone());
+        let pieces = layout.gradient_parts(&model, &mut grads)?;
+        Outside::add(&model, share, &mut grads, &mut outside);
+        first.get_or_insert(item);
+        evidence.push(evidence_of(&model, pieces)?);
+    }
+    Ok(Gathered {
+        evidence,
+        outside,
+        item: first.ok_or_else(no_draws)?,
+    })
+}
+
+/// An algorithm broke its word.
+pub(crate) fn no_draws() -> Error {
+    Error::config("draws", "the algorithm proposed none")
+}
+
+/// Adds the gradients of parameters outside the layout, which stay point estimates.
+pub(crate) struct Outside<'a> {
+    share: f64,
+    found: &'a mut GradientsParams,
+    sum: &'a mut GradientsParams,
+}
+
+impl Outside<'_> {
+    /// Moves `share` times every gradient in `found` that belongs to `model` to `sum`.
+    pub(crate) fn add<M: Module>(
+        model: &M,
+        share: f64,
+        found: &mut GradientsParams,
+        sum: &mut GradientsParams,
+    ) {
+        if !found.is_empty() {
+            model.visit(&mut Outside { share, found, sum });
+        }
+    }
+}
+
+impl ModuleVisitor for Outside<'_> {
+    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+        if let Some(gradient) = self.found.remove::<R>(param.id) {
+            let gradient = if self.share == 1.0 {
+                gradient
+            } else {
+                gradient * self.share
+            };
+            let sum = match self.sum.remove::<R>(param.id) {
+                Some(sum) => sum + gradient,
+                None => gradient,
+            };
+            self.sum.register(param.id, sum);
+        }
+    }
+}
+
+/// The user's own step on the model as it is.
+impl<M, A> Supply<M, A> for Iterates
+where
+    M: Module + ModuleDisplay + TrainStep,
+    A: FromIterates,
+{
+    fn step(
+        bayesian: &Bayesian<M, A>,
+        item: <M as TrainStep>::Input,
+    ) -> TrainOutput<<M as TrainStep>::Output> {
+        let output = TrainStep::step(bayesian.template(), item);
+        if let Some(path) = first_non_finite(bayesian.template(), &output.grads) {
+            let step = bayesian.steps() + 1;
+            bayesian.stop(Error::non_finite(step, path));
+        }
+        output
+    }
+
+    fn stepped(algorithm: A, model: &M, step: u64) -> A {
+        if !algorithm.wants(step) {
+            return algorithm;
+        }
+        let layout: &Layout = Inference::layout(&algorithm);
+        let weights = layout
+            .flatten(model)
+            .expect("the layout was checked against this model when the two were joined");
+        algorithm.observe(step, weights)
+    }
+}
