@@ -75,6 +75,12 @@ pub(crate) const TASKS: &[Task] = &[
         run: doc,
     },
     Task {
+        name: "package",
+        flags: &[],
+        about: "can every crate be packed for the registry?",
+        run: package,
+    },
+    Task {
         name: "book",
         flags: &[],
         about: "the book, into book/book",
@@ -107,8 +113,8 @@ pub(crate) const TASKS: &[Task] = &[
 ];
 
 /// The stages of `ci`, in order.
-const CI: [&str; 9] = [
-    "fmt", "clippy", "tidy", "test", "doctest", "doc", "book", "examples", "findings",
+const CI: [&str; 10] = [
+    "fmt", "clippy", "tidy", "test", "doctest", "doc", "package", "book", "examples", "findings",
 ];
 
 /// Runs the task that the command line names.
@@ -250,6 +256,19 @@ fn doc(request: &Request) -> Outcome {
     cargo(&request.root, &["doc", "--workspace", "--no-deps"])
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()
+}
+
+/// Packs the crates without building what was packed: that would compile Burn once more for each.
+fn package(request: &Request) -> Outcome {
+    let packages = workspace::packages(&workspace::text_files(&request.root)?);
+    let published = packages
+        .iter()
+        .filter(|package| package.folder.starts_with("crates/"));
+    let names: Vec<&str> = published
+        .flat_map(|package| ["-p", &*package.name])
+        .collect();
+    let options = ["package", "--offline", "--no-verify", "--allow-dirty"];
+    cargo(&request.root, &options).arguments(&names).run()
 }
 
 /// Builds all examples at once with the features of the whole workspace (one by one they would

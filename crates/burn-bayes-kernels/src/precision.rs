@@ -51,10 +51,34 @@ pub struct Signed {
 
 /// U Uᵀ, then U d⁻¹ Uᵀ, then U (d^-½ ⊙ ε) of every draw, each row-major.
 pub fn projections(gaussian: &PrecisionGaussian<'_>, noises: &[Signed]) -> Vec<f64> {
+    let rank = gaussian.rank();
+    let mut sums = all_projections(gaussian, noises, true);
+    for row in 1..rank {
+        for column in 0..row {
+            for block in [0, rank * rank] {
+                sums[block + row * rank + column] = sums[block + column * rank + row];
+            }
+        }
+    }
+    sums
+}
+
+/// U (d^-½ ⊙ ε) of every draw, row-major; the same numbers as those of [`projections`].
+pub fn noise_products(gaussian: &PrecisionGaussian<'_>, noises: &[Signed]) -> Vec<f64> {
+    all_projections(gaussian, noises, false)
+}
+
+/// The upper triangles of U Uᵀ and U d⁻¹ Uᵀ, where they are wanted, then U (d^-½ ⊙ ε) of every draw.
+fn all_projections(
+    gaussian: &PrecisionGaussian<'_>,
+    noises: &[Signed],
+    with_grams: bool,
+) -> Vec<f64> {
     let (length, rank) = (gaussian.precision.len(), gaussian.rank());
+    let gram_len = if with_grams { rank * rank } else { 0 };
     let leaf = |start: usize, (): ()| {
         let end = length.min(start + BLOCK);
-        let mut sums = vec![0.0; rank * (2 * rank + noises.len())];
+        let mut sums = vec![0.0; 2 * gram_len + rank * noises.len()];
         with_scratch((rank + 1) * TILE, |scratch| {
             vectorise(
                 #[inline(always)]
@@ -76,9 +100,10 @@ pub fn projections(gaussian: &PrecisionGaussian<'_>, noises: &[Signed]) -> Vec<f
                             let products = scaled.iter_mut().zip(row).zip(&*deviations);
                             products.for_each(|((scaled, u), r)| *scaled = u * r);
                         }
-                        let (plain, rest) = sums.split_at_mut(rank * rank);
-                        let (whitened, projected) = rest.split_at_mut(rank * rank);
-                        for (at, left) in gaussian.rows(first, width).enumerate() {
+                        let (plain, rest) = sums.split_at_mut(gram_len);
+                        let (whitened, projected) = rest.split_at_mut(gram_len);
+                        let rows = gaussian.rows(first, width).enumerate();
+                        for (at, left) in rows.filter(|_| with_grams) {
                             for (column, right) in gaussian.rows(first, width).enumerate().skip(at)
                             {
                                 plain[at * rank + column] += inner_product(left, right);
@@ -104,15 +129,7 @@ pub fn projections(gaussian: &PrecisionGaussian<'_>, noises: &[Signed]) -> Vec<f
         sums
     };
     let work = length * (rank + noises.len());
-    let mut sums = tree_reduce((), length, work, &leaf, &added);
-    for row in 1..rank {
-        for column in 0..row {
-            for block in [0, rank * rank] {
-                sums[block + row * rank + column] = sums[block + column * rank + row];
-            }
-        }
-    }
-    sums
+    tree_reduce((), length, work, &leaf, &added)
 }
 
 /// θ = μ + d^-½ ⊙ ε − (U/d)ᵀ w.

@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../README.md")]
+#![doc = include_str!("../README.md")]
 
 mod algebra;
 mod error;
@@ -14,7 +14,7 @@ mod noise;
 mod optimizer;
 pub mod posterior;
 #[cfg(feature = "train")]
-mod predict;
+pub mod predict;
 mod prior;
 #[cfg(feature = "train")]
 pub mod train;
@@ -46,13 +46,16 @@ pub use optimizer::{
 };
 pub use posterior::{
     CovarianceForm, DENSE_LIMIT, DenseGaussian, FORMAT_VERSION, FactorPosterior, FormKind,
-    GaussianDistance, Mixture, PrecisionForm, linear_regression_posterior,
+    GaussianDistance, Mixture, PointPosterior, Posterior, PrecisionForm, Sampler,
+    linear_regression_posterior,
 };
+#[cfg(feature = "train")]
+pub use predict::{Predictor, refresh_running_statistics};
 pub use prior::{Prior, PriorPrecisions};
 #[cfg(feature = "train")]
 pub use train::{
     Bayesian, BayesianConfig, DEFAULT_PREDICTION_DRAWS, ExampleLoss, PowerDecay, PowerDecayConfig,
-    StagedLearningRate, Supply, refresh_running_statistics,
+    StagedLearningRate, Supply,
 };
 
 /// What most programs need.

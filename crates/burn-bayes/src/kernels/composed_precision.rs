@@ -46,6 +46,24 @@ pub(crate) fn projections(gaussian: &PrecisionParts, noises: &[Noise]) -> Projec
     }
 }
 
+pub(crate) fn noise_products(gaussian: &PrecisionParts, noises: &[Noise]) -> Vec<Vec<f64>> {
+    let Some(factors) = &gaussian.factors else {
+        return vec![Vec::new(); noises.len()];
+    };
+    let [_, len] = factors.dims();
+    let device = factors.device();
+    let scaled = factors.clone() * gaussian.precision.clone().sqrt().recip().unsqueeze::<2>();
+    let normals = noises
+        .iter()
+        .map(|noise| noise.normal(len, &device).unsqueeze::<2>());
+    let products = Tensor::cat(normals.collect(), 0).matmul(scaled.transpose());
+    let rank = products.dims()[1];
+    to_host(products)
+        .chunks_exact(rank)
+        .map(<[f64]>::to_vec)
+        .collect()
+}
+
 pub(crate) fn precision_draw(
     gaussian: &PrecisionParts,
     noise: Noise,

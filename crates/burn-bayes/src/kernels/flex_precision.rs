@@ -72,6 +72,20 @@ pub(super) fn projections(parts: &PrecisionParts, noises: &[Noise]) -> Option<Pr
     })
 }
 
+pub(super) fn noise_products(parts: &PrecisionParts, noises: &[Noise]) -> Option<Vec<Vec<f64>>> {
+    let signed = noises
+        .iter()
+        .map(|&noise| signed(noise))
+        .collect::<Option<Vec<_>>>()?;
+    let gaussian = Gaussian::new(parts)?;
+    let rank = parts.rank();
+    if rank == 0 {
+        return Some(vec![Vec::new(); noises.len()]);
+    }
+    let products = host::noise_products(&gaussian.view(), &signed);
+    Some(products.chunks_exact(rank).map(<[f64]>::to_vec).collect())
+}
+
 pub(super) fn precision_draw(
     parts: &PrecisionParts,
     noise: Noise,

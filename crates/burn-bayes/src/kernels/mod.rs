@@ -21,7 +21,7 @@ use burn::tensor::Tensor;
 
 pub use self::precision::{
     MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
-    mean_step, precision_draw, precision_step, projections,
+    mean_step, noise_products, precision_draw, precision_step, projections,
 };
 use crate::noise::Noise;
 use crate::prior::PriorPrecisions;

@@ -99,6 +99,15 @@ pub fn projections(gaussian: &PrecisionParts, noises: &[Noise]) -> Projections {
     composed::projections(gaussian, noises)
 }
 
+/// The [`products`](Projections::products) alone: U (d^-½ ⊙ ε) of every draw, K numbers each.
+pub fn noise_products(gaussian: &PrecisionParts, noises: &[Noise]) -> Vec<Vec<f64>> {
+    #[cfg(feature = "flex")]
+    if let Some(result) = flex::noise_products(gaussian, noises) {
+        return result;
+    }
+    composed::noise_products(gaussian, noises)
+}
+
 /// θ = μ + d^-½ ⊙ ε − (U/d)ᵀ w, with w = M U (d^-½ ⊙ ε), `weights`, from the host.
 pub fn precision_draw(gaussian: &PrecisionParts, noise: Noise, weights: &[f64]) -> Tensor<1> {
     #[cfg(feature = "flex")]

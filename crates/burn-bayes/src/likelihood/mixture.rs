@@ -16,7 +16,8 @@ use burn::train::metric::{
 };
 use burn::train::{ClassificationOutput, ItemLazy, RegressionOutput};
 
-use crate::metric::{ClassificationDraws, RegressionDraws, probabilities_of};
+use super::classification_draws::{ClassificationDraws, probabilities_of};
+use super::regression_draws::RegressionDraws;
 
 /// An output that can be averaged over draws of the weights.
 ///

@@ -6,9 +6,9 @@
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::log_losses;
 
-use super::classification_draws::ClassificationDraws;
 use super::row_mean::RowMeanMetric;
 use super::score::{Caption, RowScore};
+use crate::likelihood::ClassificationDraws;
 
 /// The mean negative log-likelihood of an epoch's rows under the average of the draws.
 pub type AverageNllMetric = RowMeanMetric<AverageNll>;

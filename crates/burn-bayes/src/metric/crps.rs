@@ -7,9 +7,9 @@ use burn::tensor::TensorReadError;
 use burn_bayes_eval::{TargetScale, crps_losses};
 
 use super::observation::Observation;
-use super::regression_draws::RegressionDraws;
 use super::row_mean::RowMeanMetric;
 use super::score::{Caption, RowScore};
+use crate::likelihood::RegressionDraws;
 
 /// The mean continuous ranked probability score of an epoch's rows.
 pub type CrpsMetric = RowMeanMetric<Crps>;

@@ -7,9 +7,10 @@
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::ReliabilityDiagram;
 
-use super::classification_draws::ClassificationDraws;
-use super::score::{Caption, SetScore, refused};
+use super::score::{Caption, SetScore};
 use super::whole_set::WholeSetMetric;
+use crate::likelihood::ClassificationDraws;
+use crate::likelihood::refused;
 
 /// The expected calibration error of an epoch's rows; 15 bins unless told otherwise.
 ///

@@ -8,9 +8,10 @@ use burn::tensor::TensorReadError;
 use burn_bayes_eval::{PredictionIntervals, TargetedMixture};
 
 use super::observation::Observation;
-use super::regression_draws::RegressionDraws;
 use super::row_mean::RowMeanMetric;
-use super::score::{Caption, RowScore, refused};
+use super::score::{Caption, RowScore};
+use crate::likelihood::RegressionDraws;
+use crate::likelihood::refused;
 
 /// The share of an epoch's targets inside their central prediction interval.
 ///

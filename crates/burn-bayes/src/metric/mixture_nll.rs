@@ -7,9 +7,10 @@ use burn::tensor::TensorReadError;
 use burn_bayes_eval::{TargetScale, joint_log_densities};
 
 use super::observation::Observation;
-use super::regression_draws::RegressionDraws;
 use super::row_mean::RowMeanMetric;
-use super::score::{Caption, RowScore, refused};
+use super::score::{Caption, RowScore};
+use crate::likelihood::RegressionDraws;
+use crate::likelihood::refused;
 
 /// The mean negative log-likelihood of an epoch's rows under the mixture of the draws, several targets
 /// of a row together.

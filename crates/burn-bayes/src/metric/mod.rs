@@ -24,7 +24,6 @@
 
 mod average_nll;
 mod brier;
-mod classification_draws;
 mod crps;
 mod expected_calibration_error;
 mod expected_entropy;
@@ -34,7 +33,6 @@ mod model_disagreement;
 mod mutual_information;
 mod observation;
 mod predictive_entropy;
-mod regression_draws;
 mod rmse_of_mean;
 mod row_mean;
 mod score;
@@ -42,9 +40,9 @@ mod score;
 pub(crate) mod testing;
 mod whole_set;
 
+pub use crate::likelihood::{ClassificationDraws, LabelledDraws, RegressionDraws, TargetedDraws};
 pub use average_nll::{AverageNll, AverageNllMetric};
 pub use brier::{Brier, BrierMetric};
-pub use classification_draws::{ClassificationDraws, LabelledDraws};
 pub use crps::{Crps, CrpsMetric};
 pub use expected_calibration_error::{
     ConfidenceGaps, ExpectedCalibrationError, ExpectedCalibrationErrorMetric,
@@ -55,13 +53,10 @@ pub use mixture_nll::{MixtureNll, MixtureNllMetric};
 pub use model_disagreement::{ModelDisagreement, ModelDisagreementMetric};
 pub use mutual_information::{MutualInformation, MutualInformationMetric};
 pub use predictive_entropy::{PredictiveEntropy, PredictiveEntropyMetric};
-pub use regression_draws::{RegressionDraws, TargetedDraws};
 pub use rmse_of_mean::{RmseOfMean, RmseOfMeanMetric, SquaredErrors};
 pub use row_mean::RowMeanMetric;
 pub use score::{Caption, RowScore, SetScore};
 pub use whole_set::WholeSetMetric;
-
-pub(crate) use classification_draws::probabilities_of;
 
 #[cfg(test)]
 mod tests {

@@ -5,9 +5,9 @@
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::model_disagreement;
 
-use super::classification_draws::ClassificationDraws;
 use super::row_mean::RowMeanMetric;
 use super::score::{Caption, RowScore};
+use crate::likelihood::ClassificationDraws;
 
 /// The mean model disagreement of an epoch's rows.
 pub type ModelDisagreementMetric = RowMeanMetric<ModelDisagreement>;

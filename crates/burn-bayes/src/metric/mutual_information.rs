@@ -5,9 +5,9 @@
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::mutual_information;
 
-use super::classification_draws::ClassificationDraws;
 use super::row_mean::RowMeanMetric;
 use super::score::{Caption, RowScore};
+use crate::likelihood::ClassificationDraws;
 
 /// The mean mutual information of an epoch's rows.
 pub type MutualInformationMetric = RowMeanMetric<MutualInformation>;

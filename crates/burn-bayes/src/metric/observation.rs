@@ -3,8 +3,8 @@
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::{TargetScale, TargetedMixture};
 
-use super::regression_draws::TargetedDraws;
-use super::score::refused;
+use crate::likelihood::TargetedDraws;
+use crate::likelihood::refused;
 
 /// How targets come about from predictions.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,9 +5,9 @@
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::predictive_entropy;
 
-use super::classification_draws::ClassificationDraws;
 use super::row_mean::RowMeanMetric;
 use super::score::{Caption, RowScore};
+use crate::likelihood::ClassificationDraws;
 
 /// The mean predictive entropy of an epoch's rows.
 pub type PredictiveEntropyMetric = RowMeanMetric<PredictiveEntropy>;

@@ -6,9 +6,9 @@ use burn::tensor::TensorReadError;
 use burn_bayes_eval::{TargetScale, TargetedMixture};
 
 use super::observation::Observation;
-use super::regression_draws::RegressionDraws;
 use super::score::{Caption, SetScore};
 use super::whole_set::WholeSetMetric;
+use crate::likelihood::RegressionDraws;
 
 /// The root mean squared error of the average of the draws, in the unit of the target.
 ///

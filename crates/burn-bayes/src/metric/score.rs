@@ -1,8 +1,7 @@
 //! What a score has to say to become a metric.
 
-use burn::tensor::{ExecutionError, TensorReadError};
+use burn::tensor::TensorReadError;
 use burn::train::metric::NumericAttributes;
-use burn_bayes_eval::EvalError;
 
 /// How a score is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,9 +89,4 @@ pub trait SetScore: Clone + Send + Sync {
 
     /// The score of everything gathered, which is at least one batch.
     fn score(&self, gathered: &Self::Gathered) -> f64;
-}
-
-/// The only error a metric may return is one of reading; its message says what was refused.
-pub(crate) fn refused(error: EvalError) -> TensorReadError {
-    ExecutionError::with_context(error.to_string()).into()
 }

@@ -13,6 +13,7 @@
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
+use super::Sampler;
 use super::form::{GaussianForm, Moments};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::Result;
@@ -42,13 +43,19 @@ impl CovarianceForm {
     }
 }
 
-impl GaussianForm for CovarianceForm {
+impl Sampler for CovarianceParts {
     fn draw(&self, noise: Noise) -> Result<Tensor<1>> {
-        Ok(kernels::draw(&self.parts(), noise))
+        Ok(kernels::draw(self, noise))
     }
 
     fn draws(&self, noise: Noise, count: usize) -> Result<Tensor<2>> {
-        Ok(kernels::draws(&self.parts(), noise, count))
+        Ok(kernels::draws(self, noise, count))
+    }
+}
+
+impl GaussianForm for CovarianceForm {
+    fn sampler(&self) -> Result<Box<dyn Sampler>> {
+        Ok(Box::new(self.parts()))
     }
 
     fn variance(&self) -> Result<Tensor<1>> {

@@ -2,8 +2,8 @@
 
 use burn::tensor::Tensor;
 
+use super::Sampler;
 use crate::error::Result;
-use crate::noise::Noise;
 
 /// Mean, marginal variances and log-determinant of the covariance.
 pub(super) struct Moments {
@@ -14,11 +14,8 @@ pub(super) struct Moments {
 
 /// The operations in which the two forms differ.
 pub(super) trait GaussianForm {
-    /// One draw, `[D]`.
-    fn draw(&self, noise: Noise) -> Result<Tensor<1>>;
-
-    /// Draws from the rows 0..count of the noise, `[count, D]`.
-    fn draws(&self, noise: Noise, count: usize) -> Result<Tensor<2>>;
+    /// Draws, with what they share computed once.
+    fn sampler(&self) -> Result<Box<dyn Sampler>>;
 
     /// The diagonal of the covariance, `[D]`.
     fn variance(&self) -> Result<Tensor<1>>;

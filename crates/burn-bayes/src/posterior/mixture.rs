@@ -1,96 +1,115 @@
 //! A mixture of posteriors, as ensembles give.
+//!
+//! Saved, it is a folder: `mixture.json` names the weights, and each component has a file of its own. The
+//! folder appears under its name only when it is whole.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use burn::module::Module;
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
+use burn_bayes_graph::Layout;
+use serde::{Deserialize, Serialize};
 
-use super::FactorPosterior;
+use super::storage::{FORMAT_VERSION, damaged, unreadable, unwritable};
+use super::{FactorPosterior, Posterior, Sampler, expect_layout};
 use crate::error::{Error, Result};
 use crate::noise::Noise;
 
 /// Σ_m w_m q_m over the same weights.
 ///
-/// A draw first picks a component, then draws from it.
+/// A draw first picks a component, then draws from it. The components are in memory, or
+/// [on disk](Self::open), each read when it is drawn from.
 #[derive(Clone, Debug)]
-pub struct Mixture {
-    components: Vec<FactorPosterior>,
+pub struct Mixture<P = FactorPosterior> {
+    layout: Arc<Layout>,
+    components: Components<P>,
     weights: Vec<f64>,
 }
 
-impl Mixture {
+#[derive(Clone, Debug)]
+enum Components<P> {
+    InMemory(Vec<P>),
+    OnDisk { files: Vec<PathBuf>, device: Device },
+}
+
+impl<P: Posterior> Mixture<P> {
     /// A mixture with the given weights, which are brought to the sum one.
-    pub fn new(components: Vec<FactorPosterior>, weights: Vec<f64>) -> Result<Self> {
+    pub fn new(components: Vec<P>, weights: Vec<f64>) -> Result<Self> {
         let Some(first) = components.first() else {
             return Err(Error::config(
                 "components",
                 "a mixture needs at least one posterior",
             ));
         };
+        let layout = first.layout().clone();
         for component in &components[1..] {
-            component.expect_layout(first.layout())?;
+            expect_layout(&layout, component.layout())?;
         }
-        let sum: f64 = weights.iter().sum();
-        let usable = weights
-            .iter()
-            .all(|weight| weight.is_finite() && *weight >= 0.0);
-        if weights.len() != components.len() || !usable || sum <= 0.0 {
-            return Err(Error::config(
-                "weights",
-                format!(
-                    "{weights:?} for {} posteriors; one finite weight each is needed, none below \
-                     zero, not all zero",
-                    components.len()
-                ),
-            ));
-        }
-        let weights = weights.into_iter().map(|weight| weight / sum).collect();
         Ok(Self {
-            components,
-            weights,
+            weights: normalised(weights, components.len())?,
+            components: Components::InMemory(components),
+            layout,
         })
     }
 
     /// A mixture with equal weights.
-    pub fn uniform(components: Vec<FactorPosterior>) -> Result<Self> {
+    pub fn uniform(components: Vec<P>) -> Result<Self> {
         let weights = vec![1.0; components.len()];
         Self::new(components, weights)
     }
 
-    /// The components.
-    pub fn components(&self) -> &[FactorPosterior] {
-        &self.components
+    /// Opens a saved mixture without reading more than one component at a time: each is read when it is
+    /// drawn from, and the files must stay where they are.
+    ///
+    /// [`draws`](Sampler::draws) reads every component at most once for all its draws.
+    pub fn open(folder: &Path, device: &Device) -> Result<Self> {
+        let index = Index::read(folder)?;
+        let files: Vec<_> = index
+            .components
+            .iter()
+            .map(|name| folder.join(name))
+            .collect();
+        let weights = normalised(index.weights, files.len())?;
+        let Some(first) = files.first() else {
+            return Err(damaged(folder, "it names no component"));
+        };
+        Ok(Self {
+            layout: P::load(first, device)?.layout().clone(),
+            components: Components::OnDisk {
+                files,
+                device: device.clone(),
+            },
+            weights,
+        })
     }
 
-    /// The weights, which sum to one.
+    /// The weights of the components, which sum to one.
     pub fn weights(&self) -> &[f64] {
         &self.weights
     }
 
+    /// A component, read from its file where it is on disk.
+    pub fn component(&self, index: usize) -> Result<P> {
+        match &self.components {
+            Components::InMemory(components) => Ok(components[index].clone()),
+            Components::OnDisk { files, device } => {
+                let component = P::load(&files[index], device)?;
+                expect_layout(&self.layout, component.layout())?;
+                Ok(component)
+            }
+        }
+    }
+
     /// A draw of all weights, `[D]`.
     pub fn draw(&self, noise: Noise) -> Result<Tensor<1>> {
-        self.components[self.pick(noise)].draw(noise)
+        self.component(self.pick(noise))?.sampler()?.draw(noise)
     }
 
     /// The model with a draw as its weights.
     pub fn write_draw<M: Module>(&self, model: M, noise: Noise) -> Result<M> {
-        self.components[self.pick(noise)].write_draw(model, noise)
-    }
-
-    /// log Σ_m w_m q_m(θ), in nats.
-    pub fn log_density(&self, weights: &Tensor<1>) -> Result<f64> {
-        let terms = self
-            .components
-            .iter()
-            .zip(&self.weights)
-            .filter(|(_, weight)| **weight > 0.0)
-            .map(|(component, weight)| Ok(weight.ln() + component.log_density(weights)?))
-            .collect::<Result<Vec<f64>>>()?;
-        let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        Ok(largest
-            + terms
-                .iter()
-                .map(|term| (term - largest).exp())
-                .sum::<f64>()
-                .ln())
+        Ok(self.layout.write(model, self.draw(noise)?)?)
     }
 
     /// The component in whose share of [0, 1) the noise falls.
@@ -108,4 +127,207 @@ impl Mixture {
             .rposition(|&weight| weight > 0.0)
             .unwrap_or(0)
     }
+
+    fn save_into(&self, folder: &Path) -> Result<()> {
+        fs::create_dir(folder).map_err(|error| unwritable(folder, error))?;
+        let names: Vec<_> = (0..self.weights.len())
+            .map(|index| format!("component-{index}.bpk"))
+            .collect();
+        for (index, name) in names.iter().enumerate() {
+            self.component(index)?.save(&folder.join(name))?;
+        }
+        let index = Index {
+            format_version: FORMAT_VERSION,
+            weights: self.weights.clone(),
+            components: names,
+        };
+        let file = folder.join(INDEX);
+        let text = serde_json::to_vec_pretty(&index).map_err(|error| unwritable(&file, error))?;
+        fs::write(&file, text).map_err(|error| unwritable(&file, error))
+    }
+}
+
+impl Mixture<FactorPosterior> {
+    /// log Σ_m w_m q_m(θ), in nats.
+    pub fn log_density(&self, weights: &Tensor<1>) -> Result<f64> {
+        let terms = self
+            .weights
+            .iter()
+            .enumerate()
+            .filter(|(_, weight)| **weight > 0.0)
+            .map(|(index, weight)| Ok(weight.ln() + self.component(index)?.log_density(weights)?))
+            .collect::<Result<Vec<f64>>>()?;
+        let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Ok(largest
+            + terms
+                .iter()
+                .map(|term| (term - largest).exp())
+                .sum::<f64>()
+                .ln())
+    }
+}
+
+impl<P: Posterior> Posterior for Mixture<P> {
+    fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    fn sampler(&self) -> Result<Box<dyn Sampler>> {
+        let samplers = match &self.components {
+            Components::InMemory(components) => {
+                components.iter().map(|_| OnceLock::new()).collect()
+            }
+            Components::OnDisk { .. } => Vec::new(),
+        };
+        Ok(Box::new(MixtureSampler {
+            mixture: self.clone(),
+            samplers,
+        }))
+    }
+
+    fn mean_weights(&self) -> Result<Tensor<1>> {
+        let mut mean = None;
+        for (index, &weight) in self.weights.iter().enumerate() {
+            let share = self.component(index)?.mean_weights()?.mul_scalar(weight);
+            mean = Some(match mean {
+                None => share,
+                Some(sum) => sum + share,
+            });
+        }
+        Ok(mean.expect("a mixture has a component"))
+    }
+
+    /// Saves a folder. A mixture that was saved there before is replaced; anything else is not.
+    fn save(&self, folder: &Path) -> Result<()> {
+        if folder.exists() && !folder.join(INDEX).is_file() {
+            return Err(unwritable(folder, "it exists, and is no mixture"));
+        }
+        let [new, old] = ["part", "old"].map(|end| {
+            let mut beside = folder.as_os_str().to_owned();
+            beside.push(format!(".{}.{end}", std::process::id()));
+            PathBuf::from(beside)
+        });
+        let replaced = self.save_into(&new).and_then(|()| {
+            if folder.exists() {
+                fs::rename(folder, &old).map_err(|error| unwritable(folder, error))?;
+            }
+            fs::rename(&new, folder).map_err(|error| unwritable(folder, error))
+        });
+        // What is left over cannot be helped; the error that matters is the first.
+        let _ = fs::remove_dir_all(if replaced.is_ok() { &old } else { &new });
+        replaced
+    }
+
+    fn load(folder: &Path, device: &Device) -> Result<Self> {
+        let index = Index::read(folder)?;
+        let components = index
+            .components
+            .iter()
+            .map(|name| P::load(&folder.join(name), device));
+        Self::new(components.collect::<Result<_>>()?, index.weights)
+    }
+}
+
+/// Picks a component for each draw.
+#[derive(Debug)]
+struct MixtureSampler<P> {
+    mixture: Mixture<P>,
+    /// Of the components in memory, each made when it is first needed.
+    samplers: Vec<OnceLock<Box<dyn Sampler>>>,
+}
+
+impl<P: Posterior> MixtureSampler<P> {
+    /// Draws from one component.
+    fn component_draws(&self, index: usize, noises: &[Noise]) -> Result<Vec<Tensor<1>>> {
+        let draws =
+            |sampler: &dyn Sampler| noises.iter().map(|&noise| sampler.draw(noise)).collect();
+        let Some(kept) = self.samplers.get(index) else {
+            return draws(&*self.mixture.component(index)?.sampler()?);
+        };
+        if let Some(sampler) = kept.get() {
+            return draws(&**sampler);
+        }
+        let sampler = self.mixture.component(index)?.sampler()?;
+        draws(&**kept.get_or_init(|| sampler))
+    }
+}
+
+impl<P: Posterior> Sampler for MixtureSampler<P> {
+    fn draw(&self, noise: Noise) -> Result<Tensor<1>> {
+        let mut draws = self.component_draws(self.mixture.pick(noise), &[noise])?;
+        Ok(draws.swap_remove(0))
+    }
+
+    fn draws(&self, noise: Noise, count: usize) -> Result<Tensor<2>> {
+        let noises: Vec<_> = (0..count as u64).map(|row| noise.row(row)).collect();
+        let picks: Vec<_> = noises
+            .iter()
+            .map(|&noise| self.mixture.pick(noise))
+            .collect();
+        let mut draws = vec![None; count];
+        // Component by component, so that each is read once.
+        for component in 0..self.mixture.weights.len() {
+            let rows: Vec<_> = (0..count).filter(|&row| picks[row] == component).collect();
+            if rows.is_empty() {
+                continue;
+            }
+            let own: Vec<_> = rows.iter().map(|&row| noises[row]).collect();
+            let own = self.component_draws(component, &own)?;
+            for (row, draw) in rows.into_iter().zip(own) {
+                draws[row] = Some(draw);
+            }
+        }
+        let draws = draws.into_iter().flatten().collect();
+        Ok(Tensor::stack(draws, 0))
+    }
+}
+
+/// The file that makes a folder a mixture.
+const INDEX: &str = "mixture.json";
+
+#[derive(Serialize, Deserialize)]
+struct Index {
+    format_version: u32,
+    weights: Vec<f64>,
+    components: Vec<String>,
+}
+
+impl Index {
+    fn read(folder: &Path) -> Result<Self> {
+        let file = folder.join(INDEX);
+        let text = fs::read(&file).map_err(|error| unreadable(&file, error))?;
+        let index: Self = serde_json::from_slice(&text).map_err(|error| damaged(&file, error))?;
+        if index.format_version != FORMAT_VERSION {
+            return Err(damaged(
+                &file,
+                format!(
+                    "it has format version {}, this program reads version {FORMAT_VERSION}",
+                    index.format_version
+                ),
+            ));
+        }
+        let is_outside = |name: &&String| Path::new(name).file_name() != Some(name.as_ref());
+        if let Some(name) = index.components.iter().find(is_outside) {
+            return Err(damaged(&file, format!("`{name}` is no file of the folder")));
+        }
+        Ok(index)
+    }
+}
+
+/// One finite weight for each component, brought to the sum one.
+fn normalised(weights: Vec<f64>, components: usize) -> Result<Vec<f64>> {
+    let sum: f64 = weights.iter().sum();
+    let usable = weights
+        .iter()
+        .all(|weight| weight.is_finite() && *weight >= 0.0);
+    if weights.len() != components || !usable || sum <= 0.0 {
+        return Err(Error::config(
+            "weights",
+            format!(
+                "{weights:?} for {components} posteriors; one finite weight each is needed, none \
+                 below zero, not all zero"
+            ),
+        ));
+    }
+    Ok(weights.into_iter().map(|weight| weight / sum).collect())
 }

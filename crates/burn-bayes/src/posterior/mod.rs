@@ -1,423 +1,101 @@
-//! [`FactorPosterior`]: the Gaussian over a model's weights in which every algorithm ends.
+//! Distributions over the weights of a model.
+//!
+//! Every method ends in a [`Posterior`]: a [`FactorPosterior`] (a low-rank-plus-diagonal Gaussian), a
+//! [`PointPosterior`] (one vector of weights, as ordinary training gives), or a [`Mixture`] of several of
+//! one kind, as an ensemble gives.
 
 mod covariance;
 mod dense;
 mod divergence;
+mod factor;
 mod form;
 mod mixture;
+mod point;
 mod precision;
 mod storage;
 
-use std::f64::consts::PI;
+use std::fmt::Debug;
+use std::path::Path;
 use std::sync::Arc;
 
-use burn::module::{Module, Param, ParamId};
+use burn::module::Module;
 use burn::tensor::{Device, Tensor};
+use burn_bayes_graph::Layout;
 
 pub use self::covariance::CovarianceForm;
 pub use self::dense::{DenseGaussian, SYMMETRY_TOLERANCE, linear_regression_posterior};
 pub use self::divergence::GaussianDistance;
-use self::form::{GaussianForm, Moments};
+pub use self::factor::{DENSE_LIMIT, FactorPosterior, FormKind};
 pub use self::mixture::Mixture;
+pub use self::point::PointPosterior;
 pub use self::precision::{PrecisionDraws, PrecisionForm, precision_draws};
 pub use self::storage::FORMAT_VERSION;
-use burn_bayes_graph::Layout;
-
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::noise::Noise;
-use crate::prior::PriorPrecisions;
 
-/// The largest number of weights of which [`FactorPosterior::to_dense`] makes a dense covariance.
-pub const DENSE_LIMIT: usize = 4096;
-
-/// A low-rank-plus-diagonal Gaussian over the weights of a model.
+/// A distribution over the weights of a model.
 ///
-/// It is in **covariance form**, N(c, FᵀF + diag ψ), or in **precision form**,
-/// N(μ, (UᵀU + diag d)⁻¹), with K rows of factors; K = 0 is mean-field. It is a Burn [`Module`], so
-/// it moves between devices and into records like any other, and it carries the [`Layout`] that
-/// says which weight is which.
+/// # Laws
 ///
-/// ```
-/// use std::sync::Arc;
-/// use burn::{module::ParamGroup, nn::LinearConfig, tensor::{Device, Tensor}};
-/// use burn_bayes::{FactorPosterior, Layout, Noise, Prior};
-///
-/// let device = Device::default();
-/// let layer = LinearConfig::new(2, 1).init(&device.clone().autodiff());
-/// let layout = Arc::new(Layout::new(&layer, &ParamGroup::all())?);
-///
-/// let posterior = FactorPosterior::covariance(
-///     layout.clone(),
-///     layout.flatten(&layer)?,
-///     Some(Tensor::from_data([[0.3, -0.1, 0.2]], &device)),
-///     Tensor::full([3], 0.01, &device),
-/// )?;
-/// let sampled = posterior.write_draw(layer, Noise::host(0))?;
-/// let divergence = posterior.kl(&Prior::isotropic(1.0).resolve(&layout)?)?;
-/// assert!(divergence > 0.0);
-/// # Ok::<(), burn_bayes::Error>(())
-/// ```
-#[derive(Module, Debug)]
-pub struct FactorPosterior {
-    form: Form,
-    #[module(skip)]
-    layout: Arc<Layout>,
-}
+/// * A draw is a function of the noise alone: the same noise gives the same draw, bit for bit, from this
+///   sampler, another one, or one of the posterior that [`load`](Self::load) reads back.
+/// * Row s of [`draws`](Sampler::draws) is the [`draw`](Sampler::draw) from `noise.row(s)`.
+/// * Draws and mean hold the weights in the order of the [`layout`](Self::layout).
+pub trait Posterior: Clone + Debug + Send + Sync + 'static {
+    /// Which weights are random, and where each lies in a draw.
+    fn layout(&self) -> &Arc<Layout>;
 
-/// The two forms, each with its own formulas.
-#[derive(Module, Debug)]
-enum Form {
-    Covariance(CovarianceForm),
-    Precision(PrecisionForm),
-}
+    /// Prepares draws. What all draws share is computed here, once.
+    fn sampler(&self) -> Result<Box<dyn Sampler>>;
 
-impl Form {
-    fn gaussian(&self) -> &dyn GaussianForm {
-        match self {
-            Self::Covariance(form) => form,
-            Self::Precision(form) => form,
-        }
-    }
-}
-
-/// The name of a form, as it is saved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FormKind {
-    /// N(c, FᵀF + diag ψ).
-    Covariance,
-    /// N(μ, (UᵀU + diag d)⁻¹).
-    Precision,
-}
-
-impl FormKind {
-    /// `covariance` or `precision`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Covariance => "covariance",
-            Self::Precision => "precision",
-        }
-    }
-}
-
-impl FactorPosterior {
-    /// N(mean, factorsᵀ factors + diag variance).
-    pub fn covariance(
-        layout: Arc<Layout>,
-        mean: Tensor<1>,
-        factors: Option<Tensor<2>>,
-        variance: Tensor<1>,
-    ) -> Result<Self> {
-        let values = Values {
-            mean,
-            factors,
-            diagonal: variance,
-        }
-        .checked(&layout, "variance")?;
-        let form = Form::Covariance(CovarianceForm {
-            mean: constant(values.mean),
-            factors: values.factors.map(constant),
-            diagonal: constant(values.diagonal),
-        });
-        Ok(Self { form, layout })
-    }
-
-    /// N(mean, (factorsᵀ factors + diag precision)⁻¹).
-    pub fn precision(
-        layout: Arc<Layout>,
-        mean: Tensor<1>,
-        factors: Option<Tensor<2>>,
-        precision: Tensor<1>,
-    ) -> Result<Self> {
-        let values = Values {
-            mean,
-            factors,
-            diagonal: precision,
-        }
-        .checked(&layout, "precision")?;
-        let form = Form::Precision(PrecisionForm {
-            mean: constant(values.mean),
-            factors: values.factors.map(constant),
-            diagonal: constant(values.diagonal),
-        });
-        Ok(Self { form, layout })
-    }
-
-    /// Which weight is which.
-    pub fn layout(&self) -> &Arc<Layout> {
-        &self.layout
-    }
-
-    /// D, the number of weights.
-    pub fn len(&self) -> usize {
-        self.layout.len()
-    }
-
-    /// Whether there are no weights.
-    pub fn is_empty(&self) -> bool {
-        self.layout.is_empty()
-    }
-
-    /// K, the number of factors.
-    pub fn rank(&self) -> usize {
-        self.factors().map_or(0, |factors| factors.dims()[0])
-    }
-
-    /// The form it is in.
-    pub fn kind(&self) -> FormKind {
-        match self.form {
-            Form::Covariance(_) => FormKind::Covariance,
-            Form::Precision(_) => FormKind::Precision,
-        }
-    }
-
-    /// The device its tensors are on.
-    pub fn device(&self) -> Device {
-        self.mean().device()
-    }
-
-    /// The mean, `[D]`.
-    pub fn mean(&self) -> Tensor<1> {
-        match &self.form {
-            Form::Covariance(form) => form.mean.val(),
-            Form::Precision(form) => form.mean.val(),
-        }
-    }
-
-    /// The factors, `[K, D]`, of the covariance or of the precision.
-    pub fn factors(&self) -> Option<Tensor<2>> {
-        match &self.form {
-            Form::Covariance(form) => form.factors.as_ref().map(Param::val),
-            Form::Precision(form) => form.factors.as_ref().map(Param::val),
-        }
-    }
-
-    /// The diagonal, `[D]`: variances ψ in covariance form, precisions d in precision form.
-    pub fn diagonal(&self) -> Tensor<1> {
-        match &self.form {
-            Form::Covariance(form) => form.diagonal.val(),
-            Form::Precision(form) => form.diagonal.val(),
-        }
-    }
-
-    /// The marginal variances, `[D]`.
-    pub fn variance(&self) -> Result<Tensor<1>> {
-        self.form.gaussian().variance()
-    }
-
-    /// Σ v, without forming Σ.
-    pub fn covariance_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>> {
-        self.check_len(vector)?;
-        self.form.gaussian().covariance_product(vector)
-    }
-
-    /// The variances of functions that are linear in the weights, `[R]`: the diagonal of J Σ Jᵀ. Row r of
-    /// `jacobian`, `[R, D]`, is the gradient of function r.
-    ///
-    /// With the gradients of a model's outputs at the mean, these are the variances of its
-    /// **linearised** outputs.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use burn::{module::ParamGroup, nn::LinearConfig, tensor::{Device, Tensor}};
-    /// # use burn_bayes::{FactorPosterior, Layout};
-    /// # let device = Device::default();
-    /// # let layer = LinearConfig::new(2, 1).with_bias(false).init(&device);
-    /// # let layout = Arc::new(Layout::new(&layer, &ParamGroup::all())?);
-    /// let mean = layout.flatten(&layer)?;
-    /// let factors = Some(Tensor::from_data([[1.0, 2.0]], &device));
-    /// let posterior = FactorPosterior::covariance(layout, mean, factors, Tensor::ones([2], &device))?;
-    /// // The variances of the first weight, and of the difference of both.
-    /// let jacobian = Tensor::from_data([[1.0, 0.0], [1.0, -1.0]], &device);
-    /// let variances = posterior.linear_variance(&jacobian)?.into_data();
-    /// assert_eq!(variances.to_vec::<f32>()?, [2.0, 3.0]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn linear_variance(&self, jacobian: &Tensor<2>) -> Result<Tensor<1>> {
-        let roots = self.covariance_roots(jacobian)?;
-        let squares = roots.map(|root| root.square().sum_dim(1).squeeze_dim(1));
-        Ok(squares.fold(
-            Tensor::zeros([jacobian.dims()[0]], &self.device()),
-            Tensor::add,
-        ))
-    }
-
-    /// The covariance of functions that are linear in the weights, J Σ Jᵀ, `[R, R]`, as that of a model's
-    /// linearised outputs; see [`linear_variance`](Self::linear_variance).
-    pub fn linear_covariance(&self, jacobian: &Tensor<2>) -> Result<Tensor<2>> {
-        let [rows, _] = jacobian.dims();
-        let roots = self.covariance_roots(jacobian)?;
-        let products = roots.map(|root| root.clone().matmul(root.transpose()));
-        Ok(products.fold(Tensor::zeros([rows, rows], &self.device()), Tensor::add))
-    }
-
-    /// A draw of all weights, `[D]`.
-    pub fn draw(&self, noise: Noise) -> Result<Tensor<1>> {
-        self.form.gaussian().draw(noise)
-    }
-
-    /// `count` draws, `[count, D]`; row s is the draw from `noise.row(s)`.
-    pub fn draws(&self, noise: Noise, count: usize) -> Result<Tensor<2>> {
-        self.form.gaussian().draws(noise, count)
-    }
-
-    /// log q(θ), in nats.
-    pub fn log_density(&self, weights: &Tensor<1>) -> Result<f64> {
-        self.check_len(weights)?;
-        let gaussian = self.form.gaussian();
-        let deviation = weights.clone() - self.mean();
-        let distance = gaussian.squared_distance(&deviation)?;
-        let Moments {
-            log_determinant, ..
-        } = gaussian.moments()?;
-        Ok(-0.5 * (self.len() as f64 * (2.0 * PI).ln() + log_determinant + distance))
-    }
-
-    /// ½(D log 2πe + log|Σ|), in nats.
-    pub fn entropy(&self) -> Result<f64> {
-        let Moments {
-            log_determinant, ..
-        } = self.form.gaussian().moments()?;
-        Ok(0.5 * (self.len() as f64 * (1.0 + (2.0 * PI).ln()) + log_determinant))
-    }
-
-    /// KL(q‖p) = ½[Σ α⊙(c² + Var θ) − D − Σ log α − log|Σ|], in nats.
-    pub fn kl(&self, prior: &PriorPrecisions) -> Result<f64> {
-        if prior.len() != self.len() {
-            return Err(Error::layout(format!(
-                "the prior is over {} weights, the posterior over {}",
-                prior.len(),
-                self.len()
-            )));
-        }
-        let Moments {
-            mean,
-            variance,
-            log_determinant,
-        } = self.form.gaussian().moments()?;
-        let second_moments = to_host(mean.square() + variance);
-        let mut weighted = 0.0;
-        let mut start = 0;
-        for &(len, precision) in prior.segments() {
-            weighted += precision * second_moments[start..start + len].iter().sum::<f64>();
-            start += len;
-        }
-        Ok(0.5 * (weighted - self.len() as f64 - prior.log_sum() - log_determinant))
-    }
-
-    /// A dense copy in double precision; refused above [`DENSE_LIMIT`] weights.
-    pub fn to_dense(&self) -> Result<DenseGaussian> {
-        if self.len() > DENSE_LIMIT {
-            return Err(Error::config(
-                "to_dense",
-                format!(
-                    "a dense covariance of {0} weights would hold {0}² numbers; the limit is \
-                     {DENSE_LIMIT} weights; `variance` and `covariance_product` need no dense copy",
-                    self.len()
-                ),
-            ));
-        }
-        let mean = to_host(self.mean());
-        let factors = self.factors().map_or_else(Vec::new, to_host);
-        let diagonal = to_host(self.diagonal());
-        Ok(match self.kind() {
-            FormKind::Covariance => {
-                DenseGaussian::from_covariance_factors(mean, &factors, &diagonal)?
-            }
-            FormKind::Precision => {
-                DenseGaussian::from_precision_factors(mean, &factors, &diagonal)?
-            }
-        })
-    }
+    /// The mean of the weights, `[D]`.
+    fn mean_weights(&self) -> Result<Tensor<1>>;
 
     /// The model with the mean as its weights.
-    pub fn write_mean<M: Module>(&self, model: M) -> Result<M> {
-        Ok(self.layout.write(model, self.mean())?)
+    fn write_mean<M: Module>(&self, model: M) -> Result<M> {
+        Ok(self.layout().write(model, self.mean_weights()?)?)
     }
 
-    /// The model with a draw as its weights.
-    pub fn write_draw<M: Module>(&self, model: M, noise: Noise) -> Result<M> {
-        Ok(self.layout.write(model, self.draw(noise)?)?)
-    }
+    /// Saves the posterior under `path`, whole or not at all.
+    fn save(&self, path: &Path) -> Result<()>;
 
-    fn covariance_roots(&self, jacobian: &Tensor<2>) -> Result<impl Iterator<Item = Tensor<2>>> {
-        self.check_width(jacobian.dims()[1])?;
-        let jacobian = jacobian.clone().without_autodiff();
-        Ok(self.form.gaussian().covariance_roots(jacobian)?.into_iter())
-    }
+    /// Reads back what [`save`](Self::save) wrote, onto `device`.
+    fn load(path: &Path, device: &Device) -> Result<Self>;
+}
 
-    fn check_len(&self, vector: &Tensor<1>) -> Result<()> {
-        self.check_width(vector.dims()[0])
-    }
+/// Draws from a posterior.
+pub trait Sampler: Debug + Send + Sync {
+    /// A draw of all weights, `[D]`.
+    fn draw(&self, noise: Noise) -> Result<Tensor<1>>;
 
-    fn check_width(&self, len: usize) -> Result<()> {
-        if len == self.len() {
-            return Ok(());
-        }
-        Err(Error::layout(format!(
-            "a vector of {len} numbers was given, the posterior is over {} weights",
-            self.len()
-        )))
+    /// `count` draws, `[count, D]`, of which there is at least one.
+    fn draws(&self, noise: Noise, count: usize) -> Result<Tensor<2>> {
+        let draws = (0..count as u64).map(|row| self.draw(noise.row(row)));
+        Ok(Tensor::stack(draws.collect::<Result<_>>()?, 0))
     }
 }
 
-/// A parameter that no optimiser moves.
-fn constant<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
-    Param::initialized(ParamId::new(), value.without_autodiff())
-}
-
-/// The tensors of either form.
-struct Values {
-    mean: Tensor<1>,
-    factors: Option<Tensor<2>>,
-    diagonal: Tensor<1>,
-}
-
-impl Values {
-    /// Shapes that fit the layout, finite numbers, a diagonal above zero; zero factors are dropped.
-    fn checked(self, layout: &Layout, diagonal_name: &str) -> Result<Self> {
-        let len = layout.len();
-        let factors = self.factors.filter(|factors| factors.dims()[0] > 0);
-        let lengths = [
-            ("mean", self.mean.dims()[0]),
-            (
-                "factors",
-                factors.as_ref().map_or(len, |factors| factors.dims()[1]),
-            ),
-            (diagonal_name, self.diagonal.dims()[0]),
-        ];
-        for (name, found) in lengths {
-            if found != len {
-                return Err(Error::layout(format!(
-                    "{name} holds {found} numbers per row, the layout {len} weights"
-                )));
-            }
-        }
-        let finite = |name: &str, values: &[f64]| match values.iter().position(|v| !v.is_finite()) {
-            None => Ok(()),
-            Some(at) => Err(Error::numerical(format!(
-                "{name} is {} at {}; likely cause: the training that made it diverged",
-                values[at],
-                layout.path_at(at % len).unwrap_or("?")
-            ))),
-        };
-        finite("mean", &to_host(self.mean.clone()))?;
-        if let Some(factors) = &factors {
-            finite("factors", &to_host(factors.clone()))?;
-        }
-        let diagonal = to_host(self.diagonal.clone());
-        finite(diagonal_name, &diagonal)?;
-        if let Some(at) = diagonal.iter().position(|&value| value <= 0.0) {
-            return Err(Error::numerical(format!(
-                "{diagonal_name} is {} at {}; it must be above zero",
-                diagonal[at],
-                layout.path_at(at).unwrap_or("?")
-            )));
-        }
-        Ok(Self {
-            mean: self.mean,
-            factors,
-            diagonal: self.diagonal,
-        })
+/// Fails with a readable difference unless a posterior over `found` is over the parameters of `expected`.
+fn expect_layout(expected: &Layout, found: &Layout) -> Result<()> {
+    match expected.difference(found) {
+        None => Ok(()),
+        Some(difference) => Err(Error::layout(difference)),
     }
+}
+
+/// Fails at the first number, of one or more rows of weights, that is not finite. The numbers are read only
+/// if there is one.
+fn check_finite<const R: usize>(name: &str, tensor: &Tensor<R>, layout: &Layout) -> Result<()> {
+    if tensor.clone().is_finite().all().into_scalar() {
+        return Ok(());
+    }
+    let values = to_host(tensor.clone());
+    let at = values.iter().position(|value| !value.is_finite());
+    let at = at.expect("one number is not finite");
+    Err(Error::numerical(format!(
+        "{name} is {} at {}; likely cause: the training that made it diverged",
+        values[at],
+        layout.path_at(at % layout.len()).unwrap_or("?")
+    )))
 }

@@ -15,6 +15,7 @@
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
+use super::Sampler;
 use super::form::{GaussianForm, Moments};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::Result;
@@ -73,23 +74,48 @@ pub fn precision_draws(parts: &PrecisionParts, noises: &[Noise]) -> Result<Preci
     })
 }
 
-impl GaussianForm for PrecisionForm {
+/// Draws by one factorisation of the K×K matrix.
+#[derive(Debug)]
+struct PrecisionSampler {
+    parts: PrecisionParts,
+    /// From U (d^-½ ⊙ ε) to the weights of the factors in a draw.
+    coefficients: SquareMatrix,
+}
+
+impl PrecisionSampler {
+    fn new(parts: PrecisionParts) -> Result<Self> {
+        let gram = kernels::projections(&parts, &[]).scaled_gram;
+        let gram = SquareMatrix::from_row_major(parts.rank(), gram)?;
+        Ok(Self {
+            coefficients: IdentityPlus::new(&gram)?.draw_coefficients(),
+            parts,
+        })
+    }
+
+    fn draws_of(&self, noises: &[Noise]) -> Result<Vec<Tensor<1>>> {
+        let products = kernels::noise_products(&self.parts, noises);
+        let draws = noises.iter().zip(products).map(|(&noise, product)| {
+            let weights = self.coefficients.multiply_vector(&product)?;
+            Ok(kernels::precision_draw(&self.parts, noise, &weights))
+        });
+        draws.collect()
+    }
+}
+
+impl Sampler for PrecisionSampler {
     fn draw(&self, noise: Noise) -> Result<Tensor<1>> {
-        let mut draws = precision_draws(&self.parts(), &[noise])?.draws;
-        Ok(draws.swap_remove(0))
+        Ok(self.draws_of(&[noise])?.swap_remove(0))
     }
 
     fn draws(&self, noise: Noise, count: usize) -> Result<Tensor<2>> {
-        let parts = self.parts();
-        if count == 0 {
-            return Ok(Tensor::zeros(
-                [0, parts.mean.dims()[0]],
-                &parts.mean.device(),
-            ));
-        }
         let noises: Vec<_> = (0..count as u64).map(|row| noise.row(row)).collect();
-        let draws = precision_draws(&parts, &noises)?.draws;
-        Ok(Tensor::stack(draws, 0))
+        Ok(Tensor::stack(self.draws_of(&noises)?, 0))
+    }
+}
+
+impl GaussianForm for PrecisionForm {
+    fn sampler(&self) -> Result<Box<dyn Sampler>> {
+        Ok(Box::new(PrecisionSampler::new(self.parts())?))
     }
 
     fn variance(&self) -> Result<Tensor<1>> {

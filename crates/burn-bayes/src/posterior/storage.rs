@@ -12,76 +12,76 @@ use burn_bayes_graph::Layout;
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::json;
 
-use super::{FactorPosterior, FormKind};
 use crate::error::{Error, Result};
 
 /// The version of the file format; a file of another version is refused.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The tensors of a posterior on the host.
-struct Contents {
-    metadata: [(&'static str, String); 3],
-    tensors: Vec<(&'static str, TensorData)>,
-}
-
-/// Names and metadata keys, in the order in which they are written.
-const MEAN: &str = "mean";
-const FACTORS: &str = "factors";
-const DIAGONAL: &str = "diag";
+// Names and metadata keys, in the order in which they are written.
+pub(super) const MEAN: &str = "mean";
+pub(super) const FACTORS: &str = "factors";
+pub(super) const DIAGONAL: &str = "diag";
 const FORM: &str = "form";
 const LAYOUT: &str = "layout";
 const VERSION: &str = "format_version";
 
-impl FactorPosterior {
-    /// Writes a `.safetensors` file.
-    pub fn save_safetensors(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let bytes = self
-            .contents()
-            .to_safetensors()
-            .map_err(|error| unwritable(path, error))?;
-        write_whole(path, &bytes)
+/// The two formats of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileFormat {
+    Safetensors,
+    Burnpack,
+}
+
+impl FileFormat {
+    /// Safetensors where the path ends so, else burnpack.
+    pub(super) fn of(path: &Path) -> Self {
+        match path.extension() {
+            Some(extension) if extension == "safetensors" => Self::Safetensors,
+            _ => Self::Burnpack,
+        }
+    }
+}
+
+/// What is written.
+pub(super) struct Contents {
+    metadata: [(&'static str, String); 3],
+    tensors: Vec<(&'static str, TensorData)>,
+}
+
+impl Contents {
+    pub(super) fn new(form: &str, layout: &Layout) -> Self {
+        Self {
+            metadata: [
+                (FORM, form.to_string()),
+                (LAYOUT, layout.to_json()),
+                (VERSION, FORMAT_VERSION.to_string()),
+            ],
+            tensors: Vec::new(),
+        }
     }
 
-    /// Reads a `.safetensors` file onto `device`.
-    ///
-    /// Refuses, each with its own message: another format version, a truncated file, missing, unknown
-    /// or misshaped tensors, numbers that are not finite, a diagonal that is not above zero.
-    pub fn load_safetensors(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
-        let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|error| unreadable(path, error))?;
-        let (_, header) =
-            SafeTensors::read_metadata(&bytes).map_err(|error| damaged(path, error))?;
-        let metadata = header.metadata().clone().unwrap_or_default();
-        let file = SafeTensors::deserialize(&bytes).map_err(|error| damaged(path, error))?;
-        let tensors = file
-            .iter()
-            .map(|(name, view)| {
-                if view.dtype() != Dtype::F32 {
-                    return Err(damaged(
-                        path,
-                        format!("{name} is {:?}, not F32", view.dtype()),
-                    ));
-                }
-                let bytes = Bytes::from_bytes_vec(view.data().to_vec());
-                let data = TensorData::try_from_bytes(bytes, view.shape().to_vec(), DType::F32)
-                    .map_err(|error| damaged(path, error))?;
-                Ok((name.to_string(), data))
-            })
-            .collect::<Result<_>>()?;
-        Self::from_contents(path, &metadata, tensors, device)
+    pub(super) fn with<const R: usize>(mut self, name: &'static str, tensor: Tensor<R>) -> Self {
+        self.tensors.push((name, tensor.into_data_as::<f32>()));
+        self
     }
 
-    /// Writes a `.bpk` file.
-    pub fn save_burnpack(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let contents = self.contents();
-        let tensors = contents.tensors.into_iter().map(|(name, data)| {
+    pub(super) fn write(self, path: &Path, format: FileFormat) -> Result<()> {
+        match format {
+            FileFormat::Safetensors => {
+                let bytes = self.to_safetensors();
+                write_whole(path, &bytes.map_err(|error| unwritable(path, error))?)
+            }
+            FileFormat::Burnpack => self.write_burnpack(path),
+        }
+    }
+
+    fn write_burnpack(self, path: &Path) -> Result<()> {
+        let tensors = self.tensors.into_iter().map(|(name, data)| {
             let (bytes, shape, dtype) = data.into_parts();
             burn_pack::Tensor::new(name.to_string(), dtype, shape, None, bytes)
         });
         let mut writer = burn_pack::Writer::new(tensors.collect()).auto_extension(false);
-        for (key, value) in contents.metadata {
+        for (key, value) in self.metadata {
             writer = writer.with_metadata(key, &value);
         }
         writer
@@ -89,116 +89,6 @@ impl FactorPosterior {
             .map_err(|error| unwritable(path, error))
     }
 
-    /// Reads a `.bpk` file onto `device`, with the same checks as
-    /// [`load_safetensors`](Self::load_safetensors).
-    pub fn load_burnpack(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
-        let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|error| unreadable(path, error))?;
-        let reader = burn_pack::Reader::from_bytes(Bytes::from_bytes_vec(bytes))
-            .map_err(|error| damaged(path, error))?;
-        let metadata = reader.metadata().clone().into_iter().collect();
-        let tensors = reader
-            .into_tensors()
-            .map_err(|error| damaged(path, error))?
-            .into_iter()
-            .map(|tensor| {
-                let (name, dtype, shape, _, bytes) =
-                    tensor.into_parts().map_err(|error| damaged(path, error))?;
-                if dtype != DType::F32 {
-                    return Err(damaged(path, format!("{name} is {dtype:?}, not F32")));
-                }
-                let data = TensorData::try_from_bytes(bytes, shape, dtype)
-                    .map_err(|error| damaged(path, error))?;
-                Ok((name, data))
-            })
-            .collect::<Result<_>>()?;
-        Self::from_contents(path, &metadata, tensors, device)
-    }
-
-    /// Fails with a readable difference unless this posterior is over the same parameters as
-    /// `layout`.
-    pub fn expect_layout(&self, layout: &Layout) -> Result<()> {
-        match layout.difference(&self.layout) {
-            None => Ok(()),
-            Some(difference) => Err(Error::layout(difference)),
-        }
-    }
-
-    fn contents(&self) -> Contents {
-        let metadata = [
-            (FORM, self.kind().name().to_string()),
-            (LAYOUT, self.layout.to_json()),
-            (VERSION, FORMAT_VERSION.to_string()),
-        ];
-        let mut tensors = vec![(MEAN, self.mean().into_data_as::<f32>())];
-        if let Some(factors) = self.factors() {
-            tensors.push((FACTORS, factors.into_data_as::<f32>()));
-        }
-        tensors.push((DIAGONAL, self.diagonal().into_data_as::<f32>()));
-        Contents { metadata, tensors }
-    }
-
-    fn from_contents(
-        path: &Path,
-        metadata: &HashMap<String, String>,
-        mut tensors: HashMap<String, TensorData>,
-        device: &Device,
-    ) -> Result<Self> {
-        let named = |error| damaged(path, error);
-        let entry = |key: &str| {
-            metadata
-                .get(key)
-                .ok_or_else(|| damaged(path, format!("it has no `{key}`: not a posterior file?")))
-        };
-        let version = entry(VERSION)?;
-        if *version != FORMAT_VERSION.to_string() {
-            return Err(damaged(
-                path,
-                format!(
-                    "it has format version {version}, this program reads version {FORMAT_VERSION}"
-                ),
-            ));
-        }
-        let layout = Layout::from_json(entry(LAYOUT)?).map_err(|error| damaged(path, error))?;
-        let layout = Arc::new(layout);
-        let len = layout.len();
-
-        let device = &device.clone().inner();
-        let mut vector = |name: &str| -> Result<Tensor<1>> {
-            let data = tensors
-                .remove(name)
-                .ok_or_else(|| damaged(path, format!("the tensor `{name}` is missing")))?;
-            expect_shape(path, name, &data, &[len])?;
-            Ok(Tensor::from_data(data, device))
-        };
-        let (mean, diagonal) = (vector(MEAN)?, vector(DIAGONAL)?);
-        let factors = match tensors.remove(FACTORS) {
-            Some(data) => {
-                let rank = data.shape().iter().next().copied().unwrap_or(0);
-                expect_shape(path, FACTORS, &data, &[rank, len])?;
-                Some(Tensor::from_data(data, device))
-            }
-            None => None,
-        };
-        if let Some(name) = tensors.keys().min() {
-            return Err(damaged(path, format!("`{name}` is no part of a posterior")));
-        }
-        match entry(FORM)?.as_str() {
-            name if name == FormKind::Covariance.name() => {
-                Self::covariance(layout, mean, factors, diagonal).map_err(named)
-            }
-            name if name == FormKind::Precision.name() => {
-                Self::precision(layout, mean, factors, diagonal).map_err(named)
-            }
-            other => Err(damaged(
-                path,
-                format!("its form is `{other}`, where covariance or precision was expected"),
-            )),
-        }
-    }
-}
-
-impl Contents {
     /// The bytes of a safetensors file: the length of a header, the header in JSON, the tensors.
     ///
     /// The crate of that name would write the metadata in a hash map's order, another one each time.
@@ -227,18 +117,149 @@ impl Contents {
     }
 }
 
-fn expect_shape(path: &Path, name: &str, data: &TensorData, expected: &[usize]) -> Result<()> {
-    let found: Vec<usize> = data.shape().iter().copied().collect();
-    if found == expected {
-        return Ok(());
-    }
-    Err(damaged(
-        path,
-        format!("`{name}` is {found:?}, its layout asks for {expected:?}"),
-    ))
+/// A file that was read, whose tensors are taken out one by one.
+pub(super) struct Saved<'a> {
+    path: &'a Path,
+    form: String,
+    layout: Arc<Layout>,
+    tensors: HashMap<String, TensorData>,
+    device: Device,
 }
 
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+impl<'a> Saved<'a> {
+    /// Refuses, each with its own message: another format version, a truncated file, a tensor of another
+    /// element type.
+    pub(super) fn read(path: &'a Path, format: FileFormat, device: &Device) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|error| unreadable(path, error))?;
+        let (mut metadata, tensors) = match format {
+            FileFormat::Safetensors => from_safetensors(path, &bytes)?,
+            FileFormat::Burnpack => from_burnpack(path, bytes)?,
+        };
+        let mut entry = |key: &str| {
+            metadata
+                .remove(key)
+                .ok_or_else(|| damaged(path, format!("it has no `{key}`: not a posterior file?")))
+        };
+        let version = entry(VERSION)?;
+        if version != FORMAT_VERSION.to_string() {
+            return Err(damaged(
+                path,
+                format!(
+                    "it has format version {version}, this program reads version {FORMAT_VERSION}"
+                ),
+            ));
+        }
+        let layout = Layout::from_json(&entry(LAYOUT)?).map_err(|error| damaged(path, error))?;
+        Ok(Self {
+            path,
+            form: entry(FORM)?,
+            layout: Arc::new(layout),
+            tensors,
+            device: device.clone().inner(),
+        })
+    }
+
+    /// The form, which must be one of these.
+    pub(super) fn expect_form(&self, forms: &[&str]) -> Result<&str> {
+        if forms.contains(&&*self.form) {
+            return Ok(&self.form);
+        }
+        Err(self.damaged(format!(
+            "its form is `{}`, where {} was expected",
+            self.form,
+            forms.join(" or ")
+        )))
+    }
+
+    pub(super) fn layout(&self) -> Arc<Layout> {
+        self.layout.clone()
+    }
+
+    /// A tensor of one number for each weight.
+    pub(super) fn vector(&mut self, name: &str) -> Result<Tensor<1>> {
+        let data = self.tensors.remove(name);
+        let data = data.ok_or_else(|| self.damaged(format!("the tensor `{name}` is missing")))?;
+        self.expect_shape(name, &data, &[self.layout.len()])?;
+        Ok(Tensor::from_data(data, &self.device))
+    }
+
+    /// A tensor of rows of such numbers, if there is one.
+    pub(super) fn rows(&mut self, name: &str) -> Result<Option<Tensor<2>>> {
+        let Some(data) = self.tensors.remove(name) else {
+            return Ok(None);
+        };
+        let count = data.shape().iter().next().copied().unwrap_or(0);
+        self.expect_shape(name, &data, &[count, self.layout.len()])?;
+        Ok(Some(Tensor::from_data(data, &self.device)))
+    }
+
+    /// Fails if a tensor was not taken out.
+    pub(super) fn expect_empty(&self) -> Result<()> {
+        match self.tensors.keys().min() {
+            Some(name) => Err(self.damaged(format!("`{name}` is no part of a posterior"))),
+            None => Ok(()),
+        }
+    }
+
+    /// An error that names the file.
+    pub(super) fn damaged(&self, error: impl std::fmt::Display) -> Error {
+        damaged(self.path, error)
+    }
+
+    fn expect_shape(&self, name: &str, data: &TensorData, expected: &[usize]) -> Result<()> {
+        let found: Vec<usize> = data.shape().iter().copied().collect();
+        if found == expected {
+            return Ok(());
+        }
+        Err(self.damaged(format!(
+            "`{name}` is {found:?}, its layout asks for {expected:?}"
+        )))
+    }
+}
+
+type MetadataAndTensors = (HashMap<String, String>, HashMap<String, TensorData>);
+
+fn from_safetensors(path: &Path, bytes: &[u8]) -> Result<MetadataAndTensors> {
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| damaged(path, error))?;
+    let metadata = header.metadata().clone().unwrap_or_default();
+    let file = SafeTensors::deserialize(bytes).map_err(|error| damaged(path, error))?;
+    let tensors = file.iter().map(|(name, view)| {
+        if view.dtype() != Dtype::F32 {
+            return Err(damaged(
+                path,
+                format!("{name} is {:?}, not F32", view.dtype()),
+            ));
+        }
+        let bytes = Bytes::from_bytes_vec(view.data().to_vec());
+        let data = TensorData::try_from_bytes(bytes, view.shape().to_vec(), DType::F32)
+            .map_err(|error| damaged(path, error))?;
+        Ok((name.to_string(), data))
+    });
+    Ok((metadata, tensors.collect::<Result<_>>()?))
+}
+
+fn from_burnpack(path: &Path, bytes: Vec<u8>) -> Result<MetadataAndTensors> {
+    let reader = burn_pack::Reader::from_bytes(Bytes::from_bytes_vec(bytes))
+        .map_err(|error| damaged(path, error))?;
+    let metadata = reader.metadata().clone().into_iter().collect();
+    let tensors = reader
+        .into_tensors()
+        .map_err(|error| damaged(path, error))?
+        .into_iter()
+        .map(|tensor| {
+            let (name, dtype, shape, _, bytes) =
+                tensor.into_parts().map_err(|error| damaged(path, error))?;
+            if dtype != DType::F32 {
+                return Err(damaged(path, format!("{name} is {dtype:?}, not F32")));
+            }
+            let data = TensorData::try_from_bytes(bytes, shape, dtype)
+                .map_err(|error| damaged(path, error))?;
+            Ok((name, data))
+        });
+    Ok((metadata, tensors.collect::<Result<_>>()?))
+}
+
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.part", std::process::id()));
     std::fs::write(&beside, bytes)
@@ -250,15 +271,15 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
         })
 }
 
-fn unreadable(path: &Path, error: impl std::fmt::Display) -> Error {
+pub(super) fn unreadable(path: &Path, error: impl std::fmt::Display) -> Error {
     Error::storage(format!("{} cannot be read: {error}", path.display()))
 }
 
-fn unwritable(path: &Path, error: impl std::fmt::Display) -> Error {
+pub(super) fn unwritable(path: &Path, error: impl std::fmt::Display) -> Error {
     Error::storage(format!("{} cannot be written: {error}", path.display()))
 }
 
-fn damaged(path: &Path, error: impl std::fmt::Display) -> Error {
+pub(super) fn damaged(path: &Path, error: impl std::fmt::Display) -> Error {
     Error::storage(format!(
         "{} is not a usable posterior: {error}",
         path.display()

@@ -9,7 +9,7 @@ use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
 use burn::train::{InferenceStep, Interrupter, TrainOutput, TrainStep};
 use burn_bayes_graph::{ExampleBatch, Layout};
 
-use super::cache::{PosteriorCache, RecordingCache};
+use super::cache::PosteriorCache;
 use super::clock::Clock;
 use super::examples::ExampleLoss;
 use super::guard::Guard;
@@ -20,9 +20,8 @@ use super::training_layers::{TrainingFlag, training_flags, with_dropout};
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
 use crate::methods::{Inference, MeanGradients};
-use crate::noise::Noise;
 use crate::posterior::FactorPosterior;
-use crate::predict::stacked::StackedPrediction;
+use crate::predict::{Predictor, RecordingCache, StackedPrediction};
 
 /// A model and an algorithm that learns a posterior over the model's weights.
 ///
@@ -204,13 +203,20 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     /// The model with draw number `index` as its weights, ready for inference: the draws that
     /// validation and [`predict`](Self::predict) use are 0, 1, 2 …
     pub fn drawn_model(&self, index: u64) -> Result<M> {
-        let noise = self.prediction_noise().row(index);
-        self.try_posterior()?.write_draw(self.model.valid(), noise)
+        self.predictor()?.drawn_model(index)
     }
 
-    /// Draw number i of predictions is made from its row i.
-    fn prediction_noise(&self) -> Noise {
-        self.algorithm.noise().fold(PREDICTION)
+    /// The model and its posterior, ready to predict without the algorithm.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_posterior`](Self::try_posterior).
+    pub fn predictor(&self) -> Result<Predictor<M>> {
+        let compute = || self.algorithm.posterior(self.clock.step());
+        let (posterior, sampler) = self.posterior.with_sampler(compute)?;
+        let noise = self.algorithm.noise().fold(PREDICTION);
+        let predictor = Predictor::from_parts(self.model.valid(), posterior, sampler, noise);
+        Ok(predictor.with_recordings(self.prediction.clone(), self.self_check.is_on()))
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -342,27 +348,14 @@ where
         item: <M as InferenceStep>::Input,
         draws: usize,
     ) -> Result<<<M as InferenceStep>::Output as MixDraws>::Mixture> {
-        let draws = draws.max(1);
-        let posterior = match self.try_posterior() {
-            Ok(posterior) => posterior,
+        match self.predictor() {
+            Ok(predictor) => predictor.predict(item, draws),
             Err(error) if error.is_too_early() => {
                 let output = InferenceStep::step(&self.model.valid(), item);
-                return Ok(MixDraws::mix(vec![output]));
+                Ok(MixDraws::mix(vec![output]))
             }
-            Err(error) => return Err(error),
-        };
-        if let Some(stacked) = self.prediction.known::<StackedPrediction<M>>() {
-            let all = || posterior.draws(self.prediction_noise(), draws);
-            if let Some(mixture) =
-                stacked.mixture(&self.model.valid(), &all, &item, self.self_check.is_on())?
-            {
-                return Ok(mixture);
-            }
+            Err(error) => Err(error),
         }
-        let outputs = (0..draws as u64)
-            .map(|index| Ok(InferenceStep::step(&self.drawn_model(index)?, item.clone())))
-            .collect::<Result<Vec<_>>>()?;
-        Ok(MixDraws::mix(outputs))
     }
 }
 

@@ -1,11 +1,8 @@
-//! What is kept from the first time that it is asked for: the posterior of the present parameters,
-//! and the recording of the model's loss.
+//! The posterior of the present parameters, kept from the first time that it is asked for.
 //!
-//! The posterior is kept in a module without parameters, so that whatever changes parameters (a
-//! record, a move to a device, a mapper) makes it forget. A recording holds no parameters, and is
-//! good for all copies of a model.
+//! It is kept in a module without parameters, so that whatever changes parameters (a record, a move to a
+//! device, a mapper) makes it forget.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -15,42 +12,17 @@ use burn::module::{
 use burn::tensor::Device;
 
 use crate::error::Result;
-use crate::posterior::FactorPosterior;
-
-/// A recording that was made, if it was, of the one type that is asked for.
-#[derive(Clone, Default)]
-pub(crate) struct RecordingCache(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
-
-impl RecordingCache {
-    /// This one, from the start.
-    pub(crate) fn holding<R: Send + Sync + 'static>(recording: R) -> Self {
-        let known: Arc<dyn Any + Send + Sync> = Arc::new(recording);
-        Self(Arc::new(OnceLock::from(known)))
-    }
-
-    /// The recording, if there is one of this type.
-    pub(crate) fn known<R: Send + Sync + 'static>(&self) -> Option<Arc<R>> {
-        self.0.get()?.clone().downcast().ok()
-    }
-
-    /// The recording, made if there is none.
-    pub(crate) fn get<R: Send + Sync + 'static>(&self, make: impl Fn() -> R) -> Arc<R> {
-        let known = self.0.get_or_init(|| Arc::new(make())).clone();
-        known.downcast().unwrap_or_else(|_| Arc::new(make()))
-    }
-}
-
-impl fmt::Debug for RecordingCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RecordingCache")
-            .field(&self.0.get().is_some())
-            .finish()
-    }
-}
+use crate::posterior::{FactorPosterior, Posterior, Sampler};
 
 /// A posterior that was computed, if it was.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PosteriorCache(Arc<OnceLock<FactorPosterior>>);
+pub(crate) struct PosteriorCache(Arc<OnceLock<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    posterior: FactorPosterior,
+    sampler: OnceLock<Arc<dyn Sampler>>,
+}
 
 impl PosteriorCache {
     /// The posterior, computed if it is not known.
@@ -58,11 +30,34 @@ impl PosteriorCache {
         &self,
         compute: impl FnOnce() -> Result<FactorPosterior>,
     ) -> Result<FactorPosterior> {
-        if let Some(posterior) = self.0.get() {
-            return Ok(posterior.clone());
+        Ok(self.known(compute)?.posterior.clone())
+    }
+
+    /// The same with its sampler.
+    pub(crate) fn with_sampler(
+        &self,
+        compute: impl FnOnce() -> Result<FactorPosterior>,
+    ) -> Result<(FactorPosterior, Arc<dyn Sampler>)> {
+        let known = self.known(compute)?;
+        let sampler = match known.sampler.get() {
+            Some(sampler) => sampler.clone(),
+            None => {
+                let sampler = known.posterior.sampler()?.into();
+                known.sampler.get_or_init(|| sampler).clone()
+            }
+        };
+        Ok((known.posterior.clone(), sampler))
+    }
+
+    fn known(&self, compute: impl FnOnce() -> Result<FactorPosterior>) -> Result<&Known> {
+        if let Some(known) = self.0.get() {
+            return Ok(known);
         }
         let posterior = compute()?;
-        Ok(self.0.get_or_init(|| posterior).clone())
+        Ok(self.0.get_or_init(|| Known {
+            posterior,
+            sampler: OnceLock::new(),
+        }))
     }
 }
 

@@ -10,11 +10,11 @@ use burn_bayes_graph::{CapturedModel, ExampleBatch, ExampleGradients, ExampleLos
 
 use super::bayesian::Bayesian;
 use super::finite::first_non_finite;
-use super::statistics::moves_statistics;
 use super::supply::{Gathered, Outside, Supply, no_draws, one_by_one, stopped};
 use super::training_layers::training_flags;
 use crate::error::{Error, Result};
 use crate::methods::{Draw, FromExamples};
+use crate::predict::moves_statistics;
 use crate::train::own_loss;
 
 /// A model that tells the loss of every example of a batch, as algorithms that learn from the

@@ -1,8 +1,7 @@
 //! Bayesian training of Burn models with Burn's own Learner.
 //!
 //! [`BayesianConfig::init`] wraps a model into a [`Bayesian`], which trains wherever the model did.
-//! [`StagedLearningRate`] and [`PowerDecay`] are schedules, and [`refresh_running_statistics`] gives a
-//! drawn model its batch-norm statistics.
+//! [`StagedLearningRate`] and [`PowerDecay`] are schedules.
 
 mod bayesian;
 mod cache;
@@ -16,7 +15,6 @@ mod own_loss;
 mod own_optimize;
 mod self_check;
 mod staging;
-mod statistics;
 mod supply;
 mod training_layers;
 
@@ -24,5 +22,4 @@ pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS};
 pub use examples::ExampleLoss;
 pub use init::BayesianConfig;
 pub use staging::{PowerDecay, PowerDecayConfig, StagedLearningRate};
-pub use statistics::refresh_running_statistics;
 pub use supply::Supply;

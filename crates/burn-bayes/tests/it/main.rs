@@ -11,6 +11,7 @@ mod graph_gradients;
 mod kernels;
 mod layout;
 mod posterior;
+mod posterior_laws;
 mod spoilt_posteriors;
 mod storage;
 mod support;
@@ -21,6 +22,8 @@ mod conformance;
 mod learner;
 #[cfg(feature = "train")]
 mod one_pass;
+#[cfg(feature = "train")]
+mod predictor;
 #[cfg(feature = "train")]
 mod recovery;
 #[cfg(feature = "train")]

@@ -669,14 +669,14 @@ fn the_density_of_a_mixture_is_the_weighted_sum() {
 
 #[test]
 fn a_mixture_draws_from_its_components_in_proportion() {
-    let (_, mixture) = mixture();
+    let (cases, mixture) = mixture();
+    let components: Vec<_> = cases.iter().map(Case::posterior).collect();
     const COUNT: u64 = 2000;
     let mut from_first = 0;
     for row in 0..COUNT {
         let noise = Noise::host(6).row(row);
         let draw = bits(&mixture.draw(noise).unwrap());
-        let matching = mixture
-            .components()
+        let matching = components
             .iter()
             .position(|component| bits(&component.draw(noise).unwrap()) == draw)
             .expect("a draw of one of the components");
@@ -709,7 +709,8 @@ fn mixtures_that_are_none_are_refused() {
             "{error}"
         );
     }
-    let error = Mixture::uniform(Vec::new()).map(|_| ()).unwrap_err();
+    let none = Mixture::<FactorPosterior>::uniform(Vec::new());
+    let error = none.map(|_| ()).unwrap_err();
     assert!(
         error.is_config() && error.to_string().starts_with("components"),
         "{error}"

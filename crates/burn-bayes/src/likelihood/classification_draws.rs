@@ -8,7 +8,7 @@ use burn::train::ClassificationOutput;
 use burn::train::metric::Adaptor;
 use burn_bayes_eval::{ClassProbabilities, DrawProbabilities, LabelledProbabilities};
 
-use super::score::refused;
+use super::refused;
 
 /// Class probabilities of one batch under several draws of the weights, and the true classes.
 ///
@@ -17,7 +17,7 @@ use super::score::refused;
 /// ```
 /// use burn::tensor::{Device, Int, Tensor};
 /// use burn::train::metric::Adaptor;
-/// use burn_bayes::metric::ClassificationDraws;
+/// use burn_bayes::likelihood::ClassificationDraws;
 ///
 /// /// What a model of yours returns.
 /// struct Answer {

@@ -7,7 +7,7 @@ use burn::train::RegressionOutput;
 use burn::train::metric::Adaptor;
 use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture};
 
-use super::score::refused;
+use super::refused;
 
 /// Predictions of one batch under several draws of the weights, and the true values.
 ///

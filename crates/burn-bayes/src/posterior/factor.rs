@@ -1,0 +1,494 @@
+//! A low-rank-plus-diagonal Gaussian, in covariance or precision form.
+
+use std::f64::consts::PI;
+use std::path::Path;
+use std::sync::Arc;
+
+use burn::module::{Module, Param, ParamId};
+use burn::tensor::{Device, Tensor};
+use burn_bayes_graph::Layout;
+
+use super::covariance::CovarianceForm;
+use super::dense::DenseGaussian;
+use super::form::{GaussianForm, Moments};
+use super::precision::PrecisionForm;
+use super::storage::{Contents, DIAGONAL, FACTORS, FileFormat, MEAN, Saved};
+use super::{Posterior, Sampler, check_finite};
+use crate::error::{Error, Result};
+use crate::kernels::composed::to_host;
+use crate::noise::Noise;
+use crate::prior::PriorPrecisions;
+
+/// The largest number of weights of which [`FactorPosterior::to_dense`] makes a dense covariance.
+pub const DENSE_LIMIT: usize = 4096;
+
+/// A low-rank-plus-diagonal Gaussian over the weights of a model.
+///
+/// It is in **covariance form**, N(c, FᵀF + diag ψ), or in **precision form**,
+/// N(μ, (UᵀU + diag d)⁻¹), with K rows of factors; K = 0 is mean-field. It is a Burn [`Module`], so
+/// it moves between devices and into records like any other, and it carries the [`Layout`] that
+/// says which weight is which.
+///
+/// ```
+/// use std::sync::Arc;
+/// use burn::{module::ParamGroup, nn::LinearConfig, tensor::{Device, Tensor}};
+/// use burn_bayes::{FactorPosterior, Layout, Noise, Prior};
+///
+/// let device = Device::default();
+/// let layer = LinearConfig::new(2, 1).init(&device.clone().autodiff());
+/// let layout = Arc::new(Layout::new(&layer, &ParamGroup::all())?);
+///
+/// let posterior = FactorPosterior::covariance(
+///     layout.clone(),
+///     layout.flatten(&layer)?,
+///     Some(Tensor::from_data([[0.3, -0.1, 0.2]], &device)),
+///     Tensor::full([3], 0.01, &device),
+/// )?;
+/// let sampled = posterior.write_draw(layer, Noise::host(0))?;
+/// let divergence = posterior.kl(&Prior::isotropic(1.0).resolve(&layout)?)?;
+/// assert!(divergence > 0.0);
+/// # Ok::<(), burn_bayes::Error>(())
+/// ```
+#[derive(Module, Debug)]
+pub struct FactorPosterior {
+    form: Form,
+    #[module(skip)]
+    layout: Arc<Layout>,
+}
+
+/// The two forms, each with its own formulas.
+#[derive(Module, Debug)]
+enum Form {
+    Covariance(CovarianceForm),
+    Precision(PrecisionForm),
+}
+
+impl Form {
+    fn gaussian(&self) -> &dyn GaussianForm {
+        match self {
+            Self::Covariance(form) => form,
+            Self::Precision(form) => form,
+        }
+    }
+}
+
+/// The name of a form, as it is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FormKind {
+    /// N(c, FᵀF + diag ψ).
+    Covariance,
+    /// N(μ, (UᵀU + diag d)⁻¹).
+    Precision,
+}
+
+impl FormKind {
+    const ALL: [Self; 2] = [Self::Covariance, Self::Precision];
+
+    /// `covariance` or `precision`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Covariance => "covariance",
+            Self::Precision => "precision",
+        }
+    }
+}
+
+impl FactorPosterior {
+    /// N(mean, factorsᵀ factors + diag variance).
+    pub fn covariance(
+        layout: Arc<Layout>,
+        mean: Tensor<1>,
+        factors: Option<Tensor<2>>,
+        variance: Tensor<1>,
+    ) -> Result<Self> {
+        let values = Values {
+            mean,
+            factors,
+            diagonal: variance,
+        }
+        .checked(&layout, "variance")?;
+        let form = Form::Covariance(CovarianceForm {
+            mean: constant(values.mean),
+            factors: values.factors.map(constant),
+            diagonal: constant(values.diagonal),
+        });
+        Ok(Self { form, layout })
+    }
+
+    /// N(mean, (factorsᵀ factors + diag precision)⁻¹).
+    pub fn precision(
+        layout: Arc<Layout>,
+        mean: Tensor<1>,
+        factors: Option<Tensor<2>>,
+        precision: Tensor<1>,
+    ) -> Result<Self> {
+        let values = Values {
+            mean,
+            factors,
+            diagonal: precision,
+        }
+        .checked(&layout, "precision")?;
+        let form = Form::Precision(PrecisionForm {
+            mean: constant(values.mean),
+            factors: values.factors.map(constant),
+            diagonal: constant(values.diagonal),
+        });
+        Ok(Self { form, layout })
+    }
+
+    /// Which weight is which.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// D, the number of weights.
+    pub fn len(&self) -> usize {
+        self.layout.len()
+    }
+
+    /// Whether there are no weights.
+    pub fn is_empty(&self) -> bool {
+        self.layout.is_empty()
+    }
+
+    /// K, the number of factors.
+    pub fn rank(&self) -> usize {
+        self.factors().map_or(0, |factors| factors.dims()[0])
+    }
+
+    /// The form it is in.
+    pub fn kind(&self) -> FormKind {
+        match self.form {
+            Form::Covariance(_) => FormKind::Covariance,
+            Form::Precision(_) => FormKind::Precision,
+        }
+    }
+
+    /// The device its tensors are on.
+    pub fn device(&self) -> Device {
+        self.mean().device()
+    }
+
+    /// The mean, `[D]`.
+    pub fn mean(&self) -> Tensor<1> {
+        match &self.form {
+            Form::Covariance(form) => form.mean.val(),
+            Form::Precision(form) => form.mean.val(),
+        }
+    }
+
+    /// The factors, `[K, D]`, of the covariance or of the precision.
+    pub fn factors(&self) -> Option<Tensor<2>> {
+        match &self.form {
+            Form::Covariance(form) => form.factors.as_ref().map(Param::val),
+            Form::Precision(form) => form.factors.as_ref().map(Param::val),
+        }
+    }
+
+    /// The diagonal, `[D]`: variances ψ in covariance form, precisions d in precision form.
+    pub fn diagonal(&self) -> Tensor<1> {
+        match &self.form {
+            Form::Covariance(form) => form.diagonal.val(),
+            Form::Precision(form) => form.diagonal.val(),
+        }
+    }
+
+    /// The marginal variances, `[D]`.
+    pub fn variance(&self) -> Result<Tensor<1>> {
+        self.form.gaussian().variance()
+    }
+
+    /// Σ v, without forming Σ.
+    pub fn covariance_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>> {
+        self.check_len(vector)?;
+        self.form.gaussian().covariance_product(vector)
+    }
+
+    /// The variances of functions that are linear in the weights, `[R]`: the diagonal of J Σ Jᵀ. Row r of
+    /// `jacobian`, `[R, D]`, is the gradient of function r.
+    ///
+    /// With the gradients of a model's outputs at the mean, these are the variances of its
+    /// **linearised** outputs.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use burn::{module::ParamGroup, nn::LinearConfig, tensor::{Device, Tensor}};
+    /// # use burn_bayes::{FactorPosterior, Layout};
+    /// # let device = Device::default();
+    /// # let layer = LinearConfig::new(2, 1).with_bias(false).init(&device);
+    /// # let layout = Arc::new(Layout::new(&layer, &ParamGroup::all())?);
+    /// let mean = layout.flatten(&layer)?;
+    /// let factors = Some(Tensor::from_data([[1.0, 2.0]], &device));
+    /// let posterior = FactorPosterior::covariance(layout, mean, factors, Tensor::ones([2], &device))?;
+    /// // The variances of the first weight, and of the difference of both.
+    /// let jacobian = Tensor::from_data([[1.0, 0.0], [1.0, -1.0]], &device);
+    /// let variances = posterior.linear_variance(&jacobian)?.into_data();
+    /// assert_eq!(variances.to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn linear_variance(&self, jacobian: &Tensor<2>) -> Result<Tensor<1>> {
+        let roots = self.covariance_roots(jacobian)?;
+        let squares = roots.map(|root| root.square().sum_dim(1).squeeze_dim(1));
+        Ok(squares.fold(
+            Tensor::zeros([jacobian.dims()[0]], &self.device()),
+            Tensor::add,
+        ))
+    }
+
+    /// The covariance of functions that are linear in the weights, J Σ Jᵀ, `[R, R]`, as that of a model's
+    /// linearised outputs; see [`linear_variance`](Self::linear_variance).
+    pub fn linear_covariance(&self, jacobian: &Tensor<2>) -> Result<Tensor<2>> {
+        let [rows, _] = jacobian.dims();
+        let roots = self.covariance_roots(jacobian)?;
+        let products = roots.map(|root| root.clone().matmul(root.transpose()));
+        Ok(products.fold(Tensor::zeros([rows, rows], &self.device()), Tensor::add))
+    }
+
+    /// A draw of all weights, `[D]`.
+    ///
+    /// For several draws, a [`sampler`](Posterior::sampler) computes once what they share.
+    pub fn draw(&self, noise: Noise) -> Result<Tensor<1>> {
+        self.sampler()?.draw(noise)
+    }
+
+    /// `count` draws, `[count, D]`; row s is the draw from `noise.row(s)`.
+    pub fn draws(&self, noise: Noise, count: usize) -> Result<Tensor<2>> {
+        if count == 0 {
+            return Ok(Tensor::zeros([0, self.len()], &self.device()));
+        }
+        self.sampler()?.draws(noise, count)
+    }
+
+    /// log q(θ), in nats.
+    pub fn log_density(&self, weights: &Tensor<1>) -> Result<f64> {
+        self.check_len(weights)?;
+        let gaussian = self.form.gaussian();
+        let deviation = weights.clone() - self.mean();
+        let distance = gaussian.squared_distance(&deviation)?;
+        let Moments {
+            log_determinant, ..
+        } = gaussian.moments()?;
+        Ok(-0.5 * (self.len() as f64 * (2.0 * PI).ln() + log_determinant + distance))
+    }
+
+    /// ½(D log 2πe + log|Σ|), in nats.
+    pub fn entropy(&self) -> Result<f64> {
+        let Moments {
+            log_determinant, ..
+        } = self.form.gaussian().moments()?;
+        Ok(0.5 * (self.len() as f64 * (1.0 + (2.0 * PI).ln()) + log_determinant))
+    }
+
+    /// KL(q‖p) = ½[Σ α⊙(c² + Var θ) − D − Σ log α − log|Σ|], in nats.
+    pub fn kl(&self, prior: &PriorPrecisions) -> Result<f64> {
+        if prior.len() != self.len() {
+            return Err(Error::layout(format!(
+                "the prior is over {} weights, the posterior over {}",
+                prior.len(),
+                self.len()
+            )));
+        }
+        let Moments {
+            mean,
+            variance,
+            log_determinant,
+        } = self.form.gaussian().moments()?;
+        let second_moments = to_host(mean.square() + variance);
+        let mut weighted = 0.0;
+        let mut start = 0;
+        for &(len, precision) in prior.segments() {
+            weighted += precision * second_moments[start..start + len].iter().sum::<f64>();
+            start += len;
+        }
+        Ok(0.5 * (weighted - self.len() as f64 - prior.log_sum() - log_determinant))
+    }
+
+    /// A dense copy in double precision; refused above [`DENSE_LIMIT`] weights.
+    pub fn to_dense(&self) -> Result<DenseGaussian> {
+        if self.len() > DENSE_LIMIT {
+            return Err(Error::config(
+                "to_dense",
+                format!(
+                    "a dense covariance of {0} weights would hold {0}² numbers; the limit is \
+                     {DENSE_LIMIT} weights; `variance` and `covariance_product` need no dense copy",
+                    self.len()
+                ),
+            ));
+        }
+        let mean = to_host(self.mean());
+        let factors = self.factors().map_or_else(Vec::new, to_host);
+        let diagonal = to_host(self.diagonal());
+        Ok(match self.kind() {
+            FormKind::Covariance => {
+                DenseGaussian::from_covariance_factors(mean, &factors, &diagonal)?
+            }
+            FormKind::Precision => {
+                DenseGaussian::from_precision_factors(mean, &factors, &diagonal)?
+            }
+        })
+    }
+
+    /// The model with the mean as its weights.
+    pub fn write_mean<M: Module>(&self, model: M) -> Result<M> {
+        Ok(self.layout.write(model, self.mean())?)
+    }
+
+    /// The model with a draw as its weights.
+    pub fn write_draw<M: Module>(&self, model: M, noise: Noise) -> Result<M> {
+        Ok(self.layout.write(model, self.draw(noise)?)?)
+    }
+
+    /// Writes a `.safetensors` file.
+    pub fn save_safetensors(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.write(path.as_ref(), FileFormat::Safetensors)
+    }
+
+    /// Reads a `.safetensors` file onto `device`.
+    ///
+    /// Refuses, each with its own message: another format version, a truncated file, missing, unknown
+    /// or misshaped tensors, numbers that are not finite, a diagonal that is not above zero.
+    pub fn load_safetensors(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
+        Self::read(path.as_ref(), FileFormat::Safetensors, device)
+    }
+
+    /// Writes a `.bpk` file.
+    pub fn save_burnpack(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.write(path.as_ref(), FileFormat::Burnpack)
+    }
+
+    /// Reads a `.bpk` file onto `device`, with the same checks as
+    /// [`load_safetensors`](Self::load_safetensors).
+    pub fn load_burnpack(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
+        Self::read(path.as_ref(), FileFormat::Burnpack, device)
+    }
+
+    fn write(&self, path: &Path, format: FileFormat) -> Result<()> {
+        let contents = Contents::new(self.kind().name(), &self.layout).with(MEAN, self.mean());
+        let contents = match self.factors() {
+            Some(factors) => contents.with(FACTORS, factors),
+            None => contents,
+        };
+        contents.with(DIAGONAL, self.diagonal()).write(path, format)
+    }
+
+    fn read(path: &Path, format: FileFormat, device: &Device) -> Result<Self> {
+        let mut saved = Saved::read(path, format, device)?;
+        let kind = match saved.expect_form(&FormKind::ALL.map(FormKind::name))? {
+            name if name == FormKind::Covariance.name() => FormKind::Covariance,
+            _ => FormKind::Precision,
+        };
+        let (mean, diagonal) = (saved.vector(MEAN)?, saved.vector(DIAGONAL)?);
+        let factors = saved.rows(FACTORS)?;
+        saved.expect_empty()?;
+        let layout = saved.layout();
+        let posterior = match kind {
+            FormKind::Covariance => Self::covariance(layout, mean, factors, diagonal),
+            FormKind::Precision => Self::precision(layout, mean, factors, diagonal),
+        };
+        posterior.map_err(|error| saved.damaged(error))
+    }
+
+    /// Fails with a readable difference unless this posterior is over the same parameters as
+    /// `layout`.
+    pub fn expect_layout(&self, layout: &Layout) -> Result<()> {
+        super::expect_layout(layout, &self.layout)
+    }
+
+    fn covariance_roots(&self, jacobian: &Tensor<2>) -> Result<impl Iterator<Item = Tensor<2>>> {
+        self.check_width(jacobian.dims()[1])?;
+        let jacobian = jacobian.clone().without_autodiff();
+        Ok(self.form.gaussian().covariance_roots(jacobian)?.into_iter())
+    }
+
+    fn check_len(&self, vector: &Tensor<1>) -> Result<()> {
+        self.check_width(vector.dims()[0])
+    }
+
+    fn check_width(&self, len: usize) -> Result<()> {
+        if len == self.len() {
+            return Ok(());
+        }
+        Err(Error::layout(format!(
+            "a vector of {len} numbers was given, the posterior is over {} weights",
+            self.len()
+        )))
+    }
+}
+
+impl Posterior for FactorPosterior {
+    fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    fn sampler(&self) -> Result<Box<dyn Sampler>> {
+        self.form.gaussian().sampler()
+    }
+
+    fn mean_weights(&self) -> Result<Tensor<1>> {
+        Ok(self.mean())
+    }
+
+    /// Writes safetensors where the path ends in `.safetensors`, else burnpack.
+    fn save(&self, path: &Path) -> Result<()> {
+        self.write(path, FileFormat::of(path))
+    }
+
+    fn load(path: &Path, device: &Device) -> Result<Self> {
+        Self::read(path, FileFormat::of(path), device)
+    }
+}
+
+/// A parameter that no optimiser moves.
+fn constant<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
+    Param::initialized(ParamId::new(), value.without_autodiff())
+}
+
+/// The tensors of either form.
+struct Values {
+    mean: Tensor<1>,
+    factors: Option<Tensor<2>>,
+    diagonal: Tensor<1>,
+}
+
+impl Values {
+    /// Shapes that fit the layout, finite numbers, a diagonal above zero; zero factors are dropped.
+    fn checked(self, layout: &Layout, diagonal_name: &str) -> Result<Self> {
+        let len = layout.len();
+        let factors = self.factors.filter(|factors| factors.dims()[0] > 0);
+        let lengths = [
+            ("mean", self.mean.dims()[0]),
+            (
+                "factors",
+                factors.as_ref().map_or(len, |factors| factors.dims()[1]),
+            ),
+            (diagonal_name, self.diagonal.dims()[0]),
+        ];
+        for (name, found) in lengths {
+            if found != len {
+                return Err(Error::layout(format!(
+                    "{name} holds {found} numbers per row, the layout {len} weights"
+                )));
+            }
+        }
+        check_finite("mean", &self.mean, layout)?;
+        if let Some(factors) = &factors {
+            check_finite("factors", factors, layout)?;
+        }
+        check_finite(diagonal_name, &self.diagonal, layout)?;
+        if self.diagonal.clone().min().into_scalar::<f64>() <= 0.0 {
+            let diagonal = to_host(self.diagonal.clone());
+            let at = diagonal.iter().position(|&value| value <= 0.0);
+            let at = at.expect("the smallest is not above zero");
+            return Err(Error::numerical(format!(
+                "{diagonal_name} is {} at {}; it must be above zero",
+                diagonal[at],
+                layout.path_at(at).unwrap_or("?")
+            )));
+        }
+        Ok(Self {
+            mean: self.mean,
+            factors,
+            diagonal: self.diagonal,
+        })
+    }
+}

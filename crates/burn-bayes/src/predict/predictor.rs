@@ -1,0 +1,168 @@
+//! [`Predictor`]: a model and a posterior over its weights, which predict together.
+
+use std::sync::Arc;
+
+use burn::module::Module;
+use burn::train::InferenceStep;
+use burn_bayes_graph::ExampleBatch;
+
+use super::recording::RecordingCache;
+use super::stacked::StackedPrediction;
+use super::statistics::refresh_running_statistics;
+use crate::error::Result;
+use crate::likelihood::{MixDraws, MixStacked};
+use crate::noise::Noise;
+use crate::posterior::{FactorPosterior, Posterior, Sampler};
+
+/// A model and a posterior over its weights.
+///
+/// It is made after training, by [`Bayesian::predictor`](crate::Bayesian::predictor), or from files in
+/// another process:
+///
+/// ```
+/// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};
+/// use burn_bayes::posterior::{PointPosterior, Posterior};
+/// use burn_bayes::{Noise, Predictor};
+///
+/// # let folder = std::env::temp_dir();
+/// let device = Device::default();
+/// let trained = LinearConfig::new(3, 1).init(&device);
+/// let file = folder.join("burn-bayes-example.bpk");
+/// PointPosterior::of(&trained, &ParamGroup::all())?.save(&file)?;
+///
+/// // In another program: a model of the same architecture, and the file.
+/// let model = LinearConfig::new(3, 1).init(&device);
+/// let posterior = PointPosterior::load(&file, &device)?;
+/// let predictor = Predictor::new(model, posterior, Noise::host(0))?;
+/// let input = Tensor::<2>::ones([2, 3], &device);
+/// let outputs = predictor.map_draws(10, |model: &Linear| model.forward(input.clone()))?;
+/// assert_eq!(outputs.len(), 10);
+/// # std::fs::remove_file(file).ok();
+/// # Ok::<(), burn_bayes::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Predictor<M, P = FactorPosterior> {
+    /// In inference mode.
+    model: M,
+    posterior: P,
+    sampler: Arc<dyn Sampler>,
+    noise: Noise,
+    batched: RecordingCache,
+    is_checked: bool,
+}
+
+impl<M: Module, P: Posterior> Predictor<M, P> {
+    /// A model and a posterior over its weights; draw i of a prediction is made from `noise.row(i)`.
+    ///
+    /// # Errors
+    ///
+    /// A posterior over other parameters than the model's.
+    pub fn new(model: M, posterior: P, noise: Noise) -> Result<Self> {
+        posterior.layout().check(&model)?;
+        let sampler = posterior.sampler()?.into();
+        Ok(Self::from_parts(model.valid(), posterior, sampler, noise))
+    }
+
+    /// The same from a sampler that was made before, and a model in inference mode.
+    pub(crate) fn from_parts(
+        model: M,
+        posterior: P,
+        sampler: Arc<dyn Sampler>,
+        noise: Noise,
+    ) -> Self {
+        Self {
+            model,
+            posterior,
+            sampler,
+            noise,
+            batched: RecordingCache::default(),
+            is_checked: true,
+        }
+    }
+
+    /// The posterior.
+    pub fn posterior(&self) -> &P {
+        &self.posterior
+    }
+
+    /// The model with the posterior's mean as its weights.
+    pub fn mean_model(&self) -> Result<M> {
+        self.posterior.write_mean(self.model.clone())
+    }
+
+    /// The model with draw number `index` as its weights.
+    pub fn drawn_model(&self, index: u64) -> Result<M> {
+        let weights = self.sampler.draw(self.noise.row(index))?;
+        Ok(self.posterior.layout().write(self.model.clone(), weights)?)
+    }
+
+    /// What `evaluate` gives at each of the draws 0, 1, …, `draws` − 1.
+    pub fn map_draws<T>(&self, draws: usize, mut evaluate: impl FnMut(&M) -> T) -> Result<Vec<T>> {
+        (0..draws as u64)
+            .map(|index| Ok(evaluate(&self.drawn_model(index)?)))
+            .collect()
+    }
+
+    /// Gives batch-norm layers the statistics that these batches have at the posterior's mean; see
+    /// [`refresh_running_statistics`].
+    pub fn with_refreshed_statistics<B, T>(
+        self,
+        batches: impl IntoIterator<Item = B>,
+        forward: impl FnMut(&M, &B) -> T,
+    ) -> Result<Self> {
+        let model = refresh_running_statistics(&self.mean_model()?, batches, forward)?;
+        Ok(Self { model, ..self })
+    }
+
+    pub(crate) fn with_recordings(self, batched: RecordingCache, is_checked: bool) -> Self {
+        Self {
+            batched,
+            is_checked,
+            ..self
+        }
+    }
+}
+
+impl<M, P> Predictor<M, P>
+where
+    M: Module + InferenceStep<Input: ExampleBatch, Output: MixStacked> + 'static,
+    P: Posterior,
+{
+    /// Evaluates many draws in one forward pass instead of a pass for each, where that is faster.
+    ///
+    /// The model's inference step is recorded once for every shape of batch, and replayed with weights
+    /// that have an axis of draws, as many at a time as fit a processor's cache; the weights of all draws
+    /// are in memory at once. The draws are those of the passes one by one. A network so large that two
+    /// draws do not fit is still evaluated one by one, which is then faster, and so is a model with an
+    /// operation that has no batched form; the log says so.
+    #[must_use]
+    pub fn with_batched_draws(mut self) -> Self {
+        let layout = self.posterior.layout().clone();
+        self.batched = RecordingCache::holding(StackedPrediction::<M>::new(layout));
+        self
+    }
+}
+
+impl<M, P> Predictor<M, P>
+where
+    M: Module + InferenceStep<Input: Clone, Output: MixDraws> + 'static,
+    P: Posterior,
+{
+    /// The average of `draws` predictions, each with its own draw of the weights; at least one.
+    pub fn predict(
+        &self,
+        batch: <M as InferenceStep>::Input,
+        draws: usize,
+    ) -> Result<<<M as InferenceStep>::Output as MixDraws>::Mixture> {
+        let draws = draws.max(1);
+        if let Some(batched) = self.batched.known::<StackedPrediction<M>>() {
+            let all = || self.sampler.draws(self.noise, draws);
+            let mixture = batched.mixture(&self.model, &all, &batch, self.is_checked)?;
+            if let Some(mixture) = mixture {
+                return Ok(mixture);
+            }
+        }
+        let step = |model: &M| InferenceStep::step(model, batch.clone());
+        Ok(MixDraws::mix(self.map_draws(draws, step)?))
+    }
+}

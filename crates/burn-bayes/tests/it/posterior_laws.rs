@@ -1,0 +1,202 @@
+//! The laws of every posterior, stated once, and one row for each kind.
+
+use std::path::Path;
+
+use burn::module::ParamGroup;
+use burn::nn::LinearConfig;
+use burn::tensor::Tensor;
+use burn_bayes::posterior::{PointPosterior, Posterior};
+use burn_bayes::{FactorPosterior, Layout, Mixture, Noise};
+
+use crate::support::{bits, device, flat_layout, layout_of, matrix, normals, values, vector};
+
+const LEN: usize = 700;
+
+fn diagonal(seed: u64, len: usize) -> Tensor<1> {
+    let values: Vec<f32> = normals(seed, len).iter().map(|x| 0.1 + x * x).collect();
+    vector(&values)
+}
+
+fn factors(seed: u64, rank: usize) -> Option<Tensor<2>> {
+    (rank > 0).then(|| matrix(rank, LEN, &normals(seed, rank * LEN)))
+}
+
+fn covariance(rank: usize, seed: u64) -> FactorPosterior {
+    let mean = vector(&normals(seed, LEN));
+    let diagonal = diagonal(seed + 1, LEN);
+    FactorPosterior::covariance(flat_layout(LEN), mean, factors(seed + 2, rank), diagonal).unwrap()
+}
+
+fn precision(rank: usize, seed: u64) -> FactorPosterior {
+    let mean = vector(&normals(seed, LEN));
+    let diagonal = diagonal(seed + 1, LEN);
+    FactorPosterior::precision(flat_layout(LEN), mean, factors(seed + 2, rank), diagonal).unwrap()
+}
+
+fn point(seed: u64) -> PointPosterior {
+    PointPosterior::new(flat_layout(LEN), vector(&normals(seed, LEN))).unwrap()
+}
+
+/// What the laws of [`Posterior`] say; `name` is that of its file.
+fn obeys_the_laws<P: Posterior>(posterior: &P, name: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    let noise = Noise::host(11);
+    let sampler = posterior.sampler().unwrap();
+    let draws = sampler.draws(noise, 9).unwrap();
+    assert_eq!(draws.dims(), [9, LEN]);
+    let rows = bits(&draws);
+    let of_rows = |from: &dyn Fn(Noise) -> Tensor<1>| -> Vec<u32> {
+        (0..9).flat_map(|row| bits(&from(noise.row(row)))).collect()
+    };
+    assert_eq!(of_rows(&|noise| sampler.draw(noise).unwrap()), rows);
+    let another = |noise| posterior.sampler().unwrap().draw(noise).unwrap();
+    assert_eq!(of_rows(&another), rows, "{name}: another sampler");
+
+    // Twice: what was saved before is replaced.
+    posterior.save(&path).unwrap();
+    posterior.save(&path).unwrap();
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "{name}: {left:?}");
+    let loaded = P::load(&path, &device()).unwrap();
+    assert_eq!(**loaded.layout(), **posterior.layout());
+    let again = loaded.sampler().unwrap().draws(noise, 9).unwrap();
+    assert_eq!(bits(&again), rows, "{name}: loaded");
+
+    let mean = posterior.mean_weights().unwrap();
+    assert_eq!(
+        bits(&loaded.mean_weights().unwrap()),
+        bits(&mean),
+        "{name}: mean"
+    );
+    assert!(P::load(&folder.path().join("none"), &device()).is_err_and(|e| e.is_storage()));
+}
+
+#[test]
+fn factor_posteriors() {
+    for rank in [0, 1, 5] {
+        for name in ["q.bpk", "q.safetensors"] {
+            obeys_the_laws(&covariance(rank, 1), name);
+            obeys_the_laws(&precision(rank, 1), name);
+        }
+    }
+}
+
+#[test]
+fn point_masses() {
+    obeys_the_laws(&point(1), "q.bpk");
+    obeys_the_laws(&point(1), "q.safetensors");
+}
+
+#[test]
+fn mixtures() {
+    let members = vec![covariance(2, 1), precision(3, 5), covariance(0, 9)];
+    obeys_the_laws(&Mixture::new(members, vec![1.0, 2.0, 3.0]).unwrap(), "q");
+    let ensemble = Mixture::uniform((0..4).map(point).collect()).unwrap();
+    obeys_the_laws(&ensemble, "q");
+    let nested = vec![ensemble.clone(), ensemble];
+    obeys_the_laws(&Mixture::new(nested, vec![0.25, 0.75]).unwrap(), "q");
+}
+
+#[test]
+fn a_mixture_on_disk_is_the_one_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ensemble");
+    let members = vec![covariance(2, 1), precision(3, 5)];
+    let held = Mixture::new(members, vec![1.0, 2.0]).unwrap();
+    held.save(&path).unwrap();
+    let open = |path: &Path| Mixture::<FactorPosterior>::open(path, &device()).unwrap();
+    let opened = open(&path);
+    obeys_the_laws(&opened, "copy");
+    let draws = |mixture: &Mixture| {
+        let sampler = mixture.sampler().unwrap();
+        bits(&sampler.draws(Noise::host(2), 20).unwrap())
+    };
+    assert_eq!(draws(&opened), draws(&held));
+    let weights = vector(&normals(3, LEN));
+    assert_eq!(
+        opened.log_density(&weights).unwrap(),
+        held.log_density(&weights).unwrap()
+    );
+    // It is read when it is drawn from.
+    std::fs::remove_file(path.join("component-1.bpk")).unwrap();
+    let error = opened.sampler().unwrap().draws(Noise::host(2), 20);
+    assert!(error.unwrap_err().to_string().contains("component-1.bpk"));
+}
+
+#[test]
+fn the_mean_of_a_mixture_is_that_of_its_draws() {
+    let members = vec![covariance(1, 1), covariance(2, 5)];
+    let mixture = Mixture::new(members, vec![1.0, 3.0]).unwrap();
+    const COUNT: usize = 4000;
+    let draws = mixture.sampler().unwrap().draws(Noise::host(4), COUNT);
+    let draws = draws.unwrap();
+    let average = values(&draws.clone().mean_dim(0).squeeze_dim::<1>(0));
+    let deviation = values(&draws.var(0).sqrt().squeeze_dim::<1>(0));
+    let mean = values(&mixture.mean_weights().unwrap());
+    for ((average, deviation), mean) in average.iter().zip(deviation).zip(mean) {
+        let error = deviation / (COUNT as f64).sqrt();
+        assert!((average - mean).abs() < 5.0 * error, "{average} {mean}");
+    }
+}
+
+#[test]
+fn a_mixture_replaces_nothing_but_a_mixture() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine");
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("letter.txt"), "keep me").unwrap();
+    let mixture = Mixture::uniform(vec![point(1)]).unwrap();
+    let error = mixture.save(&path).unwrap_err();
+    assert!(error.is_storage(), "{error}");
+    assert!(path.join("letter.txt").is_file());
+}
+
+#[test]
+fn damaged_mixtures_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q");
+    Mixture::uniform(vec![point(1), point(2)])
+        .unwrap()
+        .save(&path)
+        .unwrap();
+    let index = path.join("mixture.json");
+    let text = std::fs::read_to_string(&index).unwrap();
+    for (from, to) in [
+        ("component-1.bpk", "../component-1.bpk"),
+        ("component-1.bpk", ".."),
+        ("component-1.bpk", "component-7.bpk"),
+        ("\"format_version\": 1", "\"format_version\": 9"),
+        ("0.5", "-0.5"),
+        ("weights", "weight"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        std::fs::write(&index, text.replacen(from, to, 1)).unwrap();
+        let refused = [
+            Mixture::<PointPosterior>::load(&path, &device()).map(drop),
+            Mixture::<PointPosterior>::open(&path, &device())
+                .and_then(|open| open.sampler()?.draws(Noise::host(0), 30))
+                .map(drop),
+        ];
+        assert!(refused.iter().all(Result::is_err), "{from} → {to}");
+    }
+}
+
+#[test]
+fn weights_of_another_layout_or_without_end_are_refused() {
+    let layer = LinearConfig::new(2, 1).init(&device());
+    let layout = Layout::new(&layer, &ParamGroup::all()).unwrap();
+    let short = PointPosterior::new(layout.clone().into(), vector(&[1.0, 2.0]));
+    assert!(short.unwrap_err().is_layout());
+    let endless = PointPosterior::new(layout.into(), vector(&[1.0, f32::NAN, 0.0]));
+    assert!(endless.unwrap_err().is_numerical());
+    let other = PointPosterior::new(layout_of(&[("a", LEN)]), vector(&normals(1, LEN)));
+    let mixed = Mixture::uniform(vec![point(1), other.unwrap()]);
+    assert!(mixed.unwrap_err().is_layout());
+    // One form is not taken for another.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.bpk");
+    point(1).save(&path).unwrap();
+    let error = FactorPosterior::load(&path, &device()).unwrap_err();
+    assert!(error.to_string().contains("`point`"), "{error}");
+}
