@@ -1,16 +1,16 @@
-//! Collects the gradients of all uses of all parameters, in the order of the layout.
+//! Sums the gradients over all uses of each parameter, in layout order.
 
 use std::collections::BTreeMap;
 
+use crate::layout::Layout;
 use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor};
 
 use crate::factor::Term;
 use crate::gradients::Block;
-use crate::layout::Layout;
 use crate::rules::Factored;
 use crate::view::View;
 
-/// The gradients so far, by parameter.
+/// The sum so far, by parameter.
 pub(crate) struct GradientSum<'a> {
     layout: &'a Layout,
     device: Device,
@@ -27,7 +27,7 @@ impl<'a> GradientSum<'a> {
         }
     }
 
-    /// Adds gradients in factored form with respect to a view.
+    /// Adds factored gradients with respect to a view.
     pub(crate) fn add(&mut self, view: &View, gradients: Factored) {
         let len = |parameter: usize| self.layout.entries()[parameter].len();
         let shape = gradients.shape(view.len());
@@ -37,7 +37,7 @@ impl<'a> GradientSum<'a> {
             self.terms[parameter].push(gradients.into_term(rows));
             return;
         }
-        // A transposed weight is the outer product the other way round.
+        // The gradient of a transposed weight is the outer product with its sides exchanged.
         match (view.permute(&[0, 2, 1]).parameter(len), gradients) {
             (Some(parameter), Factored::Outer(left, right)) => {
                 self.terms[parameter].push(Term::outer(right, left));
@@ -53,7 +53,7 @@ impl<'a> GradientSum<'a> {
             self.terms[parameter].push(Term::rows(rows));
             return;
         }
-        // The columns of the view that are elements of each parameter, and which.
+        // For each parameter: columns of the view, and the elements they show.
         let mut columns: BTreeMap<usize, (Vec<i64>, Vec<i64>)> = BTreeMap::new();
         for (column, place) in view.places().into_iter().enumerate() {
             if let Some(place) = place {
@@ -72,7 +72,7 @@ impl<'a> GradientSum<'a> {
         }
     }
 
-    /// Puts the loop's rows in the place of whatever was found for a parameter.
+    /// Replaces a parameter's gradients by those of the per-example loop.
     pub(crate) fn replace(&mut self, parameter: usize, rows: Tensor<2>) {
         self.terms[parameter] = vec![Term::rows(rows)];
     }

@@ -1,15 +1,15 @@
-//! Follows the examples of a batch through a recorded graph.
+//! Tracks the example axis through a recorded graph.
 //!
-//! The gradient of one example's loss is meaningful only if no operation lets examples see each
-//! other. [`follow`] says on which axis of a result the examples lie, or that they were mixed.
+//! Per-example gradients exist only if no operation mixes examples. [`follow`] gives the example axis of
+//! an operation's results, or the reason why there is none.
 
-use burn::backend::ir::{OperationIr, TensorIr};
+use burn::backend::ir::TensorIr;
 use burn::tensor::Slice;
 
-use crate::semantics::{Semantics, semantics};
+use crate::operation::{AxisRule, Operation};
 
-/// Where the examples of a batch lie in a tensor: entry `(o · M + i) · inner + j` of `axis` belongs
-/// to example `i` of `M`, with `o < outer` and `j < inner`.
+/// The example axis of a tensor: entry `(o · M + i) · inner + j` of `axis` belongs to example `i` of `M`,
+/// with `o < outer` and `j < inner`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExampleAxis {
     pub(crate) axis: usize,
@@ -18,7 +18,7 @@ pub(crate) struct ExampleAxis {
 }
 
 impl ExampleAxis {
-    /// The axis `axis`, with one entry per example.
+    /// An axis with one entry per example.
     pub(crate) fn plain(axis: usize) -> Self {
         Self {
             axis,
@@ -37,169 +37,145 @@ impl ExampleAxis {
     }
 }
 
-/// Why the examples cannot be followed through an operation.
+/// Why an operation's results have no known example axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
-    /// The operation lets examples see each other.
+pub(crate) enum Untracked {
+    /// The operation mixes examples.
     Mixed,
     /// There is no rule for the operation.
     Unknown,
 }
 
-type Followed = Result<ExampleAxis, Lost>;
+type Followed = Result<ExampleAxis, Untracked>;
 
-/// On which axis of the operation's results the examples lie; `axis_of` tells it for its operands,
-/// `None` meaning that an operand does not depend on the batch. At least one must.
+/// The example axis of the operation's results.
+///
+/// `axis_of` gives the example axis of an operand, or `None` if the operand does not depend on the batch.
+/// At least one operand must depend on it.
 pub(crate) fn follow(
-    operation: &OperationIr,
+    operation: &Operation,
     examples: usize,
     axis_of: impl Fn(&TensorIr) -> Option<ExampleAxis>,
 ) -> Followed {
-    let agree = |operands: &[&TensorIr]| agree(operands.iter().filter_map(|x| axis_of(x)));
-    let apart = |operands: &[&TensorIr]| operands.iter().all(|x| axis_of(x).is_none());
-    match semantics(operation) {
-        Semantics::Elementwise(operands) => agree(&operands),
-        Semantics::Reshape(input) => {
-            let out = &out_of(operation).shape;
-            reshaped(agree(&[input])?, &input.shape, out, examples)
-        }
-        Semantics::Permute(input, axes) => {
-            let axis = agree(&[input])?;
+    let agree = |operands: &[TensorIr]| agree(operands.iter().filter_map(&axis_of));
+    let apart = |operands: &[TensorIr]| operands.iter().all(|x| axis_of(x).is_none());
+    let (operands, out) = (&operation.inputs[..], &operation.out().shape);
+    match (&operation.axes, operands) {
+        (AxisRule::Elementwise | AxisRule::Mask | AxisRule::Cast, _) => agree(operands),
+        (AxisRule::Reshape, [input]) => reshaped(agree(operands)?, &input.shape, out, examples),
+        (AxisRule::Permute(axes), _) => {
+            let axis = agree(operands)?;
             let place = axes.iter().position(|&from| from == axis.axis);
-            place.map(|to| axis.moved(to)).ok_or(Lost::Unknown)
+            place.map(|to| axis.moved(to)).ok_or(Untracked::Unknown)
         }
-        Semantics::Expand(input) => {
-            let axis = agree(&[input])?;
-            let out = &out_of(operation).shape;
+        (AxisRule::Expand, [input]) => {
+            let axis = agree(operands)?;
             Ok(axis.moved(axis.axis + out.num_dims() - input.shape.num_dims()))
         }
-        Semantics::Slice(tensor, ranges) => {
-            let axis = agree(&[tensor])?;
-            whole(
-                axis,
-                ranges,
-                tensor.shape[axis.axis],
-                &out_of(operation).shape,
-            )
+        (AxisRule::Slice(ranges), [tensor]) => {
+            let axis = agree(operands)?;
+            whole(axis, ranges, tensor.shape[axis.axis], out)
         }
-        Semantics::SliceAssign {
-            tensor,
-            value,
-            ranges,
-        } => {
-            let axis = agree(&[tensor, value])?;
+        (AxisRule::SliceAssign(ranges), [tensor, value]) => {
+            let axis = agree(operands)?;
             whole(axis, ranges, tensor.shape[axis.axis], &value.shape)
         }
-        Semantics::Along(operands, axes) => {
-            let axis = agree(&operands)?;
+        (AxisRule::Along(axes) | AxisRule::Flip(axes), _) => {
+            let axis = agree(operands)?;
             unmixed(axis, !axes.contains(&axis.axis))
         }
-        Semantics::Repeat(tensor, dim, times) => {
-            let axis = agree(&[tensor])?;
-            let outer = if dim == axis.axis {
+        (AxisRule::Cat(dim), _) => {
+            let axis = agree(operands)?;
+            unmixed(axis, axis.axis != *dim)
+        }
+        (AxisRule::Repeat(dim, times), _) => {
+            let axis = agree(operands)?;
+            let outer = if *dim == axis.axis {
                 axis.outer * times
             } else {
                 axis.outer
             };
             Ok(ExampleAxis { outer, ..axis })
         }
-        Semantics::Whole => Err(Lost::Mixed),
-        Semantics::Select {
-            tensor,
-            dim,
-            indices,
-        } => match (axis_of(tensor), axis_of(indices)) {
-            (Some(axis), None) => unmixed(axis, axis.axis != dim),
-            (None, Some(axis)) => Ok(axis.moved(dim)),
-            _ => Err(Lost::Mixed),
+        (AxisRule::Whole(_), _) => Err(Untracked::Mixed),
+        (AxisRule::Select(dim), [tensor, indices]) => match (axis_of(tensor), axis_of(indices)) {
+            (Some(axis), None) => unmixed(axis, axis.axis != *dim),
+            (None, Some(axis)) => Ok(axis.moved(*dim)),
+            _ => Err(Untracked::Mixed),
         },
-        Semantics::Gather {
-            tensor,
-            dim,
-            indices,
-        } => {
-            let axis = agree(&[tensor, indices])?;
-            unmixed(axis, axis_of(tensor).is_none() || axis.axis != dim)
+        (AxisRule::Gather(dim), [tensor, _]) => {
+            let axis = agree(operands)?;
+            unmixed(axis, axis_of(tensor).is_none() || axis.axis != *dim)
         }
-        Semantics::Embedding { weights, indices } => match axis_of(weights) {
-            None => agree(&[indices]),
-            Some(_) => Err(Lost::Mixed),
+        (AxisRule::Embedding, [weights, _]) => match axis_of(weights) {
+            None => agree(operands),
+            Some(_) => Err(Untracked::Mixed),
         },
-        Semantics::Matmul { lhs, rhs } => {
+        (AxisRule::Matmul, [lhs, rhs]) => {
             let rank = lhs.shape.num_dims();
-            let axis = agree(&[lhs, rhs])?;
+            let axis = agree(operands)?;
             let contracted = axis_of(lhs).is_some_and(|axis| axis.axis == rank - 1)
                 || axis_of(rhs).is_some_and(|axis| axis.axis == rank - 2);
             let crossed = axis.axis >= rank - 2 && axis_of(lhs).is_some() == axis_of(rhs).is_some();
             unmixed(axis, !contracted && !crossed)
         }
-        Semantics::Linear { x, weight, bias } => {
-            if !apart(&[weight]) || bias.is_some_and(|bias| !apart(&[bias])) {
-                return Err(Lost::Unknown);
+        (
+            AxisRule::Linear | AxisRule::LayerNorm | AxisRule::Convolution(_),
+            [x, parameters @ ..],
+        ) => {
+            if !apart(parameters) {
+                return Err(Untracked::Unknown);
             }
-            let axis = agree(&[x])?;
-            unmixed(axis, axis.axis + 1 < x.shape.num_dims())
+            let axis = agree(operands)?;
+            let is_kept = match operation.axes {
+                AxisRule::Convolution(_) => axis.axis == 0,
+                _ => axis.axis + 1 < x.shape.num_dims(),
+            };
+            unmixed(axis, is_kept)
         }
-        Semantics::Convolution { x, weight, bias } => {
-            if !apart(&[weight]) || bias.is_some_and(|bias| !apart(&[bias])) {
-                return Err(Lost::Unknown);
-            }
-            let axis = agree(&[x])?;
-            unmixed(axis, axis.axis == 0)
+        (AxisRule::BatchNorm, [x, others @ ..]) => {
+            let axis = agree(std::slice::from_ref(x))?;
+            unmixed(axis, apart(others) && axis.axis != 1)
         }
-        Semantics::Spatial { x, kept } => {
-            let axis = agree(&[x])?;
-            unmixed(axis, axis.axis < kept)
+        (AxisRule::Spatial { kept }, _) => {
+            let axis = agree(operands)?;
+            unmixed(axis, axis.axis < *kept)
         }
-        Semantics::LayerNorm { input, gamma, beta } => {
-            if !apart(&[gamma]) || beta.is_some_and(|beta| !apart(&[beta])) {
-                return Err(Lost::Unknown);
-            }
-            let axis = agree(&[input])?;
-            unmixed(axis, axis.axis + 1 < input.shape.num_dims())
-        }
-        Semantics::BatchNorm { x, others } => {
-            let axis = agree(&[x])?;
-            unmixed(axis, apart(&others) && axis.axis != 1)
-        }
-        Semantics::Attention(operands) => {
-            let axis = agree(&operands)?;
+        (AxisRule::Attention, _) => {
+            let axis = agree(operands)?;
             unmixed(axis, axis.axis < 2)
         }
-        Semantics::Creation | Semantics::Random | Semantics::Unknown => Err(Lost::Unknown),
+        // Operations without a rule, and those without operands.
+        _ => Err(Untracked::Unknown),
     }
 }
 
-/// The first result, whose shape speaks for all.
-pub(crate) fn out_of(operation: &OperationIr) -> &TensorIr {
-    operation
-        .outputs()
-        .next()
-        .expect("every recorded operation has a result")
-}
-
 fn agree(mut axes: impl Iterator<Item = ExampleAxis>) -> Followed {
-    let first = axes.next().ok_or(Lost::Unknown)?;
+    let first = axes.next().ok_or(Untracked::Unknown)?;
     unmixed(first, axes.all(|axis| axis == first))
 }
 
 fn unmixed(axis: ExampleAxis, apart: bool) -> Followed {
-    if apart { Ok(axis) } else { Err(Lost::Mixed) }
+    if apart {
+        Ok(axis)
+    } else {
+        Err(Untracked::Mixed)
+    }
 }
 
-/// The example axis is kept whole and in order.
+/// A slice must keep the example axis whole and in order.
 fn whole(axis: ExampleAxis, ranges: &[Slice], len: usize, kept: &[usize]) -> Followed {
     let step = ranges.get(axis.axis).map_or(1, |range| range.step);
     unmixed(axis, step == 1 && kept[axis.axis] == len)
 }
 
-/// The same elements under another shape: example `i` sits where its stride in memory says.
+/// The example axis after a reshape, found from the example's stride in memory.
 fn reshaped(axis: ExampleAxis, from: &[usize], to: &[usize], examples: usize) -> Followed {
     let stride = axis.inner * from[axis.axis + 1..].iter().product::<usize>();
     let mut after: usize = to.iter().product();
     for (place, &len) in to.iter().enumerate() {
         after /= len.max(1);
-        // The axis must hold all examples: its own stride is at most theirs.
+        // An axis with a larger stride than the examples cannot hold all of them.
         if after > stride || after == 0 {
             continue;
         }
@@ -211,10 +187,10 @@ fn reshaped(axis: ExampleAxis, from: &[usize], to: &[usize], examples: usize) ->
                 inner,
             })
         } else {
-            Err(Lost::Unknown)
+            Err(Untracked::Unknown)
         };
     }
-    Err(Lost::Unknown)
+    Err(Untracked::Unknown)
 }
 
 #[cfg(test)]
@@ -239,13 +215,16 @@ mod tests {
         // [T, M, F] → [T·M, F].
         let merged = reshaped(ExampleAxis::plain(1), &[3, m, 5], &[3 * m, 5], m);
         assert_eq!(merged, Ok(axis(0, 3, 1)));
-        // Axes of size one come and go.
+        // Axes of length one are added and removed.
         assert_eq!(
             reshaped(plain, &[m, 5], &[1, m, 1, 5], m),
             Ok(axis(1, 1, 1))
         );
         assert_eq!(reshaped(plain, &[m], &[m, 1], m), Ok(plain));
-        // Half of the examples in each row: not an axis any more.
-        assert_eq!(reshaped(plain, &[m, 5], &[2, 2 * 5], m), Err(Lost::Unknown));
+        // Half of the examples in each row: there is no example axis.
+        assert_eq!(
+            reshaped(plain, &[m, 5], &[2, 2 * 5], m),
+            Err(Untracked::Unknown)
+        );
     }
 }

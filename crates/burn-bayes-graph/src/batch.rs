@@ -1,14 +1,14 @@
-//! Batches whose tensors can be found: moved to another device, cut into single examples, read.
+//! Mini-batches, and mappers over their tensors.
 
 use burn::backend::DispatchTensor;
 use burn::tensor::{Tensor, kind};
 
 use crate::error::{Kind, Result};
 
-/// A batch of examples: every tensor in it has one entry per example along its first axis.
+/// A mini-batch: the first axis of every tensor is the example axis.
 ///
-/// Tensors are batches, and so are tuples of up to four batches. A structure needs one line for
-/// each of its tensors:
+/// Tensors implement it, and so do tuples of up to four batches. An implementation for a structure has one
+/// line for each of its tensors:
 ///
 /// ```
 /// use burn::tensor::{Int, Tensor};
@@ -30,14 +30,14 @@ use crate::error::{Kind, Result};
 /// }
 /// ```
 pub trait ExampleBatch: Clone {
-    /// Hands every tensor to `mapper`, always in the same order, and keeps what it returns.
+    /// Replaces every tensor by the result of `mapper`, always in the same order.
     #[must_use]
     fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self;
 }
 
-/// What is done to the tensors of a batch.
+/// A function of the tensors of a batch.
 pub trait TensorMapper {
-    /// The tensor that takes this one's place.
+    /// Maps one tensor.
     fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K>;
 }
 
@@ -73,7 +73,7 @@ impl TensorMapper for Single {
     }
 }
 
-/// Puts one example in the place of all.
+/// Replaces all examples by copies of one.
 pub(crate) struct Copies(pub(crate) usize);
 
 impl TensorMapper for Copies {
@@ -83,17 +83,17 @@ impl TensorMapper for Copies {
     }
 }
 
-/// Puts the first example once more at the end.
-pub(crate) struct Lengthened;
+/// Appends a copy of the first example.
+pub(crate) struct OneMoreExample;
 
-impl TensorMapper for Lengthened {
+impl TensorMapper for OneMoreExample {
     fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
         let first = tensor.clone().narrow(0, 0, 1);
         Tensor::cat(vec![tensor, first], 0)
     }
 }
 
-/// The tensors, without autodiff.
+/// Collects the tensors, without autodiff.
 pub(crate) struct Inputs(Vec<DispatchTensor>);
 
 impl Inputs {
@@ -112,7 +112,7 @@ impl TensorMapper for Inputs {
     }
 }
 
-/// The shapes, each after its rank: batches that agree in it share a recording.
+/// The rank and shape of each tensor. Batches of equal signature share a recording.
 pub(crate) fn signature_of<B: ExampleBatch>(batch: &B) -> Vec<usize> {
     struct Shapes(Vec<usize>);
     impl TensorMapper for Shapes {
@@ -129,7 +129,7 @@ pub(crate) fn signature_of<B: ExampleBatch>(batch: &B) -> Vec<usize> {
 
 /// The number of examples, M.
 pub(crate) fn examples_of<B: ExampleBatch>(batch: &B) -> Result<usize> {
-    /// Of every tensor's first axis.
+    /// The length of each tensor's first axis.
     struct Lengths(Vec<usize>);
     impl TensorMapper for Lengths {
         fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
@@ -140,13 +140,13 @@ pub(crate) fn examples_of<B: ExampleBatch>(batch: &B) -> Result<usize> {
     let mut lengths = Lengths(Vec::new());
     let _ = batch.clone().map_tensors(&mut lengths);
     let problem = match lengths.0.as_slice() {
-        [] => "the batch has no tensor".to_owned(),
+        [] => "the batch has no tensors".to_owned(),
         [0, ..] => "the batch has no examples".to_owned(),
         [first, rest @ ..] => match rest.iter().position(|len| len != first) {
             None => return Ok(*first),
             Some(index) => format!(
                 "tensor {} of the batch has {} entries along its first axis, tensor 0 has {first}; \
-                 all must have one for each example",
+                 every tensor must have one entry for each example",
                 index + 1,
                 rest[index]
             ),
@@ -155,13 +155,13 @@ pub(crate) fn examples_of<B: ExampleBatch>(batch: &B) -> Result<usize> {
     Err(Kind::Batch(problem).into())
 }
 
-/// Fails unless there is one loss for each example.
+/// Fails unless the loss has one value for each example.
 pub(crate) fn check_count(losses: &[f64], examples: usize) -> Result<()> {
     if losses.len() == examples {
         return Ok(());
     }
     Err(Kind::Batch(format!(
-        "the loss gives {} values for {examples} examples; it must give one for each",
+        "the loss has {} values for {examples} examples; return one value for each example",
         losses.len()
     ))
     .into())

@@ -1,45 +1,59 @@
-//! Records a loss as a list of operations, by evaluating it on a device that computes nothing.
+//! Records a loss as a list of operations, by evaluating it on Burn's capture device.
 //!
-//! The tensors of the batch and the parameters of the model are **placeholders** there: they have a
-//! shape and no values. A loss that reads a value on the host, with `into_scalar` or `to_data`, fails
-//! instead of leaving today's value in the recording.
+//! The tensors of the batch and the parameters of the model are **placeholders**: they have a shape and no
+//! values. A loss that reads a value on the host, with `into_scalar` or `to_data`, therefore fails. It
+//! cannot leave the current value in the recording as a constant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
+use crate::layout::Layout;
 use burn::backend::capture::{CaptureBackend, CapturedGraph};
 use burn::backend::ir::{IrVisitorMut, OperationIr, TensorId, TensorIr, TensorStatus};
 use burn::backend::{BackendTensor, DispatchKindConversion, DispatchTensor};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Bool, Device, DeviceConfig, DeviceSettings, Int, Tensor, TensorData, kind};
 
-use crate::batch::{ExampleBatch, Inputs, Lengthened, TensorMapper};
-use crate::layout::Layout;
-use crate::parameters::held;
-use crate::semantics::{Semantics, semantics};
+use crate::batch::{ExampleBatch, Inputs, OneMoreExample, TensorMapper};
+use crate::operation::{AxisRule, Operation, SlotCount, slot};
+use crate::parameters::module_tensors;
 
-/// A loss as operations on numbered slots.
+/// A recorded loss: operations on numbered slots.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Recording {
-    pub(crate) operations: Vec<OperationIr>,
-    /// The slots of the module's tensors, in the order of a visit.
-    pub(crate) held: Vec<usize>,
+pub(crate) struct Recording<O = Operation> {
+    pub(crate) operations: Vec<O>,
+    /// The slots of the module's tensors, in visiting order.
+    pub(crate) module_tensors: Vec<usize>,
     /// The slots of the batch's tensors.
     pub(crate) inputs: Vec<usize>,
-    /// What else the loss read: constants that the model or the loss made.
+    /// Constants of the model or the loss, by slot.
     pub(crate) constants: Vec<(usize, TensorData)>,
-    /// The losses, one per example.
+    /// The slot of the result: the losses, one per example.
     pub(crate) losses: usize,
-    pub(crate) slots: usize,
-    /// Constants that have one entry per example, with the axis along which they have: a state of
-    /// zeros that a recurrent layer starts from.
-    pub(crate) grown: BTreeMap<usize, usize>,
+    pub(crate) slots: SlotCount,
+    /// The example axis of constants with one entry per example, such as the initial state of a recurrent
+    /// layer.
+    pub(crate) example_constants: BTreeMap<usize, usize>,
 }
 
-/// Records `function` of `model` and `batch`; the reason in words if it cannot be recorded.
+impl Recording<OperationIr> {
+    fn decoded(self) -> Recording {
+        Recording {
+            operations: self.operations.into_iter().map(Operation::from).collect(),
+            module_tensors: self.module_tensors,
+            inputs: self.inputs,
+            constants: self.constants,
+            losses: self.losses,
+            slots: self.slots,
+            example_constants: self.example_constants,
+        }
+    }
+}
+
+/// Records `function` of `model` and `batch`. Fails with the reason if that is impossible.
 ///
-/// It is recorded twice: a function that is not the same from one call to the next gives itself away.
+/// Two recordings are made and compared, which finds functions that change from call to call.
 pub(crate) fn record<M: Module, B: ExampleBatch, const R: usize>(
     model: &M,
     layout: &Layout,
@@ -48,14 +62,15 @@ pub(crate) fn record<M: Module, B: ExampleBatch, const R: usize>(
 ) -> Result<Recording, String> {
     let recording = record_once(model, layout, batch, function)?;
     if record_once(model, layout, batch, function)? != recording {
-        return Err("a second call computed something else".into());
+        return Err("a second call recorded other operations".into());
     }
-    Ok(recording)
+    Ok(recording.decoded())
 }
 
-/// The same, and with one example more: the constants that have an entry per example give themselves
-/// away.
-pub(crate) fn record_grown<M: Module, B: ExampleBatch>(
+/// Records a loss, and finds the constants that have an entry per example.
+///
+/// A second recording, of one more example, shows which constants grow with the batch.
+pub(crate) fn record_examples<M: Module, B: ExampleBatch>(
     model: &M,
     layout: &Layout,
     batch: &B,
@@ -63,16 +78,20 @@ pub(crate) fn record_grown<M: Module, B: ExampleBatch>(
     loss: &impl Fn(&M, B) -> Tensor<1>,
 ) -> Result<Recording, String> {
     let mut recording = record(model, layout, batch, loss)?;
-    let longer = batch.clone().map_tensors(&mut Lengthened);
+    let longer = batch.clone().map_tensors(&mut OneMoreExample);
     if let Ok(longer) = record_once(model, layout, &longer, loss) {
-        recording.grown = grown(&recording, &longer, examples);
+        recording.example_constants = example_constants(&recording, &longer.decoded(), examples);
     }
     Ok(recording)
 }
 
-/// The constants of `recording` with `examples` entries along an axis along which those of `longer` have
-/// one more.
-fn grown(recording: &Recording, longer: &Recording, examples: usize) -> BTreeMap<usize, usize> {
+/// The constants of `recording` that have `examples` entries along an axis where those of `longer` have one
+/// more.
+fn example_constants(
+    recording: &Recording,
+    longer: &Recording,
+    examples: usize,
+) -> BTreeMap<usize, usize> {
     if recording.operations.len() != longer.operations.len() {
         return BTreeMap::new();
     }
@@ -88,9 +107,9 @@ fn grown(recording: &Recording, longer: &Recording, examples: usize) -> BTreeMap
         let created = recording
             .operations
             .iter()
-            .filter(|operation| matches!(semantics(operation), Semantics::Creation));
-        let created = created.flat_map(|operation| operation.outputs());
-        let created = created.map(|out| (out.id.value() as usize, out.shape.to_vec()));
+            .filter(|operation| matches!(operation.axes, AxisRule::Creation));
+        let created = created.flat_map(|operation| &operation.outputs);
+        let created = created.map(|out| (slot(out), out.shape.to_vec()));
         values.chain(created).collect()
     };
     let (short, long) = (made(recording), made(longer));
@@ -109,15 +128,15 @@ fn record_once<M: Module, B: ExampleBatch, const R: usize>(
     layout: &Layout,
     batch: &B,
     function: &impl Fn(&M, B) -> Tensor<R>,
-) -> Result<Recording, String> {
-    let mut entrance = Entrance::default();
+) -> Result<Recording<OperationIr>, String> {
+    let mut placeholders = Placeholders::default();
     let graph = in_scope(model, |device| {
         let (model, batch) = with_placeholders(model, batch, device);
-        entrance = Entrance::of(&model, &batch, layout);
+        placeholders = Placeholders::of(&model, &batch, layout);
         vec![id_of(function(&model, batch).into_dispatch())]
     })?;
     let losses = graph.graph.outputs[0];
-    let (operations, numbers) = numbered(graph.graph.operations, &entrance, losses);
+    let (operations, numbers) = numbered(graph.graph.operations, &placeholders, losses);
     let constants = graph.values.into_iter();
     let mut constants: Vec<_> = constants
         .filter_map(|(id, value)| Some((*numbers.get(&id)?, value)))
@@ -126,22 +145,22 @@ fn record_once<M: Module, B: ExampleBatch, const R: usize>(
     let slots_of = |ids: &[TensorId]| ids.iter().map(|id| numbers[id]).collect();
     Ok(Recording {
         operations,
-        held: slots_of(&entrance.held),
-        inputs: slots_of(&entrance.inputs),
+        module_tensors: slots_of(&placeholders.module_tensors),
+        inputs: slots_of(&placeholders.inputs),
         constants,
         losses: numbers[&losses],
-        slots: numbers.len(),
-        grown: BTreeMap::new(),
+        slots: SlotCount(numbers.len()),
+        example_constants: BTreeMap::new(),
     })
 }
 
-/// Evaluates on a device that only takes notes, in the default types of the model's device. `evaluate`
-/// returns the tensors that are wanted.
+/// Runs `evaluate` on a capture device with the default element types of the model's device. `evaluate`
+/// returns the results to record.
 pub(crate) fn in_scope<M: Module>(
     model: &M,
     evaluate: impl FnOnce(&Device) -> Vec<TensorId>,
 ) -> Result<CapturedGraph, String> {
-    // Burn never uses the number of such a device again, and has 65 536 of them.
+    // Devices are reused: Burn has 65 536 numbers for them, and never frees one.
     static UNUSED: Mutex<Vec<Device>> = Mutex::new(Vec::new());
     let unused = || UNUSED.lock().unwrap_or_else(PoisonError::into_inner);
     let settings = model.devices().first().map(Device::settings);
@@ -176,7 +195,7 @@ pub(crate) fn in_scope<M: Module>(
     }
 }
 
-/// Makes tensors without a type of their own those of another device.
+/// Sets the default element types.
 fn configure(mut device: Device, settings: DeviceSettings) {
     let DeviceSettings {
         float_dtype,
@@ -190,30 +209,31 @@ fn configure(mut device: Device, settings: DeviceSettings) {
         .unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Copies without values, of a module in inference mode and of a batch.
+/// The module in inference mode and the batch, both as placeholders.
 fn with_placeholders<M: Module, B: ExampleBatch>(model: &M, batch: &B, device: &Device) -> (M, B) {
-    let batch = batch.clone().map_tensors(&mut Placeholders(device));
+    let batch = batch.clone().map_tensors(&mut WithoutValues(device));
     (without_values(model, device), batch)
 }
 
-/// A copy for inference whose parameters have no values; its other tensors are moved with theirs.
+/// A copy of the module in inference mode with placeholders for its parameters. Other tensors keep their
+/// values.
 pub(crate) fn without_values<M: Module>(model: &M, device: &Device) -> M {
-    // Such a copy has running statistics of its own, which the map would otherwise reach.
+    // `valid` copies the running statistics, so that the map does not change those of `model`.
     model
         .valid()
-        .map(&mut Placeholders(device))
+        .map(&mut WithoutValues(device))
         .to_device(device)
 }
 
-struct Placeholders<'a>(&'a Device);
+struct WithoutValues<'a>(&'a Device);
 
-impl TensorMapper for Placeholders<'_> {
+impl TensorMapper for WithoutValues<'_> {
     fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
         Tensor::empty(tensor.shape(), (self.0, tensor.dtype()))
     }
 }
 
-impl ModuleMapper for Placeholders<'_> {
+impl ModuleMapper for WithoutValues<'_> {
     fn map_float<const R: usize>(&mut self, param: Param<Tensor<R>>) -> Param<Tensor<R>> {
         param.map(|tensor| self.map(tensor))
     }
@@ -230,25 +250,25 @@ impl ModuleMapper for Placeholders<'_> {
     }
 }
 
-/// The placeholders by which a recording is entered.
+/// The placeholders of a recording.
 #[derive(Default)]
-struct Entrance {
-    held: Vec<TensorId>,
+struct Placeholders {
+    module_tensors: Vec<TensorId>,
     inputs: Vec<TensorId>,
 }
 
-impl Entrance {
+impl Placeholders {
     fn of<M: Module, B: ExampleBatch>(model: &M, batch: &B, layout: &Layout) -> Self {
-        let held = held(model, layout).into_iter();
+        let tensors = module_tensors(model, layout).into_iter();
         let inputs = Inputs::of(batch).into_iter();
         Self {
-            held: held.map(|held| id_of(held.value)).collect(),
+            module_tensors: tensors.map(|tensor| id_of(tensor.value)).collect(),
             inputs: inputs.map(id_of).collect(),
         }
     }
 }
 
-/// The number that the recording device knows a tensor by.
+/// The id of a tensor on the capture device.
 fn id_of(tensor: DispatchTensor) -> TensorId {
     let tensor =
         <DispatchTensor as DispatchKindConversion<CaptureBackend>>::try_into_backend(tensor);
@@ -261,14 +281,14 @@ fn id_of(tensor: DispatchTensor) -> TensorId {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()))
-        .unwrap_or_else(|| "it panicked".into())
+        .unwrap_or_else(|| "the loss panicked".into())
 }
 
-/// Says what the recording device means when a value is read that it does not have.
+/// Explains the capture device's message about a missing value.
 fn reason(message: String) -> String {
     if message.contains("has no concrete value") || message.contains("has no initialized value") {
         return "it reads the values of a tensor on the host (`into_scalar`, `to_data`, or \
@@ -278,26 +298,27 @@ fn reason(message: String) -> String {
     message
 }
 
-/// The operations that the result needs, without those that made the placeholders; and the slots of all
-/// tensors: those of the entrance, then in the order of first use.
+/// The operations that the result depends on, without those that made the placeholders, and the slot of each
+/// tensor: the placeholders first, then in the order of first use.
 fn numbered(
     operations: Vec<OperationIr>,
-    entrance: &Entrance,
+    placeholders: &Placeholders,
     result: TensorId,
 ) -> (Vec<OperationIr>, BTreeMap<TensorId, usize>) {
-    let placeholders = entrance.held.iter().chain(&entrance.inputs);
-    let mut numbers = Numbers(BTreeMap::new());
-    for &id in placeholders.clone() {
+    let entry = placeholders
+        .module_tensors
+        .iter()
+        .chain(&placeholders.inputs);
+    let mut numbers = Renumber(BTreeMap::new());
+    for &id in entry.clone() {
         numbers.of(id);
     }
-    let placeholders: BTreeSet<_> = placeholders.collect();
+    let entry: BTreeSet<_> = entry.collect();
     let mut needed = BTreeSet::from([result]);
     let mut kept = Vec::with_capacity(operations.len());
     for operation in operations.into_iter().rev() {
         let is_made = matches!(operation, OperationIr::Init(_))
-            || operation
-                .outputs()
-                .any(|out| placeholders.contains(&out.id));
+            || operation.outputs().any(|out| entry.contains(&out.id));
         if !is_made && operation.outputs().any(|out| needed.contains(&out.id)) {
             needed.extend(operation.inputs().map(|input| input.id));
             kept.push(operation);
@@ -311,16 +332,16 @@ fn numbered(
     (kept, numbers.0)
 }
 
-struct Numbers(BTreeMap<TensorId, usize>);
+struct Renumber(BTreeMap<TensorId, usize>);
 
-impl Numbers {
+impl Renumber {
     fn of(&mut self, id: TensorId) -> usize {
         let next = self.0.len();
         *self.0.entry(id).or_insert(next)
     }
 }
 
-impl IrVisitorMut for Numbers {
+impl IrVisitorMut for Renumber {
     fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
         tensor.id = TensorId::new(self.of(tensor.id) as u64);
         tensor.status = TensorStatus::ReadOnly;

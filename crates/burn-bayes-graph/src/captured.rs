@@ -1,40 +1,39 @@
-//! A model's loss, recorded once and replayed with gradients for every example.
+//! Per-example losses and gradients from a recorded loss.
 
 use std::fmt;
 use std::sync::Arc;
 
+use crate::cpu::Scratch;
+use crate::layout::{Entry, Layout};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
 use crate::assemble::GradientSum;
 use crate::batch::{ExampleBatch, Inputs, examples_of};
-use crate::capture::record_grown;
-use crate::cpu::Scratch;
+use crate::capture::record_examples;
 use crate::draw_plan::with_draws;
-use crate::draws::{PASS, checked, put_in};
+use crate::draws::{PASS, checked, insert};
+use crate::dyn_tensor::DynTensor;
 use crate::error::{Kind, Result};
 use crate::factor::Term;
 use crate::gradients::{Block, ExampleGradients, ExampleLosses};
-use crate::layout::{Entry, Layout};
 use crate::looped::{Direct, looped_rows};
 use crate::memo::{Key, Memo};
-use crate::parameters::{Held, held, parameters_of};
+use crate::parameters::{ModuleTensor, module_tensors, parameters_of};
 use crate::plan::{Failure, Plan, plan};
 use crate::replay::{Player, device_of};
 use crate::rules::{bias_gradients, copy_gradients, weight_gradients};
 use crate::self_check::{Found, check_examples};
-use crate::stopped::check_gradients;
-use crate::untyped::Untyped;
+use crate::stop_gradient::check_gradients;
 
-/// A model's loss per example, as a recorded graph.
+/// The per-example loss of a model, as a recorded graph.
 ///
-/// The loss is recorded at the first batch of each shape, and replayed for every further one with
-/// the parameters that the model then has. It is recorded in inference mode, as Burn's
-/// `Module::valid` would run it: dropout is off, and batch norm uses its running statistics.
+/// The loss is recorded at the first batch of each shape and replayed at later ones with the current
+/// parameters. It is recorded in inference mode, as by Burn's `Module::valid`: dropout is off, and batch
+/// norm uses its running statistics.
 ///
-/// What cannot be recorded is evaluated one example at a time, which is exact, slower, and logged
-/// once with the reason. A loss that lets examples see each other, such as the mean over the batch,
-/// is an error.
+/// A loss that cannot be recorded is evaluated one example at a time. This loop is exact but slower, and its
+/// reason is logged once. A loss that mixes examples, such as the mean over the batch, is an error.
 ///
 /// ```
 /// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};
@@ -74,8 +73,8 @@ impl<M, B> fmt::Debug for CapturedModel<M, B> {
 }
 
 impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
-    /// The loss of each example, `[M]`, as a function of a model and a batch of M; the gradients
-    /// are those of the layout's weights.
+    /// Takes the per-example loss, `[M]`, as a function of a model and a batch of M examples. Gradients
+    /// are with respect to the weights of the layout.
     pub fn new(
         layout: Arc<Layout>,
         loss: impl Fn(&M, B) -> Tensor<1> + Send + Sync + 'static,
@@ -90,25 +89,25 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         }
     }
 
-    /// Does not compare the recording with the loss itself at the first batches of every shape and now and
-    /// then later.
+    /// Turns off the comparison of the recording with the loss itself, which is made at the first batches
+    /// of every shape and occasionally later.
     #[must_use]
     pub fn without_self_check(mut self) -> Self {
         self.is_checked = false;
         self
     }
 
-    /// Which weights the gradients are about.
+    /// The weights that gradients are taken with respect to.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
 
-    /// The loss of every example and its gradient, at the model's present weights.
+    /// The loss of every example and its gradient, at the model's current weights.
     ///
     /// # Errors
     ///
-    /// An empty batch, tensors that disagree about the number of examples, a loss that mixes
-    /// examples or draws random numbers, a model that does not fit the layout.
+    /// If the batch is empty or its tensors have different numbers of examples, if the loss mixes examples
+    /// or draws random numbers, or if the model does not fit the layout.
     pub fn example_gradients(&self, model: &M, batch: &B) -> Result<ExampleLosses> {
         let examples = examples_of(batch)?;
         let key = Key::new(model, batch, 1);
@@ -138,7 +137,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         batch: &B,
         examples: usize,
     ) -> Result<ExampleLosses> {
-        let tensors = held(model, &self.layout);
+        let tensors = module_tensors(model, &self.layout);
         let (losses, mut sum) = self.replayed(player, tensors, batch, examples);
         let looped = &player.plan.looped;
         if !looped.is_empty() {
@@ -150,21 +149,21 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         Ok(self.finished(losses, sum))
     }
 
-    /// Compares what was found at these weights with the loss itself.
+    /// Compares the results at these weights with the loss itself.
     fn check(&self, model: &M, weights: Tensor<1>, batch: &B, found: Found<'_>) -> Result<()> {
         let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
         check_examples(&direct, &self.layout, found)
     }
 
-    /// The same at every one of S draws of the layout's weights, `[D]` each: S·M losses and gradients.
+    /// The losses and gradients at S draws of the layout's weights, `[D]` each: S·M of each.
     ///
-    /// All draws share one forward and one backward pass, as long as what these hold fits a processor's
-    /// cache; beyond that, and where an operation cannot carry draws, each has passes of its own.
+    /// The draws are vectorised into one forward and one backward pass if the intermediate results fit into
+    /// a processor's cache. Otherwise, or if an operation cannot be vectorised, each draw has its own passes.
     ///
     /// # Errors
     ///
-    /// As [`example_gradients`](Self::example_gradients); no draws, and draws whose length is not the
-    /// layout's.
+    /// Those of [`example_gradients`](Self::example_gradients). Also if there are no draws, or if their
+    /// length is not that of the layout.
     pub fn example_gradients_at(
         &self,
         model: &M,
@@ -174,15 +173,15 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         let examples = examples_of(batch)?;
         let key = Key::new(model, batch, draws.len());
         if let Some(player) = self.draw_player(model, batch, &key)? {
-            let mut tensors = held(model, &self.layout);
+            let mut tensors = module_tensors(model, &self.layout);
             let stacked = Tensor::stack(draws.to_vec(), 0);
             checked(&self.layout, &stacked)?;
-            put_in(&mut tensors, &self.layout, &stacked);
+            insert(&mut tensors, &self.layout, &stacked);
             let (losses, sum) = self.replayed(&player, tensors, batch, examples);
             let all = self.finished(losses, sum);
             if self.is_checked {
                 self.draw_players.count(&key, |time, extent| {
-                    // Another draw each time.
+                    // A different draw at each comparison.
                     let draw = time as usize % draws.len();
                     let found = Found {
                         all: &all,
@@ -204,7 +203,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         let (losses, gradients): (Vec<_>, Vec<_>) =
             sets.map(|set| (set.losses, set.gradients)).unzip();
         if losses.is_empty() {
-            return Err(Kind::Draws("there is no draw".into()).into());
+            return Err(Kind::Draws("there are no draws; pass at least one".into()).into());
         }
         Ok(ExampleLosses {
             losses: Tensor::cat(losses, 0),
@@ -212,12 +211,12 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         })
     }
 
-    /// The same by one backward pass for each example: exact for every model, and slow.
+    /// The losses and gradients by one backward pass per example: exact for every model, and slow.
     ///
     /// # Errors
     ///
-    /// An example that has another loss alone than in its batch; those of
-    /// [`example_gradients`](Self::example_gradients) that are about batch and layout.
+    /// If the loss of an example alone differs from its loss in the batch, or if the batch or the layout
+    /// does not fit, as in [`example_gradients`](Self::example_gradients).
     pub fn looped(&self, model: &M, batch: &B) -> Result<ExampleLosses> {
         let all = (0..self.layout.entries().len()).collect();
         let examples = examples_of(batch)?;
@@ -232,8 +231,8 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         Ok(ExampleLosses { losses, gradients })
     }
 
-    /// The paths of the parameters whose gradients on such a batch come from one backward pass for
-    /// each example: none if the graph gives all of them.
+    /// The paths of the parameters whose gradients come from one backward pass per example for such a batch:
+    /// none if the recording gives all of them.
     pub fn looped_paths(&self, model: &M, batch: &B) -> Result<Vec<String>> {
         let entries = self.layout.entries();
         let path = |entry: &Entry| entry.path.clone();
@@ -247,8 +246,8 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         })
     }
 
-    /// Whether [`example_gradients_at`](Self::example_gradients_at) evaluates so many draws, from two on,
-    /// in one pass.
+    /// Whether [`example_gradients_at`](Self::example_gradients_at) vectorises over this many draws (at
+    /// least two).
     pub fn is_in_one_pass(&self, model: &M, batch: &B, draws: usize) -> Result<bool> {
         let key = Key::new(model, batch, draws);
         Ok(self.draw_player(model, batch, &key)?.is_some())
@@ -258,7 +257,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         self.players.get(key, || self.captured(model, batch))
     }
 
-    /// What replays the loss at several draws in one pass; none where each takes its own.
+    /// Replays the loss vectorised over draws; `None` if each draw has its own pass.
     fn draw_player(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Arc<Player>>> {
         let draws = key.draws();
         if draws < 2 {
@@ -268,16 +267,16 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             let plan = match self.planned(model, batch) {
                 Ok(plan) => plan,
                 Err(Failure::Refused(error)) => return Err(error),
-                // The passes of single draws say why.
+                // The pass of a single draw logs the reason.
                 Err(Failure::Single | Failure::Loop(_)) => return Ok(None),
             };
             if draws * (self.layout.len() + plan.numbers()) > PASS {
                 return Ok(None);
             }
-            let parameters = parameters_of(&held(model, &self.layout));
+            let parameters = parameters_of(&module_tensors(model, &self.layout));
             let player = with_draws(plan, &parameters, draws).map(Player::new);
             let player = player.inspect_err(|reason| {
-                log::warn!("the gradients of every draw take a pass of their own: {reason}");
+                log::warn!("the gradients are evaluated one draw at a time: {reason}");
             });
             Ok(player.ok())
         })
@@ -290,8 +289,8 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
                     let entries = self.layout.entries();
                     let paths: Vec<_> = plan.looped.iter().map(|&i| &*entries[i].path).collect();
                     log::warn!(
-                        "gradients per example of {} come from one backward pass for each example: \
-                         there is no rule for how the loss uses them",
+                        "the gradients of {} are computed by one backward pass per example: there is \
+                         no rule for how the loss uses them",
                         paths.join(", ")
                     );
                 }
@@ -300,7 +299,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             Err(Failure::Single) => Ok(None),
             Err(Failure::Loop(reason)) => {
                 log::warn!(
-                    "the loss could not be recorded, and is evaluated one example at a time: \
+                    "the loss is evaluated one example at a time, because it cannot be recorded: \
                      {reason}"
                 );
                 Ok(None)
@@ -315,12 +314,12 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         if examples == 1 {
             return Err(Failure::Single);
         }
-        let tensors = held(model, &self.layout);
+        let tensors = module_tensors(model, &self.layout);
         let parameters = parameters_of(&tensors);
         let loss = |model: &M, batch| (self.loss)(model, batch);
         let recording =
-            record_grown(model, &self.layout, batch, examples, &loss).map_err(Failure::Loop)?;
-        let device = device_of(tensors.iter().map(|held| &held.value));
+            record_examples(model, &self.layout, batch, examples, &loss).map_err(Failure::Loop)?;
+        let device = device_of(tensors.iter().map(|tensor| &tensor.value));
         let plan = plan(
             recording.clone(),
             &parameters,
@@ -332,18 +331,18 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         Ok(plan)
     }
 
-    /// The losses, and the gradients of what the plan taps.
+    /// The losses, and the gradients of the plan's taps and copies.
     fn replayed(
         &self,
         player: &Player,
-        tensors: Vec<Held>,
+        tensors: Vec<ModuleTensor>,
         batch: &B,
         examples: usize,
     ) -> (Tensor<1>, GradientSum<'_>) {
         let plan = &player.plan;
         let replay = player.replay(tensors, Inputs::of(batch));
         let all = examples * plan.draws.unwrap_or(1);
-        let of_all = |value: Untyped, axis, rank| match plan.draws {
+        let of_all = |value: DynTensor, axis, rank| match plan.draws {
             None => value,
             Some(draws) => value.with_draws_as_examples(axis, rank, draws, examples),
         };

@@ -1,10 +1,11 @@
-//! A model's mean loss, recorded, with its gradient at many draws of the weights.
+//! The mean loss of a model and its gradients, vectorised over draws of the weights.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Once};
 
+use crate::layout::Layout;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::{AutodiffBackend, Dispatch, DispatchTensor};
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
@@ -13,34 +14,33 @@ use burn::tensor::Tensor;
 
 use crate::batch::{ExampleBatch, Inputs, examples_of};
 use crate::capture::record;
-use crate::draws::{checked, lifted_player, stacked_weights};
+use crate::draws::{checked, stacked_weights, vectorized_player};
+use crate::dyn_tensor::DynTensor;
 use crate::error::Result;
-use crate::layout::Layout;
 use crate::looped::Direct;
 use crate::memo::{Key, Memo};
-use crate::parameters::{Held, held};
+use crate::parameters::{ModuleTensor, module_tensors};
 use crate::replay::{Player, leaf};
 use crate::self_check::check_mean;
-use crate::stopped::check_gradients;
-use crate::untyped::Untyped;
+use crate::stop_gradient::check_gradients;
 
 /// The gradients of the mean loss at several draws of the weights.
 #[derive(Debug)]
 pub struct DrawGradients {
     /// The losses of the M examples at each of the S draws, `[S, M]`.
     pub losses: Tensor<2>,
-    /// At each draw, one flat piece per parameter of the layout.
+    /// For each draw, the flat gradient of each parameter of the layout.
     pub pieces: Vec<Vec<Tensor<1>>>,
-    /// Those of the trained parameters outside the layout, which all draws share: the average over
-    /// draws, under the parameters' ids.
+    /// The gradients of trained parameters outside the layout, averaged over draws, which share these
+    /// parameters.
     pub outside: GradientsParams,
 }
 
-/// The mean of a model's losses over a batch, as a recorded graph whose weights carry many draws.
+/// The mean loss of a model over a batch, as a recorded graph that is vectorised over draws of the weights.
 ///
-/// One forward pass evaluates the loss at all draws, and one backward pass gives the gradient at
-/// each. The loss is recorded at the first batch of each shape and number of draws, in inference mode:
-/// dropout is off, and batch norm uses its running statistics.
+/// One forward pass evaluates the loss at all draws, and one backward pass gives the gradient at each. The
+/// loss is recorded in inference mode, at the first batch of each shape and number of draws: dropout is off,
+/// and batch norm uses its running statistics.
 ///
 /// ```
 /// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};
@@ -56,7 +56,7 @@ pub struct DrawGradients {
 ///
 /// let batch = (Tensor::ones([5, 3], &device), Tensor::zeros([5, 1], &device));
 /// let draws = Tensor::ones([2, 4], &device);
-/// let gradients = captured.gradients(&model, draws, &batch)?.expect("the loss carries draws");
+/// let gradients = captured.gradients(&model, draws, &batch)?.expect("the loss can be vectorised");
 /// assert_eq!(gradients.pieces[1][0].dims(), [3]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -79,7 +79,7 @@ impl<M, B> fmt::Debug for CapturedLoss<M, B> {
 }
 
 impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
-    /// The loss of each example, `[M]`, as a function of a model and a batch of M.
+    /// Takes the per-example loss, `[M]`, as a function of a model and a batch of M examples.
     pub fn new(
         layout: Arc<Layout>,
         loss: impl Fn(&M, B) -> Tensor<1> + Send + Sync + 'static,
@@ -93,25 +93,24 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         }
     }
 
-    /// Does not compare the recording with the loss itself at the first batches of every shape and now and
-    /// then later.
+    /// Turns off the comparison of the recording with the loss itself, which is made at the first batches
+    /// of every shape and occasionally later.
     #[must_use]
     pub fn without_self_check(mut self) -> Self {
         self.is_checked = false;
         self
     }
 
-    /// The gradients at every draw, `draws` being `[S, D]`; `None` where only a pass for each draw has
-    /// them.
+    /// The gradients at every draw, for `draws` of shape `[S, D]`. `None` if the draws need separate passes.
     ///
-    /// That is so for a loss that cannot be recorded or has an operation that cannot carry draws, and
-    /// for a replica that averages its gradients with others: each is logged once. A batch of one
-    /// example is not recorded either.
+    /// This is the case for a loss that cannot be recorded, for an operation that cannot be vectorised, and
+    /// for replicas that average their gradients; each reason is logged once. A batch of one example is not
+    /// recorded either.
     ///
     /// # Errors
     ///
-    /// Draws whose length is not the layout's; a batch without examples, or whose tensors disagree
-    /// about their number; a model that does not fit the layout.
+    /// If the length of the draws is not that of the layout, if the batch is empty or its tensors have
+    /// different numbers of examples, or if the model does not fit the layout.
     pub fn gradients(
         &self,
         model: &M,
@@ -120,10 +119,10 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
     ) -> Result<Option<DrawGradients>> {
         let [count, _] = checked(&self.layout, &draws)?;
         let examples = examples_of(batch)?;
-        let mut tensors = held(model, &self.layout);
-        if tensors.iter().any(|held| held.is_distributed) {
+        let mut tensors = module_tensors(model, &self.layout);
+        if tensors.iter().any(|tensor| tensor.is_distributed) {
             self.replica.call_once(|| {
-                one_by_one("a replica averages the gradients of each pass with others");
+                warn_about_loop("replicas average the gradients of each pass");
             });
             return Ok(None);
         }
@@ -131,17 +130,17 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         let Some(player) = self.player(model, batch, &tensors, &key, examples)? else {
             return Ok(None);
         };
-        let leaves = Leaves::put_in(&mut tensors, stacked_weights(&self.layout, &draws));
-        let losses = player.losses(tensors, Inputs::of(batch));
+        let leaves = Leaves::insert(&mut tensors, stacked_weights(&self.layout, &draws));
+        let losses = player.outputs(tensors, Inputs::of(batch));
         let sum = Dispatch::float_sum(losses.clone());
         let mean = Dispatch::float_mul_scalar(sum, (1.0 / examples as f64).into());
         let mut gradients = Dispatch::backward(mean);
         let mut gradient =
-            |leaf: &DispatchTensor| Dispatch::grad_remove(leaf, &mut gradients).map(Untyped::new);
+            |leaf: &DispatchTensor| Dispatch::grad_remove(leaf, &mut gradients).map(DynTensor::new);
         let weights: Vec<_> = leaves.weights.iter().map(&mut gradient).collect();
         let outside = leaves.outside.iter();
         let outside = outside.filter_map(|(&id, leaf)| Some((id, gradient(leaf)?)));
-        let losses = Untyped::new(Dispatch::inner(losses));
+        let losses = DynTensor::new(Dispatch::inner(losses));
         let gradients = DrawGradients {
             losses: losses.reshape(&[count, examples]).typed(),
             pieces: self.pieces(weights, &draws),
@@ -149,7 +148,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         };
         if self.is_checked {
             self.players.count(&key, |time, extent| {
-                // Another draw each time.
+                // A different draw at each comparison.
                 let draw = time as usize % count;
                 let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);
                 let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
@@ -165,7 +164,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         &self,
         model: &M,
         batch: &B,
-        tensors: &[Held],
+        tensors: &[ModuleTensor],
         key: &Key,
         examples: usize,
     ) -> Result<Option<Arc<Player>>> {
@@ -177,14 +176,14 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             let loss = |model: &M, batch| (self.loss)(model, batch);
             let player = record(model, &self.layout, batch, &loss).and_then(|recording| {
                 check_gradients(model, &self.layout, batch, &loss, &recording)?;
-                lifted_player(recording, tensors, key.draws())
+                vectorized_player(recording, tensors, key.draws())
             });
-            Ok(player.map_err(|reason| one_by_one(&reason)).ok())
+            Ok(player.map_err(|reason| warn_about_loop(&reason)).ok())
         })
     }
 
-    /// From gradients `[S, …]` of every parameter to those of all parameters at each draw.
-    fn pieces(&self, weights: Vec<Option<Untyped>>, draws: &Tensor<2>) -> Vec<Vec<Tensor<1>>> {
+    /// Splits gradients `[S, …]` of every parameter by draw.
+    fn pieces(&self, weights: Vec<Option<DynTensor>>, draws: &Tensor<2>) -> Vec<Vec<Tensor<1>>> {
         let [count, _] = draws.dims();
         let mut pieces = vec![Vec::with_capacity(weights.len()); count];
         for (gradient, entry) in weights.into_iter().zip(self.layout.entries()) {
@@ -201,33 +200,33 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
     }
 }
 
-fn one_by_one(reason: &str) {
-    log::warn!("the gradients of every draw take a pass of their own: {reason}");
+fn warn_about_loop(reason: &str) {
+    log::warn!("the gradients are evaluated one draw at a time: {reason}");
 }
 
-/// What a backward pass gives gradients of.
+/// The tensors that a backward pass gives gradients of.
 struct Leaves {
-    /// The layout's parameters at all draws, in order.
+    /// The layout's parameters at all draws, in layout order.
     weights: Vec<DispatchTensor>,
     outside: HashMap<ParamId, DispatchTensor>,
 }
 
 impl Leaves {
-    /// Leaves in the place of the module's trained tensors, one for each parameter however many paths
-    /// lead to it; `weights` are those of the layout.
-    fn put_in(tensors: &mut [Held], weights: Vec<Untyped>) -> Self {
-        let weights = weights.into_iter().map(Untyped::into_dispatch).map(leaf);
+    /// Replaces the module's trained tensors by leaves. A tied parameter gets one leaf for all its paths.
+    /// `weights` are those of the layout.
+    fn insert(tensors: &mut [ModuleTensor], weights: Vec<DynTensor>) -> Self {
+        let weights = weights.into_iter().map(DynTensor::into_dispatch).map(leaf);
         let mut leaves = Self {
             weights: weights.collect(),
             outside: HashMap::new(),
         };
-        for held in tensors {
-            if let Some(parameter) = held.parameter {
-                held.value = leaves.weights[parameter].clone();
-            } else if let Some(id) = held.outside {
-                held.value = match leaves.outside.entry(id) {
+        for tensor in tensors {
+            if let Some(parameter) = tensor.parameter {
+                tensor.value = leaves.weights[parameter].clone();
+            } else if let Some(id) = tensor.outside {
+                tensor.value = match leaves.outside.entry(id) {
                     Entry::Occupied(known) => known.get().clone(),
-                    Entry::Vacant(new) => new.insert(leaf(held.value.clone())).clone(),
+                    Entry::Vacant(new) => new.insert(leaf(tensor.value.clone())).clone(),
                 };
             }
         }
@@ -235,14 +234,14 @@ impl Leaves {
     }
 }
 
-/// Gradients of parameters of `model`, multiplied by `share`, under their ids.
+/// Gradients by the ids of the model's parameters, multiplied by `share`.
 fn registered<M: Module>(
     model: &M,
-    gradients: HashMap<ParamId, Untyped>,
+    gradients: HashMap<ParamId, DynTensor>,
     share: f64,
 ) -> GradientsParams {
     struct Register {
-        gradients: HashMap<ParamId, Untyped>,
+        gradients: HashMap<ParamId, DynTensor>,
         share: f64,
         registered: GradientsParams,
     }

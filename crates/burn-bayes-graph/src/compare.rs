@@ -1,13 +1,13 @@
-//! How far apart two computations of the same numbers are.
+//! Differences between two computations of the same numbers.
 
 use burn::tensor::Tensor;
 
-/// The sizes of one piece of a vector that was computed twice.
+/// Norms of one piece of a vector that was computed twice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Norms {
-    /// Of what the two differ by.
+    /// The norm of the difference.
     pub(crate) difference: f64,
-    /// Of the piece as it should be.
+    /// The norm of the expected piece.
     pub(crate) expected: f64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn norms(
     lens.into_iter().map(of_piece).collect()
 }
 
-/// The norm of the whole of which these are the pieces' norms.
+/// The norm of the whole vector.
 pub(crate) fn whole(norms: &[Norms]) -> f64 {
     let squares = norms.iter().map(|norms| norms.expected.powi(2));
     squares.sum::<f64>().sqrt()
@@ -49,10 +49,10 @@ pub(crate) fn largest(values: &[f64]) -> f64 {
         .fold(0.0, |largest, value| largest.max(value.abs()))
 }
 
-/// The largest difference of two values in the same place.
+/// The largest absolute difference, element by element.
 pub(crate) fn largest_difference(found: &[f64], expected: &[f64]) -> f64 {
     let differences = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
-    // A difference that is no number stays one.
+    // A NaN is kept.
     differences.fold(
         0.0,
         |largest, value| if value <= largest { largest } else { value },

@@ -1,42 +1,25 @@
-//! Gives a plan of per-example gradients an axis of draws: one replay then taps what every example has
-//! at every draw of the parameters.
+//! Vectorises a plan of per-example gradients over draws: one replay then gives the gradients of every
+//! example at every draw of the parameters.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use burn::backend::ir::OperationIr;
+use crate::operation::slot;
+use crate::parameters::parameter_slots;
+use crate::plan::{Bias, ExampleCopy, Plan, Step, Tap};
+use crate::vectorize::{Alignment, Vectorizer};
 
-use crate::capture::Recording;
-use crate::lift::Lifter;
-use crate::lower::slot;
-use crate::plan::{Bias, Copied, Plan, Step, Tap};
-
-/// The plan for `draws` draws of the tensors in `parameters`, or why there is none.
+/// The plan for `draws` draws of the tensors that `parameters` marks, or the reason why there is none.
 pub(crate) fn with_draws(
     plan: Plan,
     parameters: &[Option<usize>],
     draws: usize,
 ) -> Result<Plan, String> {
     if !plan.looped.is_empty() {
-        return Err("a parameter takes a pass for each example".into());
+        return Err("a parameter needs a backward pass per example".into());
     }
-    let held = plan.held.iter().zip(parameters);
-    let lifted = held.filter_map(|(slot, parameter)| parameter.map(|_| *slot));
-    let lifter = Lifter {
-        lifted: lifted.collect(),
-        renamed: BTreeMap::new(),
-        recording: Recording {
-            operations: Vec::new(),
-            held: plan.held.clone(),
-            inputs: plan.inputs.clone(),
-            constants: Vec::new(),
-            losses: plan.losses,
-            slots: plan.slots,
-            grown: BTreeMap::new(),
-        },
-        draws,
-    };
+    let vectorized = parameter_slots(&plan.module_tensors, parameters);
     let mut planner = DrawPlanner {
-        lifter,
+        vectorizer: Vectorizer::new(plan.slots, vectorized, draws),
         steps: Vec::new(),
         taps: plan.taps,
         copies: plan.copies,
@@ -45,43 +28,43 @@ pub(crate) fn with_draws(
         planner.add(step)?;
     }
     let DrawPlanner {
-        lifter,
+        vectorizer,
         steps,
         taps,
         copies,
     } = planner;
-    if !lifter.lifted.contains(&plan.losses) {
-        return Err("no weight reaches the losses".into());
+    if !vectorizer.vectorized.contains(&plan.losses) {
+        return Err("the losses do not depend on the weights".into());
     }
-    let mut lifted = Plan {
-        slots: lifter.recording.slots,
-        losses: lifter.place(plan.losses),
+    let mut vectorized = Plan {
+        slots: vectorizer.slots,
+        losses: vectorizer.place(plan.losses),
         steps,
         taps,
         copies,
         looped: BTreeSet::new(),
         draws: Some(draws),
-        held: plan.held,
+        module_tensors: plan.module_tensors,
         inputs: plan.inputs,
         constants: plan.constants,
         constant_operations: plan.constant_operations,
     };
-    lifted.mark_last_reads();
-    Ok(lifted)
+    vectorized.mark_last_reads();
+    Ok(vectorized)
 }
 
 struct DrawPlanner {
-    lifter: Lifter,
+    vectorizer: Vectorizer,
     steps: Vec<Step>,
     taps: Vec<Tap>,
-    copies: Vec<Copied>,
+    copies: Vec<ExampleCopy>,
 }
 
 impl DrawPlanner {
     fn add(&mut self, step: Step) -> Result<(), String> {
         match step {
             Step::Run(operation) => {
-                self.lifter.run(*operation)?;
+                self.vectorizer.run(operation)?;
                 self.take_operations();
             }
             Step::Tap(number) => {
@@ -89,40 +72,43 @@ impl DrawPlanner {
                 self.steps.push(step);
             }
             Step::Copy(number) => {
-                let Self { lifter, copies, .. } = self;
+                let Self {
+                    vectorizer, copies, ..
+                } = self;
                 let copied = &mut copies[number];
-                copied.source = lifter.place(copied.source);
-                copied.shape.insert(0, lifter.draws);
-                lifter.lifted.insert(copied.target);
+                copied.source = vectorizer.place(copied.source);
+                copied.shape.insert(0, vectorizer.draws);
+                vectorizer.vectorized.insert(copied.target);
                 self.steps.push(step);
             }
         }
         Ok(())
     }
 
-    /// The tap's leaf carries draws, whether its weight or its bias does.
+    /// Gives the tap's leaf an axis of draws, whether its weight or only its bias has one.
     fn tap(&mut self, number: usize) {
         let output = self.taps[number].output.clone();
-        let product = self.lifter.aligned_one(&output, false);
+        let product = self.vectorizer.aligned(&output, Alignment::Broadcast);
         self.take_operations();
-        let Self { lifter, taps, .. } = self;
+        let Self {
+            vectorizer, taps, ..
+        } = self;
         let tap = &mut taps[number];
         tap.product = slot(&product);
-        tap.source = lifter.place(tap.source);
+        tap.source = vectorizer.place(tap.source);
         if let Some(Bias { slot, shape, .. }) = &mut tap.bias {
-            let is_lifted = lifter.lifted.contains(slot);
-            shape.insert(0, if is_lifted { lifter.draws } else { 1 });
-            *slot = lifter.place(*slot);
+            let is_vectorized = vectorizer.vectorized.contains(slot);
+            shape.insert(0, if is_vectorized { vectorizer.draws } else { 1 });
+            *slot = vectorizer.place(*slot);
         }
-        // From here on the output is its own tensor, whatever the product was called.
-        lifter.renamed.remove(&slot(&output));
-        lifter.lifted.insert(slot(&output));
-        tap.output = lifter.up(&output);
+        // From here on the output is its own tensor, even if the product lies in another slot.
+        vectorizer.renamed.remove(&slot(&output));
+        vectorizer.vectorized.insert(slot(&output));
+        tap.output = vectorizer.with_draws(&output);
     }
 
     fn take_operations(&mut self) {
-        let operations = std::mem::take(&mut self.lifter.recording.operations);
-        let run = |operation: OperationIr| Step::Run(operation.into());
-        self.steps.extend(operations.into_iter().map(run));
+        let operations = std::mem::take(&mut self.vectorizer.operations);
+        self.steps.extend(operations.into_iter().map(Step::Run));
     }
 }

@@ -1,32 +1,31 @@
-//! A model evaluated at many draws of its weights in one pass.
+//! The outputs of a model, vectorised over draws of its weights.
 
 use std::fmt;
 use std::sync::Arc;
 
-use burn::backend::ir::OperationIr;
+use crate::layout::Layout;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
 use crate::batch::{ExampleBatch, Inputs};
 use crate::capture::{Recording, record};
+use crate::dyn_tensor::DynTensor;
 use crate::error::{Kind, Result};
-use crate::layout::Layout;
-use crate::lift::lifted;
 use crate::lower::lowered;
-use crate::memo::{Key, Memo, Weighed};
-use crate::parameters::{Held, held, parameters_of};
+use crate::memo::{Key, Memo, MemoryUse};
+use crate::operation::Operation;
+use crate::parameters::{ModuleTensor, module_tensors, parameters_of};
 use crate::plan::Plan;
 use crate::replay::Player;
 use crate::self_check::check_outputs;
-use crate::untyped::Untyped;
+use crate::vectorize::vectorize_draws;
 
-/// A model's forward pass, recorded, and replayed for many draws of the weights at once.
+/// The forward pass of a model, recorded and vectorised over draws of the weights.
 ///
-/// What does not depend on the weights is computed once for all draws, and the draws share every
-/// other operation. As many draws go into one pass as fit a processor's cache; a network so large
-/// that two do not is evaluated one draw at a time, which is then the faster way. So is a model with
-/// an operation that cannot carry draws along, and that is logged once with the operation's name.
-/// The pass is that of inference.
+/// Values that do not depend on the weights are computed once for all draws. One pass takes as many draws as
+/// fit into a processor's cache. A network for which two draws do not fit is evaluated one draw at a time,
+/// which is then faster. A model with an operation that cannot be vectorised is evaluated one draw at a time
+/// too, and the operation's name is logged once. The forward pass is recorded in inference mode.
 ///
 /// ```
 /// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};
@@ -52,21 +51,22 @@ pub struct CapturedForward<M, B> {
     is_checked: bool,
 }
 
-/// Numbers of one pass: weights and what is computed with them.
+/// The number of elements, of weights and intermediate results, in one pass.
 pub(crate) const PASS: usize = 1 << 19;
 
-/// A forward pass without draws.
+/// The recording of one forward pass.
 struct Recorded {
     recording: Recording,
-    /// The weights, and the results of all operations.
+    /// The number of elements of the weights and of the results of all operations.
     numbers: usize,
 }
 
-impl Weighed for Recorded {
+impl MemoryUse for Recorded {
     fn bytes(&self) -> usize {
         let constants = self.recording.constants.iter();
         let constants: usize = constants.map(|(_, value)| value.as_bytes().len()).sum();
-        self.recording.operations.len() * size_of::<OperationIr>() + constants
+        let operations = self.recording.operations.iter().map(Operation::bytes);
+        operations.sum::<usize>() + constants
     }
 }
 
@@ -81,7 +81,7 @@ impl<M, B> fmt::Debug for CapturedForward<M, B> {
 }
 
 impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
-    /// The model's output on a batch, `[M, width]`.
+    /// Takes the model's output on a batch, `[M, width]`.
     pub fn new(
         layout: Arc<Layout>,
         forward: impl Fn(&M, B) -> Tensor<2> + Send + Sync + 'static,
@@ -95,23 +95,23 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         }
     }
 
-    /// Does not compare the recording with the model itself at the first batches of every shape and now and
-    /// then later.
+    /// Turns off the comparison of the recording with the model itself, which is made at the first batches
+    /// of every shape and occasionally later.
     #[must_use]
     pub fn without_self_check(mut self) -> Self {
         self.is_checked = false;
         self
     }
 
-    /// The output at every draw: `draws` is `[S, D]`, the result `[S, M, width]`.
+    /// The output at every draw, `[S, M, width]`, for `draws` of shape `[S, D]`.
     ///
     /// # Errors
     ///
-    /// Draws whose length is not the layout's; a model that does not fit the layout.
+    /// If the length of the draws is not that of the layout, or if the model does not fit the layout.
     pub fn outputs(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, _] = checked(&self.layout, &draws)?;
         let key = Key::new(model, batch, count);
-        let at_a_time = self.that_fit(model, batch, &key)?.min(count);
+        let at_a_time = self.draws_per_pass(model, batch, &key)?.min(count);
         if at_a_time == 1 {
             return self.looped(model, draws, batch);
         }
@@ -123,20 +123,20 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         Ok(Tensor::cat(passes.collect::<Result<_>>()?, 0))
     }
 
-    /// How many draws of such a batch go into one pass: at least one.
+    /// The number of draws in one pass for such a batch: at least one.
     ///
-    /// It is one if the model is evaluated one draw at a time for another reason.
+    /// It is also one if the model cannot be vectorised.
     pub fn draws_that_fit(&self, model: &M, batch: &B) -> Result<usize> {
-        self.that_fit(model, batch, &Key::new(model, batch, 1))
+        self.draws_per_pass(model, batch, &Key::new(model, batch, 1))
     }
 
-    /// The same in one pass, whatever its size.
+    /// The output at every draw in one pass, whatever its size.
     pub fn in_one_pass(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, _] = checked(&self.layout, &draws)?;
         self.pass(model, draws, batch, &Key::new(model, batch, count))
     }
 
-    fn that_fit(&self, model: &M, batch: &B, key: &Key) -> Result<usize> {
+    fn draws_per_pass(&self, model: &M, batch: &B, key: &Key) -> Result<usize> {
         if self.player(model, batch, &key.with_draws(2))?.is_none() {
             return Ok(1);
         }
@@ -144,18 +144,18 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         Ok(recorded.map_or(1, |recorded| (PASS / recorded.numbers.max(1)).max(1)))
     }
 
-    /// One pass of as many draws as `key` says.
+    /// One pass over the draws, as many as `key` has.
     fn pass(&self, model: &M, draws: Tensor<2>, batch: &B, key: &Key) -> Result<Tensor<3>> {
         let Some(player) = self.player(model, batch, key)? else {
             return self.looped(model, draws, batch);
         };
-        let mut tensors = held(model, &self.layout);
-        put_in(&mut tensors, &self.layout, &draws);
-        let outputs = player.losses(tensors, Inputs::of(batch));
-        let outputs: Tensor<3> = Untyped::new(outputs).typed();
+        let mut tensors = module_tensors(model, &self.layout);
+        insert(&mut tensors, &self.layout, &draws);
+        let outputs = player.outputs(tensors, Inputs::of(batch));
+        let outputs: Tensor<3> = DynTensor::new(outputs).typed();
         if self.is_checked {
             self.players.count(key, |time, _| {
-                // Another draw each time.
+                // A different draw at each comparison.
                 let draw = time as usize % key.draws();
                 let alone = self.looped(model, draws.clone().narrow(0, draw, 1), batch)?;
                 let found = outputs.clone().narrow(0, draw, 1);
@@ -165,7 +165,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         Ok(outputs)
     }
 
-    /// The same, one draw at a time.
+    /// The output at every draw, one draw at a time.
     pub fn looped(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, len] = checked(&self.layout, &draws)?;
         let model = model.valid();
@@ -177,7 +177,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         Ok(Tensor::stack(outputs.collect::<Result<_>>()?, 0))
     }
 
-    /// Whether the model has an operation that cannot carry draws along.
+    /// Whether the model cannot be recorded and vectorised, and is evaluated one draw at a time.
     pub fn is_looped(&self, model: &M, batch: &B) -> Result<bool> {
         let key = Key::new(model, batch, 2);
         Ok(self.player(model, batch, &key)?.is_none())
@@ -189,12 +189,12 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
             let forward = |model: &M, batch| (self.forward)(model, batch);
             Ok(match record(model, &self.layout, batch, &forward) {
                 Ok(recording) => {
-                    let results = recording.operations.iter().flat_map(OperationIr::outputs);
+                    let results = recording.operations.iter().flat_map(|op| &op.outputs);
                     let results = results.map(|out| out.shape.num_elements());
                     let numbers = self.layout.len() + results.sum::<usize>();
                     Some(Recorded { recording, numbers })
                 }
-                Err(reason) => one_by_one(&reason),
+                Err(reason) => warn_about_loop(&reason),
             })
         })
     }
@@ -204,61 +204,61 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
             let Some(recorded) = self.recorded(model, batch, &key.with_draws(1))? else {
                 return Ok(None);
             };
-            let tensors = held(model, &self.layout);
-            let player = lifted_player(recorded.recording.clone(), &tensors, key.draws());
-            Ok(player.map_or_else(|reason| one_by_one(&reason), Some))
+            let tensors = module_tensors(model, &self.layout);
+            let player = vectorized_player(recorded.recording.clone(), &tensors, key.draws());
+            Ok(player.map_or_else(|reason| warn_about_loop(&reason), Some))
         })
     }
 }
 
-/// The number of draws, and of the weights of each.
+/// The shape of the draws, `[S, D]`. Fails if it does not fit the layout.
 pub(crate) fn checked(layout: &Layout, draws: &Tensor<2>) -> Result<[usize; 2]> {
     let [count, len] = draws.dims();
     if count == 0 || len != layout.len() {
         let expected = layout.len();
         return Err(Kind::Draws(format!(
-            "the draws are [{count}, {len}], expected at least one draw of {expected} weights"
+            "the draws have shape [{count}, {len}]; expected [S, {expected}] with at least one draw"
         ))
         .into());
     }
     Ok([count, len])
 }
 
-/// Every parameter of the layout at all draws: its shape, with an axis of draws before the others.
-pub(crate) fn stacked_weights(layout: &Layout, draws: &Tensor<2>) -> Vec<Untyped> {
+/// Every parameter of the layout at all draws: its shape with a leading axis of draws.
+pub(crate) fn stacked_weights(layout: &Layout, draws: &Tensor<2>) -> Vec<DynTensor> {
     let draws = draws.clone().without_autodiff();
     let count = draws.dims()[0];
     let stacked = layout.entries().iter().map(|entry| {
         let values = draws.clone().narrow(1, entry.offset, entry.len());
         let shape = [&[count], &entry.shape[..]].concat();
-        Untyped::new(values.into_dispatch()).reshape(&shape)
+        DynTensor::new(values.into_dispatch()).reshape(&shape)
     });
     stacked.collect()
 }
 
-/// Puts all draws in the place of the layout's parameters.
-pub(crate) fn put_in(tensors: &mut [Held], layout: &Layout, draws: &Tensor<2>) {
+/// Replaces the layout's parameters by their draws.
+pub(crate) fn insert(tensors: &mut [ModuleTensor], layout: &Layout, draws: &Tensor<2>) {
     let weights = stacked_weights(layout, draws);
-    for held in tensors {
-        if let Some(parameter) = held.parameter {
-            held.value = weights[parameter].clone().into_dispatch();
+    for tensor in tensors {
+        if let Some(parameter) = tensor.parameter {
+            tensor.value = weights[parameter].clone().into_dispatch();
         }
     }
 }
 
-/// What replays a recording at many draws; the name of an operation that cannot carry them.
-pub(crate) fn lifted_player(
+/// Replays a recording vectorised over draws. Fails with the name of an operation that cannot be.
+pub(crate) fn vectorized_player(
     recording: Recording,
-    tensors: &[Held],
+    tensors: &[ModuleTensor],
     draws: usize,
 ) -> Result<Player, String> {
     let parameters = parameters_of(tensors);
     let recording = lowered(recording, &parameters);
-    let plan = lifted(recording, &parameters, draws).and_then(Plan::untapped)?;
+    let plan = vectorize_draws(recording, &parameters, draws).and_then(Plan::untapped)?;
     Ok(Player::new(plan))
 }
 
-fn one_by_one<T>(reason: &str) -> Option<T> {
+fn warn_about_loop<T>(reason: &str) -> Option<T> {
     log::warn!("the model is evaluated one draw at a time: {reason}");
     None
 }

@@ -1,11 +1,11 @@
-//! The error of this crate: opaque, with predicates; the message says what, where and the cure.
+//! The error type of this crate.
 
-/// What went wrong, where, and the likely cure.
+/// An error of this crate. The message says what went wrong, where, and the likely cure.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(#[from] Kind);
 
-/// A result of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
@@ -15,19 +15,19 @@ pub(crate) enum Kind {
     #[error("{0}")]
     Draws(String),
     #[error(
-        "the loss lets the examples of a batch see each other, in {operation} of a tensor of shape \
-         {shape:?}; a loss per example has no such operation: return one loss for each example, \
-         not their mean, and use normalisation that does not depend on the batch"
+        "the loss mixes the examples of a batch, in {operation} of a tensor of shape {shape:?}; \
+         return one loss for each example, not their mean, and use normalisation that does not \
+         depend on the batch"
     )]
     Coupled {
         operation: String,
         shape: Vec<usize>,
     },
     #[error(
-        "the loss of example {example} is not a function of that example: {problem}; either the loss \
-         lets examples see each other through values that it reads on the host, such as the largest of \
-         a batch, or the batch ({batch}) holds something for each example that `map_tensors` does not \
-         hand over: a list, or a tensor"
+        "the loss of example {example} does not depend on that example alone: {problem}; either the loss \
+         reads values of other examples on the host, such as the maximum of the batch, or the batch \
+         ({batch}) has a list or a tensor with an entry for each example that `map_tensors` does not \
+         map"
     )]
     Dependent {
         example: usize,
@@ -35,10 +35,10 @@ pub(crate) enum Kind {
         batch: &'static str,
     },
     #[error(
-        "{what} by the recording is off by {difference:e}, its size being {size:e}: what was recorded \
-         is not what the model computes now. Something other than weights and batch has changed since, \
-         such as a value that the loss shares with other code; pass it in as a tensor of the batch. \
-         If that is not so this is an error of the library; `without_self_check` lets it pass"
+        "the recording and the model differ in {what}, by {difference:e} (expected size {size:e}). \
+         Something other than weights and batch has changed since the recording, such as a value that the \
+         loss shares with other code; pass it in as a tensor of the batch. If nothing has changed, this \
+         is an error of the library; `without_self_check` turns the comparison off"
     )]
     Mismatch {
         what: String,
@@ -46,8 +46,8 @@ pub(crate) enum Kind {
         size: f64,
     },
     #[error(
-        "the loss draws random numbers ({0}), which would differ from one evaluation to the next; \
-         draw them before, and pass them in as a tensor of the batch"
+        "the loss draws random numbers ({0}), which differ between evaluations; draw them beforehand and \
+         pass them in as a tensor of the batch"
     )]
     Random(String),
     #[error("{field}: {problem}")]
@@ -62,42 +62,42 @@ pub(crate) enum Kind {
 }
 
 impl Error {
-    /// The batch cannot be used: its tensors disagree about the number of examples, or it is empty.
+    /// Whether the batch is empty, or its tensors have different numbers of examples.
     pub fn is_batch(&self) -> bool {
         matches!(self.0, Kind::Batch(_))
     }
 
-    /// The draws do not have the shape that was expected.
+    /// Whether the draws have the wrong shape.
     pub fn is_draws(&self) -> bool {
         matches!(self.0, Kind::Draws(_))
     }
 
-    /// The examples of a batch influence each other's losses.
+    /// Whether the loss of an example depends on other examples.
     pub fn is_coupled(&self) -> bool {
         matches!(self.0, Kind::Coupled { .. } | Kind::Dependent { .. })
     }
 
-    /// What was recorded gives something other than the model's own loss.
+    /// Whether the recording differs from the model's own loss.
     pub fn is_mismatch(&self) -> bool {
         matches!(self.0, Kind::Mismatch { .. })
     }
 
-    /// The loss is not a function of weights and batch alone.
+    /// Whether the loss draws random numbers.
     pub fn is_random(&self) -> bool {
         matches!(self.0, Kind::Random(_))
     }
 
-    /// A setting was refused.
+    /// Whether a setting was refused.
     pub fn is_config(&self) -> bool {
         matches!(self.0, Kind::Config { .. })
     }
 
-    /// A model does not fit the layout.
+    /// Whether a model does not fit the layout.
     pub fn is_layout(&self) -> bool {
         matches!(self.0, Kind::Layout(_))
     }
 
-    /// A saved layout cannot be read.
+    /// Whether a saved layout cannot be read.
     pub fn is_storage(&self) -> bool {
         matches!(self.0, Kind::Storage(_))
     }

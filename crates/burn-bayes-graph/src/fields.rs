@@ -1,5 +1,5 @@
-//! What a module holds besides parameters: numbers, choices and plain tensors, which a recording takes for
-//! constants.
+//! A hash of a module's fields that are not parameters: numbers, options and plain tensors, which are
+//! constants of a recording.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -9,17 +9,17 @@ use burn::module::Module;
 
 use crate::capture::{in_scope, without_values};
 
-/// A number that changes with the fields of `model` that are no parameters.
+/// A hash of the fields of `model` that are not parameters.
 ///
-/// It is made from what `Debug` shows of them, and from the values of plain tensors. Parameters, running
-/// statistics and the state of a tensor's memory have no part in it.
+/// It covers the `Debug` output of these fields and the values of plain tensors. It does not cover
+/// parameters, running statistics and the memory state of tensors.
 pub(crate) fn fields_of<M: Module>(model: &M) -> u64 {
     thread_local! {
         static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
     }
     TEXT.with_borrow_mut(|text| {
         text.clear();
-        // Writing to a string does not fail; a `Debug` that does shows less.
+        // Writing to a string does not fail. A `Debug` that fails is hashed as far as it went.
         let _ = write!(text, "{model:?}");
         let mut hasher = DefaultHasher::new();
         let has_tensors = hash_fields(text, &mut hasher);
@@ -30,10 +30,10 @@ pub(crate) fn fields_of<M: Module>(model: &M) -> u64 {
     })
 }
 
-/// Types of Burn whose values are hashed otherwise, or not at all.
+/// Types of Burn whose `Debug` output is not hashed.
 const OPAQUE: [&str; 2] = ["Tensor", "RunningState"];
 
-/// Hashes what a text of `Debug` says of fields; returns whether one is a plain tensor.
+/// Hashes the fields in a `Debug` output; returns whether one of them is a plain tensor.
 fn hash_fields(text: &str, hasher: &mut impl Hasher) -> bool {
     let mut has_tensors = false;
     let mut rest = text;
@@ -61,7 +61,7 @@ fn hash_fields(text: &str, hasher: &mut impl Hasher) -> bool {
     has_tensors
 }
 
-/// What follows the block that `text` begins with.
+/// The text after the block in braces that `text` begins with.
 fn after_block(text: &str) -> &str {
     let mut depth = 0;
     for (index, byte) in text.bytes().enumerate() {
@@ -82,7 +82,7 @@ fn hash_tensors<M: Module>(model: &M, hasher: &mut impl Hasher) {
         let _ = without_values(model, device);
         Vec::new()
     });
-    // What cannot be moved cannot be recorded either.
+    // A model that cannot be moved cannot be recorded either.
     let values = moved.map(|graph| graph.values).unwrap_or_default();
     for value in values.values() {
         value.as_bytes().hash(hasher);
@@ -91,11 +91,10 @@ fn hash_tensors<M: Module>(model: &M, hasher: &mut impl Hasher) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use burn::module::Param;
     use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
     use burn::tensor::{Device, Tensor};
-
-    use super::*;
 
     #[derive(Module, Debug)]
     struct Model {

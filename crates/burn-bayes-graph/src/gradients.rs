@@ -2,16 +2,16 @@
 
 use std::ops::Range;
 
+use crate::cpu::{Assembly, Scratch};
 use burn::tensor::{DType, Device, Tensor};
 
-use crate::cpu::{Assembly, Scratch};
 use crate::factor::{Factor, Grouping, Term, sum};
 
 /// The gradients gᵢ of M examples' losses with respect to a flat vector of D weights.
 ///
-/// One [`Block`] for every parameter, in layout order. Nothing of size M×D is allocated unless
-/// [`materialise`](Self::materialise) or [`from_rows`](Self::from_rows) is called: beside its result,
-/// an operation holds a few times as much as fits a processor's cache, or as the largest block holds.
+/// There is one [`Block`] per parameter, in layout order. The M×D matrix is allocated only by
+/// [`materialise`](Self::materialise) and [`from_rows`](Self::from_rows). Other methods need, besides their
+/// result, memory of a few times a processor's cache or of the largest block.
 #[derive(Clone, Debug)]
 pub struct ExampleGradients {
     count: usize,
@@ -21,17 +21,17 @@ pub struct ExampleGradients {
     scratch: Scratch,
 }
 
-/// The gradients of one parameter: the sum of its terms, one for every use of the parameter.
+/// The gradients of one parameter: a sum of terms, one for each use of the parameter.
 #[derive(Clone, Debug)]
 pub struct Block {
     len: usize,
     terms: Vec<Term>,
 }
 
-/// The losses of a batch's examples, and the gradient of each.
+/// The losses and gradients of a batch's examples.
 ///
-/// At several draws of the weights, every draw has examples of its own: those of the first, then those
-/// of the second, and so on.
+/// Results at several draws of the weights are ordered by draw: first all examples at the first draw, then
+/// all at the second, and so on.
 #[derive(Clone, Debug)]
 pub struct ExampleLosses {
     /// The losses, `[M]`.
@@ -45,13 +45,17 @@ impl ExampleGradients {
     ///
     /// # Panics
     ///
-    /// If `count` is zero, there is no block, or a term is of another number of examples.
+    /// If `count` is zero, if there is no block, or if a term has another number of examples.
     pub fn new(count: usize, blocks: Vec<Block>, device: &Device) -> Self {
         assert_ne!(count, 0, "per-example gradients need an example");
         assert!(!blocks.is_empty(), "per-example gradients need a parameter");
         let factors = || blocks.iter().filter_map(Block::factor);
         for factor in factors() {
-            assert_eq!(factor.count(), count, "a term is of other examples");
+            assert_eq!(
+                factor.count(),
+                count,
+                "a term has another number of examples"
+            );
         }
         let dtype = match factors().next() {
             Some(factor) => factor.dtype(),
@@ -66,8 +70,7 @@ impl ExampleGradients {
         }
     }
 
-    /// The same with the memory of results as long as the weights taken from `scratch`, to which it
-    /// returns when they are dropped.
+    /// Takes the memory of D-sized results from `scratch`, to which it returns when they are dropped.
     pub fn with_scratch(self, scratch: &Scratch) -> Self {
         Self {
             scratch: scratch.clone(),
@@ -75,7 +78,7 @@ impl ExampleGradients {
         }
     }
 
-    /// The gradients that are the rows of `[M, D]`.
+    /// Takes the gradients as rows, `[M, D]`.
     pub fn from_rows(rows: Tensor<2>) -> Self {
         let [count, len] = rows.dims();
         let device = rows.device();
@@ -83,24 +86,24 @@ impl ExampleGradients {
         Self::new(count, vec![block], &device)
     }
 
-    /// The gradients of several sets of examples, or of the same examples at several draws of the
-    /// weights, as one set: those of the first, then those of the second, and so on.
+    /// Concatenates the gradients of several sets of examples, or of the same examples at several draws of
+    /// the weights.
     ///
-    /// What is factored stays so, where the sets hold it in one form, as those of one
-    /// [`CapturedModel`](crate::CapturedModel) do.
+    /// Blocks that have the same factored form in all sets stay factored. This is so for sets of the same
+    /// [`CapturedModel`](crate::CapturedModel).
     ///
     /// # Panics
     ///
-    /// If there is no set, or their parameters differ.
+    /// If there are no sets, or if their parameters differ.
     pub fn joined(mut sets: Vec<Self>) -> Self {
         if sets.len() == 1 {
             return sets.swap_remove(0);
         }
-        let first = sets.first().expect("a joined set has at least one part");
+        let first = sets.first().expect("there is at least one set to join");
         let lens = |set: &Self| set.blocks.iter().map(|block| block.len).collect::<Vec<_>>();
         assert!(
             sets.iter().all(|set| lens(set) == lens(first)),
-            "joined gradients are of one model's parameters"
+            "joined gradients must have the same parameters"
         );
         let blocks = (0..first.blocks.len()).map(|index| {
             let parts = sets.iter().map(|set| &set.blocks[index]);
@@ -114,15 +117,15 @@ impl ExampleGradients {
         Self::new(count, blocks.collect(), &first.device).with_scratch(&first.scratch)
     }
 
-    /// The inverse of [`joined`](Self::joined) for `sets` sets of as many examples each.
+    /// Splits the gradients into `sets` sets of equal size: the inverse of [`joined`](Self::joined).
     ///
     /// # Panics
     ///
-    /// If the examples cannot be divided so.
+    /// If the number of examples is not divisible by `sets`.
     pub fn split(&self, sets: usize) -> Vec<Self> {
         assert!(
             sets > 0 && self.count.is_multiple_of(sets),
-            "{} examples are not {sets} sets of one size",
+            "{} examples cannot be split into {sets} sets of equal size",
             self.count
         );
         let count = self.count / sets;
@@ -174,7 +177,7 @@ impl ExampleGradients {
         })
     }
 
-    /// Σ wᵢ gᵢ, `[D]`, over the given examples and their weights.
+    /// Σ wᵢ gᵢ, `[D]`, over pairs of an example and its weight.
     pub(crate) fn weighted_sum(
         &self,
         weights: impl IntoIterator<Item = (usize, f32)>,
@@ -217,11 +220,10 @@ impl ExampleGradients {
         })
     }
 
-    /// Gradients of micro-batches: one for every `size` consecutive examples, the last of which may be
-    /// of fewer.
+    /// The gradients of micro-batches of `size` consecutive examples. The last micro-batch may be smaller.
     ///
-    /// Each is the mean of its examples' gradients where `size` divides M. In general it is their sum
-    /// times (number of micro-batches)/M, so that [`mean`](Self::mean) stays what it was.
+    /// Each gradient is the mean over its examples if `size` divides M. In general it is their sum times
+    /// (number of micro-batches)/M, which preserves [`mean`](Self::mean).
     ///
     /// # Panics
     ///
@@ -240,7 +242,7 @@ impl ExampleGradients {
         Self::new(groups, blocks.collect(), &self.device).with_scratch(&self.scratch)
     }
 
-    /// `[rows, D]`, into which every block puts its columns.
+    /// A matrix `[rows, D]` that is assembled from the columns of each block.
     fn assembled(
         &self,
         rows: usize,
@@ -282,21 +284,25 @@ impl ExampleGradients {
 }
 
 impl Block {
-    /// The gradients of a parameter of `len` elements; without terms they are zero.
+    /// The gradients of a parameter of `len` elements. They are zero if there are no terms.
     ///
-    /// Terms of one form and shape become one term, and terms that hold more numbers than their sum's
-    /// rows become rows: those cost no more to make than any answer from the terms.
+    /// Terms of the same form and shape are merged. Terms with more elements than the rows of their sum are
+    /// replaced by these rows, which cost no more than any product with the terms.
     ///
     /// # Panics
     ///
-    /// If a term is of another length, or of other examples than the others.
+    /// If a term has another length, or another number of examples than the others.
     pub fn new(len: usize, terms: Vec<Term>) -> Self {
         let mut merged: Vec<Term> = Vec::with_capacity(terms.len());
         for term in terms {
             let (found, count) = (term.factor().len(), term.factor().count());
-            assert_eq!(found, len, "a term is not as long as the parameter");
+            assert_eq!(found, len, "a term must be as long as the parameter");
             if let Some(first) = merged.first() {
-                assert_eq!(first.factor().count(), count, "terms are of other examples");
+                assert_eq!(
+                    first.factor().count(),
+                    count,
+                    "terms must have the same number of examples"
+                );
             }
             let mut sums = merged.iter().enumerate();
             match sums.find_map(|(index, sum)| Some((index, sum.merged(&term)?))) {
@@ -306,7 +312,7 @@ impl Block {
         }
         let block = Self { len, terms: merged };
         match block.factor() {
-            Some(factor) if factor.held() > factor.count() * len => Self {
+            Some(factor) if factor.stored() > factor.count() * len => Self {
                 len,
                 terms: vec![Term::rows(factor.columns(0..len))],
             },
@@ -314,7 +320,7 @@ impl Block {
         }
     }
 
-    /// The gradients of several sets of examples as those of one, where their terms are alike.
+    /// Concatenates the gradients of several sets, if their terms have the same form and shape.
     fn joined(sets: &[&Self]) -> Option<Self> {
         let Self { len, terms } = sets[0];
         if sets.iter().any(|set| set.terms.len() != terms.len()) {
@@ -327,7 +333,7 @@ impl Block {
         Some(Self::new(*len, terms.collect::<Option<_>>()?))
     }
 
-    /// What answers for the block; nothing if it is zero.
+    /// The gradients as one factor; `None` if they are zero.
     fn factor(&self) -> Option<&dyn Factor> {
         match self.terms.as_slice() {
             [] => None,
@@ -336,14 +342,14 @@ impl Block {
         }
     }
 
-    /// The terms' answers, added.
+    /// The sum of `answer` over the terms.
     fn sum(&self, answer: impl Fn(&dyn Factor) -> Tensor<2>) -> Tensor<2> {
         sum(self.terms.iter().map(|term| answer(term.factor())))
     }
 }
 
-/// Several terms: what is linear in the gradients is the sum of the terms' answers, the rest is had
-/// from the rows.
+/// A sum of terms. Quantities that are linear in the gradients are sums over the terms; the others are
+/// computed from rows.
 impl Factor for Block {
     fn count(&self) -> usize {
         self.terms[0].factor().count()
@@ -353,8 +359,8 @@ impl Factor for Block {
         self.len
     }
 
-    fn held(&self) -> usize {
-        self.terms.iter().map(|term| term.factor().held()).sum()
+    fn stored(&self) -> usize {
+        self.terms.iter().map(|term| term.factor().stored()).sum()
     }
 
     fn dtype(&self) -> DType {

@@ -1,9 +1,11 @@
-//! Captured graphs of Burn models: factored per-example gradients, and many weight draws in one pass.
+//! Captured graphs of Burn models: factored per-example gradients, and evaluation vectorised over draws.
 //!
-//! [`CapturedModel`] records a model's loss once and replays it with the weights that the model then
-//! has; what comes out are the losses of a batch's examples and an [`ExampleGradients`]: the
-//! gradients of M examples with respect to D weights in factored form, so that nothing as large as
-//! M × D is held.
+//! [`CapturedModel`] records a model's loss once and replays it with the current weights. The results are
+//! the per-example losses and [`ExampleGradients`]: the gradients of M examples with respect to D weights
+//! in factored form, without a matrix of size M × D.
+//!
+//! [`CapturedForward`] and [`CapturedLoss`] vectorise a recording over draws of the weights: the outputs, or
+//! the gradients of the mean loss, at S draws in one pass.
 
 #[doc(hidden)]
 pub mod cpu;
@@ -18,25 +20,24 @@ mod captured_loss;
 mod compare;
 mod draw_plan;
 mod draws;
+mod dyn_tensor;
 mod error;
-mod execute;
 mod factor;
 mod fields;
 mod gradients;
 mod layout;
-mod lift;
 mod looped;
 mod lower;
 mod memo;
 mod module_path;
+mod operation;
 mod parameters;
 mod plan;
 mod replay;
 mod rules;
 mod self_check;
-mod semantics;
-mod stopped;
-mod untyped;
+mod stop_gradient;
+mod vectorize;
 mod view;
 
 pub use batch::{ExampleBatch, TensorMapper};

@@ -1,9 +1,10 @@
-//! The loss and its gradients by ordinary autodiff: the oracle of the rules, and what is done without one.
+//! The loss and its gradients by ordinary autodiff: the reference for the rules, and the fallback without one.
 
 use std::any::type_name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::layout::Layout;
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
@@ -12,35 +13,34 @@ use crate::batch::{Copies, ExampleBatch, Single, check_count};
 use crate::capture::message;
 use crate::compare::{largest, values};
 use crate::error::{Kind, Result};
-use crate::layout::Layout;
 
-/// A loss at given weights, evaluated as it stands.
+/// A loss at given weights, evaluated without a recording.
 pub(crate) struct Direct<'a, M, B, F: ?Sized> {
     loss: &'a F,
-    /// As it was given.
+    /// The model of the caller.
     origin: &'a M,
-    /// At the weights, without gradients. Frozen layers behave as in inference, as in a recording.
+    /// The model at the weights, without gradients. It is frozen, so that its layers behave as in inference.
     model: M,
     weights: Tensor<1>,
     batch: &'a B,
     layout: &'a Layout,
 }
 
-/// The same with gradients.
+/// A loss at given weights, with gradients.
 pub(crate) struct Tracked<'a, M, B, F: ?Sized> {
     direct: &'a Direct<'a, M, B, F>,
-    /// With the layout's weights as leaves, and frozen, too.
+    /// The frozen model with the layout's weights as leaves.
     model: M,
 }
 
-/// What losses of an example differ by, relative to the largest of the batch, that are the same but for
-/// rounding.
+/// The largest difference between two evaluations of an example's loss that rounding explains, relative to
+/// the largest loss of the batch.
 const ROUNDING: f64 = 1e-6;
 
-/// What they differ by that no rounding explains.
+/// A relative difference that rounding does not explain.
 const APART: f64 = 1e-2;
 
-/// Losses, and the gradient of their sum: a flat piece for each parameter of the layout.
+/// Losses, and the gradient of their sum: one flat piece for each parameter of the layout.
 pub(crate) struct Evaluated {
     pub(crate) losses: Tensor<1>,
     pub(crate) pieces: Vec<Tensor<1>>,
@@ -77,7 +77,7 @@ impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<
         (self.loss)(&self.model, self.batch.clone()).without_autodiff()
     }
 
-    /// The loss of one example, alone in its batch.
+    /// The loss of one example in a batch of its own.
     pub(crate) fn single(&self, example: usize) -> Result<Tensor<1>> {
         Ok(self.single_of(&self.model, example)?.without_autodiff())
     }
@@ -90,16 +90,16 @@ impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<
         match loss.dims() {
             [1] => Ok(loss),
             [found] => {
-                let problem = format!("alone, it gives {found} losses");
+                let problem = format!("a batch of this example alone gives {found} losses");
                 Err(dependent::<B>(example, problem).into())
             }
         }
     }
 
-    /// Fails if an example has another loss, `alone`, than in its batch, `together`.
+    /// Fails if the loss of an example `alone` differs from its loss in the batch, `together`.
     ///
-    /// Where the two are so close that rounding may explain it, because a device computes one row in another
-    /// way than many, a batch of copies of the example tells: it has no more rounding than the batch.
+    /// A device may use different kernels for one row and for many, which rounds differently. A small
+    /// difference is therefore checked with a batch of copies of the example.
     pub(crate) fn check_alone(&self, example: usize, alone: f64, together: &[f64]) -> Result<()> {
         let (expected, scale) = (together[example], largest(together));
         let off = (alone - expected).abs();
@@ -116,7 +116,7 @@ impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<
         match found {
             None => Ok(()),
             Some(alone) => {
-                let problem = format!("by itself, it is {alone}, and in its batch {expected}");
+                let problem = format!("it is {alone} alone and {expected} in the batch");
                 Err(dependent::<B>(example, problem).into())
             }
         }
@@ -133,12 +133,12 @@ impl<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Tracked<'_,
         })
     }
 
-    /// The loss of one example, alone in its batch, and its gradient.
+    /// The loss of one example in a batch of its own, and its gradient.
     pub(crate) fn single(&self, example: usize) -> Result<Evaluated> {
         self.singles([(example, 1.0)])
     }
 
-    /// The losses of some examples, each alone in its batch, and the gradient of their weighted sum.
+    /// The losses of some examples, each in a batch of its own, and the gradient of their weighted sum.
     pub(crate) fn singles(
         &self,
         weights: impl IntoIterator<Item = (usize, f32)>,
@@ -147,7 +147,7 @@ impl<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Tracked<'_,
         self.weighted(weights, single)
     }
 
-    /// The same with each example in the whole batch.
+    /// The losses of some examples of the whole batch, and the gradient of their weighted sum.
     pub(crate) fn some_of_whole(
         &self,
         weights: impl IntoIterator<Item = (usize, f32)>,
@@ -180,7 +180,7 @@ impl<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Tracked<'_,
     fn gradient_of(&self, sum: Tensor<1>) -> Result<Vec<Tensor<1>>> {
         let mut gradients = match sum.is_tracked() {
             true => GradientsParams::from_grads(sum.backward(), &self.model),
-            // Every gradient is stopped.
+            // The loss stops all gradients.
             false => GradientsParams::new(),
         };
         let layout = self.direct.layout;
@@ -188,7 +188,7 @@ impl<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Tracked<'_,
     }
 }
 
-/// An example whose loss is not a function of its own part of the batch.
+/// The error for an example whose loss depends on more than the example.
 fn dependent<B>(example: usize, problem: String) -> Kind {
     Kind::Dependent {
         example,
@@ -197,8 +197,8 @@ fn dependent<B>(example: usize, problem: String) -> Kind {
     }
 }
 
-/// The losses, and the gradients `[M, len]` of the chosen parameters, by their number. Fails if the losses
-/// are not those of the whole batch.
+/// The losses, and the gradients `[M, len]` of the chosen parameters, by one backward pass per example. Fails
+/// if the losses differ from those of the whole batch.
 pub(crate) fn looped_rows<M: Module, B: ExampleBatch>(
     loss: &(impl Fn(&M, B) -> Tensor<1> + ?Sized),
     model: &M,

@@ -1,7 +1,7 @@
-//! Negative log-likelihoods of single examples: `[M, …]` predictions in, `[M]` losses in nats out.
+//! Per-example negative log-likelihoods: from predictions `[M, …]` to losses `[M]` in nats.
 //!
-//! Outputs of one example (classes apart, positions, several targets) are summed, because their
-//! likelihoods multiply. Burn's own losses average over the batch, and so mix the examples.
+//! The losses of an example's outputs (positions, several targets) are summed, because their likelihoods
+//! multiply. Burn's own losses average over the batch and therefore mix examples.
 
 use std::f64::consts::TAU;
 
@@ -12,7 +12,7 @@ use burn::tensor::{Int, Tensor};
 ///
 /// # Panics
 ///
-/// If the precision is not a positive number.
+/// If the precision is not positive and finite.
 pub fn gaussian<const R: usize>(
     predictions: Tensor<R>,
     targets: Tensor<R>,
@@ -20,7 +20,7 @@ pub fn gaussian<const R: usize>(
 ) -> Tensor<1> {
     assert!(
         noise_precision > 0.0 && noise_precision.is_finite(),
-        "the noise precision is {noise_precision}; it must be a positive number"
+        "the noise precision is {noise_precision}; it must be positive and finite"
     );
     let width: usize = predictions.dims()[1..].iter().product();
     let constant = 0.5 * (TAU / noise_precision).ln();
@@ -41,16 +41,16 @@ pub fn binary_cross_entropy<const R: usize>(logits: Tensor<R>, targets: Tensor<R
     summed(logits.clone() * (targets.neg() + 1.0) - log_sigmoid(logits))
 }
 
-/// −log Poisson(y; exp z), for counts y and the logarithm of their rate z; without the term log y!,
-/// which no weight changes.
+/// −log Poisson(y; exp z), for counts y and log rates z. The term log y! is omitted, because it does not
+/// depend on the weights.
 pub fn poisson<const R: usize>(log_rates: Tensor<R>, counts: Tensor<R>) -> Tensor<1> {
     summed(log_rates.clone().exp() - counts * log_rates)
 }
 
-/// Labels as rows of zeros with a one at the label, `[M, classes]`.
+/// One-hot encoding of labels, `[M, classes]`.
 ///
-/// Burn's `Tensor::one_hot` reads the labels on the host, so that a loss that calls it cannot be recorded.
-/// This one computes them where the labels are. A label outside the classes has a row of zeros.
+/// Burn's `Tensor::one_hot` reads the labels on the host, so a loss that calls it cannot be recorded. This
+/// function runs on the device of the labels. A label outside the classes gives a row of zeros.
 pub fn one_hot(labels: Tensor<1, Int>, classes: usize) -> Tensor<2> {
     let options = (&labels.device(), labels.dtype());
     let columns = Tensor::<1, Int>::arange(0..classes as i64, options).unsqueeze_dim::<2>(0);

@@ -1,124 +1,84 @@
-//! Rewrites the operations that hide an element-wise use of a parameter inside a larger one.
+//! Splits normalisations into the normalisation itself, a product and a sum.
 //!
-//! Layer norm and batch norm scale and shift by parameters. As two operations more, multiplication
-//! and addition, those parameters meet the batch as any other does.
+//! Layer norm and batch norm scale and shift by parameters. After the split, element-wise operations use
+//! these parameters, for which there are rules.
 
 use std::collections::BTreeSet;
 
-use burn::backend::ir::{
-    BaseOperationIr, BinaryOpIr, ModuleOperationIr, NumericOperationIr, OperationIr, ShapeOpIr,
-    TensorId, TensorIr, TensorStatus,
-};
-use burn::tensor::{Shape, TensorData};
+use burn::backend::ir::TensorIr;
+use burn::tensor::TensorData;
 
 use crate::capture::Recording;
+use crate::operation::{AxisRule, Operation, slot};
+use crate::parameters::parameter_slots;
 
-/// The recording with the scales and shifts of normalisations as operations of their own, where they
-/// come from parameters of the layout; `parameters` says which of the module's tensors are.
+/// Splits the normalisations whose scale or shift depends on parameters of the layout. `parameters` marks
+/// these among the module's tensors.
 pub(crate) fn lowered(mut recording: Recording, parameters: &[Option<usize>]) -> Recording {
-    let held = recording.held.iter().zip(parameters);
-    let mut wanted: BTreeSet<usize> = held
-        .filter_map(|(slot, parameter)| parameter.map(|_| *slot))
-        .collect();
+    let mut wanted = parameter_slots(&recording.module_tensors, parameters);
     for operation in std::mem::take(&mut recording.operations) {
-        if operation
-            .inputs()
-            .any(|input| wanted.contains(&slot(input)))
-        {
-            wanted.extend(operation.outputs().map(slot));
+        if operation.reads(|slot| wanted.contains(&slot)) {
+            wanted.extend(operation.outputs.iter().map(slot));
         }
-        match parts(&operation, &wanted, &mut recording) {
-            Some(parts) => recording.operations.extend(parts),
-            None => recording.operations.push(operation),
-        }
+        let operations = split(operation, &wanted, &mut recording);
+        recording.operations.extend(operations);
     }
     recording
 }
 
-pub(crate) fn slot(tensor: &TensorIr) -> usize {
-    tensor.id.value() as usize
-}
-
-fn parts(
-    operation: &OperationIr,
+/// Splits a normalisation if its scale or shift is wanted. Returns any other operation unchanged.
+fn split(
+    mut operation: Operation,
     wanted: &BTreeSet<usize>,
     recording: &mut Recording,
-) -> Option<Vec<OperationIr>> {
-    let OperationIr::Module(module) = operation else {
-        return None;
+) -> Vec<Operation> {
+    let result = operation.out().clone();
+    let channel = match operation.axes {
+        AxisRule::LayerNorm => result.shape.num_dims() - 1,
+        AxisRule::BatchNorm => 1,
+        _ => return vec![operation],
     };
-    let mut module = module.clone();
-    let (gamma, beta, out, channel) = match &mut module {
-        ModuleOperationIr::LayerNorm(op) => {
-            let last = op.input.shape.num_dims() - 1;
-            (&mut op.gamma, op.beta.take(), &mut op.out, last)
-        }
-        ModuleOperationIr::BatchNorm(op) => (&mut op.gamma, Some(op.beta.clone()), &mut op.out, 1),
-        _ => return None,
-    };
+    let (scale, shift) = (
+        operation.inputs[1].clone(),
+        operation.inputs.get(2).cloned(),
+    );
     let is_wanted = |tensor: &TensorIr| wanted.contains(&slot(tensor));
-    if !is_wanted(gamma) && !beta.as_ref().is_some_and(is_wanted) {
-        return None;
+    if !is_wanted(&scale) && !shift.as_ref().is_some_and(is_wanted) {
+        return vec![operation];
     }
-    let (result, scale, shift) = (out.clone(), gamma.clone(), beta);
+    operation.inputs[1] = recording.filled(&scale, 1.0);
+    match operation.axes {
+        AxisRule::BatchNorm => operation.inputs[2] = recording.filled(&scale, 0.0),
+        _ => operation.inputs.truncate(2),
+    }
+    let normalised = recording.slots.tensor(&result, &result.shape);
+    operation.outputs = vec![normalised.clone()];
     let mut across = vec![1; result.shape.num_dims()];
     across[channel] = scale.shape.num_elements();
-    *gamma = recording.filled(&scale, 1.0);
-    *out = recording.tensor(&result, &result.shape);
-    let normalised = out.clone();
-    if let ModuleOperationIr::BatchNorm(op) = &mut module {
-        op.beta = recording.filled(&scale, 0.0);
-    }
     let scaled = match &shift {
-        Some(_) => recording.tensor(&result, &result.shape),
+        Some(_) => recording.slots.tensor(&result, &result.shape),
         None => result.clone(),
     };
-    let factor = recording.tensor(&scale, &across);
+    let factor = recording.slots.tensor(&scale, &across);
     let mut operations = vec![
-        OperationIr::Module(module),
-        reshape(scale, factor.clone()),
-        binary(NumericOperationIr::Mul, normalised, factor, scaled.clone()),
+        operation,
+        Operation::reshape(scale, factor.clone()),
+        Operation::mul(normalised, factor, scaled.clone()),
     ];
     if let Some(shift) = shift {
-        let summand = recording.tensor(&shift, &across);
-        operations.push(reshape(shift, summand.clone()));
-        operations.push(binary(NumericOperationIr::Add, scaled, summand, result));
+        let summand = recording.slots.tensor(&shift, &across);
+        operations.push(Operation::reshape(shift, summand.clone()));
+        operations.push(Operation::add(scaled, summand, result));
     }
-    Some(operations)
+    operations
 }
 
 impl Recording {
-    /// A new tensor of the type of `like`.
-    pub(crate) fn tensor(&mut self, like: &TensorIr, shape: &[usize]) -> TensorIr {
-        let number = self.slots;
-        self.slots += 1;
-        TensorIr {
-            id: TensorId::new(number as u64),
-            shape: Shape::from(shape.to_vec()),
-            status: TensorStatus::ReadOnly,
-            dtype: like.dtype,
-        }
-    }
-
-    /// A new constant of the shape of `like`.
+    /// A new constant tensor with the shape of `like`.
     fn filled(&mut self, like: &TensorIr, value: f32) -> TensorIr {
-        let tensor = self.tensor(like, &like.shape);
+        let tensor = self.slots.tensor(like, &like.shape);
         let data = TensorData::full(like.shape.clone(), value).convert_dtype(like.dtype);
         self.constants.push((slot(&tensor), data));
         tensor
     }
-}
-
-pub(crate) fn reshape(input: TensorIr, out: TensorIr) -> OperationIr {
-    let shape = ShapeOpIr { input, out };
-    OperationIr::BaseFloat(BaseOperationIr::Reshape(shape))
-}
-
-fn binary(
-    operation: fn(BinaryOpIr) -> NumericOperationIr,
-    lhs: TensorIr,
-    rhs: TensorIr,
-    out: TensorIr,
-) -> OperationIr {
-    OperationIr::NumericFloat(out.dtype, operation(BinaryOpIr { lhs, rhs, out }))
 }

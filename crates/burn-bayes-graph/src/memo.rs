@@ -1,4 +1,4 @@
-//! What is made once for every kind of batch, and kept for the kinds that were used last.
+//! A least-recently-used cache of recordings, by model, batch shape and number of draws.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,24 +11,24 @@ use crate::error::Result;
 use crate::fields::fields_of;
 use crate::self_check::Extent;
 
-/// The memory of what is kept. The batches of a training have a few shapes, and those of texts as many as
-/// there are lengths.
+/// The memory limit of a cache in bytes. The batches of a training have few shapes, but batches of text may
+/// have as many as there are lengths.
 const CAPACITY: usize = 64 << 20;
 
-/// What takes memory.
-pub(crate) trait Weighed {
-    /// About how much.
+/// Values with a known memory use.
+pub(crate) trait MemoryUse {
+    /// The approximate memory use in bytes.
     fn bytes(&self) -> usize;
 }
 
-/// What a recording depends on.
+/// Everything that a recording depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// The shapes of the batch's tensors.
+    /// The ranks and shapes of the batch's tensors.
     shapes: Vec<usize>,
-    /// The fields of the model that are no parameters.
+    /// A hash of the model's fields that are not parameters.
     fields: u64,
-    /// Draws in one pass.
+    /// The number of draws in one pass.
     draws: usize,
 }
 
@@ -41,12 +41,12 @@ impl Key {
         }
     }
 
-    /// Draws in one pass.
+    /// The number of draws in one pass.
     pub(crate) fn draws(&self) -> usize {
         self.draws
     }
 
-    /// The same for another number of draws.
+    /// The key with another number of draws.
     pub(crate) fn with_draws(&self, draws: usize) -> Self {
         Self {
             draws,
@@ -55,23 +55,23 @@ impl Key {
     }
 }
 
-/// Values by key, of which the least recently used are forgotten; `None` where there is none to be made.
+/// Values by key. The least recently used are evicted. A key may have no value, which is cached as `None`.
 #[derive(Debug)]
-pub(crate) struct Memo<V>(Mutex<Known<V>>);
+pub(crate) struct Memo<V>(Mutex<Entries<V>>);
 
 #[derive(Debug)]
-struct Known<V> {
-    values: HashMap<Key, Kept<V>>,
-    /// The memory of all values.
+struct Entries<V> {
+    values: HashMap<Key, CacheEntry<V>>,
+    /// The memory use of all values.
     bytes: usize,
-    /// Counts the questions.
+    /// The number of look-ups.
     time: u64,
-    /// How often each key was asked for, by its hash: less than its value, and so kept for longer.
+    /// The number of uses of each key, by its hash. These are small and outlive the values.
     uses: HashMap<u64, u64>,
 }
 
 #[derive(Debug)]
-struct Kept<V> {
+struct CacheEntry<V> {
     value: Option<Arc<V>>,
     bytes: usize,
     last_used: u64,
@@ -79,7 +79,7 @@ struct Kept<V> {
 
 impl<V> Default for Memo<V> {
     fn default() -> Self {
-        Self(Mutex::new(Known {
+        Self(Mutex::new(Entries {
             values: HashMap::new(),
             bytes: 0,
             time: 0,
@@ -88,14 +88,14 @@ impl<V> Default for Memo<V> {
     }
 }
 
-impl<V: Weighed> Memo<V> {
-    /// The value of `key`, made now if it is not known.
+impl<V: MemoryUse> Memo<V> {
+    /// The value of `key`, computed by `make` if it is not cached.
     pub(crate) fn get(
         &self,
         key: &Key,
         make: impl FnOnce() -> Result<Option<V>>,
     ) -> Result<Option<Arc<V>>> {
-        if let Some(value) = self.known(key) {
+        if let Some(value) = self.cached(key) {
             return Ok(value);
         }
         let value = make()?.map(Arc::new);
@@ -104,7 +104,7 @@ impl<V: Weighed> Memo<V> {
         Ok(value)
     }
 
-    fn known(&self, key: &Key) -> Option<Option<Arc<V>>> {
+    fn cached(&self, key: &Key) -> Option<Option<Arc<V>>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.time += 1;
         let time = known.time;
@@ -113,14 +113,14 @@ impl<V: Weighed> Memo<V> {
         Some(kept.value.clone())
     }
 
-    /// Counts a use of `key`, from 1, and calls `compare` with the number of it where something is to be
-    /// compared. What fails is not counted, and so is compared again.
+    /// Counts a use of `key`, from 1, and calls `compare` with the count if this use is to be compared. A use
+    /// whose comparison fails is not counted, so that it is compared again.
     pub(crate) fn count(
         &self,
         key: &Key,
         compare: impl FnOnce(u64, Extent) -> Result<()>,
     ) -> Result<()> {
-        /// Numbers of 16 bytes each.
+        /// The largest number of counters, of 16 bytes each.
         const COUNTED: usize = 1 << 16;
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
@@ -146,10 +146,10 @@ impl<V: Weighed> Memo<V> {
     }
 }
 
-impl<V: Weighed> Known<V> {
+impl<V: MemoryUse> Entries<V> {
     fn insert(&mut self, key: Key, value: Option<Arc<V>>) {
-        let kept = Kept {
-            // A key takes memory, too.
+        let kept = CacheEntry {
+            // Keys use memory, too.
             bytes: size_of::<Key>() + value.as_ref().map_or(0, |value| value.bytes()),
             value,
             last_used: self.time,
@@ -163,8 +163,8 @@ impl<V: Weighed> Known<V> {
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
                 return;
             };
-            if let Some(forgotten) = self.values.remove(&oldest) {
-                self.bytes -= forgotten.bytes;
+            if let Some(evicted) = self.values.remove(&oldest) {
+                self.bytes -= evicted.bytes;
             }
         }
     }
@@ -176,7 +176,7 @@ mod tests {
 
     struct Recording(usize);
 
-    impl Weighed for Recording {
+    impl MemoryUse for Recording {
         fn bytes(&self) -> usize {
             self.0
         }
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// The number of a use, for the first few, which are all compared.
+    /// The count of a use. The first few uses are all compared.
     fn counted(memo: &Memo<Recording>, len: usize) -> u64 {
         let mut number = 0;
         let compare = |count, _| {
@@ -202,20 +202,20 @@ mod tests {
     }
 
     #[test]
-    fn ever_new_shapes_do_not_take_ever_more_memory() {
+    fn many_shapes_use_bounded_memory() {
         let memo = Memo::default();
         for len in 0..5000 {
             let made = memo.get(&key(len), || Ok(Some(Recording(1 << 20))));
             assert!(made.is_ok_and(|made| made.is_some()));
             assert_eq!(counted(&memo, len), 1);
-            // A shape that keeps coming is kept.
-            memo.get(&key(0), || panic!("it was forgotten")).unwrap();
+            // A shape in regular use is kept.
+            memo.get(&key(0), || panic!("it was evicted")).unwrap();
         }
         let known = memo.0.lock().unwrap();
         assert!(known.bytes <= CAPACITY);
         assert_eq!(known.values.len(), 63);
         drop(known);
-        // What was forgotten is made again, and not counted anew.
+        // An evicted value is computed again, and its counter goes on.
         let mut is_made = false;
         memo.get(&key(1), || {
             is_made = true;
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_all_memory_is_kept_alone() {
+    fn a_value_above_the_limit_is_kept_alone() {
         let memo = Memo::default();
         for len in 0..3 {
             memo.get(&key(len), || Ok(Some(Recording(2 * CAPACITY))))

@@ -1,26 +1,27 @@
-//! The tensors that a module holds, in the order of a visit.
+//! The tensors of a module, in visiting order.
 
+use std::collections::BTreeSet;
+
+use crate::layout::Layout;
+use crate::module_path::ModulePath;
 use burn::backend::DispatchTensor;
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Bool, Int, Tensor};
 
-use crate::layout::Layout;
-use crate::module_path::ModulePath;
-
 /// A tensor of a module.
 #[derive(Debug)]
-pub(crate) struct Held {
-    /// Its number among the layout's parameters, if it is one of them.
+pub(crate) struct ModuleTensor {
+    /// Its index in the layout, if it is one of the layout's parameters.
     pub(crate) parameter: Option<usize>,
-    /// Its id, if it is trained without being one of them.
+    /// Its id, if it is trained but not in the layout.
     pub(crate) outside: Option<ParamId>,
-    /// Whether its gradients are to be averaged over replicas of the module.
+    /// Whether its gradients are averaged over replicas of the module.
     pub(crate) is_distributed: bool,
     pub(crate) value: DispatchTensor,
 }
 
-impl Held {
-    /// A tensor that no training changes.
+impl ModuleTensor {
+    /// A tensor that training does not change.
     fn still(value: DispatchTensor) -> Self {
         Self {
             parameter: None,
@@ -31,11 +32,11 @@ impl Held {
     }
 }
 
-/// Every tensor of `module`: parameters of any kind, and running statistics. The values are without
-/// autodiff; a tied parameter appears once for each of its paths.
+/// Every tensor of `module`: parameters of every element type, and running statistics. The values have no
+/// autodiff. A tied parameter appears once for each of its paths.
 ///
-/// Running statistics are what was last synchronised, and recording the module synchronises them.
-pub(crate) fn held<M: Module>(module: &M, layout: &Layout) -> Vec<Held> {
+/// Running statistics have the values of the last synchronisation; recording the module synchronises them.
+pub(crate) fn module_tensors<M: Module>(module: &M, layout: &Layout) -> Vec<ModuleTensor> {
     let mut visitor = Visitor {
         layout,
         path: ModulePath::default(),
@@ -45,15 +46,23 @@ pub(crate) fn held<M: Module>(module: &M, layout: &Layout) -> Vec<Held> {
     visitor.found
 }
 
-/// Which of the layout's parameters each of the tensors is.
-pub(crate) fn parameters_of(tensors: &[Held]) -> Vec<Option<usize>> {
-    tensors.iter().map(|held| held.parameter).collect()
+/// The index in the layout of each tensor that is a parameter of it.
+pub(crate) fn parameters_of(tensors: &[ModuleTensor]) -> Vec<Option<usize>> {
+    tensors.iter().map(|tensor| tensor.parameter).collect()
+}
+
+/// The slots of the layout's parameters among those of the module's tensors.
+pub(crate) fn parameter_slots(slots: &[usize], parameters: &[Option<usize>]) -> BTreeSet<usize> {
+    let tensors = slots.iter().zip(parameters);
+    tensors
+        .filter_map(|(slot, parameter)| parameter.map(|_| *slot))
+        .collect()
 }
 
 struct Visitor<'a> {
     layout: &'a Layout,
     path: ModulePath,
-    found: Vec<Held>,
+    found: Vec<ModuleTensor>,
 }
 
 impl ModuleVisitor for Visitor<'_> {
@@ -68,7 +77,7 @@ impl ModuleVisitor for Visitor<'_> {
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         let parameter = self.layout.index(self.path.as_str());
         let tensor = param.base();
-        self.found.push(Held {
+        self.found.push(ModuleTensor {
             parameter,
             outside: (parameter.is_none() && param.is_require_grad()).then_some(param.id),
             is_distributed: tensor.is_autodiff() && tensor.is_distributed(),
@@ -77,12 +86,14 @@ impl ModuleVisitor for Visitor<'_> {
     }
 
     fn visit_int<const R: usize>(&mut self, param: &Param<Tensor<R, Int>>) {
-        self.found
-            .push(Held::still(param.val().without_autodiff().into_dispatch()));
+        self.found.push(ModuleTensor::still(
+            param.val().without_autodiff().into_dispatch(),
+        ));
     }
 
     fn visit_bool<const R: usize>(&mut self, param: &Param<Tensor<R, Bool>>) {
-        self.found
-            .push(Held::still(param.val().without_autodiff().into_dispatch()));
+        self.found.push(ModuleTensor::still(
+            param.val().without_autodiff().into_dispatch(),
+        ));
     }
 }

@@ -1,46 +1,45 @@
-//! Replays a plan: forward with leaves put in, one backward pass, the gradients at the leaves.
+//! Replays a plan: a forward pass with leaves, and one backward pass to the leaves.
 
 use std::sync::{Mutex, PoisonError};
 
-use burn::backend::ir::OperationIr;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor, TensorMetadata};
 use burn::tensor::TensorData;
 
-use crate::execute::{Slots, execute};
-use crate::memo::Weighed;
-use crate::parameters::Held;
-use crate::plan::{Copied, Plan, Step, Tap};
-use crate::untyped::Untyped;
+use crate::dyn_tensor::DynTensor;
+use crate::memo::MemoryUse;
+use crate::operation::{Operation, Slots, slot};
+use crate::parameters::ModuleTensor;
+use crate::plan::{ExampleCopy, Plan, Step, Tap};
 
-/// What a replay leaves behind, in the order of the plan's taps and copies.
+/// The results of a replay, in the order of the plan's taps and copies.
 pub(crate) struct Replay {
-    pub(crate) losses: Untyped,
+    pub(crate) losses: DynTensor,
     pub(crate) taps: Vec<Tapped>,
-    pub(crate) copies: Vec<Option<Untyped>>,
+    pub(crate) copies: Vec<Option<DynTensor>>,
 }
 
-/// A tap after the backward pass.
+/// The results at a tap.
 pub(crate) struct Tapped {
-    pub(crate) input: Untyped,
-    /// The gradient at the output; `None` if no loss depends on it.
-    pub(crate) delta: Option<Untyped>,
+    pub(crate) input: DynTensor,
+    /// The gradient at the output; `None` if the losses do not depend on it.
+    pub(crate) delta: Option<DynTensor>,
 }
 
-/// What a forward pass leaves behind, in the order of the plan's taps and copies.
+/// The results of a forward pass, in the order of the plan's taps and copies.
 struct Forward {
     losses: DispatchTensor,
-    /// Inputs and leaves.
+    /// The input and the leaf of each tap.
     taps: Vec<(DispatchTensor, DispatchTensor)>,
-    /// Leaves.
+    /// The leaf of each copy.
     copies: Vec<DispatchTensor>,
 }
 
-/// A plan, and what replays of it share.
+/// A plan with its constants as tensors, which replays share.
 #[derive(Debug)]
 pub(crate) struct Player {
     pub(crate) plan: Plan,
-    /// The tensors that no replay changes, on the device of the last one.
+    /// The constants on the device of the last replay.
     constants: Mutex<Option<(DispatchDevice, Filled)>>,
 }
 
@@ -55,9 +54,8 @@ impl Player {
         }
     }
 
-    /// Evaluates the losses and the gradients at the leaves, from the module's tensors and the
-    /// batch's.
-    pub(crate) fn replay(&self, tensors: Vec<Held>, inputs: Vec<DispatchTensor>) -> Replay {
+    /// Evaluates the losses and the gradients at the leaves, for the tensors of a module and of a batch.
+    pub(crate) fn replay(&self, tensors: Vec<ModuleTensor>, inputs: Vec<DispatchTensor>) -> Replay {
         let Forward {
             losses,
             taps,
@@ -65,43 +63,47 @@ impl Player {
         } = self.forward(tensors, inputs);
         if taps.is_empty() && copies.is_empty() {
             return Replay {
-                losses: Untyped::new(losses),
+                losses: DynTensor::new(losses),
                 taps: Vec::new(),
                 copies: Vec::new(),
             };
         }
         let mut gradients = Dispatch::backward(Dispatch::float_sum(losses.clone()));
         let mut gradient =
-            |leaf: &DispatchTensor| Dispatch::grad_remove(leaf, &mut gradients).map(Untyped::new);
+            |leaf: &DispatchTensor| Dispatch::grad_remove(leaf, &mut gradients).map(DynTensor::new);
         let taps = taps.into_iter().map(|(input, leaf)| Tapped {
-            input: Untyped::new(input),
+            input: DynTensor::new(input),
             delta: gradient(&leaf),
         });
         let taps = taps.collect();
         let copies = copies.iter().map(gradient).collect();
         Replay {
-            losses: Untyped::new(losses),
+            losses: DynTensor::new(losses),
             taps,
             copies,
         }
     }
 
-    /// Evaluates the losses; they depend on the given tensors as those require.
-    pub(crate) fn losses(&self, tensors: Vec<Held>, inputs: Vec<DispatchTensor>) -> DispatchTensor {
+    /// Evaluates the result of the recording. It is tracked if one of the given tensors is.
+    pub(crate) fn outputs(
+        &self,
+        tensors: Vec<ModuleTensor>,
+        inputs: Vec<DispatchTensor>,
+    ) -> DispatchTensor {
         self.forward(tensors, inputs).losses
     }
 
-    fn forward(&self, tensors: Vec<Held>, inputs: Vec<DispatchTensor>) -> Forward {
+    fn forward(&self, tensors: Vec<ModuleTensor>, inputs: Vec<DispatchTensor>) -> Forward {
         let plan = &self.plan;
-        // The batch first: a leaf's device is one with autodiff.
-        let held = tensors.iter().map(|held| &held.value);
-        let device = device_of(inputs.iter().chain(held));
-        let mut slots = Slots::new(plan.slots, device.clone());
+        // The batch comes first, because the module's tensors may be leaves on an autodiff device.
+        let values = tensors.iter().map(|tensor| &tensor.value);
+        let device = device_of(inputs.iter().chain(values));
+        let mut slots = Slots::new(plan.slots.0, device.clone());
         for (slot, value) in self.constants_on(&device) {
             slots.set(slot, value);
         }
-        for (slot, held) in plan.held.iter().zip(tensors) {
-            slots.set(*slot, held.value);
+        for (slot, tensor) in plan.module_tensors.iter().zip(tensors) {
+            slots.set(*slot, tensor.value);
         }
         for (slot, value) in plan.inputs.iter().zip(inputs) {
             slots.set(*slot, value);
@@ -109,9 +111,9 @@ impl Player {
         let (mut taps, mut copies) = (Vec::new(), Vec::new());
         for step in &plan.steps {
             match step {
-                Step::Run(operation) => run(operation, &mut slots),
-                Step::Tap(number) => taps.push(plan.taps[*number].put_in(&mut slots)),
-                Step::Copy(number) => copies.push(plan.copies[*number].put_in(&mut slots)),
+                Step::Run(operation) => operation.run(&mut slots),
+                Step::Tap(number) => taps.push(plan.taps[*number].insert(&mut slots)),
+                Step::Copy(number) => copies.push(plan.copies[*number].insert(&mut slots)),
             }
         }
         Forward {
@@ -137,41 +139,42 @@ impl Player {
     }
 }
 
-impl Weighed for Player {
+impl MemoryUse for Player {
     fn bytes(&self) -> usize {
         let plan = &self.plan;
-        let operations = plan.steps.len() + plan.constant_operations.len();
-        // Constants are held as data and as tensors.
+        let steps = plan.steps.iter().map(Step::bytes);
+        let operations = plan.constant_operations.iter().map(Operation::bytes);
+        // Constants exist as data and as tensors.
         let constants = plan.constants.iter();
         let constants: usize = constants.map(|(_, value)| 2 * value.as_bytes().len()).sum();
         let computed = plan.constant_operations.iter();
-        let computed = computed.flat_map(|operation| operation.outputs());
+        let computed = computed.flat_map(|operation| &operation.outputs);
         let computed: usize = computed.map(|out| 4 * out.shape.num_elements()).sum();
-        operations * size_of::<OperationIr>() + constants + computed
+        steps.sum::<usize>() + operations.sum::<usize>() + constants + computed
     }
 }
 
 impl Plan {
-    /// Every constant that the recording made, or computed from others.
+    /// The constants of the recording, and the results of operations on constants alone.
     pub(crate) fn computed_constants(&self, device: &DispatchDevice) -> Filled {
-        let mut slots = Slots::new(self.slots, device.clone());
+        let mut slots = Slots::new(self.slots.0, device.clone());
         for (slot, value) in &self.constants {
             slots.set(*slot, upload(value.clone(), device));
         }
         for operation in &self.constant_operations {
-            run(operation, &mut slots);
+            operation.run(&mut slots);
         }
         slots.into_filled()
     }
 }
 
 impl Tap {
-    /// Adds the leaf to the product; returns the input and the leaf.
-    fn put_in(&self, slots: &mut Slots) -> (DispatchTensor, DispatchTensor) {
+    /// Adds a leaf to the product. Returns the input and the leaf.
+    fn insert(&self, slots: &mut Slots) -> (DispatchTensor, DispatchTensor) {
         let input = slots.get(self.source).clone();
         let product = slots.get(self.product).clone();
         let bias = self.bias.as_ref().map(|bias| {
-            let value = Untyped::new(slots.get(bias.slot).clone());
+            let value = DynTensor::new(slots.get(bias.slot).clone());
             value.reshape(&bias.shape).into_dispatch()
         });
         let (leaf, output) = if self.is_tracked {
@@ -183,7 +186,7 @@ impl Tap {
             });
             (leaf.clone(), Dispatch::float_add(product, leaf))
         } else {
-            // Nothing before it has a gradient: the output itself can be the leaf.
+            // The product itself is not tracked, so that it can be the leaf.
             let output = match bias {
                 Some(bias) => Dispatch::float_add(product, bias),
                 None => product,
@@ -191,32 +194,26 @@ impl Tap {
             let leaf = leaf(output);
             (leaf.clone(), leaf)
         };
-        slots.set(self.output.id.value() as usize, output);
+        slots.set(slot(&self.output), output);
         (input, leaf)
     }
 }
 
-impl Copied {
-    fn put_in(&self, slots: &mut Slots) -> DispatchTensor {
-        let source = Untyped::new(slots.get(self.source).clone());
+impl ExampleCopy {
+    fn insert(&self, slots: &mut Slots) -> DispatchTensor {
+        let source = DynTensor::new(slots.get(self.source).clone());
         let leaf = leaf(source.expand(&self.shape).into_dispatch());
         slots.set(self.target, leaf.clone());
         leaf
     }
 }
 
-/// The tensor as one whose gradient a backward pass gives.
+/// Makes the tensor a leaf of the autodiff graph.
 pub(crate) fn leaf(tensor: DispatchTensor) -> DispatchTensor {
     Dispatch::float_set_require_grad(Dispatch::from_inner(tensor), true)
 }
 
-fn run(operation: &OperationIr, slots: &mut Slots) {
-    if let Err(unsupported) = execute(operation, slots) {
-        unreachable!("{} was refused when the plan was made", unsupported.0);
-    }
-}
-
-/// Where the first of these tensors is.
+/// The device of the first tensor.
 pub(crate) fn device_of<'a>(
     mut tensors: impl Iterator<Item = &'a DispatchTensor>,
 ) -> DispatchDevice {
@@ -224,7 +221,7 @@ pub(crate) fn device_of<'a>(
     first.map_or_else(DispatchDevice::default, TensorMetadata::device)
 }
 
-/// A constant as a tensor.
+/// Uploads a constant to the device.
 pub(crate) fn upload(value: TensorData, device: &DispatchDevice) -> DispatchTensor {
     let dtype = value.dtype();
     if dtype.is_float() {

@@ -1,21 +1,20 @@
-//! From the gradient δ at a tap to the per-example gradients of a weight, in factored form.
+//! Per-example gradients from the gradient δ at a tap or a copy.
 
-use burn::backend::ir::{ModuleOperationIr as ModuleOp, OperationIr};
 use burn::tensor::{Int, Tensor};
 
 use crate::axis::ExampleAxis;
+use crate::dyn_tensor::{DynTensor, arranged};
 use crate::factor::Term;
-use crate::plan::{Tap, channel, has_examples};
-use crate::semantics::{Semantics, semantics};
-use crate::untyped::{Untyped, arranged};
+use crate::operation::{AxisRule, Convolution, slot};
+use crate::plan::{Tap, has_examples};
 
-/// The per-example gradients with respect to a tapped weight, whose elements are in the order
+/// Per-example gradients with respect to a weight, in factored form. The weight's elements are in the order
 /// `[groups, rows, columns]`.
 #[derive(Debug)]
 pub(crate) enum Factored {
     /// The sum over positions of outer products of `[G, M, T, rows]` and `[G, M, T, columns]`.
     Outer(Tensor<4>, Tensor<4>),
-    /// Rows picked by `[M, T]` indices, with values `[M, T, columns]`.
+    /// Gradients `[M, T, columns]` of the rows that `[M, T]` indices select.
     Lookup(Tensor<2, Int>, Tensor<3>),
 }
 
@@ -45,24 +44,24 @@ impl Factored {
 /// The gradients with respect to the tap's weight, from its input and the gradient at its output.
 pub(crate) fn weight_gradients(
     tap: &Tap,
-    input: Untyped,
-    delta: Untyped,
+    input: DynTensor,
+    delta: DynTensor,
     examples: usize,
 ) -> Factored {
     let rank = delta.rank();
-    match semantics(&tap.operation) {
-        Semantics::Linear { .. } => {
+    match (&tap.operation.axes, &tap.operation.inputs[..]) {
+        (AxisRule::Linear, _) => {
             let input = arranged(input, tap.input_axis, examples, &[], &[rank - 1]);
             let delta = arranged(delta, tap.output_axis, examples, &[], &[rank - 1]);
             Factored::Outer(input, delta)
         }
-        Semantics::Matmul { lhs, rhs } => {
-            let (weight, other, is_left) = if lhs.id.value() as usize == tap.input {
+        (AxisRule::Matmul, [lhs, rhs]) => {
+            let (weight, other, is_left) = if slot(lhs) == tap.input {
                 (rhs, lhs, false)
             } else {
                 (lhs, rhs, true)
             };
-            // What the examples have along their axis beside themselves belongs to the weight.
+            // The weight may have the entries that the example axis has besides the examples.
             let mut axis = tap.output_axis;
             let mut weight_shape = weight.shape.to_vec();
             let (mut input, mut delta) = (input, delta);
@@ -73,7 +72,7 @@ pub(crate) fn weight_gradients(
                 delta = delta.split(axis.axis, &lens);
                 axis = ExampleAxis::plain(axis.axis + 1);
             }
-            // And so does what the other operand is broadcast over.
+            // Axes over which the other operand is broadcast belong to the weight as groups.
             let rank = delta.rank();
             let groups: Vec<_> = (0..rank - 2)
                 .filter(|&axis| weight_shape[axis] > 1)
@@ -90,34 +89,36 @@ pub(crate) fn weight_gradients(
                 Factored::Outer(input, delta)
             }
         }
-        Semantics::Convolution { .. } => convolution(tap, input, delta, examples),
-        Semantics::Embedding { .. } | Semantics::Select { .. } => {
+        (AxisRule::Convolution(options), [_, kernel]) => {
+            convolution(tap, options, &kernel.shape[2..], input, delta, examples)
+        }
+        (AxisRule::Embedding | AxisRule::Select(_), _) => {
             let features: Vec<_> = (tap.input_rank()..rank).collect();
             let values = arranged(delta, tap.output_axis, examples, &[], &features);
             let [_, count, positions, width] = values.dims();
             let indices = input.arranged_indices(tap.input_axis, examples);
             Factored::Lookup(indices, values.reshape([count, positions, width]))
         }
-        Semantics::Gather { tensor, dim, .. } => {
-            // Each element is a row of one.
+        (AxisRule::Gather(dim), [tensor, _]) => {
+            // Each element is a row of length one.
             let values = arranged(delta, tap.output_axis, examples, &[], &[]);
             let [_, count, positions, _] = values.dims();
-            let elements = input.gathered_elements(&tensor.shape, dim);
+            let elements = input.gathered_elements(&tensor.shape, *dim);
             let elements = elements.arranged_indices(tap.input_axis, examples);
             Factored::Lookup(elements, values.reshape([count, positions, 1]))
         }
-        other => unreachable!("no tap is made for {other:?}"),
+        _ => unreachable!("no tap is made for {:?}", tap.operation),
     }
 }
 
 /// The gradients with respect to the tap's bias, `[M, width]`.
-pub(crate) fn bias_gradients(tap: &Tap, delta: Untyped, examples: usize) -> Tensor<2> {
-    let channel = channel(&tap.operation);
+pub(crate) fn bias_gradients(tap: &Tap, delta: DynTensor, examples: usize) -> Tensor<2> {
+    let channel = tap.channel();
     over_positions(arranged(delta, tap.output_axis, examples, &[], &[channel]))
 }
 
 /// A copied parameter's gradients, `[M, elements]`.
-pub(crate) fn copy_gradients(gradient: Untyped, axis: ExampleAxis, examples: usize) -> Tensor<2> {
+pub(crate) fn copy_gradients(gradient: DynTensor, axis: ExampleAxis, examples: usize) -> Tensor<2> {
     let features: Vec<_> = (0..gradient.rank())
         .filter(|&other| other != axis.axis)
         .collect();
@@ -135,65 +136,31 @@ fn over_positions(values: Tensor<4>) -> Tensor<2> {
     sum.reshape([count, width])
 }
 
-/// Stride, padding, dilation and groups of a convolution, over any number of spatial axes.
-struct Window {
-    kernel: Vec<usize>,
-    stride: Vec<usize>,
-    padding: Vec<(usize, usize)>,
-    dilation: Vec<usize>,
-    groups: usize,
-    is_transposed: bool,
-}
-
-impl Window {
-    fn of(operation: &OperationIr) -> Self {
-        let OperationIr::Module(module) = operation else {
-            unreachable!("convolutions are module operations")
-        };
-        macro_rules! window {
-            ($op:ident, $padding:expr, $is_transposed:literal) => {
-                Self {
-                    kernel: $op.weight.shape[2..].to_vec(),
-                    stride: $op.options.stride.to_vec(),
-                    padding: $op.options.padding.iter().map($padding).collect(),
-                    dilation: $op.options.dilation.to_vec(),
-                    groups: $op.options.groups,
-                    is_transposed: $is_transposed,
-                }
-            };
-        }
-        let even = |&padding: &usize| (padding, padding);
-        match module {
-            ModuleOp::Conv1d(op) => window!(op, |&padding| padding, false),
-            ModuleOp::Conv2d(op) => window!(op, |&padding| padding, false),
-            ModuleOp::Conv3d(op) => window!(op, even, false),
-            ModuleOp::ConvTranspose1d(op) => window!(op, even, true),
-            ModuleOp::ConvTranspose2d(op) => window!(op, even, true),
-            ModuleOp::ConvTranspose3d(op) => window!(op, even, true),
-            other => unreachable!("{other:?} is not a convolution"),
-        }
-    }
-}
-
-/// Each position of the smaller side against the patch of the larger side that it is connected to.
+/// Outer products of each output position with the input patch that the kernel sees.
 ///
-/// A convolution's kernel is `[out, in / groups, …]`; a transposed one's `[in, out / groups, …]`,
-/// and it is the convolution that goes from its output to its input.
-fn convolution(tap: &Tap, input: Untyped, delta: Untyped, examples: usize) -> Factored {
-    let window = Window::of(&tap.operation);
-    let (near, far) = if window.is_transposed {
+/// The kernel of a convolution is `[out, in / groups, …]`. That of a transposed convolution is
+/// `[in, out / groups, …]`, and input and output exchange their roles.
+fn convolution(
+    tap: &Tap,
+    options: &Convolution,
+    kernel: &[usize],
+    input: DynTensor,
+    delta: DynTensor,
+    examples: usize,
+) -> Factored {
+    let (near, far) = if options.is_transposed {
         (input, delta)
     } else {
         (delta, input)
     };
     let positions = near.shape()[2..].to_vec();
-    let near = by_group(near, window.groups, tap.output_axis, examples);
-    let far = patches(far, &window, &positions, tap.output_axis, examples);
+    let near = by_group(near, options.groups, tap.output_axis, examples);
+    let far = patches(far, options, kernel, &positions, tap.output_axis, examples);
     Factored::Outer(near, far)
 }
 
 /// `[N, C, …]` as `[G, M, T, C / G]`.
-fn by_group(tensor: Untyped, groups: usize, axis: ExampleAxis, examples: usize) -> Tensor<4> {
+fn by_group(tensor: DynTensor, groups: usize, axis: ExampleAxis, examples: usize) -> Tensor<4> {
     let mut shape = tensor.shape();
     let channels = shape[1];
     shape.splice(1..2, [groups, channels / groups]);
@@ -202,18 +169,19 @@ fn by_group(tensor: Untyped, groups: usize, axis: ExampleAxis, examples: usize) 
 
 /// The patches of `[N, C, …]` that the kernel sees at each position, `[G, M, T, C / G · kernel]`.
 fn patches(
-    tensor: Untyped,
-    window: &Window,
+    tensor: DynTensor,
+    options: &Convolution,
+    kernel: &[usize],
     positions: &[usize],
     axis: ExampleAxis,
     examples: usize,
 ) -> Tensor<4> {
-    let groups = window.groups;
-    let spatial = window.kernel.len();
-    let padded = tensor.pad_spatial(&window.padding);
+    let groups = options.groups;
+    let spatial = kernel.len();
+    let padded = tensor.pad_spatial(&options.padding);
     let [count, channels] = [padded.shape()[0], padded.shape()[1]];
     let mut offsets = vec![vec![]];
-    for &len in &window.kernel {
+    for &len in kernel {
         offsets = offsets
             .into_iter()
             .flat_map(|offset: Vec<usize>| {
@@ -225,16 +193,16 @@ fn patches(
         .iter()
         .map(|offset| {
             let starts = (0..spatial)
-                .map(|i| offset[i] * window.dilation[i])
+                .map(|i| offset[i] * options.dilation[i])
                 .collect();
-            let part = padded.clone().strided(starts, &window.stride, positions);
+            let part = padded.clone().strided(starts, &options.stride, positions);
             let mut shape = part.shape();
             shape.insert(2, 1);
             part.reshape(&shape)
         })
         .collect();
     // [N, C, kernel, …] → [N, G, C / G · kernel, …]
-    let stacked = Untyped::cat(seen, 2);
+    let stacked = DynTensor::cat(seen, 2);
     let mut shape = vec![count, groups, channels / groups * offsets.len()];
     shape.extend_from_slice(positions);
     arranged(stacked.reshape(&shape), axis, examples, &[1], &[2])

@@ -1,10 +1,9 @@
-//! Compares what a recording gives with the loss as it stands: a net under everything that a recording
-//! does not show.
+//! Compares the results of a recording with the loss itself, to detect what a recording does not show.
 //!
-//! At the first batch of every shape, and again later when the weights have moved, the losses, their mean
-//! gradient and the gradients of two examples are computed by ordinary autodiff as well; at the next three
-//! batches the losses.
+//! At the first batch of every shape, and again later, the losses, their mean gradient and the gradients of
+//! two examples are also computed by ordinary autodiff. At the second to fourth batch, only the losses are.
 
+use crate::layout::{Entry, Layout};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
@@ -12,35 +11,34 @@ use crate::batch::{ExampleBatch, check_count};
 use crate::compare::{Norms, largest, largest_difference, norms, values, whole};
 use crate::error::{Kind, Result};
 use crate::gradients::ExampleLosses;
-use crate::layout::{Entry, Layout};
 use crate::looped::Direct;
 
-/// The largest difference of two values that should agree, relative to the largest of their kind. Rounding
-/// of single precision leaves 1e-6 to 1e-4; what is wrong is off by much more.
+/// The largest allowed difference, relative to the largest expected value. Single precision rounds to 1e-6
+/// to 1e-4; errors are much larger.
 const TOLERANCE: f64 = 1e-2;
 
-/// What a parameter's gradient may be off by whatever its size, relative to the gradient of all parameters:
-/// what is left of large numbers that cancel is rounding.
+/// The difference that is always allowed for a parameter's gradient, relative to the gradient of all
+/// parameters. It covers the rounding of large terms that cancel.
 const FLOOR: f64 = 1e-4;
 
-/// Examples whose loss is computed alone.
+/// The number of examples whose loss is also computed in a batch of their own.
 const ALONE: usize = 8;
 
-/// What the gradients of two examples count in a sum of both, which one backward pass gives: what is wrong
-/// with them does not cancel.
+/// The weights of two examples in a sum of their gradients, which one backward pass gives. They are unequal
+/// so that errors do not cancel.
 const SHARES: [f32; 2] = [1.0, -0.618_034];
 
-/// What is compared at a use of a recording.
+/// The quantities that are compared at a use of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Losses and gradients.
     All,
-    /// Losses alone: what a batch hides is another from the first to the second.
+    /// Losses alone, which detect hidden values that change from batch to batch.
     Losses,
 }
 
 impl Extent {
-    /// What is compared at the use of this number, counted from 1.
+    /// The comparison at use number `time`, counted from 1.
     pub(crate) fn at(time: u64) -> Option<Self> {
         match time {
             1 | 100 => Some(Self::All),
@@ -50,19 +48,19 @@ impl Extent {
     }
 }
 
-/// What was found for the examples of a batch.
+/// The results for the examples of a batch.
 pub(crate) struct Found<'a> {
-    /// Those of one or more draws.
+    /// The results at one or more draws.
     pub(crate) all: &'a ExampleLosses,
     /// The first example of the draw that is compared.
     pub(crate) first: usize,
     pub(crate) examples: usize,
     pub(crate) extent: Extent,
-    /// The number of the use: each compares the gradients of other examples.
+    /// The number of the use. Each use compares the gradients of other examples.
     pub(crate) time: u64,
 }
 
-/// Compares what was found with the loss itself.
+/// Compares the results with the loss itself.
 pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized>(
     direct: &Direct<'_, M, B, F>,
     layout: &Layout,
@@ -93,7 +91,7 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
     let row = all.gradients.weighted_sum(row);
     let (scale, mut wrong) = compared(layout, &row, singles.pieces, 0.0);
     if wrong.is_some() {
-        // A kink of the loss may lie within the rounding between one example and many.
+        // Near a kink of the loss, the rounding of a batch of one may lead to another gradient.
         let alike = tracked.some_of_whole(chosen.into_iter().zip(SHARES))?;
         wrong = compared(layout, &row, alike.pieces, 0.0).1.and(wrong);
     }
@@ -119,7 +117,7 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
     check_mean_gradient(layout, &mean, whole.pieces, examples, scale)
 }
 
-/// Compares a mean gradient, in pieces, and the losses behind it with the loss itself.
+/// Compares a mean gradient, in pieces, and its losses with the loss itself.
 pub(crate) fn check_mean<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized>(
     direct: &Direct<'_, M, B, F>,
     layout: &Layout,
@@ -137,7 +135,7 @@ pub(crate) fn check_mean<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> +
     check_mean_gradient(layout, &found, whole.pieces, examples, 0.0)
 }
 
-/// Compares with the mean of a sum over examples, whose gradients are as large as `scale`.
+/// Compares a mean gradient with sums over examples. Their gradients have norms of at most `scale`.
 fn check_mean_gradient(
     layout: &Layout,
     found: &Tensor<1>,
@@ -153,7 +151,7 @@ fn check_mean_gradient(
     }
 }
 
-/// Compares outputs of a recording with the model's own.
+/// Compares the outputs of a recording with those of the model.
 pub(crate) fn check_outputs(found: Tensor<2>, expected: Tensor<2>) -> Result<()> {
     let (found, expected) = (values(&found), values(&expected));
     if differs(&found, &expected) {
@@ -179,7 +177,7 @@ fn check_losses(found: &[f64], expected: &[f64]) -> Result<()> {
     Ok(())
 }
 
-/// Whether one of the values is off by more than rounding explains, where all are finite.
+/// Whether the values differ by more than the tolerance. Values that are not finite are not compared.
 fn differs(found: &[f64], expected: &[f64]) -> bool {
     let is_finite = expected.iter().all(|value| value.is_finite());
     let off = largest_difference(found, expected);
@@ -187,7 +185,7 @@ fn differs(found: &[f64], expected: &[f64]) -> bool {
     is_finite && !is_close
 }
 
-/// A parameter whose gradient is wrong.
+/// A parameter with a wrong gradient.
 struct Wrong {
     entry: usize,
     norms: Norms,
@@ -204,8 +202,8 @@ impl Wrong {
     }
 }
 
-/// The size of a gradient, and the parameter that is off by the most of what rounding does not explain.
-/// Gradients in the same place are as large as `scale`.
+/// The norm of a gradient, and the parameter with the largest difference beyond the tolerance. `scale` is the
+/// norm of other gradients at the same weights, which sets the scale of rounding.
 fn compared(
     layout: &Layout,
     found: &Tensor<1>,

@@ -1,5 +1,7 @@
-//! Views of parameters: which element of which parameter lies where in a tensor that was made from
-//! parameters by reshaping, permuting, slicing, expanding, picking and joining alone.
+//! Views of parameters: for each element of a tensor, the parameter element that it shows.
+//!
+//! A tensor has a view if it was made from parameters only by reshape, permute, slice, expand, select, gather
+//! and concatenation.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,9 +11,9 @@ use burn::tensor::Slice;
 /// An element of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The parameter, by its number in the layout.
+    /// The index of the parameter in the layout.
     pub(crate) parameter: usize,
-    /// The element, in memory order.
+    /// The index of the element, in row-major order.
     pub(crate) element: usize,
 }
 
@@ -19,11 +21,11 @@ pub(crate) struct Place {
 enum Base {
     /// All elements of one parameter.
     Parameter(usize),
-    /// Picked elements; `None` is a constant.
+    /// Selected elements; `None` is a constant.
     Picked(Arc<[Option<Place>]>),
 }
 
-/// A tensor whose elements are elements of parameters: an n-dimensional window with strides.
+/// A tensor whose elements are elements of parameters, as a strided window.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     base: Base,
@@ -33,7 +35,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The parameter as it is.
+    /// The whole parameter.
     pub(crate) fn of(parameter: usize, shape: &[usize]) -> Self {
         Self::whole(Base::Parameter(parameter), shape)
     }
@@ -51,7 +53,7 @@ impl View {
         }
     }
 
-    /// The parameter, if this is one entire parameter in memory order.
+    /// The parameter, if the view is one whole parameter in row-major order.
     pub(crate) fn parameter(&self, len: impl Fn(usize) -> usize) -> Option<usize> {
         match self.base {
             Base::Parameter(parameter)
@@ -63,7 +65,7 @@ impl View {
         }
     }
 
-    /// All parameters that have elements here.
+    /// All parameters with elements in the view.
     pub(crate) fn parameters(&self) -> BTreeSet<usize> {
         match &self.base {
             Base::Parameter(parameter) => BTreeSet::from([*parameter]),
@@ -141,7 +143,7 @@ impl View {
         }
     }
 
-    /// Slices with positive steps and bounds inside the axes; `None` otherwise.
+    /// A slice with non-negative bounds and positive steps; `None` for other slices.
     pub(crate) fn slice(&self, ranges: &[Slice], shape: &[usize]) -> Option<Self> {
         let mut view = self.clone();
         view.shape = shape.to_vec();
@@ -172,7 +174,7 @@ impl View {
         let starts = gather_starts(&self.shape, dim, shape);
         let after: usize = shape[dim + 1..].iter().product();
         let picked = indices.iter().enumerate().map(|(position, index)| {
-            // The starts are those of the first entry along `dim`.
+            // `starts` has one entry along `dim`.
             let start = position / (shape[dim] * after) * after + position % after;
             places[starts[start] + index * stride]
         });
@@ -190,7 +192,7 @@ impl View {
         })
     }
 
-    /// Views, and the shapes of constants, joined along an axis.
+    /// Concatenates views (`Ok`) and constants of given shapes (`Err`) along an axis.
     pub(crate) fn join(parts: Vec<Result<Self, Vec<usize>>>, dim: usize) -> Self {
         let shape_of = |part: &Result<Self, Vec<usize>>| match part {
             Ok(view) => view.shape.clone(),
@@ -216,7 +218,7 @@ impl View {
         Self::picked(places, &shape)
     }
 
-    /// One axis as several, of these lengths.
+    /// Splits one axis into several of these lengths.
     pub(crate) fn split(&self, axis: usize, lens: &[usize]) -> Self {
         let mut view = self.clone();
         let steps = row_major(lens).into_iter();
@@ -226,7 +228,7 @@ impl View {
         view
     }
 
-    /// One entry of an axis along which all entries are the same elements, if they are.
+    /// The first entry along an axis, if all entries show the same elements.
     pub(crate) fn unrepeated(&self, axis: usize) -> Option<Self> {
         let mut first = self.clone();
         first.shape[axis] = 1;
@@ -243,8 +245,8 @@ impl View {
     }
 }
 
-/// Which elements of a tensor of shape `from` a gather along `dim` would take if every index were zero,
-/// for a result of shape `to` that has one entry along `dim`.
+/// The elements of a tensor of shape `from` that a gather along `dim` with indices of zero picks, for a result
+/// of shape `to` reduced to one entry along `dim`.
 pub(crate) fn gather_starts(from: &[usize], dim: usize, to: &[usize]) -> Vec<usize> {
     let strides = row_major(from);
     let others = (0..to.len()).filter(|&axis| axis != dim);
@@ -256,7 +258,7 @@ pub(crate) fn gather_starts(from: &[usize], dim: usize, to: &[usize]) -> Vec<usi
     })
 }
 
-/// The strides of a tensor whose elements lie one after the other.
+/// The strides of a contiguous tensor.
 pub(crate) fn row_major(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {

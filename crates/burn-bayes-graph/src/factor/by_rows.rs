@@ -1,15 +1,15 @@
-//! Answers from the rows of the gradients, made a piece at a time and for all examples at once.
+//! Products computed from rows: pieces of the `[M, d]` matrix are made one at a time.
 //!
-//! A piece is some columns C of the `[M, d]` matrix: the gradients of a slice of the parameter.
+//! A piece C is a range of columns: the gradients of all examples with respect to a slice of the parameter.
 
 use std::ops::Range;
 
+use crate::cpu::Assembly;
 use burn::tensor::Tensor;
 
 use super::{Factor, SCRATCH, sum};
-use crate::cpu::Assembly;
 
-/// The pieces' ranges, and what makes a piece.
+/// The column ranges, each with its piece.
 fn pieces<F: Factor + ?Sized>(factor: &F) -> impl Iterator<Item = (Range<usize>, Tensor<2>)> {
     let ranges = factor.pieces((SCRATCH / factor.count()).max(1));
     let with_columns = |range: Range<usize>| (range.clone(), factor.columns(range));
@@ -35,7 +35,7 @@ pub(super) fn weighted_sums<F: Factor + ?Sized>(
     })
 }
 
-/// Σ C Vᵀ with the same columns of V.
+/// Σ C Vᵀ, with the same columns of V.
 pub(super) fn dot<F: Factor + ?Sized>(factor: &F, vectors: &Tensor<2>) -> Tensor<2> {
     let products = pieces(factor).map(|(range, columns)| {
         let vectors = vectors.clone().slice_dim(1, range);
@@ -44,7 +44,7 @@ pub(super) fn dot<F: Factor + ?Sized>(factor: &F, vectors: &Tensor<2>) -> Tensor
     sum(products)
 }
 
-/// The sums of C ⊙ C over the examples.
+/// The sum of C ⊙ C over examples.
 pub(super) fn sum_of_squares<F: Factor + ?Sized>(
     factor: &F,
     sums: Assembly,

@@ -1,18 +1,18 @@
-//! Rows of a table chosen by index: embeddings.
+//! Gradients of rows that were selected by index: embeddings.
 //!
-//! | answer | from the values | from the rows |
+//! | product | from the values | from the rows |
 //! |---|---|---|
-//! | gram | the inner products of all values, where indices are equal: (M·T)²·Q | M·V·Q + M²·V·Q |
+//! | gram | inner products of values with equal indices: (M·T)²·Q | M·V·Q + M²·V·Q |
 //! | weighted sums | scaled values added to their rows: r·M·T·Q | |
-//! | dot | the vectors' rows times values: l·M·T·Q | |
-//! | sum of squares | values times the sums of an example's values of the same index: M·T²·Q | M·V·Q |
+//! | dot | rows of the vectors times values: l·M·T·Q | |
+//! | sum of squares | values times sums over an example's values with equal indices: M·T²·Q | M·V·Q |
 
 use std::ops::Range;
 
+use crate::cpu::Assembly;
 use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
 
 use super::{Factor, Grouping, SCRATCH, between_examples, by_rows, steps};
-use crate::cpu::Assembly;
 
 /// gᵢ as `[V, Q]` = Σ_t e(indices[i, t]) ⊗ values[i, t, :].
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Lookup {
         }
     }
 
-    /// Sums over positions are sums over the positions of both.
+    /// The sum of both, by concatenating positions.
     pub(super) fn merged(&self, other: &Self) -> Option<Self> {
         let is_alike = self.rows == other.rows && self.width() == other.width();
         is_alike.then(|| Self {
@@ -49,7 +49,7 @@ impl Lookup {
         })
     }
 
-    /// The examples of all sets, one set after the other.
+    /// Concatenates the examples of all sets.
     pub(super) fn joined(sets: &[&Self]) -> Option<Self> {
         let shape = |lookup: &Self| [lookup.rows, lookup.positions(), lookup.width()];
         let first = shape(sets[0]);
@@ -72,8 +72,8 @@ impl Lookup {
         }
     }
 
-    /// The positions of an example's group become positions of one example; those added have index
-    /// and value zero.
+    /// The positions of the examples in a group become positions of one example. Padding has index and value
+    /// zero.
     pub(super) fn grouped(&self, grouping: Grouping) -> Self {
         let Grouping {
             size,
@@ -103,14 +103,14 @@ impl Lookup {
         self.values.dims()[2]
     }
 
-    /// Whether the Gram matrix takes fewer multiplications from the rows.
+    /// Whether the Gram matrix needs fewer multiplications from rows.
     fn gram_is_cheaper_by_rows(&self) -> bool {
         let count = self.count();
         // Divided by M·Q.
         self.rows + count * self.rows < count * self.positions().pow(2)
     }
 
-    /// Whether the sum of squares takes fewer multiplications from the rows.
+    /// Whether the sum of squares needs fewer multiplications from rows.
     fn squares_are_cheaper_by_rows(&self) -> bool {
         // Divided by M·Q.
         self.rows < self.positions().pow(2)
@@ -129,8 +129,8 @@ impl Lookup {
         self.values.clone().reshape([count * positions, width])
     }
 
-    /// `tables` tables of `rows` rows each, one below the other, to which `values` are added at
-    /// `indices`, which have one row for every table.
+    /// Adds `values` at `indices` to tables of zeros with `rows` rows each. `indices` has one row per table.
+    /// The result stacks the tables.
     fn scatter(indices: Tensor<2, Int>, values: Tensor<2>, rows: usize) -> Tensor<2> {
         let [tables, targets] = indices.dims();
         let [_, width] = values.dims();
@@ -146,7 +146,7 @@ impl Lookup {
         )
     }
 
-    /// Inner products of values, for as many examples at a time as fit the scratch.
+    /// Inner products of values, for as many examples at a time as fit into [`SCRATCH`].
     fn gram_by_positions(&self) -> Tensor<2> {
         let (count, positions) = (self.count(), self.positions());
         let (values, indices) = (self.flat_values(), self.flat_indices());
@@ -169,7 +169,7 @@ impl Lookup {
         Tensor::cat(rows.collect(), 0)
     }
 
-    /// Σᵢ Σ_t v_it ⊙ (Σ_s v_is where the indices of s and t are equal), added to its row: `[V, Q]`.
+    /// Σᵢ Σ_t v_it ⊙ (Σ_s v_is over positions s with the index of t), added to its row: `[V, Q]`.
     fn sum_of_squares_by_positions(&self) -> Tensor<2> {
         let (count, positions, width) = (self.count(), self.positions(), self.width());
         let table = Tensor::zeros([self.rows, width], (&self.values.device(), self.dtype()));
@@ -203,7 +203,7 @@ impl Factor for Lookup {
         self.rows * self.width()
     }
 
-    fn held(&self) -> usize {
+    fn stored(&self) -> usize {
         self.count() * self.positions() * (self.width() + 1)
     }
 
@@ -286,10 +286,10 @@ impl Factor for Lookup {
 
 #[cfg(test)]
 mod tests {
+    use crate::cpu::Scratch;
     use burn::tensor::{Device, Distribution};
 
     use super::*;
-    use crate::cpu::Scratch;
 
     const COUNT: usize = 5;
     const WIDTH: usize = 3;

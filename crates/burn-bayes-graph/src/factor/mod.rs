@@ -1,7 +1,7 @@
-//! The factored forms in which a parameter's per-example gradients come.
+//! Factored forms of a parameter's per-example gradients.
 //!
-//! A form answers from its factors, or from its rows, which are made a piece at a time
-//! ([`by_rows`]); where both are possible it counts multiplications and takes the smaller number.
+//! A form computes a product from its factors, or from rows that are made one piece at a time ([`by_rows`]).
+//! It chooses the way with fewer multiplications.
 
 mod by_rows;
 mod lookup;
@@ -11,23 +11,23 @@ mod rows;
 use std::fmt::Debug;
 use std::ops::Range;
 
+use crate::cpu::Assembly;
 use burn::tensor::kind::Basic;
 use burn::tensor::{DType, Int, Tensor};
 
 use self::lookup::Lookup;
 use self::outer::Outer;
 use self::rows::Rows;
-use crate::cpu::Assembly;
 
-/// The most numbers that an intermediate result holds (1 MiB in single precision, which fits into a
-/// processor's cache), or as many as one row of the parameter has for all examples, if that is more.
+/// The largest number of elements of an intermediate result: 1 MiB in single precision, which fits into a
+/// processor's cache. A result may be larger if one row of the parameter for all examples is.
 ///
-/// An operation holds at most three of them at a time, beside its result.
+/// An operation needs at most three of them at a time, besides its result.
 pub(crate) const SCRATCH: usize = 1 << 18;
 
-/// A summand of the gradients gᵢ of M examples with respect to one parameter.
+/// One term of the gradients gᵢ of M examples with respect to one parameter.
 ///
-/// Tensors carry no autodiff. The parameter's elements are in row-major order, as in the layout.
+/// Tensors have no autodiff. The parameter's elements are in row-major order, as in the layout.
 #[derive(Clone, Debug)]
 pub struct Term(Kind);
 
@@ -38,7 +38,7 @@ enum Kind {
     Lookup(Lookup),
 }
 
-/// The gradients of M examples with respect to d elements, as an `[M, d]` matrix that need not exist.
+/// The gradients of M examples with respect to d elements: an implicit `[M, d]` matrix.
 pub(crate) trait Factor: Debug {
     /// M.
     fn count(&self) -> usize;
@@ -46,15 +46,16 @@ pub(crate) trait Factor: Debug {
     /// d.
     fn len(&self) -> usize;
 
-    /// The numbers held.
-    fn held(&self) -> usize;
+    /// The number of elements that are stored.
+    fn stored(&self) -> usize;
 
     fn dtype(&self) -> DType;
 
     /// The columns in `range` of the matrix.
     fn columns(&self, range: Range<usize>) -> Tensor<2>;
 
-    /// Ranges that cover all columns, each cheap to make and, if possible, of at most `longest`.
+    /// Ranges of columns that cover the matrix and are cheap to compute, of length at most `longest` if
+    /// possible.
     fn pieces(&self, longest: usize) -> Vec<Range<usize>>;
 
     /// gᵢᵀgⱼ, `[M, M]`.
@@ -62,7 +63,7 @@ pub(crate) trait Factor: Debug {
         by_rows::gram(self)
     }
 
-    /// Row r is Σᵢ w_ri gᵢ, for weights `[R, M]`: `[R, d]`, put into `sums` from `column` on.
+    /// Row r is Σᵢ w_ri gᵢ, for weights `[R, M]`: `[R, d]`, written to `sums` from `column` on.
     fn weighted_sums(&self, weights: &Tensor<2>, sums: Assembly, column: usize) -> Assembly {
         by_rows::weighted_sums(self, weights, sums, column)
     }
@@ -72,25 +73,25 @@ pub(crate) trait Factor: Debug {
         by_rows::dot(self, vectors)
     }
 
-    /// Σᵢ gᵢ², `[1, d]`, put into `sums` from `column` on.
+    /// Σᵢ gᵢ², `[1, d]`, written to `sums` from `column` on.
     fn sum_of_squares(&self, sums: Assembly, column: usize) -> Assembly {
         by_rows::sum_of_squares(self, sums, column)
     }
 }
 
-/// How consecutive examples become one.
+/// How consecutive examples are summed to groups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grouping {
-    /// Examples in a group; the last may have fewer.
+    /// The number of examples in a group; the last group may have fewer.
     pub(crate) size: usize,
     /// The number of groups.
     pub(crate) groups: usize,
-    /// What each sum is multiplied by.
+    /// The factor of each sum.
     pub(crate) scale: f64,
 }
 
 impl Grouping {
-    /// `tensor` with zeros for the examples that the last group lacks; examples lie along `axis`.
+    /// Pads the example axis `axis` with zeros to whole groups.
     fn fill<const R: usize, K: Basic>(self, tensor: Tensor<R, K>, axis: usize) -> Tensor<R, K> {
         let mut dims = tensor.dims();
         dims[axis] = self.size * self.groups - dims[axis];
@@ -103,10 +104,10 @@ impl Grouping {
 }
 
 impl Term {
-    /// gᵢ, read as `[G, P, Q]`, is Σ_t `left[g, i, t, :]` ⊗ `right[g, i, t, :]`, with `left`
-    /// `[G, M, T, P]` and `right` `[G, M, T, Q]`.
+    /// Sums of outer products: gᵢ, with shape `[G, P, Q]`, is Σ_t `left[g, i, t, :]` ⊗ `right[g, i, t, :]`, for
+    /// `left` of shape `[G, M, T, P]` and `right` of shape `[G, M, T, Q]`.
     ///
-    /// A linear layer has G = 1 and T the number of positions at which an example uses it; a grouped
+    /// For a linear layer, G = 1 and T is the number of positions at which an example uses it. A grouped
     /// convolution has G groups.
     ///
     /// # Panics
@@ -116,13 +117,14 @@ impl Term {
         Outer::new(left, right).into()
     }
 
-    /// gᵢ is row i of `rows`, `[M, d]`: for parameters that are small, or that no other form fits.
+    /// gᵢ is row i of `rows`, `[M, d]`: for small parameters, and for those without another form.
     pub fn rows(rows: Tensor<2>) -> Self {
         Rows::new(rows).into()
     }
 
-    /// gᵢ, read as `[V, Q]`, is Σ_t e(`indices[i, t]`) ⊗ `values[i, t, :]`, with e(v) the v-th of
-    /// V = `rows` unit vectors, `indices` `[M, T]` below V and `values` `[M, T, Q]`: an embedding.
+    /// Gradients of an embedding: gᵢ, with shape `[V, Q]`, is Σ_t e(`indices[i, t]`) ⊗ `values[i, t, :]`, for
+    /// `indices` of shape `[M, T]` below V = `rows` and `values` of shape `[M, T, Q]`. e(v) is the v-th of V
+    /// unit vectors.
     ///
     /// # Panics
     ///
@@ -144,7 +146,7 @@ impl Term {
         }
     }
 
-    /// The sum of the two as one term, where they are of one form and shape.
+    /// The sum of two terms as one term, if they have the same form and shape.
     pub(crate) fn merged(&self, other: &Self) -> Option<Self> {
         match (&self.0, &other.0) {
             (Kind::Outer(left), Kind::Outer(right)) => left.merged(right).map(Self::from),
@@ -154,8 +156,7 @@ impl Term {
         }
     }
 
-    /// The gradients of several sets of examples as those of one, where the terms are of one form and
-    /// shape.
+    /// Concatenates the gradients of several sets of examples, if the terms have the same form and shape.
     pub(crate) fn joined(sets: &[&Self]) -> Option<Self> {
         match &sets[0].0 {
             Kind::Outer(_) => {
@@ -191,7 +192,7 @@ impl Term {
         }
     }
 
-    /// The sums of groups of gradients, scaled.
+    /// The scaled sums over groups of examples.
     pub(crate) fn grouped(&self, grouping: Grouping) -> Self {
         match &self.0 {
             Kind::Outer(outer) => outer.grouped(grouping).into(),
@@ -201,7 +202,7 @@ impl Term {
     }
 }
 
-/// The factors of all terms, if they are of one form.
+/// The factors of all terms, if they have the same form.
 fn same<'a, F>(terms: &[&'a Term], of: impl Fn(&'a Kind) -> Option<&'a F>) -> Option<Vec<&'a F>> {
     terms.iter().map(|term| of(&term.0)).collect()
 }
@@ -224,14 +225,14 @@ impl From<Lookup> for Term {
     }
 }
 
-/// `0..len` in ranges of `step`, of which the last may be shorter.
+/// Splits `0..len` into ranges of length `step`; the last may be shorter.
 fn steps(len: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
     (0..len)
         .step_by(step)
         .map(move |start| start..len.min(start + step))
 }
 
-/// Products of m·T positions with M·T positions, added over the T positions of either example: `[m, M]`.
+/// Sums products of m·T positions with M·T positions over the T positions of both examples: `[m, M]`.
 fn between_examples(products: Tensor<2>, positions: usize) -> Tensor<2> {
     let [some, all] = products.dims().map(|total| total / positions);
     products
@@ -241,8 +242,8 @@ fn between_examples(products: Tensor<2>, positions: usize) -> Tensor<2> {
         .reshape([some, all])
 }
 
-/// The sum of at least one part.
+/// The sum of at least one tensor.
 pub(crate) fn sum(parts: impl Iterator<Item = Tensor<2>>) -> Tensor<2> {
     let sum = parts.reduce(|sum, part| sum + part);
-    sum.expect("a parameter has a term and elements")
+    sum.expect("a parameter has at least one term and one element")
 }

@@ -1,9 +1,9 @@
-//! Sums of outer products: the weights of linear layers and of convolutions.
+//! Sums of outer products: gradients of the weights of linear layers and convolutions.
 //!
-//! With L, `[M·T, P]`, and R, `[M·T, Q]`, the sides of all examples and positions, r weights and l
-//! vectors, the multiplications in every group are
+//! Let L, `[M·T, P]`, and R, `[M·T, Q]`, be the two sides at all examples and positions. The numbers of
+//! multiplications per group, for r rows of weights and l vectors, are
 //!
-//! | answer | from the factors | from the rows |
+//! | product | from the factors | from the rows |
 //! |---|---|---|
 //! | gram | (L Lᵀ) ⊙ (R Rᵀ): (M·T)²·(P+Q) | M·T·P·Q + M²·P·Q |
 //! | weighted sums | Lᵀ diag(w_r) R: r·M·T·(P+1)·Q | M·T·P·Q + r·M·P·Q |
@@ -12,10 +12,10 @@
 
 use std::ops::Range;
 
+use crate::cpu::Assembly;
 use burn::tensor::{DType, Tensor};
 
 use super::{Factor, Grouping, SCRATCH, between_examples, by_rows, steps};
-use crate::cpu::Assembly;
 
 /// gᵢ as `[G, P, Q]` = Σ_t left[g, i, t, :] ⊗ right[g, i, t, :].
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl Outer {
         Self { left, right }
     }
 
-    /// Sums over positions are sums over the positions of both.
+    /// The sum of both, by concatenating positions.
     pub(super) fn merged(&self, other: &Self) -> Option<Self> {
         let shape = |outer: &Self| (outer.groups(), outer.width(), outer.height());
         (shape(self) == shape(other)).then(|| {
@@ -50,7 +50,7 @@ impl Outer {
         })
     }
 
-    /// The examples of all sets, one set after the other.
+    /// Concatenates the examples of all sets.
     pub(super) fn joined(sets: &[&Self]) -> Option<Self> {
         let shape = |outer: &Self| {
             let [groups, _, positions, height] = outer.left.dims();
@@ -70,7 +70,7 @@ impl Outer {
         Self::new(part(&self.left), part(&self.right))
     }
 
-    /// The positions of an example's group become positions of one example.
+    /// The positions of the examples in a group become positions of one example.
     pub(super) fn grouped(&self, grouping: Grouping) -> Self {
         let Grouping {
             size,
@@ -106,7 +106,7 @@ impl Outer {
         self.right.dims()[3]
     }
 
-    /// Whether the Gram matrix takes fewer multiplications from the rows.
+    /// Whether the Gram matrix needs fewer multiplications from rows.
     fn gram_is_cheaper_by_rows(&self) -> bool {
         let (count, positions) = (self.count(), self.positions());
         let (sum, product) = (self.height() + self.width(), self.height() * self.width());
@@ -114,11 +114,10 @@ impl Outer {
         positions * product + count * product < count * positions.pow(2) * sum
     }
 
-    /// Whether products with `vectors` vectors or rows of weights take fewer multiplications from
-    /// the rows.
+    /// Whether products with this many vectors or rows of weights need fewer multiplications from rows.
     fn products_are_cheaper_by_rows(&self, vectors: usize) -> bool {
         let (positions, height) = (self.positions(), self.height());
-        // Divided by M·Q; the sides have to be scaled.
+        // Divided by M·Q. Scaling one side costs one multiplication more.
         positions * height + vectors * height < vectors * positions * (height + 1)
     }
 
@@ -128,7 +127,7 @@ impl Outer {
         side.clone().reshape([groups, count * positions, width])
     }
 
-    /// Inner products of positions, for as many examples at a time as fit the scratch.
+    /// Inner products of positions, for as many examples at a time as fit into [`SCRATCH`].
     fn gram_by_positions(&self) -> Tensor<2> {
         let (groups, count, positions) = (self.groups(), self.count(), self.positions());
         let per_example = groups * positions * count * positions;
@@ -144,7 +143,7 @@ impl Outer {
         Tensor::cat(rows.collect(), 0)
     }
 
-    /// Lᵀ diag(w) R for every row of weights, with a position's weight that of its example.
+    /// Lᵀ diag(w) R for every row of weights. A position has the weight of its example.
     fn weighted_sums_by_positions(
         &self,
         weights: &Tensor<2>,
@@ -168,8 +167,8 @@ impl Outer {
         })
     }
 
-    /// The sums over a row of (L V) ⊙ R or of L ⊙ (R Vᵀ), whichever product is smaller, for one vector
-    /// at a time, which then need not be copied.
+    /// The row sums of (L V) ⊙ R or of L ⊙ (R Vᵀ), whichever product is smaller. It takes one vector at a
+    /// time, which avoids copying them.
     fn dot_by_positions(&self, vectors: &Tensor<2>) -> Tensor<2> {
         let [groups, count, positions, height] = self.left.dims();
         let width = self.width();
@@ -192,10 +191,10 @@ impl Outer {
         Tensor::cat(dots.collect(), 1)
     }
 
-    /// What of the parameter holds a range of its elements.
+    /// The groups and rows of the parameter that contain a range of its elements.
     fn slice(&self, range: &Range<usize>) -> Slice {
         let (height, width) = (self.height(), self.width());
-        // Rows counted through all groups.
+        // Row indices over all groups.
         let rows = range.start / width..range.end.div_ceil(width);
         let groups = rows.start / height..rows.end.div_ceil(height);
         let heights = match groups.len() {
@@ -206,7 +205,7 @@ impl Outer {
     }
 }
 
-/// Some groups, or some rows of one group.
+/// Several groups, or several rows of one group.
 struct Slice {
     groups: Range<usize>,
     heights: Range<usize>,
@@ -221,7 +220,7 @@ impl Factor for Outer {
         self.groups() * self.height() * self.width()
     }
 
-    fn held(&self) -> usize {
+    fn stored(&self) -> usize {
         self.groups() * self.count() * self.positions() * (self.height() + self.width())
     }
 
@@ -248,7 +247,7 @@ impl Factor for Outer {
             .slice_dim(1, range.start - made..range.end - made)
     }
 
-    /// Whole groups where they are short, else rows of a group.
+    /// Whole groups if they are short, otherwise rows of a group.
     fn pieces(&self, longest: usize) -> Vec<Range<usize>> {
         let group = self.height() * self.width();
         if group <= longest {
@@ -291,7 +290,7 @@ impl Factor for Outer {
         if self.positions() > 1 {
             return by_rows::sum_of_squares(self, sums, column);
         }
-        // A weighted sum of squares, of which there is one for each example and element.
+        // With one position, gᵢ² is the outer product of the squared sides.
         let squares = Self::new(self.left.clone().square(), self.right.clone().square());
         let ones = Tensor::ones([1, self.count()], (&self.left.device(), self.dtype()));
         squares.weighted_sums_by_positions(&ones, sums, column)
@@ -300,10 +299,10 @@ impl Factor for Outer {
 
 #[cfg(test)]
 mod tests {
+    use crate::cpu::Scratch;
     use burn::tensor::{Device, Distribution};
 
     use super::*;
-    use crate::cpu::Scratch;
 
     const GROUPS: usize = 2;
     const COUNT: usize = 5;

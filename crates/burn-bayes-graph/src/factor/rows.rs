@@ -1,4 +1,4 @@
-//! Gradients as rows: parameters that are small, or that no factored form fits.
+//! Gradients as rows: for small parameters, and for those without a factored form.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ impl Rows {
         Self::new(self.rows.clone() + other.rows.clone())
     }
 
-    /// The examples of all sets, one set after the other.
+    /// Concatenates the examples of all sets.
     pub(super) fn joined(sets: &[&Self]) -> Self {
         let rows = sets.iter().map(|set| set.rows.clone());
         Self::new(Tensor::cat(rows.collect(), 0))
@@ -57,7 +57,7 @@ impl Factor for Rows {
         self.rows.dims()[1]
     }
 
-    fn held(&self) -> usize {
+    fn stored(&self) -> usize {
         self.count() * self.len()
     }
 
@@ -73,7 +73,7 @@ impl Factor for Rows {
         steps(self.len(), longest).collect()
     }
 
-    /// Without pieces: the rows are there, and the product is small.
+    /// One product without pieces, because the rows exist already.
     fn gram(&self) -> Tensor<2> {
         self.rows.clone().matmul(self.rows.clone().transpose())
     }

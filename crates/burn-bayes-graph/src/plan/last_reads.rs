@@ -1,14 +1,14 @@
-//! Which operation reads a tensor last: it may take the tensor's memory for its result.
+//! Marks the last use of each tensor, so that the operation can reuse its memory.
 
 use std::collections::BTreeSet;
 
-use burn::backend::ir::{IrVisitorMut, OperationIr, TensorIr, TensorStatus};
+use burn::backend::ir::TensorStatus;
 
 use super::{Plan, Step};
-use crate::lower::slot;
+use crate::operation::{Operation, slot};
 
 impl Plan {
-    /// Lets the last reader of a slot take its tensor.
+    /// Marks the operands that no later step reads.
     pub(crate) fn mark_last_reads(&mut self) {
         let mut later = BTreeSet::from([self.losses]);
         for step in self.steps.iter_mut().rev() {
@@ -27,25 +27,16 @@ impl Plan {
     }
 }
 
-/// Marks the operands that no later step reads, and adds them to those that a later step reads.
-fn mark(operation: &mut OperationIr, later: &mut BTreeSet<usize>) {
-    struct Marker<'a> {
-        later: &'a BTreeSet<usize>,
-        reads: Vec<usize>,
+/// Marks the operands that are not in `later`, the slots that later steps read, and adds them to it.
+fn mark(operation: &mut Operation, later: &mut BTreeSet<usize>) {
+    let reads: Vec<_> = operation.inputs.iter().map(slot).collect();
+    for operand in &mut operation.inputs {
+        let slot = slot(operand);
+        let once = reads.iter().filter(|&&read| read == slot).count() == 1;
+        operand.status = match once && !later.contains(&slot) {
+            true => TensorStatus::ReadWrite,
+            false => TensorStatus::ReadOnly,
+        };
     }
-    impl IrVisitorMut for Marker<'_> {
-        fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
-            let slot = slot(tensor);
-            let once = self.reads.iter().filter(|&&read| read == slot).count() == 1;
-            tensor.status = match once && !self.later.contains(&slot) {
-                true => TensorStatus::ReadWrite,
-                false => TensorStatus::ReadOnly,
-            };
-        }
-    }
-    let reads: Vec<_> = operation.inputs().map(slot).collect();
-    let mut marker = Marker { later, reads };
-    operation.visit_mut(&mut marker);
-    let reads = marker.reads;
     later.extend(reads);
 }

@@ -1,11 +1,10 @@
-//! Finds losses that stop gradients: with `detach`, `without_autodiff`, or a copy of the model made by
-//! `no_grad`.
+//! Detects losses that stop gradients, by `detach`, `without_autodiff`, or a `no_grad` copy of the model.
 //!
-//! Those leave no trace among recorded operations. But the gradient through the replay of a recording then
-//! differs from the gradient through the loss. Both are computed at weights next to the model's and at some
-//! far from them, because a path that has no gradient at one place, behind weights of zero or a unit that is
-//! off, has one at another.
+//! Recorded operations do not show this, but the gradient through a replay then differs from the gradient of
+//! the loss. Both are compared near the current weights and far from them, because a path without gradient at
+//! one point, behind a zero weight or an inactive unit, has one at another.
 
+use crate::layout::Layout;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::{AutodiffBackend, Dispatch, DispatchTensor, TensorMetadata};
 use burn::module::{Module, ModuleMapper, Param};
@@ -14,20 +13,18 @@ use burn::tensor::{Bool, Int, Tensor};
 use crate::batch::{ExampleBatch, Inputs};
 use crate::capture::Recording;
 use crate::compare::{Norms, norms, whole};
-use crate::layout::Layout;
-use crate::parameters::{Held, held};
+use crate::dyn_tensor::DynTensor;
+use crate::parameters::{ModuleTensor, module_tensors};
 use crate::plan::Plan;
 use crate::replay::{Player, leaf};
-use crate::untyped::Untyped;
 
-/// What losses and gradients may differ by, relative to their size: those of the same operations differ by
-/// rounding alone.
+/// The largest allowed relative difference. Results of the same operations differ by rounding alone.
 const TOLERANCE: f64 = 1e-4;
 
-/// The weights that are tried are off by this much, in another pattern each time.
+/// The amplitudes by which weights are shifted, each with a different pattern.
 const SHIFTS: [f64; 3] = [0.05, 0.6, 1.0];
 
-/// Fails, with the reason in words, if the gradients of `recording` are not those of `loss`.
+/// Fails with the reason if the gradients of `recording` differ from those of `loss`.
 pub(crate) fn check_gradients<M: Module, B: ExampleBatch>(
     model: &M,
     layout: &Layout,
@@ -35,21 +32,24 @@ pub(crate) fn check_gradients<M: Module, B: ExampleBatch>(
     loss: &impl Fn(&M, B) -> Tensor<1>,
     recording: &Recording,
 ) -> Result<(), String> {
-    let is_trained = |held: &Held| held.parameter.is_some() || held.outside.is_some();
-    let is_trained: Vec<bool> = held(model, layout).iter().map(is_trained).collect();
+    let is_trained = |tensor: &ModuleTensor| tensor.parameter.is_some() || tensor.outside.is_some();
+    let is_trained: Vec<bool> = module_tensors(model, layout)
+        .iter()
+        .map(is_trained)
+        .collect();
     let player = Player::new(Plan::untapped(recording.clone())?);
     let compared = |shift: Shift| {
         let near = model.valid().map(&mut Trained {
             is_trained: is_trained.iter(),
             change: Change::Shift(shift),
         });
-        let mut tensors = held(&near, layout);
+        let mut tensors = module_tensors(&near, layout);
         let mut leaves = Vec::new();
-        for (held, _) in tensors.iter_mut().zip(&is_trained).filter(|(_, is)| **is) {
-            held.value = leaf(held.value.clone());
-            leaves.push(held.value.clone());
+        for (tensor, _) in tensors.iter_mut().zip(&is_trained).filter(|(_, is)| **is) {
+            tensor.value = leaf(tensor.value.clone());
+            leaves.push(tensor.value.clone());
         }
-        let found = Gradients::of(player.losses(tensors, Inputs::of(batch)), leaves);
+        let found = Gradients::of(player.outputs(tensors, Inputs::of(batch)), leaves);
 
         let mut leaves = Vec::new();
         let near = near.map(&mut Trained {
@@ -57,7 +57,7 @@ pub(crate) fn check_gradients<M: Module, B: ExampleBatch>(
             change: Change::Leaves(&mut leaves),
         });
         let losses = loss(&near, batch.clone()).into_dispatch();
-        // Not every place is one to evaluate a loss at.
+        // `None` if the loss is not finite at these weights.
         found.compared(&Gradients::of(losses, leaves))
     };
     let places = SHIFTS.into_iter().enumerate();
@@ -73,15 +73,15 @@ pub(crate) fn check_gradients<M: Module, B: ExampleBatch>(
     found.collect()
 }
 
-/// How far weights are moved.
+/// A shift of the weights.
 #[derive(Clone, Copy)]
 struct Shift {
     size: f64,
-    /// Of the pattern.
+    /// The number of the pattern.
     number: usize,
 }
 
-/// Changes the tensors that are trained.
+/// Changes the trained tensors of a module.
 struct Trained<'a> {
     is_trained: std::slice::Iter<'a, bool>,
     change: Change<'a>,
@@ -89,7 +89,7 @@ struct Trained<'a> {
 
 enum Change<'a> {
     Shift(Shift),
-    /// Makes them leaves.
+    /// Replaces them by leaves.
     Leaves(&'a mut Vec<DispatchTensor>),
 }
 
@@ -101,7 +101,7 @@ impl ModuleMapper for Trained<'_> {
         param.map(|tensor| match &mut self.change {
             Change::Shift(Shift { size: 0.0, .. }) => tensor,
             Change::Shift(Shift { size, number }) => {
-                // Irregular enough, and the same on every device.
+                // An irregular pattern that is the same on every device.
                 let count = tensor.shape().num_elements() as i64;
                 let places = Tensor::<1, Int>::arange(1..count + 1, &tensor.device());
                 let frequency = 1.7 + 0.37 * *number as f64;
@@ -131,11 +131,11 @@ impl ModuleMapper for Trained<'_> {
     }
 }
 
-/// Losses, and the gradient of their sum with respect to every leaf, one after the other.
+/// Losses, and the gradient of their sum with respect to all leaves as one vector.
 struct Gradients {
     losses: Tensor<1>,
     flat: Tensor<1>,
-    /// Of each leaf.
+    /// The number of elements of each leaf.
     lens: Vec<usize>,
 }
 
@@ -145,14 +145,14 @@ impl Gradients {
             .iter()
             .map(|leaf| leaf.shape().num_elements())
             .collect();
-        let flat = |tensor, len| Untyped::new(tensor).reshape(&[len]).typed::<1>();
+        let flat = |tensor, len| DynTensor::new(tensor).reshape(&[len]).typed::<1>();
         let mut found = Dispatch::is_tracked(&losses)
             .then(|| Dispatch::backward(Dispatch::float_sum(losses.clone())));
         let pieces = leaves.into_iter().zip(&lens).map(|(leaf, &len)| {
             let gradients = found.as_mut();
             match gradients.and_then(|gradients| Dispatch::grad_remove(&leaf, gradients)) {
                 Some(gradient) => flat(gradient, len),
-                // Nothing depends on it.
+                // The loss does not depend on the leaf.
                 None => flat(leaf, len).zeros_like(),
             }
         });
@@ -163,7 +163,7 @@ impl Gradients {
         }
     }
 
-    /// Fails if these are not the expected ones; `None` if those are no finite numbers.
+    /// Fails if the gradients differ from the expected ones. `None` if those are not finite.
     fn compared(&self, expected: &Self) -> Option<Result<(), String>> {
         let [losses] = expected.losses.dims();
         let losses = norms(&self.losses, &expected.losses, [losses])[0];
@@ -172,12 +172,14 @@ impl Gradients {
         if !losses.expected.is_finite() || !whole.is_finite() {
             return None;
         }
-        // A difference that is no number is one.
+        // Written so that a NaN counts as a difference.
         let is_close = |norms: &Norms, size: f64| norms.difference <= TOLERANCE * size;
         if !is_close(&losses, losses.expected) {
-            return Some(Err("at other weights it computes something else".into()));
+            return Some(Err(
+                "its recording gives other losses at other weights".into()
+            ));
         }
-        // What is left of large numbers that cancel is rounding.
+        // The second term covers the rounding of large terms that cancel.
         let is_right = |norms: &Norms| is_close(norms, norms.expected + 0.1 * whole);
         Some(if pieces.iter().all(is_right) {
             Ok(())

@@ -1,4 +1,4 @@
-//! Tensors of numbers whose rank is known at run time only, and the way back to typed ones.
+//! Tensors with a rank that is known only at run time.
 
 use burn::backend::ops::{FloatTensorOps, IntTensorOps, PadMode};
 use burn::backend::{AutodiffBackend, Dispatch, DispatchTensor, TensorMetadata};
@@ -9,10 +9,10 @@ use crate::view::{gather_starts, row_major};
 
 /// A tensor without autodiff.
 #[derive(Clone, Debug)]
-pub(crate) struct Untyped(DispatchTensor);
+pub(crate) struct DynTensor(DispatchTensor);
 
-impl Untyped {
-    /// Drops the tensor's autodiff.
+impl DynTensor {
+    /// Removes autodiff from the tensor.
     pub(crate) fn new(tensor: DispatchTensor) -> Self {
         use burn::backend::DispatchAutodiffContext as Context;
         match tensor.autodiff {
@@ -38,7 +38,7 @@ impl Untyped {
         })
     }
 
-    /// One axis as several, of these lengths.
+    /// Splits one axis into several of these lengths.
     pub(crate) fn split(self, axis: usize, lens: &[usize]) -> Self {
         let mut shape = self.shape();
         shape.splice(axis..=axis, lens.iter().copied());
@@ -63,10 +63,10 @@ impl Untyped {
         })
     }
 
-    /// A tensor of S draws as one of S·M examples, those of a draw behind those of the one before.
+    /// Joins S draws and M examples into S·M examples, ordered by draw.
     ///
-    /// `axis` is that of the tensor of one draw, which has `rank` axes. A tensor of as many is the same
-    /// for all draws; in any other the draws lie along an axis before them.
+    /// `axis` is the example axis at one draw, of a tensor with `rank` axes. A tensor of this rank is shared
+    /// by all draws; otherwise it has a leading axis of draws.
     pub(crate) fn with_draws_as_examples(
         self,
         axis: ExampleAxis,
@@ -103,7 +103,7 @@ impl Untyped {
         Self(Dispatch::float_cat(parts, dim))
     }
 
-    /// Zeros around the axes after the second.
+    /// Pads the spatial axes, those after the second, with zeros.
     pub(crate) fn pad_spatial(self, padding: &[(usize, usize)]) -> Self {
         if padding.iter().all(|&(before, after)| before + after == 0) {
             return self;
@@ -116,8 +116,7 @@ impl Untyped {
         ))
     }
 
-    /// `lens` entries of each axis after the second, from `starts`, `steps` apart; zeros beyond the
-    /// end.
+    /// Picks `lens` entries of each spatial axis, beginning at `starts`, with strides `steps`.
     pub(crate) fn strided(self, starts: Vec<usize>, steps: &[usize], lens: &[usize]) -> Self {
         let shape = self.shape();
         let mut ranges = vec![Slice::full(), Slice::full()];
@@ -125,7 +124,7 @@ impl Untyped {
             let end = start + (lens[axis] - 1) * steps[axis] + 1;
             debug_assert!(
                 end <= shape[axis + 2],
-                "a patch lies inside what it is cut from"
+                "a patch lies inside the padded tensor"
             );
             ranges.push(Slice::new(
                 *start as isize,
@@ -140,13 +139,13 @@ impl Untyped {
         self.0
     }
 
-    /// The tensor, whose rank is `R`.
+    /// The tensor with static rank `R`.
     pub(crate) fn typed<const R: usize>(self) -> Tensor<R> {
         assert_eq!(self.rank(), R, "the rank of a tensor");
         Tensor::from_dispatch(self.0)
     }
 
-    /// The values, if they are integers.
+    /// The values of an integer tensor.
     pub(crate) fn into_integers(self) -> Option<Vec<i64>> {
         if self.0.dtype().is_float() || self.0.dtype().is_bool() {
             return None;
@@ -156,8 +155,8 @@ impl Untyped {
         flat.into_data().convert::<i64>().try_into_vec().ok()
     }
 
-    /// The elements of a tensor of this `shape` that a gather with these indices along `dim` takes, by
-    /// their numbers in memory order.
+    /// The row-major positions of the elements that a gather with these indices along `dim` picks from a
+    /// tensor of this `shape`.
     pub(crate) fn gathered_elements(self, shape: &[usize], dim: usize) -> Self {
         let indices = self.shape();
         let starts = gather_starts(shape, dim, &indices);
@@ -171,7 +170,7 @@ impl Untyped {
         Self(Dispatch::int_add(steps, starts))
     }
 
-    /// Integers as `[M, T]`.
+    /// Integers as `[M, T]`: examples, positions.
     pub(crate) fn arranged_indices(self, axis: ExampleAxis, examples: usize) -> Tensor<2, Int> {
         let (split, order) = split(&self.shape(), axis, examples, &[], &[]);
         let len: usize = split.iter().product();
@@ -180,10 +179,10 @@ impl Untyped {
     }
 }
 
-/// The tensor as `[groups, examples, positions, features]`: the axes `groups` joined, the examples,
-/// all other axes joined, the axes `features` joined.
+/// The tensor as `[groups, examples, positions, features]`. Each of `groups` and `features` is a list of axes
+/// to join; the remaining axes are joined to positions.
 pub(crate) fn arranged(
-    tensor: Untyped,
+    tensor: DynTensor,
     axis: ExampleAxis,
     examples: usize,
     groups: &[usize],
@@ -201,8 +200,8 @@ pub(crate) fn arranged(
         .typed()
 }
 
-/// The shape with the example axis split in three, and the order that brings groups, examples,
-/// positions and features behind each other.
+/// The shape with the example axis split in three, and the order of axes: groups, examples, positions,
+/// features.
 fn split(
     shape: &[usize],
     axis: ExampleAxis,
@@ -212,7 +211,7 @@ fn split(
 ) -> (Vec<usize>, Vec<usize>) {
     let mut split = shape.to_vec();
     split.splice(axis.axis..=axis.axis, [axis.outer, examples, axis.inner]);
-    // Where an axis of `shape` went; the example axis itself went to three places.
+    // The place of an axis of `shape` after the split, which adds two axes.
     let moved = |other: usize| if other > axis.axis { other + 2 } else { other };
     let groups: Vec<_> = groups.iter().map(|&axis| moved(axis)).collect();
     let features: Vec<_> = features.iter().map(|&axis| moved(axis)).collect();

@@ -1,0 +1,145 @@
+//! Entries of layers and activations that Burn records as one operation.
+
+use burn::backend::Dispatch as D;
+use burn::backend::ir::{ActivationOperationIr as A, ModuleOperationIr as M};
+use burn::backend::ops::{ActivationOps, ModuleOps, UnfoldOptions};
+
+use super::AxisRule;
+use super::forms::{
+    Entry, along, binary, convolution, scalar, scalars, spatial, three, transposed_convolution,
+    unary, unknown, with_rule,
+};
+
+/// A pooling layer: its function, and the fields that are arguments of the function.
+macro_rules! pool {
+    ($op:ident, $function:ident, $($argument:ident),+) => {{
+        $(let $argument = $op.$argument;)+
+        spatial(move |x| D::$function(x, $($argument),+))
+    }};
+}
+
+pub(super) fn module(op: &M) -> Entry {
+    match op {
+        M::Linear(_) => with_rule(AxisRule::Linear, |op, slots| {
+            let (x, weight) = (slots.input(op, 0), slots.input(op, 1));
+            D::linear(x, weight, slots.optional_input(op, 2))
+        }),
+        M::Embedding(_) => with_rule(AxisRule::Embedding, |op, slots| {
+            D::embedding(slots.input(op, 0), slots.input(op, 1))
+        }),
+        M::LayerNorm(op) => {
+            let epsilon = op.epsilon.elem();
+            with_rule(AxisRule::LayerNorm, move |op, slots| {
+                let (x, scale) = (slots.input(op, 0), slots.input(op, 1));
+                D::layer_norm(x, scale, slots.optional_input(op, 2), epsilon)
+            })
+        }
+        M::BatchNorm(op) => {
+            let epsilon = op.epsilon.elem();
+            with_rule(AxisRule::BatchNorm, move |op, slots| {
+                let [x, scale, shift] = three(op, slots);
+                let (mean, variance) = (slots.input(op, 3), slots.input(op, 4));
+                D::batch_norm(x, scale, shift, mean, variance, epsilon)
+            })
+        }
+        M::Conv1d(op) => convolution(op.options.clone().into(), D::conv1d),
+        M::Conv2d(op) => convolution(op.options.clone().into(), D::conv2d),
+        M::Conv3d(op) => convolution(op.options.clone().into(), D::conv3d),
+        M::ConvTranspose1d(op) => {
+            transposed_convolution(op.options.clone().into(), D::conv_transpose1d)
+        }
+        M::ConvTranspose2d(op) => {
+            transposed_convolution(op.options.clone().into(), D::conv_transpose2d)
+        }
+        M::ConvTranspose3d(op) => {
+            transposed_convolution(op.options.clone().into(), D::conv_transpose3d)
+        }
+        M::AvgPool1d(op) => {
+            pool!(
+                op,
+                avg_pool1d,
+                kernel_size,
+                stride,
+                padding,
+                count_include_pad,
+                ceil_mode
+            )
+        }
+        M::AvgPool2d(op) => {
+            pool!(
+                op,
+                avg_pool2d,
+                kernel_size,
+                stride,
+                padding,
+                count_include_pad,
+                ceil_mode
+            )
+        }
+        M::AdaptiveAvgPool1d(op) => pool!(op, adaptive_avg_pool1d, output_size),
+        M::AdaptiveAvgPool2d(op) => pool!(op, adaptive_avg_pool2d, output_size),
+        M::AdaptiveAvgPool3d(op) => pool!(op, adaptive_avg_pool3d, output_size),
+        M::MaxPool1d(op) => {
+            pool!(
+                op,
+                max_pool1d,
+                kernel_size,
+                stride,
+                padding,
+                dilation,
+                ceil_mode
+            )
+        }
+        M::MaxPool2d(op) => {
+            pool!(
+                op,
+                max_pool2d,
+                kernel_size,
+                stride,
+                padding,
+                dilation,
+                ceil_mode
+            )
+        }
+        M::Interpolate(op) => {
+            let (size, options) = (op.output_size, op.options.clone());
+            spatial(move |x| D::interpolate(x, size, options.clone().into()))
+        }
+        M::Unfold4d(op) => {
+            let (size, options) = (op.kernel_size, op.options.clone());
+            with_rule(AxisRule::Spatial { kept: 1 }, move |op, slots| {
+                let options = UnfoldOptions::new(options.stride, options.padding, options.dilation);
+                D::unfold4d(slots.input(op, 0), size, options)
+            })
+        }
+        M::Attention(op) => {
+            let (has_mask, options) = (op.mask.is_some(), op.options.clone());
+            with_rule(AxisRule::Attention, move |op, slots| {
+                let [query, key, value] = three(op, slots);
+                let mask = has_mask.then(|| slots.input(op, 3));
+                let bias = slots.optional_input(op, 3 + usize::from(has_mask));
+                D::attention(query, key, value, mask, bias, options.clone().into())
+            })
+        }
+        _ => unknown(),
+    }
+}
+
+pub(super) fn activation(op: &A) -> Entry {
+    match op {
+        A::Relu(_) => unary(D::relu),
+        A::Gelu(_) => unary(D::gelu),
+        A::Sigmoid(_) => unary(D::sigmoid),
+        A::LogSigmoid(_) => unary(D::log_sigmoid),
+        A::LeakyRelu(op) => scalar(op.rhs, D::leaky_relu),
+        A::HardSigmoid(op) => scalars(op.alpha, op.beta, D::hard_sigmoid),
+        A::PRelu(_) => binary(D::prelu),
+        A::Softmax(op) => along(op.axis, D::softmax),
+        A::LogSoftmax(op) => along(op.axis, D::log_softmax),
+        A::Softmin(op) => along(op.axis, D::softmin),
+        A::ReluBackward(_)
+        | A::GeluBackward(_)
+        | A::SigmoidBackward(_)
+        | A::LogSigmoidBackward(_) => unknown(),
+    }
+}
