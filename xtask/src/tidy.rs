@@ -122,7 +122,7 @@ fn backends(file: &TextFile) -> Vec<String> {
     const PLACES: [&str; 4] = [
         "benches/",
         "examples/",
-        "crates/burn-bayes-cli/src/settings/device.rs",
+        "crates/burn-bayes-tabular/src/settings/device.rs",
         "crates/burn-bayes-core/src/kernels",
     ];
     if is_test_file(&file.path) || PLACES.iter().any(|place| file.path.starts_with(place)) {

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use burn_bayes_data::KFold;
 use clap::Args;
 
-use crate::cells::{self, Cell, Key, Ledger, Measures};
-use crate::comparison::{Comparison, measures};
 use crate::console::{command_line, print, print_json};
-use crate::distinct::distinct;
-use crate::failure::Result;
-use crate::rows::DealtRows;
-use crate::search::Fold;
-use crate::settings::{ConfigFlags, FitSettings, Method, expect_at_most, refused};
+use burn_bayes_tabular::cells::{self, Cell, Key, Ledger, Measures};
+use burn_bayes_tabular::comparison::{Comparison, measures};
+use burn_bayes_tabular::distinct::distinct;
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::search::Fold;
+use burn_bayes_tabular::settings::{ConfigFlags, FitSettings, Method, expect_at_most, refused};
 
 /// What to compare, and how often.
 #[derive(Debug, Args)]
@@ -84,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return Err(refused("splits", problem));
     }
     let seed = config.fit.seed;
-    let rows = DealtRows::read(&config.data, seed)?;
+    let rows = super::dealt(&config)?;
     let most = rows.train.len();
     if arguments.splits > most {
         let problem = format!("is {}, and there are {most} rows", arguments.splits);
@@ -118,7 +117,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let ledger = Ledger::begin(&arguments.out, "runs.jsonl", arguments.resume)?;
     let crew = super::crew(arguments.threads, &arguments.settings, &config, None)?;
-    let records = cells::run("compare", &cells, &ledger, &crew)?;
+    let records = cells::run(
+        &cells,
+        &ledger,
+        &crew,
+        &super::Fits::of("compare", arguments.resume),
+    )?;
     let positive = positive.as_deref();
     let comparison = Comparison::of(command_line(), positive, &methods, &records)?;
     comparison.write(&arguments.out)?;

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use crate::console::{print, print_json};
-use crate::failure::Result;
+use burn_bayes_tabular::error::Result;
 
 /// What to do with sets.
 #[derive(Debug, Args)]
@@ -132,7 +132,7 @@ fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror, json: bool) -> Result<(
     use burn_bayes_data::{Fetcher, Transfer};
 
     use crate::console::ByteCounter;
-    use crate::files::Entry;
+    use burn_bayes_tabular::files::Entry;
 
     let mut fetcher = Fetcher::new(folder);
     if let Some(address) = mirror.address() {
@@ -170,7 +170,7 @@ fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror, json: bool) -> Result<(
 
 #[cfg(not(feature = "fetch"))]
 fn fetch(set: &NamedSet, folder: &Path, _mirror: &Mirror, _json: bool) -> Result<()> {
-    Err(crate::failure::Failure::Usage(format!(
+    Err(burn_bayes_tabular::error::TabularError::Usage(format!(
         "this program was built without `fetch`; build it with `--features fetch`, or download the {} files \
          of `{}` from {} and place them in {}",
         set.files().count(),

@@ -6,13 +6,13 @@ use burn_bayes_data::read_csv;
 use clap::Args;
 
 use crate::console::{busy, command_line, print_json, print_scores, tell};
-use crate::failure::{Failure, Result};
-use crate::files::{at, make_folder};
-use crate::report::ScoredRows;
-use crate::rows::{true_targets, usable_rows};
-use crate::run::{RunFolder, RunReport};
-use crate::scores::{Intervals, Scores};
-use crate::settings::{DeviceName, FileFlags, refused};
+use burn_bayes_tabular::error::{Result, TabularError};
+use burn_bayes_tabular::files::{at, make_folder};
+use burn_bayes_tabular::report::ScoredRows;
+use burn_bayes_tabular::rows::{true_targets, usable_rows};
+use burn_bayes_tabular::run::{RunFolder, RunReport};
+use burn_bayes_tabular::scores::{Intervals, Scores};
+use burn_bayes_tabular::settings::{DeviceName, FileFlags, refused};
 
 /// Which rows.
 #[derive(Debug, Args)]
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let predictions = run.fitted.predict(dataset.features(), draws)?;
         let intervals = Intervals::Bootstrapped;
         let scores = Scores::of_positive(&predictions, &targets, intervals, positive)?;
-        Ok::<_, Failure>((predictions, scores))
+        Ok::<_, TabularError>((predictions, scores))
     })?;
     if let Some(page) = page {
         let report = RunReport {

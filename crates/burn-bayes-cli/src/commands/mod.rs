@@ -13,14 +13,17 @@ mod tune;
 
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use clap::Subcommand;
 
-use crate::cells::{Crew, threads};
-use crate::console::tell;
-use crate::failure::Result;
-use crate::run::{Run, RunFolder};
-use crate::settings::{Config, ConfigFlags, DeviceName};
+use crate::console::{Counter, busy, command_line, tell};
+use crate::interruption;
+use burn_bayes_tabular::cells::{self, Crew, Progress, Record, threads};
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::rows::{DealtRows, PreparedRows, read_table, warnings};
+use burn_bayes_tabular::run::{Run, RunFolder};
+use burn_bayes_tabular::settings::{Config, ConfigFlags, DeviceName};
 
 /// What the program can be asked to do.
 #[derive(Debug, Subcommand)]
@@ -75,6 +78,70 @@ fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
         ));
     }
     Ok(run)
+}
+
+/// The rows of the settings' file, with a warning of what is suspicious in them.
+fn dealt(config: &Config) -> Result<DealtRows> {
+    let path = config.data.path()?.display();
+    let table = busy(format_args!("reading {path}"), || read_table(&config.data))?;
+    // Workers read the same file once more.
+    if !cells::is_worker() {
+        for warning in warnings(&table, &config.data)? {
+            tell(format_args!("warning: {warning}"));
+        }
+    }
+    DealtRows::deal(table, &config.data, config.fit.seed)
+}
+
+/// The same, prepared.
+fn prepared(config: &Config) -> Result<PreparedRows> {
+    let dealt = dealt(config)?;
+    let what = format!("preparing {} rows", dealt.table.rows());
+    busy(what, || PreparedRows::prepare(dealt, &config.data))
+}
+
+/// Counts the fits of a command.
+pub(crate) struct Fits {
+    name: &'static str,
+    counter: OnceLock<Counter>,
+}
+
+impl Fits {
+    /// Those of the command with this name. From now on an interruption says how to go on with them.
+    fn of(name: &'static str, resumes: bool) -> Self {
+        let command = command_line();
+        Self::continued_by(
+            name,
+            match resumes {
+                true => command,
+                false => format!("{command} --resume"),
+            },
+        )
+    }
+
+    /// Those that this command goes on with.
+    pub(crate) fn continued_by(name: &'static str, command: String) -> Self {
+        interruption::continue_by(command);
+        let counter = OnceLock::new();
+        Self { name, counter }
+    }
+}
+
+impl Progress for Fits {
+    fn begin(&self, waiting: usize) {
+        self.counter
+            .get_or_init(|| Counter::new(self.name, waiting));
+    }
+
+    fn done(&self, record: &Record) {
+        if let Some(counter) = self.counter.get() {
+            counter.count(format_args!("{}: {:.1} s", record.key, record.seconds));
+        }
+    }
+
+    fn warn(&self, warning: &str) {
+        tell(warning);
+    }
 }
 
 /// Who computes the fits of a command: processes, but on a GPU threads, because each process would take a

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::data::DataFolder;
-use crate::cells;
-use crate::failure::Result;
 use crate::reproduce::{self, Effort, Request};
+use burn_bayes_tabular::cells;
+use burn_bayes_tabular::error::Result;
 
 /// Which experiments, and how.
 #[derive(Debug, Args)]

@@ -10,15 +10,14 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::cells::{self, Cell, Key, Ledger};
 use crate::console::{print, print_json};
-use crate::failure::Result;
-use crate::files::{csv_bytes, write_whole};
-use crate::report::number;
-use crate::rows::DealtRows;
-use crate::scores::likelihood_name;
-use crate::search::{Fold, Judgement, Ranges, Search, Trial, Unit, best};
-use crate::settings::{ConfigFlags, FitSettings};
+use burn_bayes_tabular::cells::{self, Cell, Key, Ledger};
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::files::{csv_bytes, write_whole};
+use burn_bayes_tabular::report::number;
+use burn_bayes_tabular::scores::likelihood_name;
+use burn_bayes_tabular::search::{Fold, Judgement, Ranges, Search, Trial, Unit, best};
+use burn_bayes_tabular::settings::{ConfigFlags, FitSettings};
 
 /// What to search, and how long.
 #[derive(Debug, Args)]
@@ -61,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let ranges = ranges.map(|path| Ranges::read(path, &config.fit));
     let ranges = ranges.transpose()?;
     let seed = config.fit.seed;
-    let rows = DealtRows::read(&config.data, seed)?;
+    let rows = super::dealt(&config)?;
     // The rows that `fit` will score by are not for choosing.
     let divisions = rows.divisions(&config.data, KFold::new(arguments.folds).with_seed(seed))?;
     let preparation = config.data.preprocessor()?;
@@ -97,7 +96,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             .iter()
             .map(|(unit, settings)| cell(*unit, settings, &folds[unit.fold], cost_name));
         let cells = cells.collect::<Result<Vec<_>>>()?;
-        let records = cells::run("tune", &cells, &ledger, &crew)?;
+        let records = cells::run(
+            &cells,
+            &ledger,
+            &crew,
+            &super::Fits::of("tune", arguments.resume),
+        )?;
         let judged = records.iter();
         judged
             .map(|record| Judgement::of_measures(&record.measures, cost_name))

@@ -2,8 +2,8 @@
 
 use burn_bayes::{DenseGaussian, GaussianDistance};
 
-use crate::cells::Measures;
-use crate::failure::Result;
+use burn_bayes_tabular::cells::Measures;
+use burn_bayes_tabular::error::Result;
 
 use super::experiment::{Column, Figure, figure};
 

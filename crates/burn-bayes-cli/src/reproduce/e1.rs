@@ -9,8 +9,8 @@ use burn_bayes::{DenseGaussian, Layout, linear_regression_posterior};
 use burn_bayes_data::LinearModelConfig;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
-use crate::settings::DeviceName;
+use burn_bayes_tabular::error::{Result, TabularError};
+use burn_bayes_tabular::settings::DeviceName;
 
 use super::distances::{self, COLUMNS, COVARIANCE, MEAN, MEASURES, WASSERSTEIN};
 use super::experiment::{Cell, Context, Experiment, Figure, Key, Published, figure, row};
@@ -123,7 +123,7 @@ fn rows(seed: u64) -> Result<Rows> {
     let targets = data
         .targets()
         .as_real()
-        .ok_or_else(|| Failure::Data("targets are no numbers".into()))?;
+        .ok_or_else(|| TabularError::Data("targets are no numbers".into()))?;
     Ok(Rows {
         inputs: data.features().values().to_vec(),
         targets: targets.to_vec(),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use burn_bayes::DenseGaussian;
 use burn_bayes_data::LinearModelConfig;
 
-use crate::cells::{Cell, Key};
-use crate::failure::Result;
+use burn_bayes_tabular::cells::{Cell, Key};
+use burn_bayes_tabular::error::Result;
 
 use super::distances::{self, COLUMNS, COVARIANCE};
 use super::experiment::{Column, Context, Experiment};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use burn_bayes::{BayesianRidge, DenseGaussian};
 use burn_bayes_data::{Scaler, Scaling, UciFolder, partition};
 
-use crate::cells::{Cell, Key};
-use crate::failure::{Failure, Result};
+use burn_bayes_tabular::cells::{Cell, Key};
+use burn_bayes_tabular::error::{Result, TabularError};
 
 use super::distances::{self, ALIKE, COLUMNS, MEASURES};
 use super::experiment::{Column, Context, Experiment, Figure, Published, figure, row};
@@ -165,8 +165,8 @@ fn truth(folder: &Path, seed: u64) -> Result<Truth> {
     let scaler = Scaler::fit(data.features(), half, Scaling::Standardise)?;
     let features = scaler.apply(data.features().select(half)?)?;
     let targets = data.targets().as_real();
-    let targets =
-        targets.ok_or_else(|| Failure::Data(format!("{}: no real target", folder.display())))?;
+    let targets = targets
+        .ok_or_else(|| TabularError::Data(format!("{}: no real target", folder.display())))?;
     let targets: Vec<f64> = half.iter().map(|&row| targets[row]).collect();
     let mean = targets.iter().sum::<f64>() / targets.len() as f64;
     let rows = Rows {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use burn_bayes::DenseGaussian;
 use serde::Serialize;
 
-use crate::cells::{Cell, Key};
-use crate::failure::Result;
+use burn_bayes_tabular::cells::{Cell, Key};
+use burn_bayes_tabular::error::Result;
 
 use super::distances::{self, ALIKE, COLUMNS, MEASURES};
 use super::experiment::{Column, Context, Experiment, Figure, Published, row};

@@ -11,8 +11,8 @@ use burn_bayes::{DenseGaussian, InitialDeviation, InitialMean, Rate};
 use burn_bayes_data::Presplit;
 use serde::Serialize;
 
-use crate::failure::Result;
-use crate::settings::DeviceName;
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::settings::DeviceName;
 
 use super::experiment::{Cell, Column, Context, Experiment, Key, Measures, Published, figure, row};
 use super::findings::{Finding, Verdict, significant};

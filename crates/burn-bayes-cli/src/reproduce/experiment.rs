@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::failure::Result;
+use burn_bayes_tabular::error::Result;
 
-pub(crate) use crate::cells::{Cell, Key, Measures};
+pub(crate) use burn_bayes_tabular::cells::{Cell, Key, Measures};
 
 use super::findings::Finding;
 use super::results::Results;

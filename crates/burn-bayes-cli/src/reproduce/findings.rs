@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::cells::Summary;
+use burn_bayes_tabular::cells::Summary;
 
 /// A conclusion and what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -7,7 +7,7 @@ use std::f64::consts::TAU;
 
 use burn_bayes::DenseGaussian;
 
-use crate::failure::{Failure, Result};
+use burn_bayes_tabular::error::{Result, TabularError};
 
 use super::linear_model::Rows;
 use super::logistic::{dot, softplus};
@@ -34,7 +34,7 @@ impl Grid {
     /// Rows of other than two features.
     pub(crate) fn new(rows: &Rows, prior: f64, near: &DenseGaussian) -> Result<Self> {
         if rows.width != 2 {
-            return Err(Failure::Data(format!(
+            return Err(TabularError::Data(format!(
                 "a grid needs two features, not {}",
                 rows.width
             )));

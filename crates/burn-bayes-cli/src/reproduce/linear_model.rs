@@ -13,7 +13,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
-use crate::network::MeanLoss;
+use burn_bayes_tabular::network::MeanLoss;
 
 /// A linear function without intercept, and what its value says about the target.
 #[derive(Module, Debug)]

@@ -15,7 +15,7 @@
 
 use burn_bayes::{DenseGaussian, FullMatrixStep, FullMatrixVon, SquareMatrix};
 
-use crate::failure::{Failure, Result};
+use burn_bayes_tabular::error::{Result, TabularError};
 
 use super::linear_model::Rows;
 
@@ -83,7 +83,7 @@ pub(crate) fn optimum(rows: &Rows, prior: f64, family: Family) -> Result<DenseGa
             return Ok(gaussian);
         }
     }
-    Err(Failure::Numerical(format!(
+    Err(TabularError::Numerical(format!(
         "the best Gaussian of a logistic regression still moves after {MOST_STEPS} steps"
     )))
 }

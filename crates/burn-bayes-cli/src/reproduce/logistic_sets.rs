@@ -4,7 +4,7 @@ use std::path::Path;
 
 use burn_bayes_data::{Dataset, LibsvmOptions, Presplit, read_libsvm, read_numbers, read_presplit};
 
-use crate::failure::{Failure, Result};
+use burn_bayes_tabular::error::{Result, TabularError};
 
 use super::linear_model::Rows;
 
@@ -38,7 +38,9 @@ pub(crate) fn read(folder: &Path, name: &str) -> Result<Presplit> {
         }
         "australian" => presplit(folder, "australian_scale"),
         "breast" => presplit(folder, "breast_cancer_scale"),
-        _ => Err(Failure::Usage(format!("`{name}` is none of the four sets"))),
+        _ => Err(TabularError::Usage(format!(
+            "`{name}` is none of the four sets"
+        ))),
     }
 }
 
@@ -75,7 +77,9 @@ fn signs(data: &Dataset) -> Result<Vec<f64>> {
     };
     let classes = data.targets().as_classes();
     let signs = classes.and_then(|classes| classes.iter().map(sign).collect());
-    signs.ok_or_else(|| Failure::Data("logistic regression needs targets of two classes".into()))
+    signs.ok_or_else(|| {
+        TabularError::Data("logistic regression needs targets of two classes".into())
+    })
 }
 
 #[cfg(test)]

@@ -33,12 +33,14 @@ use std::path::{Path, PathBuf};
 use burn_bayes_data::{NAMED_SETS, NamedSet};
 use serde::Serialize;
 
-use crate::cells::{self, Cell, Crew, Ledger};
-use crate::console::{command_of, print, print_json};
-use crate::distinct::distinct;
-use crate::failure::{Failure, Result};
-use crate::files::make_folder;
-use crate::settings::refused;
+use crate::commands::Fits;
+use crate::console::{command_line, print, print_json};
+use burn_bayes_tabular::cells::{self, Cell, Crew, Ledger};
+use burn_bayes_tabular::distinct::distinct;
+use burn_bayes_tabular::error::{Result, TabularError};
+use burn_bayes_tabular::files::make_folder;
+use burn_bayes_tabular::settings::refused;
+use burn_bayes_tabular::shell::command_of;
 use experiment::{Context, Experiment};
 use findings::{Finding, Verdict};
 use report::{Report, Row};
@@ -101,7 +103,7 @@ pub(crate) fn run(request: &Request) -> Result<()> {
             );
             let name = experiment.name;
             if request.experiments.iter().any(|asked| asked != ALL) {
-                return Err(Failure::Data(format!("{name}: {problem}")));
+                return Err(TabularError::Data(format!("{name}: {problem}")));
             }
             if !request.json {
                 print(format_args!("{name} skipped: {problem}\n"))?;
@@ -130,7 +132,7 @@ pub(crate) fn run(request: &Request) -> Result<()> {
     if failed.is_empty() {
         return Ok(());
     }
-    Err(Failure::Finding(format!(
+    Err(TabularError::Finding(format!(
         "{} of the findings did not hold:\n  {}",
         failed.len(),
         failed.join("\n  ")
@@ -147,7 +149,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Experiment>> {
         if found.is_empty() {
             let known = EXPERIMENTS.map(|experiment| experiment.name).join(", ");
             let message = format!("`{name}` is no experiment; use {known} or {ALL}");
-            return Err(Failure::Usage(message));
+            return Err(TabularError::Usage(message));
         }
         asked.extend(found);
     }
@@ -198,9 +200,14 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Optio
     make_folder(&folder)?;
     let ledger = Ledger::open(&folder.join("cells.jsonl"))?;
     let arguments = arguments(experiment, request);
-    let command = command_of(arguments.iter());
+    let command = command_of("burn-bayes", arguments.iter());
     let crew = Crew::processes(request.threads, arguments);
-    let mut records = cells::run(experiment.name, &wanted, &ledger, &crew)?;
+    let mut records = cells::run(
+        &wanted,
+        &ledger,
+        &crew,
+        &Fits::continued_by(experiment.name, command_line()),
+    )?;
     records.extend(others.iter().filter_map(|cell| ledger.find(cell).cloned()));
     records.sort_by_cached_key(|record| order.iter().position(|key| *key == record.key));
     let results = Results::new(&records);

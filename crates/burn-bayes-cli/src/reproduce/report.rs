@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::failure::Result;
-use crate::files::{csv_of, write_whole};
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::files::{csv_of, write_whole};
 
 use super::experiment::{Effort, Experiment, Figure};
 use super::findings::{Finding, significant};
@@ -168,8 +168,8 @@ fn line(page: &mut String, entries: impl Iterator<Item = impl AsRef<str>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cells::{Key, Record};
     use crate::reproduce::experiment::{Column, Published, figure};
+    use burn_bayes_tabular::cells::{Key, Record};
 
     const EXPERIMENT: Experiment = Experiment {
         name: "E0",

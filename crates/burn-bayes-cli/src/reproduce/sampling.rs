@@ -24,7 +24,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
+use burn_bayes_tabular::error::{Result, TabularError};
 
 use super::linear_model::Rows;
 use super::logistic::{dot, sigmoid, softplus};
@@ -95,7 +95,7 @@ impl Sampling {
         }
         let share = accepted as f64 / (self.draws / 10 + self.draws) as f64;
         if share < LEAST_ACCEPTANCE {
-            return Err(Failure::Numerical(format!(
+            return Err(TabularError::Numerical(format!(
                 "only {share:.2} of the trajectories were accepted; use more leaps"
             )));
         }

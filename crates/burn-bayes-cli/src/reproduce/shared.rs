@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::failure::Result;
+use burn_bayes_tabular::error::Result;
 
 /// A value that is made when first asked for. What could not be made is tried again by the next who
 /// asks.
@@ -44,13 +44,13 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::failure::Failure;
+    use burn_bayes_tabular::error::TabularError;
 
     #[test]
     fn it_is_made_once_and_tried_again_after_a_failure() {
         static ATTEMPTS: AtomicUsize = AtomicUsize::new(0);
         let shared = Shared::new(|| match ATTEMPTS.fetch_add(1, Ordering::Relaxed) {
-            0 => Err(Failure::Numerical("first".into())),
+            0 => Err(TabularError::Numerical("first".into())),
             attempt => Ok(attempt),
         });
         assert!(shared.get().is_err());

@@ -9,8 +9,8 @@ use burn_bayes::prelude::*;
 use burn_bayes::{DenseGaussian, FusedSgdConfig, InitialDeviation, InitialMean, PowerDecayConfig};
 use serde::Serialize;
 
-use crate::failure::Result;
-use crate::settings::DeviceName;
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::settings::DeviceName;
 
 use super::linear_model::{Likelihood, LinearModel, Rows};
 

@@ -3,7 +3,7 @@
 use crate::reproduce::experiment::Effort;
 use crate::reproduce::findings::Finding;
 use crate::reproduce::results::Results;
-use crate::search::DIVERGED;
+use burn_bayes_tabular::search::DIVERGED;
 
 use super::protocols::{
     CONSTANT, MEAN_FIELD, PLAIN, SLANG, SLANG_UNTUNED, VIFA, VIFA_DEFAULTS, label,

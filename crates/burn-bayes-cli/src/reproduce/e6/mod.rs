@@ -13,9 +13,9 @@ use std::sync::{Arc, OnceLock};
 
 use burn_bayes_data::{KFold, UciFolder};
 
-use crate::failure::{Failure, Result};
-use crate::search::{DIVERGED, Fold, Judgement};
-use crate::settings::{FitSettings, NoisePrecision};
+use burn_bayes_tabular::error::{Result, TabularError};
+use burn_bayes_tabular::search::{DIVERGED, Fold, Judgement};
+use burn_bayes_tabular::settings::{FitSettings, NoisePrecision};
 
 use super::experiment::{Cell, Column, Context, Experiment, Key, Measures};
 use protocols::{Protocol, protocols};
@@ -99,7 +99,7 @@ impl Task {
     fn measure(&self, split: usize, protocol: &Protocol) -> Result<Measures> {
         let read = || UciFolder::open(&self.folder).map_err(|error| error.to_string());
         let known = self.known.get_or_init(read).as_ref();
-        let folder = known.map_err(|message| Failure::Data(message.clone()))?;
+        let folder = known.map_err(|message| TabularError::Data(message.clone()))?;
         let rows = folder.split(split)?;
         let fold = Fold::standardised(folder.dataset(), &rows)?;
         let Some(base) = &protocol.base else {
@@ -117,7 +117,7 @@ impl Task {
                 let folds = folds.collect::<Result<Vec<_>>>()?;
                 match plan.search(base).best(&folds) {
                     Ok(trial) => trial.settings,
-                    Err(Failure::Numerical(_)) => return Ok(measures(None)),
+                    Err(TabularError::Numerical(_)) => return Ok(measures(None)),
                     Err(failure) => return Err(failure),
                 }
             }

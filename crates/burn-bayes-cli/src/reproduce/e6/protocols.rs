@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::reproduce::experiment::Effort;
-use crate::search::{Range, Ranges, Search};
-use crate::settings::{FitSettings, Method, NoisePrecision};
+use burn_bayes_tabular::search::{Range, Ranges, Search};
+use burn_bayes_tabular::settings::{FitSettings, Method, NoisePrecision};
 
 use super::sets::Set;
 

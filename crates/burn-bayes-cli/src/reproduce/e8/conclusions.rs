@@ -2,7 +2,7 @@
 
 use crate::reproduce::findings::Finding;
 use crate::reproduce::results::Results;
-use crate::uncertainty::Uncertainty;
+use burn_bayes_tabular::predict::Uncertainty;
 
 use super::protocols::{CLOTHING, PLAIN, SETS, VIFA};
 use super::scores::{KEPT, detected, kept};

@@ -12,9 +12,9 @@ use burn_bayes::prelude::*;
 use burn_bayes::{InitialDeviation, StagedLearningRate, Vifa};
 use serde::Serialize;
 
-use crate::failure::Result;
-use crate::random::shuffled;
-use crate::settings::DeviceName;
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::random::shuffled;
+use burn_bayes_tabular::settings::DeviceName;
 
 use super::images::Pictures;
 use super::network::{ConvNet, ImageBatch};

@@ -10,8 +10,8 @@ use burn_bayes_data::{
 };
 use serde::Serialize;
 
-use crate::failure::Result;
-use crate::random::shuffled;
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::random::shuffled;
 
 use super::network::ImageBatch;
 

@@ -13,7 +13,7 @@ mod scores;
 
 use std::sync::Arc;
 
-use crate::failure::{Failure, Result};
+use burn_bayes_tabular::error::{Result, TabularError};
 
 use super::experiment::{Cell, Context, Effort, Experiment, Key, Measures};
 use super::shared::Shared;
@@ -114,7 +114,7 @@ fn chosen(parts: &Parts, protocol: &Protocol) -> Result<(Fit, Fitted)> {
         let fitted = fit.run(&parts.train)?;
         let predicted = fitted.predict(&parts.valid, protocol.validation_draws)?;
         let loss = scores::loss(&predicted, &parts.valid.classes)?;
-        Ok::<_, Failure>((loss, fit, fitted))
+        Ok::<_, TabularError>((loss, fit, fitted))
     };
     let mut best = judged(protocol.base)?;
     for fit in protocol.trials() {

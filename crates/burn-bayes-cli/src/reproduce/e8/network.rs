@@ -12,7 +12,7 @@ use burn_bayes::graph::losses;
 use burn_bayes_data::ImageShape;
 use rand::Rng;
 
-use crate::random::{first_weights, generator};
+use burn_bayes_tabular::random::{first_weights, generator};
 
 /// Channels of the two convolutions.
 const CHANNELS: [usize; 2] = [8, 16];

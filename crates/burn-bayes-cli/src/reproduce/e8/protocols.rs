@@ -4,9 +4,9 @@ use burn_bayes::Noise;
 use rand::RngExt;
 use serde::Serialize;
 
-use crate::random::generator;
 use crate::reproduce::experiment::Effort;
-use crate::search::TRIALS;
+use burn_bayes_tabular::random::generator;
+use burn_bayes_tabular::search::TRIALS;
 
 use super::fit::{Fit, Spread};
 use super::images::Counts;

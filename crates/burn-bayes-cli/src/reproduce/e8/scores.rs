@@ -5,9 +5,9 @@ use burn_bayes::eval::{
     false_positive_rate_at, nll, one_vs_rest_auroc, referral_table,
 };
 
-use crate::cells::Measures;
-use crate::failure::Result;
-use crate::uncertainty::Uncertainty;
+use burn_bayes_tabular::cells::Measures;
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::predict::Uncertainty;
 
 pub(super) const ACCURACY: &str = "accuracy";
 pub(super) const BALANCED: &str = "balanced_accuracy";
