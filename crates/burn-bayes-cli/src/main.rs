@@ -8,7 +8,6 @@
 mod commands;
 mod console;
 mod interruption;
-mod reproduce;
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -47,9 +46,9 @@ fn main() -> ExitCode {
     }
     // Clap leaves with 2 on a usage error, which is what `TabularError::Usage` does too.
     let program = Program::parse();
-    let caught = match burn_bayes_tabular::cells::is_worker() {
-        true => interruption::catch_in_worker(),
-        false => interruption::catch(),
+    let caught = match program.command {
+        Command::Worker => interruption::catch_in_worker(),
+        _ => interruption::catch(),
     };
     match caught.and_then(|()| program.command.run()) {
         Ok(()) => ExitCode::SUCCESS,

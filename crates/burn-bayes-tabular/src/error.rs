@@ -23,9 +23,6 @@ pub enum TabularError {
     /// A computation left the finite numbers.
     #[error("{0}")]
     Numerical(String),
-    /// A finding of a paper was not found again.
-    #[error("{0}")]
-    Finding(String),
     /// The operating system refused.
     #[error("{0}")]
     System(#[from] io::Error),
@@ -42,7 +39,7 @@ impl TabularError {
     /// else.
     pub fn code(&self) -> u8 {
         match self {
-            Self::Finding(_) | Self::System(_) => 1,
+            Self::System(_) => 1,
             Self::Usage(_) => 2,
             Self::Data(_) => 3,
             Self::Numerical(_) => 4,

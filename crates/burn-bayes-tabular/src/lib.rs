@@ -22,6 +22,7 @@ pub mod run;
 
 pub mod cells;
 pub mod comparison;
+pub mod fits;
 pub mod search;
 
 pub mod error;
@@ -29,7 +30,7 @@ pub mod files;
 pub mod shell;
 
 pub mod distinct;
-pub mod parallel;
+mod parallel;
 pub mod random;
 
 pub use error::{Result, TabularError};

@@ -8,11 +8,9 @@ mod evaluate;
 mod fit;
 mod plan;
 mod predict;
-mod reproduce;
 mod tune;
 
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::OnceLock;
 
 use clap::Subcommand;
@@ -21,9 +19,10 @@ use crate::console::{Counter, busy, command_line, tell};
 use crate::interruption;
 use burn_bayes_tabular::cells::{self, Crew, Progress, Record, threads};
 use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::fits::FitsTask;
 use burn_bayes_tabular::rows::{DealtRows, PreparedRows, read_table, warnings};
 use burn_bayes_tabular::run::{Run, RunFolder};
-use burn_bayes_tabular::settings::{Config, ConfigFlags, DeviceName};
+use burn_bayes_tabular::settings::{Config, DeviceName};
 
 /// What the program can be asked to do.
 #[derive(Debug, Subcommand)]
@@ -46,8 +45,9 @@ pub(crate) enum Command {
     Data(data::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
-    /// Measure again what the papers measured
-    Reproduce(reproduce::Arguments),
+    /// Make fits for another process
+    #[command(hide = true)]
+    Worker,
 }
 
 impl Command {
@@ -63,7 +63,7 @@ impl Command {
             Self::Compare(arguments) => compare::run(&arguments),
             Self::Data(arguments) => data::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
-            Self::Reproduce(arguments) => reproduce::run(arguments),
+            Self::Worker => cells::serve::<FitsTask>(),
         }
     }
 }
@@ -84,11 +84,8 @@ fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
 fn dealt(config: &Config) -> Result<DealtRows> {
     let path = config.data.path()?.display();
     let table = busy(format_args!("reading {path}"), || read_table(&config.data))?;
-    // Workers read the same file once more.
-    if !cells::is_worker() {
-        for warning in warnings(&table, &config.data)? {
-            tell(format_args!("warning: {warning}"));
-        }
+    for warning in warnings(&table, &config.data)? {
+        tell(format_args!("warning: {warning}"));
     }
     DealtRows::deal(table, &config.data, config.fit.seed)
 }
@@ -101,7 +98,7 @@ fn prepared(config: &Config) -> Result<PreparedRows> {
 }
 
 /// Counts the fits of a command.
-pub(crate) struct Fits {
+struct Fits {
     name: &'static str,
     counter: OnceLock<Counter>,
 }
@@ -110,18 +107,10 @@ impl Fits {
     /// Those of the command with this name. From now on an interruption says how to go on with them.
     fn of(name: &'static str, resumes: bool) -> Self {
         let command = command_line();
-        Self::continued_by(
-            name,
-            match resumes {
-                true => command,
-                false => format!("{command} --resume"),
-            },
-        )
-    }
-
-    /// Those that this command goes on with.
-    pub(crate) fn continued_by(name: &'static str, command: String) -> Self {
-        interruption::continue_by(command);
+        interruption::continue_by(match resumes {
+            true => command,
+            false => format!("{command} --resume"),
+        });
         let counter = OnceLock::new();
         Self { name, counter }
     }
@@ -146,16 +135,10 @@ impl Progress for Fits {
 
 /// Who computes the fits of a command: processes, but on a GPU threads, because each process would take a
 /// part of its memory.
-fn crew(
-    asked: Option<NonZeroUsize>,
-    flags: &ConfigFlags,
-    config: &Config,
-    ranges: Option<&Path>,
-) -> Result<Crew> {
+fn crew(asked: Option<NonZeroUsize>, config: &Config) -> Result<Crew> {
     let data = config.data.path()?.as_path();
-    let files = [Some(data), flags.file(), ranges];
     Ok(match config.fit.device.is_host() {
-        true => Crew::of_command(threads(asked), files.into_iter().flatten()),
+        true => Crew::of_files(threads(asked), [data].into_iter()),
         false => Crew::threads(threads(asked)),
     })
 }

@@ -1,8 +1,7 @@
 //! The file in which every finished cell is a line, so that nothing is computed twice.
 //!
 //! A line is written whole. Where a run was killed in the middle of one, what it left is cut off when
-//! the file is opened again. Workers read it only: the process that asks them may be in the middle of
-//! a line.
+//! the file is opened again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -16,7 +15,6 @@ use crate::error::{Result, TabularError};
 use crate::files::{at, make_folder, whole_lines};
 use crate::settings::refused;
 
-use super::workers::is_worker;
 use super::{Cell, Key, Measures};
 
 /// A finished cell.
@@ -48,7 +46,7 @@ impl Ledger {
     /// If there is one already, and it was not asked to be used again.
     pub fn begin(folder: &Path, name: &str, resumes: bool) -> Result<Self> {
         let path = folder.join(name);
-        if path.exists() && !resumes && !is_worker() {
+        if path.exists() && !resumes {
             let problem = format!(
                 "is {}, which holds {name}; use it again by `--resume` and the same options, or name \
                  another folder",
@@ -62,10 +60,9 @@ impl Ledger {
 
     /// Reads the file, which need not be there yet.
     pub fn open(path: &Path) -> Result<Self> {
-        let writes = !is_worker();
         let mut file = OpenOptions::new()
-            .create(writes)
-            .append(writes)
+            .create(true)
+            .append(true)
             .read(true)
             .open(path)
             .map_err(at(path))?;
@@ -73,7 +70,7 @@ impl Ledger {
         file.read_to_end(&mut bytes).map_err(at(path))?;
         let length = bytes.len();
         let whole = whole_lines(bytes);
-        if whole.len() < length && writes {
+        if whole.len() < length {
             file.set_len(whole.len() as u64).map_err(at(path))?;
         }
         let lines = whole.split_inclusive(|&byte| byte == b'\n');

@@ -21,7 +21,7 @@ use crate::error::{Result, TabularError};
 pub use ledger::{Ledger, Record};
 pub use runner::{Progress, run};
 pub use summary::Summary;
-pub use workers::{Crew, is_worker};
+pub use workers::{Crew, Task, serve};
 
 /// As many threads as are asked for; by default one for each processor.
 pub fn threads(asked: Option<NonZeroUsize>) -> usize {

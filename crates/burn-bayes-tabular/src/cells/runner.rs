@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::parallel;
 
-use super::workers::{Workers, serve};
+use super::workers::{Task, Workers};
 use super::{Cell, Crew, Ledger, Record};
 
 /// Told how a list of cells gets on, by any of several threads.
@@ -27,13 +27,13 @@ pub trait Progress: Sync {
 /// Nobody is told.
 impl Progress for () {}
 
-/// The results of all cells, in the cells' order. A worker that was started for these cells does not
-/// come back from here.
+/// The results of all cells, in the cells' order. Other processes make the same cells from `task`.
 ///
 /// # Errors
 ///
 /// The first error of a cell; no further cell is begun then.
 pub fn run(
+    task: &impl Task,
     cells: &[Cell],
     ledger: &Ledger,
     crew: &Crew,
@@ -42,8 +42,7 @@ pub fn run(
     let known: Vec<_> = cells.iter().map(|cell| ledger.find(cell)).collect();
     let places = 0..cells.len();
     let waiting: Vec<usize> = places.filter(|&place| known[place].is_none()).collect();
-    serve(cells, waiting.len())?;
-    let workers = Workers::new(crew, cells, waiting.len(), progress);
+    let workers = Workers::new(task, crew, cells, waiting.len(), progress);
     progress.begin(waiting.len());
     let threads = crew.threads.min(waiting.len().max(1));
     let computed = parallel::map(threads, waiting.len(), |index| {
@@ -63,9 +62,21 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use serde::{Deserialize, Serialize};
+
     use super::*;
     use crate::cells::{Key, Measures};
     use crate::error::TabularError;
+
+    /// No process makes these cells.
+    #[derive(Deserialize, Serialize)]
+    struct Here;
+
+    impl Task for Here {
+        fn cells(&self) -> Result<Vec<Cell>> {
+            Ok(Vec::new())
+        }
+    }
 
     /// Cells that count how often they are computed; the one at `broken` fails.
     fn cells(count: usize, broken: Option<usize>, computed: &Arc<AtomicUsize>) -> Vec<Cell> {
@@ -99,13 +110,27 @@ mod tests {
         let computed = Arc::new(AtomicUsize::new(0));
         let open = |name: &str| Ledger::open(&folder.path().join(name)).unwrap();
         let [one, two, three] = [1, 2, 3].map(Crew::threads);
-        let whole = run(&cells(9, None, &computed), &open("whole"), &three, &()).unwrap();
+        let whole = run(
+            &Here,
+            &cells(9, None, &computed),
+            &open("whole"),
+            &three,
+            &(),
+        )
+        .unwrap();
         assert_eq!(computed.swap(0, Ordering::Relaxed), 9);
 
-        let error = run(&cells(9, Some(4), &computed), &open("parts"), &one, &()).unwrap_err();
+        let error = run(
+            &Here,
+            &cells(9, Some(4), &computed),
+            &open("parts"),
+            &one,
+            &(),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("broken"));
         assert_eq!(computed.swap(0, Ordering::Relaxed), 5);
-        let parts = run(&cells(9, None, &computed), &open("parts"), &two, &()).unwrap();
+        let parts = run(&Here, &cells(9, None, &computed), &open("parts"), &two, &()).unwrap();
         assert_eq!(computed.load(Ordering::Relaxed), 5);
         assert_eq!(measures(whole), measures(parts));
     }

@@ -1,20 +1,21 @@
 //! Processes that compute cells beside this one.
 //!
 //! Burn's automatic differentiation has one registry of graphs for a whole process, behind a lock, so
-//! threads that train small networks wait for each other. A worker is this program once more, with
-//! arguments that make the same cells. Where it comes to them it computes what it is asked for: a line
-//! of its input is the place of a cell among all, a line of its output is what became of it. It writes
-//! nothing else but errors, and ends with its input.
+//! threads that train small networks wait for each other. A worker is this program once more, by its
+//! command `worker`. The first line of its input is a [`Task`], from which it makes the same cells; then
+//! a line of its input is the place of a cell among all, and a line of its output is what became of it.
+//! It writes nothing else but errors, and ends with its input.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::{env, process, thread};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::error::{INTERRUPTED, Result, TabularError};
 use crate::files::checksum;
@@ -23,15 +24,31 @@ use crate::parallel;
 use super::runner::Progress;
 use super::{Cell, Measures, Record};
 
-/// The variable that makes a process a worker: how many threads it has, and for which cells.
-const TASK: &str = "BURN_BAYES_WORKER";
+/// What another process makes the same cells from.
+pub trait Task: Serialize + DeserializeOwned {
+    /// The cells, in the same order in every process.
+    ///
+    /// # Errors
+    /// If what they need is not there.
+    fn cells(&self) -> Result<Vec<Cell>>;
+}
+
+/// The first line of a worker's input.
+#[derive(Debug, Deserialize, Serialize)]
+struct Order<T> {
+    /// How many threads it has.
+    threads: usize,
+    /// What its cells must come to.
+    checksum: String,
+    task: T,
+}
 
 /// How many cells are computed at a time, and by whom.
 #[derive(Clone, Debug)]
 pub struct Crew {
     pub(super) threads: usize,
-    /// The program and the arguments of a worker; none where threads of this process compute.
-    worker: Option<(PathBuf, Vec<OsString>)>,
+    /// The program that computes, and its arguments; none where threads of this process do.
+    worker: Option<(PathBuf, Vec<&'static str>)>,
 }
 
 impl Crew {
@@ -41,19 +58,19 @@ impl Crew {
         Self { threads, worker }
     }
 
-    /// As many processes, with arguments by which this program makes the same cells.
-    pub fn processes(threads: usize, arguments: Vec<OsString>) -> Self {
+    /// As many processes of this program, whose command `worker` must call [`serve`].
+    pub fn processes(threads: usize) -> Self {
         let program = env::current_exe().ok();
-        let worker = program.map(|program| (program, arguments));
+        let worker = program.map(|program| (program, vec!["worker"]));
         Self { threads, worker }
     }
 
-    /// As many processes, with this one's own arguments, which read these files once more; threads if a
-    /// file is none that gives the same again to another process.
-    pub fn of_command<'a>(threads: usize, mut files: impl Iterator<Item = &'a Path>) -> Self {
+    /// As many processes, which read these files once more; threads if a file is none that gives the
+    /// same again to another process.
+    pub fn of_files<'a>(threads: usize, mut files: impl Iterator<Item = &'a Path>) -> Self {
         let is_of_process = |path: &Path| path.starts_with("/dev") || path.starts_with("/proc");
         match files.all(|path| path.is_file() && !is_of_process(path)) {
-            true => Self::processes(threads, env::args_os().skip(1).collect()),
+            true => Self::processes(threads),
             false => Self::threads(threads),
         }
     }
@@ -69,28 +86,36 @@ pub(super) struct Workers<'a> {
 #[derive(Debug)]
 struct Staff {
     idle: Vec<Worker>,
-    /// What starts a worker; none where there are to be no more.
-    command: Option<Command>,
+    /// What starts a worker, and its order but for its threads; none where there are to be no more.
+    start: Option<(Command, Value)>,
 }
 
 impl<'a> Workers<'a> {
     /// For those of the cells that are waiting; none if one is computed after the other.
     pub(super) fn new(
+        task: &impl Task,
         crew: &Crew,
         cells: &'a [Cell],
         waiting: usize,
         progress: &'a dyn Progress,
     ) -> Self {
         let worker = crew.worker.as_ref();
-        let command = worker.filter(|_| crew.threads.min(waiting) > 1);
-        let command = command.map(|(program, arguments)| {
+        let worker = worker.filter(|_| crew.threads.min(waiting) > 1);
+        let start = worker.and_then(|(program, arguments)| {
             let mut command = Command::new(program);
             command.args(arguments);
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
-            command
+            let order = Order {
+                threads: 0,
+                checksum: checksum_of(cells),
+                task,
+            };
+            // What has no text, as a path may, is left to threads.
+            let order = serde_json::to_value(order).ok()?;
+            Some((command, order))
         });
         let idle = Vec::new();
-        let staff = Mutex::new(Staff { idle, command });
+        let staff = Mutex::new(Staff { idle, start });
         Self {
             cells,
             progress,
@@ -115,9 +140,9 @@ impl<'a> Workers<'a> {
         let mut staff = self.staff();
         let idle = staff.idle.pop();
         idle.or_else(|| {
-            let command = staff.command.as_mut()?;
-            command.env(TASK, task(rayon::current_num_threads(), self.cells));
-            let error = match Worker::start(command) {
+            let (command, order) = staff.start.as_mut()?;
+            order["threads"] = rayon::current_num_threads().into();
+            let error = match Worker::start(command, order) {
                 Ok(worker) => return Some(worker),
                 Err(error) => error,
             };
@@ -125,7 +150,7 @@ impl<'a> Workers<'a> {
             self.progress.warn(&format!(
                 "{program} cannot be started once more: {error}; threads do its work"
             ));
-            staff.command = None;
+            staff.start = None;
             None
         })
     }
@@ -143,8 +168,12 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(command: &mut Command) -> io::Result<Self> {
+    fn start(command: &mut Command, order: &Value) -> io::Result<Self> {
         let mut child = command.spawn()?;
+        if let Some(input) = &mut child.stdin {
+            // One that does not listen will not answer either.
+            let _ = input.write_all(format!("{order}\n").as_bytes());
+        }
         let output = child.stdout.take();
         let output = output.ok_or_else(|| io::Error::other("it has no output"))?;
         let answers = BufReader::new(output);
@@ -244,33 +273,25 @@ impl Answer {
     }
 }
 
-/// Whether this process is a worker.
-pub fn is_worker() -> bool {
-    env::var_os(TASK).is_some()
-}
-
-/// In a worker that was started for these cells, computes what it is asked for until the process ends.
+/// What the command `worker` of a program does: computes the cells that its input asks for, until it ends.
 ///
 /// # Errors
-/// If cells are waiting that it was not started for, and if nobody takes an answer.
-pub(super) fn serve(cells: &[Cell], waiting: usize) -> Result<()> {
-    let Ok(asked) = env::var(TASK) else {
-        return Ok(());
-    };
-    let threads = asked.split(' ').next().and_then(|word| word.parse().ok());
-    match threads {
-        Some(threads) if asked == task(threads, cells) => {
-            parallel::map(threads, 1, |_| answer(cells))?;
-            process::exit(0);
-        }
-        // What was computed before, by others.
-        _ if waiting == 0 => Ok(()),
-        _ => Err(TabularError::Data(format!(
-            "{}: the process that asks for it has other cells; start the command again, and leave the \
-             files alone that it reads",
-            cells[0].key
-        ))),
+/// If the task cannot be read or comes to other cells, and if nobody takes an answer.
+pub fn serve<T: Task>() -> Result<()> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    let order: Order<T> = serde_json::from_str(&line).map_err(|error| {
+        TabularError::Usage(format!("the first line of the input is no task: {error}"))
+    })?;
+    let cells = order.task.cells()?;
+    if order.checksum != checksum_of(&cells) {
+        return Err(TabularError::Data(
+            "the process that asks for cells has others; start the command again, and leave the files \
+             alone that it reads"
+                .into(),
+        ));
     }
+    parallel::map(order.threads, 1, |_| answer(&cells)).map(drop)
 }
 
 /// Answers line by line.
@@ -294,15 +315,12 @@ fn answer(cells: &[Cell]) -> Result<()> {
     })
 }
 
-/// For how many threads and which cells a worker is.
-fn task(threads: usize, cells: &[Cell]) -> String {
+/// Tells these cells from others.
+fn checksum_of(cells: &[Cell]) -> String {
     let lines = cells
         .iter()
         .map(|cell| format!("{}: {}\n", cell.key, cell.settings));
-    format!(
-        "{threads} {}",
-        checksum(lines.collect::<String>().as_bytes())
-    )
+    checksum(lines.collect::<String>().as_bytes())
 }
 
 #[cfg(all(test, unix))]
@@ -323,15 +341,24 @@ mod tests {
         (0..2).map(one).collect()
     }
 
+    /// Makes these cells.
+    #[derive(Deserialize, Serialize)]
+    struct Made;
+
+    impl Task for Made {
+        fn cells(&self) -> Result<Vec<Cell>> {
+            Ok(cells())
+        }
+    }
+
     /// What comes of the second cell if a worker is this program.
-    fn computed(program: &str, arguments: &[&str]) -> Result<Measures> {
-        let arguments = arguments.iter().map(OsString::from).collect();
+    fn computed(program: &str, arguments: &[&'static str]) -> Result<Measures> {
         let crew = Crew {
             threads: 2,
-            worker: Some((program.into(), arguments)),
+            worker: Some((program.into(), arguments.to_vec())),
         };
         let cells = cells();
-        let workers = Workers::new(&crew, &cells, cells.len(), &());
+        let workers = Workers::new(&Made, &crew, &cells, cells.len(), &());
         Ok(workers.compute(1)?.measures)
     }
 
@@ -347,7 +374,7 @@ mod tests {
             ("true", &[][..], 1, "exit status: 0"),
             ("sh", &["-c", "exit 3"], 3, "exit status: 3"),
             ("sh", &["-c", "kill -9 $$"], 1, "signal: 9"),
-            ("cat", &[], 1, "answered `1`"),
+            ("cat", &[], 1, "answered `{"),
         ] {
             let failure = computed(program, arguments).unwrap_err();
             let message = failure.to_string();
@@ -393,7 +420,7 @@ mod tests {
     #[test]
     fn files_that_give_nothing_twice_are_left_to_threads() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let crew = |path| Crew::of_command(2, [file.path(), path].into_iter());
+        let crew = |path| Crew::of_files(2, [file.path(), path].into_iter());
         assert!(crew(file.path()).worker.is_some());
         for path in ["/dev/stdin", "/dev/null", "/proc/self/environ", "/absent"] {
             assert!(crew(Path::new(path)).worker.is_none(), "{path}");
@@ -401,10 +428,9 @@ mod tests {
     }
 
     #[test]
-    fn a_task_tells_cells_apart() {
+    fn a_checksum_tells_cells_apart() {
         let cells = cells();
-        assert_eq!(task(1, &cells), task(1, &self::cells()));
-        assert_ne!(task(1, &cells), task(2, &cells));
-        assert_ne!(task(1, &cells), task(1, &cells[1..]));
+        assert_eq!(checksum_of(&cells), checksum_of(&self::cells()));
+        assert_ne!(checksum_of(&cells), checksum_of(&cells[1..]));
     }
 }

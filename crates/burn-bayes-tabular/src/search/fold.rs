@@ -1,9 +1,11 @@
 //! Rows to learn from and rows to be judged by, prepared as the former alone teach.
 
+use std::sync::Arc;
+
 use burn_bayes::eval::{LabelledProbabilities, TargetedMixture, accuracy, nll, nmll, rmse};
 use burn_bayes_data::{
-    ColumnScale, Dataset, Features, Preprocessor, PreprocessorConfig, Scaler, Scaling, Split,
-    Table, Targets,
+    ColumnScale, Dataset, Features, KFold, Preprocessor, PreprocessorConfig, Scaler, Scaling,
+    Split, Table, Targets,
 };
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +14,10 @@ use crate::cells::Measures;
 use crate::engine::{Unobserved, check, fit, weights};
 use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
-use crate::rows::{Problem, TargetMeaning};
+use crate::rows::{DealtRows, Problem, TargetMeaning};
 use crate::rows::{fingerprint_of, true_targets};
 use crate::scores::{Intervals, Scores};
-use crate::settings::FitSettings;
+use crate::settings::{DataSettings, FitSettings};
 
 /// The measure, 1, of a cell whose fit diverged.
 pub const DIVERGED: &str = "diverged";
@@ -88,6 +90,23 @@ impl Fold {
             train,
             test: test.into_parts().0,
         })
+    }
+
+    /// The divisions of the training rows, as a file's settings say how they are prepared.
+    ///
+    /// # Errors
+    /// If the rows cannot be divided so, or as [`Fold::prepared`].
+    pub(crate) fn all(
+        rows: &DealtRows,
+        settings: &DataSettings,
+        kept: KFold,
+    ) -> Result<Vec<Arc<Self>>> {
+        let preparation = settings.preprocessor()?;
+        let divisions = rows.divisions(settings, kept)?;
+        let folds = divisions.iter();
+        folds
+            .map(|split| Ok(Arc::new(Self::prepared(&rows.table, &preparation, split)?)))
+            .collect()
     }
 
     /// Refuses settings that cannot be used for the training rows.

@@ -7,10 +7,12 @@
 mod divergence;
 mod fold;
 mod ranges;
+mod tuning;
 
 pub use divergence::divergence;
 pub use fold::{DIVERGED, Fold, Judgement, Scored};
 pub use ranges::{Range, Ranges};
+pub use tuning::{JudgedTrials, TrialRow, Tuned, Tuning};
 
 use std::cmp::Ordering;
 

@@ -1,5 +1,6 @@
 //! What may be chosen, as a TOML file and as flags.
 
+pub(crate) mod as_toml;
 mod choices;
 mod config;
 mod data;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::reproduce::experiment::Effort;
+use crate::experiment::Effort;
 use burn_bayes_tabular::search::{Range, Ranges, Search};
 use burn_bayes_tabular::settings::{FitSettings, Method, NoisePrecision};
 
@@ -173,7 +173,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::e6::sets::SETS;
+    use crate::e6::sets::SETS;
 
     #[test]
     fn every_protocol_can_be_fitted() {

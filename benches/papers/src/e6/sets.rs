@@ -1,6 +1,6 @@
 //! The data sets, and what the papers set for each.
 
-use crate::reproduce::experiment::{Context, Effort};
+use crate::experiment::{Context, Effort};
 
 /// A data set.
 #[derive(Debug)]

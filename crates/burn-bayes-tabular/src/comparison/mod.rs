@@ -1,5 +1,9 @@
 //! Methods side by side: means over runs, and whether a difference to the best is more than chance.
 
+mod runs;
+
+pub use runs::Runs;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -60,7 +64,7 @@ const COLUMNS: [Column; 10] = [
 ];
 
 /// What a run writes down; scores that its rows leave undefined are left out.
-pub fn measures(scored: &Scored) -> Measures {
+fn measures(scored: &Scored) -> Measures {
     let diverged = scored.diverged.then(|| (DIVERGED.to_string(), 1.0));
     let named = match &scored.scores {
         None => Vec::new(),

@@ -4,7 +4,7 @@ use burn_bayes::Noise;
 use rand::RngExt;
 use serde::Serialize;
 
-use crate::reproduce::experiment::Effort;
+use crate::experiment::Effort;
 use burn_bayes_tabular::random::generator;
 use burn_bayes_tabular::search::TRIALS;
 

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use burn_bayes_tabular::error::Result;
 
 pub(crate) use burn_bayes_tabular::cells::{Cell, Key, Measures};
@@ -84,7 +86,7 @@ pub(crate) const fn figure(measure: &'static str, value: f64) -> Figure {
 }
 
 /// How much to compute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum Effort {
     /// The papers' settings.
     Full,
@@ -103,10 +105,18 @@ impl Effort {
 }
 
 /// Where and how much.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Context {
     pub(crate) data: PathBuf,
     pub(crate) effort: Effort,
     /// What the names of the wanted cells contain, if not all are wanted.
     pub(crate) only: Option<String>,
+}
+
+impl Context {
+    /// Whether a cell is to be computed.
+    pub(crate) fn wants(&self, key: &Key) -> bool {
+        let name = key.to_string();
+        self.only.as_ref().is_none_or(|only| name.contains(only))
+    }
 }

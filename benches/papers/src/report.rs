@@ -168,7 +168,7 @@ fn line(page: &mut String, entries: impl Iterator<Item = impl AsRef<str>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::experiment::{Column, Published, figure};
+    use crate::experiment::{Column, Published, figure};
     use burn_bayes_tabular::cells::{Key, Record};
 
     const EXPERIMENT: Experiment = Experiment {

@@ -227,7 +227,7 @@ impl Fitted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::e8::scores;
+    use crate::e8::scores;
 
     #[test]
     fn a_point_and_a_posterior_learn_where_the_light_is() {

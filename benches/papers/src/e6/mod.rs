@@ -154,7 +154,7 @@ fn choices(settings: &FitSettings) -> Measures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::experiment::Effort;
+    use crate::experiment::Effort;
 
     fn context(effort: Effort) -> Option<Context> {
         let data = std::env::var_os("BURN_BAYES_DATA")

@@ -209,8 +209,8 @@ fn add(target: &mut [f64], scale: f64, source: &[f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::grid::Grid;
-    use crate::reproduce::logistic::{Family, optimum};
+    use crate::grid::Grid;
+    use crate::logistic::{Family, optimum};
 
     /// Few rows, so that the posterior is skewed.
     fn rows() -> Rows {

@@ -86,7 +86,7 @@ fn overall(labelled: &LabelledProbabilities<'_>) -> Measures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::e8::published::{COLUMNS, PUBLISHED};
+    use crate::e8::published::{COLUMNS, PUBLISHED};
 
     /// Two draws of four rows, the last of which they disagree about.
     fn draws() -> DrawProbabilities<'static> {

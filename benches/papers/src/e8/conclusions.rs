@@ -1,7 +1,7 @@
 //! What E8 is to show, judged by its results.
 
-use crate::reproduce::findings::Finding;
-use crate::reproduce::results::Results;
+use crate::findings::Finding;
+use crate::results::Results;
 use burn_bayes_tabular::predict::Uncertainty;
 
 use super::protocols::{CLOTHING, PLAIN, SETS, VIFA};

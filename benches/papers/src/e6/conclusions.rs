@@ -1,8 +1,8 @@
 //! What E6 is to show, judged by its results.
 
-use crate::reproduce::experiment::Effort;
-use crate::reproduce::findings::Finding;
-use crate::reproduce::results::Results;
+use crate::experiment::Effort;
+use crate::findings::Finding;
+use crate::results::Results;
 use burn_bayes_tabular::search::DIVERGED;
 
 use super::protocols::{

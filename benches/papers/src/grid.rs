@@ -97,7 +97,7 @@ impl Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::logistic::{Family, bound, optimum};
+    use crate::logistic::{Family, bound, optimum};
 
     #[test]
     fn the_bound_and_the_divergence_make_the_evidence() {

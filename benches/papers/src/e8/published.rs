@@ -1,6 +1,6 @@
 //! The columns of E8's table, and what the paper reports of other pictures.
 
-use crate::reproduce::experiment::{Column, Figure, Published, row};
+use crate::experiment::{Column, Figure, Published, row};
 
 use super::scores::{ACCURACY, AUROC, BALANCED, NLL};
 

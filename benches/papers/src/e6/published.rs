@@ -1,6 +1,6 @@
 //! What the papers report: VIFA's Table 1 (NMLL and RMSE), SLANG's table of RMSE and log-likelihood.
 
-use crate::reproduce::experiment::{Figure, Published, row};
+use crate::experiment::{Figure, Published, row};
 
 use super::protocols::{MEAN_FIELD, SLANG, VIFA};
 use super::{NMLL, RMSE};
