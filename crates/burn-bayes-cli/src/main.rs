@@ -8,6 +8,7 @@
 mod commands;
 mod console;
 mod interruption;
+mod settings;
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -61,5 +62,17 @@ fn main() -> ExitCode {
             tell(format_args!("error: {failure}"));
             ExitCode::from(failure.code())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn options_do_not_collide() {
+        Program::command().debug_assert();
     }
 }

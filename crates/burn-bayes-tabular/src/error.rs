@@ -48,7 +48,7 @@ impl TabularError {
     }
 
     /// A failure of another process, by its code.
-    pub fn with_code(code: u8, message: String) -> Self {
+    pub(crate) fn with_code(code: u8, message: String) -> Self {
         match code {
             2 => Self::Usage(message),
             3 => Self::Data(message),

@@ -92,7 +92,7 @@ pub(crate) fn io_error(error: csv::Error) -> io::Error {
 }
 
 /// The bytes of a table with commas between its cells.
-pub fn csv_bytes<R>(heads: &[&str], rows: impl IntoIterator<Item = R>) -> Result<Vec<u8>>
+pub(crate) fn csv_bytes<R>(heads: &[&str], rows: impl IntoIterator<Item = R>) -> Result<Vec<u8>>
 where
     R: IntoIterator<Item: AsRef<[u8]>>,
 {

@@ -3,7 +3,29 @@
 //!
 //! [`settings`] say what is wanted, [`rows`] turn a file into a training set, [`engine`] fits it, and
 //! [`predict`] and [`scores`] say what the fit knows of other rows. A [`run`] is all of that in a folder,
-//! with a [`report`]. [`search`] and [`comparison`] make many fits, as [`cells`] that are computed once.
+//! with a [`report`], and [`new_rows`] are predicted by it. [`search`] and [`comparison`] make many fits, as [`cells`] that are computed once.
+//!
+//! ```no_run
+//! use burn_bayes_tabular::engine::{Unobserved, fit};
+//! use burn_bayes_tabular::rows::{DealtRows, PreparedRows, read_table};
+//! use burn_bayes_tabular::settings::{Config, TaskName};
+//!
+//! # fn main() -> burn_bayes_tabular::Result<()> {
+//! let Config { mut data, fit: settings } = Config::default();
+//! data.path = Some("houses.csv".into());
+//! data.target = Some("price".into());
+//! data.task = Some(TaskName::Regression);
+//!
+//! let dealt = DealtRows::deal(read_table(&data)?, &data, settings.seed)?;
+//! let rows = PreparedRows::prepare(dealt, &data)?;
+//! let fitted = fit(&rows.train, &settings, &mut Unobserved)?;
+//! if let Some(held_out) = &rows.validation {
+//!     let predictions = fitted.predict(held_out.features(), settings.draws)?;
+//! #   let _ = predictions;
+//! }
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! Nothing here prints: what a person should see is returned, or told to an observer.
 
@@ -20,6 +42,8 @@ pub mod scores;
 pub mod report;
 pub mod run;
 
+pub mod new_rows;
+
 pub mod cells;
 pub mod comparison;
 pub mod fits;
@@ -29,6 +53,7 @@ pub mod error;
 pub mod files;
 pub mod shell;
 
+mod as_toml;
 pub mod distinct;
 mod parallel;
 pub mod random;

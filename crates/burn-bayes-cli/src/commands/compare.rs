@@ -7,11 +7,12 @@ use burn_bayes_tabular::Result;
 use burn_bayes_tabular::cells::{self, Ledger};
 use burn_bayes_tabular::comparison::{Comparison, Runs};
 use burn_bayes_tabular::fits::FitsTask;
-use burn_bayes_tabular::settings::{ConfigFlags, Method};
+use burn_bayes_tabular::settings::Method;
 use clap::Args;
 
 use super::Fits;
 use crate::console::{command_line, print, print_json};
+use crate::settings::{ConfigFlags, choice};
 
 /// What to compare, and how often.
 #[derive(Debug, Args)]
@@ -24,6 +25,7 @@ pub(crate) struct Arguments {
         long,
         value_name = "METHODS",
         value_delimiter = ',',
+        value_parser = choice::<Method>(),
         default_value = "map,mean-field,vifa,swag,slang"
     )]
     methods: Vec<Method>,

@@ -6,13 +6,14 @@ use burn_bayes_data::read_csv;
 use clap::Args;
 
 use crate::console::{busy, command_line, print_json, print_scores, tell};
+use crate::settings::FileFlags;
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::files::{at, make_folder};
 use burn_bayes_tabular::report::ScoredRows;
 use burn_bayes_tabular::rows::{true_targets, usable_rows};
 use burn_bayes_tabular::run::{RunFolder, RunReport};
 use burn_bayes_tabular::scores::{Intervals, Scores};
-use burn_bayes_tabular::settings::{DeviceName, FileFlags, refused};
+use burn_bayes_tabular::settings::{DeviceName, refused};
 
 /// Which rows.
 #[derive(Debug, Args)]
@@ -55,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .as_ref()
         .or(run.config.data.positive.as_ref());
     let positive = run.fitted.meaning().positive(asked.map(String::as_str))?;
-    let options = arguments.file.csv_options(&run.config.data);
+    let options = arguments.file.format().csv_options(&run.config.data);
     let options = run.preprocessor.csv_options(options);
     let path = arguments.rows.display();
     let table = busy(format_args!("reading {path}"), || {

@@ -8,12 +8,13 @@ use burn_bayes_tabular::Result;
 use burn_bayes_tabular::engine::{EpochRecord, Fitted, Observer};
 use burn_bayes_tabular::report::number;
 use burn_bayes_tabular::run::{FinishedFit, FolderFit, RunFolder, Start};
-use burn_bayes_tabular::settings::{Config, ConfigFlags, refused};
+use burn_bayes_tabular::settings::{Config, refused};
 use clap::Args;
 
 use super::prepared;
 use crate::console::{Console, busy, command_line, print, print_json, print_scores, tell};
 use crate::interruption;
+use crate::settings::ConfigFlags;
 
 /// What to fit, and where to put it.
 #[derive(Debug, Args)]

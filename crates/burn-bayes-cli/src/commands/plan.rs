@@ -4,9 +4,9 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::console::{print, print_json};
+use crate::settings::ConfigFlags;
 use burn_bayes_tabular::engine;
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::settings::ConfigFlags;
 
 /// The options of the fit.
 #[derive(Debug, Args)]

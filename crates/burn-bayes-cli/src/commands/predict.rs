@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::files::{Output, at};
-use burn_bayes_tabular::predict::{
-    BadRowsName, Decision, PredictionRequest, PredictionTable, RowPredictor,
-};
+use burn_bayes_tabular::new_rows::{BadRowsName, Decision, PredictionRequest, RowPredictor};
+use burn_bayes_tabular::predict::PredictionTable;
 use burn_bayes_tabular::run::RunFolder;
-use burn_bayes_tabular::settings::{DeviceName, FileFlags, Words, refused};
+use burn_bayes_tabular::settings::{DeviceName, Words, refused};
 use clap::Args;
 
 use crate::console::{RowCounter, tell};
+use crate::settings::{FileFlags, choice};
 
 /// Which rows, and what to say of them.
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COLUMNS")]
     keep: Option<Words>,
     /// What is done about a row that cannot be predicted
-    #[arg(long, value_name = "WHAT", default_value = "refuse")]
+    #[arg(long, value_name = "WHAT", default_value = "refuse", value_parser = choice::<BadRowsName>())]
     bad_rows: BadRowsName,
     /// Draws of the weights; as the fit says by default, and always with --target-risk
     #[arg(long)]
@@ -110,7 +110,7 @@ impl Arguments {
             abstain_above: self.abstain_above,
             target_risk: self.target_risk,
             confidence: self.confidence,
-            file: self.file.clone(),
+            file: self.file.format(),
         }
     }
 }

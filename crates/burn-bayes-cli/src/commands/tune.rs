@@ -5,14 +5,15 @@ use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::cells::Ledger;
+use burn_bayes_tabular::fits::FitsTask;
 use burn_bayes_tabular::report::number;
 use burn_bayes_tabular::search::{Ranges, Tuned, Tuning};
-use burn_bayes_tabular::settings::ConfigFlags;
 use clap::Args;
 use serde_json::json;
 
 use super::Fits;
 use crate::console::{print, print_json};
+use crate::settings::ConfigFlags;
 
 /// What to search, and how long.
 #[derive(Debug, Args)]
@@ -63,7 +64,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     arguments.settings.refuse(flags)?;
     let search = tuning.search(ranges, arguments.trials, arguments.survivors)?;
     let ledger = Ledger::begin(&arguments.out, "trials.jsonl", arguments.resume)?;
-    let tuned = tuning.run(&search, &ledger, &crew, &Fits::of("tune", arguments.resume))?;
+    let shown = Fits::of("tune", arguments.resume);
+    let tuned = tuning.run(&search, FitsTask::Tune, &ledger, &crew, &shown)?;
     tuned.write(&arguments.out)?;
     let file = arguments.out.join("config.toml").display().to_string();
     match arguments.json {

@@ -6,7 +6,6 @@
 //! a line of its input is the place of a cell among all, and a line of its output is what became of it.
 //! It writes nothing else but errors, and ends with its input.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -17,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::as_toml;
 use crate::error::{INTERRUPTED, Result, TabularError};
 use crate::files::checksum;
 use crate::parallel;
@@ -228,12 +228,12 @@ fn is_interrupted(status: ExitStatus) -> bool {
     status.code() == Some(INTERRUPTED.into())
 }
 
-/// What became of a cell. Its measures are bits: a number that is read from JSON may differ in its last
-/// one.
+/// What became of a cell.
 #[derive(Debug, Deserialize, Serialize)]
 enum Answer {
     Found {
-        measures: BTreeMap<String, u64>,
+        #[serde(with = "as_toml")]
+        measures: Measures,
         seconds: f64,
     },
     Failed {
@@ -245,15 +245,9 @@ enum Answer {
 impl Answer {
     fn new(found: Result<Record>) -> Self {
         match found {
-            Ok(record) => {
-                let measures = record.measures.into_iter();
-                Self::Found {
-                    measures: measures
-                        .map(|(name, value)| (name, value.to_bits()))
-                        .collect(),
-                    seconds: record.seconds,
-                }
-            }
+            Ok(Record {
+                measures, seconds, ..
+            }) => Self::Found { measures, seconds },
             Err(failure) => Self::Failed {
                 code: failure.code(),
                 message: failure.to_string(),
@@ -263,11 +257,7 @@ impl Answer {
 
     fn record(self, cell: &Cell) -> Result<Record> {
         match self {
-            Self::Found { measures, seconds } => {
-                let measures = measures.into_iter();
-                let measures = measures.map(|(name, bits)| (name, f64::from_bits(bits)));
-                Ok(cell.record(measures.collect::<Measures>(), seconds))
-            }
+            Self::Found { measures, seconds } => Ok(cell.record(measures, seconds)),
             Self::Failed { code, message } => Err(TabularError::with_code(code, message)),
         }
     }

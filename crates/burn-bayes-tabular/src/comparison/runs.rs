@@ -6,12 +6,13 @@ use burn_bayes_data::KFold;
 use serde::{Deserialize, Serialize};
 
 use super::measures;
+use crate::as_toml;
 use crate::cells::{Cell, Key, Measures};
 use crate::distinct::distinct;
 use crate::error::Result;
 use crate::rows::{DealtRows, read_table};
 use crate::search::Fold;
-use crate::settings::{Config, FitSettings, Method, as_toml, expect_at_most, refused};
+use crate::settings::{Config, FitSettings, Method, expect_at_most, refused};
 
 /// Seeds with which a table of runs is still one.
 const MOST_SEEDS: usize = 10_000;

@@ -17,9 +17,9 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 pub use algorithms::{network, rank, weights};
-pub use cost::{memory, time};
+pub use cost::{TimeEstimate, memory, time};
 pub use fitted::Fitted;
-pub(crate) use training::Checkpoint;
+pub use training::Checkpoint;
 
 use crate::error::Result;
 use crate::rows::Problem;

@@ -21,7 +21,7 @@ const CANDIDATES: i32 = 17;
 ///
 /// # Errors
 /// If they are too few or too often wrong for such a promise.
-pub fn threshold_at_risk(
+pub(crate) fn threshold_at_risk(
     path: &Path,
     score: Uncertainty,
     classes: usize,

@@ -64,15 +64,15 @@ const ROW: &str = "row";
 /// The column of why a row could not be predicted.
 const PROBLEM: &str = "problem";
 /// The column of the most probable class.
-pub const LABEL: &str = "label";
+pub(crate) const LABEL: &str = "label";
 /// The column of what was true.
-pub const TARGET: &str = "target";
+pub(crate) const TARGET: &str = "target";
 /// The column of what to do with a row.
 const DECISION: &str = "decision";
 /// The deviation of a number without its noise.
-pub const EPISTEMIC: &str = "epistemic_std";
+pub(crate) const EPISTEMIC: &str = "epistemic_std";
 /// Every score of a regression that says how unsure it is.
-pub const DEVIATIONS: [&str; 2] = ["std", EPISTEMIC];
+pub(crate) const DEVIATIONS: [&str; 2] = ["std", EPISTEMIC];
 
 impl PredictionTable {
     /// What there is to say of predictions, of which there may be none; `levels` are the quantiles of a

@@ -23,9 +23,10 @@ use std::path::Path;
 use burn_bayes_data::Targets;
 
 pub use posterior::PosteriorSummary;
-pub use summary::{Summary, f1_name};
+pub(crate) use summary::f1_name;
+pub use summary::{Summary, SummaryLine};
 pub use text::number;
-pub(crate) use training::TrainingCurve;
+pub use training::TrainingCurve;
 
 use crate::error::Result;
 use crate::files::{make_folder, write_whole};

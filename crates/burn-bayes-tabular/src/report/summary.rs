@@ -182,7 +182,7 @@ fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
 }
 
 /// F1 with the class that it is about.
-pub fn f1_name(positive: &str) -> String {
+pub(crate) fn f1_name(positive: &str) -> String {
     format!("F1 (positive: {})", shortened(positive, 24))
 }
 

@@ -10,11 +10,13 @@ use burn_bayes_data::{
     partition, stratified_partition, suspicions,
 };
 
+use strsim::levenshtein;
+
 use crate::error::{Result, TabularError};
 use crate::files::hashed;
 use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 
-pub use problem::held_out_rows;
+pub(crate) use problem::held_out_rows;
 pub use problem::{Problem, TargetMeaning};
 
 /// What is suspicious in the columns of a table, for its reader to know.
@@ -282,41 +284,14 @@ fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let candidates = names
         .iter()
-        .map(|known| (changes(&lower, &known.to_lowercase()), known));
+        .map(|known| (levenshtein(&lower, &known.to_lowercase()), known));
     let (count, known) = candidates.min_by_key(|&(count, _)| count)?;
     (count <= name.chars().count() / 2).then_some(known.as_str())
-}
-
-/// Characters to insert, delete or replace to make one text of another (Levenshtein's distance).
-fn changes(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (place, character) in from.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], place + 1);
-        for (column, &other) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(character != other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn changes_are_counted() {
-        for (from, to, count) in [
-            ("", "abc", 3),
-            ("kitten", "sitting", 3),
-            ("same", "same", 0),
-        ] {
-            assert_eq!(changes(from, to), count, "{from} {to}");
-            assert_eq!(changes(to, from), count, "{to} {from}");
-        }
-    }
 
     #[test]
     fn the_nearest_name_is_near() {

@@ -282,7 +282,7 @@ impl Problem {
 }
 
 /// How many of some rows are about a share of them, and at least one.
-pub fn held_out_rows(rows: usize, share: f64) -> usize {
+pub(crate) fn held_out_rows(rows: usize, share: f64) -> usize {
     ((rows as f64 * share) as usize).max(1)
 }
 

@@ -25,7 +25,7 @@ pub struct EpochMetrics {
 
 /// The open file.
 #[derive(Debug)]
-pub struct MetricsFile {
+pub(crate) struct MetricsFile {
     file: File,
     path: PathBuf,
 }

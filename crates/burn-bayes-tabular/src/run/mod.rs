@@ -13,9 +13,12 @@ mod tests;
 
 pub use fit::{FinishedFit, FolderFit, Start};
 pub use folder::RunFolder;
-pub use metrics::{EpochMetrics, MetricsFile};
-pub use progress::WatchedRows;
-pub use validation::{RunReport, Validation, curves, report_failure, validate};
+pub use metrics::EpochMetrics;
+pub(crate) use metrics::MetricsFile;
+pub use progress::ValidationScore;
+pub(crate) use progress::WatchedRows;
+pub use validation::{RunReport, Validation, curves};
+pub(crate) use validation::{report_failure, validate};
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

@@ -38,7 +38,7 @@ pub struct ValidationScore {
 
 /// Rows that are scored while others are learnt.
 #[derive(Debug)]
-pub struct WatchedRows {
+pub(crate) struct WatchedRows {
     features: Features,
     /// On their own scale.
     targets: Targets,

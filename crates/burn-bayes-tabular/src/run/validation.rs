@@ -32,7 +32,7 @@ pub struct Validation {
 
 /// Scores the rows that were held out from these places of the file; leaves the scores, the predictions
 /// and a report.
-pub fn validate(
+pub(crate) fn validate(
     folder: &RunFolder,
     config: &Config,
     fitted: &Fitted,
@@ -82,7 +82,7 @@ pub fn validate(
 }
 
 /// Leaves a report of a fit that left the finite numbers: why, and its training up to there.
-pub fn report_failure(
+pub(crate) fn report_failure(
     folder: &RunFolder,
     config: &Config,
     meaning: &TargetMeaning,

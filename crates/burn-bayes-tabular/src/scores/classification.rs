@@ -23,75 +23,75 @@ const NO_CALIBRATION_INTERVAL: &str =
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassificationScores {
     /// Number of rows.
-    pub(crate) rows: usize,
+    pub rows: usize,
     /// Number of draws of the weights.
-    pub(crate) draws: usize,
+    pub draws: usize,
     /// Names of the classes.
-    pub(crate) classes: Vec<String>,
+    pub classes: Vec<String>,
     /// Fraction of rows predicted right.
-    pub(crate) accuracy: Score,
+    pub accuracy: Score,
     /// Mean recall over the classes that occur.
-    pub(crate) balanced_accuracy: Score,
+    pub balanced_accuracy: Score,
     /// The class of `f1`; null for more than two classes.
-    pub(crate) positive: Option<String>,
+    pub positive: Option<String>,
     /// F1 of the positive one of two classes; null for more classes.
-    pub(crate) f1: Score,
+    pub f1: Score,
     /// Mean of the classes' F1.
-    pub(crate) macro_f1: Score,
+    pub macro_f1: Score,
     /// Area under the ROC: of either of two classes, else the mean of every class against the rest.
-    pub(crate) auroc: Score,
+    pub auroc: Score,
     /// Mean negative log-probability of the true class, in nats.
     pub nll: Score,
     /// Squared distance to the true class, summed over classes: between 0 and 2.
-    pub(crate) brier: Score,
+    pub brier: Score,
     /// Expected calibration error over 15 bins of equal width.
     pub ece: Score,
     /// Expected calibration error over 15 bins of equally many rows.
-    pub(crate) ece_equal_mass: Score,
+    pub ece_equal_mass: Score,
     /// Largest gap of a bin of equal width.
-    pub(crate) mce: Score,
+    pub mce: Score,
     /// Calibration error of every class's probability, averaged over classes.
-    pub(crate) classwise_ece: Score,
+    pub classwise_ece: Score,
     /// Rows of each true class, by the class predicted.
-    pub(crate) confusion: Vec<Vec<usize>>,
+    pub confusion: Vec<Vec<usize>>,
     /// Confidence against accuracy, in the bins of `ece`.
-    pub(crate) reliability: Vec<ReliabilityBin>,
+    pub reliability: Vec<ReliabilityBin>,
     /// Referral by every uncertainty.
-    pub(crate) selective: Vec<SelectiveScores<ReferredClasses>>,
+    pub selective: Vec<SelectiveScores<ReferredClasses>>,
 }
 
 /// The rows of one range of confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct ReliabilityBin {
+pub struct ReliabilityBin {
     /// Lower limit of confidence, excluded but for 0.
-    pub(crate) lower: f64,
+    pub lower: f64,
     /// Upper limit of confidence, included.
-    pub(crate) upper: f64,
+    pub upper: f64,
     /// Number of rows.
-    pub(crate) rows: usize,
+    pub rows: usize,
     /// Their mean confidence; null without rows.
-    pub(crate) confidence: Option<f64>,
+    pub confidence: Option<f64>,
     /// The fraction of them predicted right; null without rows.
-    pub(crate) accuracy: Option<f64>,
+    pub accuracy: Option<f64>,
 }
 
 /// The most certain rows, scored.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct ReferredClasses {
+pub struct ReferredClasses {
     /// The fraction of rows kept.
-    pub(crate) kept_fraction: f64,
+    pub kept_fraction: f64,
     /// Their number.
-    pub(crate) kept: usize,
+    pub kept: usize,
     /// Fraction predicted right.
-    pub(crate) accuracy: f64,
+    pub accuracy: f64,
     /// Mean recall over the classes that occur among them.
-    pub(crate) balanced_accuracy: f64,
+    pub balanced_accuracy: f64,
     /// F1 of the positive one of two classes; null for more classes or where neither says it.
-    pub(crate) f1: Option<f64>,
+    pub f1: Option<f64>,
     /// Mean of the classes' F1.
-    pub(crate) macro_f1: f64,
+    pub macro_f1: f64,
     /// Area under the ROC; null where a class has none of the rows, or all.
-    pub(crate) auroc: Option<f64>,
+    pub auroc: Option<f64>,
 }
 
 impl ClassificationScores {

@@ -11,10 +11,11 @@ mod selective;
 use burn_bayes_data::{Targets, Task};
 use serde::Serialize;
 
-pub use classification::ClassificationScores;
-pub use regression::{LEVELS, RegressionScores};
-pub use score::{Intervals, Score};
-pub(crate) use selective::SelectiveScores;
+pub use classification::{ClassificationScores, ReferredClasses, ReliabilityBin};
+pub(crate) use regression::LEVELS;
+pub use regression::{CoverageScores, QuantileFrequency, ReferredReals, RegressionScores};
+pub use score::{Interval, Intervals, Score};
+pub use selective::SelectiveScores;
 
 use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
@@ -59,7 +60,7 @@ impl Scores {
 }
 
 /// What the scores of a task call the mean negative log-likelihood of a row.
-pub fn likelihood_name(task: Task) -> &'static str {
+pub(crate) fn likelihood_name(task: Task) -> &'static str {
     match task {
         Task::Classification => "nll",
         Task::Regression => "nmll",

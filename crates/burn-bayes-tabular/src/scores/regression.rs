@@ -14,7 +14,7 @@ use crate::predict::RealPredictions;
 use crate::scores::{Intervals, Score, SelectiveScores};
 
 /// Levels of the prediction intervals.
-pub const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
+pub(crate) const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
 /// Levels at which quantiles are held against frequencies: 5 %, 10 %, … 95 %.
 const QUANTILES: usize = 19;
 /// Bins of the histogram of transforms.
@@ -24,58 +24,58 @@ const PIT_BINS: usize = 10;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RegressionScores {
     /// Number of rows.
-    pub(crate) rows: usize,
+    pub rows: usize,
     /// Number of draws of the weights.
-    pub(crate) draws: usize,
+    pub draws: usize,
     /// Standard deviation of the observation noise.
-    pub(crate) noise_deviation: f64,
+    pub noise_deviation: f64,
     /// Root mean squared error of the mean over draws.
-    pub(crate) rmse: Score,
+    pub rmse: Score,
     /// Mean negative log-likelihood of the mixture, in nats for each row.
     pub nmll: Score,
     /// Mean continuous ranked probability score, in the unit of the target.
-    pub(crate) crps: Score,
+    pub crps: Score,
     /// Coverage and width of central intervals.
-    pub(crate) intervals: Vec<CoverageScores>,
+    pub intervals: Vec<CoverageScores>,
     /// Mean distance of stated and observed frequencies over the quantiles 5 %, 10 %, … 95 %.
     pub quantile_calibration_error: Score,
     /// Stated and observed frequencies of those quantiles.
-    pub(crate) quantiles: Vec<QuantileFrequency>,
+    pub quantiles: Vec<QuantileFrequency>,
     /// Rows in each tenth of the probability integral transform; equal counts mean calibration.
-    pub(crate) pit_counts: Vec<usize>,
+    pub pit_counts: Vec<usize>,
     /// Referral by the disagreement of draws, with the squared error as loss.
-    pub(crate) selective: [SelectiveScores<ReferredReals>; 1],
+    pub selective: [SelectiveScores<ReferredReals>; 1],
 }
 
 /// How often a central interval holds the target, and how wide it is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct CoverageScores {
+pub struct CoverageScores {
     /// The stated probability.
-    pub(crate) level: f64,
+    pub level: f64,
     /// The fraction of targets in their interval.
-    pub(crate) coverage: Score,
+    pub coverage: Score,
     /// Sharpness: the mean width, in the unit of the target.
-    pub(crate) mean_width: Score,
+    pub mean_width: Score,
 }
 
 /// How often targets lie below a quantile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct QuantileFrequency {
+pub struct QuantileFrequency {
     /// The stated probability.
-    pub(crate) level: f64,
+    pub level: f64,
     /// The observed frequency.
-    pub(crate) observed: f64,
+    pub observed: f64,
 }
 
 /// The most certain rows, scored.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct ReferredReals {
+pub struct ReferredReals {
     /// The fraction of rows kept.
-    pub(crate) kept_fraction: f64,
+    pub kept_fraction: f64,
     /// Their number.
-    pub(crate) kept: usize,
+    pub kept: usize,
     /// Root mean squared error.
-    pub(crate) rmse: f64,
+    pub rmse: f64,
 }
 
 impl RegressionScores {

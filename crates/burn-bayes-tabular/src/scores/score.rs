@@ -9,18 +9,18 @@ pub struct Score {
     /// The score of the rows; null where it is not defined.
     pub value: Option<f64>,
     /// Where it would lie on other rows of the same kind, at 95 %; null where that is not known.
-    pub(crate) interval: Option<Interval>,
+    pub interval: Option<Interval>,
     /// Why the value or else the interval is null.
-    pub(crate) absent: Option<String>,
+    pub absent: Option<String>,
 }
 
 /// A bootstrap interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Interval {
+pub struct Interval {
     /// Lower limit.
-    pub(crate) lower: f64,
+    pub lower: f64,
     /// Upper limit.
-    pub(crate) upper: f64,
+    pub upper: f64,
 }
 
 /// The level of the intervals.

@@ -11,17 +11,17 @@ pub(crate) const KEPT_FRACTIONS: [f64; 6] = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5];
 
 /// The risk–coverage curve of one uncertainty, in numbers; the lower the better.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct SelectiveScores<Row> {
+pub struct SelectiveScores<Row> {
     /// The uncertainty that sorts the rows.
-    pub(crate) by: &'static str,
+    pub by: &'static str,
     /// Mean loss of the kept rows, averaged over every number of rows kept.
-    pub(crate) aurc: Score,
+    pub aurc: Score,
     /// What of it a perfect order of the rows would save.
-    pub(crate) e_aurc: Score,
+    pub e_aurc: Score,
     /// Area under the loss of kept rows as a share of all rows.
-    pub(crate) augrc: Score,
+    pub augrc: Score,
     /// The kept rows scored; empty where the uncertainty is not defined.
-    pub(crate) referral: Vec<Row>,
+    pub referral: Vec<Row>,
 }
 
 impl<Row> SelectiveScores<Row> {

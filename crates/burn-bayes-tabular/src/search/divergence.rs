@@ -37,12 +37,20 @@ pub enum Divergence {
     NotFinite,
     /// The NLL is above that of the training targets' Gaussian, or of the class frequencies.
     WorseThanConstant {
+        /// Of the fit.
         nll: f64,
+        /// Of the constant.
         constant: f64,
+        /// What the constant is.
         constant_name: &'static str,
     },
     /// The RMSE is many deviations of the training targets.
-    FarOff { rmse: f64, deviation: f64 },
+    FarOff {
+        /// The error of the fit.
+        rmse: f64,
+        /// The deviation of the targets.
+        deviation: f64,
+    },
 }
 
 impl Divergence {

@@ -164,7 +164,7 @@ impl Fold {
     }
 
     /// A number that tells these rows from others.
-    pub fn fingerprint(&self) -> u64 {
+    pub(crate) fn fingerprint(&self) -> u64 {
         fingerprint_of(self.train.fingerprint(), self.test.values(), &self.targets)
     }
 
@@ -233,7 +233,7 @@ impl Judgement {
     ///
     /// # Errors
     /// If a measure is missing.
-    pub fn of_measures(measures: &Measures, cost_name: &str) -> Result<Option<Self>> {
+    pub(crate) fn of_measures(measures: &Measures, cost_name: &str) -> Result<Option<Self>> {
         let diverged = measures.contains_key(DIVERGED);
         if diverged && measures.len() == 1 {
             return Ok(None);

@@ -9,7 +9,7 @@ mod fold;
 mod ranges;
 mod tuning;
 
-pub use divergence::divergence;
+pub use divergence::{Divergence, divergence};
 pub use fold::{DIVERGED, Fold, Judgement, Scored};
 pub use ranges::{Range, Ranges};
 pub use tuning::{JudgedTrials, TrialRow, Tuned, Tuning};

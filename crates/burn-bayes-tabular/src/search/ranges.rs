@@ -37,7 +37,7 @@ const DEFAULTS: &str = include_str!("ranges.toml");
 
 impl Ranges {
     /// The default ranges of a method; ranks are at most the number of `weights`.
-    pub fn of_method(method: Method, weights: usize) -> Result<Self> {
+    pub(crate) fn of_method(method: Method, weights: usize) -> Result<Self> {
         let wrong = |error| TabularError::Usage(format!("the default ranges: {error}"));
         let mut all: BTreeMap<String, Self> = toml::from_str(DEFAULTS).map_err(wrong)?;
         let ranges = all.remove(&method.to_string());
@@ -146,7 +146,6 @@ fn with(settings: &FitSettings, name: &str, value: Value) -> Result<FitSettings>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::ValueEnum;
 
     use crate::settings::{NetworkShape, NoisePrecision};
 
@@ -222,7 +221,7 @@ mod tests {
 
     #[test]
     fn every_method_has_ranges_that_fit() {
-        for &method in Method::value_variants() {
+        for &method in &Method::ALL {
             let base = FitSettings {
                 method,
                 ..FitSettings::default()

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Fold, Judgement, Ranges, Search, Trial, Unit, best};
-use crate::cells::{self, Cell, Crew, Key, Ledger, Progress};
+use crate::as_toml;
+use crate::cells::{self, Cell, Crew, Key, Ledger, Progress, Task};
 use crate::error::Result;
 use crate::files::{csv_bytes, write_whole};
-use crate::fits::FitsTask;
 use crate::rows::{DealtRows, read_table};
 use crate::scores::likelihood_name;
-use crate::settings::{Config, FitSettings, as_toml};
+use crate::settings::{Config, FitSettings};
 
 /// A search over the settings of a fit.
 #[derive(Clone, Debug)]
@@ -76,25 +76,27 @@ impl Tuning {
         Ok(search)
     }
 
-    /// Searches; what the ledger has of the trials is not fitted again.
+    /// Searches; what the ledger has of the trials is not fitted again. `task` makes what a worker of
+    /// this program is given.
     ///
     /// # Errors
     /// As a fit, and if every trial diverged.
-    pub fn run(
+    pub fn run<T: Task>(
         mut self,
         search: &Search,
+        task: impl Fn(JudgedTrials) -> T,
         ledger: &Ledger,
         crew: &Crew,
         progress: &dyn Progress,
     ) -> Result<Tuned> {
         let trials = search.run(self.folds.len(), |units| {
-            let task = JudgedTrials {
+            let fits = JudgedTrials {
                 config: self.config.clone(),
                 folds: self.folds.len(),
                 units: units.iter().cloned().map(Planned::of).collect(),
             };
-            let cells = task.of_folds(&self.folds)?;
-            let records = cells::run(&FitsTask::Tune(task), &cells, ledger, crew, progress)?;
+            let cells = fits.of_folds(&self.folds)?;
+            let records = cells::run(&task(fits), &cells, ledger, crew, progress)?;
             let judged = records.iter();
             judged
                 .map(|record| Judgement::of_measures(&record.measures, self.cost_name))

@@ -5,51 +5,100 @@ use std::fmt;
 use std::str::FromStr;
 
 use burn_bayes_data::{DecimalMark, Header, MissingPolicy, Task, UnseenPolicy};
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// How the posterior is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Method {
-    /// Variational inference with a factor-analysis covariance.
-    Vifa,
-    /// The same without factors: Bayes by backprop.
-    MeanField,
-    /// Variational approximation with factor covariance.
-    Vafc,
-    /// A Gaussian from the iterates of an ordinary training.
-    Swag,
-    /// Natural gradients with a low-rank-plus-diagonal precision.
-    Slang,
-    /// The same without factors.
-    Vogn,
-    /// Natural gradients with a diagonal precision from Price's theorem.
-    Von,
-    /// Adam with perturbed weights.
-    Vadam,
-    /// No posterior: the most probable weights alone.
-    Map,
+use super::table::SettingValue;
+
+/// Defines an enumeration whose values have names, in settings and on command lines.
+macro_rules! choices {
+    (
+        $(#[$meta:meta])*
+        $choices:ident {
+            $($(#[doc = $doc:literal])+ $choice:ident = $name:literal,)+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+        pub enum $choices {
+            $($(#[doc = $doc])+ #[serde(rename = $name)] $choice,)+
+        }
+
+        impl $choices {
+            /// All values.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$choice),+];
+        }
+
+        impl std::fmt::Display for $choices {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self {
+                    $(Self::$choice => $name,)+
+                })
+            }
+        }
+
+        impl std::str::FromStr for $choices {
+            type Err = String;
+
+            fn from_str(text: &str) -> std::result::Result<Self, String> {
+                match text {
+                    $($name => Ok(Self::$choice),)+
+                    _ => Err(format!("`{text}` is none of {}", [$($name),+].join(", "))),
+                }
+            }
+        }
+
+        impl $crate::settings::SettingValue for $choices {
+            const KIND: $crate::settings::Kind = $crate::settings::Kind::Choice(&[
+                $($crate::settings::Choice { name: $name, help: concat!($($doc),+) }),+
+            ]);
+        }
+    };
 }
 
-/// What moves the weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum OptimizerName {
-    /// Adam.
-    Adam,
-    /// Gradient descent with momentum.
-    Sgd,
+pub(crate) use choices;
+
+choices! {
+    /// How the posterior is found.
+    Method {
+        /// Variational inference with a factor-analysis covariance.
+        Vifa = "vifa",
+        /// The same without factors: Bayes by backprop.
+        MeanField = "mean-field",
+        /// Variational approximation with factor covariance.
+        Vafc = "vafc",
+        /// A Gaussian from the iterates of an ordinary training.
+        Swag = "swag",
+        /// Natural gradients with a low-rank-plus-diagonal precision.
+        Slang = "slang",
+        /// The same without factors.
+        Vogn = "vogn",
+        /// Natural gradients with a diagonal precision from Price's theorem.
+        Von = "von",
+        /// Adam with perturbed weights.
+        Vadam = "vadam",
+        /// No posterior: the most probable weights alone.
+        Map = "map",
+    }
 }
 
-/// What the target is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum TaskName {
-    /// A number.
-    Regression,
-    /// One of some classes.
-    Classification,
+choices! {
+    /// What moves the weights.
+    OptimizerName {
+        /// Adam.
+        Adam = "adam",
+        /// Gradient descent with momentum.
+        Sgd = "sgd",
+    }
+}
+
+choices! {
+    /// What the target is.
+    TaskName {
+        /// A number.
+        Regression = "regression",
+        /// One of some classes.
+        Classification = "classification",
+    }
 }
 
 impl From<TaskName> for Task {
@@ -61,17 +110,14 @@ impl From<TaskName> for Task {
     }
 }
 
-/// The character before the decimal fraction of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
-pub enum DecimalName {
-    /// 1.5
-    #[serde(rename = ".")]
-    #[value(name = ".")]
-    Point,
-    /// 1,5
-    #[serde(rename = ",")]
-    #[value(name = ",")]
-    Comma,
+choices! {
+    /// The character before the decimal fraction of a number.
+    DecimalName {
+        /// 1.5
+        Point = ".",
+        /// 1,5
+        Comma = ",",
+    }
 }
 
 impl From<DecimalName> for DecimalMark {
@@ -83,16 +129,16 @@ impl From<DecimalName> for DecimalMark {
     }
 }
 
-/// Whether the first row of a file names the columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum HeaderName {
-    /// It does if none of its cells is a number.
-    Detect,
-    /// It does.
-    Present,
-    /// It does not; columns are called column_0, column_1, ….
-    Absent,
+choices! {
+    /// Whether the first row of a file names the columns.
+    HeaderName {
+        /// It does if none of its cells is a number.
+        Detect = "detect",
+        /// It does.
+        Present = "present",
+        /// It does not; columns are called column_0, column_1, ….
+        Absent = "absent",
+    }
 }
 
 impl From<HeaderName> for Header {
@@ -105,16 +151,16 @@ impl From<HeaderName> for Header {
     }
 }
 
-/// What is done about a missing cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum MissingName {
-    /// It is an error.
-    Refuse,
-    /// It becomes the mean of its column, or the most frequent category.
-    Impute,
-    /// Its row is left out of training, scores and predictions.
-    Drop,
+choices! {
+    /// What is done about a missing cell.
+    MissingName {
+        /// It is an error.
+        Refuse = "refuse",
+        /// It becomes the mean of its column, or the most frequent category.
+        Impute = "impute",
+        /// Its row is left out of training, scores and predictions.
+        Drop = "drop",
+    }
 }
 
 impl From<MissingName> for MissingPolicy {
@@ -126,14 +172,14 @@ impl From<MissingName> for MissingPolicy {
     }
 }
 
-/// What is done about a category that no training row has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum UnseenName {
-    /// It is an error.
-    Refuse,
-    /// It is none of the known ones.
-    Zeros,
+choices! {
+    /// What is done about a category that no training row has.
+    UnseenName {
+        /// It is an error.
+        Refuse = "refuse",
+        /// It is none of the known ones.
+        Zeros = "zeros",
+    }
 }
 
 impl From<UnseenName> for UnseenPolicy {
@@ -144,28 +190,6 @@ impl From<UnseenName> for UnseenPolicy {
         }
     }
 }
-
-/// Choices are displayed as they are written on the command line.
-macro_rules! displayed {
-    ($($choice:ty),+) => {
-        $(impl fmt::Display for $choice {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let value = self.to_possible_value();
-                f.write_str(value.as_ref().map_or("", |value| value.get_name()))
-            }
-        })+
-    };
-}
-
-displayed!(
-    DecimalName,
-    HeaderName,
-    Method,
-    MissingName,
-    OptimizerName,
-    TaskName,
-    UnseenName
-);
 
 /// The shape of a network: `linear`, or `mlp:50,50` for two hidden layers of 50 rectifiers.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -327,6 +351,11 @@ macro_rules! as_text {
 }
 
 as_text!(Delimiter, NetworkShape);
+
+impl SettingValue for Delimiter {}
+impl SettingValue for NetworkShape {}
+impl SettingValue for NoisePrecision {}
+impl SettingValue for Words {}
 
 #[cfg(test)]
 mod tests {

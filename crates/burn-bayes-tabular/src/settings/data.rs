@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use burn_bayes_data::{CsvOptions, PreprocessorConfig, Scaling};
-use clap::Args;
 
 use super::choices::{
     DecimalName, Delimiter, HeaderName, MissingName, TaskName, UnseenName, Words,
@@ -14,16 +13,16 @@ use crate::error::Result;
 
 settings! {
     /// The file of the rows, and how it is read.
-    DataSettings, DataFlags {
+    DataSettings {
         /// File of delimited text with the training rows, packed with gzip or not.
-        #[arg(long = "data", value_name = "FILE")]
+        [option: Some("data"), value: Some("FILE")]
         path: PathBuf;
         /// Column to predict.
         target: String;
         /// What the target is: regression or classification.
         task: TaskName;
         /// Positive class of F1, if there are two classes; the second one by default.
-        #[arg(value_name = "CLASS")]
+        [value: Some("CLASS")]
         positive: String;
         /// Columns that are neither target nor feature, with commas between them.
         ignore: Words = Words::default();
@@ -34,19 +33,18 @@ settings! {
         /// Character between cells, or `tab`; found from the first rows by default.
         delimiter: Delimiter;
         /// Character before the decimal fraction of numbers: a point or a comma.
-        #[arg(value_name = "MARK")]
+        [value: Some("MARK")]
         decimal: DecimalName = DecimalName::Point;
         /// Whether the first row names the columns: detect, present or absent.
         header: HeaderName = HeaderName::Detect;
         /// What is done about a missing cell: refuse, impute or drop.
         missing: MissingName = MissingName::Refuse;
         /// Words for a missing cell beside an empty one, with commas between them.
-        #[arg(allow_hyphen_values = true)]
+        [allows_hyphens: true]
         missing_words: Words = missing_words();
         /// What is done about a category that no training row has: refuse or zeros.
         unseen: UnseenName = UnseenName::Refuse;
         /// Columns as they are, where otherwise numbers are brought to mean 0 and variance 1.
-        #[arg(num_args = 0..=1, default_missing_value = "true")]
         no_standardize: bool = false;
         /// Share of the rows that is held out to score the fit; 0 scores nothing.
         validation: f64 = 0.2;
@@ -54,17 +52,15 @@ settings! {
 }
 
 /// How a new file is written, where that is not as in the fit.
-#[derive(Clone, Debug, Default, Args)]
-pub struct FileFlags {
-    /// Character before the decimal fraction of numbers, a point or a comma; as in the fit by default
-    #[arg(long, value_name = "MARK")]
-    decimal: Option<DecimalName>,
-    /// Character between cells, or `tab`; as in the fit by default
-    #[arg(long)]
-    delimiter: Option<Delimiter>,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileFormat {
+    /// Character before the decimal fraction of numbers.
+    pub decimal: Option<DecimalName>,
+    /// Character between cells.
+    pub delimiter: Option<Delimiter>,
 }
 
-impl FileFlags {
+impl FileFormat {
     /// How the new file is read.
     pub fn csv_options(&self, settings: &DataSettings) -> CsvOptions {
         let settings = DataSettings {

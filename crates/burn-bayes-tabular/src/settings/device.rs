@@ -6,6 +6,7 @@ use std::str::FromStr;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
+use super::table::SettingValue;
 use crate::error::{Result, TabularError};
 
 /// Where to compute: `flex`, `wgpu`, `cuda` or `cuda:1`.
@@ -85,6 +86,8 @@ impl fmt::Display for DeviceName {
         }
     }
 }
+
+impl SettingValue for DeviceName {}
 
 impl TryFrom<String> for DeviceName {
     type Error = String;

@@ -1,5 +1,6 @@
 //! How a network is fitted.
 
+use super::choices::Method::{Map, MeanField, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von};
 use super::choices::{Method, NetworkShape, NoisePrecision, OptimizerName};
 use super::device::DeviceName;
 use super::table::settings;
@@ -7,13 +8,14 @@ use crate::error::{Result, TabularError};
 
 settings! {
     /// How a network is fitted, whatever the data.
-    FitSettings, FitFlags {
+    FitSettings {
         /// How the posterior is found.
         method: Method = Method::Vifa;
         /// The network: `linear`, or `mlp:50,50` for two hidden layers of 50 rectifiers.
         model: NetworkShape = NetworkShape { hidden: vec![50] };
         /// Factors of the posterior (of methods that have any): at least 2 with swag; by default 5, or
         /// as many as there are weights.
+        [methods: &[Vifa, Vafc, Swag, Slang]]
         rank: usize;
         /// Passes over the training rows.
         epochs: usize = 100;
@@ -21,20 +23,25 @@ settings! {
         batch_size: usize = 32;
         /// Draws of the weights in a step; by default 2 in von, which come in pairs, and 1 in the others
         /// (swag and map have none).
+        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam]]
         train_draws: usize;
         /// Draws of the weights in a prediction.
+        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam]]
         draws: usize = 100;
         /// What moves the weights (slang, vogn, von and vadam move them themselves).
+        [methods: &[Vifa, MeanField, Vafc, Swag, Map]]
         optimizer: OptimizerName = OptimizerName::Adam;
         /// Learning rate of the mean; by default 0.1 in slang, vogn and von, 0.03 in vadam, and 0.01 in the
         /// others. With sgd and a variational method the gradient is that of all rows together, so the
         /// rate must be smaller by their number.
-        #[arg(visible_alias = "lr")]
+        [alias: Some("lr")]
         learning_rate: f64;
         /// Learning rate of the factors; that of the mean by default.
+        [methods: &[Vifa, Vafc]]
         factors_learning_rate: f64;
         /// Learning rate of the diagonal, which in slang, vogn and von is the weight of a batch in the
         /// precision; that of the mean by default.
+        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von]]
         diagonal_learning_rate: f64;
         /// Share of all steps after which the learning rates have fallen to 60 %; 0 keeps them constant.
         /// By default 0 in swag, whose spread is that of steps of constant size, and 0.1 in the others.
@@ -50,11 +57,12 @@ settings! {
         noise_precision: NoisePrecision = NoisePrecision::LEARNED;
         /// Standard deviation of a weight at the start, over the root of its layer's inputs (vifa,
         /// mean-field, slang, vogn, von) or alone (vadam); by default 0.3 in slang and 0.03 in the others.
+        [methods: &[Vifa, MeanField, Slang, Vogn, Von, Vadam]]
         initial_deviation: f64;
         /// Norm to which gradients are clipped (vifa, mean-field, vafc, swag, map); none by default.
+        [methods: &[Vifa, MeanField, Vafc, Swag, Map]]
         clip: f64;
         /// Layers without biases.
-        #[arg(num_args = 0..=1, default_missing_value = "true")]
         no_intercept: bool = false;
         /// Where to compute: flex, wgpu, cuda or cuda:1.
         device: DeviceName = DeviceName::default();
@@ -107,22 +115,19 @@ impl FitSettings {
         }
     }
 
-    /// Whether a setting changes nothing with the method and the optimiser.
-    pub(crate) fn is_idle(&self, field: &str) -> bool {
-        use Method::{Map, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von};
+    /// Whether a setting changes nothing with the method and the other settings.
+    pub fn is_idle(&self, field: &str) -> bool {
         let moves_itself = matches!(self.method, Slang | Vogn | Von | Vadam);
-        match field {
-            "rank" => !matches!(self.method, Vifa | Vafc | Swag | Slang),
-            "train_draws" => matches!(self.method, Swag | Map),
-            "optimizer" | "clip" => moves_itself,
-            "momentum" => !moves_itself && self.optimizer == OptimizerName::Adam,
-            "factors_learning_rate" => !matches!(self.method, Vifa | Vafc) || self.rank == Some(0),
-            "diagonal_learning_rate" => matches!(self.method, Swag | Map | Vadam),
-            "initial_deviation" => matches!(self.method, Vafc | Swag | Map),
-            "draws" => self.method == Map,
-            "bias_prior_precision" => self.no_intercept,
-            _ => false,
-        }
+        let table = Self::table();
+        let setting = table.iter().find(|setting| setting.name == field);
+        let is_of_method = setting.is_none_or(|setting| setting.methods.contains(&self.method));
+        !is_of_method
+            || match field {
+                "momentum" => !moves_itself && self.optimizer == OptimizerName::Adam,
+                "factors_learning_rate" => self.rank == Some(0),
+                "bias_prior_precision" => self.no_intercept,
+                _ => false,
+            }
     }
 
     /// The settings that are left to the method and change something, with their values.
@@ -209,7 +214,7 @@ pub fn refused(field: &str, problem: impl std::fmt::Display) -> TabularError {
 }
 
 /// Names in quotes, the first of them if there are many.
-pub fn listed(names: &[String]) -> String {
+pub(crate) fn listed(names: &[String]) -> String {
     const MOST: usize = 12;
     let mut shown: Vec<String> = names
         .iter()
@@ -223,20 +228,20 @@ pub fn listed(names: &[String]) -> String {
 }
 
 /// Factors of a posterior, unless another number is asked for.
-pub const DEFAULT_RANK: usize = 5;
+pub(crate) const DEFAULT_RANK: usize = 5;
 /// More draws in a step cost time and memory, and a mean of a thousand gradients is hardly better than
 /// one of a hundred.
 const MOST_TRAIN_DRAWS: usize = 1000;
 /// Draws with which a mean of predictions is exact to a third of a percent of its deviation.
-pub const MOST_DRAWS: usize = 100_000;
+pub(crate) const MOST_DRAWS: usize = 100_000;
 
 /// Refuses a count of nothing, and one with which nothing ever ends.
-pub fn expect_count(field: &str, value: usize) -> Result<()> {
+pub(crate) fn expect_count(field: &str, value: usize) -> Result<()> {
     expect_at_most(field, value, u32::MAX as usize)
 }
 
 /// Refuses a count of nothing, and one above `most`.
-pub fn expect_at_most(field: &str, value: usize, most: usize) -> Result<()> {
+pub(crate) fn expect_at_most(field: &str, value: usize, most: usize) -> Result<()> {
     match value {
         0 => Err(refused(field, "is 0; it must be at least 1")),
         _ if value <= most => Ok(()),
@@ -258,6 +263,7 @@ fn positive(field: &str, value: f64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{Config, DataSettings, Kind};
 
     #[test]
     fn a_file_and_flags_make_settings() {
@@ -265,14 +271,49 @@ mod tests {
         let mut settings: FitSettings = toml::from_str(text).unwrap();
         assert_eq!(settings.method, Method::MeanField);
         assert_eq!(settings.noise_precision, NoisePrecision::Given(4.0));
-        let flags = FitFlags {
-            epochs: Some(7),
-            clip: Some(2.0),
-            ..FitFlags::default()
-        };
-        flags.override_in(&mut settings);
+        settings.set("epochs", "7").unwrap();
+        settings.set("clip", "2").unwrap();
         assert_eq!((settings.epochs, settings.clip), (7, Some(2.0)));
         assert_eq!(settings.model.hidden, [20]);
+    }
+
+    #[test]
+    fn a_table_says_what_every_setting_may_be() {
+        let mut config = Config::default();
+        for setting in DataSettings::table() {
+            let default = setting.default.iter();
+            default.for_each(|text| config.data.set(setting.name, text).unwrap());
+        }
+        for setting in FitSettings::table() {
+            let default = setting.default.iter();
+            default.for_each(|text| config.fit.set(setting.name, text).unwrap());
+        }
+        assert_eq!(config, Config::default());
+        for setting in FitSettings::table() {
+            if let Kind::Choice(choices) = setting.kind {
+                for choice in choices {
+                    config.fit.set(setting.name, choice.name).unwrap();
+                }
+            }
+            let error = config.fit.set(setting.name, "?").unwrap_err();
+            assert!(!error.is_empty(), "{}", setting.name);
+        }
+        assert!(config.fit.set("epoch", "3").is_err());
+    }
+
+    #[test]
+    fn a_setting_is_idle_where_no_method_of_its_own_is_chosen() {
+        let idle = |method, name: &str| {
+            let settings = FitSettings {
+                method,
+                ..FitSettings::default()
+            };
+            settings.is_idle(name)
+        };
+        assert!(!idle(Vifa, "rank") && idle(Von, "rank"));
+        assert!(idle(Slang, "clip") && !idle(Map, "clip"));
+        assert!(idle(Vifa, "momentum") && !idle(Vadam, "momentum"));
+        assert!(!idle(Map, "epochs"));
     }
 
     #[test]

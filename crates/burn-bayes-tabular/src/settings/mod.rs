@@ -1,6 +1,5 @@
-//! What may be chosen, as a TOML file and as flags.
+//! What may be chosen: structures, their TOML, and tables that say of each setting what it is.
 
-pub(crate) mod as_toml;
 mod choices;
 mod config;
 mod data;
@@ -8,13 +7,14 @@ mod device;
 mod fit;
 mod table;
 
+pub(crate) use choices::choices;
 pub use choices::{
-    HeaderName, Method, MissingName, NetworkShape, NoisePrecision, OptimizerName, Words,
+    DecimalName, Delimiter, HeaderName, Method, MissingName, NetworkShape, NoisePrecision,
+    OptimizerName, TaskName, UnseenName, Words,
 };
-pub use config::{Config, ConfigFlags};
-pub use data::{DataSettings, FileFlags};
+pub use config::Config;
+pub use data::{DataSettings, FileFormat};
 pub use device::DeviceName;
-pub use fit::{
-    DEFAULT_RANK, FitSettings, MOST_DRAWS, expect_at_most, expect_count, listed, refused,
-};
-pub(crate) use table::help;
+pub(crate) use fit::{DEFAULT_RANK, MOST_DRAWS, expect_at_most, expect_count, listed};
+pub use fit::{FitSettings, refused};
+pub use table::{Choice, Kind, Setting, SettingValue};

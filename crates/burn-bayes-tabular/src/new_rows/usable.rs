@@ -1,24 +1,25 @@
 //! Rows without targets: which of them can be predicted, and what is wrong with the others.
 
 use burn_bayes_data::{DataError, Features, Table};
-use clap::ValueEnum;
 
 use crate::error::{Result, TabularError};
 use crate::rows::usable_rows;
 use crate::run::Run;
+use crate::settings::choices;
 
-/// What is done about a row that cannot be predicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BadRowsName {
-    /// It ends the command with an error
-    Refuse,
-    /// It has no predictions, and a column `problem` says why
-    Mark,
+choices! {
+    /// What is done about a row that cannot be predicted.
+    BadRowsName {
+        /// It ends the command with an error
+        Refuse = "refuse",
+        /// It has no predictions, and a column `problem` says why
+        Mark = "mark",
+    }
 }
 
 /// Rows that are predicted at once.
 #[derive(Debug)]
-pub struct NewRows {
+pub(crate) struct NewRows {
     /// Those that are written, by their places in the table.
     pub(crate) rows: Vec<usize>,
     /// Those of them that can be predicted, by their places among these.

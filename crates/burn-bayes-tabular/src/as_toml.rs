@@ -1,15 +1,15 @@
-//! Settings within JSON, as TOML: that is read back to the last bit of every number, which `serde_json`
-//! promises with a feature alone that we do not ask for.
+//! Numbers within JSON, as a text of TOML: that is read back to the last bit of every number, which
+//! `serde_json` promises with its feature `float_roundtrip` alone.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub(crate) fn serialize<T: Serialize, S: Serializer>(
-    settings: &T,
+    value: &T,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let text = toml::to_string(settings).map_err(S::Error::custom)?;
+    let text = toml::to_string(value).map_err(S::Error::custom)?;
     serializer.serialize_str(&text)
 }
 

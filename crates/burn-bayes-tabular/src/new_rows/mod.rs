@@ -1,17 +1,20 @@
 //! Predictions for the rows of a file, piece by piece, with decisions which rows to keep.
 
+mod usable;
+
 use std::path::Path;
 
 use burn_bayes::eval::BoundedPoint;
 use burn_bayes_data::{BadRows, CsvReader, Task};
 
-use super::{
-    BadRowsName, DEVIATIONS, EPISTEMIC, NewRows, PredictionTable, Uncertainty, threshold_at_risk,
-};
 use crate::distinct::distinct;
 use crate::error::{Result, TabularError};
+use crate::predict::{DEVIATIONS, EPISTEMIC, PredictionTable, Uncertainty, threshold_at_risk};
 use crate::run::{Run, RunFolder};
-use crate::settings::{FileFlags, refused};
+use crate::settings::{FileFormat, refused};
+
+pub use usable::BadRowsName;
+use usable::NewRows;
 
 /// Rows that are read and predicted at once.
 const PIECE: usize = 8192;
@@ -38,7 +41,7 @@ pub struct PredictionRequest {
     /// How sure that promise is to be.
     pub confidence: f64,
     /// How the file is written.
-    pub file: FileFlags,
+    pub file: FileFormat,
 }
 
 /// Which rows are kept.
@@ -183,7 +186,7 @@ impl Default for PredictionRequest {
             abstain_above: None,
             target_risk: None,
             confidence: 0.95,
-            file: FileFlags::default(),
+            file: FileFormat::default(),
         }
     }
 }
