@@ -3,7 +3,8 @@
 //!
 //! [`settings`] say what is wanted, [`rows`] turn a file into a training set, [`engine`] fits it, and
 //! [`predict`] and [`scores`] say what the fit knows of other rows. A [`run`] is all of that in a folder,
-//! with a [`report`], and [`new_rows`] are predicted by it. [`search`] and [`comparison`] make many fits, as [`cells`] that are computed once.
+//! with a [`report`], and [`new_rows`] are predicted and scored by it. [`search`] and [`comparison`] make
+//! many fits, as [`cells`] that are computed once.
 //!
 //! ```no_run
 //! use burn_bayes_tabular::engine::{Unobserved, fit};
@@ -49,14 +50,14 @@ pub mod comparison;
 pub mod fits;
 pub mod search;
 
+pub mod distinct;
 pub mod error;
 pub mod files;
+pub mod random;
 pub mod shell;
 
 mod as_toml;
-pub mod distinct;
 mod parallel;
-pub mod random;
 
 pub use error::{Result, TabularError};
 

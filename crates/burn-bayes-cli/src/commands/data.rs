@@ -42,14 +42,14 @@ enum Action {
 
 /// Where the sets are.
 #[derive(Debug, Args)]
-pub(super) struct DataFolder {
+struct DataFolder {
     /// Folder of all data sets; $BURN_BAYES_DATA, or `data`, by default
     #[arg(long = "data", value_name = "DIR")]
     chosen: Option<PathBuf>,
 }
 
 impl DataFolder {
-    pub(super) fn path(&self) -> PathBuf {
+    fn path(&self) -> PathBuf {
         let chosen = self.chosen.clone();
         chosen
             .or_else(|| std::env::var_os("BURN_BAYES_DATA").map(PathBuf::from))

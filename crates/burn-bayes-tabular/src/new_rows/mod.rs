@@ -1,5 +1,6 @@
 //! Predictions for the rows of a file, piece by piece, with decisions which rows to keep.
 
+mod known;
 mod usable;
 
 use std::path::Path;
@@ -13,6 +14,7 @@ use crate::predict::{DEVIATIONS, EPISTEMIC, PredictionTable, Uncertainty, thresh
 use crate::run::{Run, RunFolder};
 use crate::settings::{FileFormat, refused};
 
+pub use known::{Evaluation, KnownRows};
 pub use usable::BadRowsName;
 use usable::NewRows;
 

@@ -134,7 +134,7 @@ impl PreparedRows {
 }
 
 /// The rows of a table that are complete enough.
-pub fn usable_rows(table: &Table, settings: &DataSettings) -> Vec<usize> {
+pub(crate) fn usable_rows(table: &Table, settings: &DataSettings) -> Vec<usize> {
     match settings.missing {
         MissingName::Drop => table.complete_rows(),
         MissingName::Refuse | MissingName::Impute => (0..table.rows()).collect(),
@@ -152,7 +152,7 @@ pub(crate) fn fingerprint_of(others: u64, features: &[f64], targets: &Targets) -
 }
 
 /// Targets on their own scale.
-pub fn true_targets(dataset: &Dataset, meaning: &TargetMeaning) -> Targets {
+pub(crate) fn true_targets(dataset: &Dataset, meaning: &TargetMeaning) -> Targets {
     match (dataset.targets(), meaning) {
         (Targets::Real(values), TargetMeaning::Real(scale)) => {
             Targets::Real(values.iter().map(|&value| scale.undo(value)).collect())

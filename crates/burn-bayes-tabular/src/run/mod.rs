@@ -17,8 +17,8 @@ pub use metrics::EpochMetrics;
 pub(crate) use metrics::MetricsFile;
 pub use progress::ValidationScore;
 pub(crate) use progress::WatchedRows;
-pub use validation::{RunReport, Validation, curves};
-pub(crate) use validation::{report_failure, validate};
+pub(crate) use validation::{RunReport, report_failure, validate};
+pub use validation::{Validation, curves};
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

@@ -102,26 +102,26 @@ pub(crate) fn report_failure(
 
 /// What a report of a run is made of.
 #[derive(Debug)]
-pub struct RunReport<'a> {
+pub(crate) struct RunReport<'a> {
     /// The settings in effect.
-    pub config: &'a Config,
+    pub(crate) config: &'a Config,
     /// The command that made it.
-    pub command: &'a str,
+    pub(crate) command: &'a str,
     /// What the targets mean.
-    pub meaning: &'a TargetMeaning,
+    pub(crate) meaning: &'a TargetMeaning,
     /// What was recorded epoch by epoch.
-    pub metrics: &'a [EpochMetrics],
+    pub(crate) metrics: &'a [EpochMetrics],
     /// What was learnt of the weights; none for a point estimate.
-    pub posterior: Option<&'a FactorPosterior>,
+    pub(crate) posterior: Option<&'a FactorPosterior>,
     /// The rows that were predicted; none if there are none.
-    pub rows: Option<ScoredRows<'a>>,
+    pub(crate) rows: Option<ScoredRows<'a>>,
     /// Why the fit has diverged; none if it has not.
-    pub diverged: Option<&'a str>,
+    pub(crate) diverged: Option<&'a str>,
 }
 
 impl RunReport<'_> {
     /// Writes the report.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
         let Config { data, fit } = self.config;
         let target = data.target()?;
         let posterior = self.posterior.map(PosteriorSummary::of).transpose()?;
