@@ -60,12 +60,12 @@ impl Fitted {
     }
 
     /// The precision of the noise on the scale on which the network learns.
-    pub(crate) fn noise_precision(&self) -> f64 {
+    pub fn noise_precision(&self) -> f64 {
         self.noise_precision
     }
 
     /// The same in the target's own unit; none for classes.
-    pub(crate) fn own_noise_precision(&self) -> Option<f64> {
+    pub fn own_noise_precision(&self) -> Option<f64> {
         match &self.meaning {
             TargetMeaning::Real(scale) => Some(self.noise_precision / scale.spread.powi(2)),
             TargetMeaning::Classes(_) => None,
@@ -73,7 +73,7 @@ impl Fitted {
     }
 
     /// D, the number of weights.
-    pub(crate) fn weights(&self) -> usize {
+    pub fn weights(&self) -> usize {
         self.network.num_params()
     }
 
@@ -152,7 +152,7 @@ impl Fitted {
     }
 
     /// How many draws there are if `draws` are asked for.
-    pub(crate) fn draws(&self, draws: usize) -> usize {
+    pub fn draws(&self, draws: usize) -> usize {
         match self.posterior {
             Some(_) => draws.max(1),
             None => 1,

@@ -63,7 +63,7 @@ pub trait Observer {
 
 /// Nobody watches.
 #[derive(Debug)]
-pub(crate) struct Unobserved;
+pub struct Unobserved;
 
 impl Observer for Unobserved {}
 
@@ -110,7 +110,7 @@ pub fn fit(
 /// # Errors
 /// As [`fit`], and if the checkpoint is of another network. That it is of these rows and settings is for
 /// the caller to know.
-pub(crate) fn resume(
+pub fn resume(
     problem: &Problem,
     settings: &FitSettings,
     checkpoint: Checkpoint,

@@ -17,27 +17,27 @@ pub enum Predictions {
 #[derive(Clone, Debug)]
 pub struct ClassPredictions {
     /// The names of the classes, in the order of the probabilities.
-    pub(crate) classes: Vec<String>,
+    pub classes: Vec<String>,
     /// The number of draws.
-    pub(crate) draws: usize,
+    pub draws: usize,
     /// `[draws, rows, classes]`, row-major.
-    pub(crate) probabilities: Vec<f64>,
+    pub probabilities: Vec<f64>,
 }
 
 /// A mean for every draw and row, and the deviation of the observation noise around it.
 #[derive(Clone, Debug)]
 pub struct RealPredictions {
     /// The number of draws.
-    pub(crate) draws: usize,
+    pub draws: usize,
     /// `[draws, rows]`, row-major, on the target's own scale.
-    pub(crate) means: Vec<f64>,
+    pub means: Vec<f64>,
     /// The standard deviation of the noise, on the target's own scale.
-    pub(crate) noise_deviation: f64,
+    pub noise_deviation: f64,
 }
 
 impl ClassPredictions {
     /// The number of rows.
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.probabilities.len() / (self.draws * self.classes.len()).max(1)
     }
 
@@ -66,7 +66,7 @@ impl RealPredictions {
     }
 
     /// The number of rows.
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.means.len() / self.draws.max(1)
     }
 

@@ -77,7 +77,7 @@ pub(crate) const DEVIATIONS: [&str; 2] = ["std", EPISTEMIC];
 impl PredictionTable {
     /// What there is to say of predictions, of which there may be none; `levels` are the quantiles of a
     /// regression.
-    pub(crate) fn new(predictions: &Predictions, levels: &[f64]) -> Result<Self> {
+    pub fn new(predictions: &Predictions, levels: &[f64]) -> Result<Self> {
         let columns = match predictions {
             Predictions::Classes(predictions) => class_columns(predictions)?,
             Predictions::Reals(predictions) => real_columns(predictions, levels)?,
@@ -86,7 +86,7 @@ impl PredictionTable {
     }
 
     /// With what was true of the rows.
-    pub(crate) fn with_targets(mut self, targets: Vec<String>) -> Self {
+    pub fn with_targets(mut self, targets: Vec<String>) -> Self {
         self.columns.push((TARGET.into(), Cells::words(targets)));
         self
     }
@@ -184,7 +184,7 @@ impl PredictionTable {
     }
 
     /// The number of rows.
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, |(_, cells)| cells.len())
     }
 }

@@ -22,7 +22,7 @@ pub enum Uncertainty {
 
 impl Uncertainty {
     /// Every score, the most useful for referral first.
-    pub(crate) const ALL: [Self; 5] = [
+    pub const ALL: [Self; 5] = [
         Self::Entropy,
         Self::LeastConfidence,
         Self::MutualInformation,

@@ -33,7 +33,7 @@ pub struct DealtRows {
     /// Rows to train on, by their places in the table.
     pub train: Vec<usize>,
     /// Rows that training does not see.
-    pub(crate) validation: Vec<usize>,
+    pub validation: Vec<usize>,
 }
 
 impl DealtRows {
@@ -87,13 +87,14 @@ impl DealtRows {
 /// The rows of a run, prepared as the training rows taught.
 #[derive(Clone, Debug)]
 pub struct PreparedRows {
-    pub(crate) preprocessor: Preprocessor,
-    /// What the training rows taught: how columns become numbers.
+    /// How columns become features, as the rows to train on taught it.
+    pub preprocessor: Preprocessor,
+    /// The rows to train on.
     pub train: Problem,
     /// Rows that training does not see; none if none were asked for.
-    pub(crate) validation: Option<Dataset>,
+    pub validation: Option<Dataset>,
     /// The places of these rows in the file, from 0.
-    pub(crate) validation_rows: Vec<usize>,
+    pub validation_rows: Vec<usize>,
 }
 
 impl PreparedRows {

@@ -164,7 +164,7 @@ impl Problem {
         Ok(())
     }
 
-    /// What the targets mean.
+    /// How many there are.
     pub fn rows(&self) -> usize {
         self.rows
     }

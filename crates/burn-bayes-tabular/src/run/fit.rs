@@ -57,7 +57,7 @@ pub struct FinishedFit {
     /// D, the number of weights.
     pub weights: usize,
     /// K; null where there is no posterior.
-    pub(crate) rank: Option<usize>,
+    pub rank: Option<usize>,
     /// 1/variance of the noise in the target's own unit; null for classes.
     pub noise_precision: Option<f64>,
     /// How long it took, by the clock.

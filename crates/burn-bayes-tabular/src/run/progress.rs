@@ -30,10 +30,10 @@ pub struct ValidationScore {
     /// Mean negative log-likelihood of a row under the average over draws, in nats, on the scale on
     /// which the network learns.
     #[serde(rename = "validation_nll")]
-    pub(crate) nll: f64,
+    pub nll: f64,
     /// Root mean squared error in the target's own unit; of classes, the share of wrong ones.
     #[serde(rename = "validation_error")]
-    pub(crate) error: f64,
+    pub error: f64,
 }
 
 /// Rows that are scored while others are learnt.

@@ -27,7 +27,7 @@ pub struct Validation {
     #[serde(flatten)]
     pub scores: Scores,
     /// Why the fit has diverged; null if it has not.
-    pub(crate) diverged: Option<String>,
+    pub diverged: Option<String>,
 }
 
 /// Scores the rows that were held out from these places of the file; leaves the scores, the predictions

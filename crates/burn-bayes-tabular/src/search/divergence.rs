@@ -55,7 +55,7 @@ pub enum Divergence {
 
 impl Divergence {
     /// Whether the scores are numbers that means over runs should hold.
-    pub(crate) fn has_scores(self) -> bool {
+    pub fn has_scores(self) -> bool {
         matches!(self, Self::WorseThanConstant { .. })
     }
 }

@@ -49,9 +49,9 @@ pub struct Judgement {
 #[derive(Clone, Debug)]
 pub struct Scored {
     /// Nothing if the fit has none.
-    pub(crate) scores: Option<Scores>,
+    pub scores: Option<Scores>,
     /// Whether the fit has diverged.
-    pub(crate) diverged: bool,
+    pub diverged: bool,
 }
 
 impl Fold {

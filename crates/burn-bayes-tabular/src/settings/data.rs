@@ -95,7 +95,7 @@ impl DataSettings {
     }
 
     /// The column to predict.
-    pub(crate) fn target(&self) -> Result<&str> {
+    pub fn target(&self) -> Result<&str> {
         let problem = "is not given; name the column to predict";
         self.target
             .as_deref()

@@ -40,7 +40,7 @@ impl DeviceName {
     ///
     /// # Errors
     /// If the program was built without it.
-    pub(crate) fn device(self) -> Result<Device> {
+    pub fn device(self) -> Result<Device> {
         match self {
             #[cfg(feature = "flex")]
             Self::Flex => Ok(Device::flex()),
