@@ -307,11 +307,11 @@ fn findings(request: &Request) -> Outcome {
     if out.exists() {
         std::fs::remove_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     }
-    let name = format!("burn-bayes{}", std::env::consts::EXE_SUFFIX);
+    let name = format!("papers{}", std::env::consts::EXE_SUFFIX);
     let data = std::env::var("BURN_BAYES_DATA").unwrap_or_else(|_| "../shared/data".into());
     Step::new(target.join("debug").join(name), &request.root)
         .env("BURN_BAYES_DATA", &data)
-        .arguments(&["reproduce", "all", "--quick", "--out"])
+        .arguments(&["all", "--quick", "--out"])
         .arguments(&[out.to_string_lossy()])
         .run()
 }

@@ -122,7 +122,7 @@ fn backends(file: &TextFile) -> Vec<String> {
     const PLACES: [&str; 5] = [
         "benches/",
         "examples/",
-        "crates/burn-bayes-cli/src/settings/device.rs",
+        "crates/burn-bayes-tabular/src/settings/device.rs",
         "crates/burn-bayes-graph/src/cpu/",
         "crates/burn-bayes/src/kernels/",
     ];

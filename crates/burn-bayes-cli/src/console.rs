@@ -1,18 +1,18 @@
 //! What a person sees of a command while it runs, on standard error: a bar on a terminal, else lines.
 
-use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use burn_bayes_tabular::shell::command_of;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::engine::{EpochRecord, Stage};
-use crate::failure::Result;
-use crate::report::Summary;
-use crate::scores::Scores;
+use burn_bayes_tabular::engine::{EpochRecord, Stage};
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::report::Summary;
+use burn_bayes_tabular::scores::Scores;
 
 /// A bar that goes when it is dropped.
 #[derive(Debug)]
@@ -194,11 +194,6 @@ impl Console {
             None => tell(line),
         }
     }
-
-    /// Takes the bar away.
-    pub(crate) fn clear(&mut self) {
-        self.bar = None;
-    }
 }
 
 /// Does what nobody knows the length of. A terminal shows what it is and how long it has taken; elsewhere
@@ -253,33 +248,5 @@ pub(crate) fn print_scores(scores: &Scores) -> Result<()> {
 
 /// The command line that started the program, as a shell would take it again.
 pub(crate) fn command_line() -> String {
-    command_of(std::env::args_os().skip(1))
-}
-
-/// The command line with these arguments.
-pub(crate) fn command_of(arguments: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
-    let words = arguments.map(|word| quoted(&word.as_ref().to_string_lossy()));
-    let words = ["burn-bayes".to_string()].into_iter().chain(words);
-    words.collect::<Vec<_>>().join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_alphanumeric() || "-_=.,:/+".contains(letter);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.into(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_as_a_shell_needs() {
-        assert_eq!(quoted("--model=mlp:50,50"), "--model=mlp:50,50");
-        assert_eq!(quoted("my rows.csv"), "'my rows.csv'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
+    command_of("burn-bayes", std::env::args_os().skip(1))
 }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::console::tell;
-use crate::failure::{Failure, INTERRUPTED, Result};
-use crate::files::remove_unfinished;
+use burn_bayes_tabular::error::{INTERRUPTED, Result, TabularError};
+use burn_bayes_tabular::files::remove_unfinished;
 
 static IS_POSTPONED: AtomicBool = AtomicBool::new(false);
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
@@ -56,26 +56,26 @@ pub(crate) fn continue_by(command: String) {
 }
 
 /// What an interruption comes to.
-pub(crate) fn failure() -> Failure {
+fn failure() -> TabularError {
     let continuation = CONTINUATION.lock().unwrap_or_else(PoisonError::into_inner);
-    Failure::Interrupted(match &*continuation {
+    TabularError::Interrupted(match &*continuation {
         Some(command) => format!("interrupted; `{command}` goes on from here"),
         None => "interrupted".into(),
     })
 }
 
 /// Ends the process.
-pub(crate) fn end(failure: &Failure) -> ! {
+pub(crate) fn end() -> ! {
     // Who comes second waits here for the first one.
     remove_unfinished();
-    tell(format_args!("error: {failure}"));
+    tell(format_args!("error: {}", failure()));
     process::exit(INTERRUPTED.into())
 }
 
 fn interrupt() {
     let is_first = !IS_ASKED.swap(true, Ordering::Relaxed);
     if !(is_first && IS_POSTPONED.load(Ordering::Relaxed)) {
-        end(&failure());
+        end();
     }
 }
 
@@ -83,6 +83,6 @@ fn caught(handler: Result<(), ctrlc::Error>) -> Result<()> {
     match handler {
         // There is one already, or the signal is to be ignored.
         Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(()),
-        Err(error) => Err(Failure::System(io::Error::other(error))),
+        Err(error) => Err(TabularError::System(io::Error::other(error))),
     }
 }

@@ -5,31 +5,10 @@
     reason = "the one crate that talks to a terminal"
 )]
 
-mod cells;
 mod commands;
-mod comparison;
 mod console;
-mod distinct;
-mod engine;
-mod failure;
-mod files;
 mod interruption;
-mod network;
-mod new_rows;
-mod parallel;
-mod prediction_table;
-mod predictions;
-mod problem;
-mod random;
-mod report;
-mod reproduce;
-mod rows;
-mod run;
-mod scores;
-mod search;
-mod selection;
 mod settings;
-mod uncertainty;
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -38,15 +17,9 @@ use clap::Parser;
 
 use crate::commands::Command;
 use crate::console::tell;
-use crate::failure::Failure;
-
-#[cfg(test)]
-#[path = "../../burn-bayes-data/tests/it/damage.rs"]
-mod damage;
+use burn_bayes_tabular::error::TabularError;
 
 /// A step of a small network makes some hundred small tensors: this allocator takes a fifth off it.
-/// Tests have another one, which counts.
-#[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -72,20 +45,34 @@ fn main() -> ExitCode {
     unsafe {
         std::env::set_var("BURN_DEVICE", "flex");
     }
-    // Clap leaves with 2 on a usage error, which is what `Failure::Usage` does too.
+    // Clap leaves with 2 on a usage error, which is what `TabularError::Usage` does too.
     let program = Program::parse();
-    let caught = match cells::is_worker() {
-        true => interruption::catch_in_worker(),
-        false => interruption::catch(),
+    let caught = match program.command {
+        Command::Worker => interruption::catch_in_worker(),
+        _ => interruption::catch(),
     };
     match caught.and_then(|()| program.command.run()) {
         Ok(()) => ExitCode::SUCCESS,
         // Who closes a pipe has seen enough.
-        Err(Failure::System(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(failure @ Failure::Interrupted(_)) => interruption::end(&failure),
+        Err(TabularError::System(error)) if error.kind() == ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
+        Err(TabularError::Interrupted(_)) => interruption::end(),
         Err(failure) => {
             tell(format_args!("error: {failure}"));
             ExitCode::from(failure.code())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn options_do_not_collide() {
+        Program::command().debug_assert();
     }
 }

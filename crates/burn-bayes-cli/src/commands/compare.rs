@@ -2,19 +2,17 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use burn_bayes_data::KFold;
+use burn_bayes_tabular::Result;
+use burn_bayes_tabular::cells::{self, Ledger};
+use burn_bayes_tabular::comparison::{Comparison, Runs};
+use burn_bayes_tabular::fits::FitsTask;
+use burn_bayes_tabular::settings::Method;
 use clap::Args;
 
-use crate::cells::{self, Cell, Key, Ledger, Measures};
-use crate::comparison::{Comparison, measures};
+use super::Fits;
 use crate::console::{command_line, print, print_json};
-use crate::distinct::distinct;
-use crate::failure::Result;
-use crate::rows::DealtRows;
-use crate::search::Fold;
-use crate::settings::{ConfigFlags, FitSettings, Method, expect_at_most, refused};
+use crate::settings::{ConfigFlags, choice};
 
 /// What to compare, and how often.
 #[derive(Debug, Args)]
@@ -27,6 +25,7 @@ pub(crate) struct Arguments {
         long,
         value_name = "METHODS",
         value_delimiter = ',',
+        value_parser = choice::<Method>(),
         default_value = "map,mean-field,vifa,swag,slang"
     )]
     methods: Vec<Method>,
@@ -62,92 +61,29 @@ const REFUSED: [(&str, &str); 3] = [
     ),
 ];
 
-/// Seeds with which a table of runs is still one.
-const MOST_SEEDS: usize = 10_000;
-
 /// Compares.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     arguments.settings.refuse(REFUSED)?;
-    let mut config = arguments.settings.config()?;
-    // Every row is a test row once; none is held out beside.
-    config.data.validation = 0.0;
-    let methods = distinct(arguments.methods.iter().copied(), |&method| method);
-    if methods.len() < 2 {
-        return Err(refused(
-            "methods",
-            "names fewer than two methods; name two or more",
-        ));
-    }
-    expect_at_most("seeds", arguments.seeds, MOST_SEEDS)?;
-    if arguments.splits < 2 {
-        let problem = format!("is {}; it must be at least 2", arguments.splits);
-        return Err(refused("splits", problem));
-    }
-    let seed = config.fit.seed;
-    let rows = DealtRows::read(&config.data, seed)?;
-    let most = rows.train.len();
-    if arguments.splits > most {
-        let problem = format!("is {}, and there are {most} rows", arguments.splits);
-        return Err(refused("splits", problem));
-    }
-    let kept = KFold::new(arguments.splits)
-        .with_repeats(arguments.seeds)
-        .with_seed(seed);
-    let preparation = config.data.preprocessor()?;
-    let folds = rows
-        .divisions(&config.data, kept)?
-        .iter()
-        .map(|split| Ok(Arc::new(Fold::prepared(&rows.table, &preparation, split)?)))
-        .collect::<Result<Vec<_>>>()?;
-    let asked = config.data.positive.as_deref();
-    let positives = folds.iter().map(|fold| fold.positive(asked));
-    let positive = positives.collect::<Result<Vec<_>>>()?[0].map(String::from);
-    let case = config.data.path()?.file_stem().unwrap_or_default();
-    let case = case.to_string_lossy();
-    let mut cells = Vec::new();
-    for (run, fold) in folds.iter().enumerate() {
-        for &method in &methods {
-            let settings = FitSettings {
-                method,
-                seed: seed.wrapping_add((run / arguments.splits) as u64),
-                ..config.fit.clone()
-            };
-            fold.check(&settings)?;
-            cells.push(cell(&case, run, settings, fold, positive.as_deref())?);
-        }
-    }
+    let config = arguments.settings.config()?;
+    let runs = Runs::new(
+        config,
+        &arguments.methods,
+        arguments.seeds,
+        arguments.splits,
+    )?;
+    let rows = super::dealt(runs.config())?;
+    let (fits, positive) = runs.of_rows(&rows)?;
     let ledger = Ledger::begin(&arguments.out, "runs.jsonl", arguments.resume)?;
-    let crew = super::crew(arguments.threads, &arguments.settings, &config, None)?;
-    let records = cells::run("compare", &cells, &ledger, &crew)?;
+    let crew = super::crew(arguments.threads, runs.config())?;
+    let shown = Fits::of("compare", arguments.resume);
+    let task = FitsTask::Compare(runs.clone());
+    let records = cells::run(&task, &fits, &ledger, &crew, &shown)?;
     let positive = positive.as_deref();
-    let comparison = Comparison::of(command_line(), positive, &methods, &records)?;
+    let comparison = Comparison::of(command_line(), positive, runs.methods(), &records)?;
     comparison.write(&arguments.out)?;
     comparison.expect_scores()?;
     match arguments.json {
         true => print_json(&comparison),
         false => print(comparison.markdown()),
-    }
-}
-
-/// One fit.
-fn cell(
-    case: &str,
-    run: usize,
-    settings: FitSettings,
-    fold: &Arc<Fold>,
-    positive: Option<&str>,
-) -> Result<Cell> {
-    let key = Key {
-        case: case.into(),
-        method: settings.method.to_string(),
-        seed: run as u64,
-    };
-    let everything = (settings.identity(), fold.fingerprint());
-    let (fold, class) = (fold.clone(), positive.map(String::from));
-    let work =
-        move || -> Result<Measures> { Ok(measures(&fold.score(&settings, class.as_deref())?)) };
-    match positive {
-        Some(class) => Cell::new(key, &(everything, class), work),
-        None => Cell::new(key, &everything, work),
     }
 }

@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::Program;
-use crate::failure::Result;
+use burn_bayes_tabular::error::Result;
 
 /// Whose script to print.
 #[derive(Debug, Args)]

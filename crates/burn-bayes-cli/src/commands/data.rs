@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use crate::console::{print, print_json};
-use crate::failure::Result;
+use burn_bayes_tabular::error::Result;
 
 /// What to do with sets.
 #[derive(Debug, Args)]
@@ -42,14 +42,14 @@ enum Action {
 
 /// Where the sets are.
 #[derive(Debug, Args)]
-pub(super) struct DataFolder {
+struct DataFolder {
     /// Folder of all data sets; $BURN_BAYES_DATA, or `data`, by default
     #[arg(long = "data", value_name = "DIR")]
     chosen: Option<PathBuf>,
 }
 
 impl DataFolder {
-    pub(super) fn path(&self) -> PathBuf {
+    fn path(&self) -> PathBuf {
         let chosen = self.chosen.clone();
         chosen
             .or_else(|| std::env::var_os("BURN_BAYES_DATA").map(PathBuf::from))
@@ -132,7 +132,7 @@ fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror, json: bool) -> Result<(
     use burn_bayes_data::{Fetcher, Transfer};
 
     use crate::console::ByteCounter;
-    use crate::files::Entry;
+    use burn_bayes_tabular::files::Entry;
 
     let mut fetcher = Fetcher::new(folder);
     if let Some(address) = mirror.address() {
@@ -170,7 +170,7 @@ fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror, json: bool) -> Result<(
 
 #[cfg(not(feature = "fetch"))]
 fn fetch(set: &NamedSet, folder: &Path, _mirror: &Mirror, _json: bool) -> Result<()> {
-    Err(crate::failure::Failure::Usage(format!(
+    Err(burn_bayes_tabular::error::TabularError::Usage(format!(
         "this program was built without `fetch`; build it with `--features fetch`, or download the {} files \
          of `{}` from {} and place them in {}",
         set.files().count(),

@@ -15,17 +15,17 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::console::{command_line, print, print_json};
-use crate::engine::{self, EpochRecord, Fitted, Observer};
-use crate::failure::Result;
-use crate::files::make_folder;
-use crate::predictions::Predictions;
-use crate::problem::{Problem, TargetMeaning};
-use crate::report::{self, PosteriorSummary, Report, ScoredRows};
-use crate::run::{EpochMetrics, curves};
-use crate::scores::{Intervals, Scores};
-use crate::search::divergence;
-use crate::settings::{Config, FitSettings, Method, NetworkShape};
-use crate::uncertainty::Uncertainty;
+use burn_bayes_tabular::engine::{self, EpochRecord, Fitted, Observer};
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::files::make_folder;
+use burn_bayes_tabular::predict::Predictions;
+use burn_bayes_tabular::predict::Uncertainty;
+use burn_bayes_tabular::report::{self, PosteriorSummary, Report, ScoredRows};
+use burn_bayes_tabular::rows::{Problem, TargetMeaning};
+use burn_bayes_tabular::run::{EpochMetrics, curves};
+use burn_bayes_tabular::scores::{Intervals, Scores};
+use burn_bayes_tabular::search::divergence;
+use burn_bayes_tabular::settings::{Config, FitSettings, Method, NetworkShape};
 
 /// Where to leave the reports.
 #[derive(Debug, Args)]

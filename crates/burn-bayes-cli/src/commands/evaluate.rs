@@ -2,17 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use burn_bayes_data::read_csv;
+use burn_bayes_tabular::Result;
+use burn_bayes_tabular::files::{at, make_folder};
+use burn_bayes_tabular::new_rows::KnownRows;
+use burn_bayes_tabular::run::RunFolder;
+use burn_bayes_tabular::settings::{DeviceName, refused};
 use clap::Args;
 
 use crate::console::{busy, command_line, print_json, print_scores, tell};
-use crate::failure::{Failure, Result};
-use crate::files::{at, make_folder};
-use crate::report::ScoredRows;
-use crate::rows::{true_targets, usable_rows};
-use crate::run::{RunFolder, RunReport};
-use crate::scores::{Intervals, Scores};
-use crate::settings::{DeviceName, FileFlags, refused};
+use crate::settings::FileFlags;
 
 /// Which rows.
 #[derive(Debug, Args)]
@@ -55,45 +53,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .as_ref()
         .or(run.config.data.positive.as_ref());
     let positive = run.fitted.meaning().positive(asked.map(String::as_str))?;
-    let options = arguments.file.csv_options(&run.config.data);
-    let options = run.preprocessor.csv_options(options);
     let path = arguments.rows.display();
-    let table = busy(format_args!("reading {path}"), || {
-        read_csv(&arguments.rows, &options)
+    let rows = busy(format_args!("reading {path}"), || {
+        KnownRows::read(&run, &arguments.rows, arguments.file.format())
     })?;
-    let rows = usable_rows(&table, &run.config.data);
-    if rows.len() < table.rows() {
-        let (usable, all) = (rows.len(), table.rows());
+    if rows.left_out() > 0 {
+        let (usable, all) = (rows.rows(), rows.rows() + rows.left_out());
         tell(format_args!(
             "{usable} of {all} rows are scored; the others have a missing cell"
         ));
     }
-    let dataset = run.preprocessor.dataset(&table, rows)?;
-    let targets = true_targets(&dataset, run.fitted.meaning());
-    let what = format!("scoring {} rows", dataset.rows());
-    let (predictions, scores) = busy(what, || {
-        let predictions = run.fitted.predict(dataset.features(), draws)?;
-        let intervals = Intervals::Bootstrapped;
-        let scores = Scores::of_positive(&predictions, &targets, intervals, positive)?;
-        Ok::<_, Failure>((predictions, scores))
-    })?;
+    let what = format!("scoring {} rows", rows.rows());
+    let evaluation = busy(what, || rows.score(&run, draws, positive))?;
     if let Some(page) = page {
-        let report = RunReport {
-            config: &run.config,
-            command: &command_line(),
-            meaning: run.fitted.meaning(),
-            metrics: &run.metrics(&folder)?,
-            posterior: run.fitted.posterior(),
-            rows: Some(ScoredRows {
-                part: &format!("rows of {path}"),
-                predictions: &predictions,
-                targets: &targets,
-                scores: &scores,
-            }),
-            diverged: run.diverged.as_deref(),
-        };
-        report.write(&page)?;
+        evaluation.report(&run, &folder, &command_line(), &page)?;
     }
+    let scores = evaluation.scores;
     match arguments.json {
         true => print_json(&scores),
         false => print_scores(&scores),

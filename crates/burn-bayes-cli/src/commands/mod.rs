@@ -8,19 +8,21 @@ mod evaluate;
 mod fit;
 mod plan;
 mod predict;
-mod reproduce;
 mod tune;
 
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::sync::OnceLock;
 
 use clap::Subcommand;
 
-use crate::cells::{Crew, threads};
-use crate::console::tell;
-use crate::failure::Result;
-use crate::run::{Run, RunFolder};
-use crate::settings::{Config, ConfigFlags, DeviceName};
+use crate::console::{Counter, busy, command_line, tell};
+use crate::interruption;
+use burn_bayes_tabular::cells::{self, Crew, Progress, Record, threads};
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::fits::FitsTask;
+use burn_bayes_tabular::rows::{DealtRows, PreparedRows, read_table, warnings};
+use burn_bayes_tabular::run::{Run, RunFolder};
+use burn_bayes_tabular::settings::{Config, DeviceName};
 
 /// What the program can be asked to do.
 #[derive(Debug, Subcommand)]
@@ -43,8 +45,9 @@ pub(crate) enum Command {
     Data(data::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
-    /// Measure again what the papers measured
-    Reproduce(reproduce::Arguments),
+    /// Make fits for another process
+    #[command(hide = true)]
+    Worker,
 }
 
 impl Command {
@@ -60,7 +63,7 @@ impl Command {
             Self::Compare(arguments) => compare::run(&arguments),
             Self::Data(arguments) => data::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
-            Self::Reproduce(arguments) => reproduce::run(arguments),
+            Self::Worker => cells::serve::<FitsTask>(),
         }
     }
 }
@@ -77,18 +80,65 @@ fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
     Ok(run)
 }
 
+/// The rows of the settings' file, with a warning of what is suspicious in them.
+fn dealt(config: &Config) -> Result<DealtRows> {
+    let path = config.data.path()?.display();
+    let table = busy(format_args!("reading {path}"), || read_table(&config.data))?;
+    for warning in warnings(&table, &config.data)? {
+        tell(format_args!("warning: {warning}"));
+    }
+    DealtRows::deal(table, &config.data, config.fit.seed)
+}
+
+/// The same, prepared.
+fn prepared(config: &Config) -> Result<PreparedRows> {
+    let dealt = dealt(config)?;
+    let what = format!("preparing {} rows", dealt.table.rows());
+    busy(what, || PreparedRows::prepare(dealt, &config.data))
+}
+
+/// Counts the fits of a command.
+struct Fits {
+    name: &'static str,
+    counter: OnceLock<Counter>,
+}
+
+impl Fits {
+    /// Those of the command with this name. From now on an interruption says how to go on with them.
+    fn of(name: &'static str, resumes: bool) -> Self {
+        let command = command_line();
+        interruption::continue_by(match resumes {
+            true => command,
+            false => format!("{command} --resume"),
+        });
+        let counter = OnceLock::new();
+        Self { name, counter }
+    }
+}
+
+impl Progress for Fits {
+    fn begin(&self, waiting: usize) {
+        self.counter
+            .get_or_init(|| Counter::new(self.name, waiting));
+    }
+
+    fn done(&self, record: &Record) {
+        if let Some(counter) = self.counter.get() {
+            counter.count(format_args!("{}: {:.1} s", record.key, record.seconds));
+        }
+    }
+
+    fn warn(&self, warning: &str) {
+        tell(warning);
+    }
+}
+
 /// Who computes the fits of a command: processes, but on a GPU threads, because each process would take a
 /// part of its memory.
-fn crew(
-    asked: Option<NonZeroUsize>,
-    flags: &ConfigFlags,
-    config: &Config,
-    ranges: Option<&Path>,
-) -> Result<Crew> {
+fn crew(asked: Option<NonZeroUsize>, config: &Config) -> Result<Crew> {
     let data = config.data.path()?.as_path();
-    let files = [Some(data), flags.file(), ranges];
     Ok(match config.fit.device.is_host() {
-        true => Crew::of_command(threads(asked), files.into_iter().flatten()),
+        true => Crew::of_files(threads(asked), [data].into_iter()),
         false => Crew::threads(threads(asked)),
     })
 }

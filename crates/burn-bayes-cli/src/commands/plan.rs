@@ -4,10 +4,9 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::console::{print, print_json};
-use crate::engine;
-use crate::failure::Result;
-use crate::rows::PreparedRows;
 use crate::settings::ConfigFlags;
+use burn_bayes_tabular::engine;
+use burn_bayes_tabular::error::Result;
 
 /// The options of the fit.
 #[derive(Debug, Args)]
@@ -39,7 +38,7 @@ struct Plan {
 /// Plans.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let config = arguments.settings.config()?;
-    let problem = PreparedRows::read(&config.data, config.fit.seed)?.train;
+    let problem = super::prepared(&config)?.train;
     let weights = engine::check(&problem, &config.fit)?;
     let memory = engine::memory(&config.fit, weights)?;
     if arguments.json {

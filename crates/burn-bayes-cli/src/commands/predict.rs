@@ -3,19 +3,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use burn_bayes_data::{BadRows, CsvReader, Task};
+use burn_bayes_tabular::Result;
+use burn_bayes_tabular::files::{Output, at};
+use burn_bayes_tabular::new_rows::{BadRowsName, Decision, PredictionRequest, RowPredictor};
+use burn_bayes_tabular::predict::PredictionTable;
+use burn_bayes_tabular::run::RunFolder;
+use burn_bayes_tabular::settings::{DeviceName, Words, refused};
 use clap::Args;
 
 use crate::console::{RowCounter, tell};
-use crate::distinct::distinct;
-use crate::failure::{Failure, Result};
-use crate::files::{Output, at};
-use crate::new_rows::{BadRowsName, NewRows};
-use crate::prediction_table::{DEVIATIONS, EPISTEMIC, PredictionTable};
-use crate::run::{Run, RunFolder};
-use crate::selection::threshold_at_risk;
-use crate::settings::{DeviceName, FileFlags, Words, refused};
-use crate::uncertainty::Uncertainty;
+use crate::settings::{FileFlags, choice};
 
 /// Which rows, and what to say of them.
 #[derive(Debug, Args)]
@@ -31,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COLUMNS")]
     keep: Option<Words>,
     /// What is done about a row that cannot be predicted
-    #[arg(long, value_name = "WHAT", default_value = "refuse")]
+    #[arg(long, value_name = "WHAT", default_value = "refuse", value_parser = choice::<BadRowsName>())]
     bad_rows: BadRowsName,
     /// Draws of the weights; as the fit says by default, and always with --target-risk
     #[arg(long)]
@@ -66,20 +63,17 @@ pub(crate) struct Arguments {
     file: FileFlags,
 }
 
-/// Rows that are read, predicted and written at once.
-const PIECE: usize = 8192;
-/// The quantiles of a regression, unless others are asked for.
-const QUANTILES: [f64; 3] = [0.05, 0.5, 0.95];
-
 /// Predicts.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let folder = RunFolder::open(&arguments.run)?;
     let run = super::loaded(&folder, arguments.device)?;
-    let levels = levels(arguments, run.preprocessor.task())?;
-    let draws = run.draws(arguments.draws)?;
-    let decision = decision(arguments, &folder, &run, draws)?;
+    let request = arguments.request();
+    let predictor = RowPredictor::new(&folder, &run, &request)?;
+    if let Some(decision) = predictor.decision() {
+        tell_promise(decision, arguments.confidence);
+    }
     expect_another(arguments, &folder)?;
-    let mut reader = reader(&run, arguments)?;
+    let mut pieces = predictor.open(&arguments.rows)?;
     let mut sheet = Sheet {
         output: Output::new(arguments.output.as_deref())?,
         json: arguments.json,
@@ -88,28 +82,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // Rows on standard output show themselves how far they are.
     let mut progress = arguments.output.as_ref().map(|_| RowCounter::new());
     let (mut read, mut left_out) = (0, 0);
-    while let Some(table) = reader.next_table(PIECE)? {
-        let piece = NewRows::of(&run, &table, arguments.bad_rows)?;
-        let predictions = run.fitted.predict(&piece.features, draws)?;
-        let mut predicted = PredictionTable::new(&predictions, &levels)?;
-        predicted = predicted.spread(&piece.predicted, piece.rows.len());
-        if let Some((score, threshold)) = &decision {
-            predicted = predicted.with_decisions(score, *threshold)?;
-        }
-        if arguments.bad_rows == BadRowsName::Mark {
-            predicted = predicted.with_problems(piece.problems);
-        }
-        let places = piece.rows.iter().map(|row| read + row).collect();
-        let copied = kept(arguments).into_iter().map(|name| {
-            let cell = |&row: &usize| table.text(&name, row).unwrap_or_default().to_string();
-            let cells = piece.rows.iter().map(cell).collect();
-            (name, cells)
-        });
-        sheet.write(&predicted.after(places, copied.collect())?)?;
-        read += table.rows();
-        left_out += table.rows() - piece.rows.len();
+    while let Some(piece) = pieces.next_piece()? {
+        sheet.write(&piece.table)?;
+        read += piece.rows;
+        left_out += piece.left_out;
         if let Some(progress) = &mut progress {
-            progress.count(table.rows());
+            progress.count(piece.rows);
         }
     }
     if left_out > 0 {
@@ -120,13 +98,41 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     sheet.output.finish()
 }
 
-/// The columns that are copied.
-fn kept(arguments: &Arguments) -> Vec<String> {
-    let names = arguments
-        .keep
-        .iter()
-        .flat_map(|words| words.0.iter().cloned());
-    distinct(names, String::clone)
+impl Arguments {
+    fn request(&self) -> PredictionRequest {
+        let keep = self.keep.iter().flat_map(|words| words.0.iter().cloned());
+        PredictionRequest {
+            keep: keep.collect(),
+            bad_rows: self.bad_rows,
+            draws: self.draws,
+            quantiles: self.quantiles.clone(),
+            score: self.score.clone(),
+            abstain_above: self.abstain_above,
+            target_risk: self.target_risk,
+            confidence: self.confidence,
+            file: self.file.format(),
+        }
+    }
+}
+
+/// Says what is promised of the rows that are kept.
+fn tell_promise(decision: &Decision, confidence: f64) {
+    let Decision {
+        score,
+        threshold,
+        promise: Some(point),
+    } = decision
+    else {
+        return;
+    };
+    tell(format_args!(
+        "keeps rows with {score} up to {threshold:.4}: on {} validation rows of {:.1} % kept, {:.4} \
+         were wrong, and at confidence {confidence} at most {:.4} will be",
+        point.kept,
+        100.0 * point.coverage,
+        point.risk.unwrap_or(0.0),
+        point.risk_upper
+    ));
 }
 
 /// Where rows go, in which format.
@@ -156,121 +162,6 @@ impl Sheet {
     }
 }
 
-/// The rows, without the target, which may be missing or not known yet.
-fn reader(run: &Run, arguments: &Arguments) -> Result<CsvReader<'static>> {
-    let options = arguments.file.csv_options(&run.config.data);
-    let mut options = run.preprocessor.csv_options(options);
-    // Marked here and, unless that is asked for, refused where they are used.
-    options = options
-        .with_bad_rows(BadRows::Mark)
-        .with_kept(kept(arguments));
-    if let Some(only) = &mut options.only {
-        only.remove(run.preprocessor.target_name());
-    }
-    Ok(CsvReader::open(&arguments.rows, options)?)
-}
-
-/// The probabilities of the quantiles; none of classes.
-fn levels(arguments: &Arguments, task: Task) -> Result<Vec<f64>> {
-    let asked = arguments.quantiles.as_deref();
-    match (task, asked) {
-        (Task::Classification, None) => Ok(Vec::new()),
-        (Task::Classification, Some(_)) => {
-            let problem = "are of numbers, and the run predicts classes; leave them out";
-            Err(refused("quantiles", problem))
-        }
-        (Task::Regression, _) => {
-            let levels = asked.unwrap_or(&QUANTILES);
-            for (place, &level) in levels.iter().enumerate() {
-                expect_share("quantiles", level)?;
-                if levels[..place].contains(&level) {
-                    return Err(refused("quantiles", format!("have {level} twice")));
-                }
-            }
-            Ok(levels.to_vec())
-        }
-    }
-}
-
-/// Refuses what is no share of something and of its rest.
-fn expect_share(option: &str, share: f64) -> Result<()> {
-    match share > 0.0 && share < 1.0 {
-        true => Ok(()),
-        false => Err(refused(option, format!("is {share}; it must be in (0, 1)"))),
-    }
-}
-
-/// The score that decides, and the greatest value at which a row is kept.
-fn decision(
-    arguments: &Arguments,
-    folder: &RunFolder,
-    run: &Run,
-    draws: usize,
-) -> Result<Option<(String, f64)>> {
-    let score = score(arguments, run.preprocessor.task())?;
-    let decides = arguments.abstain_above.is_some() || arguments.target_risk.is_some();
-    if decides && run.fitted.draws(draws) == 1 && compares_draws(&score) {
-        let problem = format!(
-            "is `{score}`, which says how draws of the weights differ, and there is one draw; leave it out"
-        );
-        return Err(refused("score", problem));
-    }
-    if let Some(threshold) = arguments.abstain_above {
-        return match threshold.is_nan() {
-            true => Err(refused("abstain-above", "is NaN; it must be a number")),
-            false => Ok(Some((score, threshold))),
-        };
-    }
-    let Some(risk) = arguments.target_risk else {
-        return match arguments.score {
-            Some(_) => Err(refused(
-                "score",
-                "decides nothing without `--abstain-above` or `--target-risk`",
-            )),
-            None => Ok(None),
-        };
-    };
-    let Some(classes) = run.preprocessor.classes() else {
-        let problem = "is for classification; give a threshold with `--abstain-above`";
-        return Err(refused("target-risk", problem));
-    };
-    if let Some(draws) = arguments.draws {
-        let problem = format!(
-            "is {draws}, and the promise of `--target-risk` is of the {} draws of the fit; leave it out",
-            run.config.fit.draws
-        );
-        return Err(refused("draws", problem));
-    }
-    expect_share("target-risk", risk)?;
-    expect_share("confidence", arguments.confidence)?;
-    let known = Uncertainty::ALL
-        .into_iter()
-        .find(|known| known.name() == score);
-    let known = known.ok_or_else(|| Failure::Usage(format!("`{score}` is no score")))?;
-    let rows = run.validation_file(folder)?.ok_or_else(|| {
-        let problem = "needs validation rows, and the run has none; fit with `--validation 0.2`, or \
-                       give a threshold with `--abstain-above`";
-        refused("target-risk", problem)
-    })?;
-    let point = threshold_at_risk(&rows, known, classes.len(), risk, arguments.confidence)?;
-    tell(format_args!(
-        "keeps rows with {score} up to {:.4}: on {} validation rows of {:.1} % kept, {:.4} were wrong, \
-         and at confidence {} at most {:.4} will be",
-        point.threshold,
-        point.kept,
-        100.0 * point.coverage,
-        point.risk.unwrap_or(0.0),
-        arguments.confidence,
-        point.risk_upper
-    ));
-    Ok(Some((score, point.threshold)))
-}
-
-fn compares_draws(score: &str) -> bool {
-    let of_classes = |known: &Uncertainty| known.name() == score && known.needs_draws();
-    score == EPISTEMIC || Uncertainty::ALL.iter().any(of_classes)
-}
-
 /// Refuses to write over what is read.
 fn expect_another(arguments: &Arguments, folder: &RunFolder) -> Result<()> {
     let Some(output) = &arguments.output else {
@@ -288,20 +179,4 @@ fn expect_another(arguments: &Arguments, folder: &RunFolder) -> Result<()> {
         return Err(refused("output", problem));
     }
     Ok(())
-}
-
-/// The name of the score, if it is one of the task's.
-fn score(arguments: &Arguments, task: Task) -> Result<String> {
-    let names: Vec<&str> = match task {
-        Task::Classification => Uncertainty::ALL.iter().map(|score| score.name()).collect(),
-        Task::Regression => DEVIATIONS.to_vec(),
-    };
-    let name = arguments.score.as_deref().unwrap_or(names[0]);
-    match names.contains(&name) {
-        true => Ok(name.into()),
-        false => {
-            let problem = format!("is `{name}`; use one of {}", names.join(", "));
-            Err(refused("score", problem))
-        }
-    }
 }

@@ -8,7 +8,6 @@ mod fetch;
 mod fit;
 mod plan;
 mod predict;
-mod reproduce;
 mod search;
 #[cfg(unix)]
 mod signals;

@@ -1,4 +1,6 @@
-//! `tune`, `compare` and `reproduce` in several processes: the same numbers, and clear ends.
+//! `tune` and `compare` in several processes: the same numbers, and clear ends.
+
+use serde_json::json;
 
 use crate::workplace::Workplace;
 
@@ -59,23 +61,6 @@ fn processes_find_what_one_thread_finds() {
 }
 
 #[test]
-fn experiments_are_the_same_in_processes() {
-    let place = Workplace::new();
-    let reproduce = |threads: usize| {
-        let out = threads.to_string();
-        let mut command = place.burn_bayes("reproduce E1 --quick --threads");
-        command.args([&out, "--out", &out, "--only", "rate .1, decay .1,"]);
-        command.output().unwrap().status.code()
-    };
-    assert_eq!(reproduce(1), reproduce(2));
-    let one = cells(&place, "1/E1/cells.jsonl");
-    assert_eq!(one.len(), 4);
-    assert_eq!(one, cells(&place, "2/E1/cells.jsonl"));
-    let page = place.read("2/E1/results-quick.md");
-    assert!(page.contains("decay .1"), "{page}");
-}
-
-#[test]
 fn a_cell_that_fails_ends_the_command_as_on_one_thread() {
     let place = Workplace::new();
     let rows: String = (0..12).map(|row| format!("{row},{}\n", row % 5)).collect();
@@ -95,22 +80,18 @@ fn a_cell_that_fails_ends_the_command_as_on_one_thread() {
 #[test]
 fn a_worker_for_other_cells_refuses_and_writes_nothing() {
     let place = Workplace::with_moons();
-    place.output(&format!("{COMPARE} --threads 1 --out run"));
-    let text = place.read("run/runs.jsonl");
-    let half = &text[..text.len() / 2];
-    place.write("run/runs.jsonl", half);
-    std::fs::remove_file(place.path("run/compare.md")).unwrap();
-    let mut worker = place.burn_bayes(&format!("{COMPARE} --out run"));
+    let config = "data.path = 'moons.csv'\ndata.target = 'kind'\ndata.task = 'classification'\n";
+    let runs = json!({"config": config, "methods": ["map", "vifa"], "seeds": 1, "folds": 2});
+    let order = json!({"threads": 1, "checksum": "0123456789abcdef", "task": {"compare": runs}});
+    let mut worker = place.burn_bayes("worker");
     let output = worker
-        .env("BURN_BAYES_WORKER", "1 0123456789abcdef")
+        .write_stdin(format!("{order}\n0\n"))
         .output()
         .unwrap();
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{message}");
-    assert!(message.contains("has other cells"), "{message}");
+    assert!(message.contains("has others"), "{message}");
     assert!(output.stdout.is_empty());
-    assert_eq!(place.read("run/runs.jsonl"), half);
-    assert!(!place.path("run/compare.md").exists());
 }
 
 #[cfg(target_os = "linux")]
@@ -225,17 +206,5 @@ mod ends {
                 ["whole", "parts"].map(|out| cells(place, &format!("{out}/{file}")));
             assert_eq!(whole, parts, "{command}");
         }
-    }
-
-    #[test]
-    fn an_interrupted_experiment_goes_on_by_the_same_command() {
-        let place = Workplace::new();
-        let command = "reproduce E1 --quick --threads 2 --out parts";
-        let child = place.start(command);
-        wait_for_lines(&place, "parts/E1/cells.jsonl", 1);
-        let (code, message) = interrupted(child, Reach::Group);
-        assert_eq!(code, Some(130), "{message}");
-        let expected = format!("error: interrupted; `burn-bayes {command}` goes on from here");
-        assert_eq!(message.lines().last(), Some(expected.as_str()));
     }
 }

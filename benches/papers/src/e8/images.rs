@@ -1,0 +1,289 @@
+//! Pictures as networks take them: which rows, at which scale, channel by channel.
+
+use std::path::Path;
+
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_bayes::Noise;
+use burn_bayes_data::{
+    ColumnScale, ImageShape, LabelledImages, MnistImages, Scaling, read_medmnist, read_mnist,
+    stratified_partition,
+};
+use serde::Serialize;
+
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::random::shuffled;
+
+use super::network::ImageBatch;
+
+/// A stream of random numbers.
+const CHOICE: u64 = 0x6368_6f69;
+/// The paper's shares of rows for training, validation and testing.
+const SHARES: [f64; 3] = [0.5, 0.2, 0.3];
+
+/// Pictures with a class each.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pictures {
+    pub(super) shape: ImageShape,
+    /// One picture after the other, in the order channel, height, width.
+    pixels: Vec<f32>,
+    pub(super) classes: Vec<usize>,
+}
+
+/// Pictures for training, for choosing settings and for testing, at the scale of the first.
+#[derive(Clone, Debug)]
+pub(super) struct Parts {
+    pub(super) train: Pictures,
+    pub(super) valid: Pictures,
+    pub(super) test: Pictures,
+    /// Pictures of something else.
+    pub(super) foreign: Option<Pictures>,
+}
+
+/// Pictures of clothing, and of digits.
+#[derive(Debug)]
+pub(super) struct Clothing {
+    clothing: MnistImages,
+    digits: LabelledImages,
+}
+
+/// How many rows of [`Clothing`] are used.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Counts {
+    /// Beside them a fifth as many choose settings.
+    pub(super) train: usize,
+    /// Of clothing, and as many of digits.
+    pub(super) test: usize,
+}
+
+impl Clothing {
+    /// Reads both sets from the data folder.
+    pub(super) fn read(data: &Path) -> Result<Self> {
+        Ok(Self {
+            clothing: read_mnist(data.join("fashion_mnist"))?,
+            digits: read_mnist(data.join("mnist"))?.test,
+        })
+    }
+
+    /// Training and validation rows of this seed; the first of the test files.
+    pub(super) fn parts(&self, counts: Counts, seed: u64) -> Result<Parts> {
+        let MnistImages { train, test } = &self.clothing;
+        let order = shuffled(train.rows(), Noise::host(seed).fold(CHOICE));
+        let (chosen, rest) = order.split_at(counts.train);
+        let first: Vec<usize> = (0..counts.test).collect();
+        let class = usize::from;
+        Parts {
+            train: Pictures::of(train, chosen, class)?,
+            valid: Pictures::of(train, &rest[..counts.train / 5], class)?,
+            test: Pictures::of(test, &first, class)?,
+            foreign: Some(Pictures::of(&self.digits, &first, class)?),
+        }
+        .standardised()
+    }
+}
+
+impl Parts {
+    /// A split of pictures, with the share of every class in every part.
+    pub(super) fn of_split(all: &Pictures, number: u64) -> Result<Self> {
+        let rows = stratified_partition(&all.classes, &SHARES, number)?;
+        let part = |at: usize| all.select(&rows[at]);
+        Self {
+            train: part(0),
+            valid: part(1),
+            test: part(2),
+            foreign: None,
+        }
+        .standardised()
+    }
+
+    /// The same, every channel with mean zero and variance one in the training rows.
+    fn standardised(self) -> Result<Self> {
+        let channels = self.train.channels().into_iter();
+        let scales = channels.map(|values| ColumnScale::fit(values, Scaling::Standardise));
+        let scales = scales.collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            train: self.train.scaled(&scales),
+            valid: self.valid.scaled(&scales),
+            test: self.test.scaled(&scales),
+            foreign: self.foreign.map(|pictures| pictures.scaled(&scales)),
+        })
+    }
+}
+
+impl Pictures {
+    /// All pictures of a MedMNIST set, whatever part they are published in; a grade from `threshold` on
+    /// is class 1.
+    pub(super) fn medical(path: &Path, threshold: u8) -> Result<Self> {
+        let set = read_medmnist(path)?;
+        let class = |grade| usize::from(grade >= threshold);
+        let mut all = Self::of_all(&set.train, class)?;
+        for part in [&set.validation, &set.test] {
+            let Self {
+                pixels, classes, ..
+            } = Self::of_all(part, class)?;
+            all.pixels.extend(pixels);
+            all.classes.extend(classes);
+        }
+        Ok(all)
+    }
+
+    fn of_all(images: &LabelledImages, class: impl Fn(u8) -> usize) -> Result<Self> {
+        let rows: Vec<usize> = (0..images.rows()).collect();
+        Self::of(images, &rows, class)
+    }
+
+    /// These rows, with pixels between 0 and 1.
+    fn of(images: &LabelledImages, rows: &[usize], class: impl Fn(u8) -> usize) -> Result<Self> {
+        let shape = images.shape();
+        let mut pixels = Vec::with_capacity(rows.len() * shape.bytes());
+        for picture in images.unit_pixels(rows)?.chunks_exact(shape.bytes()) {
+            for channel in 0..shape.channels {
+                pixels.extend(picture[channel..].iter().step_by(shape.channels));
+            }
+        }
+        let classes = rows.iter().map(|&row| class(images.classes()[row]));
+        Ok(Self {
+            shape,
+            pixels,
+            classes: classes.collect(),
+        })
+    }
+
+    /// The number of pictures.
+    pub(super) fn rows(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// Some of them on a device.
+    pub(super) fn batch(&self, rows: &[usize], device: &Device) -> ImageBatch {
+        let Self {
+            shape,
+            pixels,
+            classes,
+        } = self.select(rows);
+        let classes: Vec<i64> = classes.into_iter().map(|class| class as i64).collect();
+        let images = [rows.len(), shape.channels, shape.height, shape.width];
+        ImageBatch {
+            images: Tensor::from_data(TensorData::new(pixels, images), device),
+            classes: Tensor::from_data(TensorData::new(classes, [rows.len()]), device),
+        }
+    }
+
+    fn select(&self, rows: &[usize]) -> Self {
+        let bytes = self.shape.bytes();
+        let pixels = rows
+            .iter()
+            .flat_map(|&row| &self.pixels[row * bytes..][..bytes]);
+        Self {
+            shape: self.shape,
+            pixels: pixels.copied().collect(),
+            classes: rows.iter().map(|&row| self.classes[row]).collect(),
+        }
+    }
+
+    /// Pixels of a picture.
+    fn plane(&self) -> usize {
+        self.shape.height * self.shape.width
+    }
+
+    /// The values of every channel.
+    fn channels(&self) -> Vec<Vec<f64>> {
+        let mut channels = vec![Vec::new(); self.shape.channels];
+        for (at, values) in self.pixels.chunks_exact(self.plane()).enumerate() {
+            channels[at % self.shape.channels].extend(values.iter().map(|&value| f64::from(value)));
+        }
+        channels
+    }
+
+    fn scaled(mut self, scales: &[ColumnScale]) -> Self {
+        let plane = self.plane();
+        for (at, values) in self.pixels.chunks_exact_mut(plane).enumerate() {
+            let scale = &scales[at % scales.len()];
+            for value in values {
+                *value = scale.apply(f64::from(*value)) as f32;
+            }
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+impl Pictures {
+    /// Grey pictures of noise whose left or right half is bright, by class.
+    pub(super) fn bright_halves(rows: usize, seed: u64) -> Self {
+        let shape = ImageShape {
+            height: 28,
+            width: 28,
+            channels: 1,
+        };
+        let classes: Vec<usize> = (0..rows).map(|row| row % 2).collect();
+        let noise = Noise::host(seed).latent(rows * shape.bytes());
+        let light = |at: usize| {
+            let (class, column) = (classes[at / shape.bytes()], at % shape.width);
+            if (column < shape.width / 2) == (class == 0) {
+                0.5
+            } else {
+                -0.5
+            }
+        };
+        let pixels = noise
+            .iter()
+            .enumerate()
+            .map(|(at, noise)| noise + light(at));
+        Self {
+            pixels: pixels.collect(),
+            shape,
+            classes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes_data::read_idx_from;
+
+    use super::*;
+
+    /// Two pictures of one row of two pixels with three colours.
+    fn colours() -> LabelledImages {
+        let pixels = [0, 10, 20, 51, 61, 71, 100, 110, 120, 151, 161, 171];
+        let lengths = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3];
+        let images = [&[0, 0, 8, 4], &lengths[..], &pixels[..]].concat();
+        let classes: &[u8] = &[0, 0, 8, 1, 0, 0, 0, 2, 1, 4];
+        read_idx_from((&images[..], "images"), (classes, "classes")).unwrap()
+    }
+
+    #[test]
+    fn colours_come_one_after_the_other() {
+        let pictures = Pictures::of(&colours(), &[1, 0], |grade| usize::from(grade >= 2)).unwrap();
+        assert_eq!(pictures.classes, [1, 0]);
+        let bytes = [100, 151, 110, 161, 120, 171, 0, 51, 10, 61, 20, 71];
+        let pixels = bytes.map(|byte: u8| f32::from(byte) / 255.0);
+        assert_eq!(pictures.pixels, pixels);
+        let batch = pictures.batch(&[1], &Device::default());
+        assert_eq!(batch.images.dims(), [1, 3, 1, 2]);
+        let values: Vec<f32> = batch.images.into_data().iter().collect();
+        assert_eq!(values, pixels[6..]);
+    }
+
+    #[test]
+    fn a_split_is_at_the_scale_of_its_training_rows() {
+        let all = Pictures::bright_halves(40, 1);
+        let parts = Parts::of_split(&all, 3).unwrap();
+        let rows = [&parts.train, &parts.valid, &parts.test].map(Pictures::rows);
+        assert_eq!(rows, [20, 8, 12]);
+        let moments = |pictures: &Pictures| {
+            let values = &pictures.channels()[0];
+            let count = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / count;
+            let square = values.iter().map(|value| value * value).sum::<f64>() / count;
+            (mean, square - mean * mean)
+        };
+        let (mean, variance) = moments(&parts.train);
+        assert!(
+            mean.abs() < 1e-6 && (variance - 1.0).abs() < 1e-6,
+            "{mean} {variance}"
+        );
+        assert!(moments(&parts.test).0.abs() > 1e-6);
+        assert_ne!(parts.test, Parts::of_split(&all, 4).unwrap().test);
+    }
+}

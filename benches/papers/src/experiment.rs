@@ -1,0 +1,122 @@
+//! What an experiment is.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use burn_bayes_tabular::error::Result;
+
+pub(crate) use burn_bayes_tabular::cells::{Cell, Key, Measures};
+
+use super::findings::Finding;
+use super::results::Results;
+
+/// Something that a paper measured.
+#[derive(Debug)]
+pub(crate) struct Experiment {
+    /// What people call it, and its folder.
+    pub(crate) name: &'static str,
+    /// One line: what is measured, after which paper.
+    pub(crate) title: &'static str,
+    /// What differs from the paper, and how to read the table.
+    pub(crate) notes: &'static str,
+    /// Files or folders in the data folder without which there is nothing to measure.
+    pub(crate) needs: &'static [&'static str],
+    /// The columns of its table.
+    pub(crate) columns: &'static [Column],
+    /// What the papers report.
+    pub(crate) published: &'static [Published],
+    /// All its cells, in the order of the table.
+    pub(crate) cells: fn(&Context) -> Result<Vec<Cell>>,
+    /// What the paper concludes, judged by the results.
+    pub(crate) findings: fn(&Results<'_>) -> Vec<Finding>,
+}
+
+/// A measure, and what a table calls it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    pub(crate) measure: &'static str,
+    pub(crate) title: &'static str,
+}
+
+/// A row of a paper's table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Published {
+    pub(crate) case: &'static str,
+    pub(crate) method: &'static str,
+    pub(crate) figures: &'static [Figure],
+}
+
+impl Published {
+    /// The number that the paper gives for a measure.
+    pub(crate) fn figure(&self, measure: &str) -> Option<&'static Figure> {
+        let mut figures = self.figures.iter();
+        figures.find(|figure| figure.measure == measure)
+    }
+}
+
+/// A published number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figure {
+    pub(crate) measure: &'static str,
+    pub(crate) value: f64,
+    pub(crate) standard_error: Option<f64>,
+}
+
+/// A row of a paper's table.
+pub(crate) const fn row(
+    case: &'static str,
+    method: &'static str,
+    figures: &'static [Figure],
+) -> Published {
+    Published {
+        case,
+        method,
+        figures,
+    }
+}
+
+/// A published number without a standard error.
+pub(crate) const fn figure(measure: &'static str, value: f64) -> Figure {
+    Figure {
+        measure,
+        value,
+        standard_error: None,
+    }
+}
+
+/// How much to compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(crate) enum Effort {
+    /// The papers' settings.
+    Full,
+    /// As little as still shows the findings.
+    Quick,
+}
+
+impl Effort {
+    /// The value for this effort.
+    pub(crate) fn choose<T>(self, full: T, quick: T) -> T {
+        match self {
+            Self::Full => full,
+            Self::Quick => quick,
+        }
+    }
+}
+
+/// Where and how much.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Context {
+    pub(crate) data: PathBuf,
+    pub(crate) effort: Effort,
+    /// What the names of the wanted cells contain, if not all are wanted.
+    pub(crate) only: Option<String>,
+}
+
+impl Context {
+    /// Whether a cell is to be computed.
+    pub(crate) fn wants(&self, key: &Key) -> bool {
+        let name = key.to_string();
+        self.only.as_ref().is_none_or(|only| name.contains(only))
+    }
+}

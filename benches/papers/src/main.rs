@@ -1,0 +1,150 @@
+//! `papers`: what the papers measured, measured again.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program that talks to a terminal"
+)]
+
+mod console;
+mod distances;
+mod e1;
+mod e2;
+mod e3;
+mod e4;
+mod e5;
+mod e6;
+mod e8;
+mod experiment;
+mod findings;
+mod grid;
+mod linear_model;
+mod logistic;
+mod logistic_sets;
+mod report;
+mod results;
+mod run;
+mod sampling;
+mod shared;
+mod vifa_fit;
+
+use std::io::ErrorKind;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use burn_bayes_tabular::{Result, TabularError, cells};
+use clap::{Args, Parser, Subcommand};
+
+use console::tell;
+use experiment::Effort;
+use run::{ExperimentTask, Request};
+
+/// A step of a small network makes some hundred small tensors: this allocator takes a fifth off it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measure again what the papers measured
+#[derive(Debug, Parser)]
+#[command(name = "papers", version, args_conflicts_with_subcommands = true)]
+struct Program {
+    #[command(subcommand)]
+    inner: Option<Inner>,
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum Inner {
+    /// Compute cells for another process
+    #[command(hide = true)]
+    Worker,
+}
+
+/// Which experiments, and how.
+#[derive(Debug, Args)]
+struct Arguments {
+    /// E1, E2, … or all
+    #[arg(required = true, value_name = "EXPERIMENT")]
+    experiments: Vec<String>,
+    /// Reduced settings: minutes instead of hours, with the findings checked that these can show
+    #[arg(long)]
+    quick: bool,
+    /// Folder of the results; what it already holds is not computed again
+    #[arg(long, value_name = "DIR", default_value = "reproduced")]
+    out: PathBuf,
+    /// Compute only the cells whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Cells computed at the same time, each in a process of its own [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Folder of all data sets; $BURN_BAYES_DATA, or `data`, by default
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Print one JSON object at the end in the place of tables
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    fn request(self) -> Request {
+        let data = self.data;
+        let data = data.or_else(|| std::env::var_os("BURN_BAYES_DATA").map(PathBuf::from));
+        Request {
+            experiments: self.experiments,
+            effort: match self.quick {
+                true => Effort::Quick,
+                false => Effort::Full,
+            },
+            out: self.out,
+            only: self.only,
+            threads: cells::threads(self.threads),
+            data: data.unwrap_or_else(|| "data".into()),
+            json: self.json,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    // Burn loads an optimiser's state to the device that it prefers, which may be a GPU that is not
+    // there: the one that is always there is preferred.
+    // SAFETY: there is no other thread yet.
+    #[cfg(feature = "flex")]
+    unsafe {
+        std::env::set_var("BURN_DEVICE", "flex");
+    }
+    match run(Program::parse()) {
+        Ok(failed) if failed.is_empty() => ExitCode::SUCCESS,
+        Ok(failed) => {
+            tell(format_args!(
+                "error: {} of the findings did not hold:\n  {}",
+                failed.len(),
+                failed.join("\n  ")
+            ));
+            ExitCode::FAILURE
+        }
+        // Who closes a pipe has seen enough.
+        Err(TabularError::System(error)) if error.kind() == ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
+        Err(TabularError::Interrupted(_)) => console::end(),
+        Err(error) => {
+            tell(format_args!("error: {error}"));
+            ExitCode::from(error.code())
+        }
+    }
+}
+
+/// The findings that did not hold.
+fn run(program: Program) -> Result<Vec<String>> {
+    match program.inner {
+        Some(Inner::Worker) => {
+            console::end_quietly()?;
+            cells::serve::<ExperimentTask>().map(|()| Vec::new())
+        }
+        None => {
+            console::catch_interruptions()?;
+            run::run(&program.arguments.request())
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Results as tables: Markdown for people, CSV for programs.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use serde::Serialize;
+
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::files::{csv_of, write_whole};
+
+use super::experiment::{Effort, Experiment, Figure};
+use super::findings::{Finding, significant};
+use super::results::Results;
+
+/// What there is to say about an experiment.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) effort: Effort,
+    /// The command that makes it.
+    pub(crate) command: &'a str,
+    pub(crate) results: &'a Results<'a>,
+    pub(crate) findings: &'a [Finding],
+}
+
+/// A measure of a method on a data set, averaged over its runs.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    data: String,
+    method: String,
+    measure: &'static str,
+    runs: usize,
+    mean: f64,
+    standard_error: Option<f64>,
+    published: Option<f64>,
+    published_standard_error: Option<f64>,
+    seconds: Option<f64>,
+}
+
+impl Report<'_> {
+    /// Writes `results.md` and `results.csv` into a folder; those of reduced settings have names of their
+    /// own.
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        let stem = self.effort.choose("results", "results-quick");
+        let path = |kind: &str| folder.join(format!("{stem}.{kind}"));
+        write_whole(&path("md"), self.markdown().as_bytes())?;
+        write_whole(&path("csv"), &self.csv()?)
+    }
+
+    /// A page with the command, the table and the findings.
+    pub(crate) fn markdown(&self) -> String {
+        let Experiment {
+            name,
+            title,
+            notes,
+            columns,
+            ..
+        } = self.experiment;
+        let mut page = format!("## {name}: {title}\n\n`{}`\n\n{notes}\n\n", self.command);
+        let titles = columns.iter().map(|column| column.title);
+        let heads: Vec<_> = ["data", "method"].into_iter().chain(titles).collect();
+        line(&mut page, heads.iter().copied().chain(["seconds"]));
+        line(&mut page, vec!["---"; heads.len() + 1].into_iter());
+        for (case, method) in self.rows() {
+            let values = columns
+                .iter()
+                .map(|column| self.entry(case, method, column.measure));
+            let seconds = self.results.seconds(case, method);
+            let seconds = seconds.map_or_else(|| "–".into(), significant);
+            let entries = [case.to_string(), method.to_string()]
+                .into_iter()
+                .chain(values)
+                .chain([seconds]);
+            line(&mut page, entries);
+        }
+        if !self.findings.is_empty() {
+            page.push_str("\n| finding | measured | |\n|---|---|---|\n");
+        }
+        for finding in self.findings {
+            let entries = [&finding.claim, &finding.measured];
+            let entries = entries.map(String::as_str).into_iter();
+            line(&mut page, entries.chain([finding.verdict.words()]));
+        }
+        page
+    }
+
+    /// One line for every measure of every pair of data and method.
+    fn csv(&self) -> Result<Vec<u8>> {
+        let rows = self.measured();
+        csv_of(|writer| rows.iter().try_for_each(|row| writer.serialize(row)))
+    }
+
+    /// Every measure of every pair of data and method.
+    pub(crate) fn measured(&self) -> Vec<Row> {
+        let groups = self.results.groups().into_iter();
+        let rows = groups.flat_map(|(case, method)| {
+            let columns = self.experiment.columns.iter();
+            columns.filter_map(move |column| {
+                let found = self.results.summary(case, method, column.measure)?;
+                let published = self.published(case, method, column.measure);
+                Some(Row {
+                    data: case.into(),
+                    method: method.into(),
+                    measure: column.measure,
+                    runs: found.runs,
+                    mean: found.mean,
+                    standard_error: found.standard_error,
+                    published: published.map(|figure| figure.value),
+                    published_standard_error: published.and_then(|figure| figure.standard_error),
+                    seconds: self.results.seconds(case, method),
+                })
+            })
+        });
+        rows.collect()
+    }
+
+    /// What was computed, after the rows of a data set those that only the papers have.
+    fn rows(&self) -> Vec<(&str, &str)> {
+        let groups = self.results.groups();
+        let mut cases: Vec<&str> = groups.iter().map(|(case, _)| *case).collect();
+        cases.dedup();
+        let published = self.experiment.published.iter();
+        let published: Vec<_> = published.map(|row| (row.case, row.method)).collect();
+        let of_case = |case: &str| {
+            let ours = groups.iter().filter(|row| row.0 == case);
+            let theirs = published
+                .iter()
+                .filter(|row| row.0 == case && !groups.contains(row));
+            ours.chain(theirs).copied().collect::<Vec<_>>()
+        };
+        cases.into_iter().flat_map(of_case).collect()
+    }
+
+    /// Ours, and the published figure in brackets.
+    fn entry(&self, case: &str, method: &str, measure: &str) -> String {
+        let mut entry = match self.results.summary(case, method, measure) {
+            Some(found) => with_error(found.mean, found.standard_error),
+            None => "–".into(),
+        };
+        if let Some(figure) = self.published(case, method, measure) {
+            let shown = with_error(figure.value, figure.standard_error);
+            let _ = write!(entry, " ({shown})");
+        }
+        entry
+    }
+
+    fn published(&self, case: &str, method: &str, measure: &str) -> Option<&'static Figure> {
+        let mut rows = self.experiment.published.iter();
+        let row = rows.find(|row| row.case == case && row.method == method)?;
+        row.figure(measure)
+    }
+}
+
+fn with_error(value: f64, standard_error: Option<f64>) -> String {
+    match standard_error {
+        Some(error) => format!("{} ± {}", significant(value), significant(error)),
+        None => significant(value),
+    }
+}
+
+fn line(page: &mut String, entries: impl Iterator<Item = impl AsRef<str>>) {
+    for entry in entries {
+        let _ = write!(page, "| {} ", entry.as_ref());
+    }
+    page.push_str("|\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Column, Published, figure};
+    use burn_bayes_tabular::cells::{Key, Record};
+
+    const EXPERIMENT: Experiment = Experiment {
+        name: "E0",
+        title: "a test",
+        notes: "No notes.",
+        needs: &[],
+        columns: &[Column {
+            measure: "loss",
+            title: "mean loss",
+        }],
+        published: &[Published {
+            case: "set",
+            method: "ours",
+            figures: &[figure("loss", 2.5)],
+        }],
+        cells: |_| Ok(Vec::new()),
+        findings: |_| Vec::new(),
+    };
+
+    fn record(method: &str, seed: u64, loss: f64) -> Record {
+        Record {
+            key: Key {
+                case: "set".into(),
+                method: method.into(),
+                seed,
+            },
+            settings: serde_json::Value::Null,
+            measures: [("loss".to_string(), loss)].into(),
+            seconds: 2.0,
+        }
+    }
+
+    #[test]
+    fn ours_stands_beside_the_published_figure() {
+        let records = [
+            record("ours", 0, 1.0),
+            record("ours", 1, 3.0),
+            record("other", 0, 7.0),
+        ];
+        let results = Results::new(&records);
+        let findings = [Finding::falling("it falls", &[Some(2.0), Some(1.0)])];
+        let report = Report {
+            experiment: &EXPERIMENT,
+            effort: Effort::Full,
+            command: "burn-bayes reproduce E0",
+            results: &results,
+            findings: &findings,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        report.write(folder.path()).unwrap();
+        let page = std::fs::read_to_string(folder.path().join("results.md")).unwrap();
+        for line in [
+            "`burn-bayes reproduce E0`",
+            "| data | method | mean loss | seconds |",
+            "| set | ours | 2.000 ± 1.000 (2.500) | 2.000 |",
+            "| set | other | 7.000 | 2.000 |",
+            "| it falls | 2.000, 1.000 | holds |",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+        }
+        let table = std::fs::read_to_string(folder.path().join("results.csv")).unwrap();
+        let lines: Vec<_> = table.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            [
+                "set,ours,loss,2,2.0,1.0,2.5,,2.0",
+                "set,other,loss,1,7.0,,,,2.0"
+            ]
+        );
+    }
+}

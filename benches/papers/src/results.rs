@@ -1,0 +1,60 @@
+//! Results by data and method, averaged over seeds.
+
+use super::experiment::Published;
+use burn_bayes_tabular::cells::{Record, Summary};
+
+/// The results of an experiment's cells.
+#[derive(Debug)]
+pub(crate) struct Results<'a> {
+    records: &'a [Record],
+}
+
+impl<'a> Results<'a> {
+    /// Of these records, in the order of the table.
+    pub(crate) fn new(records: &'a [Record]) -> Self {
+        Self { records }
+    }
+
+    /// Every pair of data and method, in order.
+    pub(crate) fn groups(&self) -> Vec<(&'a str, &'a str)> {
+        let mut groups = Vec::new();
+        for record in self.records {
+            let group = (record.key.case.as_str(), record.key.method.as_str());
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        groups
+    }
+
+    /// The average of a measure; nothing if no run of this kind has it.
+    pub(crate) fn summary(&self, case: &str, method: &str, measure: &str) -> Option<Summary> {
+        let values: Vec<f64> = self
+            .of(case, method)
+            .filter_map(|record| record.measures.get(measure).copied())
+            .collect();
+        Summary::of(&values)
+    }
+
+    /// The mean of a measure; nothing if no run of this kind has it.
+    pub(crate) fn mean(&self, case: &str, method: &str, measure: &str) -> Option<f64> {
+        Some(self.summary(case, method, measure)?.mean)
+    }
+
+    /// The mean of a measure beside the published figure, if there are both.
+    pub(crate) fn beside(&self, row: &Published, measure: &str) -> Option<(f64, f64)> {
+        let ours = self.mean(row.case, row.method, measure)?;
+        Some((ours, row.figure(measure)?.value))
+    }
+
+    /// The time that a run took, averaged.
+    pub(crate) fn seconds(&self, case: &str, method: &str) -> Option<f64> {
+        let seconds: Vec<f64> = self.of(case, method).map(|record| record.seconds).collect();
+        Some(Summary::of(&seconds)?.mean)
+    }
+
+    fn of(&self, case: &str, method: &str) -> impl Iterator<Item = &'a Record> {
+        let records = self.records.iter();
+        records.filter(move |record| record.key.case == case && record.key.method == method)
+    }
+}

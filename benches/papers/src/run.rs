@@ -1,0 +1,282 @@
+//! The papers' experiments on the data at hand, each figure beside the published one.
+//!
+//! An experiment is a list of named, independent, deterministic cells: a data set, a method and a
+//! seed. Every cell is computed once, in one of several processes and serially within, and its result is
+//! written down as soon as it is known, so that a run that was stopped goes on where it was. From the
+//! results come a table and the findings: what the paper claims, with what was measured.
+//!
+//! A new experiment is one file, and one line in [`EXPERIMENTS`].
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use burn_bayes_data::{NAMED_SETS, NamedSet};
+use burn_bayes_tabular::cells::{self, Cell, Crew, Ledger, Task};
+use burn_bayes_tabular::distinct::distinct;
+use burn_bayes_tabular::error::{Result, TabularError};
+use burn_bayes_tabular::files::make_folder;
+use burn_bayes_tabular::settings::refused;
+use serde::{Deserialize, Serialize};
+
+use crate::console::{Lines, command_line, print, print_json};
+use crate::experiment::{Context, Effort, Experiment};
+use crate::findings::{Finding, Verdict};
+use crate::report::{Report, Row};
+use crate::results::Results;
+use crate::{e1, e2, e3, e4, e5, e6, e8};
+
+/// All experiments, in the order in which they run.
+const EXPERIMENTS: [Experiment; 7] = [
+    e1::EXPERIMENT,
+    e2::EXPERIMENT,
+    e3::EXPERIMENT,
+    e4::EXPERIMENT,
+    e5::EXPERIMENT,
+    e6::EXPERIMENT,
+    e8::EXPERIMENT,
+];
+
+/// What to reproduce.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) experiments: Vec<String>,
+    pub(crate) effort: Effort,
+    pub(crate) out: PathBuf,
+    pub(crate) only: Option<String>,
+    pub(crate) threads: usize,
+    pub(crate) data: PathBuf,
+    /// One JSON object at the end in the place of tables.
+    pub(crate) json: bool,
+}
+
+/// The name of all experiments together.
+const ALL: &str = "all";
+
+/// What came of an experiment.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    experiment: &'static str,
+    /// The command that makes the same.
+    command: String,
+    rows: Vec<Row>,
+    findings: Vec<Finding>,
+}
+
+/// Runs the experiments, prints their tables and writes them to files; the findings that did not hold.
+///
+/// # Errors
+///
+/// An unknown experiment; one without its data, unless it is one of all; trouble with files.
+pub(crate) fn run(request: &Request) -> Result<Vec<String>> {
+    let mut outcomes = Vec::new();
+    let mut skipped = Vec::new();
+    for experiment in chosen(&request.experiments)? {
+        if let Some(missing) = missing(experiment, &request.data) {
+            let problem = format!(
+                "no data ({} is not there; give the folder with --data or BURN_BAYES_DATA, or {})",
+                request.data.join(missing).display(),
+                ways_to(missing)
+            );
+            let name = experiment.name;
+            if request.experiments.iter().any(|asked| asked != ALL) {
+                return Err(TabularError::Data(format!("{name}: {problem}")));
+            }
+            if !request.json {
+                print(format_args!("{name} skipped: {problem}\n"))?;
+            }
+            skipped.push(name);
+            continue;
+        }
+        outcomes.extend(reproduce(experiment, request)?);
+    }
+    if let (Some(only), true) = (&request.only, outcomes.is_empty()) {
+        let problem =
+            format!("is `{only}`, which is in the name of no cell, as in `boston, VIFA, 0`");
+        return Err(refused("only", problem));
+    }
+    if request.json {
+        print_json(&serde_json::json!({ "experiments": outcomes, "skipped": skipped }))?;
+    }
+    let findings = outcomes.iter().flat_map(|outcome| {
+        let named = |finding| (outcome.experiment, finding);
+        outcome.findings.iter().map(named)
+    });
+    Ok(findings
+        .filter(|(_, finding)| finding.verdict == Verdict::Fails)
+        .map(|(name, finding)| format!("{name}: {}", finding.claim))
+        .collect())
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Experiment>> {
+    let mut asked: Vec<&Experiment> = Vec::new();
+    for name in names {
+        let found: Vec<_> = EXPERIMENTS
+            .iter()
+            .filter(|experiment| name == ALL || name.eq_ignore_ascii_case(experiment.name))
+            .collect();
+        if found.is_empty() {
+            let known = EXPERIMENTS.map(|experiment| experiment.name).join(", ");
+            let message = format!("`{name}` is no experiment; use {known} or {ALL}");
+            return Err(TabularError::Usage(message));
+        }
+        asked.extend(found);
+    }
+    Ok(distinct(asked, |experiment| experiment.name))
+}
+
+/// The first file or folder that the experiment needs and the data folder lacks.
+fn missing(experiment: &Experiment, data: &Path) -> Option<&'static str> {
+    let mut paths = experiment.needs.iter().copied();
+    paths.find(|path| !data.join(path).exists())
+}
+
+/// How to come by a file or folder of the data folder.
+fn ways_to(path: &str) -> String {
+    let is_there = |set: &&NamedSet| set.files().any(|file| file.path.starts_with(path));
+    let names: Vec<&str> = NAMED_SETS
+        .iter()
+        .filter(is_there)
+        .map(|set| set.name)
+        .collect();
+    match names.is_empty() {
+        true => "place it there by hand: no public copy is known that `data fetch` could bring, and the \
+                 book's chapter on reproducing says what it holds"
+            .into(),
+        false => format!("bring it by `burn-bayes data fetch`, which knows {}", names.join(", ")),
+    }
+}
+
+/// Computes what is not known of an experiment, and writes down all that is known now; nothing if no cell
+/// is wanted.
+fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Option<Outcome>> {
+    let task = ExperimentTask {
+        experiment: experiment.name.into(),
+        context: Context {
+            data: request.data.clone(),
+            effort: request.effort,
+            only: request.only.clone(),
+        },
+    };
+    let cells = (experiment.cells)(&task.context)?;
+    let order: Vec<_> = cells.iter().map(|cell| cell.key.clone()).collect();
+    let (wanted, others): (Vec<_>, Vec<_>) = cells
+        .into_iter()
+        .partition(|cell| task.context.wants(&cell.key));
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let folder = request.out.join(experiment.name);
+    make_folder(&folder)?;
+    let ledger = Ledger::open(&folder.join("cells.jsonl"))?;
+    let command = command_line(&arguments(experiment, request));
+    let crew = Crew::processes(request.threads);
+    let lines = Lines::of(experiment.name);
+    let mut records = cells::run(&task, &wanted, &ledger, &crew, &lines)?;
+    records.extend(others.iter().filter_map(|cell| ledger.find(cell).cloned()));
+    records.sort_by_cached_key(|record| order.iter().position(|key| *key == record.key));
+    let results = Results::new(&records);
+    let findings = (experiment.findings)(&results);
+    let report = Report {
+        experiment,
+        effort: request.effort,
+        command: &command,
+        results: &results,
+        findings: &findings,
+    };
+    report.write(&folder)?;
+    if !request.json {
+        print(report.markdown())?;
+    }
+    Ok(Some(Outcome {
+        experiment: experiment.name,
+        rows: report.measured(),
+        command,
+        findings,
+    }))
+}
+
+/// The cells of an experiment, as another process makes them.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct ExperimentTask {
+    experiment: String,
+    context: Context,
+}
+
+impl Task for ExperimentTask {
+    fn cells(&self) -> Result<Vec<Cell>> {
+        let experiments = chosen(std::slice::from_ref(&self.experiment))?;
+        let cells = experiments
+            .into_iter()
+            .map(|experiment| (experiment.cells)(&self.context));
+        let cells = cells.collect::<Result<Vec<_>>>()?.into_iter().flatten();
+        Ok(cells.filter(|cell| self.context.wants(&cell.key)).collect())
+    }
+}
+
+/// The arguments of the command for this experiment alone.
+fn arguments(experiment: &Experiment, request: &Request) -> Vec<OsString> {
+    let option = |name: &str, value: &OsStr| {
+        let mut option = OsString::from(name);
+        option.push(value);
+        option
+    };
+    let mut arguments = vec![
+        experiment.name.into(),
+        option("--out=", request.out.as_ref()),
+        option("--data=", request.data.as_ref()),
+    ];
+    if request.effort == Effort::Quick {
+        arguments.push("--quick".into());
+    }
+    let only = request.only.iter();
+    arguments.extend(only.map(|only| option("--only=", only.as_ref())));
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn experiments_are_named_once_and_found_in_any_case() {
+        let all = chosen(&["all".into()]).unwrap();
+        assert_eq!(all.len(), EXPERIMENTS.len());
+        for experiment in &EXPERIMENTS {
+            let found = chosen(&[experiment.name.to_lowercase()]).unwrap();
+            assert_eq!(found.len(), 1);
+            assert_eq!(found[0].name, experiment.name);
+        }
+        let twice = ["E2", "all", "e2"].map(String::from);
+        let twice = chosen(&twice).unwrap();
+        assert_eq!((twice.len(), twice[0].name), (EXPERIMENTS.len(), "E2"));
+        let error = chosen(&["E99".into()]).unwrap_err();
+        assert!(error.to_string().contains("E99"), "{error}");
+    }
+
+    #[test]
+    fn missing_data_are_fetched_or_else_placed_by_hand() {
+        assert!(ways_to("uci_regression").contains("fetch`, which knows boston, concrete, energy"));
+        assert!(ways_to("medmnist/retinamnist.npz").ends_with("knows retinamnist"));
+        for path in ["a1a", "usps"] {
+            assert!(ways_to(path).contains("by hand"), "{path}");
+        }
+    }
+
+    #[test]
+    fn cells_have_names_of_their_own() {
+        for experiment in &EXPERIMENTS {
+            for effort in [Effort::Quick, Effort::Full] {
+                // Data are read when a cell is computed.
+                let data = PathBuf::from("absent");
+                let only = None;
+                let context = Context { data, effort, only };
+                let cells = (experiment.cells)(&context).unwrap();
+                let mut keys: Vec<_> = cells.iter().map(|cell| cell.key.to_string()).collect();
+                let count = keys.len();
+                keys.sort();
+                keys.dedup();
+                assert_eq!(keys.len(), count, "{} {effort:?}", experiment.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! VIFA on a linear model: as the VIFA paper trains it, and as we would.
+
+use burn::grad_clipping::GradientClippingConfig;
+use burn::module::ParamGroup;
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::optim::{GradientsAccumulator, ModuleOptimizer};
+use burn::train::{Interrupter, TrainStep};
+use burn_bayes::prelude::*;
+use burn_bayes::{DenseGaussian, FusedSgdConfig, InitialDeviation, InitialMean, PowerDecayConfig};
+use serde::Serialize;
+
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::settings::DeviceName;
+
+use super::linear_model::{Likelihood, LinearModel, Rows};
+
+/// All that a training depends on beside its data and the model.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct VifaFit {
+    pub(crate) rank: usize,
+    pub(crate) batch: usize,
+    pub(crate) epochs: u64,
+    pub(crate) recipe: Recipe,
+    pub(crate) seed: u64,
+}
+
+/// How a training proceeds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) enum Recipe {
+    /// The VIFA paper's: a draw for each of ten batches, whose gradients make one step of gradient
+    /// descent, each of the three clipped at norm 10; constant rates; the last iterate counts.
+    Paper {
+        /// Rates of the mean, the factors and the log-variances.
+        rates: [f64; 3],
+    },
+    /// Ours: an antithetic pair of draws and a step of Adam for every batch, a decaying rate and
+    /// nothing clipped; the average of the second half of the steps counts.
+    Ours {
+        /// The rate at the start.
+        rate: f64,
+    },
+}
+
+/// Batches whose gradients make one of the paper's steps.
+const PAPER_ACCUMULATION: usize = 10;
+/// Norm at which the paper clips each gradient.
+const PAPER_CLIP: f32 = 10.0;
+/// Our rate has fallen by 2^−power after this share of the steps.
+const DECAY_SHARE: f64 = 0.05;
+const DECAY_POWER: f64 = 0.75;
+
+impl VifaFit {
+    /// The posterior of a linear model's weights under a prior of this precision.
+    ///
+    /// # Errors
+    ///
+    /// A setting that cannot be used, or a training that leaves the finite numbers.
+    pub(crate) fn posterior(
+        &self,
+        rows: &Rows,
+        prior: f64,
+        likelihood: Likelihood,
+    ) -> Result<DenseGaussian> {
+        let device = DeviceName::host()?.autodiff();
+        let steps = rows.batches_in(self.epochs, self.batch) / self.recipe.accumulation() as u64;
+        let model = LinearModel::new(rows.width, likelihood, &device);
+        let mut bayes = self
+            .config(rows, prior, steps)
+            .try_init(model)?
+            .with_interrupter(Interrupter::new());
+        let mut optimizer = self.recipe.optimizer();
+        let mut rates = self.recipe.rates(steps)?;
+        let mut batches = rows.batches(self.batch, self.seed, &device);
+        for _ in 0..steps {
+            let mut sum = GradientsAccumulator::new();
+            for batch in batches.by_ref().take(self.recipe.accumulation()) {
+                sum.accumulate(&bayes, TrainStep::step(&bayes, batch).grads);
+            }
+            bayes = bayes.optimize(&mut optimizer, rates.step(), sum.grads());
+            if let Some(error) = bayes.fault() {
+                return Err(error.as_ref().into());
+            }
+        }
+        Ok(bayes.try_posterior()?.to_dense()?)
+    }
+
+    fn config(&self, rows: &Rows, prior: f64, steps: u64) -> VifaConfig {
+        match self.recipe {
+            // The optimiser clips what the batches add up to; `clip` would clip each batch's share.
+            Recipe::Paper { .. } => VifaConfig::paper(rows.len())
+                .with_clip(None)
+                .with_accumulation(self.recipe.accumulation()),
+            Recipe::Ours { .. } => VifaConfig::new(rows.len())
+                .with_initial_mean(InitialMean::Zero)
+                .with_initial_deviation(InitialDeviation::Constant(0.1))
+                .with_draws(2)
+                .with_antithetic(true)
+                .with_average_from(Some(steps / 2)),
+        }
+        .with_rank(self.rank.min(rows.width))
+        .with_prior(Prior::isotropic(prior))
+        .with_seed(self.seed)
+    }
+}
+
+impl Recipe {
+    fn accumulation(self) -> usize {
+        match self {
+            Self::Paper { .. } => PAPER_ACCUMULATION,
+            Self::Ours { .. } => 1,
+        }
+    }
+
+    fn optimizer(self) -> ModuleOptimizer {
+        match self {
+            Self::Paper { .. } => FusedSgdConfig::new()
+                .with_grad_clipping(Some(GradientClippingConfig::Norm(PAPER_CLIP)))
+                .init(),
+            Self::Ours { .. } => FusedAdamConfig::new().init(),
+        }
+    }
+
+    fn rates(self, steps: u64) -> Result<ModuleLrScheduler> {
+        match self {
+            Self::Paper {
+                rates: [mean, factors, log_variance],
+            } => Ok(ModuleLrScheduler::new(mean)
+                .with_group(ParamGroup::from_path("algorithm.factors"), factors)
+                .with_group(
+                    ParamGroup::from_path("algorithm.log_variance"),
+                    log_variance,
+                )),
+            Self::Ours { rate } => {
+                let time_constant = (DECAY_SHARE * steps as f64).max(1.0);
+                let decay = PowerDecayConfig::new(rate, time_constant).with_power(DECAY_POWER);
+                Ok(ModuleLrScheduler::new(decay.init()?))
+            }
+        }
+    }
+}

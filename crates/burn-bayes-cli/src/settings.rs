@@ -1,0 +1,232 @@
+//! The settings of the library as options of the command line.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use burn_bayes_tabular::Result;
+use burn_bayes_tabular::settings::{
+    Choice, Config, DataSettings, DecimalName, Delimiter, FileFormat, FitSettings, Kind, Setting,
+    SettingValue, refused,
+};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+/// A table of settings: its heading in help, and where its values go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Rows,
+    Fit,
+}
+
+impl Part {
+    const ALL: [Self; 2] = [Self::Rows, Self::Fit];
+
+    fn heading(self) -> &'static str {
+        match self {
+            Self::Rows => "Rows",
+            Self::Fit => "Fit",
+        }
+    }
+
+    fn table(self) -> Vec<Setting> {
+        match self {
+            Self::Rows => DataSettings::table(),
+            Self::Fit => FitSettings::table(),
+        }
+    }
+
+    fn set(self, config: &mut Config, name: &str, text: &str) -> Result<(), String> {
+        match self {
+            Self::Rows => config.data.set(name, text),
+            Self::Fit => config.fit.set(name, text),
+        }
+    }
+}
+
+/// A setting with its names on the command line.
+#[derive(Debug)]
+struct Flag {
+    part: Part,
+    setting: Setting,
+    long: String,
+    value: String,
+}
+
+/// All of them, in the order of help.
+static FLAGS: LazyLock<Vec<Flag>> = LazyLock::new(|| {
+    let parts = Part::ALL.into_iter();
+    let settings = parts.flat_map(|part| part.table().into_iter().map(move |found| (part, found)));
+    let named = settings.map(|(part, setting)| {
+        let (long, value) = (setting.option, setting.value);
+        let name = setting.name;
+        Flag {
+            part,
+            long: long.map_or_else(|| name.replace('_', "-"), String::from),
+            value: value.map_or_else(|| name.to_uppercase(), String::from),
+            setting,
+        }
+    });
+    named.collect()
+});
+
+/// The settings of a run on the command line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ConfigFlags {
+    config: Option<PathBuf>,
+    /// What was given, as it was written.
+    given: Vec<(Part, &'static str, String)>,
+}
+
+impl ConfigFlags {
+    /// Refuses flags that say nothing here; `flags` are their names, each with the reason. The same
+    /// settings in the file are no error: it may be that of a fit.
+    ///
+    /// # Errors
+    /// The first such flag that was given.
+    pub(crate) fn refuse<'a>(
+        &self,
+        flags: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<()> {
+        let is_given = |name: &str| self.given.iter().any(|(_, given, _)| *given == name);
+        let mut flags = flags.into_iter();
+        let found = flags.find(|(name, _)| is_given(name));
+        found.map_or(Ok(()), |(name, problem)| Err(refused(name, problem)))
+    }
+
+    /// The flags that were given and change nothing.
+    pub(crate) fn idle(&self, settings: &FitSettings) -> impl Iterator<Item = &'static str> {
+        let of_fit = self.given.iter().filter(|(part, ..)| *part == Part::Fit);
+        of_fit
+            .map(|(_, name, _)| *name)
+            .filter(|name| settings.is_idle(name))
+    }
+
+    /// The settings of the file, if there is one, and of the flags that override them.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or a setting cannot be used; the message names it.
+    pub(crate) fn config(&self) -> Result<Config> {
+        let file = self.config.as_deref();
+        let mut config = file.map_or_else(|| Ok(Config::default()), Config::read)?;
+        for (part, name, text) in &self.given {
+            let set = part.set(&mut config, name, text);
+            set.map_err(|problem| refused(name, problem))?;
+        }
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+impl FromArgMatches for ConfigFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut flags = Self::default();
+        flags.update_from_arg_matches(matches)?;
+        Ok(flags)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.config = matches.get_one("config").cloned();
+        self.given.clear();
+        for Flag { part, setting, .. } in FLAGS.iter() {
+            let text = matches.get_one::<String>(setting.name).cloned();
+            self.given
+                .extend(text.map(|text| (*part, setting.name, text)));
+        }
+        Ok(())
+    }
+}
+
+impl Args for ConfigFlags {
+    fn augment_args(command: Command) -> Command {
+        let config = Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .value_parser(ValueParser::path_buf())
+            .help("File of settings, which the other options override");
+        command.arg(config).args(FLAGS.iter().map(Flag::option))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl Flag {
+    fn option(&'static self) -> Arg {
+        let Self { part, setting, .. } = self;
+        let (part, name) = (*part, setting.name);
+        let help = match &setting.default {
+            None => setting.help.clone(),
+            Some(default) => format!("{} [default: {default}]", setting.help),
+        };
+        let option = Arg::new(name)
+            .long(self.long.as_str())
+            .value_name(self.value.as_str())
+            .help(help)
+            .help_heading(part.heading())
+            .action(ArgAction::Set)
+            .allow_negative_numbers(true)
+            .allow_hyphen_values(setting.allows_hyphens);
+        let option = match setting.alias {
+            Some(alias) => option.visible_alias(alias),
+            None => option,
+        };
+        match setting.kind {
+            Kind::Choice(choices) => option.value_parser(PossibleValuesParser::new(named(choices))),
+            Kind::Switch => option
+                .num_args(0..=1)
+                .default_missing_value("true")
+                .value_parser(PossibleValuesParser::new(["true", "false"])),
+            Kind::Text => option.value_parser(move |text: &str| {
+                part.set(&mut Config::default(), name, text)
+                    .map(|()| text.to_string())
+            }),
+        }
+    }
+}
+
+fn named(choices: &'static [Choice]) -> Vec<PossibleValue> {
+    let named = choices.iter().map(|choice| {
+        let help = choice.help.trim().trim_end_matches('.');
+        PossibleValue::new(choice.name).help(help)
+    });
+    named.collect()
+}
+
+/// A parser of one of several named values.
+pub(crate) fn choice<T>() -> impl TypedValueParser<Value = T>
+where
+    T: SettingValue + Clone + Send + Sync + 'static,
+{
+    let choices = match T::KIND {
+        Kind::Choice(choices) => choices,
+        Kind::Text | Kind::Switch => &[],
+    };
+    PossibleValuesParser::new(named(choices)).try_map(|text| text.parse().map_err(wrong::<T>))
+}
+
+/// What is wrong with a value, as clap wants it.
+fn wrong<T: SettingValue>(error: T::Err) -> Box<dyn std::error::Error + Send + Sync> {
+    error.to_string().into()
+}
+
+/// How a new file is written, where that is not as in the fit.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FileFlags {
+    /// Character before the decimal fraction of numbers, a point or a comma; as in the fit by default
+    #[arg(long, value_name = "MARK", value_parser = choice::<DecimalName>())]
+    decimal: Option<DecimalName>,
+    /// Character between cells, or `tab`; as in the fit by default
+    #[arg(long)]
+    delimiter: Option<Delimiter>,
+}
+
+impl FileFlags {
+    /// The format that they say.
+    pub(crate) fn format(&self) -> FileFormat {
+        FileFormat {
+            decimal: self.decimal,
+            delimiter: self.delimiter,
+        }
+    }
+}

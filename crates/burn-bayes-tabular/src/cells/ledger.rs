@@ -1,0 +1,183 @@
+//! The file in which every finished cell is a line, so that nothing is computed twice.
+//!
+//! A line is written whole. Where a run was killed in the middle of one, what it left is cut off when
+//! the file is opened again.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{Result, TabularError};
+use crate::files::{at, make_folder, whole_lines};
+use crate::settings::refused;
+
+use super::{Cell, Key, Measures};
+
+/// A finished cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The name of the cell.
+    #[serde(flatten)]
+    pub key: Key,
+    /// Everything that the result depends on.
+    pub settings: Value,
+    /// What was found.
+    pub measures: Measures,
+    /// How long it took, by the clock.
+    pub seconds: f64,
+}
+
+/// All finished cells of an experiment.
+#[derive(Debug)]
+pub struct Ledger {
+    path: PathBuf,
+    file: Mutex<File>,
+    records: Vec<Record>,
+}
+
+impl Ledger {
+    /// Opens the file of a command in its folder, which is made if it is missing.
+    ///
+    /// # Errors
+    /// If there is one already, and it was not asked to be used again.
+    pub fn begin(folder: &Path, name: &str, resumes: bool) -> Result<Self> {
+        let path = folder.join(name);
+        if path.exists() && !resumes {
+            let problem = format!(
+                "is {}, which holds {name}; use it again by `--resume` and the same options, or name \
+                 another folder",
+                folder.display()
+            );
+            return Err(refused("out", problem));
+        }
+        make_folder(folder)?;
+        Self::open(&path)
+    }
+
+    /// Reads the file, which need not be there yet.
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .read(true)
+            .open(path)
+            .map_err(at(path))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(at(path))?;
+        let length = bytes.len();
+        let whole = whole_lines(bytes);
+        if whole.len() < length {
+            file.set_len(whole.len() as u64).map_err(at(path))?;
+        }
+        let lines = whole.split_inclusive(|&byte| byte == b'\n');
+        let records = lines.enumerate().map(|(index, line)| {
+            serde_json::from_slice(line).map_err(|error| {
+                TabularError::Data(format!(
+                    "{}:{}: {error}; delete the line, and its cell is computed again",
+                    path.display(),
+                    index + 1
+                ))
+            })
+        });
+        Ok(Self {
+            path: path.to_path_buf(),
+            file: Mutex::new(file),
+            records: records.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The result of this cell with these settings, if it was there when the file was opened.
+    pub fn find(&self, cell: &Cell) -> Option<&Record> {
+        // A number that was read may differ from the one that was written in its last bit.
+        let settings: Value = serde_json::from_str(&cell.settings.to_string()).ok()?;
+        let mut newest = self.records.iter().rev();
+        newest.find(|record| record.key == cell.key && record.settings == settings)
+    }
+
+    /// Writes a result down, and gives it back as it will be read.
+    pub(crate) fn append(&self, record: &Record) -> Result<Record> {
+        let mut line = serde_json::to_string(record)
+            .map_err(|error| TabularError::Data(format!("{}: {error}", record.key)))?;
+        line.push('\n');
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(line.as_bytes())
+            .and_then(|()| file.flush())
+            .map_err(at(&self.path))?;
+        serde_json::from_str(&line)
+            .map_err(|error| TabularError::Data(format!("{}: {error}", record.key)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(seed: u64, epochs: u64) -> Cell {
+        let key = Key {
+            case: "case".into(),
+            method: "method".into(),
+            seed,
+        };
+        Cell::new(key, &epochs, || Ok(Measures::new())).unwrap()
+    }
+
+    fn record(cell: &Cell, value: f64) -> Record {
+        Record {
+            key: cell.key.clone(),
+            settings: cell.settings.clone(),
+            measures: [("measure".to_string(), value)].into(),
+            seconds: 1.5,
+        }
+    }
+
+    #[test]
+    fn a_result_is_found_by_name_and_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cells.jsonl");
+        let ledger = Ledger::open(&path).unwrap();
+        for (value, cell) in [(0.1, cell(0, 10)), (0.2, cell(1, 10)), (0.3, cell(0, 10))] {
+            ledger.append(&record(&cell, value)).unwrap();
+        }
+        let ledger = Ledger::open(&path).unwrap();
+        let newest = record(&cell(0, 10), 0.3);
+        assert_eq!(ledger.find(&cell(0, 10)), Some(&newest));
+        assert_eq!(ledger.find(&cell(2, 10)), None);
+        assert_eq!(ledger.find(&cell(0, 20)), None);
+    }
+
+    #[test]
+    fn every_number_is_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cells.jsonl");
+        let numbers: Vec<f64> = (1..500).map(|n| (f64::from(n) / 7.0).exp()).collect();
+        let key = cell(0, 0).key;
+        let cell = Cell::new(key, &numbers, || Ok(Measures::new())).unwrap();
+        let written = Ledger::open(&path)
+            .unwrap()
+            .append(&record(&cell, (0.3f64).exp()));
+        let ledger = Ledger::open(&path).unwrap();
+        assert_eq!(ledger.find(&cell), Some(&written.unwrap()));
+    }
+
+    #[test]
+    fn half_a_line_is_cut_off_and_a_broken_one_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cells.jsonl");
+        let whole = serde_json::to_string(&record(&cell(0, 10), 0.1)).unwrap();
+        // The last byte begins a character of two.
+        let half = [whole.as_bytes(), b"\n", &whole.as_bytes()[..20], b"\xc3"].concat();
+        std::fs::write(&path, half).unwrap();
+        let ledger = Ledger::open(&path).unwrap();
+        assert!(ledger.find(&cell(0, 10)).is_some());
+        ledger.append(&record(&cell(1, 10), 0.2)).unwrap();
+        assert!(Ledger::open(&path).unwrap().find(&cell(1, 10)).is_some());
+
+        std::fs::write(&path, format!("{whole}\n{{\n")).unwrap();
+        let error = Ledger::open(&path).unwrap_err().to_string();
+        assert!(error.contains("cells.jsonl:2"), "{error}");
+    }
+}

@@ -1,0 +1,137 @@
+//! Computes the cells that are not known yet, several at a time.
+
+use crate::error::Result;
+use crate::parallel;
+
+use super::workers::{Task, Workers};
+use super::{Cell, Crew, Ledger, Record};
+
+/// Told how a list of cells gets on, by any of several threads.
+pub trait Progress: Sync {
+    /// So many cells are to be computed; the others are known.
+    fn begin(&self, waiting: usize) {
+        let _ = waiting;
+    }
+
+    /// One of them is written down.
+    fn done(&self, record: &Record) {
+        let _ = record;
+    }
+
+    /// Told what slows the work down.
+    fn warn(&self, warning: &str) {
+        let _ = warning;
+    }
+}
+
+/// Nobody is told.
+impl Progress for () {}
+
+/// The results of all cells, in the cells' order. Other processes make the same cells from `task`.
+///
+/// # Errors
+///
+/// The first error of a cell; no further cell is begun then.
+pub fn run(
+    task: &impl Task,
+    cells: &[Cell],
+    ledger: &Ledger,
+    crew: &Crew,
+    progress: &dyn Progress,
+) -> Result<Vec<Record>> {
+    let known: Vec<_> = cells.iter().map(|cell| ledger.find(cell)).collect();
+    let places = 0..cells.len();
+    let waiting: Vec<usize> = places.filter(|&place| known[place].is_none()).collect();
+    let workers = Workers::new(task, crew, cells, waiting.len(), progress);
+    progress.begin(waiting.len());
+    let threads = crew.threads.min(waiting.len().max(1));
+    let computed = parallel::map(threads, waiting.len(), |index| {
+        let record = ledger.append(&workers.compute(waiting[index])?)?;
+        progress.done(&record);
+        Ok(record)
+    })?;
+    let mut computed = computed.into_iter();
+    let records = known.into_iter();
+    Ok(records
+        .filter_map(|record| record.cloned().or_else(|| computed.next()))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+    use crate::cells::{Key, Measures};
+    use crate::error::TabularError;
+
+    /// No process makes these cells.
+    #[derive(Deserialize, Serialize)]
+    struct Here;
+
+    impl Task for Here {
+        fn cells(&self) -> Result<Vec<Cell>> {
+            Ok(Vec::new())
+        }
+    }
+
+    /// Cells that count how often they are computed; the one at `broken` fails.
+    fn cells(count: usize, broken: Option<usize>, computed: &Arc<AtomicUsize>) -> Vec<Cell> {
+        let one = |index: usize| {
+            let computed = computed.clone();
+            let key = Key {
+                case: format!("case {}", index / 3),
+                method: "method".into(),
+                seed: index as u64 % 3,
+            };
+            Cell::new(key, &"settings", move || {
+                computed.fetch_add(1, Ordering::Relaxed);
+                match broken == Some(index) {
+                    true => Err(TabularError::Numerical("broken".into())),
+                    false => Ok(Measures::from([("square".into(), (index * index) as f64)])),
+                }
+            })
+            .unwrap()
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn measures(records: Vec<Record>) -> Vec<(Key, Measures)> {
+        let parts = |record: Record| (record.key, record.measures);
+        records.into_iter().map(parts).collect()
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_goes_on_where_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let computed = Arc::new(AtomicUsize::new(0));
+        let open = |name: &str| Ledger::open(&folder.path().join(name)).unwrap();
+        let [one, two, three] = [1, 2, 3].map(Crew::threads);
+        let whole = run(
+            &Here,
+            &cells(9, None, &computed),
+            &open("whole"),
+            &three,
+            &(),
+        )
+        .unwrap();
+        assert_eq!(computed.swap(0, Ordering::Relaxed), 9);
+
+        let error = run(
+            &Here,
+            &cells(9, Some(4), &computed),
+            &open("parts"),
+            &one,
+            &(),
+        )
+        .unwrap_err();
+        assert!(error.to_string().contains("broken"));
+        assert_eq!(computed.swap(0, Ordering::Relaxed), 5);
+        let parts = run(&Here, &cells(9, None, &computed), &open("parts"), &two, &()).unwrap();
+        assert_eq!(computed.load(Ordering::Relaxed), 5);
+        assert_eq!(measures(whole), measures(parts));
+    }
+}

@@ -1,0 +1,41 @@
+//! Averages, and how sure they are.
+
+/// The average of a measure over seeds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// The average.
+    pub mean: f64,
+    /// Of the mean; none for a single run.
+    pub standard_error: Option<f64>,
+    /// How many values there are.
+    pub runs: usize,
+}
+
+impl Summary {
+    /// Of these values; nothing if there are none.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let runs = values.len();
+        let count = runs as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        (runs > 0).then(|| Self {
+            mean,
+            standard_error: (runs > 1).then(|| (squares / (count - 1.0) / count).sqrt()),
+            runs,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_errors_are_those_of_means() {
+        let summary = Summary::of(&[1.0, 3.0]).unwrap();
+        // A sample deviation of √2 over √2.
+        assert_eq!((summary.mean, summary.standard_error), (2.0, Some(1.0)));
+        assert_eq!(Summary::of(&[5.0]).unwrap().standard_error, None);
+        assert_eq!(Summary::of(&[]), None);
+    }
+}

@@ -1,0 +1,426 @@
+//! Processes that compute cells beside this one.
+//!
+//! Burn's automatic differentiation has one registry of graphs for a whole process, behind a lock, so
+//! threads that train small networks wait for each other. A worker is this program once more, by its
+//! command `worker`. The first line of its input is a [`Task`], from which it makes the same cells; then
+//! a line of its input is the place of a cell among all, and a line of its output is what became of it.
+//! It writes nothing else but errors, and ends with its input.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::{env, process, thread};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::as_toml;
+use crate::error::{INTERRUPTED, Result, TabularError};
+use crate::files::checksum;
+use crate::parallel;
+
+use super::runner::Progress;
+use super::{Cell, Measures, Record};
+
+/// What another process makes the same cells from.
+pub trait Task: Serialize + DeserializeOwned {
+    /// The cells, in the same order in every process.
+    ///
+    /// # Errors
+    /// If what they need is not there.
+    fn cells(&self) -> Result<Vec<Cell>>;
+}
+
+/// The first line of a worker's input.
+#[derive(Debug, Deserialize, Serialize)]
+struct Order<T> {
+    /// How many threads it has.
+    threads: usize,
+    /// What its cells must come to.
+    checksum: String,
+    task: T,
+}
+
+/// How many cells are computed at a time, and by whom.
+#[derive(Clone, Debug)]
+pub struct Crew {
+    pub(super) threads: usize,
+    /// The program that computes, and its arguments; none where threads of this process do.
+    worker: Option<(PathBuf, Vec<&'static str>)>,
+}
+
+impl Crew {
+    /// Threads of this process.
+    pub fn threads(threads: usize) -> Self {
+        let worker = None;
+        Self { threads, worker }
+    }
+
+    /// As many processes of this program, whose command `worker` must call [`serve`].
+    pub fn processes(threads: usize) -> Self {
+        let program = env::current_exe().ok();
+        let worker = program.map(|program| (program, vec!["worker"]));
+        Self { threads, worker }
+    }
+
+    /// As many processes, which read these files once more; threads if a file is none that gives the
+    /// same again to another process.
+    pub fn of_files<'a>(threads: usize, mut files: impl Iterator<Item = &'a Path>) -> Self {
+        let is_of_process = |path: &Path| path.starts_with("/dev") || path.starts_with("/proc");
+        match files.all(|path| path.is_file() && !is_of_process(path)) {
+            true => Self::processes(threads),
+            false => Self::threads(threads),
+        }
+    }
+}
+
+/// The workers of a list of cells; each is started when there is a cell for it.
+pub(super) struct Workers<'a> {
+    cells: &'a [Cell],
+    progress: &'a dyn Progress,
+    staff: Mutex<Staff>,
+}
+
+#[derive(Debug)]
+struct Staff {
+    idle: Vec<Worker>,
+    /// What starts a worker, and its order but for its threads; none where there are to be no more.
+    start: Option<(Command, Value)>,
+}
+
+impl<'a> Workers<'a> {
+    /// For those of the cells that are waiting; none if one is computed after the other.
+    pub(super) fn new(
+        task: &impl Task,
+        crew: &Crew,
+        cells: &'a [Cell],
+        waiting: usize,
+        progress: &'a dyn Progress,
+    ) -> Self {
+        let worker = crew.worker.as_ref();
+        let worker = worker.filter(|_| crew.threads.min(waiting) > 1);
+        let start = worker.and_then(|(program, arguments)| {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let order = Order {
+                threads: 0,
+                checksum: checksum_of(cells),
+                task,
+            };
+            // What has no text, as a path may, is left to threads.
+            let order = serde_json::to_value(order).ok()?;
+            Some((command, order))
+        });
+        let idle = Vec::new();
+        let staff = Mutex::new(Staff { idle, start });
+        Self {
+            cells,
+            progress,
+            staff,
+        }
+    }
+
+    /// Computes the cell at this place: in a worker, or in this thread if there is none to be had.
+    pub(super) fn compute(&self, place: usize) -> Result<Record> {
+        let cell = &self.cells[place];
+        let Some(mut worker) = self.take() else {
+            return cell.compute();
+        };
+        let answer = worker.ask(place, cell)?;
+        self.staff().idle.push(worker);
+        answer.record(cell)
+    }
+
+    /// An idle worker, or a new one. Workers are started one after the other, so that none inherits the
+    /// pipes of another.
+    fn take(&self) -> Option<Worker> {
+        let mut staff = self.staff();
+        let idle = staff.idle.pop();
+        idle.or_else(|| {
+            let (command, order) = staff.start.as_mut()?;
+            order["threads"] = rayon::current_num_threads().into();
+            let error = match Worker::start(command, order) {
+                Ok(worker) => return Some(worker),
+                Err(error) => error,
+            };
+            let program = command.get_program().display();
+            self.progress.warn(&format!(
+                "{program} cannot be started once more: {error}; threads do its work"
+            ));
+            staff.start = None;
+            None
+        })
+    }
+
+    fn staff(&self) -> MutexGuard<'_, Staff> {
+        self.staff.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A process that waits for a cell, or computes one.
+#[derive(Debug)]
+struct Worker {
+    child: Child,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    fn start(command: &mut Command, order: &Value) -> io::Result<Self> {
+        let mut child = command.spawn()?;
+        if let Some(input) = &mut child.stdin {
+            // One that does not listen will not answer either.
+            let _ = input.write_all(format!("{order}\n").as_bytes());
+        }
+        let output = child.stdout.take();
+        let output = output.ok_or_else(|| io::Error::other("it has no output"))?;
+        let answers = BufReader::new(output);
+        Ok(Self { child, answers })
+    }
+
+    fn ask(&mut self, place: usize, cell: &Cell) -> Result<Answer> {
+        let mut line = String::new();
+        let asked = self.child.stdin.as_mut().map_or(Ok(()), |input| {
+            input.write_all(format!("{place}\n").as_bytes())
+        });
+        let heard = asked.and_then(|()| self.answers.read_line(&mut line));
+        let key = &cell.key;
+        if heard.is_ok() && line.ends_with('\n') {
+            return serde_json::from_str(&line).map_err(|error| {
+                let line = line.trim_end();
+                TabularError::with_code(1, format!("{key}: a process answered `{line}`: {error}"))
+            });
+        }
+        let status = self.child.wait()?;
+        if is_interrupted(status) {
+            return Err(TabularError::Interrupted("interrupted".into()));
+        }
+        // A worker that could not come to its cells has said why.
+        let code = status.code().and_then(|code| code.try_into().ok());
+        Err(TabularError::with_code(
+            code.unwrap_or(1),
+            format!(
+                "{key}: the process that computed it ended, {status}; start the command again, with \
+                 fewer `--threads` if memory ran out"
+            ),
+        ))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // This closes its input, which ends it.
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether a process was asked to end, perhaps before it could hear it.
+fn is_interrupted(status: ExitStatus) -> bool {
+    /// SIGHUP, SIGINT and SIGTERM.
+    #[cfg(unix)]
+    const SIGNALS: [i32; 3] = [1, 2, 15];
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return SIGNALS.contains(&signal);
+    }
+    status.code() == Some(INTERRUPTED.into())
+}
+
+/// What became of a cell.
+#[derive(Debug, Deserialize, Serialize)]
+enum Answer {
+    Found {
+        #[serde(with = "as_toml")]
+        measures: Measures,
+        seconds: f64,
+    },
+    Failed {
+        code: u8,
+        message: String,
+    },
+}
+
+impl Answer {
+    fn new(found: Result<Record>) -> Self {
+        match found {
+            Ok(Record {
+                measures, seconds, ..
+            }) => Self::Found { measures, seconds },
+            Err(failure) => Self::Failed {
+                code: failure.code(),
+                message: failure.to_string(),
+            },
+        }
+    }
+
+    fn record(self, cell: &Cell) -> Result<Record> {
+        match self {
+            Self::Found { measures, seconds } => Ok(cell.record(measures, seconds)),
+            Self::Failed { code, message } => Err(TabularError::with_code(code, message)),
+        }
+    }
+}
+
+/// What the command `worker` of a program does: computes the cells that its input asks for, until it ends.
+///
+/// # Errors
+/// If the task cannot be read or comes to other cells, and if nobody takes an answer.
+pub fn serve<T: Task>() -> Result<()> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    let order: Order<T> = serde_json::from_str(&line).map_err(|error| {
+        TabularError::Usage(format!("the first line of the input is no task: {error}"))
+    })?;
+    let cells = order.task.cells()?;
+    if order.checksum != checksum_of(&cells) {
+        return Err(TabularError::Data(
+            "the process that asks for cells has others; start the command again, and leave the files \
+             alone that it reads"
+                .into(),
+        ));
+    }
+    parallel::map(order.threads, 1, |_| answer(&cells)).map(drop)
+}
+
+/// Answers line by line.
+fn answer(cells: &[Cell]) -> Result<()> {
+    let (sender, places) = mpsc::channel();
+    thread::spawn(move || {
+        let lines = io::stdin().lines().map_while(io::Result::ok);
+        for line in lines {
+            let _ = sender.send(line);
+        }
+        // Nobody waits for what is being computed.
+        process::exit(0);
+    });
+    places.into_iter().try_for_each(|line: String| {
+        let cell = line.parse().ok().and_then(|place: usize| cells.get(place));
+        let cell =
+            cell.ok_or_else(|| TabularError::Usage(format!("`{line}` is the place of no cell")))?;
+        let answer = Answer::new(cell.compute());
+        let answer = serde_json::to_string(&answer).map_err(io::Error::from)?;
+        Ok(writeln!(io::stdout(), "{answer}")?)
+    })
+}
+
+/// Tells these cells from others.
+fn checksum_of(cells: &[Cell]) -> String {
+    let lines = cells
+        .iter()
+        .map(|cell| format!("{}: {}\n", cell.key, cell.settings));
+    checksum(lines.collect::<String>().as_bytes())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::cells::Key;
+
+    fn cells() -> Vec<Cell> {
+        let one = |seed| {
+            let key = Key {
+                case: "case".into(),
+                method: "method".into(),
+                seed,
+            };
+            let work = move || Ok(Measures::from([("third".into(), seed as f64 / 3.0)]));
+            Cell::new(key, &seed, work).unwrap()
+        };
+        (0..2).map(one).collect()
+    }
+
+    /// Makes these cells.
+    #[derive(Deserialize, Serialize)]
+    struct Made;
+
+    impl Task for Made {
+        fn cells(&self) -> Result<Vec<Cell>> {
+            Ok(cells())
+        }
+    }
+
+    /// What comes of the second cell if a worker is this program.
+    fn computed(program: &str, arguments: &[&'static str]) -> Result<Measures> {
+        let crew = Crew {
+            threads: 2,
+            worker: Some((program.into(), arguments.to_vec())),
+        };
+        let cells = cells();
+        let workers = Workers::new(&Made, &crew, &cells, cells.len(), &());
+        Ok(workers.compute(1)?.measures)
+    }
+
+    #[test]
+    fn without_processes_threads_compute() {
+        let found = computed("/absent/program", &[]).unwrap();
+        assert_eq!(found, cells()[1].compute().unwrap().measures);
+    }
+
+    #[test]
+    fn a_worker_that_ends_or_babbles_is_an_error_of_its_cell() {
+        for (program, arguments, code, words) in [
+            ("true", &[][..], 1, "exit status: 0"),
+            ("sh", &["-c", "exit 3"], 3, "exit status: 3"),
+            ("sh", &["-c", "kill -9 $$"], 1, "signal: 9"),
+            ("cat", &[], 1, "answered `{"),
+        ] {
+            let failure = computed(program, arguments).unwrap_err();
+            let message = failure.to_string();
+            assert!(message.starts_with("case, method, 1: "), "{message}");
+            assert!(message.contains(words), "{message}");
+            assert_eq!(failure.code(), code, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_is_interrupted_interrupts_the_command() {
+        for ending in ["exit 130", "kill -TERM $$"] {
+            let failure = computed("sh", &["-c", ending]).unwrap_err();
+            assert!(matches!(failure, TabularError::Interrupted(_)), "{failure}");
+        }
+    }
+
+    #[test]
+    fn answers_keep_every_bit_and_every_kind_of_failure() {
+        let through = |found: Result<Record>| -> Result<Record> {
+            let line = serde_json::to_string(&Answer::new(found)).unwrap();
+            let answer: Answer = serde_json::from_str(&line).unwrap();
+            answer.record(&cells()[1])
+        };
+        for exponent in 1..500 {
+            let value = (f64::from(exponent) / 7.0).exp();
+            let record = cells()[1].record([("measure".into(), value)].into(), 0.5);
+            assert_eq!(through(Ok(record.clone())).unwrap(), record);
+        }
+        for failure in [
+            TabularError::Usage("usage".into()),
+            TabularError::Data("data".into()),
+            TabularError::Numerical("numerical".into()),
+            TabularError::System(io::Error::other("system")),
+            TabularError::Interrupted("interrupted".into()),
+        ] {
+            let (text, code) = (failure.to_string(), failure.code());
+            let told = through(Err(failure)).unwrap_err();
+            assert_eq!((told.to_string(), told.code()), (text, code));
+        }
+    }
+
+    #[test]
+    fn files_that_give_nothing_twice_are_left_to_threads() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let crew = |path| Crew::of_files(2, [file.path(), path].into_iter());
+        assert!(crew(file.path()).worker.is_some());
+        for path in ["/dev/stdin", "/dev/null", "/proc/self/environ", "/absent"] {
+            assert!(crew(Path::new(path)).worker.is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_checksum_tells_cells_apart() {
+        let cells = cells();
+        assert_eq!(checksum_of(&cells), checksum_of(&self::cells()));
+        assert_ne!(checksum_of(&cells), checksum_of(&cells[1..]));
+    }
+}

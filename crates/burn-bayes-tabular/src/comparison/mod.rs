@@ -1,0 +1,453 @@
+//! Methods side by side: means over runs, and whether a difference to the best is more than chance.
+
+mod runs;
+
+pub use runs::Runs;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use burn_bayes::eval::{PairedLosses, paired_t_test};
+use serde::Serialize;
+
+use crate::cells::{Measures, Record, Summary};
+use crate::error::{Result, TabularError};
+use crate::files::{csv_bytes, write_whole};
+use crate::report::f1_name;
+use crate::scores::Scores;
+use crate::search::{DIVERGED, Scored};
+use crate::settings::Method;
+
+/// A score that runs are compared by.
+#[derive(Debug)]
+struct Column {
+    measure: &'static str,
+    title: &'static str,
+    /// 1 if less is better, −1 if more is.
+    sign: f64,
+}
+
+const fn less(measure: &'static str, title: &'static str) -> Column {
+    let sign = 1.0;
+    Column {
+        measure,
+        title,
+        sign,
+    }
+}
+
+const fn more(measure: &'static str, title: &'static str) -> Column {
+    let sign = -1.0;
+    Column {
+        measure,
+        title,
+        sign,
+    }
+}
+
+/// The score of the positive class.
+const F1: &str = "f1";
+
+/// Those that a task does not have are left out.
+const COLUMNS: [Column; 10] = [
+    less("nmll", "NMLL"),
+    less("rmse", "RMSE"),
+    less("crps", "CRPS"),
+    less("quantile_calibration_error", "quantile calibration error"),
+    less("nll", "NLL"),
+    more("accuracy", "accuracy"),
+    more("auroc", "AUROC"),
+    more(F1, "F1"),
+    less("brier", "Brier"),
+    less("ece", "ECE"),
+];
+
+/// What a run writes down; scores that its rows leave undefined are left out.
+fn measures(scored: &Scored) -> Measures {
+    let diverged = scored.diverged.then(|| (DIVERGED.to_string(), 1.0));
+    let named = match &scored.scores {
+        None => Vec::new(),
+        Some(Scores::Regression(scores)) => vec![
+            ("nmll", &scores.nmll),
+            ("rmse", &scores.rmse),
+            ("crps", &scores.crps),
+            (
+                "quantile_calibration_error",
+                &scores.quantile_calibration_error,
+            ),
+        ],
+        Some(Scores::Classification(scores)) => vec![
+            ("nll", &scores.nll),
+            ("accuracy", &scores.accuracy),
+            ("auroc", &scores.auroc),
+            (F1, &scores.f1),
+            ("brier", &scores.brier),
+            ("ece", &scores.ece),
+        ],
+    };
+    let defined = named.into_iter();
+    defined
+        .filter_map(|(name, score)| Some((name.to_string(), score.value?)))
+        .chain(diverged)
+        .collect()
+}
+
+/// All methods.
+#[derive(Debug, Serialize)]
+pub struct Comparison {
+    /// The command that makes it.
+    command: String,
+    /// The class of which F1 is told; null for more than two classes, and for numbers.
+    positive: Option<String>,
+    /// Runs of every method.
+    runs: usize,
+    methods: Vec<Row>,
+}
+
+/// A method.
+#[derive(Debug, Serialize)]
+struct Row {
+    method: String,
+    /// Runs that diverged; those that have scores are in the means.
+    diverged: usize,
+    scores: BTreeMap<&'static str, Entry>,
+    /// Mean time of a run, by the clock.
+    seconds: f64,
+}
+
+/// A method's score.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Entry {
+    /// Runs that have the score.
+    runs: usize,
+    mean: f64,
+    standard_error: Option<f64>,
+    is_best: bool,
+    /// Of a paired t-test against the best, times the number of other methods; null for the best, and
+    /// where there is nothing to test.
+    p_value: Option<f64>,
+}
+
+impl Comparison {
+    /// Of the records of all runs, which tell F1 of the `positive` class.
+    pub fn of(
+        command: String,
+        positive: Option<&str>,
+        methods: &[Method],
+        records: &[Record],
+    ) -> Result<Self> {
+        let names: Vec<String> = methods.iter().map(ToString::to_string).collect();
+        let of = |name: &str| -> Vec<&Record> {
+            let mut runs: Vec<_> = records
+                .iter()
+                .filter(|run| run.key.method == name)
+                .collect();
+            runs.sort_by_key(|run| run.key.seed);
+            runs
+        };
+        let mut rows: Vec<Row> = names
+            .iter()
+            .map(|name| {
+                let runs = of(name);
+                let diverged = runs
+                    .iter()
+                    .filter(|run| run.measures.contains_key(DIVERGED));
+                let seconds: Vec<f64> = runs.iter().map(|run| run.seconds).collect();
+                Row {
+                    method: name.clone(),
+                    diverged: diverged.count(),
+                    scores: BTreeMap::new(),
+                    seconds: Summary::of(&seconds).map_or(0.0, |summary| summary.mean),
+                }
+            })
+            .collect();
+        for column in &COLUMNS {
+            let runs: Vec<Vec<Option<f64>>> = names
+                .iter()
+                .map(|name| {
+                    let runs = of(name).into_iter();
+                    runs.map(|run| run.measures.get(column.measure).copied())
+                        .collect()
+                })
+                .collect();
+            let diverged: Vec<usize> = rows.iter().map(|row| row.diverged).collect();
+            for (row, entry) in rows.iter_mut().zip(entries(column, &runs, &diverged)?) {
+                row.scores
+                    .extend(entry.map(|entry| (column.measure, entry)));
+            }
+        }
+        Ok(Self {
+            command,
+            positive: positive.map(String::from),
+            runs: records.len() / names.len().max(1),
+            methods: rows,
+        })
+    }
+
+    /// Refuses a comparison of nothing.
+    ///
+    /// # Errors
+    /// If every run of every method diverged.
+    pub fn expect_scores(&self) -> Result<()> {
+        let diverged: usize = self.methods.iter().map(|row| row.diverged).sum();
+        match diverged < self.runs * self.methods.len() {
+            true => Ok(()),
+            false => Err(TabularError::Numerical(format!(
+                "all {diverged} runs diverged; lower `learning_rate`, or set `clip`"
+            ))),
+        }
+    }
+
+    /// Writes `compare.md` and `compare.csv`.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        write_whole(&folder.join("compare.md"), self.markdown().as_bytes())?;
+        write_whole(&folder.join("compare.csv"), &self.csv()?)
+    }
+
+    /// A page with the command and the table.
+    pub fn markdown(&self) -> String {
+        let columns: Vec<&Column> = self.columns().collect();
+        let mut page = format!("`{}`\n\n", self.command);
+        let _ = writeln!(
+            page,
+            "Means over {} runs ± standard error, the best in bold; p: a paired t-test of the runs \
+             against the best, Bonferroni-corrected, from {FEWEST_TESTED} runs on. Runs share rows, so p is too small rather than \
+             too large.\n",
+            self.runs
+        );
+        let title = |column: &&Column| match (column.measure, &self.positive) {
+            (F1, Some(positive)) => f1_name(positive).replace('|', "\\|"),
+            _ => column.title.into(),
+        };
+        let heads: Vec<String> = ["method".into()]
+            .into_iter()
+            .chain(columns.iter().map(title))
+            .chain(["diverged".into(), "seconds".into()])
+            .collect();
+        let _ = writeln!(page, "| {} |", heads.join(" | "));
+        let _ = writeln!(page, "|{}", "---|".repeat(heads.len()));
+        for row in &self.methods {
+            let scores = columns
+                .iter()
+                .map(|column| shown(row.scores.get(column.measure)));
+            let ends = [row.diverged.to_string(), format!("{:.2}", row.seconds)];
+            let entries: Vec<String> = [row.method.clone()]
+                .into_iter()
+                .chain(scores)
+                .chain(ends)
+                .collect();
+            let _ = writeln!(page, "| {} |", entries.join(" | "));
+        }
+        page
+    }
+
+    /// One line for every score of every method.
+    fn csv(&self) -> Result<Vec<u8>> {
+        let heads = [
+            "method",
+            "measure",
+            "runs",
+            "mean",
+            "standard_error",
+            "p_value",
+            "diverged",
+            "seconds",
+        ];
+        let text = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+        let entries = |row: &Row, measure: &str, entry: &Entry| {
+            [
+                row.method.clone(),
+                measure.to_string(),
+                entry.runs.to_string(),
+                entry.mean.to_string(),
+                text(entry.standard_error),
+                text(entry.p_value),
+                row.diverged.to_string(),
+                row.seconds.to_string(),
+            ]
+        };
+        let rows = self.methods.iter().flat_map(|row| {
+            let scores = row.scores.iter();
+            scores.map(move |(measure, entry)| entries(row, measure, entry))
+        });
+        csv_bytes(&heads, rows)
+    }
+
+    /// Those that some method has.
+    fn columns(&self) -> impl Iterator<Item = &'static Column> {
+        COLUMNS.iter().filter(|column| {
+            let mut rows = self.methods.iter();
+            rows.any(|row| row.scores.contains_key(column.measure))
+        })
+    }
+}
+
+/// One score of all methods, from the runs of each and how many diverged; nothing for a method without
+/// any. The best is among those of which the fewest runs diverged.
+fn entries(
+    column: &Column,
+    runs: &[Vec<Option<f64>>],
+    diverged: &[usize],
+) -> Result<Vec<Option<Entry>>> {
+    let summaries: Vec<Option<Summary>> = runs
+        .iter()
+        .map(|runs| Summary::of(&runs.iter().flatten().copied().collect::<Vec<_>>()))
+        .collect();
+    let cost = |method: usize| summaries[method].map(|summary| column.sign * summary.mean);
+    let ranked = (0..runs.len()).filter_map(|method| Some((method, cost(method)?)));
+    let best = ranked.min_by(|&(a, cost_a), &(b, cost_b)| {
+        diverged[a]
+            .cmp(&diverged[b])
+            .then(cost_a.total_cmp(&cost_b))
+    });
+    let Some((best, _)) = best else {
+        return Ok(vec![None; runs.len()]);
+    };
+    let others = runs.len() - 1;
+    let entry = |method: usize| -> Result<Option<Entry>> {
+        let Some(summary) = summaries[method] else {
+            return Ok(None);
+        };
+        let p_value = match method == best {
+            true => None,
+            false => p_value(&runs[method], &runs[best], others)?,
+        };
+        Ok(Some(Entry {
+            runs: summary.runs,
+            mean: summary.mean,
+            standard_error: summary.standard_error,
+            is_best: method == best,
+            p_value,
+        }))
+    };
+    (0..runs.len()).map(entry).collect()
+}
+
+/// Runs below which nothing is tested: two differences may be equal by chance.
+const FEWEST_TESTED: usize = 5;
+
+/// Whether two methods differ over the runs that both have.
+fn p_value(these: &[Option<f64>], those: &[Option<f64>], tests: usize) -> Result<Option<f64>> {
+    let both = these.iter().zip(those);
+    let both = both.filter_map(|(this, that)| Some((((*this)?), (*that)?)));
+    let (these, those): (Vec<f64>, Vec<f64>) = both.unzip();
+    if these.len() < FEWEST_TESTED {
+        return Ok(None);
+    }
+    let test = paired_t_test(&PairedLosses::new(&these, &those)?);
+    Ok(test.map(|test| (test.p_value * tests as f64).min(1.0)))
+}
+
+fn shown(entry: Option<&Entry>) -> String {
+    let Some(entry) = entry else {
+        return "–".into();
+    };
+    let mut text = format!("{:.4}", entry.mean);
+    if let Some(error) = entry.standard_error {
+        let _ = write!(text, " ± {error:.4}");
+    }
+    if entry.is_best {
+        text = format!("**{text}**");
+    }
+    if let Some(p_value) = entry.p_value {
+        let _ = write!(text, " (p {p_value:.3})");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells::Key;
+
+    fn record(method: &str, seed: u64, measures: &[(&str, f64)]) -> Record {
+        let measures = measures
+            .iter()
+            .map(|&(name, value)| (name.to_string(), value));
+        Record {
+            key: Key {
+                case: "rows".into(),
+                method: method.into(),
+                seed,
+            },
+            settings: serde_json::Value::Null,
+            measures: measures.collect(),
+            seconds: 2.0,
+        }
+    }
+
+    #[test]
+    fn the_best_is_the_least_loss_or_the_most_accuracy() {
+        let losses = [0.5, 0.75, 0.5, 0.75, 0.625].into_iter().zip(0..);
+        let mut records: Vec<Record> = losses
+            .flat_map(|(nll, run)| {
+                [
+                    record("map", run, &[("nll", nll), ("accuracy", 0.9)]),
+                    record("vifa", run, &[("nll", 0.25), ("accuracy", 0.8)]),
+                ]
+            })
+            .collect();
+        let methods = [Method::Map, Method::Vifa];
+        let comparison =
+            Comparison::of("burn-bayes compare".into(), None, &methods, &records).unwrap();
+        let [map, vifa] = &comparison.methods[..] else {
+            panic!("two methods");
+        };
+        assert!(map.scores["accuracy"].is_best && vifa.scores["nll"].is_best);
+        assert_eq!((map.diverged, vifa.diverged, comparison.runs), (0, 0, 5));
+        assert_eq!(map.scores["nll"].mean, 0.625);
+        assert_eq!(vifa.scores["nll"].p_value, None);
+        // Differences of mean 3/8 and deviation 1/8: t = 3√5 with four degrees of freedom, at which
+        // P(|T| ≤ t) = (3/4) (x − x³/3), x = t/√(4 + t²).
+        let x: f64 = (45.0 / 49.0_f64).sqrt();
+        let expected = 1.0 - 1.5 * (x - x.powi(3) / 3.0);
+        assert!((map.scores["nll"].p_value.unwrap() - expected).abs() < 1e-12);
+        let page = comparison.markdown();
+        assert!(
+            page.contains("| method | NLL | accuracy | diverged | seconds |"),
+            "{page}"
+        );
+        assert!(page.contains("**0.2500 ± 0.0000**"), "{page}");
+        // Of few runs equal differences may be chance.
+        records.truncate(8);
+        let few = Comparison::of(String::new(), None, &methods, &records).unwrap();
+        assert_eq!(few.methods[0].scores["nll"].p_value, None);
+    }
+
+    #[test]
+    fn a_method_that_diverged_is_not_the_best_by_its_other_runs() {
+        let runs = (0..6).flat_map(|run| {
+            let vifa = match run {
+                5 => (DIVERGED, 1.0),
+                _ => ("nll", 0.25),
+            };
+            [
+                record("map", run, &[("nll", 0.5)]),
+                record("vifa", run, &[vifa]),
+            ]
+        });
+        let (runs, methods) = (runs.collect::<Vec<_>>(), [Method::Map, Method::Vifa]);
+        let comparison = Comparison::of(String::new(), None, &methods, &runs).unwrap();
+        let [map, vifa] = &comparison.methods[..] else {
+            panic!("two methods");
+        };
+        assert_eq!((vifa.diverged, vifa.scores["nll"].mean), (1, 0.25));
+        assert!(map.scores["nll"].is_best && !vifa.scores["nll"].is_best);
+    }
+
+    #[test]
+    fn a_method_that_always_diverged_has_no_scores() {
+        let records = [
+            record("map", 0, &[("rmse", 0.5)]),
+            record("vifa", 0, &[(DIVERGED, 1.0)]),
+        ];
+        let methods = [Method::Map, Method::Vifa];
+        let comparison = Comparison::of(String::new(), None, &methods, &records).unwrap();
+        assert!(comparison.methods[1].scores.is_empty());
+        comparison.expect_scores().unwrap();
+        assert!(comparison.markdown().contains("| vifa | – | 1 | 2.00 |"));
+        let table = String::from_utf8(comparison.csv().unwrap()).unwrap();
+        assert_eq!(table.lines().nth(1), Some("map,rmse,1,0.5,,,0,2"));
+    }
+}

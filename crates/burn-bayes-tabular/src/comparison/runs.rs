@@ -1,0 +1,132 @@
+//! The fits of a comparison.
+
+use std::sync::Arc;
+
+use burn_bayes_data::KFold;
+use serde::{Deserialize, Serialize};
+
+use super::measures;
+use crate::as_toml;
+use crate::cells::{Cell, Key, Measures};
+use crate::distinct::distinct;
+use crate::error::Result;
+use crate::rows::{DealtRows, read_table};
+use crate::search::Fold;
+use crate::settings::{Config, FitSettings, Method, expect_at_most, refused};
+
+/// Seeds with which a table of runs is still one.
+const MOST_SEEDS: usize = 10_000;
+
+/// What is compared: every method on every fold of the rows, which are dealt anew for every seed.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Runs {
+    #[serde(with = "as_toml")]
+    config: Config,
+    methods: Vec<Method>,
+    seeds: usize,
+    folds: usize,
+}
+
+impl Runs {
+    /// Of the settings but for the method; what they hold out to validate is not held out.
+    ///
+    /// # Errors
+    /// If there is nothing to compare, or too much.
+    pub fn new(mut config: Config, methods: &[Method], seeds: usize, folds: usize) -> Result<Self> {
+        // Every row is a test row once; none is held out beside.
+        config.data.validation = 0.0;
+        let methods = distinct(methods.iter().copied(), |&method| method);
+        if methods.len() < 2 {
+            return Err(refused(
+                "methods",
+                "names fewer than two methods; name two or more",
+            ));
+        }
+        expect_at_most("seeds", seeds, MOST_SEEDS)?;
+        if folds < 2 {
+            let problem = format!("is {folds}; it must be at least 2");
+            return Err(refused("splits", problem));
+        }
+        Ok(Self {
+            config,
+            methods,
+            seeds,
+            folds,
+        })
+    }
+
+    /// The settings of the fits but for the method, without rows that are held out.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The methods, each once.
+    pub fn methods(&self) -> &[Method] {
+        &self.methods
+    }
+
+    /// The fits, and the class of which F1 is told.
+    ///
+    /// # Errors
+    /// If the rows are too few, or a setting cannot be used for one of the fits.
+    pub fn of_rows(&self, rows: &DealtRows) -> Result<(Vec<Cell>, Option<String>)> {
+        let Config { data, fit } = &self.config;
+        let most = rows.train.len();
+        if self.folds > most {
+            let problem = format!("is {}, and there are {most} rows", self.folds);
+            return Err(refused("splits", problem));
+        }
+        let kept = KFold::new(self.folds)
+            .with_repeats(self.seeds)
+            .with_seed(fit.seed);
+        let folds = Fold::all(rows, data, kept)?;
+        let asked = data.positive.as_deref();
+        let positives = folds.iter().map(|fold| fold.positive(asked));
+        let positive = positives.collect::<Result<Vec<_>>>()?[0].map(String::from);
+        let case = data.path()?.file_stem().unwrap_or_default();
+        let case = case.to_string_lossy();
+        let mut cells = Vec::new();
+        for (run, fold) in folds.iter().enumerate() {
+            for &method in &self.methods {
+                let settings = FitSettings {
+                    method,
+                    seed: fit.seed.wrapping_add((run / self.folds) as u64),
+                    ..fit.clone()
+                };
+                fold.check(&settings)?;
+                cells.push(cell(&case, run, settings, fold, positive.as_deref())?);
+            }
+        }
+        Ok((cells, positive))
+    }
+
+    /// The fits, to the rows of the settings' file.
+    pub(crate) fn cells(&self) -> Result<Vec<Cell>> {
+        let Config { data, fit } = &self.config;
+        let rows = DealtRows::deal(read_table(data)?, data, fit.seed)?;
+        Ok(self.of_rows(&rows)?.0)
+    }
+}
+
+/// One fit.
+fn cell(
+    case: &str,
+    run: usize,
+    settings: FitSettings,
+    fold: &Arc<Fold>,
+    positive: Option<&str>,
+) -> Result<Cell> {
+    let key = Key {
+        case: case.into(),
+        method: settings.method.to_string(),
+        seed: run as u64,
+    };
+    let everything = (settings.identity(), fold.fingerprint());
+    let (fold, class) = (fold.clone(), positive.map(String::from));
+    let work =
+        move || -> Result<Measures> { Ok(measures(&fold.score(&settings, class.as_deref())?)) };
+    match positive {
+        Some(class) => Cell::new(key, &(everything, class), work),
+        None => Cell::new(key, &everything, work),
+    }
+}

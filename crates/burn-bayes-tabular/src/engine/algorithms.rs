@@ -1,0 +1,332 @@
+//! From settings to a network, an algorithm over its weights, an optimiser and learning rates.
+
+use burn::grad_clipping::GradientClipping;
+use burn::module::{Module, ParamGroup};
+use burn::optim::ModuleOptimizer;
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::tensor::Device;
+use burn::train::Interrupter;
+use burn_bayes::{
+    Bayesian, BayesianConfig, FusedAdamConfig, FusedSgdConfig, Inference, InitialDeviation,
+    MeanGradients, Noise, Prior, Rate, SlangConfig, StagedLearningRate, Supply, SwagConfig,
+    VadamConfig, VifaConfig, VonConfig,
+};
+
+use super::training::{Checkpoint, Learner, Training};
+use super::{Fitted, Observer};
+use crate::error::Result;
+use crate::network::{Ends, Likelihood, Network};
+use crate::rows::TargetMeaning;
+use crate::settings::{DEFAULT_RANK, FitSettings, Method, OptimizerName, refused};
+
+/// A stream of random numbers.
+const INITIAL_WEIGHTS: u64 = 0x696e_6974;
+/// p in η (1 + t/τ)^−p, with which all rates fall.
+const DECAY_POWER: f64 = 0.75;
+/// The most iterates that SWAG takes where an epoch is the natural interval: as many as it needs for
+/// its factors, many times over.
+const SWAG_ITERATES: u64 = 40;
+/// The most weights of a network; GPUs number elements with 32 bits.
+const MOST_WEIGHTS: usize = 1 << 31;
+
+/// Trains what the settings ask for.
+pub(super) fn with_learner(
+    training: &Training<'_>,
+    checkpoint: Option<Checkpoint>,
+    observer: &mut dyn Observer,
+) -> Result<Fitted> {
+    let network = network(
+        training.settings,
+        training.problem.width(),
+        training.problem.meaning(),
+        training.noise_precision,
+        &training.device,
+    );
+    let rank = rank(training.settings, network.num_params())?.unwrap_or(0);
+    let mut start = Start {
+        training,
+        checkpoint,
+        observer,
+    };
+    match training.settings.method {
+        Method::Vifa | Method::MeanField => {
+            start.in_one_pass(training.vifa().with_rank(rank), network)
+        }
+        Method::Vafc => start.in_one_pass(training.vafc(rank), network),
+        Method::Swag => start.bayesian(training.swag(rank), network),
+        Method::Slang | Method::Vogn => start.bayesian(training.slang().with_rank(rank), network),
+        Method::Von => start.in_one_pass(training.von(), network),
+        Method::Vadam => start.in_one_pass(training.vadam(), network),
+        Method::Map => start.run(network),
+    }
+}
+
+/// The network before the first step.
+pub fn network(
+    settings: &FitSettings,
+    features: usize,
+    meaning: &TargetMeaning,
+    noise_precision: f64,
+    device: &Device,
+) -> Network {
+    let likelihood = match meaning {
+        TargetMeaning::Real(_) => Likelihood::Gaussian(noise_precision),
+        TargetMeaning::Classes(_) => Likelihood::Categorical,
+    };
+    let ends = ends(settings, features, meaning);
+    let noise = Noise::host(settings.seed).fold(INITIAL_WEIGHTS);
+    Network::new(&settings.model, ends, likelihood, noise, device)
+}
+
+/// D, the number of weights of that network, before there is one.
+pub fn weights(settings: &FitSettings, features: usize, meaning: &TargetMeaning) -> Result<usize> {
+    let weights = ends(settings, features, meaning).weights(&settings.model);
+    weights
+        .filter(|&weights| weights <= MOST_WEIGHTS)
+        .ok_or_else(|| {
+            let model = &settings.model;
+            let problem =
+                format!("is {model}, which has more than {MOST_WEIGHTS} weights; make it smaller");
+            refused("model", problem)
+        })
+}
+
+fn ends(settings: &FitSettings, features: usize, meaning: &TargetMeaning) -> Ends {
+    Ends {
+        features,
+        outputs: meaning.outputs(),
+        biases: !settings.no_intercept,
+    }
+}
+
+/// K, as asked for or as many factors as make sense for so many weights; 0 of a diagonal posterior, and
+/// nothing where there is none.
+pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
+    match settings.method {
+        Method::Vifa | Method::Vafc | Method::Swag | Method::Slang => {}
+        Method::MeanField | Method::Vogn | Method::Von | Method::Vadam => return Ok(Some(0)),
+        Method::Map => return Ok(None),
+    }
+    let rank = settings.rank.unwrap_or(DEFAULT_RANK.min(weights));
+    if rank > weights {
+        let problem = format!("is {rank}, and the network has {weights} weights; make it smaller");
+        return Err(refused("rank", problem));
+    }
+    match (settings.method, rank, settings.rank) {
+        (Method::Swag, 1, None) => Ok(Some(0)),
+        (Method::Swag, 1, Some(_)) => Err(refused(
+            "rank",
+            "is 1, which has no spread in swag; use 0 for a diagonal, or 2 and more",
+        )),
+        _ => Ok(Some(rank)),
+    }
+}
+
+/// A training that is about to begin.
+struct Start<'a, 'b> {
+    training: &'a Training<'b>,
+    checkpoint: Option<Checkpoint>,
+    observer: &'a mut dyn Observer,
+}
+
+impl Start<'_, '_> {
+    fn bayesian<C: BayesianConfig>(&mut self, config: C, network: Network) -> Result<Fitted>
+    where
+        C::Algorithm: Inference<Evidence: Supply<Network, C::Algorithm>>,
+        Bayesian<Network, C::Algorithm>: Learner,
+    {
+        self.run(initialised(config, network)?)
+    }
+
+    /// As [`Start::bayesian`], all draws of a step together: these networks are so small that calling
+    /// operations is most of a pass.
+    fn in_one_pass<C: BayesianConfig>(&mut self, config: C, network: Network) -> Result<Fitted>
+    where
+        C::Algorithm: Inference<Evidence = MeanGradients>,
+        Bayesian<Network, C::Algorithm>: Learner,
+    {
+        self.run(initialised(config, network)?.in_one_pass())
+    }
+
+    fn run<L: Learner>(&mut self, learner: L) -> Result<Fitted> {
+        let optimizer = self.training.optimizer();
+        let rates = self.training.rates()?;
+        let checkpoint = self.checkpoint.take();
+        self.training
+            .run(learner, optimizer, rates, checkpoint, self.observer)
+    }
+}
+
+fn initialised<C: BayesianConfig>(
+    config: C,
+    network: Network,
+) -> Result<Bayesian<Network, C::Algorithm>> {
+    // With an interrupter a bad gradient becomes an error that can be asked for.
+    let interrupter = Interrupter::new();
+    Ok(config.try_init(network)?.with_interrupter(interrupter))
+}
+
+impl Training<'_> {
+    fn vifa(&self) -> VifaConfig {
+        let settings = self.settings;
+        VifaConfig::new(self.problem.rows())
+            .with_prior(self.prior())
+            .with_draws(settings.step_draws())
+            .with_clip(settings.clip)
+            .with_initial_deviation(self.initial_deviation())
+            .with_seed(settings.seed)
+    }
+
+    fn vafc(&self, rank: usize) -> VifaConfig {
+        VifaConfig::vafc(self.problem.rows(), rank)
+            .with_prior(self.prior())
+            .with_draws(self.settings.step_draws())
+            .with_clip(self.settings.clip)
+            .with_seed(self.settings.seed)
+    }
+
+    /// Iterates of the last quarter: one for each epoch, or several if there are few epochs.
+    fn swag(&self, rank: usize) -> SwagConfig {
+        let steps = self.steps() as u64;
+        let start = (3 * steps).div_ceil(4).max(1);
+        let spacing = (steps - start) / SWAG_ITERATES;
+        SwagConfig::new(self.problem.rows(), start)
+            .with_interval(spacing.clamp(1, self.epoch_steps() as u64))
+            .with_max_rank(rank)
+            .with_seed(self.settings.seed)
+    }
+
+    fn slang(&self) -> SlangConfig {
+        SlangConfig::new(self.problem.rows())
+            .with_prior(self.prior())
+            .with_draws(self.settings.step_draws())
+            .with_precision_rate(self.precision_rate())
+            .with_momentum(self.settings.momentum)
+            .with_initial_deviation(Some(self.initial_deviation()))
+            .with_seed(self.settings.seed)
+    }
+
+    fn von(&self) -> VonConfig {
+        let draws = self.settings.step_draws();
+        VonConfig::new(self.problem.rows())
+            .with_prior(self.prior())
+            .with_draws(draws)
+            .with_antithetic(draws.is_multiple_of(2))
+            .with_precision_rate(self.precision_rate())
+            .with_momentum(self.settings.momentum)
+            .with_initial_deviation(Some(self.initial_deviation()))
+            .with_seed(self.settings.seed)
+    }
+
+    fn vadam(&self) -> VadamConfig {
+        VadamConfig::new(self.problem.rows())
+            .with_prior(self.prior())
+            .with_draws(self.settings.step_draws())
+            .with_gamma_1(self.settings.momentum)
+            .with_square_scale(self.settings.batch_size as f64)
+            .with_initial_precision(self.settings.start_deviation().powi(-2))
+            .with_seed(self.settings.seed)
+    }
+
+    fn prior(&self) -> Prior {
+        let prior = Prior::isotropic(self.settings.prior_precision);
+        match self.settings.bias_prior_precision {
+            Some(precision) => prior.with_group(biases(), precision),
+            None => prior,
+        }
+    }
+
+    fn initial_deviation(&self) -> InitialDeviation {
+        InitialDeviation::OverRootFan(self.settings.start_deviation())
+    }
+
+    /// τ in steps, unless the rates are constant.
+    fn time_constant(&self) -> Option<f64> {
+        let time_constant = self.settings.rate_decay() * self.steps() as f64;
+        (time_constant > 0.0).then_some(time_constant)
+    }
+
+    /// β of slang, vogn and von, at most 1.
+    fn precision_rate(&self) -> Rate {
+        let initial = self.settings.diagonal_rate().min(1.0);
+        match self.time_constant() {
+            Some(time_constant) => Rate::Power {
+                initial,
+                time_constant,
+                power: DECAY_POWER,
+            },
+            None => Rate::Constant(initial),
+        }
+    }
+
+    fn rates(&self) -> Result<ModuleLrScheduler> {
+        let settings = self.settings;
+        let rates = StagedLearningRate::new(
+            settings.mean_rate(),
+            settings.factors_rate(),
+            settings.diagonal_rate(),
+        );
+        Ok(rates
+            .with_time_constant(self.time_constant())
+            .with_power(DECAY_POWER)
+            .init()?)
+    }
+
+    /// The optimiser. Where no algorithm knows of the prior, its gradient α θ/N is the optimiser's
+    /// penalty.
+    fn optimizer(&self) -> ModuleOptimizer {
+        let settings = self.settings;
+        if !matches!(settings.method, Method::Swag | Method::Map) {
+            return self.optimizer_with_penalty(0.0, None);
+        }
+        let penalty = |precision: f64| (precision / self.problem.rows() as f64) as f32;
+        let clipping = settings
+            .clip
+            .map(|norm| GradientClipping::Norm(norm as f32));
+        let optimizer =
+            self.optimizer_with_penalty(penalty(settings.prior_precision), clipping.clone());
+        match settings.bias_prior_precision {
+            None => optimizer,
+            Some(precision) => {
+                let (group, penalty) = (biases(), penalty(precision));
+                match settings.optimizer {
+                    OptimizerName::Adam => {
+                        optimizer.with_group(group, adam(penalty).build(), clipping)
+                    }
+                    OptimizerName::Sgd => {
+                        optimizer.with_group(group, self.sgd(penalty).build(), clipping)
+                    }
+                }
+            }
+        }
+    }
+
+    fn optimizer_with_penalty(
+        &self,
+        penalty: f32,
+        clipping: Option<GradientClipping>,
+    ) -> ModuleOptimizer {
+        let optimizer = match self.settings.optimizer {
+            OptimizerName::Adam => adam(penalty).init(),
+            OptimizerName::Sgd => self.sgd(penalty).init(),
+        };
+        match clipping {
+            Some(clipping) => optimizer.with_grad_clipping(clipping),
+            None => optimizer,
+        }
+    }
+
+    fn sgd(&self, penalty: f32) -> FusedSgdConfig {
+        FusedSgdConfig::new()
+            .with_momentum(self.settings.momentum as f32)
+            .with_weight_decay(penalty)
+    }
+}
+
+fn adam(penalty: f32) -> FusedAdamConfig {
+    FusedAdamConfig::new().with_weight_decay(penalty)
+}
+
+fn biases() -> ParamGroup {
+    ParamGroup::from_predicate("bias")
+}

@@ -1,0 +1,129 @@
+//! What a fit will cost, in memory and in time.
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use burn_bayes::{
+    MemoryPlan, OptimizerMemory, SlangConfig, SwagConfig, VadamConfig, VifaConfig, VonConfig,
+};
+
+use super::algorithms::rank;
+use super::{EpochRecord, Fitted, Observer, fit};
+use crate::error::{Result, TabularError};
+use crate::rows::{Problem, TargetMeaning};
+use crate::settings::{FitSettings, Method, NoisePrecision, OptimizerName};
+
+/// Steps that are not counted, because memory is asked for in them.
+const WARM_UP: usize = 5;
+/// Steps that are timed, unless they take too long.
+const TIMED: usize = 40;
+const LONGEST: Duration = Duration::from_secs(5);
+/// Share of the steps of a fit that learning the noise adds: two trainings on four fifths of the rows.
+const NOISE_SHARE: f64 = 1.6;
+
+/// Memory of what is trained, without the rows and what lies between layers.
+pub fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
+    let optimizer = match (settings.optimizer, settings.momentum > 0.0) {
+        (OptimizerName::Adam, _) => OptimizerMemory::Adam,
+        (OptimizerName::Sgd, true) => OptimizerMemory::Momentum,
+        (OptimizerName::Sgd, false) => OptimizerMemory::Plain,
+    };
+    let rank = rank(settings, weights)?.unwrap_or(0);
+    let (draws, momentum) = (settings.step_draws(), settings.momentum);
+    Ok(match settings.method {
+        Method::Vifa | Method::Vafc | Method::MeanField => VifaConfig::new(1)
+            .with_rank(rank)
+            .with_draws(draws)
+            .memory(weights, optimizer),
+        Method::Swag => SwagConfig::new(1, 1)
+            .with_max_rank(rank)
+            .memory(weights, optimizer),
+        Method::Map => MemoryPlan::iterates(weights, 0, optimizer),
+        Method::Slang | Method::Vogn => SlangConfig::new(1)
+            .with_rank(rank)
+            .with_draws(draws)
+            .with_momentum(momentum)
+            .memory(weights),
+        Method::Von => VonConfig::new(1)
+            .with_draws(draws)
+            .with_momentum(momentum)
+            .memory(weights),
+        Method::Vadam => VadamConfig::new(1).with_draws(draws).memory(weights),
+    })
+}
+
+/// What a fit takes, from the time of its first steps.
+#[derive(Clone, Copy, Debug)]
+pub struct TimeEstimate {
+    /// Seconds of a step.
+    pub step: f64,
+    /// Steps, those included that learn the noise.
+    pub steps: f64,
+}
+
+impl TimeEstimate {
+    /// Seconds of all steps.
+    pub fn total(&self) -> f64 {
+        self.step * self.steps
+    }
+}
+
+/// Makes a few steps of a fit and times them.
+pub fn time(problem: &Problem, settings: &FitSettings) -> Result<TimeEstimate> {
+    let known = FitSettings {
+        noise_precision: NoisePrecision::Given(1.0),
+        ..settings.clone()
+    };
+    let mut watch = Watch::default();
+    match fit(problem, &known, &mut watch) {
+        Ok(_) | Err(TabularError::Interrupted(_)) => {}
+        Err(failure) => return Err(failure),
+    }
+    let learns_noise = matches!(problem.meaning(), TargetMeaning::Real(_))
+        && settings.noise_precision == NoisePrecision::LEARNED;
+    let steps = settings.epochs * problem.rows().div_ceil(settings.batch_size);
+    let share = if learns_noise { 1.0 + NOISE_SHARE } else { 1.0 };
+    Ok(TimeEstimate {
+        step: watch.step(),
+        steps: steps as f64 * share,
+    })
+}
+
+/// Notes when steps begin and the last one ends, and stops after enough of them.
+#[derive(Default)]
+struct Watch {
+    begun: RefCell<Vec<Instant>>,
+    /// The end of the last epoch.
+    ended: Option<Instant>,
+}
+
+impl Watch {
+    /// Seconds of a step; of the first ones if there are no others.
+    fn step(&self) -> f64 {
+        let mut limits = self.begun.borrow().clone();
+        // Only the end of the last step: any other is the beginning of the next one.
+        limits.extend(self.ended.filter(|end| Some(end) > limits.last()));
+        let limits = &limits[WARM_UP.min(limits.len().saturating_sub(2))..];
+        match (limits.first(), limits.last()) {
+            (Some(first), Some(last)) if limits.len() > 1 => {
+                last.duration_since(*first).as_secs_f64() / (limits.len() - 1) as f64
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn epoch(&mut self, _: &EpochRecord, _: &dyn Fn() -> Result<Fitted>) -> ControlFlow<()> {
+        self.ended = Some(Instant::now());
+        ControlFlow::Continue(())
+    }
+
+    fn interrupts(&self) -> bool {
+        let mut begun = self.begun.borrow_mut();
+        begun.push(Instant::now());
+        let is_long = begun[0].elapsed() > LONGEST && begun.len() > 2;
+        is_long || begun.len() > WARM_UP + TIMED
+    }
+}

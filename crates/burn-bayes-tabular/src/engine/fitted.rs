@@ -1,0 +1,191 @@
+//! What a fit ends in: a network and a posterior over its weights, which predict.
+
+use burn::module::Module;
+use burn::tensor::{Tensor, TensorData};
+use burn_bayes::eval::DrawProbabilities;
+use burn_bayes::{FactorPosterior, Noise};
+use burn_bayes_data::Features;
+
+use crate::error::{Result, TabularError};
+use crate::network::Network;
+use crate::predict::{ClassPredictions, Predictions, RealPredictions};
+use crate::rows::TargetMeaning;
+use crate::settings::refused;
+
+/// A stream of random numbers.
+const PREDICTION: u64 = 0x7072_6564;
+/// Rows that go through a network at once: more of them only take memory.
+const CHUNK: usize = 4096;
+/// Outputs that are held at once, at most: 128 GiB of them.
+const MOST_NUMBERS: usize = 1 << 34;
+
+/// A network whose weights are known as far as the data tell.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    network: Network,
+    posterior: Option<FactorPosterior>,
+    meaning: TargetMeaning,
+    /// β on the scale on which the network learns.
+    noise_precision: f64,
+    seed: u64,
+}
+
+impl Fitted {
+    /// A network and a posterior over all its weights; without one the network's weights are all that
+    /// is known.
+    pub(crate) fn new(
+        network: &Network,
+        posterior: Option<FactorPosterior>,
+        meaning: TargetMeaning,
+        noise_precision: f64,
+        seed: u64,
+    ) -> Self {
+        Self {
+            network: network.clone().no_grad(),
+            posterior,
+            meaning,
+            noise_precision,
+            seed,
+        }
+    }
+
+    /// The posterior over the weights, unless the weights are a point.
+    pub fn posterior(&self) -> Option<&FactorPosterior> {
+        self.posterior.as_ref()
+    }
+
+    /// The network; its weights matter only where there is no posterior.
+    pub(crate) fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The precision of the noise on the scale on which the network learns.
+    pub fn noise_precision(&self) -> f64 {
+        self.noise_precision
+    }
+
+    /// The same in the target's own unit; none for classes.
+    pub fn own_noise_precision(&self) -> Option<f64> {
+        match &self.meaning {
+            TargetMeaning::Real(scale) => Some(self.noise_precision / scale.spread.powi(2)),
+            TargetMeaning::Classes(_) => None,
+        }
+    }
+
+    /// D, the number of weights.
+    pub fn weights(&self) -> usize {
+        self.network.num_params()
+    }
+
+    /// What the outputs stand for.
+    pub fn meaning(&self) -> &TargetMeaning {
+        &self.meaning
+    }
+
+    /// What is predicted of rows under `draws` draws of the weights, the same for equal seeds; under
+    /// the one point if there is no posterior.
+    ///
+    /// # Errors
+    /// If the rows have another number of features than those in training, or a prediction is not
+    /// finite.
+    pub fn predict(&self, rows: &Features, draws: usize) -> Result<Predictions> {
+        let outputs = self.outputs(rows, draws)?;
+        let draws = self.draws(draws);
+        Ok(match &self.meaning {
+            TargetMeaning::Real(scale) => Predictions::Reals(RealPredictions {
+                draws,
+                means: outputs
+                    .into_iter()
+                    .map(|output| scale.undo(output))
+                    .collect(),
+                noise_deviation: scale.spread / self.noise_precision.sqrt(),
+            }),
+            TargetMeaning::Classes(classes) => {
+                let (rows, count) = (rows.rows(), classes.len());
+                let probabilities = match rows {
+                    0 => Vec::new(),
+                    _ => {
+                        DrawProbabilities::from_logits(&outputs, draws, rows, count)?.into_values()
+                    }
+                };
+                Predictions::Classes(ClassPredictions {
+                    classes: classes.clone(),
+                    draws,
+                    probabilities,
+                })
+            }
+        })
+    }
+
+    /// The network's outputs, `[draws, rows, outputs]`, on the scale on which it learns.
+    pub(super) fn outputs(&self, rows: &Features, draws: usize) -> Result<Vec<f64>> {
+        let draws = self.draws(draws);
+        let numbers = numbers(draws, rows.rows(), self.meaning.outputs())?;
+        let mut outputs = Vec::with_capacity(numbers);
+        for draw in 0..draws as u64 {
+            let network = self.drawn(draw)?;
+            let device = network.devices().into_iter().next().unwrap_or_default();
+            for chunk in rows.values().chunks(CHUNK * rows.columns().max(1)) {
+                let values: Vec<f32> = chunk.iter().map(|&value| value as f32).collect();
+                let shape = [chunk.len() / rows.columns().max(1), rows.columns()];
+                let inputs = Tensor::from_data(TensorData::new(values, shape), &device);
+                outputs.extend(network.forward(inputs).into_data().iter::<f64>());
+            }
+        }
+        match outputs.iter().all(|output| output.is_finite()) {
+            true => Ok(outputs),
+            false => Err(TabularError::Numerical(
+                "a prediction is not finite; lower `learning_rate`, or look for values far outside \
+                 those of the training rows"
+                    .into(),
+            )),
+        }
+    }
+
+    /// The network under draw number `index` of its weights.
+    fn drawn(&self, index: u64) -> Result<Network> {
+        let Some(posterior) = &self.posterior else {
+            return Ok(self.network.clone());
+        };
+        let noise = Noise::host(self.seed).fold(PREDICTION).row(index);
+        Ok(posterior.write_draw(self.network.clone(), noise)?)
+    }
+
+    /// How many draws there are if `draws` are asked for.
+    pub fn draws(&self, draws: usize) -> usize {
+        match self.posterior {
+            Some(_) => draws.max(1),
+            None => 1,
+        }
+    }
+}
+
+/// How many numbers the outputs of `draws` draws for all rows are.
+fn numbers(draws: usize, rows: usize, outputs: usize) -> Result<usize> {
+    let numbers = draws.checked_mul(rows);
+    let numbers = numbers.and_then(|numbers| numbers.checked_mul(outputs));
+    numbers
+        .filter(|&numbers| numbers <= MOST_NUMBERS)
+        .ok_or_else(|| {
+            let problem =
+                format!("is {draws}, for which no memory would do at {rows} rows; make it smaller");
+            refused("draws", problem)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_numbers_than_memory_could_hold_are_refused() {
+        assert_eq!(numbers(100, 1000, 3).unwrap(), 300_000);
+        for (draws, rows) in [(100_000, 1_000_000), (usize::MAX, 2)] {
+            let message = numbers(draws, rows, 1).unwrap_err().to_string();
+            assert!(
+                message.contains("`draws`") && message.contains("memory"),
+                "{message}"
+            );
+        }
+    }
+}

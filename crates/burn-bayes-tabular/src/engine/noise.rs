@@ -1,0 +1,117 @@
+//! The precision of the noise around real targets, learnt from rows that a fit has not seen.
+//!
+//! The residuals of training rows are too small: the more a network learns, the surer it would be of
+//! its targets. So a first fit leaves out a fifth of the rows, and the squared error of its predictions
+//! there estimates 1/β, noise and ignorance together. The fit knew a guess of β, so a second round starts
+//! from the first one's.
+
+use burn_bayes::Noise;
+use burn_bayes::eval::rmse;
+
+use super::Observer;
+use super::training::{Checkpoint, train};
+use crate::error::{Result, TabularError};
+use crate::rows::{Problem, TargetMeaning, held_out_rows};
+use crate::settings::{FitSettings, NoisePrecision, refused};
+
+const HELD_OUT: f64 = 0.2;
+/// The fewest rows of which a fifth says something.
+const FEWEST_ROWS: usize = 10;
+/// In units of 1/variance of the targets, as are the bounds.
+const FIRST_GUESS: f64 = 10.0;
+const ROUNDS: usize = 2;
+/// Outside of these the network has learnt nothing, or everything.
+const BOUNDS: (f64, f64) = (0.5, 1e6);
+/// A round that finds less than this share of the precision that it was given has failed.
+const WORSE: f64 = 0.25;
+/// A stream of random numbers.
+const PARTING: u64 = 0x7061_7274;
+
+/// Trainings that learn β, before the one that is kept.
+pub(super) fn rounds(problem: &Problem, settings: &FitSettings) -> usize {
+    match (problem.meaning(), settings.noise_precision) {
+        (TargetMeaning::Real(_), NoisePrecision::Learned(_)) => ROUNDS,
+        _ => 0,
+    }
+}
+
+/// Rows of the smallest training of a fit.
+pub(super) fn fewest_rows(problem: &Problem, settings: &FitSettings) -> usize {
+    let held_out = match rounds(problem, settings) {
+        0 => 0,
+        _ => held_out_rows(problem.rows(), HELD_OUT),
+    };
+    problem.rows() - held_out
+}
+
+/// β on the scale on which the network learns; 1 for classes, which have no noise. The rounds go on from
+/// a checkpoint if there is one.
+pub(super) fn precision(
+    problem: &Problem,
+    settings: &FitSettings,
+    checkpoint: Option<Checkpoint>,
+    observer: &mut dyn Observer,
+) -> Result<f64> {
+    match (problem.meaning(), settings.noise_precision) {
+        (TargetMeaning::Classes(_), _) => Ok(1.0),
+        (TargetMeaning::Real(scale), NoisePrecision::Given(precision)) => {
+            Ok(precision * scale.spread * scale.spread)
+        }
+        (TargetMeaning::Real(_), NoisePrecision::Learned(_)) => {
+            learned(problem, settings, checkpoint, observer)
+        }
+    }
+}
+
+fn learned(
+    problem: &Problem,
+    settings: &FitSettings,
+    mut checkpoint: Option<Checkpoint>,
+    observer: &mut dyn Observer,
+) -> Result<f64> {
+    if problem.rows() < FEWEST_ROWS {
+        let problem = format!(
+            "cannot be learned from {} rows; give a number, 1/variance of the target's noise",
+            problem.rows()
+        );
+        return Err(refused("noise_precision", problem));
+    }
+    let noise = Noise::host(settings.seed).fold(PARTING);
+    let (seen, held_out) = problem.parted(HELD_OUT, noise);
+    let targets: Vec<f64> = held_out.targets().iter().copied().map(f64::from).collect();
+    let unit = problem.target_deviation()?.powi(-2);
+    let (first, mut precision) = match &checkpoint {
+        Some(checkpoint) => (checkpoint.round, checkpoint.noise_precision),
+        None => (0, FIRST_GUESS * unit),
+    };
+    for round in first..ROUNDS {
+        let checkpoint = checkpoint.take();
+        let fitted = train(&seen, settings, precision, round, checkpoint, observer)?;
+        let draws = fitted.outputs(&held_out.features()?, settings.draws)?;
+        let mean = mean_over_draws(&draws, targets.len());
+        let error = rmse(&mean, &targets)?;
+        if !error.is_finite() {
+            let problem = "the network's predictions are not finite; lower `learning_rate`";
+            return Err(TabularError::Numerical(problem.into()));
+        }
+        let last = std::mem::replace(
+            &mut precision,
+            error.powi(-2).clamp(BOUNDS.0 * unit, BOUNDS.1 * unit),
+        );
+        if round > 0 && precision < WORSE * last {
+            observer.warn(&format!(
+                "the noise that was learnt is too large: told of the noise that the first round found, \
+                 {} learnt less; give `noise_precision`, more `epochs` or another `learning_rate`, or \
+                 choose another method",
+                settings.method
+            ));
+        }
+    }
+    Ok(precision)
+}
+
+fn mean_over_draws(outputs: &[f64], rows: usize) -> Vec<f64> {
+    let share = rows as f64 / outputs.len() as f64;
+    let column = |row: usize| outputs.iter().skip(row).step_by(rows).sum::<f64>() * share;
+    (0..rows).map(column).collect()
+}

@@ -1,0 +1,439 @@
+//! Every method learns, whatever else runs, and however often it is interrupted.
+
+use std::cell::Cell;
+
+use burn_bayes_data::{ColumnScale, Dataset, Targets, gap_regression, two_moons};
+
+use super::*;
+use crate::predict::Predictions;
+use crate::rows::TargetMeaning;
+use crate::settings::{Method, NetworkShape, NoisePrecision};
+
+const METHODS: [Method; 9] = [
+    Method::Vifa,
+    Method::MeanField,
+    Method::Vafc,
+    Method::Swag,
+    Method::Slang,
+    Method::Vogn,
+    Method::Von,
+    Method::Vadam,
+    Method::Map,
+];
+
+fn moons(seed: u64) -> (Dataset, Problem) {
+    let data = two_moons(120, 0.1, seed).unwrap();
+    let classes = vec!["lower".to_string(), "upper".to_string()];
+    let problem = Problem::new(&data, TargetMeaning::Classes(classes)).unwrap();
+    (data, problem)
+}
+
+fn gap() -> (Dataset, Problem) {
+    let data = gap_regression(100, 0.1, 3).unwrap();
+    let scale = ColumnScale {
+        centre: 0.0,
+        spread: 1.0,
+    };
+    let problem = Problem::new(&data, TargetMeaning::Real(scale)).unwrap();
+    (data, problem)
+}
+
+fn settings(method: Method) -> FitSettings {
+    FitSettings {
+        method,
+        model: NetworkShape { hidden: vec![20] },
+        rank: Some(2),
+        epochs: 60,
+        batch_size: 20,
+        train_draws: Some(2),
+        draws: 20,
+        noise_precision: NoisePrecision::Given(50.0),
+        ..FitSettings::default()
+    }
+}
+
+fn probabilities(fitted: &Fitted, data: &Dataset) -> Vec<f64> {
+    match fitted.predict(data.features(), 20).unwrap() {
+        Predictions::Classes(predictions) => predictions.probabilities,
+        Predictions::Reals(_) => panic!("classes were fitted"),
+    }
+}
+
+/// Share of rows whose most probable class is the right one.
+fn accuracy(probabilities: &[f64], data: &Dataset) -> f64 {
+    let classes = data.targets().as_classes().unwrap();
+    let draws = probabilities.len() / (2 * classes.len());
+    let right = classes.iter().enumerate().filter(|&(row, &class)| {
+        let of_class = |class: usize| -> f64 {
+            let at = |draw: usize| probabilities[(draw * classes.len() + row) * 2 + class];
+            (0..draws).map(at).sum()
+        };
+        of_class(class) > of_class(1 - class)
+    });
+    right.count() as f64 / classes.len() as f64
+}
+
+#[test]
+fn every_method_learns_classes() {
+    let (_, problem) = moons(1);
+    let (test, _) = moons(2);
+    for method in METHODS {
+        let fitted = fit(&problem, &settings(method), &mut Unobserved).unwrap();
+        let accuracy = accuracy(&probabilities(&fitted, &test), &test);
+        // A straight line, let alone a guess, has less.
+        assert!(accuracy > 0.8, "{method}: {accuracy}");
+        assert_eq!(fitted.posterior().is_none(), method == Method::Map);
+    }
+}
+
+#[test]
+fn every_method_learns_numbers() {
+    let (data, problem) = gap();
+    for method in METHODS {
+        let fitted = fit(&problem, &settings(method), &mut Unobserved).unwrap();
+        let Predictions::Reals(predictions) = fitted.predict(data.features(), 20).unwrap() else {
+            panic!("numbers were fitted");
+        };
+        let mixture = predictions.checked().unwrap();
+        let error = burn_bayes::eval::rmse(&mixture.mean(), data.targets().as_real().unwrap());
+        // The targets' own deviation is 1.12.
+        assert!(error.clone().unwrap() < 0.35, "{method}: {error:?}");
+        assert!((predictions.noise_deviation - 50f64.sqrt().recip()).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn the_noise_is_learnt_from_rows_that_were_held_out() {
+    let (_, problem) = gap();
+    let settings = FitSettings {
+        noise_precision: NoisePrecision::LEARNED,
+        epochs: 150,
+        batch_size: 10,
+        ..settings(Method::MeanField)
+    };
+    let fitted = fit(&problem, &settings, &mut Unobserved).unwrap();
+    // The noise's precision is 100; the network's own error makes the estimate smaller.
+    let learnt = fitted.noise_precision();
+    assert!((20.0..200.0).contains(&learnt), "{learnt}");
+}
+
+#[test]
+fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
+    let (data, _) = gap();
+    let targets = data.targets().as_real().unwrap();
+    let scale = ColumnScale {
+        centre: 0.0,
+        spread: 1.0,
+    };
+    let settings = FitSettings {
+        noise_precision: NoisePrecision::LEARNED,
+        epochs: 2,
+        ..settings(Method::Map)
+    };
+    for size in [1e-4, 1e5] {
+        let sized = targets.iter().map(|target| size * target).collect();
+        let sized = Dataset::new(data.features().clone(), Targets::Real(sized)).unwrap();
+        let problem = Problem::new(&sized, TargetMeaning::Real(scale)).unwrap();
+        let fitted = fit(&problem, &settings, &mut Unobserved).unwrap();
+        let deviation = problem.target_deviation().unwrap();
+        assert!((deviation / size - 1.12).abs() < 0.01, "{deviation}");
+        // As of a network that has learnt nothing, or everything.
+        let learnt = fitted.noise_precision() * deviation * deviation;
+        assert!((0.499..1.001e6).contains(&learnt), "{size}: {learnt}");
+    }
+}
+
+#[test]
+fn a_fit_among_others_is_the_fit_alone() {
+    let run = |method: Method| {
+        let (data, problem) = moons(1);
+        let fitted = fit(&problem, &settings(method), &mut Unobserved).unwrap();
+        probabilities(&fitted, &data)
+    };
+    let methods = [Method::Vifa, Method::Slang, Method::Map, Method::Vifa];
+    let together: Vec<Vec<f64>> = std::thread::scope(|scope| {
+        let threads = methods.map(|method| scope.spawn(move || run(method)));
+        threads.map(|thread| thread.join().unwrap()).into()
+    });
+    for (method, found) in methods.into_iter().zip(together) {
+        assert_eq!(found, run(method), "{method}");
+    }
+}
+
+/// Interrupts after some steps, and keeps the checkpoint.
+struct Interruption {
+    after: usize,
+    asked: Cell<usize>,
+    records: Vec<EpochRecord>,
+    checkpoint: Option<Checkpoint>,
+}
+
+impl Interruption {
+    fn after(steps: usize) -> Self {
+        Self {
+            after: steps,
+            asked: Cell::new(0),
+            records: Vec::new(),
+            checkpoint: None,
+        }
+    }
+}
+
+impl Observer for Interruption {
+    fn epoch(
+        &mut self,
+        record: &EpochRecord,
+        _so_far: &dyn Fn() -> Result<Fitted>,
+    ) -> ControlFlow<()> {
+        self.records.push(record.clone());
+        ControlFlow::Continue(())
+    }
+
+    fn interrupts(&self) -> bool {
+        self.asked.set(self.asked.get() + 1);
+        self.asked.get() > self.after
+    }
+
+    fn keeps_checkpoints(&self) -> bool {
+        true
+    }
+
+    fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
+        self.checkpoint = Some(checkpoint);
+        Ok(())
+    }
+}
+
+#[test]
+fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
+    let (data, problem) = moons(1);
+    for method in METHODS {
+        let settings = FitSettings {
+            epochs: 4,
+            checkpoint_every: 0,
+            ..settings(method)
+        };
+        let mut whole = Interruption::after(usize::MAX);
+        let expected = fit(&problem, &settings, &mut whole).unwrap();
+        // In the middle of the third epoch of six steps.
+        let mut first = Interruption::after(15);
+        let failure = fit(&problem, &settings, &mut first).unwrap_err();
+        assert!(matches!(
+            failure,
+            crate::error::TabularError::Interrupted(_)
+        ));
+        let mut second = Interruption::after(usize::MAX);
+        let checkpoint = first.checkpoint.unwrap();
+        let resumed = resume(&problem, &settings, checkpoint, &mut second).unwrap();
+        assert_eq!(
+            probabilities(&resumed, &data),
+            probabilities(&expected, &data),
+            "{method}"
+        );
+        assert_eq!([first.records, second.records].concat(), whole.records);
+    }
+}
+
+#[test]
+fn a_fit_that_is_interrupted_while_it_learns_the_noise_ends_as_an_uninterrupted_one() {
+    let (data, problem) = gap();
+    let predictions = |fitted: &Fitted| match fitted.predict(data.features(), 20).unwrap() {
+        Predictions::Reals(predictions) => (predictions.means, predictions.noise_deviation),
+        Predictions::Classes(_) => panic!("numbers were fitted"),
+    };
+    for method in [Method::Vifa, Method::Swag, Method::Map] {
+        let settings = FitSettings {
+            noise_precision: NoisePrecision::LEARNED,
+            epochs: 4,
+            checkpoint_every: 0,
+            ..settings(method)
+        };
+        let mut whole = Interruption::after(usize::MAX);
+        let expected = fit(&problem, &settings, &mut whole).unwrap();
+        // Each of the two rounds has four epochs of four steps; five steps are an epoch after them.
+        for steps in [0, 6, 16, 25, 32, 40] {
+            let mut first = Interruption::after(steps);
+            fit(&problem, &settings, &mut first).unwrap_err();
+            let checkpoint = first.checkpoint.unwrap();
+            assert_eq!(checkpoint.round, steps.div_euclid(16).min(2));
+            assert_eq!(checkpoint.epochs, first.records.len());
+            let mut second = Interruption::after(usize::MAX);
+            let resumed = resume(&problem, &settings, checkpoint, &mut second).unwrap();
+            assert_eq!(
+                predictions(&resumed),
+                predictions(&expected),
+                "{method}, {steps}"
+            );
+            assert_eq!([first.records, second.records].concat(), whole.records);
+        }
+    }
+}
+
+#[test]
+fn who_keeps_no_checkpoints_is_given_none() {
+    struct Forgetful(usize);
+    impl Observer for Forgetful {
+        fn epoch(
+            &mut self,
+            _record: &EpochRecord,
+            _so_far: &dyn Fn() -> Result<Fitted>,
+        ) -> ControlFlow<()> {
+            self.0 += 1;
+            ControlFlow::Continue(())
+        }
+
+        fn interrupts(&self) -> bool {
+            self.0 == 3
+        }
+
+        fn checkpoint(&mut self, _checkpoint: Checkpoint) -> Result<()> {
+            panic!("a checkpoint was made")
+        }
+    }
+    let (_, problem) = moons(1);
+    let settings = FitSettings {
+        checkpoint_every: 1,
+        ..settings(Method::Vifa)
+    };
+    let failure = fit(&problem, &settings, &mut Forgetful(0)).unwrap_err();
+    assert!(matches!(
+        failure,
+        crate::error::TabularError::Interrupted(_)
+    ));
+}
+
+#[test]
+fn looking_at_a_fit_changes_nothing_and_shows_what_it_ends_in() {
+    struct Onlooker(Dataset, Vec<Vec<f64>>);
+    impl Observer for Onlooker {
+        fn epoch(
+            &mut self,
+            _record: &EpochRecord,
+            so_far: &dyn Fn() -> Result<Fitted>,
+        ) -> ControlFlow<()> {
+            self.1.push(probabilities(&so_far().unwrap(), &self.0));
+            ControlFlow::Continue(())
+        }
+    }
+    let (data, problem) = moons(1);
+    for method in METHODS {
+        let settings = FitSettings {
+            epochs: 8,
+            ..settings(method)
+        };
+        let mut onlooker = Onlooker(data.clone(), Vec::new());
+        let watched = fit(&problem, &settings, &mut onlooker).unwrap();
+        let alone = fit(&problem, &settings, &mut Unobserved).unwrap();
+        assert_eq!(
+            probabilities(&watched, &data),
+            probabilities(&alone, &data),
+            "{method}"
+        );
+        assert_eq!(onlooker.1.len(), 8);
+        assert_eq!(onlooker.1[7], probabilities(&alone, &data), "{method}");
+        // Also where a posterior has to wait for iterates.
+        assert!(
+            onlooker.1.windows(2).all(|two| two[0] != two[1]),
+            "{method}"
+        );
+    }
+}
+
+#[test]
+fn the_rate_of_swag_is_constant_and_a_decay_is_warned_of() {
+    struct Warned(Vec<String>);
+    impl Observer for Warned {
+        fn warn(&mut self, warning: &str) {
+            self.0.push(warning.to_string());
+        }
+    }
+    let (_, problem) = moons(1);
+    let deviations = |decay: Option<f64>| {
+        let settings = FitSettings {
+            decay,
+            ..settings(Method::Swag)
+        };
+        let mut observer = Warned(Vec::new());
+        let fitted = fit(&problem, &settings, &mut observer).unwrap();
+        let variances = fitted.posterior().unwrap().variance().unwrap();
+        let variances: Vec<f64> = variances.into_data().iter().collect();
+        (variances.iter().sum::<f64>(), observer.0)
+    };
+    let (constant, silence) = deviations(None);
+    assert_eq!(deviations(Some(0.0)), (constant, Vec::new()));
+    assert!(silence.is_empty(), "{silence:?}");
+    let (decayed, warnings) = deviations(Some(0.1));
+    assert!(decayed < 0.25 * constant, "{decayed}, {constant}");
+    assert!(
+        matches!(&warnings[..], [warning] if warning.contains("`decay`")),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn an_observer_ends_a_fit_early() {
+    struct Third;
+    impl Observer for Third {
+        fn epoch(
+            &mut self,
+            record: &EpochRecord,
+            _so_far: &dyn Fn() -> Result<Fitted>,
+        ) -> ControlFlow<()> {
+            assert!(record.epoch <= 3);
+            match record.epoch {
+                3 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    let (data, problem) = moons(1);
+    let ended = fit(&problem, &settings(Method::Vifa), &mut Third).unwrap();
+    let whole = fit(&problem, &settings(Method::Vifa), &mut Unobserved).unwrap();
+    assert_ne!(probabilities(&ended, &data), probabilities(&whole, &data));
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let (_, problem) = moons(1);
+    let refusal = |settings: FitSettings| {
+        let failure = fit(&problem, &settings, &mut Unobserved).unwrap_err();
+        assert!(
+            matches!(failure, crate::error::TabularError::Usage(_)),
+            "{failure:?}"
+        );
+        failure.to_string()
+    };
+    let batch = refusal(FitSettings {
+        batch_size: 121,
+        ..settings(Method::Vifa)
+    });
+    assert!(
+        batch.contains("`batch_size` is 121") && batch.contains("120"),
+        "{batch}"
+    );
+    let rank = refusal(FitSettings {
+        rank: Some(103),
+        ..settings(Method::Vifa)
+    });
+    assert!(
+        rank.contains("`rank` is 103") && rank.contains("102 weights"),
+        "{rank}"
+    );
+}
+
+#[test]
+fn a_fit_that_leaves_the_finite_numbers_says_so() {
+    let (_, problem) = gap();
+    for method in [Method::Vifa, Method::Map] {
+        let settings = FitSettings {
+            optimizer: crate::settings::OptimizerName::Sgd,
+            learning_rate: Some(1e6),
+            ..settings(method)
+        };
+        let failure = fit(&problem, &settings, &mut Unobserved).unwrap_err();
+        assert!(
+            matches!(failure, crate::error::TabularError::Numerical(_)),
+            "{method}: {failure:?}"
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! Fits that are made in several processes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cells::{Cell, Task};
+use crate::comparison::Runs;
+use crate::error::Result;
+use crate::search::JudgedTrials;
+
+/// What a worker may be asked for.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FitsTask {
+    /// Fits of trials to folds.
+    Tune(JudgedTrials),
+    /// Fits of several methods to the same divisions.
+    Compare(Runs),
+}
+
+impl Task for FitsTask {
+    fn cells(&self) -> Result<Vec<Cell>> {
+        match self {
+            Self::Tune(trials) => trials.cells(),
+            Self::Compare(runs) => runs.cells(),
+        }
+    }
+}

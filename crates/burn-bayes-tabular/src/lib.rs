@@ -1,0 +1,66 @@
+//! From a table to a Bayesian network: everything between the rows of a file and predictions that know
+//! their uncertainty, without a command line.
+//!
+//! [`settings`] say what is wanted, [`rows`] turn a file into a training set, [`engine`] fits it, and
+//! [`predict`] and [`scores`] say what the fit knows of other rows. A [`run`] is all of that in a folder,
+//! with a [`report`], and [`new_rows`] are predicted and scored by it. [`search`] and [`comparison`] make
+//! many fits, as [`cells`] that are computed once.
+//!
+//! ```no_run
+//! use burn_bayes_tabular::engine::{Unobserved, fit};
+//! use burn_bayes_tabular::rows::{DealtRows, PreparedRows, read_table};
+//! use burn_bayes_tabular::settings::{Config, TaskName};
+//!
+//! # fn main() -> burn_bayes_tabular::Result<()> {
+//! let Config { mut data, fit: settings } = Config::default();
+//! data.path = Some("houses.csv".into());
+//! data.target = Some("price".into());
+//! data.task = Some(TaskName::Regression);
+//!
+//! let dealt = DealtRows::deal(read_table(&data)?, &data, settings.seed)?;
+//! let rows = PreparedRows::prepare(dealt, &data)?;
+//! let fitted = fit(&rows.train, &settings, &mut Unobserved)?;
+//! if let Some(held_out) = &rows.validation {
+//!     let predictions = fitted.predict(held_out.features(), settings.draws)?;
+//! #   let _ = predictions;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Nothing here prints: what a person should see is returned, or told to an observer.
+
+pub mod settings;
+
+pub mod rows;
+
+pub mod engine;
+pub mod network;
+
+pub mod predict;
+pub mod scores;
+
+pub mod report;
+pub mod run;
+
+pub mod new_rows;
+
+pub mod cells;
+pub mod comparison;
+pub mod fits;
+pub mod search;
+
+pub mod distinct;
+pub mod error;
+pub mod files;
+pub mod random;
+pub mod shell;
+
+mod as_toml;
+mod parallel;
+
+pub use error::{Result, TabularError};
+
+#[cfg(test)]
+#[path = "../../burn-bayes-data/tests/it/damage.rs"]
+mod damage;

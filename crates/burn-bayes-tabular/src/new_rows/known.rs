@@ -1,0 +1,99 @@
+//! The rows of a file whose targets are known, scored by a run.
+
+use std::path::{Path, PathBuf};
+
+use burn_bayes_data::{Dataset, Targets, read_csv};
+
+use crate::error::Result;
+use crate::predict::Predictions;
+use crate::report::ScoredRows;
+use crate::rows::{true_targets, usable_rows};
+use crate::run::{Run, RunFolder, RunReport};
+use crate::scores::{Intervals, Scores};
+use crate::settings::FileFormat;
+
+/// Rows with their targets.
+#[derive(Debug)]
+pub struct KnownRows {
+    path: PathBuf,
+    dataset: Dataset,
+    /// Rows of the file that have a missing cell, and are left out.
+    left_out: usize,
+}
+
+/// What a run says of them, and how true it is.
+#[derive(Debug)]
+pub struct Evaluation {
+    /// Every score.
+    pub scores: Scores,
+    path: PathBuf,
+    predictions: Predictions,
+    targets: Targets,
+}
+
+impl KnownRows {
+    /// Reads a file as the run's own was read.
+    ///
+    /// # Errors
+    /// If it cannot be read, or its columns are not those of the run.
+    pub fn read(run: &Run, path: &Path, format: FileFormat) -> Result<Self> {
+        let options = format.csv_options(&run.config.data);
+        let table = read_csv(path, &run.preprocessor.csv_options(options))?;
+        let rows = usable_rows(&table, &run.config.data);
+        Ok(Self {
+            path: path.into(),
+            left_out: table.rows() - rows.len(),
+            dataset: run.preprocessor.dataset(&table, rows)?,
+        })
+    }
+
+    /// Rows that are scored.
+    pub fn rows(&self) -> usize {
+        self.dataset.rows()
+    }
+
+    /// Rows of the file that have a missing cell, and are left out.
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Scores a run by them; F1 is told of the class `positive`.
+    ///
+    /// # Errors
+    /// If a prediction is not finite, or there is no such class.
+    pub fn score(self, run: &Run, draws: usize, positive: Option<&str>) -> Result<Evaluation> {
+        let targets = true_targets(&self.dataset, run.fitted.meaning());
+        let predictions = run.fitted.predict(self.dataset.features(), draws)?;
+        let intervals = Intervals::Bootstrapped;
+        Ok(Evaluation {
+            scores: Scores::of_positive(&predictions, &targets, intervals, positive)?,
+            path: self.path,
+            predictions,
+            targets,
+        })
+    }
+}
+
+impl Evaluation {
+    /// Writes a page with the scores and charts, which `command` asked for.
+    ///
+    /// # Errors
+    /// If it cannot be written, or a file of the run is not as the fit wrote it.
+    pub fn report(&self, run: &Run, folder: &RunFolder, command: &str, page: &Path) -> Result<()> {
+        let report = RunReport {
+            config: &run.config,
+            command,
+            meaning: run.fitted.meaning(),
+            metrics: &run.metrics(folder)?,
+            posterior: run.fitted.posterior(),
+            rows: Some(ScoredRows {
+                part: &format!("rows of {}", self.path.display()),
+                predictions: &self.predictions,
+                targets: &self.targets,
+                scores: &self.scores,
+            }),
+            diverged: run.diverged.as_deref(),
+        };
+        report.write(page)
+    }
+}

@@ -1,0 +1,12 @@
+//! What a fit says of rows, as numbers and as a table.
+
+mod draws;
+mod selection;
+mod table;
+mod uncertainty;
+
+pub use draws::{ClassPredictions, Predictions, RealPredictions};
+pub(crate) use selection::threshold_at_risk;
+pub use table::PredictionTable;
+pub(crate) use table::{DEVIATIONS, EPISTEMIC, LABEL, TARGET};
+pub use uncertainty::Uncertainty;

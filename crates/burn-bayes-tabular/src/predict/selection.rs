@@ -1,0 +1,77 @@
+//! From a risk that is acceptable to the uncertainty up to which rows are kept.
+//!
+//! The bound of `SelectiveBounds` holds for thresholds that were fixed before its rows were looked at.
+//! These are: the greatest value the score can have, and that divided by √2 again and again.
+
+use std::f64::consts::FRAC_1_SQRT_2;
+use std::path::Path;
+
+use burn_bayes::eval::{BoundedPoint, SelectiveBounds};
+use burn_bayes_data::{ColumnKind, CsvOptions, Header, read_csv};
+
+use crate::error::{Result, TabularError};
+use crate::predict::Uncertainty;
+use crate::predict::{LABEL, TARGET};
+
+/// Candidates down to 1/256 of the greatest value; more of them would loosen every bound.
+const CANDIDATES: i32 = 17;
+
+/// The largest threshold of a score that keeps the risk of a wrong class below `target`, with the
+/// given confidence, judging by the file of a run's validation rows.
+///
+/// # Errors
+/// If they are too few or too often wrong for such a promise.
+pub(crate) fn threshold_at_risk(
+    path: &Path,
+    score: Uncertainty,
+    classes: usize,
+    target: f64,
+    confidence: f64,
+) -> Result<BoundedPoint> {
+    let columns = [LABEL, TARGET, score.name()];
+    let options = CsvOptions::default()
+        .with_delimiter(b',')
+        .with_header(Header::Present)
+        .with_kind(LABEL, ColumnKind::Category)
+        .with_kind(TARGET, ColumnKind::Category)
+        .with_kind(score.name(), ColumnKind::Number)
+        .with_only(columns)
+        // A file without one of them is spoilt, which is no matter of settings.
+        .with_optional(columns)
+        .with_missing(Vec::<String>::new());
+    let table = read_csv(path, &options)?;
+    let (label, truth) = (table.column(LABEL)?, table.column(TARGET)?);
+    let values = table.column(score.name())?;
+    let rows = 0..table.rows();
+    let losses = rows.clone().map(|row| {
+        let is_wrong = label.category(row) != truth.category(row);
+        f64::from(u8::from(is_wrong))
+    });
+    let losses: Vec<f64> = losses.collect();
+    let values: Vec<f64> = rows.filter_map(|row| values.number(row)).collect();
+    let candidates = candidates(score, classes);
+    let bounds = SelectiveBounds::exact(&values, &losses, &candidates, confidence)
+        .map_err(|error| TabularError::Data(format!("{}: {error}", path.display())))?;
+    bounds.coverage_at_risk(target)?.ok_or_else(|| {
+        let least = bounds.points().iter().map(|point| point.risk_upper);
+        let least = least.fold(1.0, f64::min);
+        TabularError::Data(format!(
+            "{}: {} validation rows cannot promise a risk of {target}; the least they can is \
+             {least:.3} (at confidence {confidence}): raise `--target-risk`, or fit with more \
+             validation rows",
+            path.display(),
+            losses.len()
+        ))
+    })
+}
+
+fn candidates(score: Uncertainty, classes: usize) -> Vec<f64> {
+    let greatest = match score {
+        Uncertainty::Entropy | Uncertainty::MutualInformation => (classes as f64).ln(),
+        Uncertainty::Disagreement | Uncertainty::LeastConfidence | Uncertainty::VariationRatio => {
+            1.0
+        }
+    };
+    let candidates = (0..CANDIDATES).map(|power| greatest * FRAC_1_SQRT_2.powi(power));
+    candidates.collect()
+}

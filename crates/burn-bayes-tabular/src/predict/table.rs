@@ -1,0 +1,322 @@
+//! Predictions as columns of a file.
+
+use std::io::{self, Write};
+
+use burn_bayes::eval::{ClassProbabilities, DrawProbabilities, GaussianMixture, quantiles};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::error::{Result, TabularError};
+use crate::files::io_error;
+use crate::predict::Uncertainty;
+use crate::predict::{ClassPredictions, Predictions, RealPredictions};
+use crate::settings::refused;
+
+/// Columns of equal length, one cell for each row that was predicted.
+#[derive(Clone, Debug)]
+pub struct PredictionTable {
+    columns: Vec<(String, Cells)>,
+}
+
+/// Cells of a column, some of which may be empty.
+#[derive(Clone, Debug)]
+enum Cells {
+    Counts(Vec<usize>),
+    Numbers(Vec<Option<f64>>),
+    Words(Vec<Option<String>>),
+}
+
+impl Cells {
+    fn numbers(values: Vec<f64>) -> Self {
+        Self::Numbers(values.into_iter().map(Some).collect())
+    }
+
+    fn words(words: impl IntoIterator<Item = String>) -> Self {
+        Self::Words(words.into_iter().map(Some).collect())
+    }
+
+    /// The same cells in these places of more rows.
+    fn spread(&mut self, places: &[usize], rows: usize) {
+        fn spread<T: Clone>(cells: &mut Vec<Option<T>>, places: &[usize], rows: usize) {
+            let mut all = vec![None; rows];
+            for (cell, &place) in cells.drain(..).zip(places) {
+                all[place] = cell;
+            }
+            *cells = all;
+        }
+        match self {
+            Self::Counts(_) => {}
+            Self::Numbers(values) => spread(values, places, rows),
+            Self::Words(words) => spread(words, places, rows),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Counts(counts) => counts.len(),
+            Self::Numbers(values) => values.len(),
+            Self::Words(words) => words.len(),
+        }
+    }
+}
+
+/// The column of the number of a row in its file, from 1; a header is no row.
+const ROW: &str = "row";
+/// The column of why a row could not be predicted.
+const PROBLEM: &str = "problem";
+/// The column of the most probable class.
+pub(crate) const LABEL: &str = "label";
+/// The column of what was true.
+pub(crate) const TARGET: &str = "target";
+/// The column of what to do with a row.
+const DECISION: &str = "decision";
+/// The deviation of a number without its noise.
+pub(crate) const EPISTEMIC: &str = "epistemic_std";
+/// Every score of a regression that says how unsure it is.
+pub(crate) const DEVIATIONS: [&str; 2] = ["std", EPISTEMIC];
+
+impl PredictionTable {
+    /// What there is to say of predictions, of which there may be none; `levels` are the quantiles of a
+    /// regression.
+    pub fn new(predictions: &Predictions, levels: &[f64]) -> Result<Self> {
+        let columns = match predictions {
+            Predictions::Classes(predictions) => class_columns(predictions)?,
+            Predictions::Reals(predictions) => real_columns(predictions, levels)?,
+        };
+        Ok(Self { columns })
+    }
+
+    /// With what was true of the rows.
+    pub fn with_targets(mut self, targets: Vec<String>) -> Self {
+        self.columns.push((TARGET.into(), Cells::words(targets)));
+        self
+    }
+
+    /// In these places of more rows, of which the others could not be predicted.
+    pub(crate) fn spread(mut self, places: &[usize], rows: usize) -> Self {
+        for (_, cells) in &mut self.columns {
+            cells.spread(places, rows);
+        }
+        self
+    }
+
+    /// With the decision to keep the rows whose score is at most `threshold`, and to refer the others,
+    /// those that could not be predicted among them.
+    pub(crate) fn with_decisions(mut self, score: &str, threshold: f64) -> Result<Self> {
+        let decisions = self.numbers(score)?.iter().map(|value| {
+            let is_kept = value.is_some_and(|value| value <= threshold);
+            let decision = if is_kept { "keep" } else { "refer" };
+            decision.to_string()
+        });
+        let decisions = Cells::words(decisions);
+        self.columns.push((DECISION.into(), decisions));
+        Ok(self)
+    }
+
+    /// With what is wrong with the rows that could not be predicted.
+    pub(crate) fn with_problems(mut self, problems: Vec<Option<String>>) -> Self {
+        self.columns.push((PROBLEM.into(), Cells::Words(problems)));
+        self
+    }
+
+    /// After the places of the rows in their file, from 0, and columns that are copied from it.
+    ///
+    /// # Errors
+    /// If one of these has the name of another column.
+    pub(crate) fn after(
+        mut self,
+        places: Vec<usize>,
+        copied: Vec<(String, Vec<String>)>,
+    ) -> Result<Self> {
+        let numbers = places.into_iter().map(|place| place + 1);
+        let copied = copied.into_iter();
+        let mut columns = vec![(ROW.to_string(), Cells::Counts(numbers.collect()))];
+        columns.extend(copied.map(|(name, cells)| (name, Cells::words(cells))));
+        for (name, _) in &columns[1..] {
+            if name == ROW || self.columns.iter().any(|(known, _)| known == name) {
+                let problem =
+                    format!("names `{name}`, a column of the predictions; rename it in the file");
+                return Err(refused("keep", problem));
+            }
+        }
+        columns.append(&mut self.columns);
+        Ok(Self { columns })
+    }
+
+    fn numbers(&self, name: &str) -> Result<&[Option<f64>]> {
+        let found = self.columns.iter().find_map(|(known, cells)| match cells {
+            Cells::Numbers(values) if known == name => Some(values.as_slice()),
+            _ => None,
+        });
+        found.ok_or_else(|| {
+            TabularError::Usage(format!("`{name}` is no score of these predictions"))
+        })
+    }
+
+    /// Writes the names of the columns.
+    pub fn write_header(&self, writer: &mut csv::Writer<impl Write>) -> io::Result<()> {
+        let names = self.columns.iter().map(|(name, _)| name);
+        writer.write_record(names).map_err(io_error)
+    }
+
+    /// Writes a JSON object for every row.
+    pub fn write_objects(&self, writer: &mut impl Write) -> io::Result<()> {
+        for row in 0..self.rows() {
+            let object = Object { table: self, row };
+            serde_json::to_writer(&mut *writer, &object)?;
+            writeln!(writer)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rows.
+    pub fn write_rows(&self, writer: &mut csv::Writer<impl Write>) -> io::Result<()> {
+        for row in 0..self.rows() {
+            let record = self.columns.iter().map(|(_, cells)| match cells {
+                Cells::Counts(counts) => counts[row].to_string(),
+                Cells::Numbers(values) => {
+                    values[row].map_or_else(String::new, |value| value.to_string())
+                }
+                Cells::Words(words) => words[row].clone().unwrap_or_default(),
+            });
+            writer.write_record(record).map_err(io_error)?;
+        }
+        Ok(())
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |(_, cells)| cells.len())
+    }
+}
+
+/// A row, by the names of its columns.
+struct Object<'a> {
+    table: &'a PredictionTable,
+    row: usize,
+}
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut cells = serializer.serialize_map(Some(self.table.columns.len()))?;
+        for (name, column) in &self.table.columns {
+            match column {
+                Cells::Counts(counts) => cells.serialize_entry(name, &counts[self.row])?,
+                Cells::Numbers(values) => cells.serialize_entry(name, &values[self.row])?,
+                Cells::Words(words) => cells.serialize_entry(name, &words[self.row])?,
+            }
+        }
+        cells.end()
+    }
+}
+
+fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>> {
+    // Without rows there is nothing to check, and columns have no cells.
+    let draws = match predictions.rows() {
+        0 => None,
+        _ => Some(predictions.checked()?),
+    };
+    let average = draws.as_ref().map(DrawProbabilities::average);
+    let mut columns = Vec::new();
+    for (class, name) in predictions.classes.iter().enumerate() {
+        let of_class = |average: &ClassProbabilities<'_>| {
+            (0..average.rows())
+                .map(|row| average.row(row)[class])
+                .collect()
+        };
+        let probabilities = average.as_ref().map_or_else(Vec::new, of_class);
+        columns.push((format!("p_{name}"), Cells::numbers(probabilities)));
+    }
+    let labels = average.map_or_else(Vec::new, |average| average.predicted_classes());
+    let labels = labels
+        .iter()
+        .map(|&class| predictions.classes[class].clone());
+    columns.push((LABEL.into(), Cells::words(labels)));
+    for score in Uncertainty::ALL {
+        let scores = draws
+            .as_ref()
+            .map_or_else(Vec::new, |draws| score.of(draws));
+        columns.push((score.name().into(), Cells::numbers(scores)));
+    }
+    Ok(columns)
+}
+
+fn real_columns(predictions: &RealPredictions, levels: &[f64]) -> Result<Vec<(String, Cells)>> {
+    let mixture = match predictions.rows() {
+        0 => None,
+        _ => Some(predictions.checked()?),
+    };
+    let [total, epistemic] = DEVIATIONS;
+    let deviations = |variances: Vec<f64>| variances.into_iter().map(f64::sqrt).collect();
+    let cells = |values: &dyn Fn(&GaussianMixture<'_>) -> Result<Vec<f64>>| {
+        let values = mixture.as_ref().map(values).transpose()?;
+        Ok::<_, TabularError>(Cells::numbers(values.unwrap_or_default()))
+    };
+    let mut columns = vec![
+        ("mean".into(), cells(&|mixture| Ok(mixture.mean()))?),
+        (
+            total.into(),
+            cells(&|mixture| Ok(deviations(mixture.variance())))?,
+        ),
+        (
+            epistemic.into(),
+            cells(&|mixture| Ok(deviations(mixture.variance_between_draws())))?,
+        ),
+    ];
+    for &level in levels {
+        let quantiles = cells(&|mixture| Ok(quantiles(mixture, level)?))?;
+        columns.push((format!("q{level}"), quantiles));
+    }
+    Ok(columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(table: &PredictionTable) -> String {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        table.write_header(&mut writer).unwrap();
+        table.write_rows(&mut writer).unwrap();
+        String::from_utf8(writer.into_inner().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn classes_get_probabilities_labels_and_scores() {
+        let predictions = Predictions::Classes(ClassPredictions {
+            classes: vec!["a".into(), "b, c".into()],
+            draws: 2,
+            probabilities: vec![1.0, 0.0, 0.25, 0.75, 0.0, 1.0, 0.25, 0.75],
+        });
+        let table = PredictionTable::new(&predictions, &[]).unwrap();
+        let table = table.with_decisions("mutual_information", 0.1).unwrap();
+        let text = written(&table);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[0].starts_with("p_a,\"p_b, c\",label,entropy,"),
+            "{text}"
+        );
+        // The draws contradict each other: all of ln 2 is about the weights.
+        assert!(lines[1].starts_with("0.5,0.5,a,0.693147"), "{text}");
+        assert!(lines[1].ends_with(",refer"), "{text}");
+        assert!(lines[2].starts_with("0.25,0.75,\"b, c\","), "{text}");
+        assert!(lines[2].ends_with(",keep"), "{text}");
+    }
+
+    #[test]
+    fn numbers_get_deviations_and_quantiles() {
+        let predictions = Predictions::Reals(RealPredictions {
+            draws: 2,
+            means: vec![-3.0, 3.0],
+            noise_deviation: 4.0,
+        });
+        let table = PredictionTable::new(&predictions, &[0.5]).unwrap();
+        let table = table.with_targets(vec!["1".into()]);
+        let text = written(&table);
+        assert_eq!(
+            text.lines().next(),
+            Some("mean,std,epistemic_std,q0.5,target")
+        );
+        assert!(text.lines().nth(1).unwrap().starts_with("0,5,3,"), "{text}");
+        assert!(table.with_decisions("entropy", 0.1).is_err());
+    }
+}

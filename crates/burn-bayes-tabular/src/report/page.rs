@@ -1,0 +1,132 @@
+//! From sections to HTML: what the template shows, in the order of the page.
+
+use askama::Template;
+
+use super::chart::Figure;
+use super::summary::Summary;
+use super::text::plain;
+use super::{Report, ScoredRows, classification, palette, regression, training};
+use crate::error::{Result, TabularError};
+use crate::predict::Predictions;
+use crate::scores::Scores;
+
+/// The whole page.
+#[derive(Debug, Template)]
+#[template(path = "report.html")]
+pub(crate) struct Page<'a> {
+    title: String,
+    subtitle: String,
+    diverged: Option<&'a str>,
+    summary: Option<Summary>,
+    sections: Vec<Section>,
+    command: &'a str,
+    config: &'a str,
+    dark_rules: String,
+}
+
+/// One topic.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    /// The anchor.
+    pub(crate) id: &'static str,
+    /// The heading.
+    pub(crate) heading: &'static str,
+    /// What it is about.
+    pub(crate) text: String,
+    /// Its charts.
+    pub(crate) figures: Vec<Figure>,
+    /// Its tables.
+    pub(crate) tables: Vec<Table>,
+}
+
+/// Rows of cells; the first cell of a row is its name.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    /// What it shows.
+    pub(crate) caption: String,
+    /// Names of the columns.
+    pub(crate) header: Vec<String>,
+    /// As many cells as the header has.
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+impl<'a> Page<'a> {
+    /// Draws everything that a report shows.
+    pub(crate) fn of(report: &Report<'a>) -> Result<Self> {
+        let mut sections = Vec::new();
+        sections.extend(training::section(report.training)?);
+        if let Some(rows) = &report.rows {
+            sections.extend(match (rows.predictions, rows.scores) {
+                (Predictions::Classes(predictions), Scores::Classification(scores)) => {
+                    classification::sections(predictions, scores, rows.targets)?
+                }
+                (Predictions::Reals(predictions), Scores::Regression(scores)) => {
+                    regression::sections(predictions, scores, rows.targets, report.target)?
+                }
+                _ => return Err(other_task()),
+            });
+        }
+        if let Some(posterior) = report.posterior {
+            sections.push(posterior.section()?);
+        }
+        Ok(Self {
+            title: plain(report.title),
+            subtitle: subtitle(report),
+            diverged: report.diverged,
+            summary: report.rows.map(|rows| Summary::of(rows.scores)),
+            sections,
+            command: report.command,
+            config: report.config,
+            dark_rules: palette::dark_rules(),
+        })
+    }
+
+    /// The page as text.
+    pub(crate) fn html(&self) -> Result<String> {
+        self.render().map_err(unprintable)
+    }
+
+    /// Every chart of the page.
+    pub(crate) fn figures(&self) -> impl Iterator<Item = &Figure> {
+        self.sections.iter().flat_map(|section| &section.figures)
+    }
+}
+
+/// A chart as a file of its own, on white paper.
+pub(crate) fn drawing(figure: &Figure) -> Result<String> {
+    Drawing { figure }.render().map_err(unprintable)
+}
+
+#[derive(Debug, Template)]
+#[template(path = "figure.svg", escape = "html")]
+struct Drawing<'a> {
+    figure: &'a Figure,
+}
+
+fn subtitle(report: &Report<'_>) -> String {
+    let target = plain(report.target);
+    let Some(ScoredRows { part, scores, .. }) = report.rows else {
+        return format!("A fit of “{target}”, without predictions to score");
+    };
+    let (task, rows, draws) = match scores {
+        Scores::Classification(scores) => ("Classification", scores.rows, scores.draws),
+        Scores::Regression(scores) => ("Regression", scores.rows, scores.draws),
+    };
+    let draws = match (report.posterior, draws) {
+        (None, _) => "a point estimate".to_string(),
+        (Some(_), 1) => "one draw of the weights".to_string(),
+        (Some(_), draws) => format!("{draws} draws of the weights"),
+    };
+    format!("{task} of “{target}”, scored on {rows} {part} with {draws}")
+}
+
+/// Parts that do not belong together.
+pub(crate) fn other_task() -> TabularError {
+    TabularError::Data("predictions, targets and scores are of different tasks: score the predictions that are reported".into())
+}
+
+fn unprintable(error: askama::Error) -> TabularError {
+    TabularError::System(std::io::Error::other(format!(
+        "the report cannot be printed: {error}"
+    )))
+}

@@ -1,0 +1,224 @@
+//! The table of all scores, and the few that stand above it.
+
+use super::text::{number_like, optional, percent, shortened, unbroken};
+use crate::scores::{ClassificationScores, RegressionScores, Score, Scores};
+
+/// All scores of a report.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// One line for each score.
+    pub lines: Vec<SummaryLine>,
+    /// Why some have no interval.
+    pub(crate) notes: Vec<String>,
+}
+
+/// One score as it is printed.
+#[derive(Clone, Debug)]
+pub struct SummaryLine {
+    /// Its name.
+    pub name: String,
+    /// Its value, or a dash.
+    pub value: String,
+    /// Its interval.
+    pub interval: Option<String>,
+    /// Which values are better.
+    pub(crate) better: &'static str,
+    /// What it says, and why the value is missing.
+    pub(crate) meaning: String,
+    /// Why a value that is there has no interval.
+    reason: Option<String>,
+}
+
+/// How many lines are repeated in large letters.
+const HEADLINES: usize = 4;
+const HIGHER: &str = "higher is better";
+const LOWER: &str = "lower is better";
+
+impl Summary {
+    /// Prints scores, the most important ones first.
+    pub fn of(scores: &Scores) -> Self {
+        let lines = match scores {
+            Scores::Classification(scores) => classification(scores),
+            Scores::Regression(scores) => regression(scores),
+        };
+        let notes = notes(&lines);
+        Self { lines, notes }
+    }
+
+    /// The lines that stand above the table.
+    pub(crate) fn headlines(&self) -> &[SummaryLine] {
+        &self.lines[..HEADLINES.min(self.lines.len())]
+    }
+}
+
+fn classification(scores: &ClassificationScores) -> Vec<SummaryLine> {
+    let mut lines = vec![
+        line(
+            "Accuracy",
+            &scores.accuracy,
+            HIGHER,
+            "Share of rows predicted right.",
+        ),
+        line(
+            "NLL",
+            &scores.nll,
+            LOWER,
+            "Mean negative log-probability of the true class, in nats; a class that never seems possible but comes costs most.",
+        ),
+        line(
+            "ECE",
+            &scores.ece,
+            LOWER,
+            "Mean gap between confidence and accuracy, in 15 bins of equal width.",
+        ),
+        line(
+            "AUROC",
+            &scores.auroc,
+            HIGHER,
+            match scores.positive {
+                Some(_) => {
+                    "Chance that a row of one class gets a higher probability of it than a row of the other."
+                }
+                None => {
+                    "Chance that a row of a class gets a higher probability of it than a row of another, averaged over classes."
+                }
+            },
+        ),
+        line(
+            "Brier score",
+            &scores.brier,
+            LOWER,
+            "Squared distance to the true class, summed over classes; between 0 and 2.",
+        ),
+        line(
+            "Balanced accuracy",
+            &scores.balanced_accuracy,
+            HIGHER,
+            "Share predicted right, averaged over the true classes.",
+        ),
+        line(
+            "Macro F1",
+            &scores.macro_f1,
+            HIGHER,
+            "Harmonic mean of precision and recall, averaged over classes.",
+        ),
+    ];
+    if let Some(positive) = &scores.positive {
+        lines.push(line(
+            &f1_name(positive),
+            &scores.f1,
+            HIGHER,
+            "Harmonic mean of precision and recall of the positive class.",
+        ));
+    }
+    lines.extend([
+        line(
+            "ECE (equal mass)",
+            &scores.ece_equal_mass,
+            LOWER,
+            "The same gap in 15 bins of equally many rows.",
+        ),
+        line(
+            "MCE",
+            &scores.mce,
+            LOWER,
+            "The widest gap of a bin of equal width.",
+        ),
+        line(
+            "Classwise ECE",
+            &scores.classwise_ece,
+            LOWER,
+            "The gap of every class's probability, averaged over classes.",
+        ),
+    ]);
+    lines
+}
+
+fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
+    let mut lines = vec![
+        line(
+            "RMSE",
+            &scores.rmse,
+            LOWER,
+            "Root of the mean squared error, in the unit of the target.",
+        ),
+        line(
+            "NMLL",
+            &scores.nmll,
+            LOWER,
+            "Mean negative log-likelihood of a row, in nats; falls with errors that are small and well announced.",
+        ),
+        line(
+            "CRPS",
+            &scores.crps,
+            LOWER,
+            "Distance of the predicted distribution from the target, in its unit; for a point prediction it would be the absolute error.",
+        ),
+        line(
+            "Calibration error",
+            &scores.quantile_calibration_error,
+            LOWER,
+            "Mean distance of stated and observed frequency, over the quantiles 5 %, 10 %, … 95 %.",
+        ),
+    ];
+    for at in &scores.intervals {
+        let level = percent(at.level);
+        lines.push(line(
+            &format!("Coverage at {level}"),
+            &at.coverage,
+            "best at the level",
+            &format!("Share of targets in their central {level} interval."),
+        ));
+    }
+    for at in &scores.intervals {
+        lines.push(line(
+            &format!("Width at {}", percent(at.level)),
+            &at.mean_width,
+            "lower is better",
+            "Mean width of these intervals, in the unit of the target; compare widths of equal coverage.",
+        ));
+    }
+    lines
+}
+
+/// F1 with the class that it is about.
+pub(crate) fn f1_name(positive: &str) -> String {
+    format!("F1 (positive: {})", shortened(positive, 24))
+}
+
+/// One note for each reason, with the scores that it concerns.
+fn notes(lines: &[SummaryLine]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in lines {
+        let Some(reason) = &line.reason else { continue };
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, names)) => names.push(&line.name),
+            None => reasons.push((reason, vec![&line.name])),
+        }
+    }
+    let note = |(reason, names): (&str, Vec<&str>)| {
+        let reason = reason.strip_prefix("no interval: ").unwrap_or(reason);
+        format!("No interval for {}: {reason}.", names.join(", "))
+    };
+    reasons.into_iter().map(note).collect()
+}
+
+fn line(name: &str, score: &Score, better: &'static str, meaning: &str) -> SummaryLine {
+    let interval = score.value.zip(score.interval).map(|(value, interval)| {
+        let limit = |limit| number_like(limit, value);
+        format!("{} – {}", limit(interval.lower), limit(interval.upper))
+    });
+    let absent = score.absent.clone();
+    let (meaning, reason) = match (score.value, absent) {
+        (None, Some(absent)) => (format!("{meaning} Not defined here: {absent}."), None),
+        (_, reason) => (meaning.to_string(), reason),
+    };
+    SummaryLine {
+        name: name.into(),
+        value: optional(score.value),
+        interval,
+        better,
+        meaning: unbroken(&meaning),
+        reason,
+    }
+}

@@ -1,0 +1,330 @@
+//! Laws of every report: one self-contained page, well-formed, whatever is reported.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use burn::module::ParamGroup;
+use burn::nn::LinearConfig;
+use burn::tensor::{Device, Tensor};
+use burn_bayes::{FactorPosterior, Layout};
+use burn_bayes_data::Targets;
+
+use super::testing::{Sample, classification, regression};
+use super::text::number;
+use super::{PosteriorSummary, ScoredRows, TrainingCurve, write};
+use crate::predict::{ClassPredictions, Predictions, RealPredictions};
+use crate::scores::Scores;
+
+/// Writes a report and gives the page and the drawings beside it.
+fn written(sample: &Sample) -> (String, Vec<(String, String)>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    write(&sample.report(), &path).unwrap();
+    let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap();
+    let drawings = std::fs::read_dir(folder.path().join("plots"))
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            (
+                entry.file_name().into_string().unwrap(),
+                read(&entry.path()),
+            )
+        });
+    (read(&path), drawings.collect())
+}
+
+/// The names of elements, after a check that every one is closed in order and attributes are quoted.
+fn elements(markup: &str) -> BTreeSet<String> {
+    let mut open: Vec<&str> = Vec::new();
+    let mut names = BTreeSet::new();
+    let mut rest = markup;
+    while let Some((text, tail)) = rest.split_once('<') {
+        assert!(
+            open.last() == Some(&"style") || !text.contains('>'),
+            "stray `>` in {text}"
+        );
+        let (tag, after) = tail.split_once('>').expect("an element ends");
+        rest = after;
+        if tag.starts_with("!DOCTYPE") {
+            continue;
+        }
+        assert_eq!(tag.matches('"').count() % 2, 0, "<{tag}>");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "closed out of order");
+            continue;
+        }
+        let name = tag.split([' ', '/', '\n']).next().unwrap();
+        names.insert(name.to_string());
+        if !tag.ends_with('/') {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+    names
+}
+
+/// What holds for every report.
+fn checked(sample: &Sample) -> String {
+    let (page, drawings) = written(sample);
+    let names = elements(&page);
+    for forbidden in ["script", "link", "img", "iframe"] {
+        assert!(!names.contains(forbidden), "<{forbidden}>");
+    }
+    for forbidden in ["http", "url(", "@import", "NaN", "inf,", "javascript:"] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    assert_eq!(page.matches("<figure>").count(), drawings.len());
+    assert_eq!(
+        page.matches("role=\"img\" aria-label=\"").count(),
+        drawings.len()
+    );
+    for (name, drawing) in &drawings {
+        assert!(name.ends_with(".svg"));
+        assert!(elements(drawing).contains("title"), "{name}");
+        assert!(!drawing.contains("NaN"), "{name}");
+    }
+    page
+}
+
+#[test]
+fn a_classification_shows_its_scores() {
+    let sample = classification(&["setosa", "versicolor", "virginica"], 400, 20).with_training();
+    let page = checked(&sample);
+    let Scores::Classification(scores) = &sample.scores else {
+        unreachable!()
+    };
+    let referral = &scores.selective[0].referral;
+    for value in [
+        scores.accuracy.value.unwrap(),
+        scores.nll.value.unwrap(),
+        scores.accuracy.interval.unwrap().lower,
+        scores.selective[2].aurc.value.unwrap(),
+        referral[5].accuracy,
+        referral[3].auroc.unwrap(),
+    ] {
+        assert!(page.contains(&number(value)), "{value}");
+    }
+    for heading in [
+        "Training",
+        "Calibration",
+        "Referral",
+        "Posterior",
+        "Settings",
+    ] {
+        assert!(page.contains(&format!("<h2>{heading}</h2>")));
+    }
+}
+
+#[test]
+fn a_regression_shows_its_scores() {
+    let sample = regression(300, 30).with_training();
+    let page = checked(&sample);
+    let Scores::Regression(scores) = &sample.scores else {
+        unreachable!()
+    };
+    for value in [
+        scores.rmse.value.unwrap(),
+        scores.crps.value.unwrap(),
+        scores.intervals[1].coverage.value.unwrap(),
+        scores.intervals[2].mean_width.value.unwrap(),
+        scores.selective[0].referral[5].rmse,
+    ] {
+        assert!(page.contains(&number(value)), "{value}");
+    }
+    // The samples follow the law that they state.
+    assert!((scores.intervals[2].coverage.value.unwrap() - 0.95).abs() < 0.05);
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    const HOSTILE: &str = "</title></svg><script>alert('x')</script>&\"\u{0}\n";
+    let mut sample = classification(&[HOSTILE, "b"], 30, 3).with_training();
+    sample.title = HOSTILE.into();
+    sample.target = HOSTILE.into();
+    sample.training[0].label = HOSTILE.into();
+    sample.training[0].unit = HOSTILE.into();
+    let page = checked(&sample);
+    assert!(page.contains("alert(") && !page.contains("<script"));
+    let mut sample = regression(30, 3);
+    sample.target = HOSTILE.into();
+    assert!(!checked(&sample).contains("<script"));
+}
+
+#[test]
+fn small_and_wide_cases_have_a_page() {
+    let names: Vec<String> = (0..30).map(|class| format!("class {class}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for sample in [
+        classification(&names, 90, 4),
+        classification(&["a", "b"], 2, 1),
+        classification(&["only"], 5, 2),
+        regression(2, 1),
+        regression(1, 2),
+    ] {
+        checked(&sample);
+    }
+    let same = RealPredictions {
+        draws: 2,
+        means: vec![1.0; 6],
+        noise_deviation: 0.5,
+    };
+    checked(&Sample::new(
+        "y",
+        Predictions::Reals(same),
+        Targets::Real(vec![1.0; 3]),
+    ));
+    let certain = ClassPredictions {
+        classes: vec!["a".into(), "b".into()],
+        draws: 1,
+        probabilities: vec![1.0, 0.0, 0.0, 1.0],
+    };
+    checked(&Sample::new(
+        "y",
+        Predictions::Classes(certain),
+        Targets::Classes(vec![0, 1]),
+    ));
+}
+
+#[test]
+fn curves_without_values_are_left_out() {
+    let curve = |points| TrainingCurve {
+        label: "loss".into(),
+        unit: "nats".into(),
+        points,
+    };
+    let mut sample = regression(5, 2);
+    sample.training = vec![curve(Vec::new()), curve(vec![(1, f64::NAN)])];
+    assert!(!checked(&sample).contains("<h2>Training</h2>"));
+    sample.training.push(curve(vec![(1, 0.5)]));
+    assert!(checked(&sample).contains("<h2>Training</h2>"));
+}
+
+#[test]
+fn a_posterior_is_summed_up_as_by_hand() {
+    let device = Device::default();
+    let layer = LinearConfig::new(5, 8).init(&device.clone().autodiff());
+    let layout = Arc::new(Layout::new(&layer, &ParamGroup::all()).unwrap());
+    let count = layout.len();
+    // Two factors along different weights: singular values 3 and 2.
+    let mut factors = vec![0f32; 2 * count];
+    (factors[0], factors[count + 1]) = (2.0, -3.0);
+    let small = FactorPosterior::covariance(
+        layout.clone(),
+        Tensor::zeros([count], &device),
+        Some(Tensor::<1>::from_floats(factors.as_slice(), &device).reshape([2, count])),
+        Tensor::full([count], 0.25, &device),
+    )
+    .unwrap();
+    let mut sample = regression(10, 2);
+    sample.posterior = Some(PosteriorSummary::of(&small).unwrap());
+    let page = checked(&sample);
+    // 4 + 9 of 13 + 48/4.
+    assert!(page.contains("They hold 52\u{a0}% of the sum of all variances"));
+    // Median of the biases, all at √0.25.
+    assert!(page.contains("<th scope=\"row\">bias</th><td>8</td><td>0.5000</td>"));
+
+    let diagonal = FactorPosterior::precision(
+        layout.clone(),
+        Tensor::zeros([count], &device),
+        None,
+        Tensor::full([count], 4.0, &device),
+    )
+    .unwrap();
+    sample.posterior = Some(PosteriorSummary::of(&diagonal).unwrap());
+    assert!(checked(&sample).contains("without factors"));
+}
+
+#[test]
+fn a_fit_that_diverged_says_so_before_everything_else() {
+    let sample = regression(30, 4).with_training();
+    let sound = sample.report();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    let page = |report: &super::Report<'_>| {
+        write(report, &path).unwrap();
+        let page = std::fs::read_to_string(&path).unwrap();
+        elements(&page);
+        page
+    };
+    assert!(!page(&sound).contains("diverged"));
+    let diverged = Some("the NLL is <not> finite");
+    let whole = super::Report { diverged, ..sound };
+    let unscored = super::Report {
+        rows: None,
+        ..whole
+    };
+    for report in [whole, unscored] {
+        let page = page(&report);
+        let banner = page.find("This fit has diverged").unwrap();
+        assert!(banner < page.find("<nav").unwrap(), "{page}");
+        assert!(
+            page.contains("not&#62; finite") && page.contains("id=\"training\""),
+            "{page}"
+        );
+        assert_eq!(page.contains("id=\"scores\""), report.rows.is_some());
+        assert_eq!(page.contains("href=\"#scores\""), report.rows.is_some());
+    }
+}
+
+#[test]
+fn parts_of_different_tasks_are_refused() {
+    let (classes, reals) = (classification(&["a", "b"], 4, 2), regression(4, 2));
+    let folder = tempfile::tempdir().unwrap();
+    let is_refused = |rows: ScoredRows<'_>| {
+        let rows = Some(rows);
+        let report = super::Report {
+            rows,
+            ..classes.report()
+        };
+        write(&report, &folder.path().join("report.html")).is_err()
+    };
+    let of_classes = classes.report().rows.unwrap();
+    let of_reals = reals.report().rows.unwrap();
+    assert!(is_refused(ScoredRows {
+        scores: &reals.scores,
+        ..of_classes
+    }));
+    assert!(is_refused(ScoredRows {
+        targets: &classes.targets,
+        ..of_reals
+    }));
+    assert!(!folder.path().join("report.html").exists());
+}
+
+#[test]
+fn the_book_shows_these_charts() {
+    let images = concat!(env!("CARGO_MANIFEST_DIR"), "/../../book/src/images");
+    let of_classes = classification(&["setosa", "versicolor", "virginica"], 600, 20);
+    let charts: [(Sample, &[&str]); 2] = [
+        (
+            of_classes.with_training(),
+            &[
+                "training-1",
+                "reliability",
+                "entropy",
+                "risk-coverage",
+                "deviations",
+            ],
+        ),
+        (
+            regression(300, 30).with_training(),
+            &["intervals", "pit", "spectrum"],
+        ),
+    ];
+    for (sample, names) in charts {
+        let (_, drawings) = written(&sample);
+        for name in names {
+            let file = format!("{name}.svg");
+            let (_, drawn) = drawings.iter().find(|(of, _)| *of == file).unwrap();
+            let path = format!("{images}/report-{file}");
+            if std::env::var_os("UPDATE_BOOK_IMAGES").is_some() {
+                std::fs::write(&path, drawn).unwrap();
+            }
+            let shown = std::fs::read_to_string(&path).unwrap();
+            assert!(
+                shown == *drawn,
+                "{path} is not what the program draws: run this test with UPDATE_BOOK_IMAGES=1"
+            );
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Numbers and names as they are printed.
+
+/// Four significant digits, at most four of them behind the point; powers of ten where that says
+/// too little.
+pub fn number(value: f64) -> String {
+    number_like(value, value)
+}
+
+/// `value` with the digits that [`number`] would give to `scale`.
+pub(crate) fn number_like(value: f64, scale: f64) -> String {
+    let size = scale.abs();
+    if size != 0.0 && !(1e-3..1e5).contains(&size) {
+        return minus(format!("{value:.2e}"));
+    }
+    let digits_before = if size < 1.0 { 0 } else { size.log10() as usize };
+    minus(format!("{value:.*}", 4 - digits_before.min(4)))
+}
+
+/// A share as a percentage.
+pub(crate) fn percent(share: f64) -> String {
+    unbroken(&format!("{} %", tick(100.0 * share)))
+}
+
+/// A text in which no line ends between a number and its percent sign.
+pub(crate) fn unbroken(text: &str) -> String {
+    text.replace(" %", "\u{a0}%")
+}
+
+/// A share as a percentage with one digit behind the point.
+pub(crate) fn rounded_percent(share: f64) -> String {
+    percent((1000.0 * share).round() / 1000.0)
+}
+
+/// A [`number`], or a dash where there is none.
+pub(crate) fn optional(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".into(), number)
+}
+
+/// A name from a file as words.
+pub(crate) fn label(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// With a capital letter.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
+}
+
+/// A [`tick`] of an axis that counts: nothing between whole numbers.
+pub(crate) fn whole(value: f64) -> String {
+    if value.fract() == 0.0 {
+        tick(value)
+    } else {
+        String::new()
+    }
+}
+
+/// The shortest form that tells neighbours on an axis apart.
+pub(crate) fn tick(value: f64) -> String {
+    let size = value.abs();
+    if size != 0.0 && !(1e-3..1e6).contains(&size) {
+        return minus(format!("{value:.0e}"));
+    }
+    let digits = format!("{value:.4}");
+    let short = digits.trim_end_matches('0').trim_end_matches('.');
+    minus(if short == "-0" {
+        "0".into()
+    } else {
+        short.into()
+    })
+}
+
+/// One line without control characters, which neither pages nor drawings may hold.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars()
+        .map(|character| {
+            if character.is_control() {
+                ' '
+            } else {
+                character
+            }
+        })
+        .collect()
+}
+
+/// At most `length` characters, the middle left out.
+pub(crate) fn shortened(text: &str, length: usize) -> String {
+    let characters: Vec<char> = plain(text).chars().collect();
+    if characters.len() <= length {
+        return characters.into_iter().collect();
+    }
+    let (start, end) = (length / 2, (length - 1) / 2);
+    let head = characters[..start].iter();
+    let tail = characters[characters.len() - end..].iter();
+    head.chain(['…'].iter()).chain(tail).collect()
+}
+
+fn minus(text: String) -> String {
+    text.replace('-', "−")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_four_digits() {
+        for (value, text) in [
+            (0.0, "0.0000"),
+            (0.928, "0.9280"),
+            (-1.5, "−1.5000"),
+            (12.345, "12.345"),
+            (1234.56, "1234.6"),
+            (98_765.4, "98765"),
+            (123_456.0, "1.23e5"),
+            (0.000_123_4, "1.23e−4"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!(number_like(8.0, 12.3), "8.000");
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        for (value, text) in [
+            (0.1 + 0.2, "0.3"),
+            (-0.0, "0"),
+            (20.0, "20"),
+            (-2.5, "−2.5"),
+            (2e7, "2e7"),
+        ] {
+            assert_eq!(tick(value), text);
+        }
+        assert_eq!(percent(0.285), "28.5\u{a0}%");
+    }
+
+    #[test]
+    fn long_names_lose_their_middle() {
+        assert_eq!(shortened("layers.0.weight", 20), "layers.0.weight");
+        assert_eq!(shortened("abcdefghij", 5), "ab…ij");
+        assert_eq!(shortened("a\nb", 5), "a b");
+    }
+}

@@ -1,0 +1,113 @@
+//! How a training went, epoch by epoch.
+
+use plotters::prelude::{Circle, PathElement};
+use plotters::style::Color;
+
+use super::chart::{Axis, Figure, Key, SIZE, Sign, keys, line, plane, range_of, spread};
+use super::page::Section;
+use super::palette::SERIES;
+use super::text::{sentence, tick, whole};
+use crate::error::Result;
+
+/// One quantity that was recorded epoch by epoch.
+#[derive(Clone, Debug)]
+pub struct TrainingCurve {
+    /// What it is: "training loss", "validation NLL".
+    pub(crate) label: String,
+    /// What it is measured in; curves of one unit share a chart.
+    pub(crate) unit: String,
+    /// Epochs with values.
+    pub(crate) points: Vec<(usize, f64)>,
+}
+
+/// Points that a line needs to look smooth.
+const MOST_POINTS: usize = 400;
+/// Up to so many points each is marked.
+const MOST_MARKS: usize = 30;
+
+/// The section, unless nothing was recorded.
+pub(crate) fn section(curves: &[TrainingCurve]) -> Result<Option<Section>> {
+    let mut units: Vec<&str> = Vec::new();
+    for curve in curves.iter().filter(|curve| curve.is_drawable()) {
+        if !units.contains(&curve.unit.as_str()) {
+            units.push(&curve.unit);
+        }
+    }
+    let mut figures = Vec::new();
+    for (index, unit) in units.iter().enumerate() {
+        let group: Vec<&TrainingCurve> = curves
+            .iter()
+            .filter(|curve| curve.unit == *unit && curve.is_drawable())
+            .collect();
+        figures.push(figure(index, unit, &group)?);
+    }
+    Ok((!figures.is_empty()).then(|| Section {
+        id: "training",
+        heading: "Training",
+        text: "What was recorded at the end of every epoch.".into(),
+        figures,
+        tables: Vec::new(),
+    }))
+}
+
+impl TrainingCurve {
+    fn is_drawable(&self) -> bool {
+        self.points.iter().any(|(_, value)| value.is_finite())
+    }
+
+    fn drawn(&self) -> Vec<(f64, f64)> {
+        let finite: Vec<_> = self
+            .points
+            .iter()
+            .filter(|(_, value)| value.is_finite())
+            .collect();
+        let point = |index: usize| (finite[index].0 as f64, finite[index].1);
+        spread(finite.len(), MOST_POINTS)
+            .into_iter()
+            .map(point)
+            .collect()
+    }
+}
+
+fn figure(index: usize, unit: &str, curves: &[&TrainingCurve]) -> Result<Figure> {
+    let labels: Vec<&str> = curves.iter().map(|curve| curve.label.as_str()).collect();
+    let title = sentence(&labels.join(" and "));
+    let reading = match curves {
+        [_] => {
+            "A curve that has levelled off has learnt what it can; one that still falls would gain by more epochs."
+        }
+        _ => {
+            "A curve that has levelled off has learnt what it can. One of rows that were held out, rising while the training loss falls, says that the fit has begun to learn noise. The training loss is of the draws of single steps, so an average over draws may lie below it."
+        }
+    };
+    Figure::draw(
+        format!("training-{}", index + 1),
+        title,
+        reading,
+        SIZE,
+        |area| {
+            let drawn: Vec<Vec<(f64, f64)>> = curves.iter().map(|curve| curve.drawn()).collect();
+            let colours = SERIES.iter().copied().cycle();
+            let signs: Vec<Key<'_>> = labels
+                .iter()
+                .zip(colours.clone())
+                .map(|(label, colour)| Key::new(label, colour, Sign::Line))
+                .collect();
+            let area = keys(area, &signs)?;
+            let all = || drawn.iter().flatten();
+            let mut plane = plane(
+                &area,
+                &Axis::new("epoch", range_of(all().map(|point| point.0)), whole),
+                &Axis::new(unit, range_of(all().map(|point| point.1)), tick),
+            )?;
+            for (points, colour) in drawn.iter().zip(colours) {
+                plane.draw_series([PathElement::new(points.clone(), line(colour))])?;
+                if points.len() <= MOST_MARKS {
+                    let mark = |&point| Circle::new(point, 4, colour.filled());
+                    plane.draw_series(points.iter().map(mark))?;
+                }
+            }
+            Ok(())
+        },
+    )
+}

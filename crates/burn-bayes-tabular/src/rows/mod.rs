@@ -1,0 +1,304 @@
+//! From a file of delimited text to training and validation rows.
+
+mod problem;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use burn_bayes_data::{
+    Column, ColumnKind, CsvReader, Dataset, KFold, Preprocessor, Split, Table, Targets, Task,
+    partition, stratified_partition, suspicions,
+};
+
+use strsim::levenshtein;
+
+use crate::error::{Result, TabularError};
+use crate::files::hashed;
+use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
+
+pub(crate) use problem::held_out_rows;
+pub use problem::{Problem, TargetMeaning};
+
+/// What is suspicious in the columns of a table, for its reader to know.
+pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
+    let found = suspicions(table, settings.target()?);
+    Ok(found.iter().map(ToString::to_string).collect())
+}
+
+/// The rows of a file, dealt and not yet prepared.
+#[derive(Clone, Debug)]
+pub struct DealtRows {
+    /// All rows of the file.
+    pub table: Table,
+    /// Rows to train on, by their places in the table.
+    pub train: Vec<usize>,
+    /// Rows that training does not see.
+    pub validation: Vec<usize>,
+}
+
+impl DealtRows {
+    /// Deals the rows of a table; the same ones are held out for the same seed.
+    ///
+    /// # Errors
+    /// If a cell is missing where none may be, or rows cannot be held out.
+    pub fn deal(table: Table, settings: &DataSettings, seed: u64) -> Result<Self> {
+        if settings.missing == MissingName::Refuse {
+            table.check_complete()?;
+        }
+        let rows = usable_rows(&table, settings);
+        if rows.is_empty() {
+            return Err(TabularError::Data(format!(
+                "{}: every row has a missing cell; use `--missing impute`, or `--ignore` the \
+                 columns that are empty",
+                settings.path()?.display()
+            )));
+        }
+        let (train, validation) = dealt(&table, &rows, settings, seed)?;
+        Ok(Self {
+            table,
+            train,
+            validation,
+        })
+    }
+
+    /// Divisions of the training rows; of classes, each fold has its share of every one.
+    pub fn divisions(&self, settings: &DataSettings, folds: KFold) -> Result<Vec<Split>> {
+        let divisions = match settings.task()?.into() {
+            Task::Regression => folds.splits(self.train.len())?,
+            Task::Classification => {
+                let target = self.table.column(settings.target()?)?;
+                let groups = target.groups();
+                let groups: Vec<usize> = self.train.iter().map(|&row| groups[row]).collect();
+                // What is wrong with the folds is not the fault of a class.
+                folds.splits(groups.len())?;
+                let path = settings.path()?;
+                folds.stratified_splits(&groups).map_err(|_| {
+                    let rarest = rarest_class(path, target, &self.train);
+                    let cure = "ask for fewer, or leave them out";
+                    TabularError::Data(format!("{rarest}, too few for so many folds; {cure}"))
+                })?
+            }
+        };
+        let of_table = divisions.iter().map(|split| split.of_rows(&self.train));
+        Ok(of_table.collect())
+    }
+}
+
+/// The rows of a run, prepared as the training rows taught.
+#[derive(Clone, Debug)]
+pub struct PreparedRows {
+    /// How columns become features, as the rows to train on taught it.
+    pub preprocessor: Preprocessor,
+    /// The rows to train on.
+    pub train: Problem,
+    /// Rows that training does not see; none if none were asked for.
+    pub validation: Option<Dataset>,
+    /// The places of these rows in the file, from 0.
+    pub validation_rows: Vec<usize>,
+}
+
+impl PreparedRows {
+    /// A number that tells these rows from others.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let train = self.train.fingerprint();
+        self.validation.as_ref().map_or(train, |rows| {
+            fingerprint_of(train, rows.features().values(), rows.targets())
+        })
+    }
+
+    /// Prepares rows that were dealt.
+    ///
+    /// # Errors
+    /// If the rows held out have something that those to train on have not, or a setting does not fit
+    /// the target.
+    pub fn prepare(dealt: DealtRows, settings: &DataSettings) -> Result<Self> {
+        let DealtRows {
+            table,
+            train,
+            validation,
+        } = dealt;
+        let config = settings.preprocessor()?;
+        let preprocessor = Preprocessor::fit(&config, &table, train.iter().copied())?;
+        let dataset = match validation.is_empty() {
+            true => None,
+            false => Some(preprocessor.dataset(&table, validation.iter().copied())?),
+        };
+        let meaning = TargetMeaning::of(&preprocessor);
+        meaning.positive(settings.positive.as_deref())?;
+        Ok(Self {
+            train: Problem::prepared(&preprocessor, &table, &train)?,
+            validation: dataset,
+            validation_rows: validation,
+            preprocessor,
+        })
+    }
+}
+
+/// The rows of a table that are complete enough.
+pub(crate) fn usable_rows(table: &Table, settings: &DataSettings) -> Vec<usize> {
+    match settings.missing {
+        MissingName::Drop => table.complete_rows(),
+        MissingName::Refuse | MissingName::Impute => (0..table.rows()).collect(),
+    }
+}
+
+/// A number that tells other rows, features and targets, from others, beside those with this one.
+pub(crate) fn fingerprint_of(others: u64, features: &[f64], targets: &Targets) -> u64 {
+    let targets: Vec<u64> = match targets {
+        Targets::Real(values) => values.iter().map(|value| value.to_bits()).collect(),
+        Targets::Classes(classes) => classes.iter().map(|&class| class as u64).collect(),
+    };
+    let features = features.iter().map(|value| value.to_bits());
+    hashed(others, features.chain(targets))
+}
+
+/// Targets on their own scale.
+pub(crate) fn true_targets(dataset: &Dataset, meaning: &TargetMeaning) -> Targets {
+    match (dataset.targets(), meaning) {
+        (Targets::Real(values), TargetMeaning::Real(scale)) => {
+            Targets::Real(values.iter().map(|&value| scale.undo(value)).collect())
+        }
+        (targets, _) => targets.clone(),
+    }
+}
+
+/// Reads the file of the rows, without the columns that are ignored.
+///
+/// # Errors
+/// If it cannot be read, or a setting names a column that it has not.
+pub fn read_table(settings: &DataSettings) -> Result<Table> {
+    let (path, target) = (settings.path()?, settings.target()?);
+    // Once: a pipe tells its rows once.
+    let mut reader = CsvReader::open(path, settings.csv_options())?;
+    let names: Vec<String> = reader.columns().map(|(name, _)| name.to_string()).collect();
+    let asked = [
+        ("ignore", &settings.ignore),
+        ("categories", &settings.categories),
+    ];
+    let asked = asked.into_iter().flat_map(|(field, words)| {
+        let names = words.0.iter().map(String::as_str);
+        names.map(move |name| (field, name))
+    });
+    for (field, name) in [("target", target)].into_iter().chain(asked) {
+        if !names.iter().any(|known| known == name) {
+            let hint = nearest(name, &names);
+            let hint = hint.map_or(String::new(), |hint| format!("; did you mean `{hint}`"));
+            let unnamed = match settings.header == HeaderName::Detect && names[0] == "column_0" {
+                true => {
+                    "; the first line was taken for a row, which `--header present` would change"
+                }
+                false => "",
+            };
+            let problem = format!(
+                "is `{name}`, which is no column of {}{hint}; it has {}{unnamed}",
+                path.display(),
+                listed(&names)
+            );
+            return Err(refused(field, problem));
+        }
+    }
+    if settings.ignore.0.iter().any(|name| name == target) {
+        let problem = format!("names the target `{target}`; leave it out");
+        return Err(refused("ignore", problem));
+    }
+    for name in &settings.ignore.0 {
+        reader = reader.without(name)?;
+    }
+    for name in &settings.categories.0 {
+        reader = reader.with_kind(name, ColumnKind::Category)?;
+    }
+    Ok(reader.read_all()?)
+}
+
+/// Training and validation rows; of classes, each has its share of every one.
+fn dealt(
+    table: &Table,
+    rows: &[usize],
+    settings: &DataSettings,
+    seed: u64,
+) -> Result<(Vec<usize>, Vec<usize>)> {
+    if settings.validation == 0.0 {
+        return Ok((rows.to_vec(), Vec::new()));
+    }
+    let shares = [1.0 - settings.validation, settings.validation];
+    let path = settings.path()?;
+    let unfit = |problem: String| {
+        let cure = "give more rows, another share with `--validation`, or 0 to hold out none";
+        TabularError::Data(format!("{problem}; {cure}"))
+    };
+    let parts = match settings.task()?.into() {
+        Task::Regression => partition(rows.len(), &shares, seed).map_err(|error| {
+            let path = path.display();
+            unfit(format!("{path}: rows cannot be held out ({error})"))
+        })?,
+        Task::Classification => {
+            let target = table.column(settings.target()?)?;
+            refuse_rare_classes(target, rows, settings)?;
+            let groups = target.groups();
+            let groups: Vec<usize> = rows.iter().map(|&row| groups[row]).collect();
+            stratified_partition(&groups, &shares, seed).map_err(|_| {
+                let (rarest, share) = (rarest_class(path, target, rows), settings.validation);
+                unfit(format!("{rarest}, too few to hold out a share of {share}"))
+            })?
+        }
+    };
+    let numbers = |part: &[usize]| part.iter().map(|&place| rows[place]).collect();
+    Ok((numbers(&parts[0]), numbers(&parts[1])))
+}
+
+/// The class of a target that has the fewest of these rows, as the beginning of a message.
+fn rarest_class(path: &Path, target: &Column, rows: &[usize]) -> String {
+    let counts = counts(target, rows).into_iter();
+    let (class, count) = counts.min_by_key(|&(_, count)| count).unwrap_or_default();
+    let (path, name) = (path.display(), target.name());
+    format!("{path}, column `{name}`: the class `{class}` has {count} rows")
+}
+
+/// How many of these rows every class has.
+fn counts(target: &Column, rows: &[usize]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for label in rows.iter().filter_map(|&row| target.label(row)) {
+        *counts.entry(label).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// Refuses a class of which no row could be held out beside one to train on.
+fn refuse_rare_classes(target: &Column, rows: &[usize], settings: &DataSettings) -> Result<()> {
+    let counts = counts(target, rows);
+    let Some((class, _)) = counts.iter().find(|&(_, &count)| count == 1) else {
+        return Ok(());
+    };
+    let (file, name) = (settings.path()?.display(), target.name());
+    let cure = match target.kind() == ColumnKind::Number && 2 * counts.len() > rows.len() {
+        true => "use `--task regression` for a target of numbers",
+        false => "leave its row out, or hold out none with `--validation 0`",
+    };
+    Err(TabularError::Data(format!(
+        "{file}, column `{name}`: the class `{class}` has one row, and one to train on and one to hold \
+         out are needed; {cure}"
+    )))
+}
+
+/// The name that takes the fewest changes of a character to become `name`, if that is not most of it.
+fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
+    let lower = name.to_lowercase();
+    let candidates = names
+        .iter()
+        .map(|known| (levenshtein(&lower, &known.to_lowercase()), known));
+    let (count, known) = candidates.min_by_key(|&(count, _)| count)?;
+    (count <= name.chars().count() / 2).then_some(known.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_near() {
+        let names = ["price", "rooms", "town"].map(String::from);
+        assert_eq!(nearest("prise", &names), Some("price"));
+        assert_eq!(nearest("TOWN", &names), Some("town"));
+        assert_eq!(nearest("petal_length", &names), None);
+    }
+}

@@ -1,0 +1,265 @@
+//! A fit to a folder: trained with its checkpoints, scored, and written down.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use burn_bayes_data::Dataset;
+use serde::Serialize;
+
+use super::{
+    EpochMetrics, MetricsFile, RunFolder, Validation, WatchedRows, report_failure, validate,
+};
+use crate::engine::{self, Checkpoint, EpochRecord, Fitted, Observer};
+use crate::error::{Result, TabularError};
+use crate::rows::{PreparedRows, Problem};
+use crate::search::Judgement;
+use crate::settings::{Config, FitSettings, NoisePrecision};
+
+/// Draws under which training rows are predicted to see whether all is finite.
+const CHECKED_DRAWS: usize = 10;
+/// What may help against a fit that has diverged.
+const CURE: &str = "lower `learning_rate`, give more `epochs`, or choose another `method`";
+
+/// How a fit to a folder begins.
+#[derive(Clone, Copy, Debug)]
+pub enum Start<'a> {
+    /// In a new folder, by this command line.
+    New(&'a str),
+    /// From the checkpoint in the folder, if there is one.
+    Resumed,
+}
+
+/// A fit to a folder.
+#[derive(Debug)]
+pub struct FolderFit {
+    folder: RunFolder,
+    config: Config,
+    rows: PreparedRows,
+    /// Of all rows.
+    fingerprint: u64,
+    /// D, the number of weights.
+    weights: usize,
+    start: Instant,
+}
+
+/// What is said of a finished fit.
+#[derive(Debug, Serialize)]
+pub struct FinishedFit {
+    /// The folder.
+    pub run: PathBuf,
+    /// The name of the method.
+    pub method: String,
+    /// The network.
+    pub model: String,
+    /// Rows that it was trained on.
+    pub training_rows: usize,
+    /// D, the number of weights.
+    pub weights: usize,
+    /// K; null where there is no posterior.
+    pub rank: Option<usize>,
+    /// 1/variance of the noise in the target's own unit; null for classes.
+    pub noise_precision: Option<f64>,
+    /// How long it took, by the clock.
+    pub seconds: f64,
+    /// Of the rows that were held out; null if there were none.
+    pub scores: Option<Validation>,
+    /// Why the fit is of no use, if it has diverged though all its numbers are finite.
+    #[serde(skip)]
+    pub failure: Option<TabularError>,
+}
+
+impl FolderFit {
+    /// A fit that is about to begin.
+    ///
+    /// # Errors
+    /// If a setting cannot be used for these rows, and if the folder holds a run that would be lost or
+    /// none to go on with.
+    pub fn new(out: &Path, config: Config, rows: PreparedRows, start: Start<'_>) -> Result<Self> {
+        let weights = engine::check(&rows.train, &config.fit)?;
+        let folder = match start {
+            Start::New(command) => RunFolder::create(out, &config, command)?,
+            Start::Resumed => RunFolder::resume(out)?,
+        };
+        folder.remove_validation()?;
+        Ok(Self {
+            folder,
+            config,
+            fingerprint: rows.fingerprint(),
+            rows,
+            weights,
+            start: Instant::now(),
+        })
+    }
+
+    /// The command that goes on with it after an interruption.
+    pub fn continuation(&self) -> String {
+        self.folder.continuation()
+    }
+
+    /// Rows by which it will be scored.
+    pub fn scored_rows(&self) -> usize {
+        self.rows.validation.as_ref().map_or(0, Dataset::rows)
+    }
+
+    /// Trains anew, or from the checkpoint in the folder if there is one. `observer` is told of every
+    /// epoch; checkpoints and metrics are kept in the folder.
+    ///
+    /// # Errors
+    /// As [`engine::fit`], and if a file cannot be written.
+    pub fn train(&self, observer: &mut dyn Observer) -> Result<Fitted> {
+        self.reported(|| self.trained(observer))
+    }
+
+    /// Scores the rows that were held out, and marks the run as finished. Where none were, the
+    /// predictions of the training rows must be finite.
+    ///
+    /// # Errors
+    /// If a prediction is not finite, or a file cannot be written.
+    pub fn finish(self, fitted: &Fitted) -> Result<FinishedFit> {
+        let (folder, config) = (&self.folder, &self.config);
+        let scores = self.reported(|| {
+            folder.save_fitted(fitted)?;
+            self.scores(fitted)
+        })?;
+        self.rows.preprocessor.save(folder.preprocessor_file())?;
+        let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
+        folder.finish(config, fitted, diverged.clone())?;
+        Ok(FinishedFit {
+            run: folder.path().into(),
+            method: config.fit.method.to_string(),
+            model: config.fit.model.to_string(),
+            training_rows: self.rows.train.rows(),
+            weights: fitted.weights(),
+            rank: fitted.posterior().map(|posterior| posterior.rank()),
+            noise_precision: fitted.own_noise_precision(),
+            seconds: self.start.elapsed().as_secs_f64(),
+            scores,
+            failure: diverged.map(|reason| diverged_by(&reason, &config.fit)),
+        })
+    }
+
+    /// Leaves a report if the numbers become infinite.
+    fn reported<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let done = work();
+        if let Err(TabularError::Numerical(reason)) = &done {
+            let meaning = self.rows.train.meaning();
+            report_failure(&self.folder, &self.config, meaning, reason)?;
+        }
+        done
+    }
+
+    fn trained(&self, observer: &mut dyn Observer) -> Result<Fitted> {
+        let (problem, settings) = (&self.rows.train, &self.config.fit);
+        let checkpoint = self.folder.load_checkpoint(self.fingerprint, settings)?;
+        let metrics = match &checkpoint {
+            Some(checkpoint) => MetricsFile::resume(&self.folder, checkpoint.epochs)?,
+            None => MetricsFile::create(&self.folder)?,
+        };
+        let watched = self.rows.validation.as_ref();
+        let watched = watched.map(|rows| WatchedRows::new(rows, problem, settings, self.weights));
+        let mut keeper = Keeper {
+            fit: self,
+            watched,
+            metrics,
+            observer,
+            failure: None,
+        };
+        let fitted = match checkpoint {
+            Some(checkpoint) => engine::resume(problem, settings, checkpoint, &mut keeper),
+            None => engine::fit(problem, settings, &mut keeper),
+        };
+        match keeper.failure {
+            Some(failure) => Err(failure),
+            None => fitted,
+        }
+    }
+
+    fn scores(&self, fitted: &Fitted) -> Result<Option<Validation>> {
+        let (train, config) = (&self.rows.train, &self.config);
+        let Some(rows) = &self.rows.validation else {
+            return expect_finite(fitted, train, &config.fit).map(|()| None);
+        };
+        let places = self.rows.validation_rows.clone();
+        validate(&self.folder, config, fitted, train, rows, places).map(Some)
+    }
+}
+
+/// Refuses a fit under which the NLL of its training rows is not finite.
+fn expect_finite(fitted: &Fitted, train: &Problem, settings: &FitSettings) -> Result<()> {
+    for piece in train.pieces() {
+        let predictions = fitted.predict(&piece.features()?, CHECKED_DRAWS)?;
+        let Judgement { cost, .. } = Judgement::of(&predictions, &piece.true_targets())?;
+        if !cost.is_finite() {
+            let reason = "the NLL of the training rows is not finite";
+            return Err(diverged_by(reason, settings));
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with a fit that has diverged, and what may help.
+fn diverged_by(reason: &str, settings: &FitSettings) -> TabularError {
+    let noise = match settings.noise_precision {
+        NoisePrecision::Given(_) => "check `noise_precision`, ",
+        NoisePrecision::Learned(_) => "",
+    };
+    TabularError::Numerical(format!("the fit has diverged: {reason}; {noise}{CURE}"))
+}
+
+/// Keeps what a fit reports, and passes it on.
+struct Keeper<'a> {
+    fit: &'a FolderFit,
+    watched: Option<WatchedRows>,
+    metrics: MetricsFile,
+    observer: &'a mut dyn Observer,
+    /// Why the fit was ended.
+    failure: Option<TabularError>,
+}
+
+impl Keeper<'_> {
+    /// Adds a line to the metrics.
+    fn keep(&mut self, record: &EpochRecord, so_far: &dyn Fn() -> Result<Fitted>) -> Result<()> {
+        let watched = self.watched.as_ref();
+        let validation = watched.map(|rows| rows.score(record, so_far)).transpose()?;
+        self.metrics.push(&EpochMetrics {
+            record: record.clone(),
+            validation: validation.flatten(),
+        })
+    }
+}
+
+impl Observer for Keeper<'_> {
+    fn epoch(
+        &mut self,
+        record: &EpochRecord,
+        so_far: &dyn Fn() -> Result<Fitted>,
+    ) -> ControlFlow<()> {
+        let asked = self.observer.epoch(record, so_far);
+        match self.keep(record, so_far) {
+            Ok(()) => asked,
+            Err(failure) => {
+                self.failure = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn interrupts(&self) -> bool {
+        self.observer.interrupts()
+    }
+
+    fn warn(&mut self, warning: &str) {
+        self.observer.warn(warning);
+    }
+
+    fn keeps_checkpoints(&self) -> bool {
+        true
+    }
+
+    fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
+        let fit = self.fit;
+        fit.folder
+            .save_checkpoint(&checkpoint, fit.fingerprint, &fit.config.fit)
+    }
+}

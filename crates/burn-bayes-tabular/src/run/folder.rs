@@ -1,0 +1,214 @@
+//! The names of a run's files.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use burn::tensor::Device;
+
+use crate::error::{Result, TabularError};
+use crate::files::{lock, make_folder, read_text, write_whole};
+use crate::settings::{Config, refused};
+use crate::shell::command_of;
+
+/// A folder of a run.
+#[derive(Clone, Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    /// Held while a fit writes.
+    _lock: Option<Arc<File>>,
+}
+
+impl RunFolder {
+    /// A folder for a new run, with its settings and the command that begins it.
+    ///
+    /// # Errors
+    /// If it cannot be written, or holds a run that would be lost.
+    pub(crate) fn create(path: &Path, config: &Config, command: &str) -> Result<Self> {
+        let mut folder = Self::at(path);
+        folder.expect_free()?;
+        make_folder(path)?;
+        folder._lock = lock(path)?.map(Arc::new);
+        // Another process may have been at its end.
+        folder.expect_free()?;
+        // First, as it tells settings of a run from others.
+        write_whole(&folder.command_file(), format!("{command}\n").as_bytes())?;
+        write_whole(&folder.config_file(), config.to_toml()?.as_bytes())?;
+        Ok(folder)
+    }
+
+    /// A folder with a run in it, finished or not.
+    pub fn open(path: &Path) -> Result<Self> {
+        let folder = Self::at(path);
+        for file in [folder.config_file(), folder.command_file()] {
+            if !file.is_file() {
+                return Err(TabularError::Data(format!(
+                    "{}: there is no run in it (no {}); name a folder that `burn-bayes fit --out` has \
+                     made",
+                    path.display(),
+                    file.file_name().unwrap_or_default().display()
+                )));
+            }
+        }
+        Ok(folder)
+    }
+
+    /// A folder with an unfinished run in it, to go on with.
+    pub(crate) fn resume(path: &Path) -> Result<Self> {
+        let mut folder = Self::open(path)?;
+        folder._lock = lock(path)?.map(Arc::new);
+        Ok(folder)
+    }
+
+    fn at(path: &Path) -> Self {
+        Self {
+            path: path.into(),
+            _lock: None,
+        }
+    }
+
+    /// The command that goes on with the fit.
+    pub(crate) fn continuation(&self) -> String {
+        let words = ["fit", "--resume", "--out"].map(OsStr::new);
+        command_of(
+            "burn-bayes",
+            words.into_iter().chain([self.path.as_os_str()]),
+        )
+    }
+
+    /// All files that a run has, whether they are there yet or not.
+    pub fn files(&self) -> [PathBuf; 11] {
+        [
+            self.config_file(),
+            self.command_file(),
+            self.preprocessor_file(),
+            self.posterior_file(),
+            self.weights_file(),
+            self.learnt_file(),
+            self.metrics_file(),
+            self.checkpoint_file(),
+            self.scores_file(),
+            self.report_file(),
+            self.validation_file(),
+        ]
+    }
+
+    fn expect_free(&self) -> Result<()> {
+        let path = self.path.display();
+        if self.is_finished() {
+            let problem = format!("is {path}, which holds a finished run; name another folder");
+            return Err(refused("out", problem));
+        }
+        if self.checkpoint_file().exists() {
+            let problem = format!(
+                "is {path}, which holds an interrupted run; go on with it by `--resume`, or name \
+                 another folder"
+            );
+            return Err(refused("out", problem));
+        }
+        if self.config_file().exists() && !self.command_file().exists() {
+            let problem = format!(
+                "is {path}, whose config.toml is of no run and would be lost; name another folder"
+            );
+            return Err(refused("out", problem));
+        }
+        Ok(())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The settings in effect.
+    ///
+    /// # Errors
+    /// If the file was spoilt since the fit wrote it; the message names it.
+    pub fn config(&self) -> Result<Config> {
+        let config = Config::read(&self.config_file())?;
+        let usable = config.validate();
+        usable.map_err(|failure| self.unusable_settings(&failure))?;
+        Ok(config)
+    }
+
+    /// The device of the fit.
+    ///
+    /// # Errors
+    /// If the program was built without it.
+    pub(super) fn device(&self, config: &Config) -> Result<Device> {
+        config.fit.device.device().map_err(|failure| {
+            let path = self.config_file();
+            let cure = "or name another device with `--device`";
+            TabularError::Usage(format!("{}: {failure}, {cure}", path.display()))
+        })
+    }
+
+    /// The command that began the run.
+    pub(super) fn command(&self) -> Result<String> {
+        Ok(read_text(&self.command_file())?.trim_end().into())
+    }
+
+    /// What is wrong with the settings in the folder.
+    fn unusable_settings(&self, failure: &TabularError) -> TabularError {
+        TabularError::Usage(format!("{}: {failure}", self.config_file().display()))
+    }
+
+    /// Whether everything is there.
+    pub fn is_finished(&self) -> bool {
+        self.learnt_file().is_file()
+    }
+
+    pub(super) fn config_file(&self) -> PathBuf {
+        self.path.join("config.toml")
+    }
+
+    fn command_file(&self) -> PathBuf {
+        self.path.join("command.txt")
+    }
+
+    /// How columns become features, and what the classes are.
+    pub(crate) fn preprocessor_file(&self) -> PathBuf {
+        self.path.join("preprocessor.toml")
+    }
+
+    /// The posterior over the weights.
+    pub(crate) fn posterior_file(&self) -> PathBuf {
+        self.path.join("posterior.safetensors")
+    }
+
+    /// The weights, where there is no posterior.
+    pub(crate) fn weights_file(&self) -> PathBuf {
+        self.path.join("weights.bpk")
+    }
+
+    /// What else was learnt.
+    pub(crate) fn learnt_file(&self) -> PathBuf {
+        self.path.join("learnt.toml")
+    }
+
+    /// One line of JSON for every epoch.
+    pub(crate) fn metrics_file(&self) -> PathBuf {
+        self.path.join("metrics.jsonl")
+    }
+
+    /// Where an unfinished fit stands.
+    pub(super) fn checkpoint_file(&self) -> PathBuf {
+        self.path.join("checkpoint.bin")
+    }
+
+    /// The scores of the rows that were held out.
+    pub(crate) fn scores_file(&self) -> PathBuf {
+        self.path.join("scores.json")
+    }
+
+    /// The page that shows them.
+    pub(crate) fn report_file(&self) -> PathBuf {
+        self.path.join("report.html")
+    }
+
+    /// The predictions of the rows that were held out.
+    pub(crate) fn validation_file(&self) -> PathBuf {
+        self.path.join("validation.csv")
+    }
+}

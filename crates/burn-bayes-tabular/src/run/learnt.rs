@@ -1,0 +1,134 @@
+//! `learnt.toml`: what a fit learnt beside the weights, and the checksums of the files that are read
+//! with it. It is the last file of a run to be written; its first line is the checksum of the others.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::checkpoint::first_line;
+use super::folder::RunFolder;
+use super::wrong;
+use crate::error::Result;
+use crate::files::{at, checksum, write_whole};
+
+/// The format of a run's files.
+const FORMAT: u32 = 2;
+/// What helps against every damage.
+const CURE: &str = "restore the file that the fit wrote, or fit again";
+
+/// Everything after the first line.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Learnt {
+    format: u32,
+    /// β on the scale on which the network learns.
+    pub(super) noise_precision: f64,
+    /// Why the fit has diverged; absent if it has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) diverged: Option<String>,
+    pub(super) checksums: Checksums,
+}
+
+impl Learnt {
+    /// Beside these files, those of them that are there.
+    pub(super) fn new(
+        noise_precision: f64,
+        diverged: Option<String>,
+        files: impl IntoIterator<Item = PathBuf>,
+    ) -> Result<Self> {
+        Ok(Self {
+            format: FORMAT,
+            noise_precision,
+            diverged,
+            checksums: Checksums::of(files)?,
+        })
+    }
+
+    /// Reads the file of a finished run.
+    ///
+    /// # Errors
+    /// If it is not as the fit wrote it, or of another version of the program.
+    pub(super) fn load(folder: &RunFolder) -> Result<Self> {
+        let path = folder.learnt_file();
+        let bytes = std::fs::read(&path).map_err(at(&path))?;
+        let body = first_line(&bytes)
+            .filter(|(first, body)| *first == checksum_line(body).as_bytes())
+            .and_then(|(_, body)| str::from_utf8(body).ok());
+        let body = body.ok_or_else(|| {
+            let problem =
+                format!("it is damaged, or an earlier version of this program wrote it; {CURE}");
+            wrong(&path, problem)
+        })?;
+        let learnt: Self = toml::from_str(body).map_err(|error| wrong(&path, error))?;
+        match learnt.format {
+            FORMAT => Ok(learnt),
+            format => Err(wrong(
+                &path,
+                format!("it has format {format}, and this program reads {FORMAT}; fit again"),
+            )),
+        }
+    }
+
+    /// Writes the file, which finishes the run.
+    pub(super) fn save(&self, folder: &RunFolder) -> Result<()> {
+        let body = toml::to_string(self).map_err(std::io::Error::other)?;
+        let text = format!("{}\n{body}", checksum_line(body.as_bytes()));
+        write_whole(&folder.learnt_file(), text.as_bytes())
+    }
+}
+
+/// The first line of a file with this body.
+fn checksum_line(body: &[u8]) -> String {
+    format!("checksum = \"{}\"", checksum(body))
+}
+
+/// Checksums of files of a run, by their names.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(transparent)]
+pub(super) struct Checksums(BTreeMap<String, String>);
+
+impl Checksums {
+    fn of(files: impl IntoIterator<Item = PathBuf>) -> Result<Self> {
+        let there = files.into_iter().filter(|path| path.is_file());
+        let entry = |path: PathBuf| {
+            let bytes = std::fs::read(&path).map_err(at(&path))?;
+            Ok((name(&path), checksum(&bytes)))
+        };
+        there.map(entry).collect::<Result<_>>().map(Self)
+    }
+
+    /// Whether the fit wrote this file.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        self.0.contains_key(&name(path))
+    }
+
+    /// The bytes of a file, as the fit wrote them.
+    ///
+    /// # Errors
+    /// If they were changed since, or are gone.
+    pub(super) fn verified(&self, path: &Path) -> Result<Vec<u8>> {
+        let bytes = match std::fs::read(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(wrong(path, format!("it is missing; {CURE}")));
+            }
+            read => read.map_err(at(path))?,
+        };
+        match self.0.get(&name(path)) {
+            Some(expected) if *expected == checksum(&bytes) => Ok(bytes),
+            _ => Err(wrong(
+                path,
+                format!(
+                    "it is damaged or was edited: its checksum is not the one in learnt.toml; {CURE}"
+                ),
+            )),
+        }
+    }
+}
+
+fn name(path: &Path) -> String {
+    let name = path.file_name().map(OsStr::to_string_lossy);
+    name.unwrap_or_default().into_owned()
+}

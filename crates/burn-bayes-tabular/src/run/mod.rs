@@ -1,0 +1,207 @@
+//! A folder with everything of a run: its settings, what was learnt, and how well.
+
+mod checkpoint;
+mod fit;
+mod folder;
+mod learnt;
+mod metrics;
+mod progress;
+mod validation;
+
+#[cfg(test)]
+mod tests;
+
+pub use fit::{FinishedFit, FolderFit, Start};
+pub use folder::RunFolder;
+pub use metrics::EpochMetrics;
+pub(crate) use metrics::MetricsFile;
+pub use progress::ValidationScore;
+pub(crate) use progress::WatchedRows;
+pub(crate) use validation::{RunReport, report_failure, validate};
+pub use validation::{Validation, curves};
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use burn::module::{Module, ParamGroup};
+use burn::store::ModuleRecord;
+use burn::tensor::{Bytes, Device};
+use burn_bayes::{FactorPosterior, Layout};
+use burn_bayes_data::Preprocessor;
+use learnt::{Checksums, Learnt};
+
+use crate::engine::{Fitted, network};
+use crate::error::{Result, TabularError};
+use crate::files::{at, remove, write_whole};
+use crate::rows::TargetMeaning;
+use crate::settings::{Config, DeviceName, MOST_DRAWS, expect_at_most};
+
+/// A finished run.
+#[derive(Debug)]
+pub struct Run {
+    /// The settings in effect.
+    pub config: Config,
+    /// How columns become features, and what the classes are.
+    pub preprocessor: Preprocessor,
+    /// What was learnt.
+    pub fitted: Fitted,
+    /// Why the fit has diverged; nothing if it has not.
+    pub diverged: Option<String>,
+    checksums: Checksums,
+}
+
+impl Run {
+    /// Reads a finished run, to compute on a device; on that of the fit if none is named.
+    ///
+    /// # Errors
+    /// If the folder holds none, or its files are not as the fit wrote them.
+    pub fn load(folder: &RunFolder, device: Option<DeviceName>) -> Result<Self> {
+        if !folder.is_finished() {
+            let path = folder.path().display();
+            return Err(TabularError::Data(format!(
+                "{path}: the fit is not finished (there is no learnt.toml); `{}` goes on with it",
+                folder.continuation()
+            )));
+        }
+        let learnt = Learnt::load(folder)?;
+        for file in [folder.config_file(), folder.preprocessor_file()] {
+            learnt.checksums.verified(&file)?;
+        }
+        let config = folder.config()?;
+        let device = device.map_or_else(|| folder.device(&config), DeviceName::device)?;
+        let preprocessor = Preprocessor::load(folder.preprocessor_file())?;
+        let fitted = fitted(folder, &config, &preprocessor, &learnt, &device)?;
+        Ok(Self {
+            config,
+            preprocessor,
+            fitted,
+            diverged: learnt.diverged,
+            checksums: learnt.checksums,
+        })
+    }
+
+    /// The predictions of the rows that were held out; nothing if there were none.
+    ///
+    /// # Errors
+    /// If the file is not as the fit wrote it.
+    pub(crate) fn validation_file(&self, folder: &RunFolder) -> Result<Option<PathBuf>> {
+        let path = folder.validation_file();
+        if !self.checksums.has(&path) {
+            return Ok(None);
+        }
+        self.checksums.verified(&path)?;
+        Ok(Some(path))
+    }
+
+    /// What was recorded epoch by epoch.
+    ///
+    /// # Errors
+    /// If the file is not as the fit wrote it.
+    pub fn metrics(&self, folder: &RunFolder) -> Result<Vec<EpochMetrics>> {
+        self.checksums.verified(&folder.metrics_file())?;
+        folder.metrics()
+    }
+
+    /// Draws of a prediction: as many as are asked for, or as the fit says.
+    pub fn draws(&self, asked: Option<usize>) -> Result<usize> {
+        let draws = asked.unwrap_or(self.config.fit.draws);
+        expect_at_most("draws", draws, MOST_DRAWS)?;
+        Ok(draws)
+    }
+}
+
+/// The network of a run, with what was learnt of its weights.
+fn fitted(
+    folder: &RunFolder,
+    config: &Config,
+    preprocessor: &Preprocessor,
+    learnt: &Learnt,
+    device: &Device,
+) -> Result<Fitted> {
+    let meaning = TargetMeaning::of(preprocessor);
+    let features = preprocessor.feature_names().len();
+    let precision = learnt.noise_precision;
+    // A layout is of what can be trained, so the network begins as one that is.
+    let training = device.clone().autodiff();
+    let network = network(&config.fit, features, &meaning, precision, &training);
+    let path = folder.posterior_file();
+    let (network, posterior) = match learnt.checksums.has(&path) {
+        true => {
+            learnt.checksums.verified(&path)?;
+            let posterior = FactorPosterior::load_safetensors(&path, device)?;
+            let layout = Layout::new(&network, &ParamGroup::all())?;
+            let same = posterior.expect_layout(&layout);
+            same.map_err(|error| wrong(&path, error))?;
+            (network, Some(posterior))
+        }
+        false => {
+            let path = folder.weights_file();
+            let bytes = learnt.checksums.verified(&path)?;
+            let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes));
+            let loaded = record.and_then(|record| network.try_load_record(record));
+            (loaded.map_err(|error| wrong(&path, error))?, None)
+        }
+    };
+    let seed = config.fit.seed;
+    let network = network.valid();
+    Ok(Fitted::new(&network, posterior, meaning, precision, seed))
+}
+
+/// What is wrong with a file of a run.
+fn wrong(path: &Path, problem: impl Display) -> TabularError {
+    TabularError::Data(format!("{}: {problem}", path.display()))
+}
+
+impl RunFolder {
+    /// Writes what was learnt.
+    pub(crate) fn save_fitted(&self, fitted: &Fitted) -> Result<()> {
+        match fitted.posterior() {
+            Some(posterior) => {
+                let saved = posterior.save_safetensors(self.posterior_file());
+                saved.map_err(|error| std::io::Error::other(error.to_string()))?;
+            }
+            None => {
+                // Of a fit to this folder that came to nothing.
+                remove(&self.posterior_file())?;
+                let path = self.weights_file();
+                let bytes = fitted.network().clone().into_record().into_bytes();
+                let unwritable = |error| std::io::Error::other(format!("{error}"));
+                write_whole(&path, &bytes.map_err(unwritable).map_err(at(&path))?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what an earlier fit to this folder wrote of the rows that it held out.
+    pub(crate) fn remove_validation(&self) -> Result<()> {
+        let files = [
+            self.validation_file(),
+            self.scores_file(),
+            self.report_file(),
+        ];
+        files.iter().try_for_each(|file| remove(file))
+    }
+
+    /// Marks the run as finished, after everything else was written.
+    pub(crate) fn finish(
+        &self,
+        config: &Config,
+        fitted: &Fitted,
+        diverged: Option<String>,
+    ) -> Result<()> {
+        // It may have been edited since the fit read it.
+        write_whole(&self.config_file(), config.to_toml()?.as_bytes())?;
+        let read = [
+            self.config_file(),
+            self.preprocessor_file(),
+            match fitted.posterior() {
+                Some(_) => self.posterior_file(),
+                None => self.weights_file(),
+            },
+            self.metrics_file(),
+            self.validation_file(),
+        ];
+        Learnt::new(fitted.noise_precision(), diverged, read)?.save(self)?;
+        remove(&self.checkpoint_file())
+    }
+}

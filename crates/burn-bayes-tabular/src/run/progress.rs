@@ -1,0 +1,146 @@
+//! How well a fit predicts the rows that were held out, while it runs.
+//!
+//! Which epochs are scored depends on sizes alone, not on the clock, so equal settings make equal files.
+
+use burn_bayes_data::{Dataset, Features, Targets};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{EpochRecord, Fitted, Stage};
+use crate::error::{Result, TabularError};
+use crate::rows::true_targets;
+use crate::rows::{Problem, TargetMeaning};
+use crate::search::Judgement;
+use crate::settings::{FitSettings, Method};
+
+/// Draws of a score, the same numbers at every epoch.
+const DRAWS: usize = 10;
+/// Share of the time of an epoch that scoring may take.
+const SHARE: f64 = 0.1;
+/// What a draw of a step costs beside its multiplications, in multiplications.
+const STEP: f64 = 1e6;
+/// The same of a draw of a prediction.
+const PASS: f64 = 5e4;
+/// What a multiplication costs in a prediction, of its cost in a step, which has other work for every
+/// weight and fewer rows at once.
+const PREDICTED: f64 = 0.2;
+
+/// What is scored at the end of an epoch; less is better in both.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+pub struct ValidationScore {
+    /// Mean negative log-likelihood of a row under the average over draws, in nats, on the scale on
+    /// which the network learns.
+    #[serde(rename = "validation_nll")]
+    pub nll: f64,
+    /// Root mean squared error in the target's own unit; of classes, the share of wrong ones.
+    #[serde(rename = "validation_error")]
+    pub error: f64,
+}
+
+/// Rows that are scored while others are learnt.
+#[derive(Debug)]
+pub(crate) struct WatchedRows {
+    features: Features,
+    /// On their own scale.
+    targets: Targets,
+    meaning: TargetMeaning,
+    /// Epochs from one score to the next.
+    every: usize,
+}
+
+impl WatchedRows {
+    /// The rows that were held out from a problem.
+    pub(crate) fn new(
+        rows: &Dataset,
+        problem: &Problem,
+        settings: &FitSettings,
+        weights: usize,
+    ) -> Self {
+        let meaning = problem.meaning().clone();
+        Self {
+            features: rows.features().clone(),
+            targets: true_targets(rows, &meaning),
+            every: interval(settings, weights, problem.rows(), rows.rows()),
+            meaning,
+        }
+    }
+
+    /// The score after an epoch; nothing if this epoch has none, or it is not finite.
+    pub(crate) fn score(
+        &self,
+        record: &EpochRecord,
+        so_far: &dyn Fn() -> Result<Fitted>,
+    ) -> Result<Option<ValidationScore>> {
+        let EpochRecord {
+            stage,
+            epoch,
+            epochs,
+            ..
+        } = *record;
+        let is_due = epoch == 1 || epoch == epochs || epoch.is_multiple_of(self.every);
+        if stage != Stage::Posterior || !is_due {
+            return Ok(None);
+        }
+        match so_far().and_then(|fitted| fitted.predict(&self.features, DRAWS)) {
+            Ok(predictions) => {
+                let judgement = Judgement::of(&predictions, &self.targets)?;
+                Ok(self.on_learning_scale(judgement))
+            }
+            // The fit may find back; whether it does is for its own checks.
+            Err(TabularError::Numerical(_)) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// y = a + s z has the density p(z)/s, so its negative logarithm is larger by ln s.
+    fn on_learning_scale(&self, judgement: Judgement) -> Option<ValidationScore> {
+        let shift = match &self.meaning {
+            TargetMeaning::Real(scale) => scale.spread.ln(),
+            TargetMeaning::Classes(_) => 0.0,
+        };
+        let score = ValidationScore {
+            nll: judgement.cost - shift,
+            error: judgement.error,
+        };
+        (score.nll.is_finite() && score.error.is_finite()).then_some(score)
+    }
+}
+
+/// Epochs from one score to the next, so that scoring stays within its share of the time.
+///
+/// A step multiplies every weight thrice for each row and draw: forward, and twice backward.
+fn interval(settings: &FitSettings, weights: usize, rows: usize, held_out: usize) -> usize {
+    let (weights, rows, held_out) = (weights as f64, rows as f64, held_out as f64);
+    let steps = (rows / settings.batch_size as f64).ceil();
+    let epoch = settings.step_draws() as f64 * (steps * STEP + 3.0 * rows * weights);
+    let draws = match settings.method {
+        Method::Map => 1,
+        _ => DRAWS,
+    };
+    let score = draws as f64 * (PASS + PREDICTED * held_out * weights);
+    ((score / (SHARE * epoch)).ceil() as usize).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_are_rarer_where_they_cost_more_than_their_share() {
+        let settings = |method| FitSettings {
+            method,
+            ..FitSettings::default()
+        };
+        let vifa = settings(Method::Vifa);
+        assert_eq!(interval(&vifa, 751, 400, 100), 1);
+        let wide = interval(&vifa, 500_000, 8_000, 2_000);
+        // Ten draws of a quarter of the rows: five sixths of the products of an epoch, at a fifth.
+        assert_eq!(wide, 2);
+        assert!(interval(&vifa, 500_000, 5_000, 5_000) > wide);
+        assert_eq!(interval(&settings(Method::Map), 500_000, 8_000, 2_000), 1);
+        let many_draws = FitSettings {
+            train_draws: Some(8),
+            ..vifa
+        };
+        assert_eq!(interval(&many_draws, 500_000, 8_000, 2_000), 1);
+    }
+}

@@ -1,0 +1,181 @@
+//! How well a run predicts the rows that were held out, in files of its folder.
+
+use std::io;
+use std::path::Path;
+
+use burn_bayes::FactorPosterior;
+use burn_bayes_data::{Dataset, Targets};
+use serde::Serialize;
+
+use super::folder::RunFolder;
+use super::metrics::EpochMetrics;
+use crate::engine::{Fitted, Stage};
+use crate::error::Result;
+use crate::files::write_whole;
+use crate::predict::PredictionTable;
+use crate::report::{self, PosteriorSummary, Report, ScoredRows, TrainingCurve};
+use crate::rows::true_targets;
+use crate::rows::{Problem, TargetMeaning};
+use crate::scores::{Intervals, Scores};
+use crate::search::divergence;
+use crate::settings::Config;
+
+/// What is known of a fit by the rows that were held out; `scores.json` holds it.
+#[derive(Debug, Serialize)]
+pub struct Validation {
+    /// Every score of the rows.
+    #[serde(flatten)]
+    pub scores: Scores,
+    /// Why the fit has diverged; null if it has not.
+    pub diverged: Option<String>,
+}
+
+/// Scores the rows that were held out from these places of the file; leaves the scores, the predictions
+/// and a report.
+pub(crate) fn validate(
+    folder: &RunFolder,
+    config: &Config,
+    fitted: &Fitted,
+    train: &Problem,
+    rows: &Dataset,
+    places: Vec<usize>,
+) -> Result<Validation> {
+    let predictions = fitted.predict(rows.features(), config.fit.draws)?;
+    let targets = true_targets(rows, fitted.meaning());
+    let positive = fitted.meaning().positive(config.data.positive.as_deref())?;
+    let intervals = Intervals::Bootstrapped;
+    let validation = Validation {
+        scores: Scores::of_positive(&predictions, &targets, intervals, positive)?,
+        diverged: divergence(train, &predictions, &targets)?.map(|found| found.to_string()),
+    };
+    let text = serde_json::to_string_pretty(&validation).map_err(io::Error::from)?;
+    write_whole(&folder.scores_file(), text.as_bytes())?;
+
+    let words = words(&targets, fitted.meaning());
+    let table = PredictionTable::new(&predictions, &[])?
+        .with_targets(words)
+        .after(places, Vec::new())?;
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    table.write_header(&mut writer)?;
+    table.write_rows(&mut writer)?;
+    let bytes = writer
+        .into_inner()
+        .map_err(csv::IntoInnerError::into_error)?;
+    write_whole(&folder.validation_file(), &bytes)?;
+
+    let report = RunReport {
+        config,
+        command: &folder.command()?,
+        meaning: fitted.meaning(),
+        metrics: &folder.metrics()?,
+        posterior: fitted.posterior(),
+        rows: Some(ScoredRows {
+            part: "validation rows",
+            predictions: &predictions,
+            targets: &targets,
+            scores: &validation.scores,
+        }),
+        diverged: validation.diverged.as_deref(),
+    };
+    report.write(&folder.report_file())?;
+    Ok(validation)
+}
+
+/// Leaves a report of a fit that left the finite numbers: why, and its training up to there.
+pub(crate) fn report_failure(
+    folder: &RunFolder,
+    config: &Config,
+    meaning: &TargetMeaning,
+    reason: &str,
+) -> Result<()> {
+    let report = RunReport {
+        config,
+        command: &folder.command()?,
+        meaning,
+        metrics: &folder.metrics()?,
+        posterior: None,
+        rows: None,
+        diverged: Some(reason),
+    };
+    report.write(&folder.report_file())
+}
+
+/// What a report of a run is made of.
+#[derive(Debug)]
+pub(crate) struct RunReport<'a> {
+    /// The settings in effect.
+    pub(crate) config: &'a Config,
+    /// The command that made it.
+    pub(crate) command: &'a str,
+    /// What the targets mean.
+    pub(crate) meaning: &'a TargetMeaning,
+    /// What was recorded epoch by epoch.
+    pub(crate) metrics: &'a [EpochMetrics],
+    /// What was learnt of the weights; none for a point estimate.
+    pub(crate) posterior: Option<&'a FactorPosterior>,
+    /// The rows that were predicted; none if there are none.
+    pub(crate) rows: Option<ScoredRows<'a>>,
+    /// Why the fit has diverged; none if it has not.
+    pub(crate) diverged: Option<&'a str>,
+}
+
+impl RunReport<'_> {
+    /// Writes the report.
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        let Config { data, fit } = self.config;
+        let target = data.target()?;
+        let posterior = self.posterior.map(PosteriorSummary::of).transpose()?;
+        let report = Report {
+            title: &format!("{} of {} for {target}", fit.method, fit.model),
+            command: self.command,
+            config: &self.config.to_toml()?,
+            training: &curves(self.metrics, self.meaning),
+            target,
+            rows: self.rows,
+            diverged: self.diverged,
+            posterior: posterior.as_ref(),
+        };
+        report::write(&report, path)
+    }
+}
+
+/// What was recorded of the training that was kept.
+pub fn curves(metrics: &[EpochMetrics], meaning: &TargetMeaning) -> [TrainingCurve; 3] {
+    let (nats, error) = match meaning {
+        TargetMeaning::Classes(_) => ("loss, nats per row", "share of wrong classes"),
+        // The network learns on standardised targets, where a density is another one.
+        TargetMeaning::Real(_) => ("nats per row, standardised", "RMSE, the target's unit"),
+    };
+    let curve = |label: &str, unit: &str, value: fn(&EpochMetrics) -> Option<f64>| {
+        let kept = metrics
+            .iter()
+            .filter(|line| line.record.stage == Stage::Posterior);
+        TrainingCurve {
+            label: label.into(),
+            unit: unit.into(),
+            points: kept
+                .filter_map(|line| Some((line.record.epoch, value(line)?)))
+                .collect(),
+        }
+    };
+    [
+        curve("training loss", nats, |line| Some(line.record.loss)),
+        curve("validation NLL", nats, |line| Some(line.validation?.nll)),
+        curve("validation error", error, |line| {
+            Some(line.validation?.error)
+        }),
+    ]
+}
+
+/// Targets as they are written.
+fn words(targets: &Targets, meaning: &TargetMeaning) -> Vec<String> {
+    match (targets, meaning) {
+        (Targets::Classes(classes), TargetMeaning::Classes(names)) => {
+            classes.iter().map(|&class| names[class].clone()).collect()
+        }
+        (Targets::Classes(classes), TargetMeaning::Real(_)) => {
+            classes.iter().map(ToString::to_string).collect()
+        }
+        (Targets::Real(values), _) => values.iter().map(ToString::to_string).collect(),
+    }
+}

@@ -1,0 +1,474 @@
+//! Scores of class probabilities, averaged over draws.
+
+use burn_bayes::eval::{
+    ClassProbabilities, ConfusionMatrix, DrawProbabilities, LabelledProbabilities, ReferralRow,
+    ReliabilityDiagram, brier_losses, classwise_calibration_error, log_losses, one_vs_rest_auroc,
+    referral_table_of_class, zero_one_losses,
+};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::selective::KEPT_FRACTIONS;
+use crate::error::Result;
+use crate::predict::ClassPredictions;
+use crate::predict::Uncertainty;
+use crate::scores::{Intervals, Score, SelectiveScores};
+
+/// Bins of the calibration errors and of the reliability diagram.
+const BINS: usize = 15;
+const NO_CALIBRATION_INTERVAL: &str =
+    "no interval: rows that are drawn twice make every bin look worse calibrated";
+
+/// Every score of a classification.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassificationScores {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of draws of the weights.
+    pub draws: usize,
+    /// Names of the classes.
+    pub classes: Vec<String>,
+    /// Fraction of rows predicted right.
+    pub accuracy: Score,
+    /// Mean recall over the classes that occur.
+    pub balanced_accuracy: Score,
+    /// The class of `f1`; null for more than two classes.
+    pub positive: Option<String>,
+    /// F1 of the positive one of two classes; null for more classes.
+    pub f1: Score,
+    /// Mean of the classes' F1.
+    pub macro_f1: Score,
+    /// Area under the ROC: of either of two classes, else the mean of every class against the rest.
+    pub auroc: Score,
+    /// Mean negative log-probability of the true class, in nats.
+    pub nll: Score,
+    /// Squared distance to the true class, summed over classes: between 0 and 2.
+    pub brier: Score,
+    /// Expected calibration error over 15 bins of equal width.
+    pub ece: Score,
+    /// Expected calibration error over 15 bins of equally many rows.
+    pub ece_equal_mass: Score,
+    /// Largest gap of a bin of equal width.
+    pub mce: Score,
+    /// Calibration error of every class's probability, averaged over classes.
+    pub classwise_ece: Score,
+    /// Rows of each true class, by the class predicted.
+    pub confusion: Vec<Vec<usize>>,
+    /// Confidence against accuracy, in the bins of `ece`.
+    pub reliability: Vec<ReliabilityBin>,
+    /// Referral by every uncertainty.
+    pub selective: Vec<SelectiveScores<ReferredClasses>>,
+}
+
+/// The rows of one range of confidence.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ReliabilityBin {
+    /// Lower limit of confidence, excluded but for 0.
+    pub lower: f64,
+    /// Upper limit of confidence, included.
+    pub upper: f64,
+    /// Number of rows.
+    pub rows: usize,
+    /// Their mean confidence; null without rows.
+    pub confidence: Option<f64>,
+    /// The fraction of them predicted right; null without rows.
+    pub accuracy: Option<f64>,
+}
+
+/// The most certain rows, scored.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ReferredClasses {
+    /// The fraction of rows kept.
+    pub kept_fraction: f64,
+    /// Their number.
+    pub kept: usize,
+    /// Fraction predicted right.
+    pub accuracy: f64,
+    /// Mean recall over the classes that occur among them.
+    pub balanced_accuracy: f64,
+    /// F1 of the positive one of two classes; null for more classes or where neither says it.
+    pub f1: Option<f64>,
+    /// Mean of the classes' F1.
+    pub macro_f1: f64,
+    /// Area under the ROC; null where a class has none of the rows, or all.
+    pub auroc: Option<f64>,
+}
+
+impl ClassificationScores {
+    /// Scores probabilities against the indices of the true classes; F1 is of the `positive` one of two
+    /// classes, or else of the second.
+    pub(super) fn of_positive(
+        predictions: &ClassPredictions,
+        labels: &[usize],
+        intervals: Intervals,
+        positive: Option<&str>,
+    ) -> Result<Self> {
+        let classes = &predictions.classes;
+        let positive = classes
+            .iter()
+            .position(|class| Some(class.as_str()) == positive)
+            .unwrap_or(1);
+        let draws = predictions.checked()?;
+        let average = draws.average();
+        let labelled = LabelledProbabilities::new(&average, labels)?;
+        let hits: Vec<f64> = zero_one_losses(&labelled)
+            .iter()
+            .map(|loss| 1.0 - loss)
+            .collect();
+        let decisions = Decisions {
+            predicted: average.predicted_classes(),
+            labels,
+            classes: draws.classes(),
+            intervals,
+        };
+        let width = ReliabilityDiagram::equal_width(&labelled, BINS)?;
+        let mass = ReliabilityDiagram::equal_mass(&labelled, BINS)?;
+        let calibration = |error| Score::alone(error, NO_CALIBRATION_INTERVAL);
+        let selective = Uncertainty::ALL
+            .par_iter()
+            .map(|&by| selective(by, &draws, &labelled, positive, intervals))
+            .collect::<Result<_>>()?;
+        let (costs, distances) = (log_losses(&labelled), brier_losses(&labelled));
+        let [accuracy, nll, brier] = intervals.of_means([&hits, &costs, &distances]);
+        Ok(Self {
+            rows: draws.rows(),
+            draws: draws.draws(),
+            classes: classes.clone(),
+            accuracy,
+            balanced_accuracy: decisions.score(|matrix| Some(matrix.balanced_accuracy())),
+            positive: classes
+                .get(positive)
+                .filter(|_| classes.len() == 2)
+                .cloned(),
+            f1: decisions.f1(positive),
+            macro_f1: decisions.score(|matrix| Some(matrix.macro_f1())),
+            auroc: auroc(&labelled, intervals),
+            nll,
+            brier,
+            ece: calibration(width.expected_calibration_error()),
+            ece_equal_mass: calibration(mass.expected_calibration_error()),
+            mce: calibration(width.maximum_calibration_error()),
+            classwise_ece: calibration(classwise_calibration_error(&labelled, BINS)?),
+            confusion: decisions.counts(),
+            reliability: width.bins().iter().map(reliability_bin).collect(),
+            selective,
+        })
+    }
+}
+
+/// The predicted and the true class of every row.
+struct Decisions<'a> {
+    predicted: Vec<usize>,
+    labels: &'a [usize],
+    classes: usize,
+    intervals: Intervals,
+}
+
+impl Decisions<'_> {
+    fn counts(&self) -> Vec<Vec<usize>> {
+        let mut counts = vec![vec![0; self.classes]; self.classes];
+        for (&label, &predicted) in self.labels.iter().zip(&self.predicted) {
+            counts[label][predicted] += 1;
+        }
+        counts
+    }
+
+    fn f1(&self, positive: usize) -> Score {
+        if self.classes == 2 {
+            self.score(|matrix| matrix.f1(positive))
+        } else {
+            Score::absent("one class's F1 is for two classes; see macro_f1")
+        }
+    }
+
+    fn score(&self, of: impl Fn(&ConfusionMatrix) -> Option<f64>) -> Score {
+        let scored = |rows: &[usize]| {
+            let pick = |from: &[usize]| rows.iter().map(|&row| from[row]).collect::<Vec<_>>();
+            let (predicted, labels) = (pick(&self.predicted), pick(self.labels));
+            of(&ConfusionMatrix::new(&predicted, &labels, self.classes).ok()?)
+        };
+        let rows = self.labels.len();
+        match scored(&(0..rows).collect::<Vec<_>>()) {
+            Some(value) => self
+                .intervals
+                .of_labelled_rows(value, self.labels, rows, |rows| {
+                    scored(rows).unwrap_or(f64::NAN)
+                }),
+            None => Score::absent("no row is of the class, and none is taken for it"),
+        }
+    }
+}
+
+fn auroc(labelled: &LabelledProbabilities<'_>, intervals: Intervals) -> Score {
+    let Some(value) = one_vs_rest_auroc(labelled) else {
+        return Score::absent("a class has no row, or all of them");
+    };
+    let table = labelled.probabilities();
+    let (rows, classes) = (table.rows(), table.classes());
+    intervals.of_labelled_rows(value, labelled.labels(), rows * classes, |drawn| {
+        let values: Vec<f64> = drawn
+            .iter()
+            .flat_map(|&row| table.row(row))
+            .copied()
+            .collect();
+        let labels: Vec<usize> = drawn.iter().map(|&row| labelled.labels()[row]).collect();
+        ClassProbabilities::new(values, drawn.len(), classes)
+            .and_then(|table| {
+                Ok(one_vs_rest_auroc(&LabelledProbabilities::new(
+                    &table, &labels,
+                )?))
+            })
+            .ok()
+            .flatten()
+            .unwrap_or(f64::NAN)
+    })
+}
+
+fn selective(
+    by: Uncertainty,
+    draws: &DrawProbabilities<'_>,
+    labelled: &LabelledProbabilities<'_>,
+    positive: usize,
+    intervals: Intervals,
+) -> Result<SelectiveScores<ReferredClasses>> {
+    if by.needs_draws() && draws.draws() == 1 {
+        return Ok(SelectiveScores::of_one_draw(by.name()));
+    }
+    let uncertainty = by.of(draws);
+    let referral = referral_table_of_class(labelled, &uncertainty, &KEPT_FRACTIONS, positive)?;
+    SelectiveScores::of(
+        by.name(),
+        &uncertainty,
+        &zero_one_losses(labelled),
+        referral.iter().map(referred).collect(),
+        intervals,
+    )
+}
+
+fn referred(row: &ReferralRow) -> ReferredClasses {
+    ReferredClasses {
+        kept_fraction: row.kept_fraction,
+        kept: row.kept,
+        accuracy: row.accuracy,
+        balanced_accuracy: row.balanced_accuracy,
+        f1: row.binary_f1,
+        macro_f1: row.macro_f1,
+        auroc: row.auroc,
+    }
+}
+
+fn reliability_bin(bin: &burn_bayes::eval::ReliabilityBin) -> ReliabilityBin {
+    ReliabilityBin {
+        lower: bin.lower,
+        upper: bin.upper,
+        rows: bin.count,
+        confidence: bin.mean_confidence,
+        accuracy: bin.accuracy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::Predictions;
+    use crate::scores::Scores;
+    use burn_bayes_data::Targets;
+
+    fn predictions(classes: usize, draws: usize, probabilities: &[f64]) -> ClassPredictions {
+        ClassPredictions {
+            classes: (0..classes).map(|class| format!("class {class}")).collect(),
+            draws,
+            probabilities: probabilities.to_vec(),
+        }
+    }
+
+    fn scored(
+        predictions: &ClassPredictions,
+        labels: &[usize],
+        intervals: Intervals,
+    ) -> Result<ClassificationScores> {
+        ClassificationScores::of_positive(predictions, labels, intervals, None)
+    }
+
+    #[test]
+    fn two_classes_are_scored_as_by_hand() {
+        // Averages .8, .4, .6 and .1 of class 1: the third row is wrong.
+        let draws = [
+            0.3, 0.7, 0.5, 0.5, 0.2, 0.8, 0.9, 0.1, // draw 0
+            0.1, 0.9, 0.7, 0.3, 0.6, 0.4, 0.9, 0.1, // draw 1
+        ];
+        let scores = scored(
+            &predictions(2, 2, &draws),
+            &[1, 0, 0, 0],
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
+        let close = |score: &Score, expected: f64| {
+            let value = score.value.unwrap();
+            assert!((value - expected).abs() < 1e-12, "{value} {expected}");
+        };
+        close(&scores.accuracy, 0.75);
+        close(&scores.balanced_accuracy, (1.0 + 2.0 / 3.0) / 2.0);
+        close(&scores.f1, 2.0 / 3.0);
+        close(&scores.auroc, 1.0);
+        assert_eq!(scores.confusion, [[2, 1], [0, 1]]);
+        close(&scores.brier, 2.0 * (0.04 + 0.16 + 0.36 + 0.01) / 4.0);
+        let log: f64 = [0.8f64, 0.6, 0.4, 0.9].iter().map(|p| -p.ln()).sum();
+        close(&scores.nll, log / 4.0);
+        // The draws differ by .4 about the wrong row, by .2 about two others.
+        let disagreement = &scores.selective[3];
+        assert_eq!(disagreement.by, "disagreement");
+        close(&disagreement.e_aurc, 0.0);
+        assert_eq!(disagreement.referral[5].kept, 2);
+        assert_eq!(disagreement.referral[5].accuracy, 1.0);
+    }
+
+    #[test]
+    fn an_interval_holds_its_score() {
+        let positive: Vec<f64> = burn_bayes::eval::uniforms(300, 5);
+        let labels: Vec<usize> = burn_bayes::eval::uniforms(300, 6)
+            .iter()
+            .zip(&positive)
+            .map(|(uniform, p)| usize::from(uniform < p))
+            .collect();
+        let values: Vec<f64> = positive.iter().flat_map(|p| [1.0 - p, *p]).collect();
+        let scores = scored(
+            &predictions(2, 1, &values),
+            &labels,
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
+        let aurc = &scores.selective[0].aurc;
+        for score in [
+            &scores.accuracy,
+            &scores.nll,
+            &scores.auroc,
+            &scores.f1,
+            aurc,
+        ] {
+            let (value, interval) = (score.value.unwrap(), score.interval.unwrap());
+            assert!(
+                interval.lower < value && value < interval.upper,
+                "{score:?}"
+            );
+            assert_eq!(score.absent, None);
+        }
+        // Labels were drawn with the stated probabilities.
+        let half_width = 1.96 * (0.25f64 / 300.0).sqrt();
+        assert!(scores.ece.value.unwrap() < 3.0 * half_width);
+    }
+
+    #[test]
+    fn a_rare_class_has_intervals() {
+        // 3 of 100 rows are of the second class, and both classes have sure and unsure rows.
+        let positive: Vec<f64> = (0..100)
+            .map(|row| f64::from(row * 37 % 101) / 101.0)
+            .collect();
+        let labels: Vec<usize> = (0..100).map(|row| usize::from(row % 40 == 2)).collect();
+        let values: Vec<f64> = positive.iter().flat_map(|p| [1.0 - p, *p]).collect();
+        let scores = scored(
+            &predictions(2, 1, &values),
+            &labels,
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
+        for score in [&scores.auroc, &scores.balanced_accuracy, &scores.f1] {
+            assert!(score.interval.is_some(), "{score:?}");
+        }
+    }
+
+    #[test]
+    fn what_rows_leave_undefined_is_absent_and_says_why() {
+        let one_row = scored(
+            &predictions(2, 1, &[0.2, 0.8]),
+            &[1],
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
+        assert_eq!(one_row.accuracy.value, Some(1.0));
+        assert_eq!(one_row.accuracy.interval, None);
+        assert!(one_row.auroc.absent.as_ref().unwrap().contains("class"));
+        let absent: Vec<_> = one_row
+            .selective
+            .iter()
+            .filter(|scores| scores.aurc.value.is_none())
+            .map(|scores| scores.by)
+            .collect();
+        assert_eq!(
+            absent,
+            ["mutual_information", "disagreement", "variation_ratio"]
+        );
+
+        let one_class = scored(
+            &predictions(1, 2, &[1.0; 4]),
+            &[0, 0],
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
+        assert_eq!(one_class.nll.value, Some(0.0));
+        assert_eq!(one_class.auroc.value, None);
+
+        let certain = predictions(2, 1, &[1.0, 0.0, 0.5, 0.5]);
+        let wrong = scored(&certain, &[1, 0], Intervals::Bootstrapped).unwrap();
+        assert!(wrong.nll.absent.as_ref().unwrap().contains("row 0"));
+    }
+
+    #[test]
+    fn f1_is_of_the_positive_class() {
+        // Predicted 1, 0, 1, 0.
+        let draws = predictions(2, 1, &[0.3, 0.7, 0.8, 0.2, 0.4, 0.6, 0.9, 0.1]);
+        let of = |positive| {
+            let intervals = Intervals::Omitted;
+            ClassificationScores::of_positive(&draws, &[1, 0, 0, 0], intervals, positive).unwrap()
+        };
+        for (asked, name, f1) in [
+            (None, "class 1", 2.0 / 3.0),
+            (Some("class 1"), "class 1", 2.0 / 3.0),
+            (Some("class 0"), "class 0", 0.8),
+        ] {
+            let scores = of(asked);
+            assert_eq!(scores.positive.as_deref(), Some(name));
+            assert_eq!(scores.f1.value, Some(f1), "{asked:?}");
+            assert_eq!(scores.selective[0].referral[0].f1, Some(f1), "{asked:?}");
+        }
+        assert_eq!(of(None).auroc, of(Some("class 0")).auroc);
+    }
+
+    #[test]
+    fn values_do_not_depend_on_intervals() {
+        let draws = predictions(2, 1, &[0.3, 0.7, 0.8, 0.2, 0.4, 0.6, 0.9, 0.1]);
+        let [with, without] = [Intervals::Bootstrapped, Intervals::Omitted]
+            .map(|intervals| scored(&draws, &[1, 0, 0, 1], intervals).unwrap());
+        for (one, other) in [
+            (&with.accuracy, &without.accuracy),
+            (&with.nll, &without.nll),
+            (&with.macro_f1, &without.macro_f1),
+            (&with.auroc, &without.auroc),
+            (&with.selective[0].aurc, &without.selective[0].aurc),
+        ] {
+            assert_eq!(one.value, other.value);
+            assert!(
+                one.interval.is_some() && other.interval.is_none(),
+                "{one:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_in_files_are_stable_and_numbers_finite_or_null() {
+        let scores = Scores::of(
+            &Predictions::Classes(predictions(3, 1, &[0.2, 0.3, 0.5, 0.0, 0.0, 1.0])),
+            &Targets::Classes(vec![2, 0]),
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
+        let json = serde_json::to_value(&scores).unwrap();
+        assert_eq!(json["task"], "classification");
+        assert_eq!(json["accuracy"]["value"], 0.5);
+        assert!(json["nll"]["value"].is_null() && json["nll"]["absent"].is_string());
+        assert!(json["f1"]["absent"].as_str().unwrap().contains("macro_f1"));
+        assert_eq!(json["selective"][0]["by"], "entropy");
+        assert_eq!(json["selective"][0]["referral"][5]["kept_fraction"], 0.5);
+        assert_eq!(json["reliability"].as_array().unwrap().len(), BINS);
+    }
+}

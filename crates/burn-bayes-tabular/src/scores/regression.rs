@@ -1,0 +1,271 @@
+//! Scores of real predictions: one mixture of Gaussians for each row.
+
+use burn_bayes::eval::{
+    GaussianMixture, PredictionIntervals, QuantileCalibration, TargetedMixture, crps_losses,
+    log_densities, pit_values, referral_scores,
+};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::selective::KEPT_FRACTIONS;
+use crate::error::Result;
+use crate::predict::EPISTEMIC;
+use crate::predict::RealPredictions;
+use crate::scores::{Intervals, Score, SelectiveScores};
+
+/// Levels of the prediction intervals.
+pub(crate) const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
+/// Levels at which quantiles are held against frequencies: 5 %, 10 %, … 95 %.
+const QUANTILES: usize = 19;
+/// Bins of the histogram of transforms.
+const PIT_BINS: usize = 10;
+
+/// Every score of a regression, on the target's own scale.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RegressionScores {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of draws of the weights.
+    pub draws: usize,
+    /// Standard deviation of the observation noise.
+    pub noise_deviation: f64,
+    /// Root mean squared error of the mean over draws.
+    pub rmse: Score,
+    /// Mean negative log-likelihood of the mixture, in nats for each row.
+    pub nmll: Score,
+    /// Mean continuous ranked probability score, in the unit of the target.
+    pub crps: Score,
+    /// Coverage and width of central intervals.
+    pub intervals: Vec<CoverageScores>,
+    /// Mean distance of stated and observed frequencies over the quantiles 5 %, 10 %, … 95 %.
+    pub quantile_calibration_error: Score,
+    /// Stated and observed frequencies of those quantiles.
+    pub quantiles: Vec<QuantileFrequency>,
+    /// Rows in each tenth of the probability integral transform; equal counts mean calibration.
+    pub pit_counts: Vec<usize>,
+    /// Referral by the disagreement of draws, with the squared error as loss.
+    pub selective: [SelectiveScores<ReferredReals>; 1],
+}
+
+/// How often a central interval holds the target, and how wide it is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CoverageScores {
+    /// The stated probability.
+    pub level: f64,
+    /// The fraction of targets in their interval.
+    pub coverage: Score,
+    /// Sharpness: the mean width, in the unit of the target.
+    pub mean_width: Score,
+}
+
+/// How often targets lie below a quantile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct QuantileFrequency {
+    /// The stated probability.
+    pub level: f64,
+    /// The observed frequency.
+    pub observed: f64,
+}
+
+/// The most certain rows, scored.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ReferredReals {
+    /// The fraction of rows kept.
+    pub kept_fraction: f64,
+    /// Their number.
+    pub kept: usize,
+    /// Root mean squared error.
+    pub rmse: f64,
+}
+
+impl RegressionScores {
+    /// Scores mixtures against the true values.
+    pub(crate) fn of(
+        predictions: &RealPredictions,
+        targets: &[f64],
+        intervals: Intervals,
+    ) -> Result<Self> {
+        let mixture = predictions.checked()?;
+        let targeted = TargetedMixture::new(&mixture, targets)?;
+        let square = |(mean, target): (f64, &f64)| (mean - target) * (mean - target);
+        let squares: Vec<f64> = mixture
+            .mean()
+            .into_iter()
+            .zip(targets)
+            .map(square)
+            .collect();
+        let costs: Vec<f64> = log_densities(&targeted).iter().map(|log| -log).collect();
+        let pit = pit_values(&targeted);
+        let calibration = QuantileCalibration::new(&pit, QUANTILES)?;
+        // Quantiles are found step by step and CRPS costs S² per row: what takes time.
+        let (levels, crps) = rayon::join(
+            || {
+                LEVELS
+                    .par_iter()
+                    .map(|&level| coverage(level, &mixture, targets, intervals))
+                    .collect::<Result<_>>()
+            },
+            || crps_losses(&targeted),
+        );
+        let selective = if mixture.draws() == 1 {
+            SelectiveScores::of_one_draw(EPISTEMIC)
+        } else {
+            let uncertainty = mixture.variance_between_draws();
+            let referral = referral(&uncertainty, &squares)?;
+            SelectiveScores::of(EPISTEMIC, &uncertainty, &squares, referral, intervals)?
+        };
+        let [mse, nmll, crps] = intervals.of_means([&squares, &costs, &crps]);
+        Ok(Self {
+            rows: mixture.rows(),
+            draws: mixture.draws(),
+            noise_deviation: predictions.noise_deviation,
+            rmse: mse.root(),
+            nmll,
+            crps,
+            intervals: levels?,
+            quantile_calibration_error: Score::alone(
+                calibration.mean_absolute_error(),
+                "no interval: rows that are drawn twice look worse calibrated",
+            ),
+            quantiles: calibration
+                .points()
+                .iter()
+                .map(|point| QuantileFrequency {
+                    level: point.level,
+                    observed: point.observed,
+                })
+                .collect(),
+            pit_counts: pit_counts(&pit),
+            selective: [selective],
+        })
+    }
+}
+
+fn coverage(
+    level: f64,
+    mixture: &GaussianMixture<'_>,
+    targets: &[f64],
+    intervals: Intervals,
+) -> Result<CoverageScores> {
+    let central = PredictionIntervals::central(mixture, level)?;
+    let limits = || central.lower().iter().zip(central.upper());
+    let held = |((lower, upper), target): ((&f64, &f64), &f64)| {
+        f64::from(u8::from(lower <= target && target <= upper))
+    };
+    let hits: Vec<f64> = limits().zip(targets).map(held).collect();
+    let widths: Vec<f64> = limits().map(|(lower, upper)| upper - lower).collect();
+    let [coverage, mean_width] = intervals.of_means([&hits, &widths]);
+    Ok(CoverageScores {
+        level,
+        coverage,
+        mean_width,
+    })
+}
+
+fn referral(uncertainty: &[f64], squares: &[f64]) -> Result<Vec<ReferredReals>> {
+    let mut table = Vec::with_capacity(KEPT_FRACTIONS.len());
+    for row in referral_scores(uncertainty, &KEPT_FRACTIONS, |kept| kept.mean(squares))? {
+        table.push(ReferredReals {
+            kept_fraction: row.kept_fraction,
+            kept: row.kept,
+            rmse: row.score?.sqrt(),
+        });
+    }
+    Ok(table)
+}
+
+fn pit_counts(pit: &[f64]) -> Vec<usize> {
+    let mut counts = vec![0; PIT_BINS];
+    for value in pit {
+        counts[((value * PIT_BINS as f64) as usize).min(PIT_BINS - 1)] += 1;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::{ClassPredictions, Predictions};
+    use crate::scores::Scores;
+    use burn_bayes_data::Targets;
+
+    fn predictions(draws: usize, means: &[f64], noise_deviation: f64) -> RealPredictions {
+        RealPredictions {
+            draws,
+            means: means.to_vec(),
+            noise_deviation,
+        }
+    }
+
+    #[test]
+    fn two_draws_are_scored_as_by_hand() {
+        // Means 2, 0 and 5; variances between draws 1, 0 and 4.
+        let draws = [1.0, 0.0, 3.0, 3.0, 0.0, 7.0];
+        let scores = RegressionScores::of(
+            &predictions(2, &draws, 1.0),
+            &[2.0, 1.0, 9.0],
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
+        let rmse = scores.rmse.value.unwrap();
+        assert!((rmse - (17.0f64 / 3.0).sqrt()).abs() < 1e-12);
+        let interval = scores.rmse.interval.unwrap();
+        assert!(interval.lower <= rmse && rmse <= interval.upper);
+        let half = &scores.selective[0].referral[5];
+        assert_eq!((half.kept, half.rmse), (2, 0.5f64.sqrt()));
+        assert_eq!(scores.pit_counts.iter().sum::<usize>(), 3);
+        // The first target is the median of its mixture, the second lies one deviation above.
+        assert_eq!(scores.pit_counts[5], 1);
+        assert_eq!(scores.pit_counts[8], 1);
+        let levels: Vec<f64> = scores.intervals.iter().map(|at| at.level).collect();
+        assert_eq!(levels, LEVELS);
+        assert_eq!(scores.intervals[0].coverage.value, Some(1.0 / 3.0));
+    }
+
+    #[test]
+    fn one_draw_of_one_row_has_a_score_but_no_epistemic_part() {
+        let scores = RegressionScores::of(
+            &predictions(1, &[1.0], 2.0),
+            &[2.0],
+            Intervals::Bootstrapped,
+        )
+        .unwrap();
+        assert_eq!(scores.rmse.value, Some(1.0));
+        assert!(scores.rmse.absent.as_ref().unwrap().contains("no interval"));
+        assert_eq!(scores.selective[0].aurc.value, None);
+        assert!(scores.selective[0].referral.is_empty());
+        let json = serde_json::to_string(&scores).unwrap();
+        assert!(!json.contains("NaN"));
+        // The name that the column of predictions has.
+        assert!(json.contains("\"by\":\"epistemic_std\""), "{json}");
+    }
+
+    #[test]
+    fn what_cannot_be_scored_is_an_error() {
+        let noiseless = RegressionScores::of(
+            &predictions(1, &[1.0], 0.0),
+            &[2.0],
+            Intervals::Bootstrapped,
+        )
+        .unwrap_err();
+        assert!(noiseless.to_string().contains("noise precision"));
+        let missing = RegressionScores::of(
+            &predictions(1, &[1.0, 2.0], 1.0),
+            &[2.0],
+            Intervals::Bootstrapped,
+        )
+        .unwrap_err();
+        assert!(missing.to_string().contains("targets"));
+        let classes = Predictions::Classes(ClassPredictions {
+            classes: vec!["a".into()],
+            draws: 1,
+            probabilities: vec![1.0],
+        });
+        let mismatch =
+            Scores::of(&classes, &Targets::Real(vec![0.0]), Intervals::Bootstrapped).unwrap_err();
+        assert!(mismatch.to_string().contains("predicts classes"));
+        let reals = Predictions::Reals(predictions(1, &[1.0], 1.0));
+        assert!(Scores::of(&reals, &Targets::Classes(vec![0]), Intervals::Bootstrapped).is_err());
+        assert!(Scores::of(&reals, &Targets::Real(vec![0.0]), Intervals::Bootstrapped).is_ok());
+    }
+}

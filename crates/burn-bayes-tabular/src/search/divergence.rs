@@ -1,0 +1,292 @@
+//! Whether a fit has diverged: one definition for all commands.
+//!
+//! A fit has diverged if one of these holds for rows that it has not seen:
+//!
+//! 1. Their negative log-likelihood (NLL) is not finite.
+//! 2. Their NLL is above that of a constant: the class frequencies of the training rows, or a Gaussian
+//!    with the mean and the standard deviation of the training targets. With d_r the difference of row r,
+//!    N rows, mean d̄ and sample deviation s: d̄ > 2 s/√N and d̄ > 0.1 nats. The first condition is for the
+//!    noise of few rows. The second is for many rows, where any fit to pure noise is slightly but
+//!    significantly worse than the constant.
+//! 3. The RMSE of real targets is above ten standard deviations of the training targets. A single
+//!    prediction that is far off can cause that, and its large s hides it from the second test.
+
+use std::fmt;
+
+use burn_bayes::eval::{LabelledProbabilities, TargetedMixture, log_densities, log_losses};
+use burn_bayes_data::Targets;
+
+use super::fold::{Judgement, mismatch};
+use crate::cells::Summary;
+use crate::error::Result;
+use crate::predict::{ClassPredictions, Predictions, RealPredictions};
+use crate::report::number;
+use crate::rows::{Problem, TargetMeaning};
+
+/// The least difference of the second test, in standard errors.
+const STANDARD_ERRORS: f64 = 2.0;
+/// The same in nats per row.
+const NATS: f64 = 0.1;
+/// The largest RMSE of the third test, in standard deviations of the training targets.
+const DEVIATIONS: f64 = 10.0;
+
+/// Why a fit has diverged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Divergence {
+    /// The NLL is not finite.
+    NotFinite,
+    /// The NLL is above that of the training targets' Gaussian, or of the class frequencies.
+    WorseThanConstant {
+        /// Of the fit.
+        nll: f64,
+        /// Of the constant.
+        constant: f64,
+        /// What the constant is.
+        constant_name: &'static str,
+    },
+    /// The RMSE is many deviations of the training targets.
+    FarOff {
+        /// The error of the fit.
+        rmse: f64,
+        /// The deviation of the targets.
+        deviation: f64,
+    },
+}
+
+impl Divergence {
+    /// Whether the scores are numbers that means over runs should hold.
+    pub fn has_scores(self) -> bool {
+        matches!(self, Self::WorseThanConstant { .. })
+    }
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NotFinite => f.write_str("the NLL of the rows that were held out is not finite"),
+            Self::WorseThanConstant {
+                nll,
+                constant,
+                constant_name,
+            } => write!(
+                f,
+                "the NLL of the rows that were held out is {} nats, worse than the {} nats of \
+                 {constant_name}",
+                number(nll),
+                number(constant)
+            ),
+            Self::FarOff { rmse, deviation } => write!(
+                f,
+                "the RMSE of the rows that were held out is {}, and the standard deviation of the \
+                 training targets is {}",
+                number(rmse),
+                number(deviation)
+            ),
+        }
+    }
+}
+
+/// Whether a fit to the training rows has diverged, by its predictions of other rows.
+///
+/// # Errors
+/// If the predictions are not of these rows.
+pub fn divergence(
+    train: &Problem,
+    predictions: &Predictions,
+    targets: &Targets,
+) -> Result<Option<Divergence>> {
+    let Judgement { cost, error, .. } = Judgement::of(predictions, targets)?;
+    if !cost.is_finite() {
+        return Ok(Some(Divergence::NotFinite));
+    }
+    let constant = constant(train, targets.len())?;
+    if let Predictions::Reals(gaussian) = &constant {
+        let deviation = gaussian.noise_deviation;
+        if error > DEVIATIONS * deviation {
+            let rmse = error;
+            return Ok(Some(Divergence::FarOff { rmse, deviation }));
+        }
+    }
+    let baseline = row_costs(&constant, targets)?;
+    let costs = row_costs(predictions, targets)?;
+    let differences = costs
+        .iter()
+        .zip(&baseline)
+        .map(|(cost, other)| cost - other);
+    let is_worse = is_beyond_noise(&differences.collect::<Vec<_>>());
+    Ok(is_worse.then(|| Divergence::WorseThanConstant {
+        nll: cost,
+        constant: baseline.iter().sum::<f64>() / baseline.len() as f64,
+        constant_name: match constant {
+            Predictions::Classes(_) => "the class frequencies of the training rows",
+            Predictions::Reals(_) => {
+                "a Gaussian with the mean and deviation of the training targets"
+            }
+        },
+    }))
+}
+
+/// What the training targets alone predict, the same for every row.
+pub(super) fn constant(train: &Problem, rows: usize) -> Result<Predictions> {
+    Ok(match train.meaning() {
+        TargetMeaning::Real(_) => {
+            let gaussian = train.target_scale()?;
+            Predictions::Reals(RealPredictions {
+                draws: 1,
+                means: vec![gaussian.centre; rows],
+                noise_deviation: gaussian.spread,
+            })
+        }
+        TargetMeaning::Classes(classes) => Predictions::Classes(ClassPredictions {
+            classes: classes.clone(),
+            draws: 1,
+            probabilities: train.target_means().repeat(rows),
+        }),
+    })
+}
+
+/// The NLL of every row, in nats, of the target on its own scale.
+fn row_costs(predictions: &Predictions, targets: &Targets) -> Result<Vec<f64>> {
+    match (predictions, targets) {
+        (Predictions::Reals(predictions), Targets::Real(targets)) => {
+            let mixture = predictions.checked()?;
+            let densities = log_densities(&TargetedMixture::new(&mixture, targets)?);
+            Ok(densities.into_iter().map(|log| -log).collect())
+        }
+        (Predictions::Classes(predictions), Targets::Classes(labels)) => {
+            let average = predictions.checked()?.average();
+            Ok(log_losses(&LabelledProbabilities::new(&average, labels)?))
+        }
+        _ => Err(mismatch()),
+    }
+}
+
+/// Whether differences of rows have a mean that the second test calls worse.
+fn is_beyond_noise(differences: &[f64]) -> bool {
+    Summary::of(differences).is_some_and(
+        |Summary {
+             mean,
+             standard_error,
+             ..
+         }| {
+            // One row has no standard error.
+            mean > NATS && standard_error.is_some_and(|error| mean > STANDARD_ERRORS * error)
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes_data::{ColumnScale, Dataset, Features};
+
+    use super::*;
+
+    const ROWS: usize = 200;
+
+    /// Numbers without a pattern, of mean 0 and deviation 1.
+    fn normals(seed: u64, rows: usize) -> Vec<f64> {
+        let uniforms = |seed| burn_bayes::eval::uniforms(rows, seed);
+        let pairs = uniforms(seed).into_iter().zip(uniforms(seed + 1));
+        let radius = |uniform: f64| (-2.0 * (1.0 - uniform).ln()).sqrt();
+        pairs
+            .map(|(u, v)| radius(u) * (std::f64::consts::TAU * v).cos())
+            .collect()
+    }
+
+    fn problem(targets: Targets, meaning: TargetMeaning) -> Problem {
+        let features = Features::new(targets.len(), 1, vec![0.0; targets.len()]).unwrap();
+        Problem::new(&Dataset::new(features, targets).unwrap(), meaning).unwrap()
+    }
+
+    /// Targets around 1000 with a deviation of about 50, not standardised.
+    fn targets(seed: u64, rows: usize) -> Vec<f64> {
+        let values = normals(seed, rows).into_iter();
+        values.map(|value| 1000.0 + 50.0 * value).collect()
+    }
+
+    fn reals(means: Vec<f64>, noise_deviation: f64) -> Predictions {
+        Predictions::Reals(RealPredictions {
+            draws: 1,
+            means,
+            noise_deviation,
+        })
+    }
+
+    fn kept() -> TargetMeaning {
+        TargetMeaning::Real(ColumnScale {
+            centre: 0.0,
+            spread: 1.0,
+        })
+    }
+
+    #[test]
+    fn a_regression_is_measured_by_the_gaussian_of_its_targets() {
+        let train = problem(Targets::Real(targets(1, ROWS)), kept());
+        let found = targets(3, ROWS);
+        let held_out = Targets::Real(found.clone());
+        let judged = |predictions: &Predictions| {
+            let found = divergence(&train, predictions, &held_out).unwrap();
+            found.map(|found| found.to_string())
+        };
+        let constant = constant(&train, ROWS).unwrap();
+        assert_eq!(judged(&constant), None);
+        // A little too wide, and a little beside the mean.
+        assert_eq!(judged(&reals(vec![1010.0; ROWS], 55.0)), None);
+        assert_eq!(judged(&reals(found.clone(), 1.0)), None);
+        let sure = judged(&reals(targets(5, ROWS), 10.0)).unwrap();
+        assert!(sure.contains("NLL") && sure.contains("Gaussian"), "{sure}");
+        // One of many rows is far off, under a law wide enough to hide it.
+        let mut means = found;
+        means[7] += 1e6;
+        let far = judged(&reals(means, 50.0)).unwrap();
+        assert!(far.contains("RMSE"), "{far}");
+    }
+
+    #[test]
+    fn classes_are_measured_by_their_frequencies() {
+        let of = |probabilities: Vec<f64>| {
+            let classes = ["a", "b"].map(String::from).to_vec();
+            Predictions::Classes(ClassPredictions {
+                classes,
+                draws: 1,
+                probabilities,
+            })
+        };
+        // One row of four is of the second class.
+        let labels: Vec<usize> = (0..ROWS).map(|row| usize::from(row % 4 == 0)).collect();
+        let meaning = TargetMeaning::Classes(["a", "b"].map(String::from).to_vec());
+        let train = problem(Targets::Classes(labels.clone()), meaning);
+        let held_out = Targets::Classes(labels);
+        let judged = |row: [f64; 2]| {
+            let found = divergence(&train, &of(row.repeat(ROWS)), &held_out).unwrap();
+            found.map(|found| found.to_string())
+        };
+        assert_eq!(judged([0.75, 0.25]), None);
+        assert_eq!(judged([0.7, 0.3]), None);
+        // Frequencies have 0.56 nats, these 1.39 · 3/4 + 0.29 · 1/4.
+        let reason = judged([0.25, 0.75]).unwrap();
+        assert!(
+            reason.contains("1.1116") && reason.contains("0.5623"),
+            "{reason}"
+        );
+        let impossible = judged([1.0, 0.0]).unwrap();
+        assert!(impossible.contains("not finite"), "{impossible}");
+    }
+
+    #[test]
+    fn few_rows_must_be_worse_beyond_their_noise_and_many_by_a_tenth_of_a_nat() {
+        assert!(!is_beyond_noise(&[5.0]));
+        assert!(!is_beyond_noise(&[]));
+        assert!(is_beyond_noise(&[5.0, 5.0]));
+        assert!(!is_beyond_noise(&[0.0, 0.0, 9.0]));
+        assert!(!is_beyond_noise(&[0.09; 1000]));
+        assert!(is_beyond_noise(&[0.11; 1000]));
+        let noisy = |mean: f64| {
+            normals(7, 10_000)
+                .iter()
+                .map(|x| mean + x)
+                .collect::<Vec<_>>()
+        };
+        assert!(!is_beyond_noise(&noisy(0.05)) && is_beyond_noise(&noisy(0.2)));
+    }
+}

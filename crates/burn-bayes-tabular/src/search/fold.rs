@@ -1,0 +1,373 @@
+//! Rows to learn from and rows to be judged by, prepared as the former alone teach.
+
+use std::sync::Arc;
+
+use burn_bayes::eval::{LabelledProbabilities, TargetedMixture, accuracy, nll, nmll, rmse};
+use burn_bayes_data::{
+    ColumnScale, Dataset, Features, KFold, Preprocessor, PreprocessorConfig, Scaler, Scaling,
+    Split, Table, Targets,
+};
+use serde::{Deserialize, Serialize};
+
+use super::divergence::{constant, divergence};
+use crate::cells::Measures;
+use crate::engine::{Unobserved, check, fit, weights};
+use crate::error::{Result, TabularError};
+use crate::predict::Predictions;
+use crate::rows::{DealtRows, Problem, TargetMeaning};
+use crate::rows::{fingerprint_of, true_targets};
+use crate::scores::{Intervals, Scores};
+use crate::settings::{DataSettings, FitSettings};
+
+/// The measure, 1, of a cell whose fit diverged.
+pub const DIVERGED: &str = "diverged";
+/// The measure of a judgement's error.
+const ERROR: &str = "error";
+
+/// One division of some rows.
+#[derive(Clone, Debug)]
+pub struct Fold {
+    train: Problem,
+    test: Features,
+    /// Of the test rows, on their own scale.
+    targets: Targets,
+}
+
+/// What a fit is worth on rows that it has not seen; less is better in both.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Judgement {
+    /// Mean negative log-likelihood of a row under the average over draws, in nats, of the target on
+    /// its own scale: what a search minimises.
+    pub cost: f64,
+    /// Root mean squared error; of classes, the share of wrong ones.
+    pub error: f64,
+    /// Whether the fit has diverged though it has scores: it is worse than a constant.
+    pub diverged: bool,
+}
+
+/// Every score of a fit on rows that it has not seen.
+#[derive(Clone, Debug)]
+pub struct Scored {
+    /// Nothing if the fit has none.
+    pub scores: Option<Scores>,
+    /// Whether the fit has diverged.
+    pub diverged: bool,
+}
+
+impl Fold {
+    /// A division of rows with real targets; features and target are standardised.
+    pub fn standardised(dataset: &Dataset, split: &Split) -> Result<Self> {
+        let Some(targets) = dataset.targets().as_real() else {
+            return Err(TabularError::Data(
+                "the targets are classes, not numbers".into(),
+            ));
+        };
+        let of = |rows: &[usize]| rows.iter().map(|&row| targets[row]).collect::<Vec<_>>();
+        let scaler = Scaler::fit(dataset.features(), &split.train, Scaling::Standardise)?;
+        let scale = ColumnScale::fit(of(&split.train), Scaling::Standardise)?;
+        let scaled = of(&split.train).into_iter().map(|value| scale.apply(value));
+        let train = Dataset::new(
+            scaler.apply(dataset.features().select(&split.train)?)?,
+            Targets::Real(scaled.collect()),
+        )?;
+        Ok(Self {
+            train: Problem::new(&train, TargetMeaning::Real(scale))?,
+            test: scaler.apply(dataset.features().select(&split.test)?)?,
+            targets: Targets::Real(of(&split.test)),
+        })
+    }
+
+    /// A division of the rows of a table.
+    ///
+    /// # Errors
+    /// If the training rows cannot be prepared, or the others have something that these have not.
+    pub fn prepared(table: &Table, config: &PreprocessorConfig, split: &Split) -> Result<Self> {
+        let preprocessor = Preprocessor::fit(config, table, split.train.iter().copied())?;
+        let train = Problem::prepared(&preprocessor, table, &split.train)?;
+        let test = preprocessor.dataset(table, split.test.iter().copied())?;
+        Ok(Self {
+            targets: true_targets(&test, train.meaning()),
+            train,
+            test: test.into_parts().0,
+        })
+    }
+
+    /// The divisions of the training rows, as a file's settings say how they are prepared.
+    ///
+    /// # Errors
+    /// If the rows cannot be divided so, or as [`Fold::prepared`].
+    pub(crate) fn all(
+        rows: &DealtRows,
+        settings: &DataSettings,
+        kept: KFold,
+    ) -> Result<Vec<Arc<Self>>> {
+        let preparation = settings.preprocessor()?;
+        let divisions = rows.divisions(settings, kept)?;
+        let folds = divisions.iter();
+        folds
+            .map(|split| Ok(Arc::new(Self::prepared(&rows.table, &preparation, split)?)))
+            .collect()
+    }
+
+    /// Refuses settings that cannot be used for the training rows.
+    pub fn check(&self, settings: &FitSettings) -> Result<()> {
+        check(&self.train, settings).map(drop)
+    }
+
+    /// D, the number of weights of a network for these rows.
+    pub fn weights(&self, settings: &FitSettings) -> Result<usize> {
+        weights(settings, self.train.width(), self.train.meaning())
+    }
+
+    /// Fits the training rows and judges by the others; nothing if the fit has no scores.
+    ///
+    /// # Errors
+    /// If a setting cannot be used.
+    pub fn judge(&self, settings: &FitSettings) -> Result<Option<Judgement>> {
+        match self.predictions(settings)? {
+            Some(predictions) => self.judge_predictions(&predictions),
+            None => Ok(None),
+        }
+    }
+
+    /// The class of which F1 is told; see [`TargetMeaning::positive`].
+    pub fn positive(&self, asked: Option<&str>) -> Result<Option<&str>> {
+        self.train.meaning().positive(asked)
+    }
+
+    /// As [`Fold::judge`], with every score there is.
+    pub fn score(&self, settings: &FitSettings, positive: Option<&str>) -> Result<Scored> {
+        let predictions = self.predictions(settings)?;
+        let judgement = match &predictions {
+            Some(predictions) => self.judge_predictions(predictions)?,
+            None => None,
+        };
+        let scored = predictions.filter(|_| judgement.is_some());
+        let scores = |predictions: Predictions| {
+            Scores::of_positive(&predictions, &self.targets, Intervals::Omitted, positive)
+        };
+        Ok(Scored {
+            scores: scored.map(scores).transpose()?,
+            diverged: judgement.is_none_or(|judgement| judgement.diverged),
+        })
+    }
+
+    /// Predictions of the test rows; nothing if the fit left the finite numbers.
+    fn predictions(&self, settings: &FitSettings) -> Result<Option<Predictions>> {
+        let predictions = fit(&self.train, settings, &mut Unobserved)
+            .and_then(|fitted| fitted.predict(&self.test, settings.draws));
+        match predictions {
+            Ok(predictions) => Ok(Some(predictions)),
+            Err(TabularError::Numerical(_)) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// A number that tells these rows from others.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        fingerprint_of(self.train.fingerprint(), self.test.values(), &self.targets)
+    }
+
+    /// Judges predictions of the test rows; nothing if the fit has no scores.
+    fn judge_predictions(&self, predictions: &Predictions) -> Result<Option<Judgement>> {
+        let divergence = divergence(&self.train, predictions, &self.targets)?;
+        if divergence.is_some_and(|divergence| !divergence.has_scores()) {
+            return Ok(None);
+        }
+        Ok(Some(Judgement {
+            diverged: divergence.is_some(),
+            ..Judgement::of(predictions, &self.targets)?
+        }))
+    }
+
+    /// Judges what the training targets alone predict of the test rows.
+    pub fn judge_constant(&self) -> Result<Judgement> {
+        let predictions = constant(&self.train, self.targets.len())?;
+        Judgement::of(&predictions, &self.targets)
+    }
+}
+
+/// Predictions and targets of different tasks.
+pub(super) fn mismatch() -> TabularError {
+    TabularError::Data("the targets are not of the kind that was predicted".into())
+}
+
+impl Judgement {
+    /// Judges predictions by what was true, without a constant to compare with.
+    pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
+        match (predictions, targets) {
+            (Predictions::Reals(predictions), Targets::Real(targets)) => {
+                let mixture = predictions.checked()?;
+                Ok(Self {
+                    cost: nmll(&TargetedMixture::new(&mixture, targets)?),
+                    error: rmse(&mixture.mean(), targets)?,
+                    diverged: false,
+                })
+            }
+            (Predictions::Classes(predictions), Targets::Classes(labels)) => {
+                let average = predictions.checked()?.average();
+                let labelled = LabelledProbabilities::new(&average, labels)?;
+                Ok(Self {
+                    cost: nll(&labelled),
+                    error: 1.0 - accuracy(&labelled),
+                    diverged: false,
+                })
+            }
+            _ => Err(mismatch()),
+        }
+    }
+
+    /// What a cell writes down of a fit, the cost by its name in the scores.
+    pub fn measures(judgement: Option<Self>, cost_name: &str) -> Measures {
+        let mut measures = Measures::new();
+        if judgement.is_none_or(|judgement| judgement.diverged) {
+            measures.insert(DIVERGED.into(), 1.0);
+        }
+        if let Some(Self { cost, error, .. }) = judgement {
+            measures.extend([(cost_name.into(), cost), (ERROR.into(), error)]);
+        }
+        measures
+    }
+
+    /// What a cell has written down; nothing if the fit has no scores.
+    ///
+    /// # Errors
+    /// If a measure is missing.
+    pub(crate) fn of_measures(measures: &Measures, cost_name: &str) -> Result<Option<Self>> {
+        let diverged = measures.contains_key(DIVERGED);
+        if diverged && measures.len() == 1 {
+            return Ok(None);
+        }
+        let measure = |name: &str| {
+            let problem = format!("a finished fit lacks its `{name}`; search without --resume");
+            let found = measures.get(name).copied();
+            found.ok_or(TabularError::Data(problem))
+        };
+        Ok(Some(Self {
+            cost: measure(cost_name)?,
+            error: measure(ERROR)?,
+            diverged,
+        }))
+    }
+
+    /// The mean of both, diverged if one of them is; nothing of none.
+    pub(crate) fn mean(judgements: &[Self]) -> Option<Self> {
+        let count = judgements.len() as f64;
+        let mean = |of: fn(&Self) -> f64| judgements.iter().map(of).sum::<f64>() / count;
+        (!judgements.is_empty()).then(|| Self {
+            cost: mean(|one| one.cost),
+            error: mean(|one| one.error),
+            diverged: judgements.iter().any(|one| one.diverged),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes_data::gap_regression;
+
+    use super::*;
+    use crate::predict::RealPredictions;
+    use crate::settings::{Method, NetworkShape, NoisePrecision, OptimizerName};
+
+    fn fold() -> (Dataset, Split, Fold) {
+        let dataset = gap_regression(60, 0.1, 1).unwrap();
+        let split = Split {
+            train: (0..40).collect(),
+            test: (40..60).collect(),
+        };
+        let fold = Fold::standardised(&dataset, &split).unwrap();
+        (dataset, split, fold)
+    }
+
+    #[test]
+    fn test_rows_teach_nothing() {
+        let (dataset, split, fold) = fold();
+        let mut targets = dataset.targets().as_real().unwrap().to_vec();
+        targets[50] = 1e3;
+        let features = dataset.features().clone();
+        let changed = Dataset::new(features, Targets::Real(targets)).unwrap();
+        let other = Fold::standardised(&changed, &split).unwrap();
+        assert_eq!(other.train.targets(), fold.train.targets());
+        assert_eq!(other.train.meaning(), fold.train.meaning());
+        assert_ne!(
+            format!("{:?}", other.targets),
+            format!("{:?}", fold.targets)
+        );
+    }
+
+    #[test]
+    fn judgements_are_on_the_targets_own_scale() {
+        let (dataset, split, fold) = fold();
+        let targets = dataset.targets().as_real().unwrap();
+        let means: Vec<f64> = split.test.iter().map(|&row| targets[row] + 0.2).collect();
+        let predictions = |means: Vec<f64>| {
+            Predictions::Reals(RealPredictions {
+                draws: 1,
+                means,
+                noise_deviation: 0.2,
+            })
+        };
+        let judgement = fold
+            .judge_predictions(&predictions(means))
+            .unwrap()
+            .unwrap();
+        assert!((judgement.error - 0.2).abs() < 1e-12);
+        let expected = 0.5 * (2.0 * std::f64::consts::PI * 0.04).ln() + 0.5;
+        assert!((judgement.cost - expected).abs() < 1e-12);
+        let far = predictions(vec![1e3; split.test.len()]);
+        assert_eq!(fold.judge_predictions(&far).unwrap(), None);
+        let means = split.test.iter().map(|&row| targets[row] + 2.0).collect();
+        let worse = fold
+            .judge_predictions(&predictions(means))
+            .unwrap()
+            .unwrap();
+        assert!(worse.diverged && !judgement.diverged);
+    }
+
+    #[test]
+    fn a_judgement_survives_its_measures_and_a_missing_one_is_no_divergence() {
+        let judgement = Judgement {
+            cost: 0.5,
+            error: 0.25,
+            diverged: false,
+        };
+        let worse = Judgement {
+            diverged: true,
+            ..judgement
+        };
+        for judgement in [Some(judgement), Some(worse), None] {
+            let measures = Judgement::measures(judgement, "nll");
+            assert_eq!(Judgement::of_measures(&measures, "nll").unwrap(), judgement);
+        }
+        let other = Judgement::measures(Some(judgement), "nmll");
+        let failure = Judgement::of_measures(&other, "nll").unwrap_err();
+        assert!(failure.to_string().contains("`nll`"), "{failure}");
+    }
+
+    #[test]
+    fn a_fit_that_diverges_is_no_error_but_a_bad_setting_is() {
+        let (_, _, fold) = fold();
+        let settings = FitSettings {
+            method: Method::Map,
+            model: NetworkShape { hidden: vec![5] },
+            epochs: 20,
+            batch_size: 10,
+            noise_precision: NoisePrecision::Given(10.0),
+            ..FitSettings::default()
+        };
+        let sound = fold.judge(&settings).unwrap().unwrap();
+        assert_eq!(fold.judge(&settings).unwrap(), Some(sound));
+        let wild = FitSettings {
+            optimizer: OptimizerName::Sgd,
+            learning_rate: Some(1e6),
+            ..settings.clone()
+        };
+        assert_eq!(fold.judge(&wild).unwrap(), None);
+        let unusable = FitSettings {
+            batch_size: 41,
+            ..settings
+        };
+        assert!(matches!(fold.judge(&unusable), Err(TabularError::Usage(_))));
+    }
+}

@@ -1,0 +1,277 @@
+//! A search whose trials are fitted as cells, and what it found.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use burn_bayes_data::KFold;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Fold, Judgement, Ranges, Search, Trial, Unit, best};
+use crate::as_toml;
+use crate::cells::{self, Cell, Crew, Key, Ledger, Progress, Task};
+use crate::error::Result;
+use crate::files::{csv_bytes, write_whole};
+use crate::rows::{DealtRows, read_table};
+use crate::scores::likelihood_name;
+use crate::settings::{Config, FitSettings};
+
+/// A search over the settings of a fit.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    config: Config,
+    folds: Vec<Arc<Fold>>,
+    cost_name: &'static str,
+}
+
+impl Tuning {
+    /// By folds of the rows to train on: those that a fit will be scored by are not for choosing.
+    ///
+    /// # Errors
+    /// If the rows cannot be divided so, or have not the class that F1 is to be told of.
+    pub fn new(config: Config, rows: &DealtRows, folds: usize) -> Result<Self> {
+        let folds = folds_of(&config, rows, folds)?;
+        // A search does not look at F1, but the fit takes over what it finds.
+        for fold in &folds {
+            fold.positive(config.data.positive.as_deref())?;
+        }
+        Ok(Self {
+            cost_name: likelihood_name(config.data.task()?.into()),
+            config,
+            folds,
+        })
+    }
+
+    /// The ranges of the method, for the networks of all folds.
+    ///
+    /// # Errors
+    /// If the settings are of no network.
+    pub fn default_ranges(&self) -> Result<Ranges> {
+        let settings = &self.config.fit;
+        let weights = self.folds.iter().map(|fold| fold.weights(settings));
+        let weights = weights.collect::<Result<Vec<_>>>()?;
+        let least = weights.into_iter().min().unwrap_or(usize::MAX);
+        Ranges::of_method(settings.method, least)
+    }
+
+    /// A search of these ranges.
+    ///
+    /// # Errors
+    /// As [`Search::check`].
+    pub fn search(
+        &self,
+        ranges: Ranges,
+        trials: usize,
+        survivors: Option<usize>,
+    ) -> Result<Search> {
+        let search = Search {
+            base: self.config.fit.clone(),
+            ranges,
+            trials,
+            survivors,
+            seed: self.config.fit.seed,
+        };
+        search.check(self.folds.iter().map(Arc::as_ref))?;
+        Ok(search)
+    }
+
+    /// Searches; what the ledger has of the trials is not fitted again. `task` makes what a worker of
+    /// this program is given.
+    ///
+    /// # Errors
+    /// As a fit, and if every trial diverged.
+    pub fn run<T: Task>(
+        mut self,
+        search: &Search,
+        task: impl Fn(JudgedTrials) -> T,
+        ledger: &Ledger,
+        crew: &Crew,
+        progress: &dyn Progress,
+    ) -> Result<Tuned> {
+        let trials = search.run(self.folds.len(), |units| {
+            let fits = JudgedTrials {
+                config: self.config.clone(),
+                folds: self.folds.len(),
+                units: units.iter().cloned().map(Planned::of).collect(),
+            };
+            let cells = fits.of_folds(&self.folds)?;
+            let records = cells::run(&task(fits), &cells, ledger, crew, progress)?;
+            let judged = records.iter();
+            judged
+                .map(|record| Judgement::of_measures(&record.measures, self.cost_name))
+                .collect()
+        })?;
+        self.config.fit = best(&trials)?.settings.clone();
+        Tuned::of(search, &trials, self.cost_name, self.config)
+    }
+}
+
+/// Fits of trials to folds, as another process makes them.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct JudgedTrials {
+    #[serde(with = "as_toml")]
+    config: Config,
+    /// Into how many the rows are divided.
+    folds: usize,
+    units: Vec<Planned>,
+}
+
+/// A fit of these settings.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Planned {
+    trial: usize,
+    fold: usize,
+    #[serde(with = "as_toml")]
+    settings: FitSettings,
+}
+
+impl Planned {
+    fn of((Unit { trial, fold }, settings): (Unit, FitSettings)) -> Self {
+        Self {
+            trial,
+            fold,
+            settings,
+        }
+    }
+
+    fn cell(&self, fold: &Arc<Fold>, cost_name: &'static str) -> Result<Cell> {
+        let key = Key {
+            case: format!("trial {}", self.trial),
+            method: self.settings.method.to_string(),
+            seed: self.fold as u64,
+        };
+        let everything = (self.settings.identity(), fold.fingerprint());
+        let (fold, settings) = (fold.clone(), self.settings.clone());
+        Cell::new(key, &everything, move || {
+            Ok(Judgement::measures(fold.judge(&settings)?, cost_name))
+        })
+    }
+}
+
+impl JudgedTrials {
+    /// The fits, to the rows of the settings' file.
+    pub(crate) fn cells(&self) -> Result<Vec<Cell>> {
+        let Config { data, fit } = &self.config;
+        let rows = DealtRows::deal(read_table(data)?, data, fit.seed)?;
+        self.of_folds(&folds_of(&self.config, &rows, self.folds)?)
+    }
+
+    fn of_folds(&self, folds: &[Arc<Fold>]) -> Result<Vec<Cell>> {
+        let cost_name = likelihood_name(self.config.data.task()?.into());
+        let units = self.units.iter();
+        units
+            .map(|unit| unit.cell(&folds[unit.fold], cost_name))
+            .collect()
+    }
+}
+
+fn folds_of(config: &Config, rows: &DealtRows, count: usize) -> Result<Vec<Arc<Fold>>> {
+    let kept = KFold::new(count).with_seed(config.fit.seed);
+    Fold::all(rows, &config.data, kept)
+}
+
+/// What a search found.
+#[derive(Clone, Debug)]
+pub struct Tuned {
+    /// The settings with the best ones in them.
+    pub config: Config,
+    /// The best one first.
+    pub trials: Vec<TrialRow>,
+}
+
+/// A trial, as it is shown.
+#[derive(Clone, Debug, Serialize)]
+pub struct TrialRow {
+    trial: usize,
+    /// The settings that were drawn.
+    settings: Map<String, Value>,
+    /// The mean cost over folds, by its name in the scores; null if a fit has no scores.
+    #[serde(flatten)]
+    cost: BTreeMap<&'static str, Option<f64>>,
+    /// The mean over folds; null if a fit has no scores.
+    error: Option<f64>,
+    /// Whether a fit diverged.
+    diverged: bool,
+    /// Folds that it met.
+    folds: usize,
+}
+
+impl Tuned {
+    fn of(
+        search: &Search,
+        trials: &[Trial],
+        cost_name: &'static str,
+        config: Config,
+    ) -> Result<Self> {
+        let mut ranking: Vec<&Trial> = trials.iter().collect();
+        ranking.sort_by(|a, b| b.is_complete.cmp(&a.is_complete).then(a.compare(b)));
+        let row = |trial: &Trial| -> Result<TrialRow> {
+            let all = serde_json::to_value(&trial.settings).map_err(std::io::Error::from)?;
+            let drawn = search
+                .ranges
+                .names()
+                .map(|name| (name.into(), all[name].clone()));
+            let mean = trial.mean();
+            Ok(TrialRow {
+                trial: trial.number,
+                settings: drawn.collect(),
+                cost: BTreeMap::from([(cost_name, mean.map(|mean| mean.cost))]),
+                error: mean.map(|mean| mean.error),
+                diverged: trial.has_diverged(),
+                folds: trial.judgements.len(),
+            })
+        };
+        Ok(Self {
+            config,
+            trials: ranking.into_iter().map(row).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Writes `trials.csv` and `config.toml`, the settings for a fit.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let rows = self.trials.iter().map(|row| row.entries(f64::to_string));
+        let bytes = csv_bytes(&self.heads(), rows)?;
+        write_whole(&folder.join("trials.csv"), &bytes)?;
+        let config = self.config.to_toml()?;
+        write_whole(&folder.join("config.toml"), config.as_bytes())
+    }
+
+    /// The heads of the table of trials.
+    pub fn heads(&self) -> Vec<&str> {
+        let row = self.trials.first();
+        let drawn = row.into_iter().flat_map(|row| row.settings.keys());
+        let cost = row.into_iter().flat_map(|row| row.cost.keys().copied());
+        ["trial"]
+            .into_iter()
+            .chain(drawn.map(String::as_str))
+            .chain(cost)
+            .chain(["error", "diverged", "folds"])
+            .collect()
+    }
+}
+
+impl TrialRow {
+    /// The entries below the heads, with numbers as `shown` shows them.
+    pub fn entries(&self, shown: impl Fn(&f64) -> String) -> Vec<String> {
+        let setting = |value: &Value| match (value.as_f64(), value) {
+            (Some(number), Value::Number(whole)) if whole.is_f64() => shown(&number),
+            (_, Value::String(text)) => text.clone(),
+            _ => value.to_string(),
+        };
+        let score = |score: Option<f64>| score.as_ref().map_or("–".into(), &shown);
+        [self.trial.to_string()]
+            .into_iter()
+            .chain(self.settings.values().map(setting))
+            .chain(self.cost.values().copied().map(score))
+            .chain([
+                score(self.error),
+                if self.diverged { "yes" } else { "no" }.into(),
+                self.folds.to_string(),
+            ])
+            .collect()
+    }
+}

@@ -1,0 +1,389 @@
+//! The values of settings that are neither numbers nor text.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+use burn_bayes_data::{DecimalMark, Header, MissingPolicy, Task, UnseenPolicy};
+use serde::{Deserialize, Serialize};
+
+use super::table::SettingValue;
+
+/// Defines an enumeration whose values have names, in settings and on command lines.
+macro_rules! choices {
+    (
+        $(#[$meta:meta])*
+        $choices:ident {
+            $($(#[doc = $doc:literal])+ $choice:ident = $name:literal,)+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+        pub enum $choices {
+            $($(#[doc = $doc])+ #[serde(rename = $name)] $choice,)+
+        }
+
+        impl $choices {
+            /// All values.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$choice),+];
+        }
+
+        impl std::fmt::Display for $choices {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self {
+                    $(Self::$choice => $name,)+
+                })
+            }
+        }
+
+        impl std::str::FromStr for $choices {
+            type Err = String;
+
+            fn from_str(text: &str) -> std::result::Result<Self, String> {
+                match text {
+                    $($name => Ok(Self::$choice),)+
+                    _ => Err(format!("`{text}` is none of {}", [$($name),+].join(", "))),
+                }
+            }
+        }
+
+        impl $crate::settings::SettingValue for $choices {
+            const KIND: $crate::settings::Kind = $crate::settings::Kind::Choice(&[
+                $($crate::settings::Choice { name: $name, help: concat!($($doc),+) }),+
+            ]);
+        }
+    };
+}
+
+pub(crate) use choices;
+
+choices! {
+    /// How the posterior is found.
+    Method {
+        /// Variational inference with a factor-analysis covariance.
+        Vifa = "vifa",
+        /// The same without factors: Bayes by backprop.
+        MeanField = "mean-field",
+        /// Variational approximation with factor covariance.
+        Vafc = "vafc",
+        /// A Gaussian from the iterates of an ordinary training.
+        Swag = "swag",
+        /// Natural gradients with a low-rank-plus-diagonal precision.
+        Slang = "slang",
+        /// The same without factors.
+        Vogn = "vogn",
+        /// Natural gradients with a diagonal precision from Price's theorem.
+        Von = "von",
+        /// Adam with perturbed weights.
+        Vadam = "vadam",
+        /// No posterior: the most probable weights alone.
+        Map = "map",
+    }
+}
+
+choices! {
+    /// What moves the weights.
+    OptimizerName {
+        /// Adam.
+        Adam = "adam",
+        /// Gradient descent with momentum.
+        Sgd = "sgd",
+    }
+}
+
+choices! {
+    /// What the target is.
+    TaskName {
+        /// A number.
+        Regression = "regression",
+        /// One of some classes.
+        Classification = "classification",
+    }
+}
+
+impl From<TaskName> for Task {
+    fn from(name: TaskName) -> Self {
+        match name {
+            TaskName::Regression => Self::Regression,
+            TaskName::Classification => Self::Classification,
+        }
+    }
+}
+
+choices! {
+    /// The character before the decimal fraction of a number.
+    DecimalName {
+        /// 1.5
+        Point = ".",
+        /// 1,5
+        Comma = ",",
+    }
+}
+
+impl From<DecimalName> for DecimalMark {
+    fn from(name: DecimalName) -> Self {
+        match name {
+            DecimalName::Point => Self::Point,
+            DecimalName::Comma => Self::Comma,
+        }
+    }
+}
+
+choices! {
+    /// Whether the first row of a file names the columns.
+    HeaderName {
+        /// It does if none of its cells is a number.
+        Detect = "detect",
+        /// It does.
+        Present = "present",
+        /// It does not; columns are called column_0, column_1, ….
+        Absent = "absent",
+    }
+}
+
+impl From<HeaderName> for Header {
+    fn from(name: HeaderName) -> Self {
+        match name {
+            HeaderName::Detect => Self::Detect,
+            HeaderName::Present => Self::Present,
+            HeaderName::Absent => Self::Absent,
+        }
+    }
+}
+
+choices! {
+    /// What is done about a missing cell.
+    MissingName {
+        /// It is an error.
+        Refuse = "refuse",
+        /// It becomes the mean of its column, or the most frequent category.
+        Impute = "impute",
+        /// Its row is left out of training, scores and predictions.
+        Drop = "drop",
+    }
+}
+
+impl From<MissingName> for MissingPolicy {
+    fn from(name: MissingName) -> Self {
+        match name {
+            MissingName::Refuse | MissingName::Drop => Self::Refuse,
+            MissingName::Impute => Self::Impute,
+        }
+    }
+}
+
+choices! {
+    /// What is done about a category that no training row has.
+    UnseenName {
+        /// It is an error.
+        Refuse = "refuse",
+        /// It is none of the known ones.
+        Zeros = "zeros",
+    }
+}
+
+impl From<UnseenName> for UnseenPolicy {
+    fn from(name: UnseenName) -> Self {
+        match name {
+            UnseenName::Refuse => Self::Refuse,
+            UnseenName::Zeros => Self::Zeros,
+        }
+    }
+}
+
+/// The shape of a network: `linear`, or `mlp:50,50` for two hidden layers of 50 rectifiers.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NetworkShape {
+    /// The widths of the hidden layers; none in a linear model.
+    pub hidden: Vec<usize>,
+}
+
+impl FromStr for NetworkShape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let hidden = match text.split_once(':') {
+            None if text == "linear" => Some(Vec::new()),
+            Some(("mlp", widths)) => {
+                let widths = widths.split(',').map(|width| width.trim().parse().ok());
+                let widths: Option<Vec<usize>> = widths.collect();
+                widths.filter(|widths| !widths.contains(&0))
+            }
+            _ => None,
+        };
+        let hidden = hidden.ok_or_else(|| {
+            format!(
+                "`{text}` is no model; use `linear`, or `mlp:` and the widths of the hidden layers, \
+                 as in `mlp:50,50`"
+            )
+        })?;
+        Ok(Self { hidden })
+    }
+}
+
+impl fmt::Display for NetworkShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths: Vec<String> = self.hidden.iter().map(ToString::to_string).collect();
+        match widths.is_empty() {
+            true => f.write_str("linear"),
+            false => write!(f, "mlp:{}", widths.join(",")),
+        }
+    }
+}
+
+/// The precision of the noise around a real target, 1/variance in the target's own unit.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(
+    untagged,
+    expecting = "`noise_precision` is neither a number nor `learned`"
+)]
+pub enum NoisePrecision {
+    /// Known beforehand.
+    Given(f64),
+    /// Estimated on training rows that a first fit has not seen.
+    Learned(LearnedWord),
+}
+
+/// The word `learned`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LearnedWord {
+    /// `learned`.
+    Learned,
+}
+
+impl NoisePrecision {
+    /// To be estimated.
+    pub const LEARNED: Self = Self::Learned(LearnedWord::Learned);
+}
+
+impl FromStr for NoisePrecision {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "learned" => Ok(Self::LEARNED),
+            _ => text
+                .parse()
+                .map(Self::Given)
+                .map_err(|_| format!("`{text}` is neither a number nor `learned`")),
+        }
+    }
+}
+
+impl fmt::Display for NoisePrecision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(precision) => precision.fmt(f),
+            Self::Learned(_) => f.write_str("learned"),
+        }
+    }
+}
+
+/// The character between cells: itself, or `tab`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Delimiter(pub u8);
+
+impl FromStr for Delimiter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.as_bytes() {
+            b"tab" | b"\\t" => Ok(Self(b'\t')),
+            &[byte] if byte.is_ascii() && !b"\"\n\r".contains(&byte) => Ok(Self(byte)),
+            _ => Err(format!(
+                "`{text}` is no delimiter; use one character, or `tab`"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Delimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            b'\t' => f.write_str("tab"),
+            byte => write!(f, "{}", char::from(byte)),
+        }
+    }
+}
+
+/// Names or words, with commas between them on the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct Words(pub Vec<String>);
+
+impl FromStr for Words {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let words = text.split(',').map(|word| word.trim().to_string());
+        Ok(Self(words.filter(|word| !word.is_empty()).collect()))
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(","))
+    }
+}
+
+/// Serde reads and writes what has a text of its own.
+macro_rules! as_text {
+    ($($type:ty),+) => {
+        $(
+            impl TryFrom<String> for $type {
+                type Error = String;
+
+                fn try_from(text: String) -> Result<Self, String> {
+                    text.parse()
+                }
+            }
+
+            impl From<$type> for String {
+                fn from(value: $type) -> Self {
+                    value.to_string()
+                }
+            }
+        )+
+    };
+}
+
+as_text!(Delimiter, NetworkShape);
+
+impl SettingValue for Delimiter {}
+impl SettingValue for NetworkShape {}
+impl SettingValue for NoisePrecision {}
+impl SettingValue for Words {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_displayed_is_parsed() {
+        for text in ["linear", "mlp:50", "mlp:50,20"] {
+            assert_eq!(text.parse::<NetworkShape>().unwrap().to_string(), text);
+        }
+        for text in [",", ";", "tab"] {
+            assert_eq!(text.parse::<Delimiter>().unwrap().to_string(), text);
+        }
+        for text in ["learned", "0.25"] {
+            assert_eq!(text.parse::<NoisePrecision>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_neither_is_refused() {
+        for text in ["mlp", "mlp:", "mlp:5,0", "mlp:x", "cnn", "linear:3"] {
+            let error = text.parse::<NetworkShape>().unwrap_err();
+            assert!(
+                error.contains(text) && error.contains("mlp:50,50"),
+                "{error}"
+            );
+        }
+        assert!("lots".parse::<NoisePrecision>().is_err());
+        assert!("::".parse::<Delimiter>().is_err());
+    }
+}
