@@ -18,7 +18,7 @@ use crate::error::{Kind, Result};
 use crate::factor::Term;
 use crate::gradients::{Block, ExampleGradients, ExampleLosses};
 use crate::looped::{Direct, looped_rows};
-use crate::memo::{Key, Memo};
+use crate::memo::{Cached, Key, Memo};
 use crate::parameters::{ModuleTensor, module_tensors, parameters_of};
 use crate::plan::{Failure, Plan, plan};
 use crate::replay::{Player, device_of};
@@ -116,7 +116,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         };
         let all = self.one_draw(&player, model, batch, examples)?;
         if self.is_checked {
-            self.players.count(&key, |time, extent| {
+            player.count_use(|time, extent| {
                 let found = Found {
                     all: &all,
                     first: 0,
@@ -180,7 +180,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             let (losses, sum) = self.replayed(&player, tensors, batch, examples);
             let all = self.finished(losses, sum);
             if self.is_checked {
-                self.draw_players.count(&key, |time, extent| {
+                player.count_use(|time, extent| {
                     // A different draw at each comparison.
                     let draw = time as usize % draws.len();
                     let found = Found {
@@ -253,12 +253,12 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         Ok(self.draw_player(model, batch, &key)?.is_some())
     }
 
-    fn player(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Arc<Player>>> {
+    fn player(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Cached<Player>>> {
         self.players.get(key, || self.captured(model, batch))
     }
 
     /// Replays the loss vectorised over draws; `None` if each draw has its own pass.
-    fn draw_player(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Arc<Player>>> {
+    fn draw_player(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Cached<Player>>> {
         let draws = key.draws();
         if draws < 2 {
             return Ok(None);

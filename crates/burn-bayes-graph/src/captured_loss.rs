@@ -18,7 +18,7 @@ use crate::draws::{checked, stacked_weights, vectorized_player};
 use crate::dyn_tensor::DynTensor;
 use crate::error::Result;
 use crate::looped::Direct;
-use crate::memo::{Key, Memo};
+use crate::memo::{Cached, Key, Memo};
 use crate::parameters::{ModuleTensor, module_tensors};
 use crate::replay::{Player, leaf};
 use crate::self_check::check_mean;
@@ -147,7 +147,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             outside: registered(model, outside.collect(), 1.0 / count as f64),
         };
         if self.is_checked {
-            self.players.count(&key, |time, extent| {
+            player.count_use(|time, extent| {
                 // A different draw at each comparison.
                 let draw = time as usize % count;
                 let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);
@@ -167,7 +167,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         tensors: &[ModuleTensor],
         key: &Key,
         examples: usize,
-    ) -> Result<Option<Arc<Player>>> {
+    ) -> Result<Option<Cached<Player>>> {
         self.players.get(key, || {
             self.layout.check(model)?;
             if examples == 1 {

@@ -12,7 +12,7 @@ use crate::capture::{Recording, record};
 use crate::dyn_tensor::DynTensor;
 use crate::error::{Kind, Result};
 use crate::lower::lowered;
-use crate::memo::{Key, Memo, MemoryUse};
+use crate::memo::{Cached, Key, Memo, MemoryUse};
 use crate::operation::Operation;
 use crate::parameters::{ModuleTensor, module_tensors, parameters_of};
 use crate::plan::Plan;
@@ -154,7 +154,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         let outputs = player.outputs(tensors, Inputs::of(batch));
         let outputs: Tensor<3> = DynTensor::new(outputs).typed();
         if self.is_checked {
-            self.players.count(key, |time, _| {
+            player.count_use(|time, _| {
                 // A different draw at each comparison.
                 let draw = time as usize % key.draws();
                 let alone = self.looped(model, draws.clone().narrow(0, draw, 1), batch)?;
@@ -183,7 +183,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         Ok(self.player(model, batch, &key)?.is_none())
     }
 
-    fn recorded(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Arc<Recorded>>> {
+    fn recorded(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Cached<Recorded>>> {
         self.recordings.get(key, || {
             self.layout.check(model)?;
             let forward = |model: &M, batch| (self.forward)(model, batch);
@@ -199,7 +199,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         })
     }
 
-    fn player(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Arc<Player>>> {
+    fn player(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Cached<Player>>> {
         self.players.get(key, || {
             let Some(recorded) = self.recorded(model, batch, &key.with_draws(1))? else {
                 return Ok(None);

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::module::Module;
@@ -66,15 +68,59 @@ struct Entries<V> {
     bytes: usize,
     /// The number of look-ups.
     time: u64,
-    /// The number of uses of each key, by its hash. These are small and outlive the values.
-    uses: HashMap<u64, u64>,
+    /// The counters of all keys, by the key's hash. These are small and outlive the values.
+    uses: HashMap<u64, Uses>,
 }
 
 #[derive(Debug)]
 struct CacheEntry<V> {
-    value: Option<Arc<V>>,
+    value: Option<Cached<V>>,
     bytes: usize,
     last_used: u64,
+}
+
+/// A cached value.
+#[derive(Debug)]
+pub(crate) struct Cached<V> {
+    value: Arc<V>,
+    uses: Uses,
+}
+
+/// The number of uses of a value.
+#[derive(Clone, Debug, Default)]
+struct Uses(Arc<AtomicU64>);
+
+impl<V> Clone for Cached<V> {
+    fn clone(&self) -> Self {
+        Self {
+            value: self.value.clone(),
+            uses: self.uses.clone(),
+        }
+    }
+}
+
+impl<V> Deref for Cached<V> {
+    type Target = V;
+
+    fn deref(&self) -> &V {
+        &self.value
+    }
+}
+
+impl<V> Cached<V> {
+    /// Counts a use, from 1, and calls `compare` with the count if this use is to be compared. A use whose
+    /// comparison fails is not counted, so that it is compared again.
+    pub(crate) fn count_use(&self, compare: impl FnOnce(u64, Extent) -> Result<()>) -> Result<()> {
+        let time = self.uses.0.fetch_add(1, Ordering::Relaxed) + 1;
+        let Some(extent) = Extent::at(time) else {
+            return Ok(());
+        };
+        let compared = compare(time, extent);
+        if compared.is_err() {
+            self.uses.0.fetch_sub(1, Ordering::Relaxed);
+        }
+        compared
+    }
 }
 
 impl<V> Default for Memo<V> {
@@ -94,17 +140,21 @@ impl<V: MemoryUse> Memo<V> {
         &self,
         key: &Key,
         make: impl FnOnce() -> Result<Option<V>>,
-    ) -> Result<Option<Arc<V>>> {
+    ) -> Result<Option<Cached<V>>> {
         if let Some(value) = self.cached(key) {
             return Ok(value);
         }
-        let value = make()?.map(Arc::new);
+        let value = make()?;
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = value.map(|value| Cached {
+            value: Arc::new(value),
+            uses: known.uses_of(key),
+        });
         known.insert(key.clone(), value.clone());
         Ok(value)
     }
 
-    fn cached(&self, key: &Key) -> Option<Option<Arc<V>>> {
+    fn cached(&self, key: &Key) -> Option<Option<Cached<V>>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.time += 1;
         let time = known.time;
@@ -112,42 +162,22 @@ impl<V: MemoryUse> Memo<V> {
         kept.last_used = time;
         Some(kept.value.clone())
     }
-
-    /// Counts a use of `key`, from 1, and calls `compare` with the count if this use is to be compared. A use
-    /// whose comparison fails is not counted, so that it is compared again.
-    pub(crate) fn count(
-        &self,
-        key: &Key,
-        compare: impl FnOnce(u64, Extent) -> Result<()>,
-    ) -> Result<()> {
-        /// The largest number of counters, of 16 bytes each.
-        const COUNTED: usize = 1 << 16;
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        let hash = hasher.finish();
-        let time = {
-            let uses = &mut self.0.lock().unwrap_or_else(PoisonError::into_inner).uses;
-            if uses.len() >= COUNTED {
-                uses.clear();
-            }
-            let time = uses.entry(hash).or_default();
-            *time += 1;
-            *time
-        };
-        let Some(extent) = Extent::at(time) else {
-            return Ok(());
-        };
-        let compared = compare(time, extent);
-        if compared.is_err() {
-            let uses = &mut self.0.lock().unwrap_or_else(PoisonError::into_inner).uses;
-            uses.insert(hash, time - 1);
-        }
-        compared
-    }
 }
 
 impl<V: MemoryUse> Entries<V> {
-    fn insert(&mut self, key: Key, value: Option<Arc<V>>) {
+    /// The counter of `key`, which an evicted value may have left.
+    fn uses_of(&mut self, key: &Key) -> Uses {
+        /// The largest number of counters.
+        const COUNTED: usize = 1 << 16;
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        if self.uses.len() >= COUNTED {
+            self.uses.clear();
+        }
+        self.uses.entry(hasher.finish()).or_default().clone()
+    }
+
+    fn insert(&mut self, key: Key, value: Option<Cached<V>>) {
         let kept = CacheEntry {
             // Keys use memory, too.
             bytes: size_of::<Key>() + value.as_ref().map_or(0, |value| value.bytes()),
@@ -191,13 +221,13 @@ mod tests {
     }
 
     /// The count of a use. The first few uses are all compared.
-    fn counted(memo: &Memo<Recording>, len: usize) -> u64 {
+    fn counted(cached: Option<Cached<Recording>>) -> u64 {
         let mut number = 0;
         let compare = |count, _| {
             number = count;
             Ok(())
         };
-        memo.count(&key(len), compare).unwrap();
+        cached.unwrap().count_use(compare).unwrap();
         number
     }
 
@@ -206,8 +236,7 @@ mod tests {
         let memo = Memo::default();
         for len in 0..5000 {
             let made = memo.get(&key(len), || Ok(Some(Recording(1 << 20))));
-            assert!(made.is_ok_and(|made| made.is_some()));
-            assert_eq!(counted(&memo, len), 1);
+            assert_eq!(counted(made.unwrap()), 1);
             // A shape in regular use is kept.
             memo.get(&key(0), || panic!("it was evicted")).unwrap();
         }
@@ -217,13 +246,12 @@ mod tests {
         drop(known);
         // An evicted value is computed again, and its counter goes on.
         let mut is_made = false;
-        memo.get(&key(1), || {
+        let made = memo.get(&key(1), || {
             is_made = true;
             Ok(Some(Recording(1)))
-        })
-        .unwrap();
+        });
+        assert_eq!(counted(made.unwrap()), 2);
         assert!(is_made);
-        assert_eq!(counted(&memo, 1), 2);
     }
 
     #[test]
