@@ -29,8 +29,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             `SLANG` search as the papers do, 30 trials by 5 folds of the training rows (SLANG's paper by \
             Bayesian optimisation, here at random), with `--quick` 2 by 2. `untuned` has noise and prior in the middle of SLANG's \
             bounds. `defaults` searches nothing: one setting for all sets, chosen on training rows of \
-            Energy and Boston (DESIGN.md), its noise learnt from training rows that a first fit has not \
-            seen; the plain network has the same. Seconds are those of a split on one thread, search \
+            Energy and Boston (benches/TUNING.md), its noise learnt from training rows that a first fit has \
+            not seen; the plain network has the same. Seconds are those of a split on one thread, search \
             included. A run that diverged is counted; if its NMLL is worse than a constant's but finite, it \
             is in the means too.",
     needs: &["uci_regression"],

@@ -101,7 +101,7 @@ pub(super) fn protocols(set: &Set, effort: Effort, split: u64) -> Vec<Protocol> 
         .collect()
 }
 
-/// The setting of DESIGN.md, the same for every set.
+/// The setting of `benches/TUNING.md`, the same for every set.
 fn defaults(method: Method) -> FitSettings {
     FitSettings {
         method,
@@ -129,7 +129,7 @@ fn vifa(_: &Set, effort: Effort) -> (FitSettings, Option<Plan>) {
     (base, Some(plan))
 }
 
-/// The fastest rate of SLANG's precision; see DESIGN.md.
+/// The fastest rate of SLANG's precision; see `benches/TUNING.md`.
 const FASTEST_PRECISION: f64 = 0.02;
 
 /// The SLANG paper's, noise and prior in the middle of its bounds.
@@ -142,7 +142,7 @@ fn slang(set: &Set) -> FitSettings {
         noise_precision: NoisePrecision::Given(middle(set.log_noise)),
         prior_precision: middle(set.log_prior),
         bias_prior_precision: Some(1e-6),
-        // The authors' program starts at 1 for every weight; see DESIGN.md.
+        // The authors' program starts at 1 for every weight; see `benches/TUNING.md`.
         initial_deviation: Some(1.0),
         ..defaults(Method::Slang)
     }
