@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::process::{Step, cargo, is_available};
-use crate::{Outcome, book, tidy, workspace};
+use crate::{Outcome, book, tables, tidy, workspace};
 
 /// One task: what the command line calls it and what it does.
 pub(crate) struct Task {
@@ -85,6 +85,12 @@ pub(crate) const TASKS: &[Task] = &[
         flags: &[],
         about: "the book, into book/book",
         run: |request| book::build(&request.root),
+    },
+    Task {
+        name: "tables",
+        flags: &[],
+        about: "the tables of settings in the book and the README, from the code",
+        run: |request| tables::write(&request.root),
     },
     Task {
         name: "examples",
