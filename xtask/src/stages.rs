@@ -438,6 +438,14 @@ mod tests {
     }
 
     #[test]
+    fn tests_that_need_data_are_left_out_without_it() {
+        let rest = ["name".to_string()];
+        assert_eq!(libtest_arguments(true, &rest), rest);
+        let without = ["name", "--skip", "needs_data::"];
+        assert_eq!(libtest_arguments(false, &rest), without);
+    }
+
+    #[test]
     fn every_device_has_its_flag() {
         let flags = task("test").unwrap().flags;
         for device in DEVICES {
