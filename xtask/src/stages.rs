@@ -59,8 +59,7 @@ pub(crate) const TASKS: &[Task] = &[
     Task {
         name: "test",
         flags: &["--wgpu", "--cuda", "--ndarray"],
-        about: "all tests on the CPU, or the integration suite on another device; without the data sets \
-                those that need them are skipped",
+        about: "all tests on the CPU, or the integration suite on another device; skips tests without data",
         run: test,
     },
     Task {
