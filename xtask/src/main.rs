@@ -8,9 +8,11 @@
 mod book;
 mod chapters;
 mod commands;
+mod links;
 mod process;
 mod source;
 mod stages;
+mod tables;
 mod tidy;
 mod workspace;
 

@@ -1,171 +1,129 @@
-//! Rust source with parts of it blanked out, so that a plain search sees only what it should.
+//! Rust source: its items as `syn` parses them, and its text with parts of it blanked out.
 //!
 //! Blanking keeps every line break: a line number in the result is a line number in the file.
 
-/// What [`blank`] turns into spaces besides the contents of strings and character literals.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Comments {
-    /// Comments stay readable.
-    Kept,
-    /// Comments, documentation included, are blanked too.
-    Blanked,
+use std::ops::Range;
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::parse::{ParseStream, Parser};
+use syn::spanned::Spanned;
+use syn::{Attribute, Item, Path};
+
+/// A file of Rust.
+pub(crate) struct Source<'a> {
+    text: &'a str,
+    /// Its items, test modules included.
+    pub(crate) items: Vec<Item>,
+    /// The bytes of the items under `#[cfg(test)]`.
+    tests: Vec<Range<usize>>,
+    /// The bytes of the literals.
+    literals: Vec<Range<usize>>,
+    /// The bytes of all other tokens; comments are no tokens.
+    code: Vec<Range<usize>>,
 }
 
-/// The source with strings blanked, and comments as asked.
-pub(crate) fn blank(source: &str, comments: Comments) -> String {
-    let letters: Vec<char> = source.chars().collect();
-    let mut result = String::with_capacity(source.len());
-    let mut at = 0;
-    while at < letters.len() {
-        let (end, kind) = token(&letters, at);
-        let is_kept = match kind {
-            Kind::Code => true,
-            Kind::Comment => comments == Comments::Kept,
-            Kind::Literal => false,
+impl<'a> Source<'a> {
+    /// Parses a file.
+    pub(crate) fn read(text: &'a str) -> syn::Result<Self> {
+        let tokens: TokenStream = text.parse()?;
+        let mut source = Self {
+            text,
+            items: Vec::new(),
+            tests: Vec::new(),
+            literals: Vec::new(),
+            code: Vec::new(),
         };
-        for &letter in &letters[at..end] {
-            let is_copied = is_kept || letter == '\n';
-            result.push(if is_copied { letter } else { ' ' });
+        source.sort_tokens(tokens.clone());
+        for (attributes, item) in items.parse2(tokens)? {
+            if attributes.iter().any(is_test) {
+                source.tests.push(item.span().byte_range());
+            }
+            source.items.push(item);
         }
-        at = end;
+        Ok(source)
     }
-    result
-}
 
-enum Kind {
-    Code,
-    Comment,
-    Literal,
-}
-
-/// Where the token that starts at `at` ends, and what it is. Code comes letter by letter.
-fn token(letters: &[char], at: usize) -> (usize, Kind) {
-    let starts_with = |text: &str| {
-        text.chars()
-            .enumerate()
-            .all(|(offset, letter)| letters.get(at + offset) == Some(&letter))
-    };
-    match letters[at] {
-        '/' if starts_with("//") => (end_of_line(letters, at), Kind::Comment),
-        '/' if starts_with("/*") => (end_of_block(letters, at), Kind::Comment),
-        '"' => (end_of_string(letters, at), Kind::Literal),
-        '\'' => match end_of_character(letters, at) {
-            Some(end) => (end, Kind::Literal),
-            None => (at + 1, Kind::Code),
-        },
-        'r' if !follows_a_word(letters, at) => match end_of_raw_string(letters, at) {
-            Some(end) => (end, Kind::Literal),
-            None => (at + 1, Kind::Code),
-        },
-        _ => (at + 1, Kind::Code),
-    }
-}
-
-/// Is the `r` at `at` part of a longer word? The prefixes of `br"…"` and `cr"…"` are none.
-fn follows_a_word(letters: &[char], at: usize) -> bool {
-    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
-    match at.checked_sub(1).map(|before| letters[before]) {
-        Some('b' | 'c') => at >= 2 && is_word(letters[at - 2]),
-        Some(letter) => is_word(letter),
-        None => false,
-    }
-}
-
-fn end_of_line(letters: &[char], at: usize) -> usize {
-    find(letters, at, |letter| letter == '\n')
-}
-
-fn find(letters: &[char], at: usize, is_sought: impl Fn(char) -> bool) -> usize {
-    letters[at..]
-        .iter()
-        .position(|&letter| is_sought(letter))
-        .map_or(letters.len(), |offset| at + offset)
-}
-
-/// Block comments nest.
-fn end_of_block(letters: &[char], at: usize) -> usize {
-    let mut depth = 0;
-    let mut place = at;
-    while place + 1 < letters.len() {
-        match (letters[place], letters[place + 1]) {
-            ('/', '*') => depth += 1,
-            ('*', '/') => depth -= 1,
-            _ => {
-                place += 1;
+    fn sort_tokens(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            let bytes = token.span().byte_range();
+            // The tokens `#[doc = "…"]` that stand for a comment all have its place.
+            if self.text[bytes.clone()].starts_with("//")
+                || self.text[bytes.clone()].starts_with("/*")
+            {
                 continue;
             }
-        }
-        place += 2;
-        if depth == 0 {
-            return place;
-        }
-    }
-    letters.len()
-}
-
-fn end_of_string(letters: &[char], at: usize) -> usize {
-    let mut place = at + 1;
-    while place < letters.len() {
-        match letters[place] {
-            '\\' => place += 2,
-            '"' => return place + 1,
-            _ => place += 1,
+            match token {
+                TokenTree::Group(group) => {
+                    self.code.push(group.span_open().byte_range());
+                    self.sort_tokens(group.stream());
+                    self.code.push(group.span_close().byte_range());
+                }
+                TokenTree::Literal(_) => self.literals.push(bytes),
+                TokenTree::Ident(_) | TokenTree::Punct(_) => self.code.push(bytes),
+            }
         }
     }
-    letters.len()
+
+    /// The code alone: no literals, comments or test modules.
+    pub(crate) fn code(&self) -> String {
+        let mut is_kept = vec![false; self.text.len()];
+        mark(&mut is_kept, &self.code, true);
+        mark(&mut is_kept, &self.tests, false);
+        self.blanked(&is_kept)
+    }
+
+    /// Code and comments, tests included.
+    pub(crate) fn without_literals(&self) -> String {
+        let mut is_kept = vec![true; self.text.len()];
+        mark(&mut is_kept, &self.literals, false);
+        self.blanked(&is_kept)
+    }
+
+    /// How many lines of code the file has: neither tests, nor blank, nor comments alone.
+    pub(crate) fn lines_of_code(&self) -> usize {
+        let mut is_kept = vec![true; self.text.len()];
+        mark(&mut is_kept, &self.tests, false);
+        let text = self.blanked(&is_kept);
+        let lines = text.lines().map(str::trim);
+        lines
+            .filter(|line| !line.is_empty() && !line.starts_with("//"))
+            .count()
+    }
+
+    fn blanked(&self, is_kept: &[bool]) -> String {
+        let letters = self.text.char_indices();
+        letters
+            .map(|(at, letter)| {
+                if is_kept[at] || letter == '\n' {
+                    letter
+                } else {
+                    ' '
+                }
+            })
+            .collect()
+    }
 }
 
-/// The end of a character literal; `None` for the quote of a lifetime or a label.
-fn end_of_character(letters: &[char], at: usize) -> Option<usize> {
-    if letters.get(at + 1) == Some(&'\\') {
-        let from = (at + 3).min(letters.len());
-        return Some((find(letters, from, |letter| letter == '\'') + 1).min(letters.len()));
+fn mark(bytes: &mut [bool], ranges: &[Range<usize>], value: bool) {
+    for range in ranges {
+        bytes[range.clone()].fill(value);
     }
-    (letters.get(at + 2) == Some(&'\'')).then_some(at + 3)
 }
 
-/// The end of `r"…"` or `r#"…"#`; `None` for a raw identifier or a plain letter.
-fn end_of_raw_string(letters: &[char], at: usize) -> Option<usize> {
-    let quote = find(letters, at + 1, |letter| letter != '#');
-    if letters.get(quote) != Some(&'"') {
-        return None;
+/// The items of a file, each with its attributes, which every kind of item keeps in a field of its own.
+fn items(input: ParseStream<'_>) -> syn::Result<Vec<(Vec<Attribute>, Item)>> {
+    input.call(Attribute::parse_inner)?;
+    let mut items = Vec::new();
+    while !input.is_empty() {
+        items.push((input.fork().call(Attribute::parse_outer)?, input.parse()?));
     }
-    let hashes = quote - at - 1;
-    let mut place = quote + 1;
-    while place < letters.len() {
-        let after = &letters[place + 1..];
-        let is_closed = after.len() >= hashes && after[..hashes].iter().all(|&hash| hash == '#');
-        if letters[place] == '"' && is_closed {
-            return Some(place + 1 + hashes);
-        }
-        place += 1;
-    }
-    Some(letters.len())
+    Ok(items)
 }
 
-/// The source with every test module (`#[cfg(test)]` at the start of a line, then its item)
-/// replaced by blank lines. It relies on the formatting that the fmt stage enforces: a module
-/// that starts in the first column ends with a `}` there.
-pub(crate) fn without_tests(source: &str) -> String {
-    let code = blank(source, Comments::Blanked);
-    let mut result = String::with_capacity(source.len());
-    let mut is_test = false;
-    for (line, code) in source.lines().zip(code.lines()) {
-        is_test |= code.trim_end() == "#[cfg(test)]";
-        if !is_test {
-            result.push_str(line);
-        }
-        result.push('\n');
-        let is_item_end = code.starts_with('}') || (!code.starts_with(' ') && code.contains(';'));
-        is_test &= !is_item_end;
-    }
-    result
-}
-
-/// How many lines of code a file has: neither tests, nor blank, nor comments alone.
-pub(crate) fn lines_of_code(source: &str) -> usize {
-    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
-    without_tests(source).lines().filter(is_code).count()
+/// Is it `#[cfg(test)]`?
+fn is_test(attribute: &Attribute) -> bool {
+    let condition = || attribute.parse_args::<Path>();
+    attribute.path().is_ident("cfg") && condition().is_ok_and(|path| path.is_ident("test"))
 }
 
 /// Does `word` occur in `line` with no letter, digit or underscore on either side?
@@ -180,63 +138,72 @@ pub(crate) fn has_word(line: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Source<'_> {
+        Source::read(text).unwrap()
+    }
+
     #[test]
     fn strings_and_characters_are_blanked_and_code_is_kept() {
-        let source = r##"let a = "x\"y"; let b = '"'; let c = '\''; let d = r#"z"w"#; call('q')"##;
-        let code = blank(source, Comments::Blanked);
-        assert_eq!(code.len(), source.len());
-        for letter in ['x', 'y', 'z', 'w', 'q', '"', '\''] {
+        let text = r##"const A: B = f("x\"y", '"', '\'', r#"z"w"#, b"v", 'q');"##;
+        let code = read(text).code();
+        assert_eq!(code.len(), text.len());
+        for letter in ['x', 'y', 'z', 'w', 'v', 'q', '"', '\''] {
             assert!(!code.contains(letter), "{letter} in {code}");
         }
-        assert!(code.contains("let d =") && code.contains("call("));
+        assert!(code.contains("const A: B = f(") && code.ends_with(");"));
     }
 
     #[test]
     fn lifetimes_and_raw_identifiers_are_code() {
-        let source = "fn f<'a>(x: &'a str) -> r#type { 'outer: loop {} for_r(\"s\") }";
-        let code = blank(source, Comments::Blanked);
+        let text = "fn f<'a>(x: &'a str) -> r#type { 'outer: loop {} for_r(\"s\") }";
+        let code = read(text).code();
         assert!(code.contains("<'a>(x: &'a str) -> r#type { 'outer: loop"));
         assert!(!code.contains("\"s\""));
     }
 
     #[test]
-    fn comments_are_blanked_only_when_asked() {
-        let source = "a // one \"\n/* two /* three */ \" */ b";
-        assert_eq!(blank(source, Comments::Kept), source);
-        let code = blank(source, Comments::Blanked);
-        assert_eq!(code.split_whitespace().collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(code.lines().count(), 2);
+    fn comments_are_kept_beside_literals_and_no_code() {
+        let text = "//! Ä \"\n\n/// b\n#[c]\nfn d() {} // e \"\n/* f /* g */ \" */ struct H;\n";
+        let source = read(text);
+        assert_eq!(source.without_literals(), text);
+        let code = source.code();
+        let words: Vec<_> = code.split_whitespace().collect();
+        assert_eq!(words, ["#[c]", "fn", "d()", "{}", "struct", "H;"]);
+        assert_eq!(code.lines().count(), text.lines().count());
     }
 
     #[test]
     fn a_slash_in_a_string_is_no_comment() {
-        let code = blank("f(\"// no\"); g()", Comments::Blanked);
-        assert!(code.ends_with("g()"));
+        let code = read("const A: B = (f(\"// no\"), g());").code();
+        assert!(code.ends_with("g());"));
     }
 
     #[test]
-    fn an_unfinished_literal_ends_with_the_file() {
-        for source in ["\"abc", "r#\"abc\"", "'\\", "/* abc", "\"abc\\"] {
-            assert_eq!(blank(source, Comments::Blanked).trim(), "", "{source}");
+    fn what_is_no_rust_is_an_error_with_its_line() {
+        for text in ["\nconst A: B = \"abc", "\n/* abc", "\nx\n"] {
+            assert!(Source::read(text).is_err(), "{text}");
         }
+        let error = Source::read("\nfn\n{}").err().unwrap();
+        assert_eq!(error.span().start().line, 3);
     }
 
-    const WITH_TESTS: &str = "fn a() {\n    b();\n}\n\n#[cfg(test)]\nuse c::D;\n\nfn e() {}\n\n\
+    const WITH_TESTS: &str = "fn a() {\n    b();\n}\n\n#[cfg(test)]\nuse c::{D};\n\nfn e() {}\n\n\
         #[cfg(test)]\nmod tests {\n    fn f() {\n    }\n}\n";
 
     #[test]
     fn test_modules_do_not_count() {
-        let kept = without_tests(WITH_TESTS);
-        assert_eq!(kept.lines().count(), WITH_TESTS.lines().count());
-        assert!(kept.contains("b();") && kept.contains("fn e()"));
-        assert!(!kept.contains("D") && !kept.contains("fn f()"));
-        assert_eq!(lines_of_code(WITH_TESTS), 4);
+        let source = read(WITH_TESTS);
+        let code = source.code();
+        assert_eq!(code.lines().count(), WITH_TESTS.lines().count());
+        assert!(code.contains("b();") && code.contains("fn e()"));
+        assert!(!code.contains('D') && !code.contains("fn f()"));
+        assert_eq!(source.lines_of_code(), 4);
     }
 
     #[test]
     fn code_after_a_test_module_counts_and_comments_do_not() {
-        let source = format!("{WITH_TESTS}\n/// Last.\nfn last() {{}} // at last\n");
-        assert_eq!(lines_of_code(&source), 5);
+        let text = format!("{WITH_TESTS}\n/// Last.\nfn last() {{}} // at last\n");
+        assert_eq!(read(&text).lines_of_code(), 5);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::process::{Step, cargo, is_available};
-use crate::{Outcome, book, tidy, workspace};
+use crate::{Outcome, book, tables, tidy, workspace};
 
 /// One task: what the command line calls it and what it does.
 pub(crate) struct Task {
@@ -59,7 +59,7 @@ pub(crate) const TASKS: &[Task] = &[
     Task {
         name: "test",
         flags: &["--wgpu", "--cuda", "--ndarray"],
-        about: "all tests on the CPU, or the integration suite on another device",
+        about: "all tests on the CPU, or the integration suite on another device; skips tests without data",
         run: test,
     },
     Task {
@@ -85,6 +85,12 @@ pub(crate) const TASKS: &[Task] = &[
         flags: &[],
         about: "the book, into book/book",
         run: |request| book::build(&request.root),
+    },
+    Task {
+        name: "tables",
+        flags: &[],
+        about: "the tables of settings in the book and the README, from the code",
+        run: |request| tables::write(&request.root),
     },
     Task {
         name: "examples",
@@ -215,14 +221,46 @@ fn test(request: &Request) -> Outcome {
     if !devices.is_empty() {
         return Ok(());
     }
+    let data = data_folder(&request.root);
     if is_available("cargo", &["nextest", "--version"]) {
-        return cargo(&request.root, &["nextest", "run", "--workspace"])
+        let profile: &[&str] = match data {
+            Some(_) => &[],
+            None => &["--profile", "no-data"],
+        };
+        let run = cargo(&request.root, &["nextest", "run", "--workspace"]);
+        return with_data(run.arguments(profile), data.as_deref())
             .arguments(&request.rest)
             .run();
     }
     println!("cargo-nextest is not installed: using cargo test");
     let kinds = ["test", "--workspace", "--lib", "--bins", "--tests"];
-    cargo(&request.root, &kinds).divided(&request.rest).run()
+    with_data(cargo(&request.root, &kinds), data.as_deref())
+        .divided(&libtest_arguments(data.is_some(), &request.rest))
+        .run()
+}
+
+/// The folder of the data sets, if it is there: `$BURN_BAYES_DATA`, or one beside the repository.
+fn data_folder(root: &Path) -> Option<PathBuf> {
+    let given = std::env::var_os("BURN_BAYES_DATA").map(PathBuf::from);
+    let folder = root.join(given.unwrap_or_else(|| "../shared/data".into()));
+    folder.canonicalize().ok()
+}
+
+fn with_data(step: Step, folder: Option<&Path>) -> Step {
+    match folder {
+        Some(folder) => step.env("BURN_BAYES_DATA", &folder.to_string_lossy()),
+        None => step,
+    }
+}
+
+/// What a test program of Rust's own gets: it counts the tests that are left out as filtered.
+fn libtest_arguments(has_data: bool, rest: &[String]) -> Vec<String> {
+    let mut arguments = rest.to_vec();
+    if !has_data {
+        println!("no data sets: skipping the tests that need them (set BURN_BAYES_DATA)");
+        arguments.extend(["--skip", "needs_data::"].map(String::from));
+    }
+    arguments
 }
 
 /// The same suite, and the program's, with another device. One process keeps the device's compiled
@@ -240,12 +278,21 @@ fn test_on_device(request: &Request, device: &str) -> Outcome {
         .iter()
         .flat_map(|package| ["-p", package])
         .collect();
-    cargo(&request.root, &["test", "--test", "it"])
-        .arguments(&chosen)
-        .arguments(&["--features", &features, "--target-dir", &folder])
-        .divided(&request.rest)
-        .env("BURN_BAYES_TEST_DEVICE", device)
-        .run()
+    let data = data_folder(&request.root);
+    let mut arguments = libtest_arguments(data.is_some(), &request.rest);
+    // Thousands of small operations are no work for a GPU, unless a number of them is asked for.
+    if device != "ndarray" && std::env::var_os("BURN_BAYES_GRAMMAR_CASES").is_none() {
+        arguments.extend(["--skip", "grammar::"].map(String::from));
+    }
+    with_data(
+        cargo(&request.root, &["test", "--test", "it"]),
+        data.as_deref(),
+    )
+    .arguments(&chosen)
+    .arguments(&["--features", &features, "--target-dir", &folder])
+    .divided(&arguments)
+    .env("BURN_BAYES_TEST_DEVICE", device)
+    .run()
 }
 
 fn doctest(request: &Request) -> Outcome {
@@ -261,9 +308,7 @@ fn doc(request: &Request) -> Outcome {
 /// Packs the crates without building what was packed: that would compile Burn once more for each.
 fn package(request: &Request) -> Outcome {
     let packages = workspace::packages(&workspace::text_files(&request.root)?);
-    let published = packages
-        .iter()
-        .filter(|package| package.folder.starts_with("crates/"));
+    let published = packages.iter().filter(|package| package.is_published);
     let names: Vec<&str> = published
         .flat_map(|package| ["-p", &*package.name])
         .collect();
@@ -308,9 +353,8 @@ fn findings(request: &Request) -> Outcome {
         std::fs::remove_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     }
     let name = format!("papers{}", std::env::consts::EXE_SUFFIX);
-    let data = std::env::var("BURN_BAYES_DATA").unwrap_or_else(|_| "../shared/data".into());
-    Step::new(target.join("debug").join(name), &request.root)
-        .env("BURN_BAYES_DATA", &data)
+    let papers = Step::new(target.join("debug").join(name), &request.root);
+    with_data(papers, data_folder(&request.root).as_deref())
         .arguments(&["all", "--quick", "--out"])
         .arguments(&[out.to_string_lossy()])
         .run()
@@ -390,6 +434,14 @@ mod tests {
                 .unwrap_err()
                 .contains("--wgpu")
         );
+    }
+
+    #[test]
+    fn tests_that_need_data_are_left_out_without_it() {
+        let rest = ["name".to_string()];
+        assert_eq!(libtest_arguments(true, &rest), rest);
+        let without = ["name", "--skip", "needs_data::"];
+        assert_eq!(libtest_arguments(false, &rest), without);
     }
 
     #[test]

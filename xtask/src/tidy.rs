@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use syn::{Item, UseTree, Visibility};
+
 use crate::commands::{self, Known};
-use crate::source::{Comments, blank, has_word, lines_of_code, without_tests};
+use crate::source::{Source, has_word};
 use crate::workspace::{self, Package, TextFile};
-use crate::{Outcome, chapters};
+use crate::{Outcome, chapters, links, tables};
 
 /// Lines of code in a file, tests and comments aside.
 const LONGEST_FILE: usize = 600;
@@ -32,9 +34,7 @@ pub(crate) fn check(root: &Path) -> Outcome {
         problems.extend(spaces(file));
         if file.path.ends_with(".rs") {
             problems.extend(head(file));
-            problems.extend(length(file));
-            problems.extend(unfinished(file));
-            problems.extend(backends(file));
+            problems.extend(rust(file));
         }
     }
     problems.extend(lints(&packages));
@@ -43,6 +43,8 @@ pub(crate) fn check(root: &Path) -> Outcome {
     problems.extend(changelog(&files));
     problems.extend(pages(root, &files, packages));
     problems.extend(chapters::problems(root, &files));
+    problems.extend(links::problems(root, &files));
+    problems.extend(tables::problems(&files));
     for problem in &problems {
         println!("{problem}");
     }
@@ -85,18 +87,29 @@ fn head(file: &TextFile) -> Option<String> {
     (!is_described).then(|| format!("{}:1: the file does not open with `//!`", file.path))
 }
 
-fn length(file: &TextFile) -> Option<String> {
-    if is_test_file(&file.path) {
-        return None;
+/// What is wrong with the Rust in a file.
+fn rust(file: &TextFile) -> Vec<String> {
+    let path = &file.path;
+    let source = match Source::read(&file.text) {
+        Ok(source) => source,
+        Err(error) => return vec![format!("{path}:{}: {error}", error.span().start().line)],
+    };
+    let mut problems = unfinished(path, &source);
+    if !is_test_file(path) {
+        problems.extend(length(path, &source));
+        problems.extend(backends(path, &source));
     }
-    let is_algorithm = file.path.starts_with("crates/burn-bayes/src/methods/");
+    problems
+}
+
+fn length(path: &str, source: &Source<'_>) -> Option<String> {
+    let is_algorithm = path.starts_with("crates/burn-bayes/src/methods/");
     let limit = if is_algorithm {
         LONGEST_ALGORITHM
     } else {
         LONGEST_FILE
     };
-    let lines = lines_of_code(&file.text);
-    let path = &file.path;
+    let lines = source.lines_of_code();
     (lines > limit).then(|| format!("{path}: {lines} lines of code, {limit} allowed"))
 }
 
@@ -105,20 +118,20 @@ fn is_test_file(path: &str) -> bool {
 }
 
 /// Unfinished or switched-off code. Strings may say such words; code and comments may not.
-fn unfinished(file: &TextFile) -> Vec<String> {
-    let text = blank(&file.text, Comments::Kept);
+fn unfinished(path: &str, source: &Source<'_>) -> Vec<String> {
+    let text = source.without_literals();
     ["todo!(", "unimplemented!(", "dbg!(", "#[ignore"]
         .into_iter()
         .flat_map(|word| {
             let message = format!("`{word}`");
-            wrong_lines(&file.path, &text, &message, |line| line.contains(word))
+            wrong_lines(path, &text, &message, |line| line.contains(word))
         })
         .collect()
 }
 
 /// Code that names a backend, or that computes where the features of the build decide, outside the
 /// places that may.
-fn backends(file: &TextFile) -> Vec<String> {
+fn backends(path: &str, source: &Source<'_>) -> Vec<String> {
     const PLACES: [&str; 5] = [
         "benches/",
         "examples/",
@@ -126,10 +139,10 @@ fn backends(file: &TextFile) -> Vec<String> {
         "crates/burn-bayes-graph/src/cpu/",
         "crates/burn-bayes/src/kernels/",
     ];
-    if is_test_file(&file.path) || PLACES.iter().any(|place| file.path.starts_with(place)) {
+    if PLACES.iter().any(|place| path.starts_with(place)) {
         return Vec::new();
     }
-    let code = without_tests(&blank(&file.text, Comments::Blanked));
+    let code = source.code();
     let names = ["Device::flex", "Device::wgpu", "Flex", "Wgpu", "Cuda"];
     let mut messages = names.map(|name| (name, "names a backend")).to_vec();
     messages.push(("Device::default", "is another device in another build"));
@@ -137,7 +150,7 @@ fn backends(file: &TextFile) -> Vec<String> {
         .into_iter()
         .flat_map(|(name, what)| {
             let message = format!("`{name}` {what}");
-            wrong_lines(&file.path, &code, &message, |line| has_word(line, name))
+            wrong_lines(path, &code, &message, |line| has_word(line, name))
         })
         .collect()
 }
@@ -170,11 +183,12 @@ fn facade(files: &[TextFile]) -> Vec<String> {
             "{FACADE}: the crate's documentation is not the README: {wanted}"
         ));
     }
-    let prelude = match text_of(files, PRELUDE) {
-        Some(text) => Some((PRELUDE, blank(text, Comments::Blanked))),
-        None => module(&blank(source, Comments::Blanked), "prelude").map(|text| (FACADE, text)),
+    let items = |text| Source::read(text).map_or_else(|_| Vec::new(), |source| source.items);
+    let (path, prelude) = match text_of(files, PRELUDE) {
+        Some(text) => (PRELUDE, Some(items(text))),
+        None => (FACADE, items(source).into_iter().find_map(prelude)),
     };
-    let Some((path, prelude)) = prelude else {
+    let Some(prelude) = prelude else {
         problems.push(format!("{FACADE}: there is no `pub mod prelude`"));
         return problems;
     };
@@ -185,7 +199,7 @@ fn facade(files: &[TextFile]) -> Vec<String> {
             "{path}: {count} names in the prelude, {LARGEST_PRELUDE} allowed"
         ));
     }
-    if names.iter().any(|name| name.ends_with('*')) {
+    if names.iter().any(|name| name == "*") {
         problems.push(format!("{path}: a glob in the prelude"));
     }
     problems
@@ -199,33 +213,37 @@ fn readme_link(root: &Path) -> Option<String> {
     (!is_same).then(|| format!("{path}: differs from README.md: make it a link"))
 }
 
-/// The body of `pub mod name { … }` in blanked code.
-fn module(code: &str, name: &str) -> Option<String> {
-    let body = code.split_once(&format!("pub mod {name} {{"))?.1;
-    let mut depth = 1;
-    for (place, letter) in body.char_indices() {
-        match letter {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            _ => {}
+/// The items of `pub mod prelude { … }`, if the item is that.
+fn prelude(item: Item) -> Option<Vec<Item>> {
+    match item {
+        Item::Mod(module) if module.ident == "prelude" && is_public(&module.vis) => {
+            Some(module.content?.1)
         }
-        if depth == 0 {
-            return Some(body[..place].to_string());
-        }
+        _ => None,
     }
-    None
 }
 
-/// The names that the `pub use` items of blanked code bring into scope.
-fn reexported(code: &str) -> Vec<String> {
-    code.split("pub use ")
-        .skip(1)
-        .filter_map(|rest| rest.split_once(';'))
-        .flat_map(|(item, _)| item.split(['{', '}', ',']))
-        .map(str::trim)
-        .filter(|part| !part.is_empty() && !part.ends_with("::"))
-        .map(|part| part.rsplit([':', ' ']).next().unwrap_or(part).to_string())
-        .collect()
+fn is_public(visibility: &Visibility) -> bool {
+    matches!(visibility, Visibility::Public(_))
+}
+
+/// The names that `pub use` items bring into scope, `*` for a glob.
+fn reexported(items: &[Item]) -> Vec<String> {
+    let trees = items.iter().filter_map(|item| match item {
+        Item::Use(item) if is_public(&item.vis) => Some(&item.tree),
+        _ => None,
+    });
+    trees.flat_map(names).collect()
+}
+
+fn names(tree: &UseTree) -> Vec<String> {
+    match tree {
+        UseTree::Path(path) => names(&path.tree),
+        UseTree::Group(group) => group.items.iter().flat_map(names).collect(),
+        UseTree::Name(name) => vec![name.ident.to_string()],
+        UseTree::Rename(name) => vec![name.rename.to_string()],
+        UseTree::Glob(_) => vec!["*".into()],
+    }
 }
 
 fn changelog(files: &[TextFile]) -> Option<String> {
@@ -287,20 +305,22 @@ mod tests {
 
     #[test]
     fn length_counts_everything_but_tests() {
-        let long = "x\n".repeat(LONGEST_ALGORITHM + 1);
-        assert!(length(&file("crates/burn-bayes/src/methods/a.rs", &long)).is_some());
-        assert!(length(&file("crates/burn-bayes/src/a.rs", &long)).is_none());
-        let longer = "x\n".repeat(LONGEST_FILE + 1);
-        assert!(length(&file("crates/burn-bayes/src/a.rs", &longer)).is_some());
-        assert!(length(&file("crates/burn-bayes/tests/it/a.rs", &longer)).is_none());
+        let is_long = |path: &str, text: &str| !rust(&file(path, text)).is_empty();
+        let long = "use x;\n".repeat(LONGEST_ALGORITHM + 1);
+        assert!(is_long("crates/burn-bayes/src/methods/a.rs", &long));
+        assert!(!is_long("crates/burn-bayes/src/a.rs", &long));
+        let longer = "use x;\n".repeat(LONGEST_FILE + 1);
+        assert!(is_long("crates/burn-bayes/src/a.rs", &longer));
+        assert!(!is_long("crates/burn-bayes/tests/it/a.rs", &longer));
         let tested = format!("//! A.\n#[cfg(test)]\nmod tests {{\n{longer}}}\n");
-        assert!(length(&file("crates/burn-bayes/src/methods/a.rs", &tested)).is_none());
+        assert!(!is_long("crates/burn-bayes/src/methods/a.rs", &tested));
     }
 
     #[test]
     fn unfinished_code_is_found_and_strings_are_not() {
-        let source = "fn a() { todo!() }\n// dbg!(x)\nlet b = \"todo!()\";\n#[ignore = \"slow\"]\n";
-        let problems = unfinished(&file("a.rs", source));
+        let source = "fn a() { todo!() }\n// dbg!(x)\nconst B: C = \"todo!()\";\n\
+            #[ignore = \"slow\"]\nfn d() {}\n";
+        let problems = rust(&file("a.rs", source));
         assert_eq!(problems.len(), 3, "{problems:?}");
         for line in ["a.rs:1:", "a.rs:2:", "a.rs:4:"] {
             assert!(problems.iter().any(|problem| problem.starts_with(line)));
@@ -312,7 +332,7 @@ mod tests {
         let source = "//! On Flex.\nfn a() { Device::flex() }\nstruct Flexible;\n\
             fn b() { Device::default() }\n\
             #[cfg(test)]\nmod tests {\n    use b::Wgpu;\n}\n";
-        let problems = backends(&file("crates/a/src/lib.rs", source));
+        let problems = rust(&file("crates/a/src/lib.rs", source));
         assert_eq!(problems.len(), 2, "{problems:?}");
         assert!(problems[0].starts_with("crates/a/src/lib.rs:2:"));
         assert!(problems[1].starts_with("crates/a/src/lib.rs:4:"));
@@ -322,8 +342,14 @@ mod tests {
             "examples/examples/a.rs",
             "crates/burn-bayes/src/kernels/fused.rs",
         ] {
-            assert!(backends(&file(path, source)).is_empty(), "{path}");
+            assert!(rust(&file(path, source)).is_empty(), "{path}");
         }
+    }
+
+    #[test]
+    fn what_is_no_rust_is_a_problem() {
+        let problems = rust(&file("a.rs", "//! A.\nfn a() {\n"));
+        assert_eq!(problems.len(), 1, "{problems:?}");
     }
 
     #[test]
@@ -340,7 +366,8 @@ mod tests {
     #[test]
     fn the_names_of_a_prelude_are_counted() {
         let code = "pub use a::{B, C as D, e::{F, G},};\n#[cfg(x)]\npub use h::I;\nuse j::K;\n";
-        assert_eq!(reexported(code), ["B", "D", "F", "G", "I"]);
+        let source = Source::read(code).unwrap();
+        assert_eq!(reexported(&source.items), ["B", "D", "F", "G", "I"]);
     }
 
     #[test]

@@ -93,6 +93,8 @@ pub(crate) struct Package {
     pub(crate) folder: String,
     /// The names in its `[features]` table.
     pub(crate) features: Vec<String>,
+    /// Is it meant for the registry?
+    pub(crate) is_published: bool,
     /// Does it take the workspace's lints?
     pub(crate) has_workspace_lints: bool,
 }
@@ -112,6 +114,7 @@ fn package(path: &str, manifest: &str) -> Option<Package> {
         name,
         folder: path.trim_end_matches("/Cargo.toml").into(),
         features: keys(manifest, "[features]"),
+        is_published: value(manifest, "[package]", "publish").is_none_or(|value| value != "false"),
         has_workspace_lints: table(manifest, "[lints]").any(|line| line == "workspace = true"),
     })
 }
@@ -180,6 +183,7 @@ mod tests {
             name: "one".into(),
             folder: "crates/one".into(),
             features: vec!["default".into(), "fast".into()],
+            is_published: true,
             has_workspace_lints: true,
         };
         assert_eq!(package("crates/one/Cargo.toml", MANIFEST), Some(expected));

@@ -67,6 +67,8 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use clap::CommandFactory;
 
     use super::*;
@@ -74,5 +76,82 @@ mod tests {
     #[test]
     fn options_do_not_collide() {
         Program::command().debug_assert();
+    }
+
+    /// The calls of the program in a page's code, in fences and within lines: what follows its name.
+    fn calls(page: &str) -> Vec<&str> {
+        let mut is_fenced = false;
+        let mut codes = Vec::new();
+        for line in page.lines() {
+            if line.trim_start().starts_with("```") {
+                is_fenced = !is_fenced;
+            } else if is_fenced {
+                codes.push(line);
+            } else {
+                codes.extend(line.split('`').skip(1).step_by(2));
+            }
+        }
+        let calls = codes.into_iter().filter_map(|code| {
+            let by_cargo = code.split_once("--bin burn-bayes -- ");
+            by_cargo
+                .map(|(_, call)| call)
+                .or_else(|| code.strip_prefix("burn-bayes "))
+        });
+        calls.collect()
+    }
+
+    /// The first word of a call that the program does not know.
+    fn unknown_word<'a>(mut command: &clap::Command, call: &'a str) -> Option<&'a str> {
+        let mut words = call.split_whitespace().take_while(|word| *word != "#");
+        while command.has_subcommands() {
+            let word = words.next()?;
+            match command.find_subcommand(word) {
+                Some(found) => command = found,
+                None => return Some(word),
+            }
+        }
+        let options = words.filter_map(|word| Some((word, word.strip_prefix("--")?)));
+        let is_known = |option: &str| {
+            let name = option.split('=').next();
+            command.get_arguments().any(|argument| {
+                let aliases = argument.get_all_aliases().unwrap_or_default();
+                argument.get_long() == name || aliases.into_iter().any(|one| Some(one) == name)
+            })
+        };
+        let mut unknown = options.filter(|(_, option)| !is_known(option));
+        unknown.next().map(|(word, _)| word)
+    }
+
+    #[test]
+    fn calls_on_the_pages_name_what_exists() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let chapters = std::fs::read_dir(root.join("book/src")).unwrap();
+        let chapters = chapters.map(|entry| entry.unwrap().path());
+        let pages = chapters.filter(|path| path.extension().is_some_and(|end| end == "md"));
+        let mut program = Program::command();
+        program.build();
+        let mut count = 0;
+        for page in pages.chain([root.join("README.md")]) {
+            let text = std::fs::read_to_string(&page).unwrap();
+            for call in calls(&text) {
+                let unknown = unknown_word(&program, call);
+                assert_eq!(unknown, None, "{}: burn-bayes {call}", page.display());
+                count += 1;
+            }
+        }
+        assert!(count > 0);
+    }
+
+    #[test]
+    fn an_unknown_word_of_a_call_is_found() {
+        let page = "burn-bayes keeps\n`burn-bayes fitt`\n```\ncargo run --bin burn-bayes -- fit --epohcs 3\n```\n\
+            `burn-bayes fit --lr=1 --epochs 3 # --x`, `burn-bayes data fetch --help`\n";
+        let mut program = Program::command();
+        program.build();
+        let unknown = calls(page)
+            .into_iter()
+            .map(|call| unknown_word(&program, call));
+        let expected = [Some("fitt"), Some("--epohcs"), None, None];
+        assert_eq!(unknown.collect::<Vec<_>>(), expected);
     }
 }

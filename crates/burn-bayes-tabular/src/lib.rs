@@ -62,5 +62,5 @@ mod parallel;
 pub use error::{Result, TabularError};
 
 #[cfg(test)]
-#[path = "../../burn-bayes-data/tests/it/damage.rs"]
-mod damage;
+#[global_allocator]
+static ALLOCATOR: burn_bayes_testing::CountingAllocator = burn_bayes_testing::CountingAllocator;

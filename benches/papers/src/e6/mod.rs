@@ -152,31 +152,16 @@ fn choices(settings: &FitSettings) -> Measures {
 }
 
 #[cfg(test)]
-mod tests {
+mod needs_data {
+    use burn_bayes_testing::data_folder;
+
     use super::*;
     use crate::experiment::Effort;
 
-    fn context(effort: Effort) -> Option<Context> {
-        let data = std::env::var_os("BURN_BAYES_DATA")
-            .map_or("../../../shared/data".into(), PathBuf::from);
-        let is_there = data.join("uci_regression").is_dir();
-        if !is_there {
-            println!("skipped: no data");
-        }
-        is_there.then_some(Context {
-            data,
-            effort,
-            only: None,
-        })
-    }
-
     #[test]
     fn a_constant_has_the_deviation_of_the_targets() {
-        let Some(context) = context(Effort::Quick) else {
-            return;
-        };
-        let task = Task::new(&context.data, &SETS[0]);
-        let protocol = Protocol::constant(context.effort);
+        let task = Task::new(&data_folder(), &SETS[0]);
+        let protocol = Protocol::constant(Effort::Quick);
         let found = task.measure(0, &protocol).unwrap();
         // Boston's target has a deviation of 9.2.
         assert!((7.0..12.0).contains(&found[RMSE]), "{found:?}");
@@ -186,11 +171,8 @@ mod tests {
 
     #[test]
     fn a_search_is_the_same_on_one_thread_and_on_two() {
-        let Some(context) = context(Effort::Quick) else {
-            return;
-        };
         let yacht = SETS.iter().find(|set| set.name == "yacht").unwrap();
-        let task = Task::new(&context.data, yacht);
+        let task = Task::new(&data_folder(), yacht);
         let mut protocol = protocols(yacht, Effort::Quick, 1)
             .into_iter()
             .find(|protocol| protocol.search.is_some())

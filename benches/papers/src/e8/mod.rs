@@ -128,20 +128,14 @@ fn chosen(parts: &Parts, protocol: &Protocol) -> Result<(Fit, Fitted)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
+mod needs_data {
+    use burn_bayes_testing::data_folder;
 
     use super::*;
 
     #[test]
     fn a_cell_of_breast_pictures_is_the_same_again() {
-        let data = std::env::var_os("BURN_BAYES_DATA")
-            .map_or("../../../shared/data".into(), PathBuf::from);
-        let path = data.join("medmnist/breastmnist.npz");
-        if !path.exists() {
-            println!("skipped: no data");
-            return;
-        }
+        let path = data_folder().join("medmnist/breastmnist.npz");
         let parts = Parts::of_split(&Pictures::medical(&path, 1).unwrap(), 0).unwrap();
         let rows = [&parts.train, &parts.valid, &parts.test].map(Pictures::rows);
         assert_eq!(rows, [390, 156, 234]);

@@ -1,7 +1,6 @@
 //! `data fetch` against a mirror on the loopback device: the right files, or nothing and a word of help.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -88,49 +87,6 @@ fn below(folder: &Path) -> Vec<PathBuf> {
         }
     });
     files.collect()
-}
-
-#[test]
-fn a_set_comes_from_a_mirror_of_ones_own() {
-    let Some(data) = std::env::var_os("BURN_BAYES_DATA").map(PathBuf::from) else {
-        return;
-    };
-    if !data.join(files()[0].path).exists() {
-        return;
-    }
-    let place = Workplace::new();
-    let address = mirror(Box::new(move |path, mut stream| {
-        let mut body = Vec::new();
-        File::open(data.join(path))
-            .unwrap()
-            .read_to_end(&mut body)
-            .unwrap();
-        stream
-            .write_all(head("200 OK", body.len() as u64).as_bytes())
-            .unwrap();
-        stream.write_all(&body).unwrap();
-    }));
-    let output = fetch(&place, &address).output().unwrap();
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{message}");
-    let count = files().len();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        said.contains(&format!("{count} files downloaded, 0 were there")),
-        "{said}"
-    );
-    assert_eq!(below(&place.path("data")).len(), count);
-    // The flag comes before the environment, and nobody asks for what is there.
-    let mut again = fetch(&place, &address);
-    let output = again
-        .args(["--mirror", "http://127.0.0.1:9"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        said.contains(&format!("0 files downloaded, {count} were there")),
-        "{said}"
-    );
 }
 
 #[test]
@@ -261,5 +217,46 @@ mod ends {
         drop(stream);
         assert_eq!(code, Some(130), "{message}");
         assert_eq!(below(&place.path("data")), [""; 0].map(PathBuf::from));
+    }
+}
+
+/// `cargo xtask test` skips it where the folder of the data sets is missing.
+mod needs_data {
+    use burn_bayes_testing::data_folder;
+
+    use super::*;
+
+    #[test]
+    fn a_set_comes_from_a_mirror_of_ones_own() {
+        let data = data_folder();
+        let place = Workplace::new();
+        let address = mirror(Box::new(move |path, mut stream| {
+            let body = std::fs::read(data.join(path)).unwrap();
+            stream
+                .write_all(head("200 OK", body.len() as u64).as_bytes())
+                .unwrap();
+            stream.write_all(&body).unwrap();
+        }));
+        let output = fetch(&place, &address).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{message}");
+        let count = files().len();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            said.contains(&format!("{count} files downloaded, 0 were there")),
+            "{said}"
+        );
+        assert_eq!(below(&place.path("data")).len(), count);
+        // The flag comes before the environment, and nobody asks for what is there.
+        let mut again = fetch(&place, &address);
+        let output = again
+            .args(["--mirror", "http://127.0.0.1:9"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            said.contains(&format!("0 files downloaded, {count} were there")),
+            "{said}"
+        );
     }
 }

@@ -8,13 +8,12 @@ use burn_bayes_data::{
     CsvOptions, CsvReader, DataError, LibsvmOptions, Preprocessor, PreprocessorConfig, Task,
     read_idx_from, read_libsvm_from, read_medmnist_from, read_numbers_from,
 };
+use burn_bayes_testing::{bounded, config, damaged, edits, most_held};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
-
-use crate::damage::{bounded, config, damaged, edits, most_held};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());

@@ -3,11 +3,17 @@
 
 mod bad_files;
 mod csv;
-mod damage;
-mod fetch;
 mod fuzz;
 mod generators;
 mod memory;
 mod preparation;
-mod shared_sets;
 mod splits;
+
+/// Tests of the data sets, which `cargo xtask test` skips where their folder is missing.
+mod needs_data {
+    mod fetch;
+    mod shared_sets;
+}
+
+#[global_allocator]
+static ALLOCATOR: burn_bayes_testing::CountingAllocator = burn_bayes_testing::CountingAllocator;

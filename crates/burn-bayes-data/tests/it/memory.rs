@@ -3,8 +3,7 @@
 use std::io::{self, BufReader, Read};
 
 use burn_bayes_data::{CsvOptions, CsvReader, PreprocessorConfig, PreprocessorFit, Task};
-
-use crate::damage::most_held;
+use burn_bayes_testing::most_held;
 
 /// Rows of text, made as they are read.
 struct Rows<F> {

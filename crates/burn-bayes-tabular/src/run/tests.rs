@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use burn_bayes::Noise;
 use burn_bayes_data::{CsvReader, gap_regression, two_moons};
+use burn_bayes_testing::{Edit, bounded, config, damaged, edits};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -13,7 +14,6 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::cells::Ledger;
-use crate::damage::{Edit, bounded, config, damaged, edits};
 use crate::engine::{self, Checkpoint, Observer, Unobserved};
 use crate::new_rows::{PredictionRequest, RowPredictor};
 use crate::predict::PredictionTable;

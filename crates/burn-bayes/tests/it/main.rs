@@ -3,8 +3,6 @@
 //! `BURN_BAYES_TEST_DEVICE` chooses the device: `flex` (the default), `ndarray`, `wgpu`, `vulkan`
 //! or `cuda`, of those that were compiled in.
 
-#[path = "../../../burn-bayes-data/tests/it/damage.rs"]
-mod damage;
 mod grammar;
 mod graph;
 mod graph_gradients;
@@ -28,3 +26,6 @@ mod predictor;
 mod recovery;
 #[cfg(feature = "train")]
 mod silent_training;
+
+#[global_allocator]
+static ALLOCATOR: burn_bayes_testing::CountingAllocator = burn_bayes_testing::CountingAllocator;

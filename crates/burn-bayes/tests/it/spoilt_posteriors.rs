@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use burn_bayes::FactorPosterior;
+use burn_bayes_testing::{bounded, config, damaged, edits};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::damage::{bounded, config, damaged, edits};
 use crate::storage::{Contents, FORMATS, Format, saved};
 use crate::support::values;
 

@@ -11,11 +11,6 @@ use super::program::Program;
 /// A program, and what the library did with it.
 pub(crate) type Case<'a> = (&'a Arc<Program>, Report);
 
-/// That the cases were not run, and the variable that makes them.
-pub(crate) fn print_skipped(family: Family, variable: &str) {
-    println!("skipped: {family:?} (set {variable} to run it here)");
-}
-
 /// The programs that fail, each with what is wrong.
 pub(crate) fn print_failures(family: Family, cases: &[Case]) {
     for (program, report) in cases {

@@ -1,17 +1,13 @@
-//! Random damage to files, and an allocator that counts what each thread holds, so that tests can bound
-//! what a reader asks for. Other crates of the workspace test their readers with this file too.
+//! Random damage to files, for tests of what reads them.
 //!
 //! `BURN_BAYES_FUZZ_CASES` sets the number of cases for each reader.
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// `cases` of them if nothing else is asked for.
-pub(crate) fn config(cases: u32) -> ProptestConfig {
+/// Proptest's settings with `cases` cases, if nothing else is asked for.
+pub fn config(cases: u32) -> ProptestConfig {
     let asked = std::env::var("BURN_BAYES_FUZZ_CASES");
     ProptestConfig {
         cases: asked.map_or(cases, |cases| cases.parse().expect("a number of cases")),
@@ -40,11 +36,16 @@ const LENGTHS: [u64; 6] = [0, 1 << 31, 1 << 32, 1 << 40, i64::MAX as u64, u64::M
 
 /// One piece of damage.
 #[derive(Debug, Clone)]
-pub(crate) enum Edit {
+pub enum Edit {
+    /// A byte becomes another.
     Set(Index, u8),
+    /// A bit of a byte turns.
     Flip(Index, u8),
+    /// Bytes come in between.
     Insert(Index, Vec<u8>),
+    /// So many bytes are lost.
     Remove(Index, usize),
+    /// So many bytes come again, so many times.
     Repeat(Index, usize, usize),
     /// Bytes from one place over those of another.
     Copy(Index, usize, Index),
@@ -52,10 +53,12 @@ pub(crate) enum Edit {
     Number(Index, &'static str),
     /// Eight bytes become another length.
     Length(Index, u64),
+    /// The file ends here.
     Cut(Index),
 }
 
-pub(crate) fn edits() -> impl Strategy<Value = Vec<Edit>> {
+/// A few pieces of damage.
+pub fn edits() -> impl Strategy<Value = Vec<Edit>> {
     let place = any::<Index>;
     // Bytes that mean something in one of the formats, and any others.
     let byte = || {
@@ -80,7 +83,8 @@ pub(crate) fn edits() -> impl Strategy<Value = Vec<Edit>> {
     vec(edit, 1..8)
 }
 
-pub(crate) fn damaged(file: &[u8], edits: &[Edit]) -> Vec<u8> {
+/// The file with damage.
+pub fn damaged(file: &[u8], edits: &[Edit]) -> Vec<u8> {
     let mut bytes = file.to_vec();
     for edit in edits {
         if bytes.is_empty() {
@@ -131,66 +135,4 @@ fn digits(bytes: &[u8], start: usize) -> std::ops::Range<usize> {
         .iter()
         .take_while(|byte| byte.is_ascii_digit());
     first..first + length.count()
-}
-
-/// Fails if `read` takes more memory than buffers and a generous share for each byte.
-pub(crate) fn bounded<T>(bytes: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<T, TestCaseError> {
-    /// Text buffers, the state of a decoder, and the cells that libsvm may have for few entries.
-    const BUFFERS: usize = 1 << 20;
-    /// A column of one cell of one byte has a name, a place in tables of names, and vectors.
-    const FOR_A_BYTE: usize = 1 << 10;
-    let (result, most) = most_held(|| read(bytes));
-    let allowed = BUFFERS + FOR_A_BYTE * bytes.len();
-    prop_assert!(
-        most <= allowed,
-        "{most} bytes for a file of {}",
-        bytes.len()
-    );
-    Ok(result)
-}
-
-/// Bytes of the largest allocation that is granted.
-const LARGEST: usize = 1 << 32;
-
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<isize> = const { Cell::new(0) };
-    static MOST: Cell<isize> = const { Cell::new(0) };
-}
-
-fn count(bytes: isize) {
-    HELD.set(HELD.get() + bytes);
-    MOST.set(MOST.get().max(HELD.get()));
-}
-
-// SAFETY: everything is handed on to the system's allocator unchanged; counting neither allocates
-// nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // No test needs so much at once; what does not get it ends here, and not with the machine.
-        if layout.size() > LARGEST {
-            return std::ptr::null_mut();
-        }
-        count(layout.size() as isize);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The result of `work`, and the most bytes that this thread held during it beyond those before.
-pub(crate) fn most_held<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = HELD.get();
-    MOST.set(before);
-    let result = work();
-    (result, (MOST.get() - before) as usize)
 }

@@ -5,12 +5,11 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use burn_bayes_data::{Fetcher, NAMED_SETS, NamedFile, NamedSet, Transfer, read_presplit};
-
-use crate::shared_sets::data_folder;
+use burn_bayes_testing::data_folder;
 
 #[test]
 fn the_shared_files_have_the_checksums_of_the_table() {
-    let Some(data) = data_folder() else { return };
+    let data = data_folder();
     for set in NAMED_SETS {
         assert_eq!(set.missing(&data).unwrap(), [], "{}", set.name);
     }
@@ -43,7 +42,7 @@ fn serve(root: PathBuf, count: usize) -> (String, std::thread::JoinHandle<()>) {
 
 #[test]
 fn a_set_comes_once() {
-    let Some(data) = data_folder() else { return };
+    let data = data_folder();
     let root = tempfile::tempdir().unwrap();
     let set = NamedSet::find("breast-cancer").unwrap();
     let files: Vec<NamedFile> = set.files().collect();

@@ -1,32 +1,16 @@
 //! The sets of the papers as they lie in the shared folder: counts, values and splits that were
-//! published. Without the folder each of these tests says that it was skipped.
-
-use std::io::Write;
-use std::path::PathBuf;
+//! published.
 
 use burn_bayes_data::{
     Column, CsvOptions, Features, LabelledImages, LibsvmOptions, Preprocessor, PreprocessorConfig,
     Scaler, Scaling, Table, Task, UciFolder, read_csv, read_libsvm, read_medmnist, read_mnist,
     read_numbers, read_presplit, suspicions,
 };
-
-/// The folder with the data, or `None` after saying so.
-pub(crate) fn data_folder() -> Option<PathBuf> {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let folder = std::env::var_os("BURN_BAYES_DATA").map_or(default.into(), PathBuf::from);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    let folder = folder.display();
-    let message = format!("skipped: no data in {folder} (set BURN_BAYES_DATA)\n");
-    // Not by a macro, whose words a test that passes keeps to itself.
-    std::io::stderr().write_all(message.as_bytes()).unwrap();
-    None
-}
+use burn_bayes_testing::data_folder;
 
 #[test]
 fn uci_sets_have_their_published_counts_and_splits() {
-    let Some(data) = data_folder() else { return };
+    let data = data_folder();
     for (name, rows, features, splits, train) in [
         ("bostonHousing", 506, 13, 20, 455),
         ("concrete", 1030, 8, 20, 927),
@@ -63,7 +47,7 @@ fn uci_sets_have_their_published_counts_and_splits() {
 
 #[test]
 fn constant_features_of_the_naval_set_scale_to_zero() {
-    let Some(data) = data_folder() else { return };
+    let data = data_folder();
     let folder = UciFolder::open(data.join("uci_regression/naval-propulsion-plant")).unwrap();
     let split = folder.split(0).unwrap();
     let features = folder.dataset().features();
@@ -91,7 +75,7 @@ fn constant_features_of_the_naval_set_scale_to_zero() {
 
 #[test]
 fn libsvm_sets_have_their_published_counts() {
-    let Some(data) = data_folder() else { return };
+    let data = data_folder();
     let read = |path: &str, features: usize| {
         let options = LibsvmOptions::default().with_features(features);
         read_libsvm(data.join(path), &options).unwrap()
@@ -140,7 +124,7 @@ fn libsvm_sets_have_their_published_counts() {
 
 #[test]
 fn presplit_halves_are_the_whole() {
-    let Some(data) = data_folder() else { return };
+    let data = data_folder();
     for (name, features, halves) in [
         ("australian_scale", 14, [(345, 157), (345, 150)]),
         ("breast_cancer_scale", 10, [(341, 131), (342, 108)]),
@@ -163,7 +147,7 @@ fn presplit_halves_are_the_whole() {
 
 #[test]
 fn usps_is_a_matrix_whose_first_column_is_the_digit() {
-    let Some(data) = data_folder() else { return };
+    let data = data_folder();
     let numbers = read_numbers(data.join("usps/usps_3vs5.txt")).unwrap();
     let set = numbers
         .into_dataset(&(1..257).collect::<Vec<_>>(), 0)
@@ -191,7 +175,7 @@ fn class_counts(images: &LabelledImages) -> Vec<usize> {
 
 #[test]
 fn mnist_and_fashion_mnist_are_read() {
-    let Some(data) = data_folder() else { return };
+    let data = data_folder();
     let fashion = read_mnist(data.join("fashion_mnist")).unwrap();
     assert_eq!(class_counts(&fashion.train), [6000; 10]);
     assert_eq!(class_counts(&fashion.test), [1000; 10]);
@@ -211,7 +195,7 @@ fn mnist_and_fashion_mnist_are_read() {
 
 #[test]
 fn medmnist_archives_are_read() {
-    let Some(data) = data_folder() else { return };
+    let data = data_folder();
     let retina = read_medmnist(data.join("medmnist/retinamnist.npz")).unwrap();
     assert_eq!(class_counts(&retina.train)[..5], [486, 128, 206, 194, 66]);
     assert_eq!(class_counts(&retina.validation)[..5], [54, 12, 28, 20, 6]);
@@ -224,7 +208,7 @@ fn medmnist_archives_are_read() {
 
 #[test]
 fn tables_of_scikit_learn_are_prepared() {
-    let Some(data) = data_folder() else { return };
+    let data = data_folder();
     for (file, target, task, rows, features) in [
         ("digits", "digit", Task::Classification, 1797, 64),
         ("breast_cancer", "target", Task::Classification, 569, 30),
@@ -253,7 +237,7 @@ fn tables_of_scikit_learn_are_prepared() {
 
 #[test]
 fn no_feature_of_a_real_set_is_suspicious() {
-    let Some(data) = data_folder() else { return };
+    let data = data_folder();
     let as_table = |features: &Features| {
         let column = |column: usize| {
             let cells = (0..features.rows()).map(|row| features.row(row)[column]);

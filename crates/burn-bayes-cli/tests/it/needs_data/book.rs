@@ -1,24 +1,16 @@
 //! The commands of the book's chapters, on the set that the book names.
 
-use std::io::Write;
-use std::path::PathBuf;
+use burn_bayes_testing::data_folder;
 
 use crate::workplace::Workplace;
 
 /// Share of wrong rows that the commands promise at most.
 const RISK: f64 = 0.05;
 
-/// `known.csv` and `new.csv`, a half of the patients each; nothing, and a word of it, without the data.
-fn patients() -> Option<Workplace> {
-    let folder = std::env::var_os("BURN_BAYES_DATA").map(PathBuf::from);
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let folder = folder.unwrap_or_else(|| default.into());
-    let Ok(text) = std::fs::read_to_string(folder.join("sklearn/breast_cancer.csv")) else {
-        let folder = folder.display();
-        let message = format!("skipped: no data in {folder} (set BURN_BAYES_DATA)\n");
-        std::io::stderr().write_all(message.as_bytes()).unwrap();
-        return None;
-    };
+/// `known.csv` and `new.csv`, a half of the patients each.
+fn patients() -> Workplace {
+    let path = data_folder().join("sklearn/breast_cancer.csv");
+    let text = std::fs::read_to_string(path).unwrap();
     let place = Workplace::new();
     let (header, rows) = text.split_once('\n').unwrap();
     // The file is not sorted, so every other row is as good as a random half.
@@ -28,7 +20,7 @@ fn patients() -> Option<Workplace> {
     };
     place.write("known.csv", &half(0));
     place.write("new.csv", &half(1));
-    Some(place)
+    place
 }
 
 /// What the commands of a chapter print.
@@ -41,8 +33,8 @@ fn outputs(place: &Workplace, chapter: &str) -> Vec<String> {
 
 #[test]
 fn decisions_keep_their_promise() {
-    let Some(place) = patients() else { return };
-    assert_eq!(outputs(&place, include_str!("decision.sh")).len(), 4);
+    let place = patients();
+    assert_eq!(outputs(&place, include_str!("../decision.sh")).len(), 4);
     let decisions = place.read("decisions.csv");
     let mut lines = decisions.lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
@@ -67,9 +59,9 @@ fn decisions_keep_their_promise() {
 
 #[test]
 fn a_method_and_its_settings_are_chosen() {
-    let Some(place) = patients() else { return };
-    place.write("ranges.toml", include_str!("choosing.toml"));
-    let outputs = outputs(&place, include_str!("choosing.sh"));
+    let place = patients();
+    place.write("ranges.toml", include_str!("../choosing.toml"));
+    let outputs = outputs(&place, include_str!("../choosing.sh"));
     let [compared, tuned, tried, _, scores] = outputs.as_slice() else {
         panic!("five commands");
     };

@@ -1,0 +1,80 @@
+//! What a thread holds of memory, counted by the allocator, so that tests can bound what a reader asks for.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+
+use proptest::prelude::*;
+
+/// Fails if `read` takes more memory than buffers and a generous share for each byte.
+pub fn bounded<T>(bytes: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<T, TestCaseError> {
+    /// Text buffers, the state of a decoder, and the cells that libsvm may have for few entries.
+    const BUFFERS: usize = 1 << 20;
+    /// A column of one cell of one byte has a name, a place in tables of names, and vectors.
+    const FOR_A_BYTE: usize = 1 << 10;
+    let (result, most) = most_held(|| read(bytes));
+    let allowed = BUFFERS + FOR_A_BYTE * bytes.len();
+    prop_assert!(
+        most <= allowed,
+        "{most} bytes for a file of {}",
+        bytes.len()
+    );
+    Ok(result)
+}
+
+/// Bytes of the largest allocation that is granted.
+const LARGEST: usize = 1 << 32;
+
+/// The system's allocator, which counts what each thread holds.
+///
+/// A test program that calls [`most_held`] or [`bounded`] declares it as its `#[global_allocator]`.
+#[derive(Debug)]
+pub struct CountingAllocator;
+
+thread_local! {
+    static HELD: Cell<isize> = const { Cell::new(0) };
+    static MOST: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(bytes: isize) {
+    HELD.set(HELD.get() + bytes);
+    MOST.set(MOST.get().max(HELD.get()));
+}
+
+// SAFETY: everything is handed on to the system's allocator unchanged; counting neither allocates
+// nor unwinds.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // No test needs so much at once; what does not get it ends here, and not with the machine.
+        if layout.size() > LARGEST {
+            return std::ptr::null_mut();
+        }
+        count(layout.size() as isize);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// The result of `work`, and the most bytes that this thread held during it beyond those before.
+///
+/// # Panics
+///
+/// If the program has another allocator than [`CountingAllocator`].
+pub fn most_held<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = HELD.get();
+    let probe = black_box(Box::new(0_u8));
+    assert!(
+        HELD.get() > before,
+        "the test program does not declare CountingAllocator"
+    );
+    drop(probe);
+    MOST.set(before);
+    let result = work();
+    (result, (MOST.get() - before) as usize)
+}
