@@ -8,7 +8,8 @@ use burn::optim::{AdamConfig, ModuleOptimizer};
 use burn::tensor::Device;
 use burn::train::{TrainOutput, TrainStep};
 use burn_bayes::{
-    Bayesian, BayesianConfig, FromGradients, FusedAdamConfig, MixDraws, Tick, Vifa, VifaConfig,
+    Bayesian, BayesianConfig, FromGradients, FusedAdamConfig, MixDraws, StepId, Update, Vifa,
+    VifaConfig,
 };
 
 use crate::batches::{classification_batch, image_batch, regression_batch};
@@ -231,14 +232,14 @@ where
     fn parts(&mut self) -> Option<Parts> {
         let Self(training, batch, step) = self;
         *step += 1;
-        let tick = Tick {
+        let id = StepId {
             step: *step,
             pass: 0,
         };
         let mut parts = Parts::default();
         let bayesian = training.model();
         let (algorithm, layout) = (bayesian.algorithm(), bayesian.layout());
-        let proposal = timed(&mut parts.draw, || algorithm.propose(tick)).ok()?;
+        let proposal = timed(&mut parts.draw, || algorithm.propose(id)).ok()?;
         let (mut pieces, mut rows) = (Vec::new(), 0);
         for draw in &proposal.draws {
             let model = timed(&mut parts.write, || {
@@ -253,11 +254,12 @@ where
             });
             pieces.push(piece.ok()?);
         }
-        let gradients = timed(&mut parts.gradient, || {
-            algorithm.gradients(proposal, pieces, rows)
-        })
-        .ok()?;
-        timed(&mut parts.optimizer, || training.update(gradients));
+        let update = timed(&mut parts.gradient, || {
+            algorithm.step(proposal, pieces, rows)
+        });
+        if let Update::Gradients(gradients) = update.ok()? {
+            timed(&mut parts.optimizer, || training.update(gradients));
+        }
         Some(parts)
     }
 }

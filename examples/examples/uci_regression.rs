@@ -17,7 +17,7 @@ use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
 use burn_bayes::eval::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture, nmll, rmse};
 use burn_bayes::prelude::*;
-use burn_bayes::{Inference, InitialDeviation, PowerDecayConfig, Rate, Supply};
+use burn_bayes::{Algorithm, Gather, InitialDeviation, PowerDecayConfig, Rate};
 use burn_bayes_data::{ColumnScale, Scaler, Scaling, UciFolder};
 use burn_bayes_examples::{Activation, Arguments, RealBatch, Regressor, ToBatch, is_smoke};
 
@@ -119,8 +119,8 @@ fn predicted<A>(
     device: &Device,
 ) -> Result<Vec<f64>, Box<dyn Error>>
 where
-    A: Inference,
-    A::Evidence: Supply<Regressor, A>,
+    A: Algorithm,
+    A::Signal: Gather<Regressor, A>,
 {
     let mut optimizer = FusedAdamConfig::new().init();
     for epoch in 0..epochs as u64 {

@@ -234,7 +234,7 @@ where
     let config = VifaConfig::new(455).with_draws(draws);
     let start = |bayesian| Training::new(bayesian, FusedAdamConfig::new().init(), Holder::Learner);
     let mut one_by_one = start(config.init(model.clone()));
-    let mut one_pass = start(config.init(model).in_one_pass());
+    let mut one_pass = start(config.init(model).with_batched_draws());
     ratios::in_turns(
         &format!("{title}, {steps} steps with {draws} draws"),
         40,
@@ -257,7 +257,7 @@ fn prediction(widths: &[usize], [rows, draws]: [usize; 2], rounds: usize) {
         .with_rank(8)
         .init(model.clone())
         .valid();
-    let stacked = bayesian.clone().predicting_in_one_pass();
+    let stacked = bayesian.clone().with_batched_prediction();
     let posterior = bayesian.posterior();
     let layout = bayesian.layout().clone();
     let forward = CapturedForward::new(layout, |model: &MlpClassifier, inputs: Tensor<2>| {

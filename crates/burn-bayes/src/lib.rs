@@ -35,10 +35,11 @@ pub use error::{Error, Result};
 pub use likelihood::{ClassificationMixture, GaussianNll, MixDraws, MixStacked, RegressionMixture};
 pub use memory::{MemoryPlan, OptimizerMemory};
 pub use methods::{
-    BayesianRidge, Curvature, Draw, FromExamples, FromGradients, FromIterates, FullMatrixStep,
-    FullMatrixVon, GradientPieces, Inference, InitialDeviation, InitialMean, Iterates,
-    MAX_REJECTIONS, MeanGradients, Proposal, Rate, Slang, SlangConfig, Swag, SwagConfig, Tick,
-    Vadam, VadamConfig, Vifa, VifaConfig, Von, VonConfig, empirical_fisher,
+    Algorithm, BayesianRidge, Curvature, Draw, FromExamples, FromGradients, FromIterates,
+    FullMatrixStep, FullMatrixVon, GradientPieces, InitialDeviation, InitialMean, Iterates,
+    MeanGradients, NaturalStep, Proposal, Rate, Setup, Slang, SlangConfig, StepId, Swag,
+    SwagConfig, Update, Vadam, VadamConfig, VadamStep, Vifa, VifaConfig, Von, VonConfig,
+    empirical_fisher,
 };
 pub use noise::{Noise, NoiseSource};
 pub use optimizer::{
@@ -54,8 +55,8 @@ pub use predict::{Predictor, refresh_running_statistics};
 pub use prior::{Prior, PriorPrecisions};
 #[cfg(feature = "train")]
 pub use train::{
-    Bayesian, BayesianConfig, DEFAULT_PREDICTION_DRAWS, ExampleLoss, PowerDecay, PowerDecayConfig,
-    StagedLearningRate, Supply,
+    Bayesian, BayesianConfig, DEFAULT_PREDICTION_DRAWS, ExampleLoss, Gather, MAX_REJECTIONS,
+    PowerDecay, PowerDecayConfig, StagedLearningRate,
 };
 
 /// What most programs need.

@@ -7,9 +7,9 @@ use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::tensor::Device;
 use burn::train::Interrupter;
 use burn_bayes::{
-    Bayesian, BayesianConfig, FusedAdamConfig, FusedSgdConfig, Inference, InitialDeviation,
-    MeanGradients, Noise, Prior, Rate, SlangConfig, StagedLearningRate, Supply, SwagConfig,
-    VadamConfig, VifaConfig, VonConfig,
+    Algorithm, Bayesian, BayesianConfig, FactorPosterior, FusedAdamConfig, FusedSgdConfig, Gather,
+    InitialDeviation, MeanGradients, Noise, Prior, Rate, SlangConfig, StagedLearningRate,
+    SwagConfig, VadamConfig, VifaConfig, VonConfig,
 };
 
 use super::training::{Checkpoint, Learner, Training};
@@ -132,7 +132,7 @@ struct Start<'a, 'b> {
 impl Start<'_, '_> {
     fn bayesian<C: BayesianConfig>(&mut self, config: C, network: Network) -> Result<Fitted>
     where
-        C::Algorithm: Inference<Evidence: Supply<Network, C::Algorithm>>,
+        C::Algorithm: Algorithm<Signal: Gather<Network, C::Algorithm>, Posterior = FactorPosterior>,
         Bayesian<Network, C::Algorithm>: Learner,
     {
         self.run(initialised(config, network)?)
@@ -142,10 +142,10 @@ impl Start<'_, '_> {
     /// operations is most of a pass.
     fn in_one_pass<C: BayesianConfig>(&mut self, config: C, network: Network) -> Result<Fitted>
     where
-        C::Algorithm: Inference<Evidence = MeanGradients>,
+        C::Algorithm: Algorithm<Signal = MeanGradients, Posterior = FactorPosterior>,
         Bayesian<Network, C::Algorithm>: Learner,
     {
-        self.run(initialised(config, network)?.in_one_pass())
+        self.run(initialised(config, network)?.with_batched_draws())
     }
 
     fn run<L: Learner>(&mut self, learner: L) -> Result<Fitted> {

@@ -9,7 +9,7 @@ use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device, Tensor};
 use burn::train::TrainStep;
-use burn_bayes::{Bayesian, FactorPosterior, Inference, Noise};
+use burn_bayes::{Algorithm, Bayesian, FactorPosterior, Noise};
 
 use super::algorithms::with_learner;
 use super::fitted::Fitted;
@@ -69,7 +69,7 @@ impl Learner for Network {
     }
 }
 
-impl<A: Inference> Learner for Bayesian<Network, A>
+impl<A: Algorithm<Posterior = FactorPosterior>> Learner for Bayesian<Network, A>
 where
     Self: TrainStep<Input = Batch, Output = MeanLoss>,
 {

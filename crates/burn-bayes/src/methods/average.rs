@@ -10,7 +10,7 @@
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, TensorData};
 
-use super::initial::{buffer, updated};
+use super::start::{buffer, updated};
 use crate::algebra::SquareMatrix;
 use crate::kernels::{CovarianceParts, Diagonal};
 

@@ -8,35 +8,34 @@
 //! * [`Swag`]: moments of the weights an ordinary training passes through.
 //! * [`BayesianRidge`]: linear regression with the precisions that explain the data best.
 //!
-//! An algorithm implements [`Inference`] and the trait of the evidence it consumes. It never calls
+//! An algorithm implements [`Algorithm`] and the trait of the signal that it learns from. It never calls
 //! backward and never sees a dataset or a training loop.
 
+mod algorithm;
 mod average;
 mod bayesian_ridge;
-mod courier;
-mod cut;
 mod full_matrix;
-mod inference;
-mod initial;
 mod natural;
 mod rate;
 mod slang;
+mod start;
 mod swag;
+mod truncation;
 mod vadam;
 mod vifa;
 mod von;
 
-pub use bayesian_ridge::BayesianRidge;
-pub use courier::MAX_REJECTIONS;
-pub use full_matrix::{FullMatrixStep, FullMatrixVon, empirical_fisher};
-pub use inference::{
-    Draw, FromExamples, FromGradients, FromIterates, GradientPieces, Inference, Iterates,
-    MeanGradients, Proposal, Tick,
+pub use algorithm::{
+    Algorithm, Draw, FromExamples, FromGradients, FromIterates, GradientPieces, Iterates,
+    MeanGradients, Proposal, Setup, StepId, Update,
 };
-pub use initial::{InitialDeviation, InitialMean};
+pub use bayesian_ridge::BayesianRidge;
+pub use full_matrix::{FullMatrixStep, FullMatrixVon, empirical_fisher};
+pub use natural::NaturalStep;
 pub use rate::Rate;
 pub use slang::{Slang, SlangConfig};
+pub use start::{InitialDeviation, InitialMean};
 pub use swag::{Swag, SwagConfig};
-pub use vadam::{Vadam, VadamConfig};
+pub use vadam::{Vadam, VadamConfig, VadamStep};
 pub use vifa::{Vifa, VifaConfig};
 pub use von::{Curvature, Von, VonConfig};

@@ -13,13 +13,12 @@
 use std::sync::Arc;
 
 use burn::module::{Module, Param};
-use burn::optim::GradientsParams;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use burn_bayes_graph::Layout;
 
-use super::courier::{Courier, Parcel};
-use super::initial::{InitialDeviation, InitialMean, buffer, updated};
+use super::algorithm::Update;
 use super::rate::Rate;
+use super::start::{InitialDeviation, InitialMean, buffer, updated};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::{Error, Result};
 use crate::kernels::statistics::PrecisionParts;
@@ -34,21 +33,21 @@ pub(crate) struct NaturalGaussian {
     factors: Option<Param<Tensor<2>>>,
     precision: Param<Tensor<1>>,
     velocity: Option<Param<Tensor<1>>>,
-    #[module(skip)]
-    courier: Courier,
 }
 
-/// A step that waits for its learning rate.
+/// A natural-gradient step that waits for its learning rate.
 #[derive(Clone, Debug)]
-pub(crate) struct NaturalStep {
+pub struct NaturalStep {
     /// ĝ.
     gradient: Tensor<1>,
     /// U⁺.
     factors: Option<Tensor<2>>,
     /// d⁺.
     precision: Tensor<1>,
-    /// (I + U⁺ d⁺⁻¹ U⁺ᵀ)⁻¹ U⁺ (ĝ/d⁺), and ĝᵀ(P⁺)⁻¹ĝ after it.
-    numbers: Vec<f32>,
+    /// (I + U⁺ d⁺⁻¹ U⁺ᵀ)⁻¹ U⁺ (ĝ/d⁺).
+    weights: Vec<f64>,
+    /// ĝᵀ(P⁺)⁻¹ĝ.
+    decrement: f64,
 }
 
 impl NaturalStep {
@@ -67,13 +66,25 @@ impl NaturalStep {
             let problem = "a natural gradient or a precision is not finite";
             return Err(Error::numerical(problem));
         }
-        let numbers = weights.into_iter().chain([decrement.max(0.0)]);
         Ok(Self {
             gradient: update.gradient,
             factors: update.factors,
             precision: update.precision,
-            numbers: numbers.map(|number| number as f32).collect(),
+            weights,
+            decrement: decrement.max(0.0),
         })
+    }
+
+    /// The step as an algorithm's update; one that is not finite is rejected for the `reason`.
+    pub(crate) fn update(
+        step: Result<Self>,
+        reason: impl FnOnce() -> Error,
+    ) -> Result<Update<Self>> {
+        match step {
+            Ok(step) => Ok(Update::ClosedForm(step)),
+            Err(error) if error.is_numerical() => Ok(Update::Rejected(reason())),
+            Err(error) => Err(error),
+        }
     }
 
     /// The step to a precision without factors.
@@ -122,39 +133,15 @@ impl NaturalGaussian {
         FactorPosterior::precision(layout, mean, factors, precision)
     }
 
-    /// The gradients that carry step number `number`, unless it is not finite: then those that
-    /// reject it, because of this `gradient`.
-    pub(crate) fn sent(
-        &self,
-        step: Result<NaturalStep>,
-        number: u64,
-        layout: &Layout,
-        gradient: impl FnOnce() -> Tensor<1>,
-    ) -> Result<GradientsParams> {
-        match step {
-            Ok(step) => {
-                let len = step.numbers.len();
-                let device = step.gradient.device();
-                let numbers = Tensor::from_data(TensorData::new(step.numbers, [len]), &device);
-                let parcel = Parcel {
-                    vectors: [numbers, step.gradient, step.precision],
-                    factors: step.factors,
-                };
-                self.courier.send(parcel, &self.mean.val())
-            }
-            Err(error) if error.is_numerical() => self.courier.reject(number, gradient(), layout),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Makes the step that travelled with the gradients.
-    pub(crate) fn moved(mut self, gradients: &mut GradientsParams, motion: Motion) -> Result<Self> {
-        let Some(Parcel { vectors, factors }) = self.courier.receive(gradients)? else {
-            return Ok(self);
-        };
-        let [numbers, gradient, precision] = vectors;
-        let mut weights: Vec<f64> = numbers.into_data().iter::<f64>().collect();
-        let decrement = weights.pop().unwrap_or(0.0);
+    /// Applies a step.
+    pub(crate) fn apply_step(mut self, step: NaturalStep, motion: Motion) -> Self {
+        let NaturalStep {
+            gradient,
+            factors,
+            precision,
+            weights,
+            decrement,
+        } = step;
         let [len] = gradient.dims();
         let reach = motion.learning_rate * (decrement / len as f64).sqrt();
         let velocity = self.velocity.as_ref().map(Param::val);
@@ -177,7 +164,7 @@ impl NaturalGaussian {
         self.precision = updated(self.precision, |_| precision);
         self.factors = replaced(self.factors, factors);
         self.velocity = replaced(self.velocity, velocity);
-        Ok(self)
+        self
     }
 }
 
@@ -255,7 +242,6 @@ impl NaturalSettings {
             mean: buffer(mean),
             precision: buffer(precision),
             velocity,
-            courier: Courier::new(),
         })
     }
 }

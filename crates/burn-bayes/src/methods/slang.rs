@@ -7,7 +7,7 @@
 //!
 //! * R = \[ √(1−β) U ; √(β N/M) gᵢ \], (L+M)×D; with several draws M counts the gradients of all
 //! * R Rᵀ = Q Λ Qᵀ; U⁺ = (Q_{:,1:L})ᵀ R, the L rows that hold most of RᵀR
-//! * d⁺ = (1−β) d + β α + Δ, Δ = Σ R_r² − Σ U⁺_r² ≥ 0, the diagonal of what the cut leaves out
+//! * d⁺ = (1−β) d + β α + Δ, Δ = Σ R_r² − Σ U⁺_r² ≥ 0, the diagonal of what the truncation leaves out
 //! * μ⁺ = μ − η (P⁺)⁻¹ (N g + α⊙μ), by Woodbury; with momentum m along the running average of that
 //!
 //! Law: diag P⁺ = (1−β) diag P + β (diag Ĝ + α) with Ĝ = (N/M) Σ gᵢgᵢᵀ, whatever the rank. The poster's
@@ -33,14 +33,15 @@ use std::sync::Arc;
 
 use burn::config::Config;
 use burn::module::{Module, ParamGroup};
-use burn::optim::GradientsParams;
-use burn_bayes_graph::{ExampleGradients, Layout};
+use burn_bayes_graph::ExampleGradients;
 
-use super::cut::{Cut, Stack};
-use super::inference::{Draw, FromExamples, Inference, Proposal, Tick, draw_noises};
-use super::initial::{InitialDeviation, InitialMean};
+use super::algorithm::{
+    Algorithm, Draw, FromExamples, Proposal, Setup, StepId, Update, draw_noises,
+};
 use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep};
 use super::rate::Rate;
+use super::start::{InitialDeviation, InitialMean};
+use super::truncation::{StackedFactors, Truncation};
 use crate::error::{Error, Result};
 use crate::kernels::{self, PrecisionEvidence, PrecisionStep};
 use crate::memory::MemoryPlan;
@@ -125,17 +126,20 @@ impl SlangConfig {
     /// The algorithm for the weights of `model`.
     pub fn build<M: Module>(&self, model: &M) -> Result<Slang> {
         self.validate()?;
-        let layout = Layout::new(model, &self.group)?;
-        if self.rank > layout.len() {
-            let problem = format!("is {}; the model has {} weights", self.rank, layout.len());
-            return Err(Error::config("rank", problem));
-        }
-        let prior = self.prior.resolve(&layout)?;
+        let setup = Setup::new(
+            model,
+            &self.group,
+            self.train_len,
+            Noise::new(self.seed, self.noise),
+        )?;
+        let layout = &setup.layout;
+        setup.check_rank(self.rank)?;
+        let prior = self.prior.resolve(layout)?;
         Ok(Slang {
-            gaussian: self.natural().start(model, &layout, &prior, self.rank)?,
+            gaussian: self.natural().start(model, layout, &prior, self.rank)?,
             settings: Arc::new(Settings {
                 config: self.clone(),
-                layout: Arc::new(layout),
+                setup,
                 prior,
             }),
         })
@@ -165,7 +169,7 @@ pub struct Slang {
 #[derive(Debug)]
 struct Settings {
     config: SlangConfig,
-    layout: Arc<Layout>,
+    setup: Setup,
     prior: PriorPrecisions,
 }
 
@@ -176,63 +180,57 @@ impl Slang {
     }
 }
 
-impl Inference for Slang {
-    type Evidence = ExampleGradients;
+impl Algorithm for Slang {
+    type Signal = ExampleGradients;
+    type Posterior = FactorPosterior;
+    type ClosedForm = NaturalStep;
 
-    fn layout(&self) -> &Arc<Layout> {
-        &self.settings.layout
-    }
-
-    fn train_len(&self) -> usize {
-        self.settings.config.train_len
-    }
-
-    fn noise(&self) -> Noise {
-        Noise::new(self.settings.config.seed, self.settings.config.noise)
+    fn setup(&self) -> &Setup {
+        &self.settings.setup
     }
 
     fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
-        self.gaussian.posterior(self.settings.layout.clone())
+        self.gaussian.posterior(self.setup().layout.clone())
     }
 
-    fn moved(self, gradients: &mut GradientsParams, learning_rate: f64) -> Result<Self> {
+    fn apply_step(self, update: NaturalStep, learning_rate: f64) -> Self {
         let motion = self.config().natural().motion(learning_rate);
-        let gaussian = self.gaussian.moved(gradients, motion)?;
-        Ok(Self { gaussian, ..self })
+        let gaussian = self.gaussian.apply_step(update, motion);
+        Self { gaussian, ..self }
     }
 }
 
 impl FromExamples for Slang {
-    fn propose(&self, tick: Tick) -> Result<Proposal> {
-        let noises = draw_noises(tick.noise(self.noise()), self.config().draws, false);
+    fn propose(&self, id: StepId) -> Result<Proposal> {
+        let noises = draw_noises(id.noise(self.setup().noise), self.config().draws, false);
         let PrecisionDraws { draws, gram } = precision_draws(&self.gaussian.parts(), &noises)?;
         let draws = Draw::all(draws, noises);
-        Ok(Proposal { tick, draws, gram })
+        Ok(Proposal::new(id, draws).with_gram(gram))
     }
 
-    fn gradients(&self, proposal: Proposal, evidence: ExampleGradients) -> Result<GradientsParams> {
+    fn step(&self, proposal: Proposal, gradients: ExampleGradients) -> Result<Update<NaturalStep>> {
         let draws = proposal.draws.len();
-        let examples = (evidence.count() / draws) as f64;
+        let examples = (gradients.count() / draws) as f64;
         let rows = match self.config().group_size {
-            1 => evidence,
+            1 => gradients,
             size => {
-                let sets = evidence.split(draws).into_iter();
+                let sets = gradients.split(draws).into_iter();
                 ExampleGradients::joined(sets.map(|rows| rows.grouped(size)).collect())
             }
         };
         let groups = (rows.count() / draws) as f64;
         // A row is G/M times the sum of its group's gradients, so (N/M)(M/G)² over the draws.
         let share = examples / (groups * rows.count() as f64);
-        let step = self.step(&proposal, &rows, self.train_len() as f64 * share);
-        let number = proposal.tick.step + 1;
-        let layout = &self.settings.layout;
-        self.gaussian.sent(step, number, layout, || rows.mean())
+        let step = self.natural_step(&proposal, &rows, self.setup().train_len as f64 * share);
+        NaturalStep::update(step, || {
+            self.setup().non_finite(proposal.id.step + 1, rows.mean())
+        })
     }
 }
 
 impl Slang {
     /// The step for rows r with Ĝ = `scale` Σ r rᵀ.
-    fn step(
+    fn natural_step(
         &self,
         proposal: &Proposal,
         rows: &ExampleGradients,
@@ -240,20 +238,20 @@ impl Slang {
     ) -> Result<NaturalStep> {
         let Settings { config, prior, .. } = self.settings.as_ref();
         let parts = self.gaussian.parts();
-        let rate = config.precision_rate.at(proposal.tick.step);
+        let rate = config.precision_rate.at(proposal.id.step);
         let square_scale = rate * scale;
-        let cut = parts.factors.as_ref().map(|factors| {
-            let stack = Stack {
+        let truncation = parts.factors.as_ref().map(|factors| {
+            let stacked = StackedFactors {
                 factors,
                 gram: &proposal.gram,
                 rows,
                 old: (1.0 - rate).sqrt(),
                 new: square_scale.sqrt(),
             };
-            stack.cut()
+            stacked.truncated()
         });
-        let (mixing, added) = match cut.transpose()? {
-            Some(Cut { mixing, rows }) => (mixing, Some(rows)),
+        let (mixing, added) = match truncation.transpose()? {
+            Some(Truncation { mixing, rows }) => (mixing, Some(rows)),
             None => (Vec::new(), None),
         };
         let update = kernels::precision_step(

@@ -16,15 +16,15 @@
 //! | D̂ | `deviations` |
 //! | t | from the step number |
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use burn::config::Config;
 use burn::module::{Module, Param, ParamGroup};
 use burn::tensor::Tensor;
-use burn_bayes_graph::Layout;
 
-use super::inference::{FromIterates, Inference, Iterates};
-use super::initial::{buffer, updated};
+use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
+use super::start::{buffer, updated};
 use crate::error::{Error, Result};
 use crate::kernels::{self, Moments};
 use crate::memory::{MemoryPlan, OptimizerMemory};
@@ -116,7 +116,13 @@ impl SwagConfig {
     /// The algorithm for the weights of `model`.
     pub fn build<M: Module>(&self, model: &M) -> Result<Swag> {
         self.validate()?;
-        let layout = Layout::new(model, &self.group)?;
+        let setup = Setup::new(
+            model,
+            &self.group,
+            self.train_len,
+            Noise::new(self.seed, self.noise),
+        )?;
+        let layout = &setup.layout;
         let weights = layout.flatten(model)?;
         let device = weights.device();
         let rank = self.rank(layout.len());
@@ -127,7 +133,7 @@ impl SwagConfig {
             deviations,
             settings: Arc::new(Settings {
                 config: self.clone(),
-                layout: Arc::new(layout),
+                setup,
             }),
         })
     }
@@ -146,7 +152,7 @@ pub struct Swag {
 #[derive(Debug)]
 struct Settings {
     config: SwagConfig,
-    layout: Arc<Layout>,
+    setup: Setup,
 }
 
 impl Swag {
@@ -165,19 +171,13 @@ impl Swag {
     }
 }
 
-impl Inference for Swag {
-    type Evidence = Iterates;
+impl Algorithm for Swag {
+    type Signal = Iterates;
+    type Posterior = FactorPosterior;
+    type ClosedForm = Infallible;
 
-    fn layout(&self) -> &Arc<Layout> {
-        &self.settings.layout
-    }
-
-    fn train_len(&self) -> usize {
-        self.settings.config.train_len
-    }
-
-    fn noise(&self) -> Noise {
-        Noise::new(self.settings.config.seed, self.settings.config.noise)
+    fn setup(&self) -> &Setup {
+        &self.settings.setup
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
@@ -203,7 +203,11 @@ impl Inference for Swag {
             let rows = deviations.val().without_autodiff();
             rows.slice([0..kept, 0..len]).mul_scalar(scale)
         });
-        FactorPosterior::covariance(self.settings.layout.clone(), mean, factors, variance)
+        FactorPosterior::covariance(self.setup().layout.clone(), mean, factors, variance)
+    }
+
+    fn apply_step(self, update: Infallible, _learning_rate: f64) -> Self {
+        match update {}
     }
 }
 

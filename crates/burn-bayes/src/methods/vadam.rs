@@ -30,16 +30,14 @@ use std::sync::Arc;
 
 use burn::config::Config;
 use burn::module::{Module, Param, ParamGroup};
-use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
-use burn_bayes_graph::Layout;
 
-use super::courier::{Courier, Parcel};
-use super::inference::{
-    Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, draw_noises,
+use super::algorithm::{
+    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
+    draw_noises,
 };
-use super::initial::{InitialMean, buffer, updated};
 use super::natural::fraction;
+use super::start::{InitialMean, buffer, updated};
 use crate::error::{Error, Result};
 use crate::kernels::statistics::PrecisionParts;
 use crate::memory::MemoryPlan;
@@ -124,17 +122,22 @@ impl VadamConfig {
     /// The algorithm for the weights of `model`.
     pub fn build<M: Module>(&self, model: &M) -> Result<Vadam> {
         self.validate()?;
-        let layout = Layout::new(model, &self.group)?;
-        let prior = self.prior.resolve(&layout)?;
+        let setup = Setup::new(
+            model,
+            &self.group,
+            self.train_len,
+            Noise::new(self.seed, self.noise),
+        )?;
+        let layout = &setup.layout;
+        let prior = self.prior.resolve(layout)?;
         let mean = self.initial_mean.of(layout.flatten(model)?);
         Ok(Vadam {
             moment: buffer(mean.zeros_like()),
             scale: buffer(mean.zeros_like()),
             mean: buffer(mean),
-            courier: Courier::new(),
             settings: Arc::new(Settings {
                 config: self.clone(),
-                layout: Arc::new(layout),
+                setup,
                 prior,
             }),
         })
@@ -148,15 +151,21 @@ pub struct Vadam {
     moment: Param<Tensor<1>>,
     scale: Param<Tensor<1>>,
     #[module(skip)]
-    courier: Courier,
-    #[module(skip)]
     settings: Arc<Settings>,
+}
+
+/// A step of Vadam that waits for its learning rate.
+#[derive(Debug)]
+pub struct VadamStep {
+    direction: Tensor<1>,
+    moment: Tensor<1>,
+    scale: Tensor<1>,
 }
 
 #[derive(Debug)]
 struct Settings {
     config: VadamConfig,
-    layout: Arc<Layout>,
+    setup: Setup,
     prior: PriorPrecisions,
 }
 
@@ -183,62 +192,54 @@ impl Vadam {
     }
 }
 
-impl Inference for Vadam {
-    type Evidence = MeanGradients;
+impl Algorithm for Vadam {
+    type Signal = MeanGradients;
+    type Posterior = FactorPosterior;
+    type ClosedForm = VadamStep;
 
-    fn layout(&self) -> &Arc<Layout> {
-        &self.settings.layout
-    }
-
-    fn train_len(&self) -> usize {
-        self.settings.config.train_len
-    }
-
-    fn noise(&self) -> Noise {
-        Noise::new(self.settings.config.seed, self.settings.config.noise)
+    fn setup(&self) -> &Setup {
+        &self.settings.setup
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
         let parts = self.parts(step);
-        let layout = self.settings.layout.clone();
+        let layout = self.setup().layout.clone();
         FactorPosterior::precision(layout, parts.mean, None, parts.precision)
     }
 
-    fn moved(mut self, gradients: &mut GradientsParams, learning_rate: f64) -> Result<Self> {
-        if let Some(Parcel { vectors, .. }) = self.courier.receive(gradients)? {
-            let [direction, moment, scale] = vectors;
-            self.mean = updated(self.mean, |mean| mean - direction.mul_scalar(learning_rate));
-            self.moment = updated(self.moment, |_| moment);
-            self.scale = updated(self.scale, |_| scale);
-        }
-        Ok(self)
+    fn apply_step(mut self, update: VadamStep, learning_rate: f64) -> Self {
+        let VadamStep {
+            direction,
+            moment,
+            scale,
+        } = update;
+        self.mean = updated(self.mean, |mean| mean - direction.mul_scalar(learning_rate));
+        self.moment = updated(self.moment, |_| moment);
+        self.scale = updated(self.scale, |_| scale);
+        self
     }
 }
 
 impl FromGradients for Vadam {
-    fn propose(&self, tick: Tick) -> Result<Proposal> {
-        let noises = draw_noises(tick.noise(self.noise()), self.config().draws, false);
-        let draws = precision_draws(&self.parts(tick.step), &noises)?.draws;
-        Ok(Proposal {
-            tick,
-            draws: Draw::all(draws, noises),
-            gram: Vec::new(),
-        })
+    fn propose(&self, id: StepId) -> Result<Proposal> {
+        let noises = draw_noises(id.noise(self.setup().noise), self.config().draws, false);
+        let draws = precision_draws(&self.parts(id.step), &noises)?.draws;
+        Ok(Proposal::new(id, Draw::all(draws, noises)))
     }
 
-    fn gradients(
+    fn step(
         &self,
         proposal: Proposal,
-        pieces: GradientPieces,
-        rows: usize,
-    ) -> Result<GradientsParams> {
+        gradients: GradientPieces,
+        batch_size: usize,
+    ) -> Result<Update<VadamStep>> {
         let Settings {
             config,
-            layout,
+            setup,
             prior,
         } = self.settings.as_ref();
-        let share = 1.0 / pieces.len() as f64;
-        let gradients = pieces.into_iter().map(|parts| Tensor::cat(parts, 0));
+        let share = 1.0 / gradients.len() as f64;
+        let gradients = gradients.into_iter().map(|parts| Tensor::cat(parts, 0));
         let gradient = gradients
             .reduce(|sum, gradient| sum + gradient)
             .ok_or_else(|| Error::config("draws", "have no gradients"))?
@@ -252,11 +253,11 @@ impl FromGradients for Vadam {
         };
         let regularised = gradient.clone() + alpha.clone() * mean.clone();
         let moment = average(&self.moment, regularised, config.gamma_1);
-        let weight = rows as f64 / config.square_scale;
+        let weight = batch_size as f64 / config.square_scale;
         let square = gradient.clone().square().mul_scalar(weight);
         let scale = average(&self.scale, square, config.gamma_2);
 
-        let time = power(proposal.tick.step + 1);
+        let time = power(proposal.id.step + 1);
         let corrected =
             |moment: &Tensor<1>, decay: f64| moment.clone().div_scalar(1.0 - decay.powi(time));
         let direction =
@@ -266,15 +267,14 @@ impl FromGradients for Vadam {
             .sum()
             .into_scalar();
         if !size.is_finite() {
-            return self
-                .courier
-                .reject(proposal.tick.step + 1, gradient, layout);
+            let reason = setup.non_finite(proposal.id.step + 1, gradient);
+            return Ok(Update::Rejected(reason));
         }
-        let parcel = Parcel {
-            vectors: [direction, moment, scale],
-            factors: None,
-        };
-        self.courier.send(parcel, &self.mean.val())
+        Ok(Update::ClosedForm(VadamStep {
+            direction,
+            moment,
+            scale,
+        }))
     }
 }
 

@@ -21,20 +21,20 @@
 //! | τ | `temperature` |
 //! | L | `draws` × `accumulation` |
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use burn::config::Config;
 use burn::module::{Module, Param, ParamGroup};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
-use burn_bayes_graph::Layout;
 
-use super::average::Average;
-use super::inference::{
-    Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, draw_noises,
-    purpose,
+use super::algorithm::{
+    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
+    draw_noises, purpose,
 };
-use super::initial::{InitialDeviation, InitialMean, orthogonal_rows, trained};
+use super::average::Average;
+use super::start::{InitialDeviation, InitialMean, orthogonal_rows, trained};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::{Error, Result};
 use crate::kernels::{
@@ -181,17 +181,20 @@ impl VifaConfig {
     /// The algorithm for the weights of `model`.
     pub fn build<M: Module>(&self, model: &M) -> Result<Vifa> {
         self.validate()?;
-        let layout = Layout::new(model, &self.group)?;
-        if self.rank > layout.len() {
-            let problem = format!("is {}; the model has {} weights", self.rank, layout.len());
-            return Err(Error::config("rank", problem));
-        }
-        let prior = self.prior.resolve(&layout)?;
+        let setup = Setup::new(
+            model,
+            &self.group,
+            self.train_len,
+            Noise::new(self.seed, self.noise),
+        )?;
+        let layout = &setup.layout;
+        setup.check_rank(self.rank)?;
+        let prior = self.prior.resolve(layout)?;
         let weights = layout.flatten(model)?;
         let device = weights.device();
         let mean = self.initial_mean.of(weights);
-        let log_variance = self.initial_deviation.log_variance(&layout, &device);
-        let noise = Noise::new(self.seed, self.noise).fold(purpose::INITIAL_FACTORS);
+        let log_variance = self.initial_deviation.log_variance(layout, &device);
+        let noise = setup.noise.fold(purpose::INITIAL_FACTORS);
         let factors = orthogonal_rows(self.rank, layout.len(), noise, &device)?
             .map(|rows| rows.mul_scalar(self.factor_scale));
         let average = self
@@ -204,7 +207,7 @@ impl VifaConfig {
             average,
             settings: Arc::new(Settings {
                 config: self.clone(),
-                layout: Arc::new(layout),
+                setup,
                 prior,
                 scratch: Scratch::default(),
             }),
@@ -226,7 +229,7 @@ pub struct Vifa {
 #[derive(Debug)]
 struct Settings {
     config: VifaConfig,
-    layout: Arc<Layout>,
+    setup: Setup,
     prior: PriorPrecisions,
     scratch: Scratch,
 }
@@ -249,19 +252,13 @@ impl Vifa {
     }
 }
 
-impl Inference for Vifa {
-    type Evidence = MeanGradients;
+impl Algorithm for Vifa {
+    type Signal = MeanGradients;
+    type Posterior = FactorPosterior;
+    type ClosedForm = Infallible;
 
-    fn layout(&self) -> &Arc<Layout> {
-        &self.settings.layout
-    }
-
-    fn train_len(&self) -> usize {
-        self.settings.config.train_len
-    }
-
-    fn noise(&self) -> Noise {
-        Noise::new(self.settings.config.seed, self.settings.config.noise)
+    fn setup(&self) -> &Setup {
+        &self.settings.setup
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
@@ -270,34 +267,42 @@ impl Inference for Vifa {
             Some(average) if averaged => average.parts(),
             _ => self.parts(),
         };
-        let layout = self.settings.layout.clone();
+        let layout = self.setup().layout.clone();
         FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())
+    }
+
+    fn apply_step(self, update: Infallible, _learning_rate: f64) -> Self {
+        match update {}
     }
 }
 
 impl FromGradients for Vifa {
-    fn propose(&self, tick: Tick) -> Result<Proposal> {
+    fn propose(&self, id: StepId) -> Result<Proposal> {
         let parts = self.parts();
         let config = self.config();
-        let noises = draw_noises(tick.noise(self.noise()), config.draws, config.antithetic);
+        let noises = draw_noises(
+            id.noise(self.setup().noise),
+            config.draws,
+            config.antithetic,
+        );
         let (first, gram) = kernels::draw_and_gram(&parts, noises[0], &self.settings.scratch);
         let others = noises[1..]
             .iter()
             .map(|&noise| kernels::draw(&parts, noise));
         let weights = std::iter::once(first).chain(others).collect();
         let draws = Draw::all(weights, noises);
-        Ok(Proposal { tick, draws, gram })
+        Ok(Proposal::new(id, draws).with_gram(gram))
     }
 
-    fn gradients(
+    fn step(
         &self,
         proposal: Proposal,
-        pieces: GradientPieces,
-        _rows: usize,
-    ) -> Result<GradientsParams> {
+        gradients: GradientPieces,
+        _batch_size: usize,
+    ) -> Result<Update<Infallible>> {
         let Settings {
             config,
-            layout,
+            setup,
             prior,
             scratch,
         } = self.settings.as_ref();
@@ -309,7 +314,7 @@ impl FromGradients for Vifa {
         let draws: Vec<_> = proposal
             .draws
             .into_iter()
-            .zip(pieces)
+            .zip(gradients)
             .map(|(draw, parts)| DrawGradient {
                 noise: draw.noise,
                 parts,
@@ -325,13 +330,13 @@ impl FromGradients for Vifa {
         };
         let gradient = kernels::covariance_gradient(&self.parts(), &draws, objective);
         if let Some(index) = gradient.first_non_finite {
-            let path = layout.path_at(index).unwrap_or("?");
-            return Err(Error::non_finite(proposal.tick.step + 1, path));
+            let path = setup.layout.path_at(index).unwrap_or("?");
+            return Err(Error::non_finite(proposal.id.step + 1, path));
         }
-        Ok(self.clipped(gradient))
+        Ok(Update::Gradients(self.clipped(gradient)))
     }
 
-    fn stepped(mut self, step: u64) -> Self {
+    fn after_step(mut self, step: u64) -> Self {
         let Some(from) = self.settings.config.average_from else {
             return self;
         };

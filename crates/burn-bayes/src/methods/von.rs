@@ -41,18 +41,16 @@ use std::sync::Arc;
 
 use burn::config::Config;
 use burn::module::{Module, ParamGroup};
-use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
-use burn_bayes_graph::Layout;
 use serde::{Deserialize, Serialize};
 
-use super::inference::{
-    Draw, FromGradients, GradientPieces, Inference, MeanGradients, Proposal, Tick, draw_noises,
-    purpose,
+use super::algorithm::{
+    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
+    draw_noises, purpose,
 };
-use super::initial::{InitialDeviation, InitialMean};
 use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep};
 use super::rate::Rate;
+use super::start::{InitialDeviation, InitialMean};
 use crate::error::{Error, Result};
 use crate::kernels::statistics::PrecisionParts;
 use crate::memory::MemoryPlan;
@@ -158,13 +156,19 @@ impl VonConfig {
     /// The algorithm for the weights of `model`.
     pub fn build<M: Module>(&self, model: &M) -> Result<Von> {
         self.validate()?;
-        let layout = Layout::new(model, &self.group)?;
-        let prior = self.prior.resolve(&layout)?;
+        let setup = Setup::new(
+            model,
+            &self.group,
+            self.train_len,
+            Noise::new(self.seed, self.noise),
+        )?;
+        let layout = &setup.layout;
+        let prior = self.prior.resolve(layout)?;
         Ok(Von {
-            gaussian: self.natural().start(model, &layout, &prior, 0)?,
+            gaussian: self.natural().start(model, layout, &prior, 0)?,
             settings: Arc::new(Settings {
                 config: self.clone(),
-                layout: Arc::new(layout),
+                setup,
                 prior,
             }),
         })
@@ -194,7 +198,7 @@ pub struct Von {
 #[derive(Debug)]
 struct Settings {
     config: VonConfig,
-    layout: Arc<Layout>,
+    setup: Setup,
     prior: PriorPrecisions,
 }
 
@@ -205,37 +209,31 @@ impl Von {
     }
 }
 
-impl Inference for Von {
-    type Evidence = MeanGradients;
+impl Algorithm for Von {
+    type Signal = MeanGradients;
+    type Posterior = FactorPosterior;
+    type ClosedForm = NaturalStep;
 
-    fn layout(&self) -> &Arc<Layout> {
-        &self.settings.layout
-    }
-
-    fn train_len(&self) -> usize {
-        self.settings.config.train_len
-    }
-
-    fn noise(&self) -> Noise {
-        Noise::new(self.settings.config.seed, self.settings.config.noise)
+    fn setup(&self) -> &Setup {
+        &self.settings.setup
     }
 
     fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
-        self.gaussian.posterior(self.settings.layout.clone())
+        self.gaussian.posterior(self.setup().layout.clone())
     }
 
-    fn moved(self, gradients: &mut GradientsParams, learning_rate: f64) -> Result<Self> {
+    fn apply_step(self, update: NaturalStep, learning_rate: f64) -> Self {
         let motion = self.config().natural().motion(learning_rate);
-        let gaussian = self.gaussian.moved(gradients, motion)?;
-        Ok(Self { gaussian, ..self })
+        let gaussian = self.gaussian.apply_step(update, motion);
+        Self { gaussian, ..self }
     }
 }
 
 impl FromGradients for Von {
     /// The draws; for Hutchinson's estimate θ + s⊙z and θ − s⊙z in the place of each.
-    fn propose(&self, tick: Tick) -> Result<Proposal> {
+    fn propose(&self, id: StepId) -> Result<Proposal> {
         let config = self.config();
-        let root = tick.noise(self.noise());
+        let root = id.noise(self.setup().noise);
         let noises = draw_noises(root, config.draws, config.antithetic);
         let parts = self.gaussian.parts();
         let thetas = precision_draws(&parts, &noises)?.draws;
@@ -253,26 +251,22 @@ impl FromGradients for Von {
                 .collect(),
             _ => draws,
         };
-        Ok(Proposal {
-            tick,
-            draws,
-            gram: Vec::new(),
-        })
+        Ok(Proposal::new(id, draws))
     }
 
-    fn gradients(
+    fn step(
         &self,
         proposal: Proposal,
-        pieces: GradientPieces,
-        rows: usize,
-    ) -> Result<GradientsParams> {
+        gradients: GradientPieces,
+        batch_size: usize,
+    ) -> Result<Update<NaturalStep>> {
         let Settings {
             config,
-            layout,
+            setup,
             prior,
         } = self.settings.as_ref();
         let parts = self.gaussian.parts();
-        let gradients: Vec<_> = pieces
+        let gradients: Vec<_> = gradients
             .into_iter()
             .map(|parts| Tensor::cat(parts, 0))
             .collect();
@@ -280,7 +274,7 @@ impl FromGradients for Von {
         let curvature = match config.curvature {
             Curvature::SquaredMean => {
                 let squares = gradients.into_iter().map(|gradient| gradient.square());
-                mean(squares.collect()).mul_scalar(rows as f64)
+                mean(squares.collect()).mul_scalar(batch_size as f64)
             }
             Curvature::Price => {
                 let products = proposal
@@ -291,7 +285,7 @@ impl FromGradients for Von {
                 mean(products.collect()) * parts.precision.clone()
             }
             Curvature::Hutchinson { probe } => {
-                let root = proposal.tick.noise(self.noise());
+                let root = proposal.id.noise(setup.noise);
                 let products = gradients.chunks(2).enumerate().map(|(index, pair)| {
                     signs(root, index, &pair[0]) * (pair[0].clone() - pair[1].clone())
                 });
@@ -299,7 +293,7 @@ impl FromGradients for Von {
             }
         };
         let (rate, scale) = (
-            config.precision_rate.at(proposal.tick.step),
+            config.precision_rate.at(proposal.id.step),
             config.train_len as f64,
         );
         let alpha = prior.expanded(&parts.mean.device());
@@ -316,8 +310,9 @@ impl FromGradients for Von {
         };
         let gradient = mean_gradient.clone().mul_scalar(scale) + alpha * parts.mean;
         let step = NaturalStep::diagonal(gradient, precision);
-        let number = proposal.tick.step + 1;
-        self.gaussian.sent(step, number, layout, || mean_gradient)
+        NaturalStep::update(step, || {
+            setup.non_finite(proposal.id.step + 1, mean_gradient)
+        })
     }
 }
 

@@ -1,12 +1,12 @@
 //! Predictions with a posterior over the weights.
 
+mod batched_prediction;
 mod predictor;
 mod recording;
-mod stacked;
 mod statistics;
 
+pub(crate) use batched_prediction::BatchedPrediction;
 pub use predictor::Predictor;
 pub(crate) use recording::RecordingCache;
-pub(crate) use stacked::StackedPrediction;
 pub(crate) use statistics::moves_statistics;
 pub use statistics::refresh_running_statistics;

@@ -6,8 +6,8 @@ use burn::module::Module;
 use burn::train::InferenceStep;
 use burn_bayes_graph::ExampleBatch;
 
+use super::batched_prediction::BatchedPrediction;
 use super::recording::RecordingCache;
-use super::stacked::StackedPrediction;
 use super::statistics::refresh_running_statistics;
 use crate::error::Result;
 use crate::likelihood::{MixDraws, MixStacked};
@@ -138,7 +138,7 @@ where
     #[must_use]
     pub fn with_batched_draws(mut self) -> Self {
         let layout = self.posterior.layout().clone();
-        self.batched = RecordingCache::holding(StackedPrediction::<M>::new(layout));
+        self.batched = RecordingCache::holding(BatchedPrediction::<M>::new(layout));
         self
     }
 }
@@ -155,7 +155,7 @@ where
         draws: usize,
     ) -> Result<<<M as InferenceStep>::Output as MixDraws>::Mixture> {
         let draws = draws.max(1);
-        if let Some(batched) = self.batched.known::<StackedPrediction<M>>() {
+        if let Some(batched) = self.batched.known::<BatchedPrediction<M>>() {
             let all = || self.sampler.draws(self.noise, draws);
             let mixture = batched.mixture(&self.model, &all, &batch, self.is_checked)?;
             if let Some(mixture) = mixture {

@@ -9,19 +9,20 @@ use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
 use burn::train::{InferenceStep, Interrupter, TrainOutput, TrainStep};
 use burn_bayes_graph::{ExampleBatch, Layout};
 
+use super::batched_training::BatchedTraining;
 use super::cache::PosteriorCache;
 use super::clock::Clock;
-use super::examples::ExampleLoss;
-use super::guard::Guard;
-use super::one_pass::OnePass;
+use super::deferred_step::{Deferred, DeferredStep};
+use super::divergence_stop::DivergenceStop;
+use super::gather::{Gather, stopped};
+use super::gather_per_example::ExampleLoss;
 use super::self_check::SelfCheck;
-use super::supply::{Supply, stopped};
 use super::training_layers::{TrainingFlag, training_flags, with_dropout};
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
-use crate::methods::{Inference, MeanGradients};
-use crate::posterior::FactorPosterior;
-use crate::predict::{Predictor, RecordingCache, StackedPrediction};
+use crate::methods::{Algorithm, MeanGradients, Update};
+use crate::posterior::Posterior;
+use crate::predict::{BatchedPrediction, Predictor, RecordingCache};
 
 /// A model and an algorithm that learns a posterior over the model's weights.
 ///
@@ -45,11 +46,13 @@ use crate::predict::{Predictor, RecordingCache, StackedPrediction};
 /// do more than the optimiser's step. What they do only now and then, or outside the model, that trial
 /// cannot show, and it is left out of the training.
 #[derive(Module, Debug)]
-pub struct Bayesian<M: Module, A: Module> {
+pub struct Bayesian<M: Module, A: Algorithm> {
     model: M,
     algorithm: A,
     clock: Clock,
-    posterior: PosteriorCache,
+    posterior: PosteriorCache<A::Posterior>,
+    #[module(skip)]
+    deferred: DeferredStep<A::ClosedForm>,
     #[module(skip)]
     recording: RecordingCache,
     #[module(skip)]
@@ -57,7 +60,7 @@ pub struct Bayesian<M: Module, A: Module> {
     #[module(skip)]
     prediction_draws: usize,
     #[module(skip)]
-    guard: Guard,
+    divergence_stop: DivergenceStop,
     #[module(skip)]
     self_check: SelfCheck,
 }
@@ -67,6 +70,9 @@ const PREDICTION: u64 = 0x7072_6564;
 
 /// The path of the algorithm as an optimiser sees it.
 const ALGORITHM: &str = "algorithm";
+
+/// Steps rejected in a row after which the training stops.
+pub const MAX_REJECTIONS: u32 = 10;
 
 /// Draws that validation averages unless told otherwise.
 pub const DEFAULT_PREDICTION_DRAWS: usize = 10;
@@ -78,20 +84,21 @@ pub(crate) struct Trainable<M: Module, A: Module> {
     algorithm: A,
 }
 
-impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
+impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// A model and an algorithm that was built for it.
     pub fn new(model: M, algorithm: A) -> Result<Self> {
-        algorithm.layout().check(&model)?;
+        algorithm.setup().layout.check(&model)?;
         let device = model.devices().into_iter().next().unwrap_or_default();
         Ok(Self {
             model: with_dropout(model.train_if_plain(), false),
             algorithm,
             clock: Clock::new(&device),
             posterior: PosteriorCache::default(),
+            deferred: DeferredStep::default(),
             recording: RecordingCache::default(),
             prediction: RecordingCache::default(),
             prediction_draws: DEFAULT_PREDICTION_DRAWS,
-            guard: Guard::default(),
+            divergence_stop: DivergenceStop::default(),
             self_check: SelfCheck::default(),
         })
     }
@@ -104,7 +111,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     }
 
     /// Leaves dropout on during training. What is recorded of a model has none, so a training
-    /// [in one pass](Self::in_one_pass) goes back to one draw after the other, and an algorithm that
+    /// [in one pass](Self::with_batched_draws) goes back to one draw after the other, and an algorithm that
     /// learns from the gradient of every example refuses its first step.
     #[must_use]
     pub fn with_dropout(mut self) -> Self {
@@ -123,7 +130,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     /// Trains without checking the model.
     ///
     /// By default the first step tries out whether the model's own `optimize` is the optimiser's step,
-    /// and where losses are recorded (for SLANG and VOGN, and [in one pass](Self::in_one_pass)) the
+    /// and where losses are recorded (for SLANG and VOGN, and [in one pass](Self::with_batched_draws)) the
     /// first step and the one after a hundred compare their gradient with that of the model's own step.
     /// Recordings are compared with what they are recordings of, too, at the first batches of every
     /// shape and now and then later. A mismatch stops the training. That costs a few passes in the whole
@@ -138,20 +145,20 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     /// panicking; [`fault`](Self::fault) then tells why.
     #[must_use]
     pub fn with_interrupter(mut self, interrupter: Interrupter) -> Self {
-        self.guard = self.guard.with_interrupter(interrupter);
+        self.divergence_stop = self.divergence_stop.with_interrupter(interrupter);
         self
     }
 
     /// Saves the last good state to this file when a gradient is not finite.
     #[must_use]
     pub fn with_rescue_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.guard = self.guard.with_rescue(path.into());
+        self.divergence_stop = self.divergence_stop.with_rescue(path.into());
         self
     }
 
     /// The error that training stopped on, if it did.
     pub fn fault(&self) -> Option<Arc<Error>> {
-        self.guard.fault()
+        self.divergence_stop.fault()
     }
 
     /// The algorithm, with its parameters.
@@ -161,7 +168,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
 
     /// Which weights are random.
     pub fn layout(&self) -> &Arc<Layout> {
-        self.algorithm.layout()
+        &self.algorithm.setup().layout
     }
 
     /// Optimiser steps made so far.
@@ -180,7 +187,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     /// # Errors
     ///
     /// An algorithm that collects iterates has none before it has enough of them.
-    pub fn try_posterior(&self) -> Result<FactorPosterior> {
+    pub fn try_posterior(&self) -> Result<A::Posterior> {
         self.posterior
             .get(|| self.algorithm.posterior(self.clock.step()))
     }
@@ -190,7 +197,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     /// # Panics
     ///
     /// Where [`try_posterior`](Self::try_posterior) fails.
-    pub fn posterior(&self) -> FactorPosterior {
+    pub fn posterior(&self) -> A::Posterior {
         self.try_posterior()
             .unwrap_or_else(|error| panic!("{error}"))
     }
@@ -211,10 +218,10 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
     /// # Errors
     ///
     /// Those of [`try_posterior`](Self::try_posterior).
-    pub fn predictor(&self) -> Result<Predictor<M>> {
+    pub fn predictor(&self) -> Result<Predictor<M, A::Posterior>> {
         let compute = || self.algorithm.posterior(self.clock.step());
         let (posterior, sampler) = self.posterior.with_sampler(compute)?;
-        let noise = self.algorithm.noise().fold(PREDICTION);
+        let noise = self.algorithm.setup().noise.fold(PREDICTION);
         let predictor = Predictor::from_parts(self.model.valid(), posterior, sampler, noise);
         Ok(predictor.with_recordings(self.prediction.clone(), self.self_check.is_on()))
     }
@@ -238,41 +245,69 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
         self.recording.known()
     }
 
-    /// Stops the training with the present parameters as the last good ones.
-    pub(crate) fn stop(&self, error: Error) {
-        self.guard.stop(error, self);
+    /// The gradients that carry an algorithm's update to [`optimize`](TrainStep::optimize).
+    ///
+    /// # Errors
+    ///
+    /// The reason of a rejection, after [`MAX_REJECTIONS`] in a row.
+    pub(crate) fn gradients_of(&self, update: Update<A::ClosedForm>) -> Result<GradientsParams> {
+        let deferred = match update {
+            Update::Gradients(gradients) => return Ok(gradients),
+            Update::ClosedForm(update) => Deferred::Update(update),
+            Update::Rejected(reason) if self.clock.rejections() >= MAX_REJECTIONS => {
+                return Err(reason);
+            }
+            Update::Rejected(reason) => {
+                log::warn!("{reason}; the step is left out");
+                Deferred::Rejection
+            }
+        };
+        let device = self.algorithm.devices().into_iter().next();
+        let device = device.unwrap_or_default().inner();
+        self.deferred.put(deferred, &self.algorithm, &device)
     }
 
-    /// One optimiser step, given how to make it.
-    fn optimized<E>(self, step: impl FnOnce(Trainable<M, A>) -> Trainable<M, A>) -> Self
+    /// Stops the training with the present parameters as the last good ones.
+    pub(crate) fn stop(&self, error: Error) {
+        self.divergence_stop.stop(error, self);
+    }
+
+    /// The model after an optimiser step, which may have been rejected, given how to make it.
+    fn after_step<S>(
+        self,
+        is_rejected: bool,
+        step: impl FnOnce(Trainable<M, A>) -> Trainable<M, A>,
+    ) -> Self
     where
         M: TrainStep,
-        A: Inference<Evidence = E>,
-        E: Supply<M, A>,
+        A: Algorithm<Signal = S>,
+        S: Gather<M, A>,
     {
         let Self {
             model,
             algorithm,
             clock,
+            deferred,
             recording,
             prediction,
             prediction_draws,
-            guard,
+            divergence_stop,
             self_check,
             ..
         } = self;
         let Trainable { model, algorithm } = step(Trainable { model, algorithm });
-        let clock = clock.stepped();
-        let algorithm = E::stepped(algorithm, &model, clock.step());
+        let clock = clock.after_step(is_rejected);
+        let algorithm = S::after_step(algorithm, &model, clock.step());
         Self {
             model,
             algorithm,
             clock,
             posterior: PosteriorCache::default(),
+            deferred,
             recording,
             prediction,
             prediction_draws,
-            guard,
+            divergence_stop,
             self_check,
         }
         .flushed()
@@ -295,7 +330,7 @@ impl<M: Module + ModuleDisplay, A: Inference> Bayesian<M, A> {
 impl<M, A> Bayesian<M, A>
 where
     M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch> + 'static,
-    A: Inference<Evidence = MeanGradients>,
+    A: Algorithm<Signal = MeanGradients>,
 {
     /// Gathers the gradients at all draws of a step in one forward and one backward pass, instead of a
     /// pass of the model's own step for each.
@@ -309,8 +344,8 @@ where
     /// cannot carry draws, replicas that average their gradients. With one draw the step is as it was,
     /// too.
     #[must_use]
-    pub fn in_one_pass(mut self) -> Self {
-        self.recording = RecordingCache::holding(OnePass::<M>::new(self.layout().clone()));
+    pub fn with_batched_draws(mut self) -> Self {
+        self.recording = RecordingCache::holding(BatchedTraining::<M>::new(self.layout().clone()));
         self
     }
 }
@@ -318,7 +353,7 @@ where
 impl<M, A> Bayesian<M, A>
 where
     M: Module + ModuleDisplay + InferenceStep<Input: ExampleBatch, Output: MixStacked> + 'static,
-    A: Inference,
+    A: Algorithm,
 {
     /// Predicts, and validates, with many draws in one forward pass instead of a pass for each.
     ///
@@ -328,8 +363,8 @@ where
     /// two do not fit is still evaluated one by one, which is then the faster way. So is a model with an
     /// operation that cannot carry draws, or whose course depends on data; the log says so.
     #[must_use]
-    pub fn predicting_in_one_pass(mut self) -> Self {
-        let stacked = StackedPrediction::<M>::new(self.layout().clone());
+    pub fn with_batched_prediction(mut self) -> Self {
+        let stacked = BatchedPrediction::<M>::new(self.layout().clone());
         self.prediction = RecordingCache::holding(stacked);
         self
     }
@@ -338,7 +373,7 @@ where
 impl<M, A> Bayesian<M, A>
 where
     M: Module + ModuleDisplay + InferenceStep<Input: Clone, Output: MixDraws> + 'static,
-    A: Inference,
+    A: Algorithm,
 {
     /// The average of `draws` predictions, each with its own draw of the weights.
     ///
@@ -362,8 +397,8 @@ where
 impl<M, A> TrainStep for Bayesian<M, A>
 where
     M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws>,
-    A: Inference,
-    A::Evidence: Supply<M, A>,
+    A: Algorithm,
+    A::Signal: Gather<M, A>,
 {
     type Input = <M as TrainStep>::Input;
     type Output = <M as TrainStep>::Output;
@@ -372,8 +407,8 @@ where
         if let Err(error) = self.self_check.optimize(&self.model) {
             return stopped(self, item, error);
         }
-        let output = A::Evidence::step(self, item);
-        let (rows, train_len) = (output.item.rows(), self.algorithm.train_len());
+        let output = A::Signal::step(self, item);
+        let (rows, train_len) = (output.item.rows(), self.algorithm.setup().train_len);
         if rows > train_len {
             self.stop(Error::config(
                 "train_len",
@@ -392,23 +427,27 @@ where
         learning_rate: ModuleLearningRate,
         mut gradients: GradientsParams,
     ) -> Self {
-        if self.guard.has_stopped() {
+        if self.divergence_stop.has_stopped() {
             // The parameters are the last good ones, whatever else was accumulated.
             return self;
         }
         let rate = learning_rate.lr_from_param(ParamId::new(), Some(ALGORITHM));
-        match self.algorithm.clone().moved(&mut gradients, rate) {
-            Ok(algorithm) => {
-                Self { algorithm, ..self }.optimized(|trainable| match gradients.is_empty() {
-                    true => trainable,
-                    false => optim.step(learning_rate, trainable, gradients),
-                })
-            }
+        let deferred = match self.deferred.take(&mut gradients) {
+            Ok(deferred) => deferred,
             Err(error) => {
                 self.stop(error);
-                self
+                return self;
             }
-        }
+        };
+        let (algorithm, is_rejected) = match deferred {
+            Some(Deferred::Update(update)) => (self.algorithm.apply_step(update, rate), false),
+            Some(Deferred::Rejection) => (self.algorithm, true),
+            None => (self.algorithm, false),
+        };
+        Self { algorithm, ..self }.after_step(is_rejected, |trainable| match gradients.is_empty() {
+            true => trainable,
+            false => optim.step(learning_rate, trainable, gradients),
+        })
     }
 
     fn optimize_multi(
@@ -417,29 +456,24 @@ where
         learning_rate: ModuleLearningRate,
         gradients: MultiGradientsParams,
     ) -> Self {
-        if self.guard.has_stopped() {
+        if self.divergence_stop.has_stopped() {
             return self;
         }
-        // A step in closed form is one evaluation's, which none of these gradients holds.
-        let moved = self
-            .algorithm
-            .clone()
-            .moved(&mut GradientsParams::new(), 0.0);
-        match moved {
-            Ok(algorithm) => Self { algorithm, ..self }
-                .optimized(|trainable| optim.step_multi(learning_rate, trainable, gradients)),
-            Err(error) => {
-                self.stop(error);
-                self
-            }
+        // A closed-form update is that of one evaluation, so there must be none.
+        if let Err(error) = self.deferred.take(&mut GradientsParams::new()) {
+            self.stop(error);
+            return self;
         }
+        self.after_step(false, |trainable| {
+            optim.step_multi(learning_rate, trainable, gradients)
+        })
     }
 }
 
 impl<M, A> InferenceStep for Bayesian<M, A>
 where
     M: Module + ModuleDisplay + InferenceStep<Input: Clone, Output: MixDraws> + 'static,
-    A: Inference,
+    A: Algorithm,
 {
     type Input = <M as InferenceStep>::Input;
     type Output = <<M as InferenceStep>::Output as MixDraws>::Mixture;

@@ -12,32 +12,35 @@ use burn::module::{
 use burn::tensor::Device;
 
 use crate::error::Result;
-use crate::posterior::{FactorPosterior, Posterior, Sampler};
+use crate::posterior::{Posterior, Sampler};
 
 /// A posterior that was computed, if it was.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PosteriorCache(Arc<OnceLock<Known>>);
+#[derive(Clone, Debug)]
+pub(crate) struct PosteriorCache<P>(Arc<OnceLock<Known<P>>>);
 
 #[derive(Debug)]
-struct Known {
-    posterior: FactorPosterior,
+struct Known<P> {
+    posterior: P,
     sampler: OnceLock<Arc<dyn Sampler>>,
 }
 
-impl PosteriorCache {
+impl<P> Default for PosteriorCache<P> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<P: Posterior> PosteriorCache<P> {
     /// The posterior, computed if it is not known.
-    pub(crate) fn get(
-        &self,
-        compute: impl FnOnce() -> Result<FactorPosterior>,
-    ) -> Result<FactorPosterior> {
+    pub(crate) fn get(&self, compute: impl FnOnce() -> Result<P>) -> Result<P> {
         Ok(self.known(compute)?.posterior.clone())
     }
 
     /// The same with its sampler.
     pub(crate) fn with_sampler(
         &self,
-        compute: impl FnOnce() -> Result<FactorPosterior>,
-    ) -> Result<(FactorPosterior, Arc<dyn Sampler>)> {
+        compute: impl FnOnce() -> Result<P>,
+    ) -> Result<(P, Arc<dyn Sampler>)> {
         let known = self.known(compute)?;
         let sampler = match known.sampler.get() {
             Some(sampler) => sampler.clone(),
@@ -49,7 +52,7 @@ impl PosteriorCache {
         Ok((known.posterior.clone(), sampler))
     }
 
-    fn known(&self, compute: impl FnOnce() -> Result<FactorPosterior>) -> Result<&Known> {
+    fn known(&self, compute: impl FnOnce() -> Result<P>) -> Result<&Known<P>> {
         if let Some(known) = self.0.get() {
             return Ok(known);
         }
@@ -61,7 +64,7 @@ impl PosteriorCache {
     }
 }
 
-impl Module for PosteriorCache {
+impl<P: Posterior> Module for PosteriorCache<P> {
     fn visit<V: ModuleVisitor>(&self, _visitor: &mut V) {}
 
     fn map<M: ModuleMapper>(self, _mapper: &mut M) -> Self {
@@ -93,15 +96,15 @@ impl Module for PosteriorCache {
     }
 }
 
-impl ModuleDisplayDefault for PosteriorCache {
+impl<P: Posterior> ModuleDisplayDefault for PosteriorCache<P> {
     fn content(&self, content: Content) -> Option<Content> {
         content.add_formatted(&self.to_string()).optional()
     }
 }
 
-impl ModuleDisplay for PosteriorCache {}
+impl<P: Posterior> ModuleDisplay for PosteriorCache<P> {}
 
-impl fmt::Display for PosteriorCache {
+impl<P> fmt::Display for PosteriorCache<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0.get() {
             Some(_) => "PosteriorCache(known)",

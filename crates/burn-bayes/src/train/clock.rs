@@ -1,8 +1,9 @@
-//! When a step happens, as part of the model's record.
+//! The progress of a training, as part of the model's record.
 //!
-//! The number of optimiser steps names every random number of the training, so it must be saved
-//! and restored with the parameters. It is one integer tensor in records, and a plain number in
-//! between: nothing is read from a device during a step, because optimisers never map the clock.
+//! All random numbers of a training are functions of the number of optimiser steps, and the number of
+//! rejected steps decides when a training stops, so both must be saved and restored with the parameters.
+//! They are one integer tensor in records, and plain numbers in between: nothing is read from a device
+//! during a step, because optimisers never map the clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use burn::module::{
 };
 use burn::tensor::{Device, Int, Tensor};
 
-use crate::methods::Tick;
+use crate::methods::StepId;
 
 /// Counts optimiser steps, and the gradients taken since the last of them.
 ///
@@ -26,6 +27,8 @@ pub(crate) struct Clock {
     device: Device,
     id: ParamId,
     step: u64,
+    /// Steps in a row that were rejected.
+    rejections: u32,
     pass: Arc<AtomicU64>,
 }
 
@@ -39,13 +42,15 @@ impl Clock {
             device: device.clone().inner(),
             id: ParamId::new(),
             step: 0,
+            rejections: 0,
             pass: Arc::default(),
         }
     }
 
-    fn at(self, step: u64) -> Self {
+    fn at(self, step: u64, rejections: u32) -> Self {
         Self {
             step,
+            rejections,
             pass: Arc::default(),
             ..self
         }
@@ -56,23 +61,30 @@ impl Clock {
         self.step
     }
 
-    /// The time of a gradient, which passes by being asked for.
-    pub(crate) fn tick(&self) -> Tick {
-        Tick {
+    /// Steps in a row that were rejected.
+    pub(crate) fn rejections(&self) -> u32 {
+        self.rejections
+    }
+
+    /// The id of the next gradient. Advances the pass.
+    pub(crate) fn next_pass(&self) -> StepId {
+        StepId {
             step: self.step,
             pass: self.pass.fetch_add(1, Ordering::Relaxed),
         }
     }
 
-    /// After one more optimiser step.
-    pub(crate) fn stepped(self) -> Self {
+    /// The clock after one more optimiser step, which may have been rejected.
+    pub(crate) fn after_step(self, is_rejected: bool) -> Self {
         let step = self.step + 1;
-        self.at(step)
+        let rejections = if is_rejected { self.rejections + 1 } else { 0 };
+        self.at(step, rejections)
     }
 
     fn param(&self) -> Param<Tensor<1, Int>> {
-        let digits = [(self.step / BASE) as i32, (self.step % BASE) as i32];
-        Param::initialized(self.id, Tensor::from_data(digits, &self.device))
+        let (high, low) = (self.step / BASE, self.step % BASE);
+        let numbers = [high as i32, low as i32, self.rejections as i32];
+        Param::initialized(self.id, Tensor::from_data(numbers, &self.device))
     }
 }
 
@@ -83,18 +95,18 @@ impl Module for Clock {
 
     fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
         let param = mapper.map_int(self.param());
-        let digits: Vec<i64> = param.val().into_data().iter::<i64>().collect();
-        let step = digits
-            .iter()
-            .fold(0, |step, &digit| step * BASE + digit.unsigned_abs());
+        let numbers: Vec<i64> = param.val().into_data().iter::<i64>().collect();
+        let number = |at: usize| numbers.get(at).map_or(0, |number| number.unsigned_abs());
+        let step = number(0) * BASE + number(1);
+        // Records of earlier versions end here.
+        let rejections = number(2) as u32;
         let clock = Self {
             id: param.id,
             ..self
         };
-        if step == clock.step {
-            clock
-        } else {
-            clock.at(step)
+        match (step, rejections) == (clock.step, clock.rejections) {
+            true => clock,
+            false => clock.at(step, rejections),
         }
     }
 
@@ -154,8 +166,10 @@ mod tests {
         let device = Device::default();
         let mut clock = Clock::new(&device);
         clock.step = 3 * BASE + 17;
+        clock.rejections = 4;
         let restored = Clock::new(&device).load_record(clock.clone().into_record());
         assert_eq!(restored.step(), clock.step());
+        assert_eq!(restored.rejections(), clock.rejections());
     }
 
     #[test]
@@ -164,9 +178,14 @@ mod tests {
         let clock = Clock::new(&device);
         let (clone, fork) = (clock.clone(), clock.clone().fork(&device));
         assert_eq!(
-            [clock.tick().pass, clone.tick().pass, fork.tick().pass],
+            [
+                clock.next_pass().pass,
+                clone.next_pass().pass,
+                fork.next_pass().pass
+            ],
             [0, 1, 0]
         );
-        assert_eq!(clock.stepped().tick(), Tick { step: 1, pass: 0 });
+        let id = StepId { step: 1, pass: 0 };
+        assert_eq!(clock.after_step(false).next_pass(), id);
     }
 }

@@ -5,14 +5,14 @@ use burn::module::{Module, ModuleDisplay};
 use super::bayesian::Bayesian;
 use crate::error::Result;
 use crate::methods::{
-    Inference, Slang, SlangConfig, Swag, SwagConfig, Vadam, VadamConfig, Vifa, VifaConfig, Von,
+    Algorithm, Slang, SlangConfig, Swag, SwagConfig, Vadam, VadamConfig, Vifa, VifaConfig, Von,
     VonConfig,
 };
 
 /// A configuration that wraps a model.
 pub trait BayesianConfig {
     /// The algorithm it configures.
-    type Algorithm: Inference;
+    type Algorithm: Algorithm;
 
     /// The algorithm for the weights of `model`.
     fn algorithm<M: Module>(&self, model: &M) -> Result<Self::Algorithm>;

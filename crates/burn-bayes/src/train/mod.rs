@@ -3,23 +3,24 @@
 //! [`BayesianConfig::init`] wraps a model into a [`Bayesian`], which trains wherever the model did.
 //! [`StagedLearningRate`] and [`PowerDecay`] are schedules.
 
+mod batched_training;
 mod bayesian;
 mod cache;
 mod clock;
-mod examples;
-mod finite;
-mod guard;
+mod deferred_step;
+mod divergence_stop;
+mod gather;
+mod gather_per_example;
+mod gradient_check;
 mod init;
-mod one_pass;
 mod own_loss;
 mod own_optimize;
 mod self_check;
 mod staging;
-mod supply;
 mod training_layers;
 
-pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS};
-pub use examples::ExampleLoss;
+pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
+pub use gather::Gather;
+pub use gather_per_example::ExampleLoss;
 pub use init::BayesianConfig;
 pub use staging::{PowerDecay, PowerDecayConfig, StagedLearningRate};
-pub use supply::Supply;

@@ -9,9 +9,8 @@ use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::{ExampleBatch, TensorMapper};
 use burn_bayes::{
-    Bayesian, BayesianConfig, Curvature, ExampleLoss, FactorPosterior, FusedAdamConfig,
-    FusedSgdConfig, Inference, Mixture, SlangConfig, Supply, SwagConfig, VadamConfig, VifaConfig,
-    VonConfig,
+    Algorithm, Bayesian, BayesianConfig, Curvature, ExampleLoss, FactorPosterior, FusedAdamConfig,
+    FusedSgdConfig, Gather, Mixture, SlangConfig, SwagConfig, VadamConfig, VifaConfig, VonConfig,
 };
 
 use crate::support::{
@@ -123,7 +122,10 @@ impl InferenceStep for Regressor {
     }
 }
 
-fn wrapped<C: BayesianConfig>(config: &C, seed: u64) -> Bayesian<Regressor, C::Algorithm> {
+fn wrapped<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(
+    config: &C,
+    seed: u64,
+) -> Bayesian<Regressor, C::Algorithm> {
     config.init(filled(Regressor::new(&autodiff()), seed, 0.5))
 }
 
@@ -138,8 +140,8 @@ fn trained<A>(
     steps: usize,
 ) -> Bayesian<Regressor, A>
 where
-    A: Inference,
-    A::Evidence: Supply<Regressor, A>,
+    A: Algorithm,
+    A::Signal: Gather<Regressor, A>,
 {
     let data = Batch::new(LEN, 1);
     let batches = [data.rows(0, 20), data.rows(20, LEN)];
@@ -164,9 +166,10 @@ mod law {
     use super::*;
 
     /// 1. Two trainings from the same model and seed agree in every bit.
-    pub(super) fn pure<C: BayesianConfig>(config: impl Fn(usize) -> C)
-    where
-        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+    pub(super) fn pure<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(
+        config: impl Fn(usize) -> C,
+    ) where
+        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
     {
         let run = || trained(wrapped(&config(LEN), 1), &mut adam(), 20);
         let (first, second) = (run(), run());
@@ -179,9 +182,10 @@ mod law {
     }
 
     /// 2. Saved, loaded into a fresh model with other weights and continued, it goes on bit for bit.
-    pub(super) fn round_trip<C: BayesianConfig>(config: impl Fn(usize) -> C)
-    where
-        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+    pub(super) fn round_trip<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(
+        config: impl Fn(usize) -> C,
+    ) where
+        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
     {
         let mut optimizer = adam();
         let bayesian = trained(wrapped(&config(LEN), 1), &mut optimizer, 13);
@@ -211,9 +215,10 @@ mod law {
     }
 
     /// 3. A thousand steps from the default initialisation stay finite, and learn.
-    pub(super) fn finite<C: BayesianConfig>(config: impl Fn(usize) -> C)
-    where
-        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+    pub(super) fn finite<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(
+        config: impl Fn(usize) -> C,
+    ) where
+        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
     {
         let bayesian = trained(wrapped(&config(LEN), 1), &mut adam(), 1000);
         let everything = state(&bayesian).concat();
@@ -243,22 +248,25 @@ mod law {
     }
 
     /// 5. The posterior has the layout's length and the rank that was asked for.
-    pub(super) fn shape<C: BayesianConfig>(config: impl Fn(usize) -> C, rank: usize)
-    where
-        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+    pub(super) fn shape<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(
+        config: impl Fn(usize) -> C,
+        rank: usize,
+    ) where
+        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
     {
         let bayesian = trained(wrapped(&config(LEN), 1), &mut adam(), 30);
         let posterior = bayesian.posterior();
         assert_eq!(posterior.len(), 8 + 8 + 8 + 1);
         assert_eq!(posterior.layout(), bayesian.layout());
         assert_eq!(posterior.rank(), rank);
-        assert_eq!(bayesian.algorithm().train_len(), LEN);
+        assert_eq!(bayesian.algorithm().setup().train_len, LEN);
     }
 
     /// The gradient of a batch is the mean of its halves', at the same draw.
-    pub(super) fn batch_size<C: BayesianConfig>(config: impl Fn(usize) -> C)
-    where
-        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+    pub(super) fn batch_size<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(
+        config: impl Fn(usize) -> C,
+    ) where
+        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
     {
         let bayesian = trained(wrapped(&config(LEN), 1), &mut adam(), 5);
         let data = Batch::new(LEN, 1);
@@ -290,9 +298,12 @@ mod law {
     }
 
     /// Burn marks every float parameter for its collective reductions, which asks for autodiff.
-    pub(super) fn autodiff_everywhere<C: BayesianConfig>(config: impl Fn(usize) -> C)
-    where
-        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+    pub(super) fn autodiff_everywhere<
+        C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>,
+    >(
+        config: impl Fn(usize) -> C,
+    ) where
+        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
     {
         #[derive(Default)]
         struct Plain(usize);
@@ -393,9 +404,9 @@ fn everything_can_be_sent_and_shared() {
 #[test]
 fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
     const ROWS: usize = 4;
-    fn counts<C: BayesianConfig>(config: &C)
+    fn counts<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(config: &C)
     where
-        <C::Algorithm as Inference>::Evidence: Supply<Regressor, C::Algorithm>,
+        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
     {
         let one = Batch::new(LEN, 1).rows(7, 8);
         let many = Batch {

@@ -40,9 +40,10 @@ use burn_bayes::metric::{
     PredictiveEntropyMetric,
 };
 use burn_bayes::{
-    Bayesian, BayesianConfig, DEFAULT_PREDICTION_DRAWS, ExampleLoss, FromExamples, FromGradients,
-    FusedAdamConfig, FusedSgdConfig, Inference, InitialDeviation, Rate, SlangConfig,
-    StagedLearningRate, Supply, SwagConfig, Tick, Vifa, VifaConfig, eval,
+    Algorithm, Bayesian, BayesianConfig, DEFAULT_PREDICTION_DRAWS, ExampleLoss, FactorPosterior,
+    FromExamples, FromGradients, FusedAdamConfig, FusedSgdConfig, Gather, InitialDeviation,
+    MAX_REJECTIONS, Rate, Slang, SlangConfig, StagedLearningRate, StepId, SwagConfig, Vifa,
+    VifaConfig, eval,
 };
 use tempfile::TempDir;
 
@@ -239,8 +240,8 @@ fn training<A>(
     epochs: usize,
 ) -> SupervisedTraining<Bayes<A>>
 where
-    A: Inference,
-    A::Evidence: Supply<Classifier, A>,
+    A: Algorithm,
+    A::Signal: Gather<Classifier, A>,
 {
     SupervisedTraining::new(directory, train, loader(points(30, 2), 30))
         .renderer(Box::new(Quiet))
@@ -266,14 +267,14 @@ fn run<A>(
     adjust: impl FnOnce(SupervisedTraining<Bayes<A>>) -> SupervisedTraining<Bayes<A>>,
 ) -> LearningResult<Bayes<A>>
 where
-    A: Inference,
-    A::Evidence: Supply<Classifier, A>,
+    A: Algorithm,
+    A::Signal: Gather<Classifier, A>,
 {
     let directory = TempDir::new().unwrap();
     adjust(training(directory.path(), train, 1)).launch(Learner::new(bayesian, optimizer, rate))
 }
 
-fn accuracy<A: Inference>(bayesian: &Bayes<A>) -> f64 {
+fn accuracy<A: Algorithm>(bayesian: &Bayes<A>) -> f64 {
     let test = points(90, 5);
     let mixture = bayesian.predict(batch(&test, &device()), 16).unwrap();
     let guesses: Vec<i64> = mixture.output.argmax(1).into_data().iter().collect();
@@ -383,7 +384,7 @@ fn a_closed_form_step_refuses_accumulation_and_several_devices() {
     }
 }
 
-fn wrapped_fault<A: Inference>(bayesian: &Bayes<A>) -> String {
+fn wrapped_fault<A: Algorithm>(bayesian: &Bayes<A>) -> String {
     let fault = bayesian.fault().expect("a fault");
     assert!(fault.is_config(), "{fault}");
     fault.to_string()
@@ -396,7 +397,7 @@ fn a_closed_form_step_trains_the_rest_of_a_model_by_the_optimiser() {
         .with_draws(3);
     let bayesian = wrapped(&config, 1);
     let batch = batch(&data()[..BATCH], &autodiff());
-    let proposal = bayesian.algorithm().propose(Tick::default()).unwrap();
+    let proposal = bayesian.algorithm().propose(StepId::default()).unwrap();
     let mut expected = vec![0.0; 2 * 8 + 8];
     for draw in &proposal.draws {
         let template = bayesian.template().clone();
@@ -431,8 +432,8 @@ fn a_closed_form_step_trains_the_rest_of_a_model_by_the_optimiser() {
 
 fn resumes<A>(wrapped: impl Fn(u64) -> Bayes<A>, optimizer: fn() -> ModuleOptimizer)
 where
-    A: Inference,
-    A::Evidence: Supply<Classifier, A>,
+    A: Algorithm<Posterior = FactorPosterior>,
+    A::Signal: Gather<Classifier, A>,
 {
     let rates = || LinearLrSchedulerConfig::new(0.05, 0.01, 30).init().unwrap();
     let whole = TempDir::new().unwrap();
@@ -514,7 +515,7 @@ fn a_resumed_training_is_the_uninterrupted_one_with_momentum() {
 #[test]
 fn a_resumed_training_is_the_uninterrupted_one_in_one_pass() {
     let config = vifa().with_draws(3);
-    resumes(|seed| wrapped(&config, seed).in_one_pass(), adam);
+    resumes(|seed| wrapped(&config, seed).with_batched_draws(), adam);
 }
 
 /// Every metric's log, by its path in the directory.
@@ -600,7 +601,11 @@ fn accumulated_batches_of_an_ordinary_training_add_up() {
 
 /// The means of two posteriors agree, relative to the largest weight, and are not where they began.
 #[track_caller]
-fn near<A: Inference, B: Inference>(found: &Bayes<A>, expected: &Bayes<B>, tolerance: f64) {
+fn near<A: Algorithm<Posterior = FactorPosterior>, B: Algorithm<Posterior = FactorPosterior>>(
+    found: &Bayes<A>,
+    expected: &Bayes<B>,
+    tolerance: f64,
+) {
     let mean = |values: Vec<f64>| values;
     let (found, expected) = (
         mean(values(&found.posterior().mean())),
@@ -636,7 +641,7 @@ fn interleaved(points: &[Point], batch: usize) -> Vec<Point> {
 fn replicas_on_devices_are_one_big_batch() {
     let accumulated = vifa().with_accumulation(2);
     check_replicas(wrapped(&vifa(), 1), wrapped(&accumulated, 1));
-    let together = |config: VifaConfig| wrapped(&config.with_draws(2), 1).in_one_pass();
+    let together = |config: VifaConfig| wrapped(&config.with_draws(2), 1).with_batched_draws();
     check_replicas(together(vifa()), together(accumulated));
 }
 
@@ -877,7 +882,7 @@ fn the_rest_of_a_model_has_the_gradient_of_the_average_loss() {
     let batch = batch(&data()[..BATCH], &autodiff());
     let proposal = bayesian
         .algorithm()
-        .propose(Tick { step: 0, pass: 0 })
+        .propose(StepId { step: 0, pass: 0 })
         .unwrap();
     let gradients: Vec<Vec<f64>> = proposal
         .draws
@@ -951,7 +956,7 @@ fn metrics_of_uncertainty_report_the_scores_of_the_epoch() {
 #[test]
 fn predictions_average_the_drawn_models() {
     check_average(wrapped(&vifa(), 1));
-    check_average(wrapped(&vifa(), 1).predicting_in_one_pass());
+    check_average(wrapped(&vifa(), 1).with_batched_prediction());
 }
 
 fn check_average(bayesian: Bayes<Vifa>) {
@@ -1007,6 +1012,36 @@ fn poisoned(len: usize, bad: usize) -> Vec<Point> {
     let mut points = points(len, 1);
     points[bad].place[0] = f32::NAN;
     points
+}
+
+#[test]
+fn rejected_steps_are_left_out_and_counted_across_a_restart() {
+    let device = autodiff();
+    let good = batch(&data()[..BATCH], &device);
+    let bad = batch(&poisoned(BATCH, 2), &device);
+    let trained = |bayesian: Bayes<_>, batch: &Batch| {
+        let gradients = TrainStep::step(&bayesian, batch.clone()).grads;
+        bayesian.optimize(&mut sgd(), 0.1.into(), gradients)
+    };
+    let mut bayesian = trained(wrapped(&slang(), 1), &good);
+    let posterior = |bayesian: &Bayes<Slang>| bits(&bayesian.posterior().mean());
+    let before = posterior(&bayesian);
+    for _ in 0..MAX_REJECTIONS {
+        bayesian = trained(bayesian, &bad);
+    }
+    assert_eq!(posterior(&bayesian), before);
+    assert_eq!(bayesian.steps(), 1 + u64::from(MAX_REJECTIONS));
+
+    // A good step starts the count again.
+    let recovered = trained(trained(bayesian.clone(), &good), &bad);
+    assert_ne!(posterior(&recovered), before);
+
+    let record = bayesian.into_record();
+    let interrupter = Interrupter::new();
+    let resumed = wrapped(&slang(), 2).with_interrupter(interrupter.clone());
+    let resumed = trained(resumed.load_record(record), &bad);
+    let fault = resumed.fault().expect("one rejection too many");
+    assert!(fault.is_numerical() && interrupter.should_stop(), "{fault}");
 }
 
 #[test]

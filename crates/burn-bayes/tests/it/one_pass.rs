@@ -6,7 +6,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::{
-    Bayesian, BayesianConfig, Curvature, ExampleLoss, Inference, MeanGradients, Supply,
+    Algorithm, Bayesian, BayesianConfig, Curvature, ExampleLoss, Gather, MeanGradients,
     VadamConfig, VifaConfig, VonConfig,
 };
 
@@ -120,8 +120,8 @@ fn wrapped<C: BayesianConfig>(config: &C, course: Course) -> Bayes<C::Algorithm>
 /// The gradients of everything that is trained, and the loss at the first draw.
 fn stepped<A>(bayesian: &Bayes<A>, rows: usize) -> (GradientsParams, f64)
 where
-    A: Inference<Evidence = MeanGradients>,
-    MeanGradients: Supply<Regressor, A>,
+    A: Algorithm<Signal = MeanGradients>,
+    MeanGradients: Gather<Regressor, A>,
 {
     let output = TrainStep::step(bayesian, batch(rows));
     (output.grads, values(&output.item.loss)[0])
@@ -131,11 +131,11 @@ where
 #[track_caller]
 fn compared<C: BayesianConfig>(config: &C)
 where
-    C::Algorithm: Inference<Evidence = MeanGradients>,
-    MeanGradients: Supply<Regressor, C::Algorithm>,
+    C::Algorithm: Algorithm<Signal = MeanGradients>,
+    MeanGradients: Gather<Regressor, C::Algorithm>,
 {
     let looped = wrapped(config, Course::Straight);
-    let together = wrapped(config, Course::Straight).in_one_pass();
+    let together = wrapped(config, Course::Straight).with_batched_draws();
     for _ in 0..2 {
         let (expected, expected_loss) = stepped(&looped, LEN);
         let (found, found_loss) = stepped(&together, LEN);
@@ -179,7 +179,7 @@ fn one_draw_or_one_example_is_the_models_own_step() {
     for (draws, rows) in [(1, LEN), (3, 1)] {
         let config = VifaConfig::new(LEN).with_draws(draws);
         let looped = wrapped(&config, Course::Straight);
-        let together = wrapped(&config, Course::Straight).in_one_pass();
+        let together = wrapped(&config, Course::Straight).with_batched_draws();
         let of = |bayesian: &Bayes<_>| {
             joined_gradients(bayesian.algorithm(), &stepped(bayesian, rows).0)
         };
@@ -194,7 +194,10 @@ fn what_cannot_be_recorded_is_evaluated_draw_by_draw() {
         |bayesian: &Bayes<_>| joined_gradients(bayesian.algorithm(), &stepped(bayesian, LEN).0);
     let [doubled, forked] = [Course::Doubled, Course::Forked].map(|course| {
         let looped = of(&wrapped(&config, course));
-        looped == of(&wrapped(&config, course).in_one_pass().without_self_check())
+        looped
+            == of(&wrapped(&config, course)
+                .with_batched_draws()
+                .without_self_check())
     });
     assert!(forked && !doubled);
 }
@@ -212,9 +215,9 @@ fn dropout_is_not_lost_in_a_recording() {
         (0..8).any(|_| gradients() != first)
     };
     let model = || wrapped(&config, Course::Straight);
-    assert!(!is_random(model().in_one_pass()));
-    assert!(is_random(model().with_dropout().in_one_pass()));
-    assert!(is_random(model().in_one_pass().with_dropout()));
+    assert!(!is_random(model().with_batched_draws()));
+    assert!(is_random(model().with_dropout().with_batched_draws()));
+    assert!(is_random(model().with_batched_draws().with_dropout()));
 }
 
 #[test]
@@ -229,7 +232,7 @@ fn batch_norm_in_training_is_not_lost_in_a_recording() {
         };
         let of =
             |bayesian: &Bayes<_>| joined_gradients(bayesian.algorithm(), &stepped(bayesian, LEN).0);
-        of(&wrapped()) == of(&wrapped().in_one_pass().without_self_check())
+        of(&wrapped()) == of(&wrapped().with_batched_draws().without_self_check())
     };
     assert!(is_the_models_own(false));
     assert!(!is_the_models_own(true));
@@ -239,7 +242,7 @@ fn batch_norm_in_training_is_not_lost_in_a_recording() {
 fn the_same_seed_has_the_same_result() {
     let config = VifaConfig::new(LEN).with_rank(2).with_draws(3);
     let run = || {
-        let mut bayesian = wrapped(&config, Course::Straight).in_one_pass();
+        let mut bayesian = wrapped(&config, Course::Straight).with_batched_draws();
         let mut optimizer = burn_bayes::FusedAdamConfig::new().init();
         for _ in 0..5 {
             let output = TrainStep::step(&bayesian, batch(LEN));
@@ -256,7 +259,7 @@ fn predictions_have_the_outputs_and_the_loss_of_the_draws_one_by_one() {
     let config = VifaConfig::new(LEN).with_rank(2);
     for course in [Course::Straight, Course::Forked] {
         let looped = wrapped(&config, course).valid();
-        let together = looped.clone().predicting_in_one_pass();
+        let together = looped.clone().with_batched_prediction();
         for rows in [1, LEN] {
             let (inputs, targets) = batch(rows);
             let batch = (inputs.inner(), targets.inner());
@@ -280,7 +283,7 @@ fn predictions_have_the_outputs_and_the_loss_of_the_draws_one_by_one() {
 /// A recording is of one batch; what is asked of it later must not be answered with that batch's.
 #[test]
 fn a_prediction_follows_the_weights_and_the_batch() {
-    let together = wrapped(&VifaConfig::new(LEN), Course::Straight).predicting_in_one_pass();
+    let together = wrapped(&VifaConfig::new(LEN), Course::Straight).with_batched_prediction();
     let predicted = |bayesian: &Bayes<_>, (inputs, targets): (Tensor<2>, Tensor<2>)| {
         let mixture = bayesian
             .valid()

@@ -5,11 +5,13 @@ mod von;
 
 use burn::module::{Module, ParamGroup};
 use burn::nn::{Linear, LinearConfig};
+use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::{
-    BayesianConfig, DenseGaussian, FromGradients, FusedAdamConfig, GaussianDistance, Inference,
-    InitialDeviation, Prior, Proposal, Tick, Vifa, VifaConfig, linear_regression_posterior,
+    Algorithm, BayesianConfig, DenseGaussian, FromGradients, FusedAdamConfig, GaussianDistance,
+    GradientPieces, InitialDeviation, Prior, Proposal, StepId, Update, Vifa, VifaConfig,
+    linear_regression_posterior,
 };
 
 use crate::support::{
@@ -116,11 +118,19 @@ fn answered(vifa: &Vifa, proposal: Proposal) -> Vec<f64> {
         .iter()
         .map(|draw| likelihood_gradient(&draw.weights))
         .collect();
-    joined_gradients(vifa, &vifa.gradients(proposal, pieces, 1).unwrap())
+    joined_gradients(vifa, &gradients(vifa, proposal, pieces))
 }
 
-fn tick(step: u64, pass: u64) -> Tick {
-    Tick { step, pass }
+/// What an optimiser gets.
+fn gradients(vifa: &Vifa, proposal: Proposal, pieces: GradientPieces) -> GradientsParams {
+    match vifa.step(proposal, pieces, 1).unwrap() {
+        Update::Gradients(gradients) => gradients,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn id(step: u64, pass: u64) -> StepId {
+    StepId { step, pass }
 }
 
 /// The mean of many gradients is the gradient of the objective, each element within five of its
@@ -137,7 +147,7 @@ fn gradients_are_unbiased() {
         let expected = differences(objective, &parameters(&vifa));
         let mut sums = vec![[0.0f64; 2]; expected.len()];
         for step in 0..COUNT {
-            let gradient = answered(&vifa, vifa.propose(tick(step, 0)).unwrap());
+            let gradient = answered(&vifa, vifa.propose(id(step, 0)).unwrap());
             assert_eq!(gradient.len(), expected.len());
             for (sum, value) in sums.iter_mut().zip(&gradient) {
                 sum[0] += value;
@@ -177,9 +187,9 @@ fn the_divergence_has_its_exact_gradient() {
             .iter()
             .map(|value| TEMPERATURE * value)
             .collect();
-        let proposal = vifa.propose(tick(0, 0)).unwrap();
+        let proposal = vifa.propose(id(0, 0)).unwrap();
         let flat = vec![vec![vector(&[0.0; 2]), vector(&[0.0])]];
-        let found = joined_gradients(&vifa, &vifa.gradients(proposal, flat, 1).unwrap());
+        let found = joined_gradients(&vifa, &gradients(&vifa, proposal, flat));
         let sizes: Vec<f64> = expected.iter().map(|value| value.abs() + 1.0).collect();
         // Differences are off by their step's square, 1e-8, times a third derivative of order ten.
         assert_close(
@@ -198,7 +208,7 @@ fn antithetic_draws_give_the_exact_gradient_of_the_mean() {
     let vifa = algorithm(&config().with_draws(2).with_antithetic(true));
     let expected = differences(objective, &parameters(&vifa));
     for step in 0..5 {
-        let proposal = vifa.propose(tick(step, 0)).unwrap();
+        let proposal = vifa.propose(id(step, 0)).unwrap();
         assert_eq!(proposal.draws[1].noise, proposal.draws[0].noise.negated());
         let found = answered(&vifa, proposal);
         let sizes: Vec<f64> = expected[..LEN]
@@ -221,7 +231,7 @@ fn accumulated_gradients_add_up_to_their_average() {
     let single = algorithm(&config());
     let shared = algorithm(&config().with_accumulation(2));
     let gradients =
-        |vifa: &Vifa| [0, 1].map(|pass| answered(vifa, vifa.propose(tick(3, pass)).unwrap()));
+        |vifa: &Vifa| [0, 1].map(|pass| answered(vifa, vifa.propose(id(3, pass)).unwrap()));
     let (single, shared) = (gradients(&single), gradients(&shared));
     assert_ne!(single[0], single[1]);
     let pairs = |pair: &[Vec<f64>; 2], share: f64| -> Vec<f64> {
@@ -243,7 +253,7 @@ fn clipping_bounds_each_gradient_and_keeps_its_direction() {
     let clip = 0.5;
     let free = algorithm(&config());
     let clipped = algorithm(&config().with_clip(Some(clip)));
-    let answer = |vifa: &Vifa| answered(vifa, vifa.propose(tick(0, 0)).unwrap());
+    let answer = |vifa: &Vifa| answered(vifa, vifa.propose(id(0, 0)).unwrap());
     let (free, clipped) = (answer(&free), answer(&clipped));
     let parts = [
         0..LEN,
@@ -268,9 +278,9 @@ fn clipping_bounds_each_gradient_and_keeps_its_direction() {
 #[test]
 fn a_gradient_that_is_not_finite_is_an_error_with_step_and_path() {
     let vifa = algorithm(&config());
-    let proposal = vifa.propose(tick(6, 0)).unwrap();
+    let proposal = vifa.propose(id(6, 0)).unwrap();
     let pieces = vec![vec![vector(&[0.0; 2]), vector(&[f32::NAN])]];
-    let error = vifa.gradients(proposal, pieces, 1).map(|_| ()).unwrap_err();
+    let error = vifa.step(proposal, pieces, 1).map(|_| ()).unwrap_err();
     assert!(error.is_numerical(), "{error}");
     assert!(
         error

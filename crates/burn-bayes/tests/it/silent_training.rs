@@ -15,7 +15,7 @@ use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
 use burn::tensor::{Distribution, Tensor};
 use burn::train::{InferenceStep, Interrupter, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::{
-    Bayesian, BayesianConfig, ExampleLoss, FusedSgdConfig, Inference, Rate, SlangConfig, Supply,
+    Algorithm, Bayesian, BayesianConfig, ExampleLoss, FusedSgdConfig, Gather, Rate, SlangConfig,
     SwagConfig, VadamConfig, VifaConfig, VonConfig,
 };
 
@@ -302,8 +302,8 @@ fn vifa() -> VifaConfig {
 #[track_caller]
 fn refused<A>(bayesian: Bayesian<Net, A>) -> String
 where
-    A: Inference,
-    A::Evidence: Supply<Net, A>,
+    A: Algorithm,
+    A::Signal: Gather<Net, A>,
 {
     let bayesian = bayesian.with_interrupter(Interrupter::new());
     let before = state(&bayesian);
@@ -319,8 +319,8 @@ where
 /// Makes so many steps, each with a batch of its own.
 fn trained<A>(mut bayesian: Bayesian<Net, A>, steps: u64) -> Bayesian<Net, A>
 where
-    A: Inference,
-    A::Evidence: Supply<Net, A>,
+    A: Algorithm,
+    A::Signal: Gather<Net, A>,
 {
     let mut optimizer = FusedSgdConfig::new().init();
     for step in 0..steps {
@@ -375,12 +375,12 @@ fn noise_is_not_lost_in_one_pass() {
         let output = TrainStep::step(&fork, batch(1));
         joined_gradients(fork.algorithm(), &output.grads)
     };
-    let noisy = vifa().init(Net::with_noise()).in_one_pass();
+    let noisy = vifa().init(Net::with_noise()).with_batched_draws();
     let first = gradients(&noisy);
     assert!((0..8).any(|_| gradients(&noisy) != first));
 
     // Ten rows of a shift by one are no rounding.
-    let shifted = gradients(&vifa().init(Net::with_shift()).in_one_pass());
+    let shifted = gradients(&vifa().init(Net::with_shift()).with_batched_draws());
     assert_eq!(
         shifted,
         gradients(&vifa().init(Net::with_shift())),
@@ -404,7 +404,7 @@ fn a_loss_that_is_not_the_steps_is_refused_by_the_parameter() {
         contains(&refused(slang().init(Net::with_loss(own))), &parts);
         let several = slang().with_draws(3);
         contains(&refused(several.init(Net::with_loss(own))), &parts);
-        let together = vifa().init(Net::with_loss(own)).in_one_pass();
+        let together = vifa().init(Net::with_loss(own)).with_batched_draws();
         contains(&refused(together), &parts);
     }
     let inside = ParamGroup::from_predicate("last");
@@ -414,7 +414,10 @@ fn a_loss_that_is_not_the_steps_is_refused_by_the_parameter() {
 
     // Only in one pass are gradients outside the layout those of the examples' losses.
     let outside = || Net::with_loss(OwnLoss::PenaltyOutside);
-    let in_one_pass = vifa().with_group(inside).init(outside()).in_one_pass();
+    let in_one_pass = vifa()
+        .with_group(inside)
+        .init(outside())
+        .with_batched_draws();
     contains(&refused(in_one_pass), &[sentence, "first.weight"]);
     trained(part.init(outside()), 1);
 }
@@ -424,7 +427,7 @@ fn a_step_that_is_random_by_itself_is_told_apart() {
     let model = || Net::with_loss(OwnLoss::Random);
     for message in [
         refused(slang().init(model())),
-        refused(vifa().init(model()).in_one_pass()),
+        refused(vifa().init(model()).with_batched_draws()),
     ] {
         contains(&message, &["random", "`step`"]);
     }
@@ -435,8 +438,8 @@ fn the_losses_are_compared_again_after_a_hundred_steps() {
     let model = || Net::with_loss(OwnLoss::Later);
     fn faulty<A>(bayesian: Bayesian<Net, A>) -> bool
     where
-        A: Inference,
-        A::Evidence: Supply<Net, A>,
+        A: Algorithm,
+        A::Signal: Gather<Net, A>,
     {
         LATER.set(false);
         let bayesian = trained(bayesian, 1);
@@ -447,7 +450,7 @@ fn the_losses_are_compared_again_after_a_hundred_steps() {
         bayesian.fault().is_some()
     }
     assert!(faulty(slang().init(model())));
-    assert!(faulty(vifa().init(model()).in_one_pass()));
+    assert!(faulty(vifa().init(model()).with_batched_draws()));
     assert!(!faulty(slang().init(model()).without_self_check()));
 }
 
@@ -457,8 +460,18 @@ fn without_a_self_check_another_loss_is_trained() {
     trained(slang().init(penalised()).without_self_check(), 1);
     // In whichever order they are asked for.
     let vifa = vifa();
-    trained(vifa.init(penalised()).in_one_pass().without_self_check(), 1);
-    trained(vifa.init(penalised()).without_self_check().in_one_pass(), 1);
+    trained(
+        vifa.init(penalised())
+            .with_batched_draws()
+            .without_self_check(),
+        1,
+    );
+    trained(
+        vifa.init(penalised())
+            .without_self_check()
+            .with_batched_draws(),
+        1,
+    );
     // Without recorded losses there is nothing to compare.
     trained(vifa.init(penalised()), 1);
 }
@@ -468,16 +481,19 @@ fn without_a_self_check_another_loss_is_trained() {
 fn a_self_check_costs_two_passes() {
     fn passes<A>(bayesian: Bayesian<Net, A>) -> usize
     where
-        A: Inference,
-        A::Evidence: Supply<Net, A>,
+        A: Algorithm,
+        A::Signal: Gather<Net, A>,
     {
         STEPS.set(0);
         trained(bayesian, 250);
         STEPS.get()
     }
     assert_eq!(passes(slang().with_draws(3).init(Net::new())), 2);
-    assert_eq!(passes(vifa().init(Net::new()).in_one_pass()), 4);
-    let unchecked = vifa().init(Net::new()).in_one_pass().without_self_check();
+    assert_eq!(passes(vifa().init(Net::new()).with_batched_draws()), 4);
+    let unchecked = vifa()
+        .init(Net::new())
+        .with_batched_draws()
+        .without_self_check();
     assert_eq!(passes(unchecked), 0);
 }
 
@@ -485,8 +501,8 @@ fn a_self_check_costs_two_passes() {
 fn a_checked_training_is_the_unchecked_one_bit_by_bit() {
     fn same<A>(bayesian: impl Fn() -> Bayesian<Net, A>)
     where
-        A: Inference,
-        A::Evidence: Supply<Net, A>,
+        A: Algorithm,
+        A::Signal: Gather<Net, A>,
     {
         let checked = trained(bayesian(), 3);
         assert_eq!(
@@ -497,7 +513,7 @@ fn a_checked_training_is_the_unchecked_one_bit_by_bit() {
     for outputs in [Outputs::Step, Outputs::NoPass] {
         same(|| slang().with_draws(2).init(Net::with_norm(outputs)));
     }
-    same(|| vifa().init(Net::new()).in_one_pass());
+    same(|| vifa().init(Net::new()).with_batched_draws());
     same(|| vifa().init(Net::with_norm(Outputs::Step)));
 }
 
@@ -566,7 +582,7 @@ fn frozen_statistics_stay() {
 fn an_optimize_of_the_models_own_is_refused() {
     fn check<C: BayesianConfig>(config: &C)
     where
-        <C::Algorithm as Inference>::Evidence: Supply<Net, C::Algorithm>,
+        <C::Algorithm as Algorithm>::Signal: Gather<Net, C::Algorithm>,
     {
         for (own, changed) in [
             (OwnOptimize::Clip, "last.weight"),

@@ -3,9 +3,9 @@
 use burn::nn::LinearConfig;
 use burn::tensor::Tensor;
 use burn_bayes::{
-    Curvature, FromGradients, FullMatrixStep, FullMatrixVon, Inference, InitialDeviation,
-    InitialMean, Prior, Rate, Tick, Vadam, VadamConfig, Von, VonConfig, empirical_fisher,
-    linear_regression_posterior,
+    Algorithm, Curvature, FactorPosterior, FromGradients, FullMatrixStep, FullMatrixVon,
+    InitialDeviation, InitialMean, Prior, Rate, StepId, Update, Vadam, VadamConfig, Von, VonConfig,
+    empirical_fisher, linear_regression_posterior,
 };
 use burn_bayes::{DenseGaussian, SquareMatrix};
 
@@ -61,25 +61,27 @@ fn answered<A: FromGradients>(
     learning_rate: f64,
     pieces: impl Fn(&[f64]) -> Vec<Tensor<1>>,
 ) -> A {
-    let proposal = algorithm.propose(Tick { step, pass: 0 }).unwrap();
+    let proposal = algorithm.propose(StepId { step, pass: 0 }).unwrap();
     let pieces = proposal
         .draws
         .iter()
         .map(|draw| pieces(&values(&draw.weights)));
-    let mut gradients = algorithm
-        .gradients(proposal.clone(), pieces.collect(), rows)
-        .unwrap();
-    let moved = algorithm.moved(&mut gradients, learning_rate).unwrap();
-    assert!(gradients.is_empty());
-    moved
+    let update = algorithm.step(proposal.clone(), pieces.collect(), rows);
+    let Update::ClosedForm(update) = update.unwrap() else {
+        panic!("the step is in closed form");
+    };
+    algorithm.apply_step(update, learning_rate)
 }
 
 /// Mean and precision.
-fn numbers<A: Inference>(algorithm: &A) -> [Vec<f64>; 2] {
+fn numbers<A: Algorithm<Posterior = FactorPosterior>>(algorithm: &A) -> [Vec<f64>; 2] {
     numbers_after(algorithm, 0)
 }
 
-fn numbers_after<A: Inference>(algorithm: &A, steps: u64) -> [Vec<f64>; 2] {
+fn numbers_after<A: Algorithm<Posterior = FactorPosterior>>(
+    algorithm: &A,
+    steps: u64,
+) -> [Vec<f64>; 2] {
     let posterior = algorithm.posterior(steps).unwrap();
     assert_eq!(posterior.rank(), 0);
     [values(&posterior.mean()), values(&posterior.diagonal())]

@@ -9,9 +9,9 @@ use burn::tensor::Tensor;
 use burn::train::TrainStep;
 use burn_bayes_graph::{CapturedLoss, DrawGradients, ExampleBatch, Layout};
 
-use super::examples::ExampleLoss;
+use super::gather::{Gathered, one_by_one};
+use super::gather_per_example::ExampleLoss;
 use super::self_check::SelfCheck;
-use super::supply::{Gathered, one_by_one};
 use super::training_layers::training_flags;
 use crate::error::Result;
 use crate::methods::{Draw, GradientPieces};
@@ -19,7 +19,7 @@ use crate::train::own_loss;
 
 /// A model's recorded loss, of which only the one who made it needs to know that there are losses of
 /// single examples.
-pub(crate) struct OnePass<M: TrainStep> {
+pub(crate) struct BatchedTraining<M: TrainStep> {
     gather: Box<Gather<M>>,
     refused: Once,
 }
@@ -33,13 +33,13 @@ type Gather<M> = dyn Fn(
     + Send
     + Sync;
 
-impl<M: TrainStep> fmt::Debug for OnePass<M> {
+impl<M: TrainStep> fmt::Debug for BatchedTraining<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnePass").finish_non_exhaustive()
+        f.debug_struct("BatchedTraining").finish_non_exhaustive()
     }
 }
 
-impl<M> OnePass<M>
+impl<M> BatchedTraining<M>
 where
     M: Module + ExampleLoss<Input: ExampleBatch> + 'static,
 {
@@ -72,7 +72,7 @@ where
             let losses = losses.narrow(0, 0, 1).squeeze_dim(0);
             let first = layout.write_leaves(model.clone(), draws[0].weights.clone())?;
             Ok(Some(Gathered {
-                evidence: pieces,
+                signal: pieces,
                 outside,
                 item: first.example_outputs(item.clone(), losses),
             }))
@@ -99,12 +99,12 @@ fn compared<M: Module + TrainStep<Input: Clone>>(
     };
     let own = || -> Result<_> {
         let own = one_by_one(layout, model, draws, item, |_, pieces| Ok(pieces))?;
-        Ok(parts(&own.evidence, &own.outside))
+        Ok(parts(&own.signal, &own.outside))
     };
     own_loss::compare(parts(&found.pieces, &found.outside), &own()?, own)
 }
 
-impl<M: Module + TrainStep> OnePass<M> {
+impl<M: Module + TrainStep> BatchedTraining<M> {
     /// The gradients at all draws; `None` if only a pass for each draw has them.
     pub(crate) fn gathered(
         &self,
@@ -225,7 +225,7 @@ mod tests {
                 }
             })
         };
-        let lines = steps(config.init(net(true)).in_one_pass());
+        let lines = steps(config.init(net(true)).with_batched_draws());
         let [line] = lines.as_slice() else {
             panic!("{lines:?}");
         };
@@ -234,8 +234,8 @@ mod tests {
         }
         // Nor does it matter when dropout is brought back.
         for bayesian in [
-            config.init(net(false)).in_one_pass().with_dropout(),
-            config.init(net(false)).with_dropout().in_one_pass(),
+            config.init(net(false)).with_batched_draws().with_dropout(),
+            config.init(net(false)).with_dropout().with_batched_draws(),
         ] {
             let lines = steps(bayesian);
             assert!(
@@ -243,7 +243,7 @@ mod tests {
                 "{lines:?}"
             );
         }
-        assert_eq!(steps(config.init(net(false)).in_one_pass()), [""; 0]);
+        assert_eq!(steps(config.init(net(false)).with_batched_draws()), [""; 0]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::likelihood::{MixDraws, MixStacked};
 
 /// A model's recorded prediction, of which only the one who made it needs to know how outputs stack.
-pub(crate) struct StackedPrediction<M: InferenceStep<Output: MixDraws>>(Box<Predict<M>>);
+pub(crate) struct BatchedPrediction<M: InferenceStep<Output: MixDraws>>(Box<Predict<M>>);
 
 type Mixture<M> = <<M as InferenceStep>::Output as MixDraws>::Mixture;
 
@@ -25,13 +25,13 @@ type Predict<M> = dyn Fn(
     + Send
     + Sync;
 
-impl<M: InferenceStep<Output: MixDraws>> fmt::Debug for StackedPrediction<M> {
+impl<M: InferenceStep<Output: MixDraws>> fmt::Debug for BatchedPrediction<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("StackedPrediction").finish_non_exhaustive()
+        f.debug_tuple("BatchedPrediction").finish_non_exhaustive()
     }
 }
 
-impl<M> StackedPrediction<M>
+impl<M> BatchedPrediction<M>
 where
     M: Module + InferenceStep<Input: ExampleBatch, Output: MixStacked> + 'static,
 {
@@ -60,7 +60,7 @@ where
     }
 }
 
-impl<M: InferenceStep<Output: MixDraws>> StackedPrediction<M> {
+impl<M: InferenceStep<Output: MixDraws>> BatchedPrediction<M> {
     /// The average over `draws`; `None`, and no draws are made, if one after the other is faster or the
     /// only way.
     pub(crate) fn mixture(

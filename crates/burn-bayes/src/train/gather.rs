@@ -1,4 +1,4 @@
-//! How a training step gathers the evidence that an algorithm consumes.
+//! How a training step gathers the signal that an algorithm learns from.
 
 use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
@@ -6,28 +6,28 @@ use burn::tensor::Tensor;
 use burn::train::{TrainOutput, TrainStep};
 use burn_bayes_graph::Layout;
 
+use super::batched_training::BatchedTraining;
 use super::bayesian::Bayesian;
-use super::finite::first_non_finite;
-use super::one_pass::OnePass;
+use super::gradient_check::first_non_finite;
 use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
-use crate::methods::{Draw, FromGradients, FromIterates, Inference, Iterates, MeanGradients};
+use crate::methods::{Algorithm, Draw, FromGradients, FromIterates, Iterates, MeanGradients};
 
-/// A kind of evidence that a training step can gather for an algorithm.
-pub trait Supply<M: Module + TrainStep, A: Module>: Sized {
-    /// Gathers the evidence from a batch; the gradients are under the ids of what is trained.
+/// A signal that a training step can gather for an algorithm.
+pub trait Gather<M: Module + TrainStep, A: Algorithm>: Sized {
+    /// Gathers the signal from a batch. The gradients are under the ids of what is trained.
     fn step(
         bayesian: &Bayesian<M, A>,
         item: <M as TrainStep>::Input,
     ) -> TrainOutput<<M as TrainStep>::Output>;
 
     /// Called after optimiser step number `step` (from 1).
-    fn stepped(algorithm: A, model: &M, step: u64) -> A;
+    fn after_step(algorithm: A, model: &M, step: u64) -> A;
 }
 
 /// The user's own step at every proposed draw, on a copy of the model whose weights are leaves; or all
-/// draws [in one pass](Bayesian::in_one_pass).
-impl<M, A> Supply<M, A> for MeanGradients
+/// draws [in one pass](Bayesian::with_batched_draws).
+impl<M, A> Gather<M, A> for MeanGradients
 where
     M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws> + 'static,
     A: FromGradients,
@@ -40,8 +40,8 @@ where
         output.unwrap_or_else(|error| stopped(bayesian, item, error))
     }
 
-    fn stepped(algorithm: A, _model: &M, step: u64) -> A {
-        algorithm.stepped(step)
+    fn after_step(algorithm: A, _model: &M, step: u64) -> A {
+        algorithm.after_step(step)
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn stopped<M, A>(
 ) -> TrainOutput<<M as TrainStep>::Output>
 where
     M: Module + ModuleDisplay + TrainStep,
-    A: Inference,
+    A: Algorithm,
 {
     bayesian.stop(error);
     let TrainOutput { item, .. } = TrainStep::step(bayesian.template(), item);
@@ -63,9 +63,9 @@ where
     }
 }
 
-/// What evaluations at several draws give.
-pub(crate) struct Gathered<E, O> {
-    pub(crate) evidence: E,
+/// The results of evaluations at several draws.
+pub(crate) struct Gathered<S, O> {
+    pub(crate) signal: S,
     /// Gradients of parameters outside the layout, averaged over draws.
     pub(crate) outside: GradientsParams,
     /// The model's output at the first draw.
@@ -81,16 +81,16 @@ where
     A: FromGradients,
 {
     let algorithm = bayesian.algorithm();
-    let proposal = algorithm.propose(bayesian.clock().tick())?;
+    let proposal = algorithm.propose(bayesian.clock().next_pass())?;
     let (model, draws) = (bayesian.template(), &proposal.draws);
-    let together = match bayesian.known_recording::<OnePass<M>>() {
-        Some(one_pass) if draws.len() > 1 => {
-            one_pass.gathered(model, draws, &item, bayesian.self_check())?
+    let together = match bayesian.known_recording::<BatchedTraining<M>>() {
+        Some(batched) if draws.len() > 1 => {
+            batched.gathered(model, draws, &item, bayesian.self_check())?
         }
         _ => None,
     };
     let Gathered {
-        evidence,
+        signal,
         mut outside,
         item,
     } = match together {
@@ -100,23 +100,24 @@ where
         })?,
     };
     if let Some(path) = first_non_finite(model, &outside) {
-        return Err(Error::non_finite(proposal.tick.step + 1, path));
+        return Err(Error::non_finite(proposal.id.step + 1, path));
     }
-    let mut grads = algorithm.gradients(proposal, evidence, item.rows())?;
+    let update = algorithm.step(proposal, signal, item.rows())?;
+    let mut grads = bayesian.gradients_of(update)?;
     Outside::add(model, 1.0, &mut outside, &mut grads);
     Ok(TrainOutput { grads, item })
 }
 
-/// The user's step at every draw, and the evidence of each, given the model there and its gradients.
-pub(crate) fn one_by_one<M: Module + TrainStep<Input: Clone>, E>(
+/// The user's step at every draw, and the signal of each, given the model there and its gradients.
+pub(crate) fn one_by_one<M: Module + TrainStep<Input: Clone>, S>(
     layout: &Layout,
     model: &M,
     draws: &[Draw],
     item: &<M as TrainStep>::Input,
-    mut evidence_of: impl FnMut(&M, Vec<Tensor<1>>) -> Result<E>,
-) -> Result<Gathered<Vec<E>, <M as TrainStep>::Output>> {
+    mut signal_of: impl FnMut(&M, Vec<Tensor<1>>) -> Result<S>,
+) -> Result<Gathered<Vec<S>, <M as TrainStep>::Output>> {
     let share = 1.0 / draws.len() as f64;
-    let mut evidence = Vec::with_capacity(draws.len());
+    let mut signal = Vec::with_capacity(draws.len());
     let mut outside = GradientsParams::new();
     let mut first = None;
     for draw in draws {
@@ -125,16 +126,16 @@ pub(crate) fn one_by_one<M: Module + TrainStep<Input: Clone>, E>(
         let pieces = layout.gradient_parts(&model, &mut grads)?;
         Outside::add(&model, share, &mut grads, &mut outside);
         first.get_or_insert(item);
-        evidence.push(evidence_of(&model, pieces)?);
+        signal.push(signal_of(&model, pieces)?);
     }
     Ok(Gathered {
-        evidence,
+        signal,
         outside,
         item: first.ok_or_else(no_draws)?,
     })
 }
 
-/// An algorithm broke its word.
+/// The error for an algorithm that proposed no draws.
 pub(crate) fn no_draws() -> Error {
     Error::config("draws", "the algorithm proposed none")
 }
@@ -178,7 +179,7 @@ impl ModuleVisitor for Outside<'_> {
 }
 
 /// The user's own step on the model as it is.
-impl<M, A> Supply<M, A> for Iterates
+impl<M, A> Gather<M, A> for Iterates
 where
     M: Module + ModuleDisplay + TrainStep,
     A: FromIterates,
@@ -195,12 +196,13 @@ where
         output
     }
 
-    fn stepped(algorithm: A, model: &M, step: u64) -> A {
+    fn after_step(algorithm: A, model: &M, step: u64) -> A {
         if !algorithm.wants(step) {
             return algorithm;
         }
-        let layout: &Layout = Inference::layout(&algorithm);
-        let weights = layout
+        let weights = algorithm
+            .setup()
+            .layout
             .flatten(model)
             .expect("the layout was checked against this model when the two were joined");
         algorithm.observe(step, weights)

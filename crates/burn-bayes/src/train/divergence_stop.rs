@@ -10,16 +10,16 @@ use crate::error::Error;
 
 /// How a training stops on an error, and the error it stopped on.
 #[derive(Clone, Default)]
-pub(crate) struct Guard {
+pub(crate) struct DivergenceStop {
     interrupter: Option<Interrupter>,
     rescue: Option<PathBuf>,
     fault: Arc<OnceLock<Arc<Error>>>,
     saving: Arc<Mutex<()>>,
 }
 
-impl std::fmt::Debug for Guard {
+impl std::fmt::Debug for DivergenceStop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard")
+        f.debug_struct("DivergenceStop")
             .field("interrupter", &self.interrupter.is_some())
             .field("rescue", &self.rescue)
             .field("fault", &self.fault.get())
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Guard {
     }
 }
 
-impl Guard {
+impl DivergenceStop {
     /// A new interrupter is a new training: an old error is forgotten.
     pub(crate) fn with_interrupter(self, interrupter: Interrupter) -> Self {
         Self {

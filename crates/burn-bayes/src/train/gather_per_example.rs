@@ -9,8 +9,8 @@ use burn::train::{TrainOutput, TrainStep};
 use burn_bayes_graph::{CapturedModel, ExampleBatch, ExampleGradients, ExampleLosses, Layout};
 
 use super::bayesian::Bayesian;
-use super::finite::first_non_finite;
-use super::supply::{Gathered, Outside, Supply, no_draws, one_by_one, stopped};
+use super::gather::{Gather, Gathered, Outside, no_draws, one_by_one, stopped};
+use super::gradient_check::first_non_finite;
 use super::training_layers::training_flags;
 use crate::error::{Error, Result};
 use crate::methods::{Draw, FromExamples};
@@ -47,7 +47,7 @@ pub trait ExampleLoss: TrainStep {
 }
 
 /// Every example's gradient at every proposed draw.
-impl<M, A> Supply<M, A> for ExampleGradients
+impl<M, A> Gather<M, A> for ExampleGradients
 where
     M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch> + 'static,
     A: FromExamples,
@@ -60,7 +60,7 @@ where
         output.unwrap_or_else(|error| stopped(bayesian, item, error))
     }
 
-    fn stepped(algorithm: A, _model: &M, _step: u64) -> A {
+    fn after_step(algorithm: A, _model: &M, _step: u64) -> A {
         algorithm
     }
 }
@@ -84,7 +84,7 @@ where
     let (algorithm, layout) = (bayesian.algorithm(), bayesian.layout());
     let (model, check) = (bayesian.template(), bayesian.self_check());
     let has_batch_norm = has_batch_norm_alone(model)?;
-    let proposal = algorithm.propose(bayesian.clock().tick())?;
+    let proposal = algorithm.propose(bayesian.clock().next_pass())?;
     let recorded = bayesian.recording(|| {
         let all = Layout::new(model, &ParamGroup::all());
         let losses = |model: &M, batch| model.example_losses(batch);
@@ -100,7 +100,7 @@ where
     });
     let mut is_due = check.is_loss_due();
     let Gathered {
-        evidence,
+        signal,
         mut outside,
         item,
     } = match (proposal.draws.as_slice(), recorded.is_everything) {
@@ -117,13 +117,13 @@ where
                 recorded.move_statistics(&first, &item, &losses);
             }
             Gathered {
-                evidence: all.gradients,
+                signal: all.gradients,
                 outside: GradientsParams::new(),
                 item: first.example_outputs(item, losses),
             }
         }
         (draws, false) => {
-            let evidence_of = |model: &M, _| {
+            let signal_of = |model: &M, _| {
                 let gather = || Ok(recorded.captured.example_gradients(model, &item)?);
                 let all = match std::mem::take(&mut is_due) {
                     true => compared(layout, model, &draws[..1], &item, gather)?,
@@ -131,9 +131,9 @@ where
                 };
                 Ok(all.gradients)
             };
-            let gathered = one_by_one(layout, model, draws, &item, evidence_of)?;
+            let gathered = one_by_one(layout, model, draws, &item, signal_of)?;
             Gathered {
-                evidence: ExampleGradients::joined(gathered.evidence),
+                signal: ExampleGradients::joined(gathered.signal),
                 outside: gathered.outside,
                 item: gathered.item,
             }
@@ -141,9 +141,10 @@ where
     };
     check.gathered();
     if let Some(path) = first_non_finite(model, &outside) {
-        return Err(Error::non_finite(proposal.tick.step + 1, path));
+        return Err(Error::non_finite(proposal.id.step + 1, path));
     }
-    let mut grads = algorithm.gradients(proposal, evidence)?;
+    let update = algorithm.step(proposal, signal)?;
+    let mut grads = bayesian.gradients_of(update)?;
     Outside::add(model, 1.0, &mut outside, &mut grads);
     Ok(TrainOutput { grads, item })
 }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 
 /// U⁺ = A U + B.
 #[derive(Clone, Debug)]
-pub(crate) struct Cut {
+pub(crate) struct Truncation {
     /// A, L×L row by row: the shares of the old factors.
     pub(crate) mixing: Vec<f64>,
     /// B, `[L, D]`: what is added to them.
@@ -23,7 +23,7 @@ pub(crate) struct Cut {
 
 /// What R is made of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stack<'a> {
+pub(crate) struct StackedFactors<'a> {
     /// U, `[L, D]`.
     pub(crate) factors: &'a Tensor<2>,
     /// U Uᵀ, L×L row by row.
@@ -36,18 +36,18 @@ pub(crate) struct Stack<'a> {
     pub(crate) new: f64,
 }
 
-impl Stack<'_> {
+impl StackedFactors<'_> {
     /// The new factors.
-    pub(crate) fn cut(self) -> Result<Cut> {
+    pub(crate) fn truncated(self) -> Result<Truncation> {
         let [rank, len] = self.factors.dims();
         match rank + self.rows.count() <= len {
-            true => self.cut_by_rows(),
-            false => self.cut_by_columns(),
+            true => self.truncated_by_rows(),
+            false => self.truncated_by_columns(),
         }
     }
 
     /// By the eigenvectors of R Rᵀ. R is not formed.
-    fn cut_by_rows(self) -> Result<Cut> {
+    fn truncated_by_rows(self) -> Result<Truncation> {
         let Self { old, new, .. } = self;
         let [rank, _] = self.factors.dims();
         let count = self.rows.count();
@@ -70,14 +70,14 @@ impl Stack<'_> {
         let weights: Vec<f32> = weights.map(|share| (new * share) as f32).collect();
         let weights = TensorData::new(weights, [rank, count]);
         let weights = Tensor::from_data(weights, &self.factors.device());
-        Ok(Cut {
+        Ok(Truncation {
             mixing: mixing.map(|share| old * share).collect(),
             rows: self.rows.weighted_sums(weights),
         })
     }
 
     /// By the eigenvectors of RᵀR. R is formed, being smaller than R Rᵀ.
-    fn cut_by_columns(self) -> Result<Cut> {
+    fn truncated_by_columns(self) -> Result<Truncation> {
         let [rank, len] = self.factors.dims();
         let gradients = self.rows.materialise().mul_scalar(self.new);
         let stacked = Tensor::cat(
@@ -92,7 +92,7 @@ impl Stack<'_> {
             pair.vector.iter().map(move |entry| (scale * entry) as f32)
         });
         let rows = TensorData::new(rows.collect::<Vec<f32>>(), [rank, len]);
-        Ok(Cut {
+        Ok(Truncation {
             mixing: vec![0.0; rank * rank],
             rows: Tensor::from_data(rows, &self.factors.device()),
         })
@@ -123,20 +123,21 @@ mod tests {
             let factors: Tensor<2> = matrix(1, rank);
             let gram = numbers(factors.clone().matmul(factors.clone().transpose()));
             let rows = ExampleGradients::from_rows(matrix(2, count));
-            let stack = Stack {
+            let stack = StackedFactors {
                 factors: &factors,
                 gram: &gram,
                 rows: &rows,
                 old: 0.8,
                 new: 0.6,
             };
-            let [left, right] = [stack.cut_by_rows(), stack.cut_by_columns()].map(|cut| {
-                let Cut { mixing, rows } = cut.unwrap();
-                let mixing: Vec<f32> = mixing.iter().map(|&share| share as f32).collect();
-                let mixing = Tensor::from_data(TensorData::new(mixing, [rank, rank]), &device);
-                let new = mixing.matmul(factors.clone()) + rows;
-                numbers(new.clone().transpose().matmul(new))
-            });
+            let [left, right] =
+                [stack.truncated_by_rows(), stack.truncated_by_columns()].map(|truncation| {
+                    let Truncation { mixing, rows } = truncation.unwrap();
+                    let mixing: Vec<f32> = mixing.iter().map(|&share| share as f32).collect();
+                    let mixing = Tensor::from_data(TensorData::new(mixing, [rank, rank]), &device);
+                    let new = mixing.matmul(factors.clone()) + rows;
+                    numbers(new.clone().transpose().matmul(new))
+                });
             let largest = right
                 .iter()
                 .fold(0.0f64, |most, entry| most.max(entry.abs()));

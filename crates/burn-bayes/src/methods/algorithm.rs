@@ -1,0 +1,266 @@
+//! What an algorithm is: a module whose parameters describe a posterior, and a rule that learns
+//! them from one kind of signal.
+//!
+//! The training loop gathers the signal. An algorithm never calls backward and never sees data.
+//! The kind of signal is a type, and it selects the trait that an algorithm implements besides
+//! [`Algorithm`]:
+//!
+//! | signal | trait | what the loop does |
+//! |---|---|---|
+//! | [`MeanGradients`] | [`FromGradients`] | evaluates the gradient of the mean loss at the proposed draws |
+//! | [`ExampleGradients`] | [`FromExamples`] | evaluates the gradient of every example's loss there |
+//! | [`Iterates`] | [`FromIterates`] | trains the model as usual, and passes on the weights after each step |
+//!
+//! The answer to gradients is an [`Update`]: gradients for the user's optimiser, or a closed-form update
+//! that only waits for the learning rate.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use burn::module::{Module, ModuleDisplay, ParamGroup};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use burn_bayes_graph::{ExampleGradients, Layout};
+
+use crate::error::{Error, Result};
+use crate::noise::Noise;
+use crate::posterior::Posterior;
+
+/// Identifies a gradient of a training. All random numbers are functions of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepId {
+    /// The number of optimiser steps made so far.
+    pub step: u64,
+    /// The number of gradients taken since the last step, if several are accumulated.
+    pub pass: u64,
+}
+
+impl StepId {
+    /// The noise of all draws of this gradient, from the root of an algorithm's random numbers.
+    pub(crate) fn noise(self, root: Noise) -> Noise {
+        let training = root.fold(purpose::TRAINING);
+        training.fold(self.step).fold(self.pass)
+    }
+}
+
+/// The noise of each of `count` draws. If they are `antithetic`, every second one is the negative of the
+/// one before.
+pub(crate) fn draw_noises(noise: Noise, count: usize, antithetic: bool) -> Vec<Noise> {
+    let one = |index: u64| match antithetic {
+        true if index % 2 == 1 => noise.row(index / 2).negated(),
+        true => noise.row(index / 2),
+        false => noise.row(index),
+    };
+    (0..count as u64).map(one).collect()
+}
+
+/// Signal: the gradient of the mean negative log-likelihood at draws that the algorithm proposes.
+#[derive(Clone, Copy, Debug)]
+pub enum MeanGradients {}
+
+/// Signal: the weights that an ordinary optimiser passes through.
+#[derive(Clone, Copy, Debug)]
+pub enum Iterates {}
+
+/// What every algorithm is set up with.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The weights that are random.
+    pub layout: Arc<Layout>,
+    /// N, the number of training examples.
+    pub train_len: usize,
+    /// The root of the algorithm's random numbers.
+    pub noise: Noise,
+}
+
+impl Setup {
+    /// For the weights of a model that belong to a group.
+    pub fn new<M: Module>(
+        model: &M,
+        group: &ParamGroup,
+        train_len: usize,
+        noise: Noise,
+    ) -> Result<Self> {
+        Ok(Self {
+            layout: Arc::new(Layout::new(model, group)?),
+            train_len,
+            noise,
+        })
+    }
+
+    /// Fails if a posterior of this rank has more factors than the model has weights.
+    pub(crate) fn check_rank(&self, rank: usize) -> Result<()> {
+        let weights = self.layout.len();
+        if rank > weights {
+            let problem = format!("is {rank}; the model has {weights} weights");
+            return Err(Error::config("rank", problem));
+        }
+        Ok(())
+    }
+
+    /// The error of step number `step` (from 1), which would not be finite. It names the first weight whose
+    /// `gradient` is not finite.
+    pub(crate) fn non_finite(&self, step: u64, gradient: Tensor<1>) -> Error {
+        let values = gradient.into_data();
+        let bad = values.iter::<f64>().position(|value| !value.is_finite());
+        let path = bad.and_then(|index| self.layout.path_at(index));
+        Error::non_finite(step, path.unwrap_or("the precision"))
+    }
+}
+
+/// An algorithm that estimates a posterior over weights.
+///
+/// # Laws
+///
+/// 1. **Pure**: what an algorithm returns depends only on its parameters, its arguments and its seed.
+/// 2. **State is a module**: saved to a record and loaded into a fresh instance, it continues
+///    bit for bit.
+/// 3. **Finite**: from the default initialisation, a thousand steps on a well-posed problem leave
+///    every number finite.
+/// 4. **Scale**: doubling the number of training examples halves the divergence's share.
+/// 5. **Shape**: the posterior has the layout's length and at most the configured rank.
+pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
+    /// What it learns from.
+    type Signal;
+
+    /// What it estimates.
+    type Posterior: Posterior;
+
+    /// Its closed-form update; [`Infallible`](std::convert::Infallible) if an optimiser moves all its
+    /// parameters.
+    type ClosedForm: Debug + Send + Sync + 'static;
+
+    /// What it was set up with.
+    fn setup(&self) -> &Setup;
+
+    /// The posterior after `step` optimiser steps.
+    fn posterior(&self, step: u64) -> Result<Self::Posterior>;
+
+    /// Applies a closed-form update with the optimiser's learning rate.
+    #[must_use]
+    fn apply_step(self, update: Self::ClosedForm, learning_rate: f64) -> Self;
+}
+
+/// The answer of an algorithm to gradients.
+#[derive(Debug)]
+pub enum Update<C> {
+    /// Gradients under the ids of the algorithm's own parameters, for an optimiser that minimises.
+    Gradients(GradientsParams),
+    /// An update that [`Algorithm::apply_step`] applies once the learning rate is known. It is computed
+    /// from one evaluation, so it cannot be accumulated or averaged over devices as gradients can.
+    ClosedForm(C),
+    /// The update would not be finite. The step is left out; after several in a row the training stops
+    /// with this error.
+    Rejected(Error),
+}
+
+/// Weights at which the gradient of the loss is wanted.
+#[derive(Clone, Debug)]
+pub struct Draw {
+    /// The weights, `[D]`.
+    pub weights: Tensor<1>,
+    /// The noise they were made from.
+    pub noise: Noise,
+}
+
+impl Draw {
+    /// Every vector of weights with the noise it was made from.
+    pub(crate) fn all(weights: Vec<Tensor<1>>, noises: Vec<Noise>) -> Vec<Self> {
+        let draws = weights.into_iter().zip(noises);
+        draws
+            .map(|(weights, noise)| Self { weights, noise })
+            .collect()
+    }
+}
+
+/// The draws at which an algorithm wants gradients.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// The gradient that this is for.
+    pub id: StepId,
+    /// At least one draw.
+    pub draws: Vec<Draw>,
+    /// The Gram matrix of the factors, K×K, which the pass that draws computes as well: F ψ⁻¹ Fᵀ in
+    /// covariance form, U Uᵀ in precision form.
+    pub(crate) gram: Vec<f64>,
+}
+
+impl Proposal {
+    /// A proposal of at least one draw.
+    pub fn new(id: StepId, draws: Vec<Draw>) -> Self {
+        Self {
+            id,
+            draws,
+            gram: Vec::new(),
+        }
+    }
+
+    pub(crate) fn with_gram(self, gram: Vec<f64>) -> Self {
+        Self { gram, ..self }
+    }
+}
+
+/// The gradient of the mean negative log-likelihood at each proposed draw, one flat piece per
+/// parameter of the layout.
+pub type GradientPieces = Vec<Vec<Tensor<1>>>;
+
+/// An algorithm that learns from mean gradients at draws.
+pub trait FromGradients: Algorithm<Signal = MeanGradients> {
+    /// The draws at which gradients are wanted.
+    fn propose(&self, id: StepId) -> Result<Proposal>;
+
+    /// The update from the gradients at the proposed draws.
+    ///
+    /// `batch_size` is the number of examples over which the negative log-likelihood is averaged. The
+    /// variance of a mean gradient depends on it, and the last batch of an epoch may be smaller.
+    fn step(
+        &self,
+        proposal: Proposal,
+        gradients: GradientPieces,
+        batch_size: usize,
+    ) -> Result<Update<Self::ClosedForm>>;
+
+    /// Called after optimiser step number `step` (from 1).
+    #[must_use]
+    fn after_step(self, step: u64) -> Self {
+        let _ = step;
+        self
+    }
+}
+
+/// An algorithm that learns from the gradient of every example's loss at draws.
+///
+/// # Laws
+///
+/// The order of the examples does not matter, and neither does how their gradients are held.
+pub trait FromExamples: Algorithm<Signal = ExampleGradients> {
+    /// The draws at which gradients are wanted.
+    fn propose(&self, id: StepId) -> Result<Proposal>;
+
+    /// The update from the gradients of the examples' negative log-likelihoods.
+    ///
+    /// `gradients` has equally many for each draw of the proposal: those at the first draw, then those
+    /// at the second, and so on.
+    fn step(
+        &self,
+        proposal: Proposal,
+        gradients: ExampleGradients,
+    ) -> Result<Update<Self::ClosedForm>>;
+}
+
+/// An algorithm that observes the weights of an ordinary training.
+pub trait FromIterates: Algorithm<Signal = Iterates> {
+    /// Whether it wants the weights after optimiser step number `step` (from 1).
+    fn wants(&self, step: u64) -> bool;
+
+    /// Takes in the weights, `[D]`, after a step for which it wanted them.
+    #[must_use]
+    fn observe(self, step: u64, weights: Tensor<1>) -> Self;
+}
+
+/// Streams of random numbers, by purpose.
+pub(crate) mod purpose {
+    pub(crate) const INITIAL_FACTORS: u64 = 1;
+    pub(crate) const TRAINING: u64 = 2;
+    pub(crate) const PROBE: u64 = 3;
+}
