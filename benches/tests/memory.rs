@@ -101,8 +101,13 @@ where
         let planned = plan.peak();
         // What is left over: activations of two rows, and blocks of the matrix products.
         let ratio = held as f64 / planned as f64;
+        // An owner may hold less, because its buffers can be changed in place.
+        let least = match holder {
+            Holder::Owner => 0.7,
+            Holder::Learner => 0.85,
+        };
         assert!(
-            (0.85..=1.15).contains(&ratio),
+            (least..=1.15).contains(&ratio),
             "{config:?}, {holder:?}: {held} bytes held, {planned} planned"
         );
     }

@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let bayes = VifaConfig::new(count)
                 .with_draws(4)
                 .with_prior(Prior::isotropic(1.0))
-                .with_initial_deviation(InitialDeviation::OverRootFan(0.03))
+                .with_initial_deviation(InitialDeviation::FanInScaled(0.03))
                 .try_init(model)?;
             let half_life = 0.1 * steps as f64;
             let mut rates = PowerDecayConfig::new(0.01, half_life).init()?;
@@ -86,7 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .with_prior(prior)
                 .with_precision_rate(Rate::Constant(0.01))
                 .with_momentum(0.9)
-                .with_initial_deviation(Some(InitialDeviation::OverRootFan(1.0)))
+                .with_initial_deviation(Some(InitialDeviation::FanInScaled(1.0)))
                 .try_init(model)?;
             // ANCHOR_END: slang
             predicted(bayes, &rows, epochs, || 0.01, &device)?

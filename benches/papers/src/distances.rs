@@ -2,8 +2,8 @@
 
 use burn_bayes::{DenseGaussian, GaussianDistance};
 
-use burn_bayes_tabular::cells::Measures;
 use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::jobs::Measures;
 
 use super::experiment::{Column, Figure, figure};
 

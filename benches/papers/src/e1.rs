@@ -13,7 +13,7 @@ use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::settings::DeviceName;
 
 use super::distances::{self, COLUMNS, COVARIANCE, MEAN, MEASURES, WASSERSTEIN};
-use super::experiment::{Cell, Context, Experiment, Figure, Key, Published, figure, row};
+use super::experiment::{Context, Experiment, Figure, Job, Key, Published, figure, row};
 use super::findings::Finding;
 use super::linear_model::{Likelihood, LinearModel, Rows};
 use super::results::Results;
@@ -28,7 +28,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     needs: &[],
     columns: &COLUMNS,
     published: &PUBLISHED,
-    cells,
+    jobs,
     findings,
 };
 
@@ -64,7 +64,7 @@ struct IterateFit {
     seed: u64,
 }
 
-fn cells(context: &Context) -> Result<Vec<Cell>> {
+fn jobs(context: &Context) -> Result<Vec<Job>> {
     let seeds = context.effort.choose(10, 4);
     let rates = [0.01, 0.0001, 0.01];
     let vifa = [
@@ -72,7 +72,7 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
         (PAPER_2, 2, 5000, Recipe::Paper { rates }),
         (OURS, 1, 2000, Recipe::Ours { rate: 0.03 }),
     ];
-    let mut cells = Vec::new();
+    let mut jobs = Vec::new();
     let key = |method: &str, seed| Key {
         case: CASE.into(),
         method: method.into(),
@@ -94,7 +94,7 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
                     &fit.posterior(&rows, PRIOR, Likelihood::Gaussian(NOISE))?,
                 )
             };
-            cells.push(Cell::new(key(method, seed), &(PRIOR, NOISE, fit), work)?);
+            jobs.push(Job::new(key(method, seed), &(PRIOR, NOISE, fit), work)?);
         }
     }
     for (method, rate, decay) in ITERATES {
@@ -110,10 +110,10 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
                 let rows = rows(seed)?;
                 distances::measures(&truth(&rows)?, &fit.moments(&rows)?)
             };
-            cells.push(Cell::new(key(method, seed), &(PRIOR, NOISE, fit), work)?);
+            jobs.push(Job::new(key(method, seed), &(PRIOR, NOISE, fit), work)?);
         }
     }
-    Ok(cells)
+    Ok(jobs)
 }
 
 fn rows(seed: u64) -> Result<Rows> {

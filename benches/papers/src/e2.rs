@@ -6,8 +6,8 @@ use std::sync::Arc;
 use burn_bayes::DenseGaussian;
 use burn_bayes_data::LinearModelConfig;
 
-use burn_bayes_tabular::cells::{Cell, Key};
 use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::jobs::{Job, Key};
 
 use super::distances::{self, COLUMNS, COVARIANCE};
 use super::experiment::{Column, Context, Experiment};
@@ -41,7 +41,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         COLUMNS[2],
     ],
     published: &[],
-    cells,
+    jobs,
     findings,
 };
 
@@ -64,8 +64,8 @@ struct Truth {
     full: DenseGaussian,
 }
 
-fn cells(context: &Context) -> Result<Vec<Cell>> {
-    let mut cells = Vec::new();
+fn jobs(context: &Context) -> Result<Vec<Job>> {
+    let mut jobs = Vec::new();
     let seeds = context.effort.choose(10, 3);
     let truths: Vec<Arc<Shared<Truth>>> = (0..seeds)
         .map(|seed| Shared::new(move || truth(seed)))
@@ -105,10 +105,10 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
                 measures.insert(FORWARD.into(), grid.divergence_to(&found)?);
                 Ok(measures)
             };
-            cells.push(Cell::new(key, &(PRIOR, fit), work)?);
+            jobs.push(Job::new(key, &(PRIOR, fit), work)?);
         }
     }
-    Ok(cells)
+    Ok(jobs)
 }
 
 fn truth(seed: u64) -> Result<Truth> {

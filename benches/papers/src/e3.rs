@@ -6,8 +6,8 @@ use std::sync::Arc;
 use burn_bayes::{BayesianRidge, DenseGaussian};
 use burn_bayes_data::{Scaler, Scaling, UciFolder, partition};
 
-use burn_bayes_tabular::cells::{Cell, Key};
 use burn_bayes_tabular::error::{Result, TabularError};
+use burn_bayes_tabular::jobs::{Job, Key};
 
 use super::distances::{self, ALIKE, COLUMNS, MEASURES};
 use super::experiment::{Column, Context, Experiment, Figure, Published, figure, row};
@@ -40,7 +40,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         },
     ],
     published: &PUBLISHED,
-    cells,
+    jobs,
     findings,
 };
 
@@ -105,9 +105,9 @@ struct Truth {
     posterior: DenseGaussian,
 }
 
-fn cells(context: &Context) -> Result<Vec<Cell>> {
+fn jobs(context: &Context) -> Result<Vec<Job>> {
     let seeds = context.effort.choose(10, 2);
-    let mut cells = Vec::new();
+    let mut jobs = Vec::new();
     for set in &SETS {
         let truths: Vec<Arc<Shared<Truth>>> = (0..seeds)
             .map(|seed| {
@@ -151,11 +151,11 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
                     Ok(measures)
                 };
                 // The precisions follow from the data.
-                cells.push(Cell::new(key, &fit, work)?);
+                jobs.push(Job::new(key, &fit, work)?);
             }
         }
     }
-    Ok(cells)
+    Ok(jobs)
 }
 
 fn truth(folder: &Path, seed: u64) -> Result<Truth> {

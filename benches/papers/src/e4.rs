@@ -5,8 +5,8 @@ use std::sync::Arc;
 use burn_bayes::DenseGaussian;
 use serde::Serialize;
 
-use burn_bayes_tabular::cells::{Cell, Key};
 use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::jobs::{Job, Key};
 
 use super::distances::{self, ALIKE, COLUMNS, MEASURES};
 use super::experiment::{Column, Context, Experiment, Figure, Published, row};
@@ -38,7 +38,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         },
     ],
     published: &PUBLISHED,
-    cells,
+    jobs,
     findings,
 };
 
@@ -95,7 +95,7 @@ const SETS: [Set; 4] = [
     },
 ];
 
-/// All that a cell's result depends on.
+/// All that a job's result depends on.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Settings {
     prior: f64,
@@ -111,14 +111,14 @@ struct Truth {
     error: f64,
 }
 
-fn cells(context: &Context) -> Result<Vec<Cell>> {
+fn jobs(context: &Context) -> Result<Vec<Job>> {
     let seeds = context.effort.choose(5, 2);
     let sampling = Sampling {
         draws: context.effort.choose(20_000, 3000),
         leaps: 6,
         seed: 0,
     };
-    let mut cells = Vec::new();
+    let mut jobs = Vec::new();
     for set in &SETS {
         let data = context.data.clone();
         let (name, prior) = (set.name, set.prior);
@@ -181,11 +181,11 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
                     sampling,
                     fit,
                 };
-                cells.push(Cell::new(key, &settings, work)?);
+                jobs.push(Job::new(key, &settings, work)?);
             }
         }
     }
-    Ok(cells)
+    Ok(jobs)
 }
 
 fn findings(results: &Results<'_>) -> Vec<Finding> {

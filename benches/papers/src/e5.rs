@@ -14,7 +14,7 @@ use serde::Serialize;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::settings::DeviceName;
 
-use super::experiment::{Cell, Column, Context, Experiment, Key, Measures, Published, figure, row};
+use super::experiment::{Column, Context, Experiment, Job, Key, Measures, Published, figure, row};
 use super::findings::{Finding, Verdict, significant};
 use super::linear_model::{Likelihood, LinearModel, Rows};
 use super::logistic::{self, Family};
@@ -44,7 +44,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         },
     ],
     published: &PUBLISHED,
-    cells,
+    jobs,
     findings,
 };
 
@@ -91,7 +91,7 @@ const FULL: &str = "full";
 const MEAN_FIELD: &str = "mean-field";
 const SLANG: [(&str, usize); 3] = [("SLANG-1", 1), ("SLANG-5", 5), ("SLANG-10", 10)];
 
-/// All that a cell's result depends on.
+/// All that a job's result depends on.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Settings {
     prior: f64,
@@ -109,8 +109,8 @@ struct Training {
     rate: Rate,
 }
 
-fn cells(context: &Context) -> Result<Vec<Cell>> {
-    let mut cells = Vec::new();
+fn jobs(context: &Context) -> Result<Vec<Job>> {
+    let mut jobs = Vec::new();
     // The longest computations come first, so that none is left for the end.
     for set in SETS.iter().rev() {
         let (data, name, prior) = (context.data.clone(), set.name, set.prior);
@@ -138,10 +138,10 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
             };
             let shared = shared.clone();
             let work = move || measure(&*shared.get()?, method, settings);
-            cells.push(Cell::new(key, &settings, work)?);
+            jobs.push(Job::new(key, &settings, work)?);
         }
     }
-    Ok(cells)
+    Ok(jobs)
 }
 
 /// Halves of a data set, and the best Gaussian for the first.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use burn_bayes_tabular::error::Result;
 
-pub(crate) use burn_bayes_tabular::cells::{Cell, Key, Measures};
+pub(crate) use burn_bayes_tabular::jobs::{Job, Key, Measures};
 
 use super::findings::Finding;
 use super::results::Results;
@@ -26,8 +26,8 @@ pub(crate) struct Experiment {
     pub(crate) columns: &'static [Column],
     /// What the papers report.
     pub(crate) published: &'static [Published],
-    /// All its cells, in the order of the table.
-    pub(crate) cells: fn(&Context) -> Result<Vec<Cell>>,
+    /// All its jobs, in the order of the table.
+    pub(crate) jobs: fn(&Context) -> Result<Vec<Job>>,
     /// What the paper concludes, judged by the results.
     pub(crate) findings: fn(&Results<'_>) -> Vec<Finding>,
 }
@@ -109,12 +109,12 @@ impl Effort {
 pub(crate) struct Context {
     pub(crate) data: PathBuf,
     pub(crate) effort: Effort,
-    /// What the names of the wanted cells contain, if not all are wanted.
+    /// What the names of the wanted jobs contain, if not all are wanted.
     pub(crate) only: Option<String>,
 }
 
 impl Context {
-    /// Whether a cell is to be computed.
+    /// Whether a job is to be computed.
     pub(crate) fn wants(&self, key: &Key) -> bool {
         let name = key.to_string();
         self.only.as_ref().is_none_or(|only| name.contains(only))

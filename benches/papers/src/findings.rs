@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use burn_bayes_tabular::cells::Summary;
+use burn_bayes_tabular::jobs::Summary;
 
 /// A conclusion and what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -32,7 +32,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use burn_bayes_tabular::{Result, TabularError, cells};
+use burn_bayes_tabular::{Result, TabularError, jobs};
 use clap::{Args, Parser, Subcommand};
 
 use console::tell;
@@ -55,7 +55,7 @@ struct Program {
 
 #[derive(Debug, Subcommand)]
 enum Inner {
-    /// Compute cells for another process
+    /// Compute jobs for another process
     #[command(hide = true)]
     Worker,
 }
@@ -72,7 +72,7 @@ struct Arguments {
     /// Folder of the results; what it already holds is not computed again
     #[arg(long, value_name = "DIR", default_value = "reproduced")]
     out: PathBuf,
-    /// Compute only the cells whose name contains this
+    /// Compute only the jobs whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Cells computed at the same time, each in a process of its own [default: one for each processor]
@@ -98,7 +98,7 @@ impl Arguments {
             },
             out: self.out,
             only: self.only,
-            threads: cells::threads(self.threads),
+            threads: jobs::threads(self.threads),
             data: data.unwrap_or_else(|| "data".into()),
             json: self.json,
         }
@@ -140,7 +140,7 @@ fn run(program: Program) -> Result<Vec<String>> {
     match program.inner {
         Some(Inner::Worker) => {
             console::end_quietly()?;
-            cells::serve::<ExperimentTask>().map(|()| Vec::new())
+            jobs::serve::<ExperimentTask>().map(|()| Vec::new())
         }
         None => {
             console::catch_interruptions()?;

@@ -169,7 +169,7 @@ fn line(page: &mut String, entries: impl Iterator<Item = impl AsRef<str>>) {
 mod tests {
     use super::*;
     use crate::experiment::{Column, Published, figure};
-    use burn_bayes_tabular::cells::{Key, Record};
+    use burn_bayes_tabular::jobs::{Key, Record};
 
     const EXPERIMENT: Experiment = Experiment {
         name: "E0",
@@ -185,7 +185,7 @@ mod tests {
             method: "ours",
             figures: &[figure("loss", 2.5)],
         }],
-        cells: |_| Ok(Vec::new()),
+        jobs: |_| Ok(Vec::new()),
         findings: |_| Vec::new(),
     };
 

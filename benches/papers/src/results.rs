@@ -1,7 +1,7 @@
 //! Results by data and method, averaged over seeds.
 
 use super::experiment::Published;
-use burn_bayes_tabular::cells::{Record, Summary};
+use burn_bayes_tabular::jobs::{Record, Summary};
 
 /// The results of an experiment's cells.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The papers' experiments on the data at hand, each figure beside the published one.
 //!
-//! An experiment is a list of named, independent, deterministic cells: a data set, a method and a
-//! seed. Every cell is computed once, in one of several processes and serially within, and its result is
+//! An experiment is a list of named, independent, deterministic jobs: a data set, a method and a
+//! seed. Every job is computed once, in one of several processes and serially within, and its result is
 //! written down as soon as it is known, so that a run that was stopped goes on where it was. From the
 //! results come a table and the findings: what the paper claims, with what was measured.
 //!
@@ -11,10 +11,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use burn_bayes_data::{NAMED_SETS, NamedSet};
-use burn_bayes_tabular::cells::{self, Cell, Crew, Ledger, Task};
 use burn_bayes_tabular::distinct::distinct;
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::files::make_folder;
+use burn_bayes_tabular::jobs::{self, Job, ResultCache, Task, WorkerPool};
 use burn_bayes_tabular::settings::refused;
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +91,7 @@ pub(crate) fn run(request: &Request) -> Result<Vec<String>> {
     }
     if let (Some(only), true) = (&request.only, outcomes.is_empty()) {
         let problem =
-            format!("is `{only}`, which is in the name of no cell, as in `boston, VIFA, 0`");
+            format!("is `{only}`, which is in the name of no job, as in `boston, VIFA, 0`");
         return Err(refused("only", problem));
     }
     if request.json {
@@ -146,7 +146,7 @@ fn ways_to(path: &str) -> String {
     }
 }
 
-/// Computes what is not known of an experiment, and writes down all that is known now; nothing if no cell
+/// Computes what is not known of an experiment, and writes down all that is known now; nothing if no job
 /// is wanted.
 fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Option<Outcome>> {
     let task = ExperimentTask {
@@ -157,22 +157,22 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Optio
             only: request.only.clone(),
         },
     };
-    let cells = (experiment.cells)(&task.context)?;
-    let order: Vec<_> = cells.iter().map(|cell| cell.key.clone()).collect();
-    let (wanted, others): (Vec<_>, Vec<_>) = cells
+    let jobs = (experiment.jobs)(&task.context)?;
+    let order: Vec<_> = jobs.iter().map(|job| job.key.clone()).collect();
+    let (wanted, others): (Vec<_>, Vec<_>) = jobs
         .into_iter()
-        .partition(|cell| task.context.wants(&cell.key));
+        .partition(|job| task.context.wants(&job.key));
     if wanted.is_empty() {
         return Ok(None);
     }
     let folder = request.out.join(experiment.name);
     make_folder(&folder)?;
-    let ledger = Ledger::open(&folder.join("cells.jsonl"))?;
+    let cache = ResultCache::open(&folder.join("cells.jsonl"))?;
     let command = command_line(&arguments(experiment, request));
-    let crew = Crew::processes(request.threads);
+    let pool = WorkerPool::processes(request.threads);
     let lines = Lines::of(experiment.name);
-    let mut records = cells::run(&task, &wanted, &ledger, &crew, &lines)?;
-    records.extend(others.iter().filter_map(|cell| ledger.find(cell).cloned()));
+    let mut records = jobs::run(&task, &wanted, &cache, &pool, &lines)?;
+    records.extend(others.iter().filter_map(|job| cache.find(job).cloned()));
     records.sort_by_cached_key(|record| order.iter().position(|key| *key == record.key));
     let results = Results::new(&records);
     let findings = (experiment.findings)(&results);
@@ -195,7 +195,7 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Optio
     }))
 }
 
-/// The cells of an experiment, as another process makes them.
+/// The jobs of an experiment, as another process makes them.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct ExperimentTask {
     experiment: String,
@@ -203,13 +203,13 @@ pub(crate) struct ExperimentTask {
 }
 
 impl Task for ExperimentTask {
-    fn cells(&self) -> Result<Vec<Cell>> {
+    fn jobs(&self) -> Result<Vec<Job>> {
         let experiments = chosen(std::slice::from_ref(&self.experiment))?;
-        let cells = experiments
+        let jobs = experiments
             .into_iter()
-            .map(|experiment| (experiment.cells)(&self.context));
-        let cells = cells.collect::<Result<Vec<_>>>()?.into_iter().flatten();
-        Ok(cells.filter(|cell| self.context.wants(&cell.key)).collect())
+            .map(|experiment| (experiment.jobs)(&self.context));
+        let jobs = jobs.collect::<Result<Vec<_>>>()?.into_iter().flatten();
+        Ok(jobs.filter(|job| self.context.wants(&job.key)).collect())
     }
 }
 
@@ -266,12 +266,12 @@ mod tests {
     fn cells_have_names_of_their_own() {
         for experiment in &EXPERIMENTS {
             for effort in [Effort::Quick, Effort::Full] {
-                // Data are read when a cell is computed.
+                // Data are read when a job is computed.
                 let data = PathBuf::from("absent");
                 let only = None;
                 let context = Context { data, effort, only };
-                let cells = (experiment.cells)(&context).unwrap();
-                let mut keys: Vec<_> = cells.iter().map(|cell| cell.key.to_string()).collect();
+                let jobs = (experiment.jobs)(&context).unwrap();
+                let mut keys: Vec<_> = jobs.iter().map(|job| job.key.to_string()).collect();
                 let count = keys.len();
                 keys.sort();
                 keys.dedup();

@@ -37,7 +37,7 @@ pub(crate) fn postpone() -> Result<()> {
 ///
 /// # Errors
 /// If one was asked for since it was postponed.
-pub(crate) fn postpone_no_more() -> Result<()> {
+pub(crate) fn restore_handler() -> Result<()> {
     IS_POSTPONED.store(false, Ordering::Relaxed);
     match is_asked() {
         true => Err(failure()),

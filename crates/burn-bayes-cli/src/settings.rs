@@ -49,6 +49,8 @@ struct Flag {
     part: Part,
     setting: Setting,
     long: String,
+    /// A hidden name.
+    former: Option<String>,
     value: String,
 }
 
@@ -62,6 +64,7 @@ static FLAGS: LazyLock<Vec<Flag>> = LazyLock::new(|| {
         Flag {
             part,
             long: long.map_or_else(|| name.replace('_', "-"), String::from),
+            former: setting.former.map(|former| former.replace('_', "-")),
             value: value.map_or_else(|| name.to_uppercase(), String::from),
             setting,
         }
@@ -78,11 +81,8 @@ pub(crate) struct ConfigFlags {
 }
 
 impl ConfigFlags {
-    /// Refuses flags that say nothing here; `flags` are their names, each with the reason. The same
-    /// settings in the file are no error: it may be that of a fit.
-    ///
-    /// # Errors
-    /// The first such flag that was given.
+    /// Fails if one of these options was given, each with the reason. The same settings in the file are
+    /// allowed, because it may be the file of a fit.
     pub(crate) fn refuse<'a>(
         &self,
         flags: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -93,12 +93,12 @@ impl ConfigFlags {
         found.map_or(Ok(()), |(name, problem)| Err(refused(name, problem)))
     }
 
-    /// The flags that were given and change nothing.
-    pub(crate) fn idle(&self, settings: &FitSettings) -> impl Iterator<Item = &'static str> {
+    /// The options that were given and that the method does not use.
+    pub(crate) fn unused(&self, settings: &FitSettings) -> impl Iterator<Item = &'static str> {
         let of_fit = self.given.iter().filter(|(part, ..)| *part == Part::Fit);
         of_fit
             .map(|(_, name, _)| *name)
-            .filter(|name| settings.is_idle(name))
+            .filter(|name| settings.is_unused_by_method(name))
     }
 
     /// The settings of the file, if there is one, and of the flags that override them.
@@ -142,7 +142,7 @@ impl Args for ConfigFlags {
             .long("config")
             .value_name("FILE")
             .value_parser(ValueParser::path_buf())
-            .help("File of settings, which the other options override");
+            .help("TOML file with settings; options override it");
         command.arg(config).args(FLAGS.iter().map(Flag::option))
     }
 
@@ -169,6 +169,10 @@ impl Flag {
             .allow_hyphen_values(setting.allows_hyphens);
         let option = match setting.alias {
             Some(alias) => option.visible_alias(alias),
+            None => option,
+        };
+        let option = match &self.former {
+            Some(former) => option.alias(former.as_str()),
             None => option,
         };
         match setting.kind {
@@ -210,13 +214,13 @@ fn wrong<T: SettingValue>(error: T::Err) -> Box<dyn std::error::Error + Send + S
     error.to_string().into()
 }
 
-/// How a new file is written, where that is not as in the fit.
+/// The format of a new file, where it differs from that of the fit.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FileFlags {
-    /// Character before the decimal fraction of numbers, a point or a comma; as in the fit by default
+    /// Decimal separator, a point or a comma [default: as in the fit]
     #[arg(long, value_name = "MARK", value_parser = choice::<DecimalName>())]
     decimal: Option<DecimalName>,
-    /// Character between cells, or `tab`; as in the fit by default
+    /// Column separator, or `tab` [default: as in the fit]
     #[arg(long)]
     delimiter: Option<Delimiter>,
 }

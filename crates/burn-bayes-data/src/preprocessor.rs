@@ -74,11 +74,11 @@ pub struct PreprocessorConfig {
     pub target_scaling: Scaling,
     /// The most categories that a column, or classes that a target may have: a column of names or
     /// identifiers has one for nearly every row, and would become as many features.
-    #[serde(default = "most_levels")]
-    pub most_levels: usize,
+    #[serde(default = "max_categories", alias = "most_levels")]
+    pub max_categories: usize,
 }
 
-fn most_levels() -> usize {
+fn max_categories() -> usize {
     1000
 }
 
@@ -94,7 +94,7 @@ impl PreprocessorConfig {
             unseen: UnseenPolicy::Refuse,
             scaling: Scaling::Standardise,
             target_scaling: Scaling::Standardise,
-            most_levels: most_levels(),
+            max_categories: max_categories(),
         }
     }
 
@@ -121,9 +121,9 @@ impl PreprocessorConfig {
 
     /// The same with another limit on categories and classes.
     #[must_use]
-    pub fn with_most_levels(self, most_levels: usize) -> Self {
+    pub fn with_max_categories(self, max_categories: usize) -> Self {
         Self {
-            most_levels,
+            max_categories,
             ..self
         }
     }

@@ -140,7 +140,7 @@ impl PreprocessorFit {
                     }
                     Seen::Categories(counts) => {
                         if let Some(category) = column.category(row) {
-                            let most = self.config.most_levels;
+                            let most = self.config.max_categories;
                             count(counts, category, most).map_err(|found| {
                                 too_many_categories(place(), name, &found, category)
                             })?;
@@ -152,7 +152,7 @@ impl PreprocessorFit {
                 Seen::Numbers(spread) => spread.push(real_target(table, target, row)?),
                 Seen::Categories(counts) => {
                     let label = class_label(table, target, *target_kind, row)?;
-                    count(counts, &label, self.config.most_levels).map_err(|found| {
+                    count(counts, &label, self.config.max_categories).map_err(|found| {
                         let place = table.place(row).column(target.name());
                         let cure = "choose regression for a target of numbers, or raise the limit";
                         DataError::data(place, found, MOST_LEVELS, cure)
@@ -248,7 +248,7 @@ impl Columns {
 }
 
 /// What is expected of a column of categories.
-const MOST_LEVELS: &str = "at most as many as `most_levels`";
+const MOST_LEVELS: &str = "at most as many as `max_categories`";
 
 /// One more of a category.
 ///

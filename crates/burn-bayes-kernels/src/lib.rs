@@ -28,8 +28,8 @@ pub use gram::{draw_and_gram, gram};
 pub use moments::update_moments;
 pub use normal::{NormalStream, normal};
 pub use precision::{
-    MeanStep, PrecisionGaussian, PrecisionOut, PrecisionStep, Signed, mean_step, noise_products,
-    precision_draw, precision_step, projections,
+    MeanStep, PrecisionGaussian, PrecisionOut, PrecisionStep, SignedNoise, mean_step,
+    noise_products, precision_draw, precision_step, projections,
 };
 pub use product::weighted_product;
 pub use scale::scale;

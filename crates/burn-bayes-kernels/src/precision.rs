@@ -42,7 +42,7 @@ impl PrecisionGaussian<'_> {
 
 /// Standard normals, possibly negated.
 #[derive(Clone, Copy, Debug)]
-pub struct Signed {
+pub struct SignedNoise {
     /// The normals.
     pub stream: NormalStream,
     /// 1 or −1.
@@ -50,7 +50,7 @@ pub struct Signed {
 }
 
 /// U Uᵀ, then U d⁻¹ Uᵀ, then U (d^-½ ⊙ ε) of every draw, each row-major.
-pub fn projections(gaussian: &PrecisionGaussian<'_>, noises: &[Signed]) -> Vec<f64> {
+pub fn projections(gaussian: &PrecisionGaussian<'_>, noises: &[SignedNoise]) -> Vec<f64> {
     let rank = gaussian.rank();
     let mut sums = all_projections(gaussian, noises, true);
     for row in 1..rank {
@@ -64,14 +64,14 @@ pub fn projections(gaussian: &PrecisionGaussian<'_>, noises: &[Signed]) -> Vec<f
 }
 
 /// U (d^-½ ⊙ ε) of every draw, row-major; the same numbers as those of [`projections`].
-pub fn noise_products(gaussian: &PrecisionGaussian<'_>, noises: &[Signed]) -> Vec<f64> {
+pub fn noise_products(gaussian: &PrecisionGaussian<'_>, noises: &[SignedNoise]) -> Vec<f64> {
     all_projections(gaussian, noises, false)
 }
 
 /// The upper triangles of U Uᵀ and U d⁻¹ Uᵀ, where they are wanted, then U (d^-½ ⊙ ε) of every draw.
 fn all_projections(
     gaussian: &PrecisionGaussian<'_>,
-    noises: &[Signed],
+    noises: &[SignedNoise],
     with_grams: bool,
 ) -> Vec<f64> {
     let (length, rank) = (gaussian.precision.len(), gaussian.rank());
@@ -135,7 +135,7 @@ fn all_projections(
 /// θ = μ + d^-½ ⊙ ε − (U/d)ᵀ w.
 pub fn precision_draw(
     gaussian: &PrecisionGaussian<'_>,
-    noise: Signed,
+    noise: SignedNoise,
     weights: &[f32],
     theta: &mut [f32],
 ) {
@@ -423,13 +423,13 @@ mod tests {
         length: usize,
     }
 
-    const NOISES: [Signed; 2] = [noise(1, 1.0), noise(2, -1.0)];
+    const NOISES: [SignedNoise; 2] = [noise(1, 1.0), noise(2, -1.0)];
     const RATE: f32 = 0.25;
     const SQUARE_SCALE: f32 = 3.0;
     const GRADIENT_SCALE: f32 = 40.0;
 
-    const fn noise(stream: u64, sign: f32) -> Signed {
-        Signed {
+    const fn noise(stream: u64, sign: f32) -> SignedNoise {
+        SignedNoise {
             stream: NormalStream { seed: 5, stream },
             sign,
         }
@@ -489,7 +489,7 @@ mod tests {
         }
     }
 
-    fn normals(noise: Signed, length: usize) -> Vec<f64> {
+    fn normals(noise: SignedNoise, length: usize) -> Vec<f64> {
         let mut values = vec![0.0; length];
         normal(noise.stream, &mut values);
         values

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cells::{Cell, Task};
 use crate::comparison::Runs;
 use crate::error::Result;
+use crate::jobs::{Job, Task};
 use crate::search::JudgedTrials;
 
 /// What a worker may be asked for.
@@ -18,10 +18,10 @@ pub enum FitsTask {
 }
 
 impl Task for FitsTask {
-    fn cells(&self) -> Result<Vec<Cell>> {
+    fn jobs(&self) -> Result<Vec<Job>> {
         match self {
-            Self::Tune(trials) => trials.cells(),
-            Self::Compare(runs) => runs.cells(),
+            Self::Tune(trials) => trials.jobs(),
+            Self::Compare(runs) => runs.jobs(),
         }
     }
 }

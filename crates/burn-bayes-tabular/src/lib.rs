@@ -8,7 +8,7 @@
 //!
 //! ```no_run
 //! use burn_bayes_tabular::engine::{Unobserved, fit};
-//! use burn_bayes_tabular::rows::{DealtRows, PreparedRows, read_table};
+//! use burn_bayes_tabular::rows::{SplitTable, PreparedRows, read_table};
 //! use burn_bayes_tabular::settings::{Config, TaskName};
 //!
 //! # fn main() -> burn_bayes_tabular::Result<()> {
@@ -17,7 +17,7 @@
 //! data.target = Some("price".into());
 //! data.task = Some(TaskName::Regression);
 //!
-//! let dealt = DealtRows::deal(read_table(&data)?, &data, settings.seed)?;
+//! let dealt = SplitTable::deal(read_table(&data)?, &data, settings.seed)?;
 //! let rows = PreparedRows::prepare(dealt, &data)?;
 //! let fitted = fit(&rows.train, &settings, &mut Unobserved)?;
 //! if let Some(held_out) = &rows.validation {
@@ -45,9 +45,9 @@ pub mod run;
 
 pub mod new_rows;
 
-pub mod cells;
 pub mod comparison;
 pub mod fits;
+pub mod jobs;
 pub mod search;
 
 pub mod distinct;

@@ -6,6 +6,7 @@ use burn::tensor::activation::{log_softmax, relu};
 use burn::tensor::{Device, ExecutionError, Tensor, TensorData};
 use burn::train::{ItemLazy, TrainOutput, TrainStep};
 use burn_bayes::graph::{ExampleBatch, TensorMapper, losses};
+use burn_bayes::train::{BatchLoss, TrainerModel};
 use burn_bayes::{ExampleLoss, MixDraws, Noise};
 
 use crate::random::{first_weights, generator};
@@ -48,13 +49,13 @@ impl ExampleBatch for Batch {
 
 /// The width of a network's ends, and whether its layers have biases.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
+pub(crate) struct LayerSizes {
     pub(crate) features: usize,
     pub(crate) outputs: usize,
     pub(crate) biases: bool,
 }
 
-impl Ends {
+impl LayerSizes {
     /// The number of weights of a network between these ends, if it is a number.
     pub(crate) fn weights(&self, shape: &NetworkShape) -> Option<usize> {
         let widths = [&[self.features], shape.hidden.as_slice(), &[self.outputs]].concat();
@@ -70,7 +71,7 @@ impl Network {
     /// A network with [`first_weights`] of its own for every `noise`.
     pub(crate) fn new(
         shape: &NetworkShape,
-        ends: Ends,
+        ends: LayerSizes,
         likelihood: Likelihood,
         noise: Noise,
         device: &Device,
@@ -125,6 +126,14 @@ impl MeanLoss {
         }
     }
 }
+
+impl BatchLoss for MeanLoss {
+    fn batch_loss(&self) -> Tensor<1> {
+        self.loss.clone()
+    }
+}
+
+impl TrainerModel for Network {}
 
 impl ItemLazy for MeanLoss {
     fn sync(self) -> Result<Self, ExecutionError> {

@@ -1,5 +1,7 @@
 //! The error of this crate: opaque, with predicates; the message says what, where and the cure.
 
+use std::sync::Arc;
+
 use crate::algebra::AlgebraError;
 
 /// What went wrong, where, and the likely cure.
@@ -36,6 +38,8 @@ enum Kind {
     LostStep,
     #[error("{0}")]
     TooEarly(String),
+    #[error("epoch {epoch}: {error}")]
+    InEpoch { epoch: usize, error: Arc<Error> },
     #[error(transparent)]
     Graph(#[from] burn_bayes_graph::Error),
 }
@@ -78,6 +82,11 @@ impl Error {
         Kind::LostStep.into()
     }
 
+    /// An error that stopped a training in this epoch (from 1).
+    pub(crate) fn in_epoch(epoch: usize, error: Arc<Error>) -> Self {
+        Kind::InEpoch { epoch, error }.into()
+    }
+
     pub(crate) fn too_early(message: impl Into<String>) -> Self {
         Kind::TooEarly(message.into()).into()
     }
@@ -87,6 +96,7 @@ impl Error {
         match &self.0 {
             Kind::Config { .. } | Kind::LostStep => true,
             Kind::Graph(error) => error.is_config(),
+            Kind::InEpoch { error, .. } => error.is_config(),
             _ => false,
         }
     }
@@ -96,6 +106,7 @@ impl Error {
         match &self.0 {
             Kind::Layout(_) => true,
             Kind::Graph(error) => error.is_layout(),
+            Kind::InEpoch { error, .. } => error.is_layout(),
             _ => false,
         }
     }
@@ -105,16 +116,18 @@ impl Error {
         match &self.0 {
             Kind::Storage(_) => true,
             Kind::Graph(error) => error.is_storage(),
+            Kind::InEpoch { error, .. } => error.is_storage(),
             _ => false,
         }
     }
 
     /// A computation left the finite, positive-definite numbers.
     pub fn is_numerical(&self) -> bool {
-        matches!(
-            self.0,
-            Kind::Numerical(_) | Kind::Algebra(_) | Kind::NonFinite { .. }
-        )
+        match &self.0 {
+            Kind::Numerical(_) | Kind::Algebra(_) | Kind::NonFinite { .. } => true,
+            Kind::InEpoch { error, .. } => error.is_numerical(),
+            _ => false,
+        }
     }
 
     /// There is no posterior yet: training has not gone far enough.
@@ -125,6 +138,7 @@ impl Error {
     /// The per-example losses of this model and batch cannot be computed.
     pub fn is_graph(&self) -> bool {
         match &self.0 {
+            Kind::InEpoch { error, .. } => error.is_graph(),
             Kind::Graph(error) => !(error.is_config() || error.is_layout() || error.is_storage()),
             _ => false,
         }

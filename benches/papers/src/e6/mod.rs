@@ -14,10 +14,10 @@ use std::sync::{Arc, OnceLock};
 use burn_bayes_data::{KFold, UciFolder};
 
 use burn_bayes_tabular::error::{Result, TabularError};
-use burn_bayes_tabular::search::{DIVERGED, Fold, Judgement};
+use burn_bayes_tabular::search::{DIVERGED, Fold, HoldoutScore};
 use burn_bayes_tabular::settings::{FitSettings, NoisePrecision};
 
-use super::experiment::{Cell, Column, Context, Experiment, Key, Measures};
+use super::experiment::{Column, Context, Experiment, Job, Key, Measures};
 use protocols::{Protocol, protocols};
 use sets::{SETS, Set};
 
@@ -49,21 +49,21 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         },
     ],
     published: &published::PUBLISHED,
-    cells,
+    jobs,
     findings: conclusions::findings,
 };
 
 const RMSE: &str = "rmse";
 const NMLL: &str = "nmll";
 
-fn cells(context: &Context) -> Result<Vec<Cell>> {
+fn jobs(context: &Context) -> Result<Vec<Job>> {
     let splits = context.effort.choose(20, 2);
     let tasks: Vec<_> = SETS
         .iter()
         .filter(|set| set.is_wanted(context))
         .map(|set| (set, Arc::new(Task::new(&context.data, set))))
         .collect();
-    let mut cells = Vec::new();
+    let mut jobs = Vec::new();
     // Split by split, so that a run that was stopped has something to say of every set.
     for split in 0..splits {
         for (set, task) in &tasks {
@@ -75,11 +75,11 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
                 };
                 let (task, settings) = (task.clone(), protocol.clone());
                 let work = move || task.measure(split as usize, &protocol);
-                cells.push(Cell::new(key, &settings, work)?);
+                jobs.push(Job::new(key, &settings, work)?);
             }
         }
     }
-    Ok(cells)
+    Ok(jobs)
 }
 
 /// A data set that is read when first needed.
@@ -128,7 +128,7 @@ impl Task {
     }
 }
 
-fn measures(judgement: Option<Judgement>) -> Measures {
+fn measures(judgement: Option<HoldoutScore>) -> Measures {
     match judgement {
         None => Measures::from([(DIVERGED.into(), 1.0)]),
         Some(judgement) => Measures::from([

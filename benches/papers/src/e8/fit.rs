@@ -64,7 +64,7 @@ pub(super) struct Spread {
 
 /// A network whose weights are known as far as the pictures tell.
 #[derive(Debug)]
-pub(super) struct Fitted {
+pub(super) struct TrainedModel {
     network: ConvNet,
     posterior: Option<FactorPosterior>,
     classes: usize,
@@ -94,7 +94,7 @@ impl Fit {
     /// # Errors
     ///
     /// A setting that cannot be used, or a training that leaves the finite numbers.
-    pub(super) fn run(&self, train: &Pictures) -> Result<Fitted> {
+    pub(super) fn run(&self, train: &Pictures) -> Result<TrainedModel> {
         let device = DeviceName::host()?.autodiff();
         let noise = Noise::host(self.seed).fold(INITIAL_WEIGHTS);
         let network = ConvNet::new(train.shape, self.classes, noise, &device);
@@ -106,7 +106,7 @@ impl Fit {
                 (trained.template().clone(), Some(trained.try_posterior()?))
             }
         };
-        Ok(Fitted {
+        Ok(TrainedModel {
             network: network.valid(),
             posterior,
             classes: self.classes,
@@ -127,7 +127,7 @@ impl Fit {
             .with_antithetic(spread.draws.is_multiple_of(2))
             // The library's gradients are those of the sum over rows.
             .with_clip(Some(CLIP * rows as f64))
-            .with_initial_deviation(InitialDeviation::OverRootFan(spread.initial_deviation))
+            .with_initial_deviation(InitialDeviation::FanInScaled(spread.initial_deviation))
             .with_factor_scale(spread.factor_scale)
             .with_seed(self.seed)
             .try_init(network)?
@@ -182,7 +182,7 @@ fn order(rows: usize, seed: u64) -> impl Iterator<Item = usize> {
     (0..).flat_map(move |epoch| shuffled(rows, noise.fold(epoch)))
 }
 
-impl Fitted {
+impl TrainedModel {
     /// The probabilities of every class under `draws` draws of the weights; under the one point if
     /// there is no posterior.
     pub(super) fn predict(

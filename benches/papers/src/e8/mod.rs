@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use burn_bayes_tabular::error::{Result, TabularError};
 
-use super::experiment::{Cell, Context, Effort, Experiment, Key, Measures};
+use super::experiment::{Context, Effort, Experiment, Job, Key, Measures};
 use super::shared::Shared;
-use fit::{Fit, Fitted};
+use fit::{Fit, TrainedModel};
 use images::{Clothing, Parts, Pictures};
 use protocols::{CLOTHING, PLAIN, Protocol, SETS, VIFA};
 
@@ -41,15 +41,15 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     ],
     columns: &published::COLUMNS,
     published: &published::PUBLISHED,
-    cells,
+    jobs,
     findings: conclusions::findings,
 };
 
 /// Pictures by the number of a split.
 type Deal = Box<dyn Fn(u64) -> Result<Parts> + Send + Sync>;
 
-fn cells(context: &Context) -> Result<Vec<Cell>> {
-    let mut cells = Vec::new();
+fn jobs(context: &Context) -> Result<Vec<Job>> {
+    let mut jobs = Vec::new();
     for set in &SETS {
         let path = context
             .data
@@ -58,14 +58,14 @@ fn cells(context: &Context) -> Result<Vec<Cell>> {
         let threshold = set.threshold;
         let pictures = Shared::new(move || Pictures::medical(&path, threshold));
         let deal: Deal = Box::new(move |seed| Parts::of_split(&*pictures.get()?, seed));
-        cells.extend(cells_of(set.name, deal, Protocol::medical, context)?);
+        jobs.extend(cells_of(set.name, deal, Protocol::medical, context)?);
     }
     let data = context.data.clone();
     let clothing = Shared::new(move || Clothing::read(&data));
     let counts = protocols::counts(context.effort);
     let deal: Deal = Box::new(move |seed| clothing.get()?.parts(counts, seed));
-    cells.extend(cells_of(CLOTHING, deal, Protocol::clothing, context)?);
-    Ok(cells)
+    jobs.extend(cells_of(CLOTHING, deal, Protocol::clothing, context)?);
+    Ok(jobs)
 }
 
 fn cells_of(
@@ -73,9 +73,9 @@ fn cells_of(
     deal: Deal,
     protocol: fn(&str, Effort, u64) -> Protocol,
     context: &Context,
-) -> Result<Vec<Cell>> {
+) -> Result<Vec<Job>> {
     let deal = Arc::new(deal);
-    let mut cells = Vec::new();
+    let mut jobs = Vec::new();
     for method in [PLAIN, VIFA] {
         for seed in 0..context.effort.choose(5, 2) {
             let key = Key {
@@ -86,10 +86,10 @@ fn cells_of(
             let protocol = protocol(method, context.effort, seed);
             let deal = deal.clone();
             let work = move || measure(&deal(seed)?, &protocol);
-            cells.push(Cell::new(key, &protocol, work)?);
+            jobs.push(Job::new(key, &protocol, work)?);
         }
     }
-    Ok(cells)
+    Ok(jobs)
 }
 
 fn measure(parts: &Parts, protocol: &Protocol) -> Result<Measures> {
@@ -109,7 +109,7 @@ fn measure(parts: &Parts, protocol: &Protocol) -> Result<Measures> {
 }
 
 /// The fit that explains the validation rows best.
-fn chosen(parts: &Parts, protocol: &Protocol) -> Result<(Fit, Fitted)> {
+fn chosen(parts: &Parts, protocol: &Protocol) -> Result<(Fit, TrainedModel)> {
     let judged = |fit: Fit| {
         let fitted = fit.run(&parts.train)?;
         let predicted = fitted.predict(&parts.valid, protocol.validation_draws)?;

@@ -5,8 +5,8 @@ use burn_bayes::eval::{
     false_positive_rate_at, nll, one_vs_rest_auroc, referral_table,
 };
 
-use burn_bayes_tabular::cells::Measures;
 use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::jobs::Measures;
 use burn_bayes_tabular::predict::Uncertainty;
 
 pub(super) const ACCURACY: &str = "accuracy";

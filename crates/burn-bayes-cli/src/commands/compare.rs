@@ -4,9 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
-use burn_bayes_tabular::cells::{self, Ledger};
 use burn_bayes_tabular::comparison::{Comparison, Runs};
 use burn_bayes_tabular::fits::FitsTask;
+use burn_bayes_tabular::jobs::{self, ResultCache};
 use burn_bayes_tabular::settings::Method;
 use clap::Args;
 
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// Folder for the runs and the table
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Methods to compare, with commas between them
+    /// Methods to compare, separated by commas
     #[arg(
         long,
         value_name = "METHODS",
@@ -29,16 +29,16 @@ pub(crate) struct Arguments {
         default_value = "map,mean-field,vifa,swag,slang"
     )]
     methods: Vec<Method>,
-    /// How often the rows are dealt anew, with a new seed for the fits
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    seeds: usize,
-    /// Folds of the rows, each of which is the test set once
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    splits: usize,
-    /// Use again what the folder holds of these runs
+    /// Number of random re-splits of the rows, each with another seed for the fits
+    #[arg(long, alias = "seeds", value_name = "N", default_value_t = 5)]
+    repeats: usize,
+    /// Number of cross-validation folds; each is the test set once
+    #[arg(long, alias = "splits", value_name = "N", default_value_t = 5)]
+    folds: usize,
+    /// Resume from the finished runs in the folder
     #[arg(long)]
     resume: bool,
-    /// Fits at the same time, each in a process of its own [default: one for each processor]
+    /// Number of fits at the same time, each in its own process [default: the number of processors]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Print one JSON object at the end
@@ -68,16 +68,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let runs = Runs::new(
         config,
         &arguments.methods,
-        arguments.seeds,
-        arguments.splits,
+        arguments.repeats,
+        arguments.folds,
     )?;
     let rows = super::dealt(runs.config())?;
     let (fits, positive) = runs.of_rows(&rows)?;
-    let ledger = Ledger::begin(&arguments.out, "runs.jsonl", arguments.resume)?;
-    let crew = super::crew(arguments.threads, runs.config())?;
+    let cache = ResultCache::begin(&arguments.out, "runs.jsonl", arguments.resume)?;
+    let pool = super::worker_pool(arguments.threads, runs.config())?;
     let shown = Fits::of("compare", arguments.resume);
     let task = FitsTask::Compare(runs.clone());
-    let records = cells::run(&task, &fits, &ledger, &crew, &shown)?;
+    let records = jobs::run(&task, &fits, &cache, &pool, &shown)?;
     let positive = positive.as_deref();
     let comparison = Comparison::of(command_line(), positive, runs.methods(), &records)?;
     comparison.write(&arguments.out)?;

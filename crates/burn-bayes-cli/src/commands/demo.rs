@@ -15,13 +15,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::console::{command_line, print, print_json};
-use burn_bayes_tabular::engine::{self, EpochRecord, Fitted, Observer};
+use burn_bayes_tabular::engine::{self, EpochRecord, Observer, TrainedModel};
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::files::make_folder;
 use burn_bayes_tabular::predict::Predictions;
 use burn_bayes_tabular::predict::Uncertainty;
 use burn_bayes_tabular::report::{self, PosteriorSummary, Report, ScoredRows};
-use burn_bayes_tabular::rows::{Problem, TargetMeaning};
+use burn_bayes_tabular::rows::{Target, TrainingSet};
 use burn_bayes_tabular::run::{EpochMetrics, curves};
 use burn_bayes_tabular::scores::{Intervals, Scores};
 use burn_bayes_tabular::search::divergence;
@@ -65,12 +65,12 @@ const TEST_ROWS: usize = 500;
 const OUTSIDE_ROWS: usize = 100;
 
 /// A problem, rows to score, and rows where nothing can be known.
-struct Contest {
+struct DemoCase {
     name: &'static str,
     about: &'static str,
     /// The column that says how unsure a method is.
     unsure: &'static str,
-    problem: Problem,
+    training_set: TrainingSet,
     test: Dataset,
     outside: Features,
 }
@@ -82,7 +82,7 @@ impl Observer for Recorder {
     fn epoch(
         &mut self,
         record: &EpochRecord,
-        _so_far: &dyn Fn() -> Result<Fitted>,
+        _so_far: &dyn Fn() -> Result<TrainedModel>,
     ) -> ControlFlow<()> {
         self.0.push(EpochMetrics {
             record: record.clone(),
@@ -138,25 +138,25 @@ impl Outcome {
 }
 
 /// Two half moons; outside is a ring around them.
-fn moons(seed: u64) -> Result<Contest> {
+fn moons(seed: u64) -> Result<DemoCase> {
     let classes = ["lower", "upper"].map(String::from).to_vec();
     let ring = (0..OUTSIDE_ROWS).flat_map(|row| {
         let (sine, cosine) = (TAU * row as f64 / OUTSIDE_ROWS as f64).sin_cos();
         [0.5 + 4.0 * cosine, 0.25 + 4.0 * sine]
     });
     let train = two_moons(TRAINING_ROWS, 0.2, seed)?;
-    Ok(Contest {
+    Ok(DemoCase {
         name: "two-moons",
         about: "classes of points in a plane; outside is a circle around all of them",
         unsure: "entropy",
-        problem: Problem::new(&train, TargetMeaning::Classes(classes))?,
+        training_set: TrainingSet::new(&train, Target::Classes(classes))?,
         test: two_moons(TEST_ROWS, 0.2, seed + 1)?,
         outside: Features::new(OUTSIDE_ROWS, 2, ring.collect())?,
     })
 }
 
 /// A curve with a gap; outside is the gap and what lies beyond the ends.
-fn gap(seed: u64) -> Result<Contest> {
+fn gap(seed: u64) -> Result<DemoCase> {
     let train = gap_regression(TRAINING_ROWS, 0.1, seed)?;
     let values = train.targets().as_real().unwrap_or_default();
     let scale = ColumnScale::fit(values.iter().copied(), Scaling::Standardise)?;
@@ -169,17 +169,17 @@ fn gap(seed: u64) -> Result<Contest> {
             _ => (place - 0.5).signum() * (2.5 + place),
         }
     });
-    Ok(Contest {
+    Ok(DemoCase {
         name: "gap",
         about: "a curve that was not seen in its middle; outside is there and beyond its ends",
         unsure: "deviation",
-        problem: Problem::new(&train, TargetMeaning::Real(scale))?,
+        training_set: TrainingSet::new(&train, Target::Real(scale))?,
         test: gap_regression(TEST_ROWS, 0.1, seed + 1)?,
         outside: Features::new(OUTSIDE_ROWS, 1, beyond.collect())?,
     })
 }
 
-impl Contest {
+impl DemoCase {
     /// Fits by one method, and leaves a report.
     fn enter(&self, method: Method, arguments: &Arguments) -> Result<Outcome> {
         let settings = FitSettings {
@@ -191,7 +191,7 @@ impl Contest {
             ..FitSettings::default()
         };
         let mut recorder = Recorder(Vec::new());
-        let fitted = engine::fit(&self.problem, &settings, &mut recorder)?;
+        let fitted = engine::fit(&self.training_set, &settings, &mut recorder)?;
         let inside = fitted.predict(self.test.features(), settings.draws)?;
         let outside = fitted.predict(&self.outside, settings.draws)?;
         let scores = Scores::of(&inside, self.test.targets(), Intervals::Bootstrapped)?;
@@ -199,7 +199,7 @@ impl Contest {
             Scores::Classification(scores) => (&scores.nll, &scores.ece),
             Scores::Regression(scores) => (&scores.nmll, &scores.quantile_calibration_error),
         };
-        let diverged = divergence(&self.problem, &inside, self.test.targets())?;
+        let diverged = divergence(&self.training_set, &inside, self.test.targets())?;
         let diverged = diverged.map(|found| found.to_string());
         let rows = ScoredRows {
             part: "test rows",
@@ -224,7 +224,7 @@ impl Contest {
 
     fn report(
         &self,
-        fitted: &Fitted,
+        fitted: &TrainedModel,
         metrics: &[EpochMetrics],
         rows: ScoredRows<'_>,
         diverged: Option<&str>,

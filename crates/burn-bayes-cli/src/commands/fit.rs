@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use burn_bayes_tabular::Result;
-use burn_bayes_tabular::engine::{EpochRecord, Fitted, Observer};
+use burn_bayes_tabular::engine::{EpochRecord, Observer, TrainedModel};
 use burn_bayes_tabular::report::number;
 use burn_bayes_tabular::run::{FinishedFit, FolderFit, RunFolder, Start};
 use burn_bayes_tabular::settings::{Config, refused};
@@ -74,7 +74,7 @@ fn config(arguments: &Arguments) -> Result<Config> {
         return folder.config();
     }
     let config = arguments.settings.config()?;
-    for setting in arguments.settings.idle(&config.fit) {
+    for setting in arguments.settings.unused(&config.fit) {
         let method = config.fit.method;
         tell(format_args!(
             "note: `{setting}` changes nothing with {method}"
@@ -84,12 +84,12 @@ fn config(arguments: &Arguments) -> Result<Config> {
 }
 
 /// Trains; an interruption leaves a checkpoint.
-fn trained(fit: &FolderFit) -> Result<Fitted> {
+fn trained(fit: &FolderFit) -> Result<TrainedModel> {
     interruption::continue_by(fit.continuation());
     interruption::postpone()?;
     let fitted = fit.train(&mut Shown(Console::new()))?;
     // What is left, scores and a report, has nothing to save.
-    interruption::postpone_no_more()?;
+    interruption::restore_handler()?;
     Ok(fitted)
 }
 
@@ -100,7 +100,7 @@ impl Observer for Shown {
     fn epoch(
         &mut self,
         record: &EpochRecord,
-        _so_far: &dyn Fn() -> Result<Fitted>,
+        _so_far: &dyn Fn() -> Result<TrainedModel>,
     ) -> ControlFlow<()> {
         self.0.epoch(record);
         ControlFlow::Continue(())

@@ -17,10 +17,10 @@ use clap::Subcommand;
 
 use crate::console::{Counter, busy, command_line, tell};
 use crate::interruption;
-use burn_bayes_tabular::cells::{self, Crew, Progress, Record, threads};
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::fits::FitsTask;
-use burn_bayes_tabular::rows::{DealtRows, PreparedRows, read_table, warnings};
+use burn_bayes_tabular::jobs::{self, Progress, Record, WorkerPool, threads};
+use burn_bayes_tabular::rows::{PreparedRows, SplitTable, read_table, warnings};
 use burn_bayes_tabular::run::{Run, RunFolder};
 use burn_bayes_tabular::settings::{Config, DeviceName};
 
@@ -63,7 +63,7 @@ impl Command {
             Self::Compare(arguments) => compare::run(&arguments),
             Self::Data(arguments) => data::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
-            Self::Worker => cells::serve::<FitsTask>(),
+            Self::Worker => jobs::serve::<FitsTask>(),
         }
     }
 }
@@ -81,13 +81,13 @@ fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
 }
 
 /// The rows of the settings' file, with a warning of what is suspicious in them.
-fn dealt(config: &Config) -> Result<DealtRows> {
+fn dealt(config: &Config) -> Result<SplitTable> {
     let path = config.data.path()?.display();
     let table = busy(format_args!("reading {path}"), || read_table(&config.data))?;
     for warning in warnings(&table, &config.data)? {
         tell(format_args!("warning: {warning}"));
     }
-    DealtRows::deal(table, &config.data, config.fit.seed)
+    SplitTable::deal(table, &config.data, config.fit.seed)
 }
 
 /// The same, prepared.
@@ -135,10 +135,10 @@ impl Progress for Fits {
 
 /// Who computes the fits of a command: processes, but on a GPU threads, because each process would take a
 /// part of its memory.
-fn crew(asked: Option<NonZeroUsize>, config: &Config) -> Result<Crew> {
+fn worker_pool(asked: Option<NonZeroUsize>, config: &Config) -> Result<WorkerPool> {
     let data = config.data.path()?.as_path();
     Ok(match config.fit.device.is_host() {
-        true => Crew::of_files(threads(asked), [data].into_iter()),
-        false => Crew::threads(threads(asked)),
+        true => WorkerPool::of_files(threads(asked), [data].into_iter()),
+        false => WorkerPool::threads(threads(asked)),
     })
 }

@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
-use burn_bayes_tabular::cells::Ledger;
 use burn_bayes_tabular::fits::FitsTask;
+use burn_bayes_tabular::jobs::ResultCache;
 use burn_bayes_tabular::report::number;
 use burn_bayes_tabular::search::{Ranges, Tuned, Tuning};
 use clap::Args;
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let ranges = arguments.ranges.as_deref();
     let ranges = ranges.map(|path| Ranges::read(path, &config.fit));
     let ranges = ranges.transpose()?;
-    let crew = super::crew(arguments.threads, &config)?;
+    let pool = super::worker_pool(arguments.threads, &config)?;
     let rows = super::dealt(&config)?;
     let tuning = Tuning::new(config, &rows, arguments.folds)?;
     let ranges = ranges.map_or_else(|| tuning.default_ranges(), Ok)?;
@@ -63,9 +63,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let flags = ranges.names().map(|name| (name, searched));
     arguments.settings.refuse(flags)?;
     let search = tuning.search(ranges, arguments.trials, arguments.survivors)?;
-    let ledger = Ledger::begin(&arguments.out, "trials.jsonl", arguments.resume)?;
+    let cache = ResultCache::begin(&arguments.out, "trials.jsonl", arguments.resume)?;
     let shown = Fits::of("tune", arguments.resume);
-    let tuned = tuning.run(&search, FitsTask::Tune, &ledger, &crew, &shown)?;
+    let tuned = tuning.run(&search, FitsTask::Tune, &cache, &pool, &shown)?;
     tuned.write(&arguments.out)?;
     let file = arguments.out.join("config.toml").display().to_string();
     match arguments.json {

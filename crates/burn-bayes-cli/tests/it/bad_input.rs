@@ -57,7 +57,7 @@ fn options_that_cannot_be_used() {
             (moons("--ignore kind"), USAGE, &["`ignore`", "target"]),
             (moons("--categories z"), USAGE, &["`categories`", "`z`"]),
             (
-                moons("--categories x --most-levels 100"),
+                moons("--categories x --max-categories 100"),
                 DATA,
                 &["moons.csv", "`x`", "more than 100 categories"],
             ),
@@ -151,10 +151,10 @@ fn options_that_cannot_be_used() {
     );
     let compare = compare.replace("--method mean-field", "");
     for wrong in [
-        "--seeds 0",
-        "--seeds 99999999999",
-        "--splits 1",
-        "--splits 1000",
+        "--repeats 0",
+        "--repeats 99999999999",
+        "--folds 1",
+        "--folds 1000",
     ] {
         let setting = format!("`{}`", &wrong[2..wrong.rfind(' ').unwrap_or(0)]);
         check(
@@ -402,14 +402,14 @@ fn runs_that_were_spoilt() {
         ("config.toml", "draws = 20", "draws = 0"),
         ("config.toml", "draws = 20", "draws = 30"),
         ("preprocessor.toml", "centre = ", "centre = 1"),
-        ("learnt.toml", "format = 2", "format = 7"),
+        ("model.toml", "format = 2", "format = 7"),
         (
-            "learnt.toml",
+            "model.toml",
             "noise_precision = 1.0",
             "noise_precision = 2.0",
         ),
         (
-            "learnt.toml",
+            "model.toml",
             "noise_precision = 1.0",
             "noise_precision = nan",
         ),
@@ -565,7 +565,7 @@ fn classes_that_are_too_few_or_too_large() {
                 &["class `r` has 2 rows", "`--validation`"],
             ),
             (
-                format!("compare --data rare.csv {classes} --splits 3 --seeds 1 --out both"),
+                format!("compare --data rare.csv {classes} --folds 3 --repeats 1 --out both"),
                 DATA,
                 &["class `r` has 2 rows", "folds"],
             ),
@@ -635,7 +635,7 @@ fn columns_that_are_no_features() {
                 &["`when`", "`--decimal ,`"],
             ),
             (
-                fit("dates.csv", "--most-levels 20 --out run"),
+                fit("dates.csv", "--max-categories 20 --out run"),
                 DATA,
                 &[
                     "dates.csv",
@@ -646,7 +646,7 @@ fn columns_that_are_no_features() {
                 ],
             ),
             (
-                fit("names.csv", "--most-levels 20 --out run"),
+                fit("names.csv", "--max-categories 20 --out run"),
                 DATA,
                 &[
                     "names.csv",

@@ -34,7 +34,7 @@ fn check_divergence(place: &Workplace, fit: &str, rows: &str, words: &[&str]) {
     {
         assert!(message.contains(word), "no {word} in {message}");
     }
-    for file in ["weights.bpk", "learnt.toml", "validation.csv"] {
+    for file in ["weights.bpk", "model.toml", "validation.csv"] {
         assert!(place.path("run").join(file).is_file(), "{file}");
     }
     let scores: Value = serde_json::from_str(&place.read("run/scores.json")).unwrap();

@@ -24,7 +24,7 @@ fn a_fit_leaves_a_folder() {
         "report.html",
         "preprocessor.toml",
         "posterior.safetensors",
-        "learnt.toml",
+        "model.toml",
     ] {
         assert!(place.path("run").join(name).is_file(), "{name}");
     }
@@ -153,7 +153,7 @@ fn numbers_are_scored_on_the_scale_of_the_loss() {
     assert_eq!((rounds[0], rounds[119]), (&1.into(), &2.into()));
     let last = &kept[59];
     assert_eq!(last["round"], 3);
-    let learnt: toml::Table = place.read("run/learnt.toml").parse().unwrap();
+    let learnt: toml::Table = place.read("run/model.toml").parse().unwrap();
     let learning_scale = learnt["noise_precision"].as_float().unwrap();
     let own_scale = outcome["noise_precision"].as_f64().unwrap();
     let spread = (learning_scale / own_scale).sqrt();
@@ -210,7 +210,7 @@ fn codes_are_categories_and_words_are_missing_where_options_say_so() {
     let rows: String = (0..40).map(row).collect();
     place.write("wards.csv", &format!("age,ward,days\n{rows}"));
     let fit = "fit --data wards.csv --target days --task regression --epochs 2 --batch-size 8";
-    let options = "--categories ward --missing-words -9,none --missing impute --out run";
+    let options = "--categories ward --na-values -9,none --missing impute --out run";
     place.output(&format!("{fit} {options}"));
     let prepared = place.read("run/preprocessor.toml");
     assert!(prepared.contains(r#"["100", "101", "102"]"#), "{prepared}");
@@ -264,7 +264,7 @@ fn a_run_is_not_overwritten() {
 const FILES: [&str; 9] = [
     "command.txt",
     "config.toml",
-    "learnt.toml",
+    "model.toml",
     "metrics.jsonl",
     "posterior.safetensors",
     "preprocessor.toml",
@@ -281,8 +281,8 @@ fn a_fit_that_was_killed_before_its_last_file_is_resumed_to_the_same_bytes() {
     let files = || FILES.map(|name| std::fs::read(place.path("run").join(name)).unwrap());
     let whole = files();
     for last in [
-        &["learnt.toml"][..],
-        &["learnt.toml", "preprocessor.toml", "report.html"],
+        &["model.toml"][..],
+        &["model.toml", "preprocessor.toml", "report.html"],
     ] {
         for name in last {
             std::fs::remove_file(place.path("run").join(name)).unwrap();
@@ -310,7 +310,7 @@ fn check_interruption(options: &str, epochs: usize, stage: &str) {
     let continuation =
         "error: interrupted; `burn-bayes fit --resume --out run` goes on from here\n";
     assert!(message.ends_with(continuation), "{message}");
-    assert!(!place.path("run/learnt.toml").exists());
+    assert!(!place.path("run/model.toml").exists());
     let last = metrics(&place, "run").pop().unwrap();
     assert_eq!(last["stage"], stage, "the fit was not interrupted in time");
 

@@ -10,8 +10,8 @@ const TUNE: &str = "tune --data gap.csv --target price --task regression --metho
                     --json";
 /// A comparison that takes a second.
 const COMPARE: &str = "compare --data moons.csv --target kind --task classification \
-                       --methods map,mean-field --model mlp:10 --epochs 10 --draws 10 --seeds 2 \
-                       --splits 3 --json";
+                       --methods map,mean-field --model mlp:10 --epochs 10 --draws 10 --repeats 2 \
+                       --folds 3 --json";
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -187,7 +187,7 @@ fn a_method_that_is_named_twice_is_compared_once() {
 fn a_comparison_of_nothing_leaves_its_table_and_a_code() {
     let place = Workplace::with_gap();
     let compare = "compare --data gap.csv --target price --task regression --methods map,mean-field \
-                   --noise-precision 0.04 --epochs 2 --draws 2 --seeds 1 --splits 2 --out compared";
+                   --noise-precision 0.04 --epochs 2 --draws 2 --repeats 1 --folds 2 --out compared";
     let (code, message) = place.failure(&format!("{compare} --optimizer sgd --lr 1e9"));
     assert_eq!(code, 4, "{message}");
     assert!(message.contains("all 4 runs diverged"), "{message}");
@@ -201,7 +201,7 @@ fn an_error_as_large_as_the_targets_is_no_divergence() {
     let rows: String = (0..150).map(row).collect();
     place.write("large.csv", &format!("x,price\n{rows}"));
     let compare = "compare --data large.csv --target price --task regression --methods map,mean-field \
-                   --no-standardize --epochs 4 --draws 5 --seeds 1 --splits 2 --json --out compared";
+                   --no-standardize --epochs 4 --draws 5 --repeats 1 --folds 2 --json --out compared";
     let comparison = json(&place.output(compare));
     // More than ten units off, where the targets have a deviation of 28.
     for method in comparison["methods"].as_array().unwrap() {

@@ -50,7 +50,7 @@ fn places_that_cannot_be_written() {
     );
     check(
         &place,
-        &format!("compare {moons} --seeds 1 --splits 2 --out file/both"),
+        &format!("compare {moons} --repeats 1 --folds 2 --out file/both"),
         &["file"],
     );
 }
@@ -150,7 +150,7 @@ fn without_room(place: &Workplace, blocks: u32, fit: &str) -> Option<String> {
     let is_whole = |name: &String| !name.starts_with('.') && !name.contains(".part");
     assert!(left.iter().all(is_whole), "{blocks} blocks: {left:?}");
     assert!(
-        !left.contains(&"learnt.toml".into()),
+        !left.contains(&"model.toml".into()),
         "{blocks} blocks: {left:?}"
     );
     match left.contains(&"checkpoint.bin".into()) {

@@ -7,7 +7,7 @@ use crate::workplace::Workplace;
 const TUNE: &str = "tune --data gap.csv --target price --task regression --method mean-field \
                     --model mlp:10 --epochs 10 --draws 10 --noise-precision 0.0006 --trials 4 --folds 3";
 const COMPARE: &str = "compare --data moons.csv --target kind --task classification \
-                       --methods map,vifa --model mlp:10 --epochs 10 --draws 10 --seeds 2 --splits 2";
+                       --methods map,vifa --model mlp:10 --epochs 10 --draws 10 --repeats 2 --folds 2";
 
 /// The lines of a file of finished cells but for their times, in the order of the alphabet.
 fn cells(place: &Workplace, file: &str) -> Vec<String> {
@@ -67,7 +67,7 @@ fn a_cell_that_fails_ends_the_command_as_on_one_thread() {
     place.write("few.csv", &format!("x,y\n{rows}"));
     // Of the eight rows of a fit no fifth says how large the noise is.
     let failing = "compare --data few.csv --target y --task regression --methods map,vifa --epochs 1 \
-                   --batch-size 4 --seeds 1 --splits 3";
+                   --batch-size 4 --repeats 1 --folds 3";
     let (code, one) = error(&place, &format!("{failing} --threads 1 --out one"));
     assert!(
         code == 2 && one.contains("cannot be learned from 8 rows"),

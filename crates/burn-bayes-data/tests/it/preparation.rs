@@ -273,7 +273,7 @@ fn columns_of_dates_and_names_are_to_be_left_out() {
             "size" => Task::Regression,
             _ => Task::Classification,
         };
-        let config = PreprocessorConfig::new(target, task).with_most_levels(5);
+        let config = PreprocessorConfig::new(target, task).with_max_categories(5);
         let error = Preprocessor::fit(&config, &table, 0..9).unwrap_err();
         assert_eq!((error.line(), error.column()), (Some(7), Some("when")));
         error.to_string()

@@ -11,9 +11,9 @@ use std::path::Path;
 use burn_bayes::eval::{PairedLosses, paired_t_test};
 use serde::Serialize;
 
-use crate::cells::{Measures, Record, Summary};
 use crate::error::{Result, TabularError};
 use crate::files::{csv_bytes, write_whole};
+use crate::jobs::{Measures, Record, Summary};
 use crate::report::f1_name;
 use crate::scores::Scores;
 use crate::search::{DIVERGED, Scored};
@@ -359,7 +359,7 @@ fn shown(entry: Option<&Entry>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cells::Key;
+    use crate::jobs::Key;
 
     fn record(method: &str, seed: u64, measures: &[(&str, f64)]) -> Record {
         let measures = measures

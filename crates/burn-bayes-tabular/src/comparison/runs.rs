@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::measures;
 use crate::as_toml;
-use crate::cells::{Cell, Key, Measures};
 use crate::distinct::distinct;
 use crate::error::Result;
-use crate::rows::{DealtRows, read_table};
+use crate::jobs::{Job, Key, Measures};
+use crate::rows::{SplitTable, read_table};
 use crate::search::Fold;
 use crate::settings::{Config, FitSettings, Method, expect_at_most, refused};
 
 /// Seeds with which a table of runs is still one.
-const MOST_SEEDS: usize = 10_000;
+const MAX_REPEATS: usize = 10_000;
 
 /// What is compared: every method on every fold of the rows, which are dealt anew for every seed.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -23,7 +23,7 @@ pub struct Runs {
     #[serde(with = "as_toml")]
     config: Config,
     methods: Vec<Method>,
-    seeds: usize,
+    repeats: usize,
     folds: usize,
 }
 
@@ -32,7 +32,12 @@ impl Runs {
     ///
     /// # Errors
     /// If there is nothing to compare, or too much.
-    pub fn new(mut config: Config, methods: &[Method], seeds: usize, folds: usize) -> Result<Self> {
+    pub fn new(
+        mut config: Config,
+        methods: &[Method],
+        repeats: usize,
+        folds: usize,
+    ) -> Result<Self> {
         // Every row is a test row once; none is held out beside.
         config.data.validation = 0.0;
         let methods = distinct(methods.iter().copied(), |&method| method);
@@ -42,15 +47,15 @@ impl Runs {
                 "names fewer than two methods; name two or more",
             ));
         }
-        expect_at_most("seeds", seeds, MOST_SEEDS)?;
+        expect_at_most("repeats", repeats, MAX_REPEATS)?;
         if folds < 2 {
             let problem = format!("is {folds}; it must be at least 2");
-            return Err(refused("splits", problem));
+            return Err(refused("folds", problem));
         }
         Ok(Self {
             config,
             methods,
-            seeds,
+            repeats,
             folds,
         })
     }
@@ -69,15 +74,15 @@ impl Runs {
     ///
     /// # Errors
     /// If the rows are too few, or a setting cannot be used for one of the fits.
-    pub fn of_rows(&self, rows: &DealtRows) -> Result<(Vec<Cell>, Option<String>)> {
+    pub fn of_rows(&self, rows: &SplitTable) -> Result<(Vec<Job>, Option<String>)> {
         let Config { data, fit } = &self.config;
         let most = rows.train.len();
         if self.folds > most {
             let problem = format!("is {}, and there are {most} rows", self.folds);
-            return Err(refused("splits", problem));
+            return Err(refused("folds", problem));
         }
         let kept = KFold::new(self.folds)
-            .with_repeats(self.seeds)
+            .with_repeats(self.repeats)
             .with_seed(fit.seed);
         let folds = Fold::all(rows, data, kept)?;
         let asked = data.positive.as_deref();
@@ -85,7 +90,7 @@ impl Runs {
         let positive = positives.collect::<Result<Vec<_>>>()?[0].map(String::from);
         let case = data.path()?.file_stem().unwrap_or_default();
         let case = case.to_string_lossy();
-        let mut cells = Vec::new();
+        let mut jobs = Vec::new();
         for (run, fold) in folds.iter().enumerate() {
             for &method in &self.methods {
                 let settings = FitSettings {
@@ -94,28 +99,28 @@ impl Runs {
                     ..fit.clone()
                 };
                 fold.check(&settings)?;
-                cells.push(cell(&case, run, settings, fold, positive.as_deref())?);
+                jobs.push(job(&case, run, settings, fold, positive.as_deref())?);
             }
         }
-        Ok((cells, positive))
+        Ok((jobs, positive))
     }
 
     /// The fits, to the rows of the settings' file.
-    pub(crate) fn cells(&self) -> Result<Vec<Cell>> {
+    pub(crate) fn jobs(&self) -> Result<Vec<Job>> {
         let Config { data, fit } = &self.config;
-        let rows = DealtRows::deal(read_table(data)?, data, fit.seed)?;
+        let rows = SplitTable::deal(read_table(data)?, data, fit.seed)?;
         Ok(self.of_rows(&rows)?.0)
     }
 }
 
 /// One fit.
-fn cell(
+fn job(
     case: &str,
     run: usize,
     settings: FitSettings,
     fold: &Arc<Fold>,
     positive: Option<&str>,
-) -> Result<Cell> {
+) -> Result<Job> {
     let key = Key {
         case: case.into(),
         method: settings.method.to_string(),
@@ -126,7 +131,7 @@ fn cell(
     let work =
         move || -> Result<Measures> { Ok(measures(&fold.score(&settings, class.as_deref())?)) };
     match positive {
-        Some(class) => Cell::new(key, &(everything, class), work),
-        None => Cell::new(key, &everything, work),
+        Some(class) => Job::new(key, &(everything, class), work),
+        None => Job::new(key, &everything, work),
     }
 }

@@ -13,10 +13,10 @@ use burn_bayes::{
 };
 
 use super::training::{Checkpoint, Learner, Training};
-use super::{Fitted, Observer};
+use super::{Observer, TrainedModel};
 use crate::error::Result;
-use crate::network::{Ends, Likelihood, Network};
-use crate::rows::TargetMeaning;
+use crate::network::{LayerSizes, Likelihood, Network};
+use crate::rows::Target;
 use crate::settings::{DEFAULT_RANK, FitSettings, Method, OptimizerName, refused};
 
 /// A stream of random numbers.
@@ -34,11 +34,11 @@ pub(super) fn with_learner(
     training: &Training<'_>,
     checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,
-) -> Result<Fitted> {
+) -> Result<TrainedModel> {
     let network = network(
         training.settings,
-        training.problem.width(),
-        training.problem.meaning(),
+        training.training_set.width(),
+        training.training_set.meaning(),
         training.noise_precision,
         &training.device,
     );
@@ -49,14 +49,12 @@ pub(super) fn with_learner(
         observer,
     };
     match training.settings.method {
-        Method::Vifa | Method::MeanField => {
-            start.in_one_pass(training.vifa().with_rank(rank), network)
-        }
-        Method::Vafc => start.in_one_pass(training.vafc(rank), network),
+        Method::Vifa | Method::MeanField => start.batched(training.vifa().with_rank(rank), network),
+        Method::Vafc => start.batched(training.vafc(rank), network),
         Method::Swag => start.bayesian(training.swag(rank), network),
         Method::Slang | Method::Vogn => start.bayesian(training.slang().with_rank(rank), network),
-        Method::Von => start.in_one_pass(training.von(), network),
-        Method::Vadam => start.in_one_pass(training.vadam(), network),
+        Method::Von => start.batched(training.von(), network),
+        Method::Vadam => start.batched(training.vadam(), network),
         Method::Map => start.run(network),
     }
 }
@@ -65,13 +63,13 @@ pub(super) fn with_learner(
 pub fn network(
     settings: &FitSettings,
     features: usize,
-    meaning: &TargetMeaning,
+    meaning: &Target,
     noise_precision: f64,
     device: &Device,
 ) -> Network {
     let likelihood = match meaning {
-        TargetMeaning::Real(_) => Likelihood::Gaussian(noise_precision),
-        TargetMeaning::Classes(_) => Likelihood::Categorical,
+        Target::Real(_) => Likelihood::Gaussian(noise_precision),
+        Target::Classes(_) => Likelihood::Categorical,
     };
     let ends = ends(settings, features, meaning);
     let noise = Noise::host(settings.seed).fold(INITIAL_WEIGHTS);
@@ -79,7 +77,7 @@ pub fn network(
 }
 
 /// D, the number of weights of that network, before there is one.
-pub fn weights(settings: &FitSettings, features: usize, meaning: &TargetMeaning) -> Result<usize> {
+pub fn weights(settings: &FitSettings, features: usize, meaning: &Target) -> Result<usize> {
     let weights = ends(settings, features, meaning).weights(&settings.model);
     weights
         .filter(|&weights| weights <= MOST_WEIGHTS)
@@ -91,8 +89,8 @@ pub fn weights(settings: &FitSettings, features: usize, meaning: &TargetMeaning)
         })
 }
 
-fn ends(settings: &FitSettings, features: usize, meaning: &TargetMeaning) -> Ends {
-    Ends {
+fn ends(settings: &FitSettings, features: usize, meaning: &Target) -> LayerSizes {
+    LayerSizes {
         features,
         outputs: meaning.outputs(),
         biases: !settings.no_intercept,
@@ -130,7 +128,7 @@ struct Start<'a, 'b> {
 }
 
 impl Start<'_, '_> {
-    fn bayesian<C: BayesianConfig>(&mut self, config: C, network: Network) -> Result<Fitted>
+    fn bayesian<C: BayesianConfig>(&mut self, config: C, network: Network) -> Result<TrainedModel>
     where
         C::Algorithm: Algorithm<Signal: Gather<Network, C::Algorithm>, Posterior = FactorPosterior>,
         Bayesian<Network, C::Algorithm>: Learner,
@@ -140,7 +138,7 @@ impl Start<'_, '_> {
 
     /// As [`Start::bayesian`], all draws of a step together: these networks are so small that calling
     /// operations is most of a pass.
-    fn in_one_pass<C: BayesianConfig>(&mut self, config: C, network: Network) -> Result<Fitted>
+    fn batched<C: BayesianConfig>(&mut self, config: C, network: Network) -> Result<TrainedModel>
     where
         C::Algorithm: Algorithm<Signal = MeanGradients, Posterior = FactorPosterior>,
         Bayesian<Network, C::Algorithm>: Learner,
@@ -148,7 +146,7 @@ impl Start<'_, '_> {
         self.run(initialised(config, network)?.with_batched_draws())
     }
 
-    fn run<L: Learner>(&mut self, learner: L) -> Result<Fitted> {
+    fn run<L: Learner>(&mut self, learner: L) -> Result<TrainedModel> {
         let optimizer = self.training.optimizer();
         let rates = self.training.rates()?;
         let checkpoint = self.checkpoint.take();
@@ -169,7 +167,7 @@ fn initialised<C: BayesianConfig>(
 impl Training<'_> {
     fn vifa(&self) -> VifaConfig {
         let settings = self.settings;
-        VifaConfig::new(self.problem.rows())
+        VifaConfig::new(self.training_set.rows())
             .with_prior(self.prior())
             .with_draws(settings.step_draws())
             .with_clip(settings.clip)
@@ -178,7 +176,7 @@ impl Training<'_> {
     }
 
     fn vafc(&self, rank: usize) -> VifaConfig {
-        VifaConfig::vafc(self.problem.rows(), rank)
+        VifaConfig::vafc(self.training_set.rows(), rank)
             .with_prior(self.prior())
             .with_draws(self.settings.step_draws())
             .with_clip(self.settings.clip)
@@ -190,14 +188,14 @@ impl Training<'_> {
         let steps = self.steps() as u64;
         let start = (3 * steps).div_ceil(4).max(1);
         let spacing = (steps - start) / SWAG_ITERATES;
-        SwagConfig::new(self.problem.rows(), start)
+        SwagConfig::new(self.training_set.rows(), start)
             .with_interval(spacing.clamp(1, self.epoch_steps() as u64))
             .with_max_rank(rank)
             .with_seed(self.settings.seed)
     }
 
     fn slang(&self) -> SlangConfig {
-        SlangConfig::new(self.problem.rows())
+        SlangConfig::new(self.training_set.rows())
             .with_prior(self.prior())
             .with_draws(self.settings.step_draws())
             .with_precision_rate(self.precision_rate())
@@ -208,7 +206,7 @@ impl Training<'_> {
 
     fn von(&self) -> VonConfig {
         let draws = self.settings.step_draws();
-        VonConfig::new(self.problem.rows())
+        VonConfig::new(self.training_set.rows())
             .with_prior(self.prior())
             .with_draws(draws)
             .with_antithetic(draws.is_multiple_of(2))
@@ -219,7 +217,7 @@ impl Training<'_> {
     }
 
     fn vadam(&self) -> VadamConfig {
-        VadamConfig::new(self.problem.rows())
+        VadamConfig::new(self.training_set.rows())
             .with_prior(self.prior())
             .with_draws(self.settings.step_draws())
             .with_gamma_1(self.settings.momentum)
@@ -237,7 +235,7 @@ impl Training<'_> {
     }
 
     fn initial_deviation(&self) -> InitialDeviation {
-        InitialDeviation::OverRootFan(self.settings.start_deviation())
+        InitialDeviation::FanInScaled(self.settings.start_deviation())
     }
 
     /// τ in steps, unless the rates are constant.
@@ -279,7 +277,7 @@ impl Training<'_> {
         if !matches!(settings.method, Method::Swag | Method::Map) {
             return self.optimizer_with_penalty(0.0, None);
         }
-        let penalty = |precision: f64| (precision / self.problem.rows() as f64) as f32;
+        let penalty = |precision: f64| (precision / self.training_set.rows() as f64) as f32;
         let clipping = settings
             .clip
             .map(|norm| GradientClipping::Norm(norm as f32));

@@ -9,9 +9,9 @@ use burn_bayes::{
 };
 
 use super::algorithms::rank;
-use super::{EpochRecord, Fitted, Observer, fit};
+use super::{EpochRecord, Observer, TrainedModel, fit};
 use crate::error::{Result, TabularError};
-use crate::rows::{Problem, TargetMeaning};
+use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method, NoisePrecision, OptimizerName};
 
 /// Steps that are not counted, because memory is asked for in them.
@@ -70,19 +70,19 @@ impl TimeEstimate {
 }
 
 /// Makes a few steps of a fit and times them.
-pub fn time(problem: &Problem, settings: &FitSettings) -> Result<TimeEstimate> {
+pub fn time(training_set: &TrainingSet, settings: &FitSettings) -> Result<TimeEstimate> {
     let known = FitSettings {
         noise_precision: NoisePrecision::Given(1.0),
         ..settings.clone()
     };
     let mut watch = Watch::default();
-    match fit(problem, &known, &mut watch) {
+    match fit(training_set, &known, &mut watch) {
         Ok(_) | Err(TabularError::Interrupted(_)) => {}
         Err(failure) => return Err(failure),
     }
-    let learns_noise = matches!(problem.meaning(), TargetMeaning::Real(_))
+    let learns_noise = matches!(training_set.meaning(), Target::Real(_))
         && settings.noise_precision == NoisePrecision::LEARNED;
-    let steps = settings.epochs * problem.rows().div_ceil(settings.batch_size);
+    let steps = settings.epochs * training_set.rows().div_ceil(settings.batch_size);
     let share = if learns_noise { 1.0 + NOISE_SHARE } else { 1.0 };
     Ok(TimeEstimate {
         step: watch.step(),
@@ -115,7 +115,7 @@ impl Watch {
 }
 
 impl Observer for Watch {
-    fn epoch(&mut self, _: &EpochRecord, _: &dyn Fn() -> Result<Fitted>) -> ControlFlow<()> {
+    fn epoch(&mut self, _: &EpochRecord, _: &dyn Fn() -> Result<TrainedModel>) -> ControlFlow<()> {
         self.ended = Some(Instant::now());
         ControlFlow::Continue(())
     }

@@ -5,8 +5,8 @@
 
 mod algorithms;
 mod cost;
-mod fitted;
 mod noise;
+mod trained_model;
 mod training;
 
 #[cfg(test)]
@@ -18,24 +18,24 @@ use serde::{Deserialize, Serialize};
 
 pub use algorithms::{network, rank, weights};
 pub use cost::{TimeEstimate, memory, time};
-pub use fitted::Fitted;
+pub use trained_model::TrainedModel;
 pub use training::Checkpoint;
 
 use crate::error::Result;
-use crate::rows::Problem;
+use crate::rows::TrainingSet;
 use crate::settings::{FitSettings, Method, refused};
 
 /// Watches a fit, and may end it.
 pub trait Observer {
     /// Called after every epoch; `Break` ends this training, which keeps what it has learnt.
     ///
-    /// `so_far` makes what the training would end in here, and changes nothing of it.
+    /// `snapshot` makes what the training would end in here, and changes nothing of it.
     fn epoch(
         &mut self,
         record: &EpochRecord,
-        so_far: &dyn Fn() -> Result<Fitted>,
+        snapshot: &dyn Fn() -> Result<TrainedModel>,
     ) -> ControlFlow<()> {
-        let _ = (record, so_far);
+        let _ = (record, snapshot);
         ControlFlow::Continue(())
     }
 
@@ -98,11 +98,11 @@ pub enum Stage {
 /// # Errors
 /// A setting that cannot be used, a loss or gradient that is not finite, or an interruption.
 pub fn fit(
-    problem: &Problem,
+    training_set: &TrainingSet,
     settings: &FitSettings,
     observer: &mut dyn Observer,
-) -> Result<Fitted> {
-    trained(problem, settings, None, observer)
+) -> Result<TrainedModel> {
+    trained(training_set, settings, None, observer)
 }
 
 /// Takes a fit up again where it was interrupted; the result is that of an uninterrupted one.
@@ -111,53 +111,60 @@ pub fn fit(
 /// As [`fit`], and if the checkpoint is of another network. That it is of these rows and settings is for
 /// the caller to know.
 pub fn resume(
-    problem: &Problem,
+    training_set: &TrainingSet,
     settings: &FitSettings,
     checkpoint: Checkpoint,
     observer: &mut dyn Observer,
-) -> Result<Fitted> {
-    trained(problem, settings, Some(checkpoint), observer)
+) -> Result<TrainedModel> {
+    trained(training_set, settings, Some(checkpoint), observer)
 }
 
 fn trained(
-    problem: &Problem,
+    training_set: &TrainingSet,
     settings: &FitSettings,
     checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,
-) -> Result<Fitted> {
-    check(problem, settings)?;
+) -> Result<TrainedModel> {
+    check(training_set, settings)?;
     if settings.method == Method::Swag && settings.rate_decay() > 0.0 {
         observer.warn(
             "swag takes the spread of the weights from the size of the last steps, and `decay` makes \
              them smaller: the posterior is too narrow; leave `decay` out",
         );
     }
-    let last = noise::rounds(problem, settings);
+    let last = noise::rounds(training_set, settings);
     let (precision, checkpoint) = match checkpoint {
         Some(checkpoint) if checkpoint.round == last => {
             (checkpoint.noise_precision, Some(checkpoint))
         }
         earlier => {
-            let precision = noise::precision(problem, settings, earlier, observer)?;
+            let precision = noise::precision(training_set, settings, earlier, observer)?;
             (precision, None)
         }
     };
-    training::train(problem, settings, precision, last, checkpoint, observer)
+    training::train(
+        training_set,
+        settings,
+        precision,
+        last,
+        checkpoint,
+        observer,
+    )
 }
 
 /// Refuses settings that cannot be used for these rows; the number of weights otherwise.
-pub fn check(problem: &Problem, settings: &FitSettings) -> Result<usize> {
+pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize> {
     settings.validate()?;
     settings.device.device()?;
-    let weights = weights(settings, problem.width(), problem.meaning())?;
+    let weights = weights(settings, training_set.width(), training_set.meaning())?;
     rank(settings, weights)?;
-    if settings.batch_size > problem.rows() {
-        let (size, rows) = (settings.batch_size, problem.rows());
+    if settings.batch_size > training_set.rows() {
+        let (size, rows) = (settings.batch_size, training_set.rows());
         let problem = format!("is {size}, and there are {rows} training rows; make it smaller");
         return Err(refused("batch_size", problem));
     }
     let steps =
-        settings.epochs * noise::fewest_rows(problem, settings).div_ceil(settings.batch_size);
+        settings.epochs * noise::fewest_rows(training_set, settings).div_ceil(settings.batch_size);
     if settings.method == Method::Swag && steps < FEWEST_SWAG_STEPS {
         let problem = format!(
             "is {}, which makes {steps} steps, and swag needs {FEWEST_SWAG_STEPS}; make it larger",

@@ -11,7 +11,7 @@ use burn_bayes::eval::rmse;
 use super::Observer;
 use super::training::{Checkpoint, train};
 use crate::error::{Result, TabularError};
-use crate::rows::{Problem, TargetMeaning, held_out_rows};
+use crate::rows::{Target, TrainingSet, held_out_rows};
 use crate::settings::{FitSettings, NoisePrecision, refused};
 
 const HELD_OUT: f64 = 0.2;
@@ -28,58 +28,58 @@ const WORSE: f64 = 0.25;
 const PARTING: u64 = 0x7061_7274;
 
 /// Trainings that learn β, before the one that is kept.
-pub(super) fn rounds(problem: &Problem, settings: &FitSettings) -> usize {
-    match (problem.meaning(), settings.noise_precision) {
-        (TargetMeaning::Real(_), NoisePrecision::Learned(_)) => ROUNDS,
+pub(super) fn rounds(training_set: &TrainingSet, settings: &FitSettings) -> usize {
+    match (training_set.meaning(), settings.noise_precision) {
+        (Target::Real(_), NoisePrecision::Learned(_)) => ROUNDS,
         _ => 0,
     }
 }
 
 /// Rows of the smallest training of a fit.
-pub(super) fn fewest_rows(problem: &Problem, settings: &FitSettings) -> usize {
-    let held_out = match rounds(problem, settings) {
+pub(super) fn fewest_rows(training_set: &TrainingSet, settings: &FitSettings) -> usize {
+    let held_out = match rounds(training_set, settings) {
         0 => 0,
-        _ => held_out_rows(problem.rows(), HELD_OUT),
+        _ => held_out_rows(training_set.rows(), HELD_OUT),
     };
-    problem.rows() - held_out
+    training_set.rows() - held_out
 }
 
 /// β on the scale on which the network learns; 1 for classes, which have no noise. The rounds go on from
 /// a checkpoint if there is one.
 pub(super) fn precision(
-    problem: &Problem,
+    training_set: &TrainingSet,
     settings: &FitSettings,
     checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<f64> {
-    match (problem.meaning(), settings.noise_precision) {
-        (TargetMeaning::Classes(_), _) => Ok(1.0),
-        (TargetMeaning::Real(scale), NoisePrecision::Given(precision)) => {
+    match (training_set.meaning(), settings.noise_precision) {
+        (Target::Classes(_), _) => Ok(1.0),
+        (Target::Real(scale), NoisePrecision::Given(precision)) => {
             Ok(precision * scale.spread * scale.spread)
         }
-        (TargetMeaning::Real(_), NoisePrecision::Learned(_)) => {
-            learned(problem, settings, checkpoint, observer)
+        (Target::Real(_), NoisePrecision::Learned(_)) => {
+            learned(training_set, settings, checkpoint, observer)
         }
     }
 }
 
 fn learned(
-    problem: &Problem,
+    training_set: &TrainingSet,
     settings: &FitSettings,
     mut checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<f64> {
-    if problem.rows() < FEWEST_ROWS {
+    if training_set.rows() < FEWEST_ROWS {
         let problem = format!(
             "cannot be learned from {} rows; give a number, 1/variance of the target's noise",
-            problem.rows()
+            training_set.rows()
         );
         return Err(refused("noise_precision", problem));
     }
     let noise = Noise::host(settings.seed).fold(PARTING);
-    let (seen, held_out) = problem.parted(HELD_OUT, noise);
+    let (seen, held_out) = training_set.parted(HELD_OUT, noise);
     let targets: Vec<f64> = held_out.targets().iter().copied().map(f64::from).collect();
-    let unit = problem.target_deviation()?.powi(-2);
+    let unit = training_set.target_deviation()?.powi(-2);
     let (first, mut precision) = match &checkpoint {
         Some(checkpoint) => (checkpoint.round, checkpoint.noise_precision),
         None => (0, FIRST_GUESS * unit),

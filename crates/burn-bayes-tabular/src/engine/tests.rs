@@ -6,7 +6,7 @@ use burn_bayes_data::{ColumnScale, Dataset, Targets, gap_regression, two_moons};
 
 use super::*;
 use crate::predict::Predictions;
-use crate::rows::TargetMeaning;
+use crate::rows::Target;
 use crate::settings::{Method, NetworkShape, NoisePrecision};
 
 const METHODS: [Method; 9] = [
@@ -21,21 +21,21 @@ const METHODS: [Method; 9] = [
     Method::Map,
 ];
 
-fn moons(seed: u64) -> (Dataset, Problem) {
+fn moons(seed: u64) -> (Dataset, TrainingSet) {
     let data = two_moons(120, 0.1, seed).unwrap();
     let classes = vec!["lower".to_string(), "upper".to_string()];
-    let problem = Problem::new(&data, TargetMeaning::Classes(classes)).unwrap();
-    (data, problem)
+    let training_set = TrainingSet::new(&data, Target::Classes(classes)).unwrap();
+    (data, training_set)
 }
 
-fn gap() -> (Dataset, Problem) {
+fn gap() -> (Dataset, TrainingSet) {
     let data = gap_regression(100, 0.1, 3).unwrap();
     let scale = ColumnScale {
         centre: 0.0,
         spread: 1.0,
     };
-    let problem = Problem::new(&data, TargetMeaning::Real(scale)).unwrap();
-    (data, problem)
+    let training_set = TrainingSet::new(&data, Target::Real(scale)).unwrap();
+    (data, training_set)
 }
 
 fn settings(method: Method) -> FitSettings {
@@ -52,7 +52,7 @@ fn settings(method: Method) -> FitSettings {
     }
 }
 
-fn probabilities(fitted: &Fitted, data: &Dataset) -> Vec<f64> {
+fn probabilities(fitted: &TrainedModel, data: &Dataset) -> Vec<f64> {
     match fitted.predict(data.features(), 20).unwrap() {
         Predictions::Classes(predictions) => predictions.probabilities,
         Predictions::Reals(_) => panic!("classes were fitted"),
@@ -75,10 +75,10 @@ fn accuracy(probabilities: &[f64], data: &Dataset) -> f64 {
 
 #[test]
 fn every_method_learns_classes() {
-    let (_, problem) = moons(1);
+    let (_, training_set) = moons(1);
     let (test, _) = moons(2);
     for method in METHODS {
-        let fitted = fit(&problem, &settings(method), &mut Unobserved).unwrap();
+        let fitted = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
         let accuracy = accuracy(&probabilities(&fitted, &test), &test);
         // A straight line, let alone a guess, has less.
         assert!(accuracy > 0.8, "{method}: {accuracy}");
@@ -88,9 +88,9 @@ fn every_method_learns_classes() {
 
 #[test]
 fn every_method_learns_numbers() {
-    let (data, problem) = gap();
+    let (data, training_set) = gap();
     for method in METHODS {
-        let fitted = fit(&problem, &settings(method), &mut Unobserved).unwrap();
+        let fitted = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
         let Predictions::Reals(predictions) = fitted.predict(data.features(), 20).unwrap() else {
             panic!("numbers were fitted");
         };
@@ -104,14 +104,14 @@ fn every_method_learns_numbers() {
 
 #[test]
 fn the_noise_is_learnt_from_rows_that_were_held_out() {
-    let (_, problem) = gap();
+    let (_, training_set) = gap();
     let settings = FitSettings {
         noise_precision: NoisePrecision::LEARNED,
         epochs: 150,
         batch_size: 10,
         ..settings(Method::MeanField)
     };
-    let fitted = fit(&problem, &settings, &mut Unobserved).unwrap();
+    let fitted = fit(&training_set, &settings, &mut Unobserved).unwrap();
     // The noise's precision is 100; the network's own error makes the estimate smaller.
     let learnt = fitted.noise_precision();
     assert!((20.0..200.0).contains(&learnt), "{learnt}");
@@ -133,9 +133,9 @@ fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
     for size in [1e-4, 1e5] {
         let sized = targets.iter().map(|target| size * target).collect();
         let sized = Dataset::new(data.features().clone(), Targets::Real(sized)).unwrap();
-        let problem = Problem::new(&sized, TargetMeaning::Real(scale)).unwrap();
-        let fitted = fit(&problem, &settings, &mut Unobserved).unwrap();
-        let deviation = problem.target_deviation().unwrap();
+        let training_set = TrainingSet::new(&sized, Target::Real(scale)).unwrap();
+        let fitted = fit(&training_set, &settings, &mut Unobserved).unwrap();
+        let deviation = training_set.target_deviation().unwrap();
         assert!((deviation / size - 1.12).abs() < 0.01, "{deviation}");
         // As of a network that has learnt nothing, or everything.
         let learnt = fitted.noise_precision() * deviation * deviation;
@@ -146,8 +146,8 @@ fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
 #[test]
 fn a_fit_among_others_is_the_fit_alone() {
     let run = |method: Method| {
-        let (data, problem) = moons(1);
-        let fitted = fit(&problem, &settings(method), &mut Unobserved).unwrap();
+        let (data, training_set) = moons(1);
+        let fitted = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
         probabilities(&fitted, &data)
     };
     let methods = [Method::Vifa, Method::Slang, Method::Map, Method::Vifa];
@@ -183,7 +183,7 @@ impl Observer for Interruption {
     fn epoch(
         &mut self,
         record: &EpochRecord,
-        _so_far: &dyn Fn() -> Result<Fitted>,
+        _so_far: &dyn Fn() -> Result<TrainedModel>,
     ) -> ControlFlow<()> {
         self.records.push(record.clone());
         ControlFlow::Continue(())
@@ -206,7 +206,7 @@ impl Observer for Interruption {
 
 #[test]
 fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
-    let (data, problem) = moons(1);
+    let (data, training_set) = moons(1);
     for method in METHODS {
         let settings = FitSettings {
             epochs: 4,
@@ -214,17 +214,17 @@ fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
             ..settings(method)
         };
         let mut whole = Interruption::after(usize::MAX);
-        let expected = fit(&problem, &settings, &mut whole).unwrap();
+        let expected = fit(&training_set, &settings, &mut whole).unwrap();
         // In the middle of the third epoch of six steps.
         let mut first = Interruption::after(15);
-        let failure = fit(&problem, &settings, &mut first).unwrap_err();
+        let failure = fit(&training_set, &settings, &mut first).unwrap_err();
         assert!(matches!(
             failure,
             crate::error::TabularError::Interrupted(_)
         ));
         let mut second = Interruption::after(usize::MAX);
         let checkpoint = first.checkpoint.unwrap();
-        let resumed = resume(&problem, &settings, checkpoint, &mut second).unwrap();
+        let resumed = resume(&training_set, &settings, checkpoint, &mut second).unwrap();
         assert_eq!(
             probabilities(&resumed, &data),
             probabilities(&expected, &data),
@@ -236,8 +236,8 @@ fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
 
 #[test]
 fn a_fit_that_is_interrupted_while_it_learns_the_noise_ends_as_an_uninterrupted_one() {
-    let (data, problem) = gap();
-    let predictions = |fitted: &Fitted| match fitted.predict(data.features(), 20).unwrap() {
+    let (data, training_set) = gap();
+    let predictions = |fitted: &TrainedModel| match fitted.predict(data.features(), 20).unwrap() {
         Predictions::Reals(predictions) => (predictions.means, predictions.noise_deviation),
         Predictions::Classes(_) => panic!("numbers were fitted"),
     };
@@ -249,16 +249,16 @@ fn a_fit_that_is_interrupted_while_it_learns_the_noise_ends_as_an_uninterrupted_
             ..settings(method)
         };
         let mut whole = Interruption::after(usize::MAX);
-        let expected = fit(&problem, &settings, &mut whole).unwrap();
+        let expected = fit(&training_set, &settings, &mut whole).unwrap();
         // Each of the two rounds has four epochs of four steps; five steps are an epoch after them.
         for steps in [0, 6, 16, 25, 32, 40] {
             let mut first = Interruption::after(steps);
-            fit(&problem, &settings, &mut first).unwrap_err();
+            fit(&training_set, &settings, &mut first).unwrap_err();
             let checkpoint = first.checkpoint.unwrap();
             assert_eq!(checkpoint.round, steps.div_euclid(16).min(2));
             assert_eq!(checkpoint.epochs, first.records.len());
             let mut second = Interruption::after(usize::MAX);
-            let resumed = resume(&problem, &settings, checkpoint, &mut second).unwrap();
+            let resumed = resume(&training_set, &settings, checkpoint, &mut second).unwrap();
             assert_eq!(
                 predictions(&resumed),
                 predictions(&expected),
@@ -276,7 +276,7 @@ fn who_keeps_no_checkpoints_is_given_none() {
         fn epoch(
             &mut self,
             _record: &EpochRecord,
-            _so_far: &dyn Fn() -> Result<Fitted>,
+            _so_far: &dyn Fn() -> Result<TrainedModel>,
         ) -> ControlFlow<()> {
             self.0 += 1;
             ControlFlow::Continue(())
@@ -290,12 +290,12 @@ fn who_keeps_no_checkpoints_is_given_none() {
             panic!("a checkpoint was made")
         }
     }
-    let (_, problem) = moons(1);
+    let (_, training_set) = moons(1);
     let settings = FitSettings {
         checkpoint_every: 1,
         ..settings(Method::Vifa)
     };
-    let failure = fit(&problem, &settings, &mut Forgetful(0)).unwrap_err();
+    let failure = fit(&training_set, &settings, &mut Forgetful(0)).unwrap_err();
     assert!(matches!(
         failure,
         crate::error::TabularError::Interrupted(_)
@@ -309,21 +309,21 @@ fn looking_at_a_fit_changes_nothing_and_shows_what_it_ends_in() {
         fn epoch(
             &mut self,
             _record: &EpochRecord,
-            so_far: &dyn Fn() -> Result<Fitted>,
+            snapshot: &dyn Fn() -> Result<TrainedModel>,
         ) -> ControlFlow<()> {
-            self.1.push(probabilities(&so_far().unwrap(), &self.0));
+            self.1.push(probabilities(&snapshot().unwrap(), &self.0));
             ControlFlow::Continue(())
         }
     }
-    let (data, problem) = moons(1);
+    let (data, training_set) = moons(1);
     for method in METHODS {
         let settings = FitSettings {
             epochs: 8,
             ..settings(method)
         };
         let mut onlooker = Onlooker(data.clone(), Vec::new());
-        let watched = fit(&problem, &settings, &mut onlooker).unwrap();
-        let alone = fit(&problem, &settings, &mut Unobserved).unwrap();
+        let watched = fit(&training_set, &settings, &mut onlooker).unwrap();
+        let alone = fit(&training_set, &settings, &mut Unobserved).unwrap();
         assert_eq!(
             probabilities(&watched, &data),
             probabilities(&alone, &data),
@@ -347,14 +347,14 @@ fn the_rate_of_swag_is_constant_and_a_decay_is_warned_of() {
             self.0.push(warning.to_string());
         }
     }
-    let (_, problem) = moons(1);
+    let (_, training_set) = moons(1);
     let deviations = |decay: Option<f64>| {
         let settings = FitSettings {
             decay,
             ..settings(Method::Swag)
         };
         let mut observer = Warned(Vec::new());
-        let fitted = fit(&problem, &settings, &mut observer).unwrap();
+        let fitted = fit(&training_set, &settings, &mut observer).unwrap();
         let variances = fitted.posterior().unwrap().variance().unwrap();
         let variances: Vec<f64> = variances.into_data().iter().collect();
         (variances.iter().sum::<f64>(), observer.0)
@@ -377,7 +377,7 @@ fn an_observer_ends_a_fit_early() {
         fn epoch(
             &mut self,
             record: &EpochRecord,
-            _so_far: &dyn Fn() -> Result<Fitted>,
+            _so_far: &dyn Fn() -> Result<TrainedModel>,
         ) -> ControlFlow<()> {
             assert!(record.epoch <= 3);
             match record.epoch {
@@ -386,17 +386,17 @@ fn an_observer_ends_a_fit_early() {
             }
         }
     }
-    let (data, problem) = moons(1);
-    let ended = fit(&problem, &settings(Method::Vifa), &mut Third).unwrap();
-    let whole = fit(&problem, &settings(Method::Vifa), &mut Unobserved).unwrap();
+    let (data, training_set) = moons(1);
+    let ended = fit(&training_set, &settings(Method::Vifa), &mut Third).unwrap();
+    let whole = fit(&training_set, &settings(Method::Vifa), &mut Unobserved).unwrap();
     assert_ne!(probabilities(&ended, &data), probabilities(&whole, &data));
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let (_, problem) = moons(1);
+    let (_, training_set) = moons(1);
     let refusal = |settings: FitSettings| {
-        let failure = fit(&problem, &settings, &mut Unobserved).unwrap_err();
+        let failure = fit(&training_set, &settings, &mut Unobserved).unwrap_err();
         assert!(
             matches!(failure, crate::error::TabularError::Usage(_)),
             "{failure:?}"
@@ -423,14 +423,14 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn a_fit_that_leaves_the_finite_numbers_says_so() {
-    let (_, problem) = gap();
+    let (_, training_set) = gap();
     for method in [Method::Vifa, Method::Map] {
         let settings = FitSettings {
             optimizer: crate::settings::OptimizerName::Sgd,
             learning_rate: Some(1e6),
             ..settings(method)
         };
-        let failure = fit(&problem, &settings, &mut Unobserved).unwrap_err();
+        let failure = fit(&training_set, &settings, &mut Unobserved).unwrap_err();
         assert!(
             matches!(failure, crate::error::TabularError::Numerical(_)),
             "{method}: {failure:?}"

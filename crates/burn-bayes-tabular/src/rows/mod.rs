@@ -1,6 +1,6 @@
 //! From a file of delimited text to training and validation rows.
 
-mod problem;
+mod training_set;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,8 +16,8 @@ use crate::error::{Result, TabularError};
 use crate::files::hashed;
 use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 
-pub(crate) use problem::held_out_rows;
-pub use problem::{Problem, TargetMeaning};
+pub(crate) use training_set::held_out_rows;
+pub use training_set::{Target, TrainingSet};
 
 /// What is suspicious in the columns of a table, for its reader to know.
 pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
@@ -27,7 +27,7 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
 
 /// The rows of a file, dealt and not yet prepared.
 #[derive(Clone, Debug)]
-pub struct DealtRows {
+pub struct SplitTable {
     /// All rows of the file.
     pub table: Table,
     /// Rows to train on, by their places in the table.
@@ -36,7 +36,7 @@ pub struct DealtRows {
     pub validation: Vec<usize>,
 }
 
-impl DealtRows {
+impl SplitTable {
     /// Deals the rows of a table; the same ones are held out for the same seed.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ pub struct PreparedRows {
     /// How columns become features, as the rows to train on taught it.
     pub preprocessor: Preprocessor,
     /// The rows to train on.
-    pub train: Problem,
+    pub train: TrainingSet,
     /// Rows that training does not see; none if none were asked for.
     pub validation: Option<Dataset>,
     /// The places of these rows in the file, from 0.
@@ -111,8 +111,8 @@ impl PreparedRows {
     /// # Errors
     /// If the rows held out have something that those to train on have not, or a setting does not fit
     /// the target.
-    pub fn prepare(dealt: DealtRows, settings: &DataSettings) -> Result<Self> {
-        let DealtRows {
+    pub fn prepare(dealt: SplitTable, settings: &DataSettings) -> Result<Self> {
+        let SplitTable {
             table,
             train,
             validation,
@@ -123,10 +123,10 @@ impl PreparedRows {
             true => None,
             false => Some(preprocessor.dataset(&table, validation.iter().copied())?),
         };
-        let meaning = TargetMeaning::of(&preprocessor);
+        let meaning = Target::of(&preprocessor);
         meaning.positive(settings.positive.as_deref())?;
         Ok(Self {
-            train: Problem::prepared(&preprocessor, &table, &train)?,
+            train: TrainingSet::prepared(&preprocessor, &table, &train)?,
             validation: dataset,
             validation_rows: validation,
             preprocessor,
@@ -153,9 +153,9 @@ pub(crate) fn fingerprint_of(others: u64, features: &[f64], targets: &Targets) -
 }
 
 /// Targets on their own scale.
-pub(crate) fn true_targets(dataset: &Dataset, meaning: &TargetMeaning) -> Targets {
+pub(crate) fn true_targets(dataset: &Dataset, meaning: &Target) -> Targets {
     match (dataset.targets(), meaning) {
-        (Targets::Real(values), TargetMeaning::Real(scale)) => {
+        (Targets::Real(values), Target::Real(scale)) => {
             Targets::Real(values.iter().map(|&value| scale.undo(value)).collect())
         }
         (targets, _) => targets.clone(),

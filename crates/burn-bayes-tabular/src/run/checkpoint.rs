@@ -1,6 +1,7 @@
 //! Checkpoints as one file, so that there is always a whole one: a line with the checksum of all that
 //! follows, a line of JSON, the record of what is trained, the record of its optimiser.
 
+use burn_bayes::train;
 use serde::{Deserialize, Serialize};
 
 use super::folder::RunFolder;
@@ -46,15 +47,19 @@ impl RunFolder {
             fingerprint: rows,
             settings: fingerprint(settings)?,
             round: checkpoint.round,
-            step: checkpoint.step,
+            step: checkpoint.state.step,
             epochs: checkpoint.epochs,
-            loss_sum: checkpoint.loss_sum.to_bits(),
+            loss_sum: checkpoint.state.loss_sum.to_bits(),
             noise_precision: checkpoint.noise_precision.to_bits(),
-            model: checkpoint.model.len(),
+            model: checkpoint.state.model.len(),
         };
         let header = serde_json::to_string(&header).map_err(|error| at(&path)(error.into()))?;
         let header = format!("{header}\n").into_bytes();
-        let content = [&header, &checkpoint.model, &checkpoint.optimizer];
+        let content = [
+            &header,
+            &checkpoint.state.model,
+            &checkpoint.state.optimizer,
+        ];
         let content = content.map(Vec::as_slice).concat();
         let first = format!("{}\n", checksum(&content)).into_bytes();
         write_whole(&path, &[first, content].concat())
@@ -116,12 +121,14 @@ fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
     let (model, optimizer) = records.split_at_checked(header.model)?;
     let checkpoint = Checkpoint {
         round: header.round,
-        step: header.step,
         epochs: header.epochs,
-        loss_sum: f32::from_bits(header.loss_sum),
         noise_precision: f64::from_bits(header.noise_precision),
-        model: model.to_vec(),
-        optimizer: optimizer.to_vec(),
+        state: train::Checkpoint {
+            step: header.step,
+            loss_sum: f32::from_bits(header.loss_sum),
+            model: model.to_vec(),
+            optimizer: optimizer.to_vec(),
+        },
     };
     Some((header, checkpoint))
 }

@@ -10,10 +10,10 @@ use serde::Serialize;
 use super::{
     EpochMetrics, MetricsFile, RunFolder, Validation, WatchedRows, report_failure, validate,
 };
-use crate::engine::{self, Checkpoint, EpochRecord, Fitted, Observer};
+use crate::engine::{self, Checkpoint, EpochRecord, Observer, TrainedModel};
 use crate::error::{Result, TabularError};
-use crate::rows::{PreparedRows, Problem};
-use crate::search::Judgement;
+use crate::rows::{PreparedRows, TrainingSet};
+use crate::search::HoldoutScore;
 use crate::settings::{Config, FitSettings, NoisePrecision};
 
 /// Draws under which training rows are predicted to see whether all is finite.
@@ -107,7 +107,7 @@ impl FolderFit {
     ///
     /// # Errors
     /// As [`engine::fit`], and if a file cannot be written.
-    pub fn train(&self, observer: &mut dyn Observer) -> Result<Fitted> {
+    pub fn train(&self, observer: &mut dyn Observer) -> Result<TrainedModel> {
         self.reported(|| self.trained(observer))
     }
 
@@ -116,7 +116,7 @@ impl FolderFit {
     ///
     /// # Errors
     /// If a prediction is not finite, or a file cannot be written.
-    pub fn finish(self, fitted: &Fitted) -> Result<FinishedFit> {
+    pub fn finish(self, fitted: &TrainedModel) -> Result<FinishedFit> {
         let (folder, config) = (&self.folder, &self.config);
         let scores = self.reported(|| {
             folder.save_fitted(fitted)?;
@@ -132,7 +132,7 @@ impl FolderFit {
             training_rows: self.rows.train.rows(),
             weights: fitted.weights(),
             rank: fitted.posterior().map(|posterior| posterior.rank()),
-            noise_precision: fitted.own_noise_precision(),
+            noise_precision: fitted.noise_precision_in_target_units(),
             seconds: self.start.elapsed().as_secs_f64(),
             scores,
             failure: diverged.map(|reason| diverged_by(&reason, &config.fit)),
@@ -149,16 +149,17 @@ impl FolderFit {
         done
     }
 
-    fn trained(&self, observer: &mut dyn Observer) -> Result<Fitted> {
-        let (problem, settings) = (&self.rows.train, &self.config.fit);
+    fn trained(&self, observer: &mut dyn Observer) -> Result<TrainedModel> {
+        let (training_set, settings) = (&self.rows.train, &self.config.fit);
         let checkpoint = self.folder.load_checkpoint(self.fingerprint, settings)?;
         let metrics = match &checkpoint {
             Some(checkpoint) => MetricsFile::resume(&self.folder, checkpoint.epochs)?,
             None => MetricsFile::create(&self.folder)?,
         };
         let watched = self.rows.validation.as_ref();
-        let watched = watched.map(|rows| WatchedRows::new(rows, problem, settings, self.weights));
-        let mut keeper = Keeper {
+        let watched =
+            watched.map(|rows| WatchedRows::new(rows, training_set, settings, self.weights));
+        let mut keeper = RunRecorder {
             fit: self,
             watched,
             metrics,
@@ -166,8 +167,8 @@ impl FolderFit {
             failure: None,
         };
         let fitted = match checkpoint {
-            Some(checkpoint) => engine::resume(problem, settings, checkpoint, &mut keeper),
-            None => engine::fit(problem, settings, &mut keeper),
+            Some(checkpoint) => engine::resume(training_set, settings, checkpoint, &mut keeper),
+            None => engine::fit(training_set, settings, &mut keeper),
         };
         match keeper.failure {
             Some(failure) => Err(failure),
@@ -175,7 +176,7 @@ impl FolderFit {
         }
     }
 
-    fn scores(&self, fitted: &Fitted) -> Result<Option<Validation>> {
+    fn scores(&self, fitted: &TrainedModel) -> Result<Option<Validation>> {
         let (train, config) = (&self.rows.train, &self.config);
         let Some(rows) = &self.rows.validation else {
             return expect_finite(fitted, train, &config.fit).map(|()| None);
@@ -186,10 +187,10 @@ impl FolderFit {
 }
 
 /// Refuses a fit under which the NLL of its training rows is not finite.
-fn expect_finite(fitted: &Fitted, train: &Problem, settings: &FitSettings) -> Result<()> {
+fn expect_finite(fitted: &TrainedModel, train: &TrainingSet, settings: &FitSettings) -> Result<()> {
     for piece in train.pieces() {
         let predictions = fitted.predict(&piece.features()?, CHECKED_DRAWS)?;
-        let Judgement { cost, .. } = Judgement::of(&predictions, &piece.true_targets())?;
+        let HoldoutScore { cost, .. } = HoldoutScore::of(&predictions, &piece.true_targets())?;
         if !cost.is_finite() {
             let reason = "the NLL of the training rows is not finite";
             return Err(diverged_by(reason, settings));
@@ -208,7 +209,7 @@ fn diverged_by(reason: &str, settings: &FitSettings) -> TabularError {
 }
 
 /// Keeps what a fit reports, and passes it on.
-struct Keeper<'a> {
+struct RunRecorder<'a> {
     fit: &'a FolderFit,
     watched: Option<WatchedRows>,
     metrics: MetricsFile,
@@ -217,11 +218,17 @@ struct Keeper<'a> {
     failure: Option<TabularError>,
 }
 
-impl Keeper<'_> {
+impl RunRecorder<'_> {
     /// Adds a line to the metrics.
-    fn keep(&mut self, record: &EpochRecord, so_far: &dyn Fn() -> Result<Fitted>) -> Result<()> {
+    fn keep(
+        &mut self,
+        record: &EpochRecord,
+        snapshot: &dyn Fn() -> Result<TrainedModel>,
+    ) -> Result<()> {
         let watched = self.watched.as_ref();
-        let validation = watched.map(|rows| rows.score(record, so_far)).transpose()?;
+        let validation = watched
+            .map(|rows| rows.score(record, snapshot))
+            .transpose()?;
         self.metrics.push(&EpochMetrics {
             record: record.clone(),
             validation: validation.flatten(),
@@ -229,14 +236,14 @@ impl Keeper<'_> {
     }
 }
 
-impl Observer for Keeper<'_> {
+impl Observer for RunRecorder<'_> {
     fn epoch(
         &mut self,
         record: &EpochRecord,
-        so_far: &dyn Fn() -> Result<Fitted>,
+        snapshot: &dyn Fn() -> Result<TrainedModel>,
     ) -> ControlFlow<()> {
-        let asked = self.observer.epoch(record, so_far);
-        match self.keep(record, so_far) {
+        let asked = self.observer.epoch(record, snapshot);
+        match self.keep(record, snapshot) {
             Ok(()) => asked,
             Err(failure) => {
                 self.failure = Some(failure);

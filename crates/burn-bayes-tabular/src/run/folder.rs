@@ -85,7 +85,7 @@ impl RunFolder {
             self.preprocessor_file(),
             self.posterior_file(),
             self.weights_file(),
-            self.learnt_file(),
+            self.model_file(),
             self.metrics_file(),
             self.checkpoint_file(),
             self.scores_file(),
@@ -156,7 +156,7 @@ impl RunFolder {
 
     /// Whether everything is there.
     pub fn is_finished(&self) -> bool {
-        self.learnt_file().is_file()
+        self.model_file().is_file()
     }
 
     pub(super) fn config_file(&self) -> PathBuf {
@@ -182,9 +182,14 @@ impl RunFolder {
         self.path.join("weights.bpk")
     }
 
-    /// What else was learnt.
-    pub(crate) fn learnt_file(&self) -> PathBuf {
-        self.path.join("learnt.toml")
+    /// The rest of the trained model, and the checksums of all files. The previous version called it
+    /// `learnt.toml`.
+    pub(crate) fn model_file(&self) -> PathBuf {
+        let former = self.path.join("learnt.toml");
+        match former.is_file() {
+            true => former,
+            false => self.path.join("model.toml"),
+        }
     }
 
     /// One line of JSON for every epoch.

@@ -3,8 +3,8 @@
 mod checkpoint;
 mod fit;
 mod folder;
-mod learnt;
 mod metrics;
+mod model_file;
 mod progress;
 mod validation;
 
@@ -28,12 +28,12 @@ use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device};
 use burn_bayes::{FactorPosterior, Layout};
 use burn_bayes_data::Preprocessor;
-use learnt::{Checksums, Learnt};
+use model_file::{Checksums, ModelFile};
 
-use crate::engine::{Fitted, network};
+use crate::engine::{TrainedModel, network};
 use crate::error::{Result, TabularError};
 use crate::files::{at, remove, write_whole};
-use crate::rows::TargetMeaning;
+use crate::rows::Target;
 use crate::settings::{Config, DeviceName, MOST_DRAWS, expect_at_most};
 
 /// A finished run.
@@ -44,7 +44,7 @@ pub struct Run {
     /// How columns become features, and what the classes are.
     pub preprocessor: Preprocessor,
     /// What was learnt.
-    pub fitted: Fitted,
+    pub fitted: TrainedModel,
     /// Why the fit has diverged; nothing if it has not.
     pub diverged: Option<String>,
     checksums: Checksums,
@@ -59,11 +59,11 @@ impl Run {
         if !folder.is_finished() {
             let path = folder.path().display();
             return Err(TabularError::Data(format!(
-                "{path}: the fit is not finished (there is no learnt.toml); `{}` goes on with it",
+                "{path}: the fit is not finished (there is no model.toml); `{}` goes on with it",
                 folder.continuation()
             )));
         }
-        let learnt = Learnt::load(folder)?;
+        let learnt = ModelFile::load(folder)?;
         for file in [folder.config_file(), folder.preprocessor_file()] {
             learnt.checksums.verified(&file)?;
         }
@@ -115,10 +115,10 @@ fn fitted(
     folder: &RunFolder,
     config: &Config,
     preprocessor: &Preprocessor,
-    learnt: &Learnt,
+    learnt: &ModelFile,
     device: &Device,
-) -> Result<Fitted> {
-    let meaning = TargetMeaning::of(preprocessor);
+) -> Result<TrainedModel> {
+    let meaning = Target::of(preprocessor);
     let features = preprocessor.feature_names().len();
     let precision = learnt.noise_precision;
     // A layout is of what can be trained, so the network begins as one that is.
@@ -144,7 +144,9 @@ fn fitted(
     };
     let seed = config.fit.seed;
     let network = network.valid();
-    Ok(Fitted::new(&network, posterior, meaning, precision, seed))
+    Ok(TrainedModel::new(
+        &network, posterior, meaning, precision, seed,
+    ))
 }
 
 /// What is wrong with a file of a run.
@@ -154,7 +156,7 @@ fn wrong(path: &Path, problem: impl Display) -> TabularError {
 
 impl RunFolder {
     /// Writes what was learnt.
-    pub(crate) fn save_fitted(&self, fitted: &Fitted) -> Result<()> {
+    pub(crate) fn save_fitted(&self, fitted: &TrainedModel) -> Result<()> {
         match fitted.posterior() {
             Some(posterior) => {
                 let saved = posterior.save_safetensors(self.posterior_file());
@@ -186,7 +188,7 @@ impl RunFolder {
     pub(crate) fn finish(
         &self,
         config: &Config,
-        fitted: &Fitted,
+        fitted: &TrainedModel,
         diverged: Option<String>,
     ) -> Result<()> {
         // It may have been edited since the fit read it.
@@ -201,7 +203,7 @@ impl RunFolder {
             self.metrics_file(),
             self.validation_file(),
         ];
-        Learnt::new(fitted.noise_precision(), diverged, read)?.save(self)?;
+        ModelFile::new(fitted.noise_precision(), diverged, read)?.save(self)?;
         remove(&self.checkpoint_file())
     }
 }

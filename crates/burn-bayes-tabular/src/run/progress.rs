@@ -5,11 +5,11 @@
 use burn_bayes_data::{Dataset, Features, Targets};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{EpochRecord, Fitted, Stage};
+use crate::engine::{EpochRecord, Stage, TrainedModel};
 use crate::error::{Result, TabularError};
 use crate::rows::true_targets;
-use crate::rows::{Problem, TargetMeaning};
-use crate::search::Judgement;
+use crate::rows::{Target, TrainingSet};
+use crate::search::HoldoutScore;
 use crate::settings::{FitSettings, Method};
 
 /// Draws of a score, the same numbers at every epoch.
@@ -42,7 +42,7 @@ pub(crate) struct WatchedRows {
     features: Features,
     /// On their own scale.
     targets: Targets,
-    meaning: TargetMeaning,
+    meaning: Target,
     /// Epochs from one score to the next.
     every: usize,
 }
@@ -51,15 +51,15 @@ impl WatchedRows {
     /// The rows that were held out from a problem.
     pub(crate) fn new(
         rows: &Dataset,
-        problem: &Problem,
+        training_set: &TrainingSet,
         settings: &FitSettings,
         weights: usize,
     ) -> Self {
-        let meaning = problem.meaning().clone();
+        let meaning = training_set.meaning().clone();
         Self {
             features: rows.features().clone(),
             targets: true_targets(rows, &meaning),
-            every: interval(settings, weights, problem.rows(), rows.rows()),
+            every: interval(settings, weights, training_set.rows(), rows.rows()),
             meaning,
         }
     }
@@ -68,7 +68,7 @@ impl WatchedRows {
     pub(crate) fn score(
         &self,
         record: &EpochRecord,
-        so_far: &dyn Fn() -> Result<Fitted>,
+        snapshot: &dyn Fn() -> Result<TrainedModel>,
     ) -> Result<Option<ValidationScore>> {
         let EpochRecord {
             stage,
@@ -80,9 +80,9 @@ impl WatchedRows {
         if stage != Stage::Posterior || !is_due {
             return Ok(None);
         }
-        match so_far().and_then(|fitted| fitted.predict(&self.features, DRAWS)) {
+        match snapshot().and_then(|fitted| fitted.predict(&self.features, DRAWS)) {
             Ok(predictions) => {
-                let judgement = Judgement::of(&predictions, &self.targets)?;
+                let judgement = HoldoutScore::of(&predictions, &self.targets)?;
                 Ok(self.on_learning_scale(judgement))
             }
             // The fit may find back; whether it does is for its own checks.
@@ -92,10 +92,10 @@ impl WatchedRows {
     }
 
     /// y = a + s z has the density p(z)/s, so its negative logarithm is larger by ln s.
-    fn on_learning_scale(&self, judgement: Judgement) -> Option<ValidationScore> {
+    fn on_learning_scale(&self, judgement: HoldoutScore) -> Option<ValidationScore> {
         let shift = match &self.meaning {
-            TargetMeaning::Real(scale) => scale.spread.ln(),
-            TargetMeaning::Classes(_) => 0.0,
+            Target::Real(scale) => scale.spread.ln(),
+            Target::Classes(_) => 0.0,
         };
         let score = ValidationScore {
             nll: judgement.cost - shift,

@@ -13,14 +13,14 @@ use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 
 use super::*;
-use crate::cells::Ledger;
 use crate::engine::{self, Checkpoint, Observer, Unobserved};
+use crate::jobs::ResultCache;
 use crate::new_rows::{PredictionRequest, RowPredictor};
 use crate::predict::PredictionTable;
 use crate::predict::Uncertainty;
 use crate::predict::threshold_at_risk;
-use crate::rows::Problem;
-use crate::rows::{DealtRows, PreparedRows, read_table};
+use crate::rows::TrainingSet;
+use crate::rows::{PreparedRows, SplitTable, read_table};
 use crate::search::Ranges;
 use crate::settings::{DataSettings, FitSettings};
 
@@ -30,7 +30,7 @@ const FILES: [&str; 6] = [
     "preprocessor.toml",
     "posterior.safetensors",
     "weights.bpk",
-    "learnt.toml",
+    "model.toml",
     "validation.csv",
 ];
 
@@ -67,7 +67,7 @@ const CLASSES: &str = "data.target = 'kind'\ndata.task = 'classification'\nfit.r
 const NUMBERS: &str = "data.target = 'price'\ndata.task = 'regression'\nfit.method = 'map'\nfit.noise_precision = 0.5";
 
 fn prepared(data: &DataSettings, seed: u64) -> PreparedRows {
-    let dealt = DealtRows::deal(read_table(data).unwrap(), data, seed).unwrap();
+    let dealt = SplitTable::deal(read_table(data).unwrap(), data, seed).unwrap();
     PreparedRows::prepare(dealt, data).unwrap()
 }
 
@@ -220,7 +220,7 @@ fn no_damage_to_a_file_of_a_run_changes_what_it_says_in_silence() {
     let read = [
         "config.toml",
         "preprocessor.toml",
-        "learnt.toml",
+        "model.toml",
         "metrics.jsonl",
     ];
     for (site, others) in [
@@ -283,9 +283,9 @@ fn a_run_of_an_earlier_version_is_fitted_again() {
     let folder = RunFolder::open(&site.run()).unwrap();
     let earlier = "format = 1\nnoise_precision = 1.0\nchecksum = \"0123456789abcdef\"\n\
                    preprocessor_checksum = \"0123456789abcdef\"\n";
-    std::fs::write(folder.learnt_file(), earlier).unwrap();
+    std::fs::write(folder.model_file(), earlier).unwrap();
     let message = Run::load(&folder, None).unwrap_err().to_string();
-    for word in ["learnt.toml", "earlier version", "fit again"] {
+    for word in ["model.toml", "earlier version", "fit again"] {
         assert!(message.contains(word), "{message}");
     }
 }
@@ -321,7 +321,7 @@ impl Observer for Kept {
 }
 
 /// Leaves a checkpoint in the folder of a run; what it is of.
-fn with_checkpoint(folder: &RunFolder) -> (Problem, FitSettings) {
+fn with_checkpoint(folder: &RunFolder) -> (TrainingSet, FitSettings) {
     let Config { data, mut fit } = folder.config().unwrap();
     fit.checkpoint_every = 1;
     let problem = prepared(&data, fit.seed).train;
@@ -474,7 +474,7 @@ fn spoilt_ranges() {
 fn spoilt_ledgers() {
     let line = "{\"case\":\"trial 0\",\"method\":\"vifa\",\"seed\":0,\"settings\":{\"epochs\":3},\
         \"measures\":{\"nmll\":0.5},\"seconds\":1.5}\n";
-    spoil("trials.jsonl", &line.repeat(3), Ledger::open);
+    spoil("trials.jsonl", &line.repeat(3), ResultCache::open);
 }
 
 #[test]
@@ -482,10 +482,10 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
     let site = Site::new(&moons(), CLASSES);
     let folder = RunFolder::open(&site.run()).unwrap();
     let run = Run::load(&folder, None).unwrap();
-    std::fs::remove_file(folder.learnt_file()).unwrap();
+    std::fs::remove_file(folder.model_file()).unwrap();
     // Without a posterior, into a folder that has one.
     let meaning = run.fitted.meaning().clone();
-    let point = Fitted::new(run.fitted.network(), None, meaning, 1.0, 0);
+    let point = TrainedModel::new(run.fitted.network(), None, meaning, 1.0, 0);
     folder.save_fitted(&point).unwrap();
     folder.finish(&run.config, &point, None).unwrap();
     assert!(

@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use super::folder::RunFolder;
 use super::metrics::EpochMetrics;
-use crate::engine::{Fitted, Stage};
+use crate::engine::{Stage, TrainedModel};
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::predict::PredictionTable;
 use crate::report::{self, PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::rows::true_targets;
-use crate::rows::{Problem, TargetMeaning};
+use crate::rows::{Target, TrainingSet};
 use crate::scores::{Intervals, Scores};
 use crate::search::divergence;
 use crate::settings::Config;
@@ -35,8 +35,8 @@ pub struct Validation {
 pub(crate) fn validate(
     folder: &RunFolder,
     config: &Config,
-    fitted: &Fitted,
-    train: &Problem,
+    fitted: &TrainedModel,
+    train: &TrainingSet,
     rows: &Dataset,
     places: Vec<usize>,
 ) -> Result<Validation> {
@@ -85,7 +85,7 @@ pub(crate) fn validate(
 pub(crate) fn report_failure(
     folder: &RunFolder,
     config: &Config,
-    meaning: &TargetMeaning,
+    meaning: &Target,
     reason: &str,
 ) -> Result<()> {
     let report = RunReport {
@@ -108,7 +108,7 @@ pub(crate) struct RunReport<'a> {
     /// The command that made it.
     pub(crate) command: &'a str,
     /// What the targets mean.
-    pub(crate) meaning: &'a TargetMeaning,
+    pub(crate) meaning: &'a Target,
     /// What was recorded epoch by epoch.
     pub(crate) metrics: &'a [EpochMetrics],
     /// What was learnt of the weights; none for a point estimate.
@@ -140,11 +140,11 @@ impl RunReport<'_> {
 }
 
 /// What was recorded of the training that was kept.
-pub fn curves(metrics: &[EpochMetrics], meaning: &TargetMeaning) -> [TrainingCurve; 3] {
+pub fn curves(metrics: &[EpochMetrics], meaning: &Target) -> [TrainingCurve; 3] {
     let (nats, error) = match meaning {
-        TargetMeaning::Classes(_) => ("loss, nats per row", "share of wrong classes"),
+        Target::Classes(_) => ("loss, nats per row", "share of wrong classes"),
         // The network learns on standardised targets, where a density is another one.
-        TargetMeaning::Real(_) => ("nats per row, standardised", "RMSE, the target's unit"),
+        Target::Real(_) => ("nats per row, standardised", "RMSE, the target's unit"),
     };
     let curve = |label: &str, unit: &str, value: fn(&EpochMetrics) -> Option<f64>| {
         let kept = metrics
@@ -168,12 +168,12 @@ pub fn curves(metrics: &[EpochMetrics], meaning: &TargetMeaning) -> [TrainingCur
 }
 
 /// Targets as they are written.
-fn words(targets: &Targets, meaning: &TargetMeaning) -> Vec<String> {
+fn words(targets: &Targets, meaning: &Target) -> Vec<String> {
     match (targets, meaning) {
-        (Targets::Classes(classes), TargetMeaning::Classes(names)) => {
+        (Targets::Classes(classes), Target::Classes(names)) => {
             classes.iter().map(|&class| names[class].clone()).collect()
         }
-        (Targets::Classes(classes), TargetMeaning::Real(_)) => {
+        (Targets::Classes(classes), Target::Real(_)) => {
             classes.iter().map(ToString::to_string).collect()
         }
         (Targets::Real(values), _) => values.iter().map(ToString::to_string).collect(),

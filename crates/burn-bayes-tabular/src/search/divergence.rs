@@ -16,12 +16,12 @@ use std::fmt;
 use burn_bayes::eval::{LabelledProbabilities, TargetedMixture, log_densities, log_losses};
 use burn_bayes_data::Targets;
 
-use super::fold::{Judgement, mismatch};
-use crate::cells::Summary;
+use super::fold::{HoldoutScore, mismatch};
 use crate::error::Result;
+use crate::jobs::Summary;
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::report::number;
-use crate::rows::{Problem, TargetMeaning};
+use crate::rows::{Target, TrainingSet};
 
 /// The least difference of the second test, in standard errors.
 const STANDARD_ERRORS: f64 = 2.0;
@@ -91,11 +91,11 @@ impl fmt::Display for Divergence {
 /// # Errors
 /// If the predictions are not of these rows.
 pub fn divergence(
-    train: &Problem,
+    train: &TrainingSet,
     predictions: &Predictions,
     targets: &Targets,
 ) -> Result<Option<Divergence>> {
-    let Judgement { cost, error, .. } = Judgement::of(predictions, targets)?;
+    let HoldoutScore { cost, error, .. } = HoldoutScore::of(predictions, targets)?;
     if !cost.is_finite() {
         return Ok(Some(Divergence::NotFinite));
     }
@@ -127,9 +127,9 @@ pub fn divergence(
 }
 
 /// What the training targets alone predict, the same for every row.
-pub(super) fn constant(train: &Problem, rows: usize) -> Result<Predictions> {
+pub(super) fn constant(train: &TrainingSet, rows: usize) -> Result<Predictions> {
     Ok(match train.meaning() {
-        TargetMeaning::Real(_) => {
+        Target::Real(_) => {
             let gaussian = train.target_scale()?;
             Predictions::Reals(RealPredictions {
                 draws: 1,
@@ -137,7 +137,7 @@ pub(super) fn constant(train: &Problem, rows: usize) -> Result<Predictions> {
                 noise_deviation: gaussian.spread,
             })
         }
-        TargetMeaning::Classes(classes) => Predictions::Classes(ClassPredictions {
+        Target::Classes(classes) => Predictions::Classes(ClassPredictions {
             classes: classes.clone(),
             draws: 1,
             probabilities: train.target_means().repeat(rows),
@@ -193,9 +193,9 @@ mod tests {
             .collect()
     }
 
-    fn problem(targets: Targets, meaning: TargetMeaning) -> Problem {
+    fn problem(targets: Targets, meaning: Target) -> TrainingSet {
         let features = Features::new(targets.len(), 1, vec![0.0; targets.len()]).unwrap();
-        Problem::new(&Dataset::new(features, targets).unwrap(), meaning).unwrap()
+        TrainingSet::new(&Dataset::new(features, targets).unwrap(), meaning).unwrap()
     }
 
     /// Targets around 1000 with a deviation of about 50, not standardised.
@@ -212,8 +212,8 @@ mod tests {
         })
     }
 
-    fn kept() -> TargetMeaning {
-        TargetMeaning::Real(ColumnScale {
+    fn kept() -> Target {
+        Target::Real(ColumnScale {
             centre: 0.0,
             spread: 1.0,
         })
@@ -254,7 +254,7 @@ mod tests {
         };
         // One row of four is of the second class.
         let labels: Vec<usize> = (0..ROWS).map(|row| usize::from(row % 4 == 0)).collect();
-        let meaning = TargetMeaning::Classes(["a", "b"].map(String::from).to_vec());
+        let meaning = Target::Classes(["a", "b"].map(String::from).to_vec());
         let train = problem(Targets::Classes(labels.clone()), meaning);
         let held_out = Targets::Classes(labels);
         let judged = |row: [f64; 2]| {

@@ -10,11 +10,11 @@ use burn_bayes_data::{
 use serde::{Deserialize, Serialize};
 
 use super::divergence::{constant, divergence};
-use crate::cells::Measures;
 use crate::engine::{Unobserved, check, fit, weights};
 use crate::error::{Result, TabularError};
+use crate::jobs::Measures;
 use crate::predict::Predictions;
-use crate::rows::{DealtRows, Problem, TargetMeaning};
+use crate::rows::{SplitTable, Target, TrainingSet};
 use crate::rows::{fingerprint_of, true_targets};
 use crate::scores::{Intervals, Scores};
 use crate::settings::{DataSettings, FitSettings};
@@ -27,7 +27,7 @@ const ERROR: &str = "error";
 /// One division of some rows.
 #[derive(Clone, Debug)]
 pub struct Fold {
-    train: Problem,
+    train: TrainingSet,
     test: Features,
     /// Of the test rows, on their own scale.
     targets: Targets,
@@ -35,7 +35,7 @@ pub struct Fold {
 
 /// What a fit is worth on rows that it has not seen; less is better in both.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Judgement {
+pub struct HoldoutScore {
     /// Mean negative log-likelihood of a row under the average over draws, in nats, of the target on
     /// its own scale: what a search minimises.
     pub cost: f64,
@@ -71,7 +71,7 @@ impl Fold {
             Targets::Real(scaled.collect()),
         )?;
         Ok(Self {
-            train: Problem::new(&train, TargetMeaning::Real(scale))?,
+            train: TrainingSet::new(&train, Target::Real(scale))?,
             test: scaler.apply(dataset.features().select(&split.test)?)?,
             targets: Targets::Real(of(&split.test)),
         })
@@ -83,7 +83,7 @@ impl Fold {
     /// If the training rows cannot be prepared, or the others have something that these have not.
     pub fn prepared(table: &Table, config: &PreprocessorConfig, split: &Split) -> Result<Self> {
         let preprocessor = Preprocessor::fit(config, table, split.train.iter().copied())?;
-        let train = Problem::prepared(&preprocessor, table, &split.train)?;
+        let train = TrainingSet::prepared(&preprocessor, table, &split.train)?;
         let test = preprocessor.dataset(table, split.test.iter().copied())?;
         Ok(Self {
             targets: true_targets(&test, train.meaning()),
@@ -97,7 +97,7 @@ impl Fold {
     /// # Errors
     /// If the rows cannot be divided so, or as [`Fold::prepared`].
     pub(crate) fn all(
-        rows: &DealtRows,
+        rows: &SplitTable,
         settings: &DataSettings,
         kept: KFold,
     ) -> Result<Vec<Arc<Self>>> {
@@ -123,14 +123,14 @@ impl Fold {
     ///
     /// # Errors
     /// If a setting cannot be used.
-    pub fn judge(&self, settings: &FitSettings) -> Result<Option<Judgement>> {
+    pub fn judge(&self, settings: &FitSettings) -> Result<Option<HoldoutScore>> {
         match self.predictions(settings)? {
             Some(predictions) => self.judge_predictions(&predictions),
             None => Ok(None),
         }
     }
 
-    /// The class of which F1 is told; see [`TargetMeaning::positive`].
+    /// The class of which F1 is told; see [`Target::positive`].
     pub fn positive(&self, asked: Option<&str>) -> Result<Option<&str>> {
         self.train.meaning().positive(asked)
     }
@@ -169,21 +169,21 @@ impl Fold {
     }
 
     /// Judges predictions of the test rows; nothing if the fit has no scores.
-    fn judge_predictions(&self, predictions: &Predictions) -> Result<Option<Judgement>> {
+    fn judge_predictions(&self, predictions: &Predictions) -> Result<Option<HoldoutScore>> {
         let divergence = divergence(&self.train, predictions, &self.targets)?;
         if divergence.is_some_and(|divergence| !divergence.has_scores()) {
             return Ok(None);
         }
-        Ok(Some(Judgement {
+        Ok(Some(HoldoutScore {
             diverged: divergence.is_some(),
-            ..Judgement::of(predictions, &self.targets)?
+            ..HoldoutScore::of(predictions, &self.targets)?
         }))
     }
 
     /// Judges what the training targets alone predict of the test rows.
-    pub fn judge_constant(&self) -> Result<Judgement> {
+    pub fn judge_constant(&self) -> Result<HoldoutScore> {
         let predictions = constant(&self.train, self.targets.len())?;
-        Judgement::of(&predictions, &self.targets)
+        HoldoutScore::of(&predictions, &self.targets)
     }
 }
 
@@ -192,7 +192,7 @@ pub(super) fn mismatch() -> TabularError {
     TabularError::Data("the targets are not of the kind that was predicted".into())
 }
 
-impl Judgement {
+impl HoldoutScore {
     /// Judges predictions by what was true, without a constant to compare with.
     pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
         match (predictions, targets) {
@@ -327,21 +327,24 @@ mod tests {
 
     #[test]
     fn a_judgement_survives_its_measures_and_a_missing_one_is_no_divergence() {
-        let judgement = Judgement {
+        let judgement = HoldoutScore {
             cost: 0.5,
             error: 0.25,
             diverged: false,
         };
-        let worse = Judgement {
+        let worse = HoldoutScore {
             diverged: true,
             ..judgement
         };
         for judgement in [Some(judgement), Some(worse), None] {
-            let measures = Judgement::measures(judgement, "nll");
-            assert_eq!(Judgement::of_measures(&measures, "nll").unwrap(), judgement);
+            let measures = HoldoutScore::measures(judgement, "nll");
+            assert_eq!(
+                HoldoutScore::of_measures(&measures, "nll").unwrap(),
+                judgement
+            );
         }
-        let other = Judgement::measures(Some(judgement), "nmll");
-        let failure = Judgement::of_measures(&other, "nll").unwrap_err();
+        let other = HoldoutScore::measures(Some(judgement), "nmll");
+        let failure = HoldoutScore::of_measures(&other, "nll").unwrap_err();
         assert!(failure.to_string().contains("`nll`"), "{failure}");
     }
 

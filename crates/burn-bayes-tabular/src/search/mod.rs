@@ -10,7 +10,7 @@ mod ranges;
 mod tuning;
 
 pub use divergence::{Divergence, divergence};
-pub use fold::{DIVERGED, Fold, Judgement, Scored};
+pub use fold::{DIVERGED, Fold, HoldoutScore, Scored};
 pub use ranges::{Range, Ranges};
 pub use tuning::{JudgedTrials, TrialRow, Tuned, Tuning};
 
@@ -57,15 +57,15 @@ pub struct Trial {
     /// The settings that were drawn, with those that no range names.
     pub settings: FitSettings,
     /// One for each fold that it met; nothing where the fit has no scores.
-    pub judgements: Vec<Option<Judgement>>,
+    pub judgements: Vec<Option<HoldoutScore>>,
     /// Whether it met all folds.
     pub is_complete: bool,
 }
 
 impl Trial {
     /// The mean over folds; nothing if a fit has no scores.
-    pub fn mean(&self) -> Option<Judgement> {
-        Judgement::mean(
+    pub fn mean(&self) -> Option<HoldoutScore> {
+        HoldoutScore::mean(
             &self
                 .judgements
                 .iter()
@@ -122,7 +122,7 @@ impl Search {
     pub fn run(
         &self,
         folds: usize,
-        judge: impl Fn(&[(Unit, FitSettings)]) -> Result<Vec<Option<Judgement>>>,
+        judge: impl Fn(&[(Unit, FitSettings)]) -> Result<Vec<Option<HoldoutScore>>>,
     ) -> Result<Vec<Trial>> {
         let blank = |number| {
             Ok(Trial {
@@ -184,7 +184,7 @@ fn meet(
     trials: &mut [Trial],
     chosen: &[usize],
     folds: std::ops::Range<usize>,
-    judge: impl Fn(&[(Unit, FitSettings)]) -> Result<Vec<Option<Judgement>>>,
+    judge: impl Fn(&[(Unit, FitSettings)]) -> Result<Vec<Option<HoldoutScore>>>,
 ) -> Result<()> {
     let units: Vec<_> = chosen
         .iter()
@@ -213,17 +213,17 @@ mod tests {
     }
 
     /// The nearer the prior precision is to one, the better.
-    fn distance(settings: &FitSettings) -> Option<Judgement> {
+    fn distance(settings: &FitSettings) -> Option<HoldoutScore> {
         let cost = settings.prior_precision.ln().abs();
         let error = cost;
-        Some(Judgement {
+        Some(HoldoutScore {
             cost,
             error,
             diverged: false,
         })
     }
 
-    fn judge_all(units: &[(Unit, FitSettings)]) -> Result<Vec<Option<Judgement>>> {
+    fn judge_all(units: &[(Unit, FitSettings)]) -> Result<Vec<Option<HoldoutScore>>> {
         Ok(units
             .iter()
             .map(|(_, settings)| distance(settings))
@@ -264,13 +264,13 @@ mod tests {
         let trials = search(6, None).run(2, |units| {
             let judged = units.iter().map(|(unit, _)| match (unit.trial, unit.fold) {
                 (0, 1) => None,
-                (0 | 1, 0) => Some(Judgement {
+                (0 | 1, 0) => Some(HoldoutScore {
                     cost: -9.0,
                     error: 0.0,
                     diverged: false,
                 }),
                 // With a cost, but one that is worse than a constant's.
-                (trial, _) => Some(Judgement {
+                (trial, _) => Some(HoldoutScore {
                     cost: trial as f64,
                     error: 1.0,
                     diverged: trial == 1,

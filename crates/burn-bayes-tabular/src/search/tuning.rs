@@ -1,4 +1,4 @@
-//! A search whose trials are fitted as cells, and what it found.
+//! A search whose trials are fitted as jobs, and what it found.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,12 +8,12 @@ use burn_bayes_data::KFold;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Fold, Judgement, Ranges, Search, Trial, Unit, best};
+use super::{Fold, HoldoutScore, Ranges, Search, Trial, Unit, best};
 use crate::as_toml;
-use crate::cells::{self, Cell, Crew, Key, Ledger, Progress, Task};
 use crate::error::Result;
 use crate::files::{csv_bytes, write_whole};
-use crate::rows::{DealtRows, read_table};
+use crate::jobs::{self, Job, Key, Progress, ResultCache, Task, WorkerPool};
+use crate::rows::{SplitTable, read_table};
 use crate::scores::likelihood_name;
 use crate::settings::{Config, FitSettings};
 
@@ -30,7 +30,7 @@ impl Tuning {
     ///
     /// # Errors
     /// If the rows cannot be divided so, or have not the class that F1 is to be told of.
-    pub fn new(config: Config, rows: &DealtRows, folds: usize) -> Result<Self> {
+    pub fn new(config: Config, rows: &SplitTable, folds: usize) -> Result<Self> {
         let folds = folds_of(&config, rows, folds)?;
         // A search does not look at F1, but the fit takes over what it finds.
         for fold in &folds {
@@ -76,7 +76,7 @@ impl Tuning {
         Ok(search)
     }
 
-    /// Searches; what the ledger has of the trials is not fitted again. `task` makes what a worker of
+    /// Searches; what the cache has of the trials is not fitted again. `task` makes what a worker of
     /// this program is given.
     ///
     /// # Errors
@@ -85,8 +85,8 @@ impl Tuning {
         mut self,
         search: &Search,
         task: impl Fn(JudgedTrials) -> T,
-        ledger: &Ledger,
-        crew: &Crew,
+        cache: &ResultCache,
+        pool: &WorkerPool,
         progress: &dyn Progress,
     ) -> Result<Tuned> {
         let trials = search.run(self.folds.len(), |units| {
@@ -95,11 +95,11 @@ impl Tuning {
                 folds: self.folds.len(),
                 units: units.iter().cloned().map(Planned::of).collect(),
             };
-            let cells = fits.of_folds(&self.folds)?;
-            let records = cells::run(&task(fits), &cells, ledger, crew, progress)?;
+            let jobs = fits.of_folds(&self.folds)?;
+            let records = jobs::run(&task(fits), &jobs, cache, pool, progress)?;
             let judged = records.iter();
             judged
-                .map(|record| Judgement::of_measures(&record.measures, self.cost_name))
+                .map(|record| HoldoutScore::of_measures(&record.measures, self.cost_name))
                 .collect()
         })?;
         self.config.fit = best(&trials)?.settings.clone();
@@ -135,7 +135,7 @@ impl Planned {
         }
     }
 
-    fn cell(&self, fold: &Arc<Fold>, cost_name: &'static str) -> Result<Cell> {
+    fn job(&self, fold: &Arc<Fold>, cost_name: &'static str) -> Result<Job> {
         let key = Key {
             case: format!("trial {}", self.trial),
             method: self.settings.method.to_string(),
@@ -143,30 +143,30 @@ impl Planned {
         };
         let everything = (self.settings.identity(), fold.fingerprint());
         let (fold, settings) = (fold.clone(), self.settings.clone());
-        Cell::new(key, &everything, move || {
-            Ok(Judgement::measures(fold.judge(&settings)?, cost_name))
+        Job::new(key, &everything, move || {
+            Ok(HoldoutScore::measures(fold.judge(&settings)?, cost_name))
         })
     }
 }
 
 impl JudgedTrials {
     /// The fits, to the rows of the settings' file.
-    pub(crate) fn cells(&self) -> Result<Vec<Cell>> {
+    pub(crate) fn jobs(&self) -> Result<Vec<Job>> {
         let Config { data, fit } = &self.config;
-        let rows = DealtRows::deal(read_table(data)?, data, fit.seed)?;
+        let rows = SplitTable::deal(read_table(data)?, data, fit.seed)?;
         self.of_folds(&folds_of(&self.config, &rows, self.folds)?)
     }
 
-    fn of_folds(&self, folds: &[Arc<Fold>]) -> Result<Vec<Cell>> {
+    fn of_folds(&self, folds: &[Arc<Fold>]) -> Result<Vec<Job>> {
         let cost_name = likelihood_name(self.config.data.task()?.into());
         let units = self.units.iter();
         units
-            .map(|unit| unit.cell(&folds[unit.fold], cost_name))
+            .map(|unit| unit.job(&folds[unit.fold], cost_name))
             .collect()
     }
 }
 
-fn folds_of(config: &Config, rows: &DealtRows, count: usize) -> Result<Vec<Arc<Fold>>> {
+fn folds_of(config: &Config, rows: &SplitTable, count: usize) -> Result<Vec<Arc<Fold>>> {
     let kept = KFold::new(count).with_seed(config.fit.seed);
     Fold::all(rows, &config.data, kept)
 }

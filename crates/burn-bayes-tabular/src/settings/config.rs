@@ -41,7 +41,7 @@ impl Config {
     pub fn to_toml(&self) -> Result<String> {
         let wrong = |error| TabularError::Usage(format!("the settings cannot be written: {error}"));
         let mut text = toml::to_string(self).map_err(wrong)?;
-        let mut chosen = self.fit.chosen().into_iter().peekable();
+        let mut chosen = self.fit.method_defaults().into_iter().peekable();
         if chosen.peek().is_some() {
             text.push_str("\n# Chosen by the method, as nothing else is said:\n");
         }

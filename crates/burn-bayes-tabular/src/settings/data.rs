@@ -1,4 +1,4 @@
-//! Which rows a network is fitted to, and how a file becomes rows.
+//! The training rows: which file, which columns, and how they are prepared.
 
 use std::path::PathBuf;
 
@@ -12,51 +12,51 @@ use super::table::settings;
 use crate::error::Result;
 
 settings! {
-    /// The file of the rows, and how it is read.
+    /// The file with the training rows, and how it is read.
     DataSettings {
-        /// File of delimited text with the training rows, packed with gzip or not.
+        /// CSV file with the training rows, optionally compressed with gzip.
         [option: Some("data"), value: Some("FILE")]
         path: PathBuf;
         /// Column to predict.
         target: String;
-        /// What the target is: regression or classification.
+        /// Type of the task: regression or classification.
         task: TaskName;
-        /// Positive class of F1, if there are two classes; the second one by default.
+        /// Positive class of F1, precision and recall, for two classes [default: the second one].
         [value: Some("CLASS")]
         positive: String;
-        /// Columns that are neither target nor feature, with commas between them.
+        /// Columns to leave out, separated by commas.
         ignore: Words = Words::default();
-        /// Columns of categories that are written as numbers, with commas between them.
+        /// Numeric columns to treat as categories, separated by commas.
         categories: Words = Words::default();
-        /// The most categories that a column, or classes that a target may have.
-        most_levels: usize = 1000;
-        /// Character between cells, or `tab`; found from the first rows by default.
+        /// Maximum number of categories of a column, or of classes of the target.
+        max_categories: usize = 1000, formerly "most_levels";
+        /// Column separator, or `tab` [default: detected from the first rows].
         delimiter: Delimiter;
-        /// Character before the decimal fraction of numbers: a point or a comma.
+        /// Decimal separator: a point or a comma.
         [value: Some("MARK")]
         decimal: DecimalName = DecimalName::Point;
         /// Whether the first row names the columns: detect, present or absent.
         header: HeaderName = HeaderName::Detect;
-        /// What is done about a missing cell: refuse, impute or drop.
+        /// Treatment of missing values: refuse, impute or drop.
         missing: MissingName = MissingName::Refuse;
-        /// Words for a missing cell beside an empty one, with commas between them.
+        /// Values that count as missing, in addition to an empty cell, separated by commas.
         [allows_hyphens: true]
-        missing_words: Words = missing_words();
-        /// What is done about a category that no training row has: refuse or zeros.
+        na_values: Words = na_values(), formerly "missing_words";
+        /// Treatment of categories that do not occur in the training rows: refuse or zeros.
         unseen: UnseenName = UnseenName::Refuse;
-        /// Columns as they are, where otherwise numbers are brought to mean 0 and variance 1.
+        /// Do not standardise numeric columns and targets to mean 0 and variance 1.
         no_standardize: bool = false;
-        /// Share of the rows that is held out to score the fit; 0 scores nothing.
+        /// Fraction of the rows held out for validation; 0 for none.
         validation: f64 = 0.2;
     }
 }
 
-/// How a new file is written, where that is not as in the fit.
+/// The format of a new file, where it differs from that of the fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileFormat {
-    /// Character before the decimal fraction of numbers.
+    /// Decimal separator.
     pub decimal: Option<DecimalName>,
-    /// Character between cells.
+    /// Column separator.
     pub delimiter: Option<Delimiter>,
 }
 
@@ -72,8 +72,8 @@ impl FileFormat {
     }
 }
 
-/// What the reader takes for a missing cell, without the empty one.
-fn missing_words() -> Words {
+/// The values that the reader treats as missing by default, without the empty cell.
+fn na_values() -> Words {
     let words = CsvOptions::default().missing.into_iter();
     Words(words.filter(|word| !word.is_empty()).collect())
 }
@@ -110,7 +110,7 @@ impl DataSettings {
 
     /// How the file is read. What its columns hold, the reader finds, or a preparation knows.
     pub(crate) fn csv_options(&self) -> CsvOptions {
-        let words = self.missing_words.0.iter().cloned();
+        let words = self.na_values.0.iter().cloned();
         CsvOptions {
             delimiter: self.delimiter.map(|delimiter| delimiter.0),
             decimal: self.decimal.into(),
@@ -125,7 +125,7 @@ impl DataSettings {
         let config = PreprocessorConfig::new(self.target()?, self.task()?.into())
             .with_missing(self.missing.into())
             .with_unseen(self.unseen.into())
-            .with_most_levels(self.most_levels);
+            .with_max_categories(self.max_categories);
         Ok(match self.no_standardize {
             true => config
                 .with_scaling(Scaling::Keep)

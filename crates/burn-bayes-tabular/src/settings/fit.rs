@@ -1,4 +1,4 @@
-//! How a network is fitted.
+//! The settings of a fit.
 
 use super::choices::Method::{Map, MeanField, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von};
 use super::choices::{Method, NetworkShape, NoisePrecision, OptimizerName};
@@ -7,74 +7,73 @@ use super::table::settings;
 use crate::error::{Result, TabularError};
 
 settings! {
-    /// How a network is fitted, whatever the data.
+    /// The settings of a fit, independent of the data.
     FitSettings {
-        /// How the posterior is found.
+        /// Inference method.
         method: Method = Method::Vifa;
-        /// The network: `linear`, or `mlp:50,50` for two hidden layers of 50 rectifiers.
+        /// Model: `linear`, or `mlp:50,50` for two hidden layers of 50 ReLU units.
         model: NetworkShape = NetworkShape { hidden: vec![50] };
-        /// Factors of the posterior (of methods that have any): at least 2 with swag; by default 5, or
-        /// as many as there are weights.
+        /// Rank of the posterior's low-rank factors; at least 2 with swag [default: 5, or the number of
+        /// weights if that is smaller].
         [methods: &[Vifa, Vafc, Swag, Slang]]
         rank: usize;
-        /// Passes over the training rows.
+        /// Number of passes over the training rows.
         epochs: usize = 100;
-        /// Rows of a step.
+        /// Mini-batch size.
         batch_size: usize = 32;
-        /// Draws of the weights in a step; by default 2 in von, which come in pairs, and 1 in the others
-        /// (swag and map have none).
+        /// Number of weight draws per training step (not with swag and map) [default: an antithetic pair
+        /// with von, otherwise 1].
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam]]
         train_draws: usize;
-        /// Draws of the weights in a prediction.
+        /// Number of weight draws per prediction.
         [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam]]
         draws: usize = 100;
-        /// What moves the weights (slang, vogn, von and vadam move them themselves).
+        /// Optimiser (slang, vogn, von and vadam have update rules of their own).
         [methods: &[Vifa, MeanField, Vafc, Swag, Map]]
         optimizer: OptimizerName = OptimizerName::Adam;
-        /// Learning rate of the mean; by default 0.1 in slang, vogn and von, 0.03 in vadam, and 0.01 in the
-        /// others. With sgd and a variational method the gradient is that of all rows together, so the
-        /// rate must be smaller by their number.
+        /// Learning rate of the posterior mean [default: 0.1 with slang, vogn and von, 0.03 with vadam,
+        /// otherwise 0.01]. With sgd and a variational method the gradient is summed over all training
+        /// rows, so divide the rate by their number.
         [alias: Some("lr")]
         learning_rate: f64;
-        /// Learning rate of the factors; that of the mean by default.
+        /// Learning rate of the low-rank factors [default: that of the mean].
         [methods: &[Vifa, Vafc]]
         factors_learning_rate: f64;
-        /// Learning rate of the diagonal, which in slang, vogn and von is the weight of a batch in the
-        /// precision; that of the mean by default.
+        /// Learning rate of the diagonal; with slang, vogn and von, the weight of a mini-batch in the moving
+        /// average of the precision [default: that of the mean].
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von]]
         diagonal_learning_rate: f64;
-        /// Share of all steps after which the learning rates have fallen to 60 %; 0 keeps them constant.
-        /// By default 0 in swag, whose spread is that of steps of constant size, and 0.1 in the others.
+        /// Decay time constant of the learning rates, as a fraction of training; 0 for constant rates
+        /// [default: 0 with swag, which needs a constant rate, otherwise 0.1].
         decay: f64;
-        /// Momentum of the mean (sgd, slang, vogn, von, vadam).
+        /// Momentum (sgd, slang, vogn, von and vadam).
         momentum: f64 = 0.9;
-        /// Precision of the prior over the weights, 1/variance.
+        /// Precision (1/variance) of the Gaussian prior over the weights.
         prior_precision: f64 = 1.0;
-        /// The same of biases; that of the weights by default.
+        /// Precision of the prior over biases [default: that of the weights].
         bias_prior_precision: f64;
-        /// Precision of the noise around a real target, 1/variance in the target's own unit, or
-        /// `learned`.
+        /// Noise precision of a regression target (1/variance, in units of the target), or `learned`.
         noise_precision: NoisePrecision = NoisePrecision::LEARNED;
-        /// Standard deviation of a weight at the start, over the root of its layer's inputs (vifa,
-        /// mean-field, slang, vogn, von) or alone (vadam); by default 0.3 in slang and 0.03 in the others.
+        /// Initial posterior standard deviation of a weight, divided by the square root of the fan-in except
+        /// with vadam [default: 0.3 with slang, otherwise 0.03].
         [methods: &[Vifa, MeanField, Slang, Vogn, Von, Vadam]]
         initial_deviation: f64;
-        /// Norm to which gradients are clipped (vifa, mean-field, vafc, swag, map); none by default.
+        /// Maximum gradient norm (vifa, mean-field, vafc, swag and map) [default: no clipping].
         [methods: &[Vifa, MeanField, Vafc, Swag, Map]]
         clip: f64;
-        /// Layers without biases.
+        /// Fit no biases.
         no_intercept: bool = false;
-        /// Where to compute: flex, wgpu, cuda or cuda:1.
+        /// Device: flex, wgpu, cuda or cuda:1.
         device: DeviceName = DeviceName::default();
-        /// Epochs from one checkpoint to the next; 0 keeps one on interruption alone.
+        /// Number of epochs between checkpoints; 0 to save one only on interruption.
         checkpoint_every: usize = 10;
-        /// Seed of everything random.
+        /// Random seed.
         seed: u64 = 0;
     }
 }
 
 impl FitSettings {
-    /// Refuses what cannot be used, naming the field.
+    /// Checks all values. An error names the field.
     pub fn validate(&self) -> Result<()> {
         expect_count("epochs", self.epochs)?;
         expect_count("batch_size", self.batch_size)?;
@@ -106,7 +105,7 @@ impl FitSettings {
         Ok(())
     }
 
-    /// All that a result depends on: what it does not depend on is the same for all.
+    /// The settings that the result depends on. All others have a fixed value.
     pub fn identity(&self) -> Self {
         Self {
             checkpoint_every: 0,
@@ -115,8 +114,8 @@ impl FitSettings {
         }
     }
 
-    /// Whether a setting changes nothing with the method and the other settings.
-    pub fn is_idle(&self, field: &str) -> bool {
+    /// Whether the method, with the other settings as they are, does not use a setting.
+    pub fn is_unused_by_method(&self, field: &str) -> bool {
         let moves_itself = matches!(self.method, Slang | Vogn | Von | Vadam);
         let table = Self::table();
         let setting = table.iter().find(|setting| setting.name == field);
@@ -130,18 +129,19 @@ impl FitSettings {
             }
     }
 
-    /// The settings that are left to the method and change something, with their values.
-    pub(crate) fn chosen(&self) -> Vec<(&'static str, String)> {
-        let chosen = |name, is_left: bool, value: String| {
-            (is_left && !self.is_idle(name)).then_some((name, value))
+    /// The settings that were not given and have a default of the method, with their values.
+    pub(crate) fn method_defaults(&self) -> Vec<(&'static str, String)> {
+        let default = |name, is_left: bool, value: String| {
+            (is_left && !self.is_unused_by_method(name)).then_some((name, value))
         };
-        let number =
-            |name, given: Option<f64>, value: f64| chosen(name, given.is_none(), value.to_string());
+        let number = |name, given: Option<f64>, value: f64| {
+            default(name, given.is_none(), value.to_string())
+        };
         let rank = format!("{DEFAULT_RANK}, or as many as there are weights");
         let draws = self.step_draws().to_string();
         let settings = [
-            chosen("rank", self.rank.is_none(), rank),
-            chosen("train_draws", self.train_draws.is_none(), draws),
+            default("rank", self.rank.is_none(), rank),
+            default("train_draws", self.train_draws.is_none(), draws),
             number("learning_rate", self.learning_rate, self.mean_rate()),
             number(
                 "factors_learning_rate",
@@ -163,7 +163,7 @@ impl FitSettings {
         settings.into_iter().flatten().collect()
     }
 
-    /// Draws of the weights in a step.
+    /// The number of weight draws per training step.
     pub(crate) fn step_draws(&self) -> usize {
         let default = if self.method == Method::Von { 2 } else { 1 };
         self.train_draws.unwrap_or(default)
@@ -179,7 +179,7 @@ impl FitSettings {
         self.learning_rate.unwrap_or(default)
     }
 
-    /// The share of all steps after which the learning rates have fallen to 60 %; 0 if they are constant.
+    /// The decay time constant of the learning rates, as a fraction of training; 0 for constant rates.
     pub(crate) fn rate_decay(&self) -> f64 {
         let default = match self.method {
             Method::Swag => 0.0,
@@ -188,7 +188,7 @@ impl FitSettings {
         self.decay.unwrap_or(default)
     }
 
-    /// The deviation of the weights at the start.
+    /// The initial posterior standard deviation.
     pub(crate) fn start_deviation(&self) -> f64 {
         let default = match self.method {
             Method::Slang => 0.3,
@@ -208,7 +208,7 @@ impl FitSettings {
     }
 }
 
-/// A setting that cannot be used.
+/// An error about a setting.
 pub fn refused(field: &str, problem: impl std::fmt::Display) -> TabularError {
     TabularError::Usage(format!("`{field}` {problem}"))
 }
@@ -302,18 +302,18 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_is_idle_where_no_method_of_its_own_is_chosen() {
-        let idle = |method, name: &str| {
+    fn a_setting_is_unused_by_the_methods_that_do_not_list_it() {
+        let unused = |method, name: &str| {
             let settings = FitSettings {
                 method,
                 ..FitSettings::default()
             };
-            settings.is_idle(name)
+            settings.is_unused_by_method(name)
         };
-        assert!(!idle(Vifa, "rank") && idle(Von, "rank"));
-        assert!(idle(Slang, "clip") && !idle(Map, "clip"));
-        assert!(idle(Vifa, "momentum") && !idle(Vadam, "momentum"));
-        assert!(!idle(Map, "epochs"));
+        assert!(!unused(Vifa, "rank") && unused(Von, "rank"));
+        assert!(unused(Slang, "clip") && !unused(Map, "clip"));
+        assert!(unused(Vifa, "momentum") && !unused(Vadam, "momentum"));
+        assert!(!unused(Map, "epochs"));
     }
 
     #[test]

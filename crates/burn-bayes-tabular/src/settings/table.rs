@@ -1,5 +1,5 @@
-//! Settings as data: a table says of each what it is called, what it does and what it may be, and from
-//! it come the structure, its TOML and the options that a program offers.
+//! Settings as data. A table lists the name, the meaning and the allowed values of each setting. The
+//! structure, its TOML and the options of a program are generated from the table.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -12,47 +12,49 @@ use super::choices::Method;
 pub struct Setting {
     /// Its name, as in TOML.
     pub name: &'static str,
-    /// What it does.
+    /// Its meaning.
     pub help: String,
-    /// What it may be.
+    /// Its allowed values.
     pub kind: Kind,
-    /// What it is if nothing is said, as text; nothing if that depends on others.
+    /// The default, as text; `None` if it depends on other settings.
     pub default: Option<String>,
-    /// The methods that it changes something for.
+    /// The methods that use it.
     pub methods: &'static [Method],
-    /// What its option is called, where that is not its name.
+    /// The name of its option, if it differs from `name`.
     pub option: Option<&'static str>,
     /// A shorter name of the option.
     pub alias: Option<&'static str>,
-    /// What its value is called in help, where that is not its name.
+    /// Its name in the previous version, which still works.
+    pub former: Option<&'static str>,
+    /// The placeholder of its value in help texts, if it differs from `name`.
     pub value: Option<&'static str>,
-    /// Whether a value may begin as an option does.
+    /// Whether a value may begin with a hyphen.
     pub allows_hyphens: bool,
 }
 
-/// What a setting may be.
+/// The allowed values of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// A number or a text, which parsing checks.
+    /// A number or a text, checked when it is parsed.
     Text,
     /// One of these.
     Choice(&'static [Choice]),
-    /// True or false; true if nothing is said but its name.
+    /// True or false; true if only its name is given.
     Switch,
 }
 
 /// One of several values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// As it is written.
+    /// Its name.
     pub name: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub help: &'static str,
 }
 
-/// A type of settings' values.
+/// The type of a setting.
 pub trait SettingValue: FromStr<Err: Display> {
-    /// What its values are.
+    /// The allowed values.
     const KIND: Kind = Kind::Text;
 }
 
@@ -65,7 +67,7 @@ impl SettingValue for bool {
     const KIND: Kind = Kind::Switch;
 }
 
-/// A value from its text, or what is wrong with that.
+/// Parses a value.
 pub(super) fn parsed<T: SettingValue>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
@@ -81,7 +83,7 @@ macro_rules! settings {
             $(
                 $(#[doc = $doc:literal])+
                 $([$($key:ident: $value:expr),+])?
-                $field:ident: $type:ty $(= $default:expr)?;
+                $field:ident: $type:ty $(= $default:expr)? $(, formerly $former:literal)?;
             )+
         }
     ) => {
@@ -89,7 +91,11 @@ macro_rules! settings {
         #[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct $settings {
-            $($(#[doc = $doc])+ pub $field: settings!(@field $type $(= $default)?),)+
+            $(
+                $(#[doc = $doc])+
+                $(#[serde(alias = $former)])?
+                pub $field: settings!(@field $type $(= $default)?),
+            )+
         }
 
         impl Default for $settings {
@@ -103,6 +109,7 @@ macro_rules! settings {
             pub fn table() -> Vec<$crate::settings::Setting> {
                 vec![$($crate::settings::Setting {
                     $($($key: $value,)+)?
+                    $(former: Some($former),)?
                     ..$crate::settings::table::blank::<$type>(
                         stringify!($field),
                         concat!($($doc),+),
@@ -111,17 +118,17 @@ macro_rules! settings {
                 }),+]
             }
 
-            /// Sets the setting with this name to what a text says.
+            /// Sets the setting with this name to the value of a text.
             ///
             /// # Errors
-            /// What is wrong with the text, or that there is no such setting.
+            /// If the text is not a value of the setting, or if there is no such setting.
             pub fn set(&mut self, name: &str, text: &str) -> std::result::Result<(), String> {
                 match name {
                     $(stringify!($field) => {
                         let value: $type = $crate::settings::table::parsed(text)?;
                         self.$field = settings!(@given value $(, $default)?);
                     })+
-                    _ => return Err(format!("`{name}` is no setting")),
+                    _ => return Err(format!("there is no setting `{name}`")),
                 }
                 Ok(())
             }
@@ -139,7 +146,7 @@ macro_rules! settings {
 
 pub(super) use settings;
 
-/// A setting of which its name, its help and its type say all.
+/// A setting with nothing but a name, a help text and a type.
 pub(super) fn blank<T: SettingValue>(
     name: &'static str,
     help: &str,
@@ -153,6 +160,7 @@ pub(super) fn blank<T: SettingValue>(
         methods: &Method::ALL,
         option: None,
         alias: None,
+        former: None,
         value: None,
         allows_hyphens: false,
     }

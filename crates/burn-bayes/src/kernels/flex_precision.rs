@@ -39,8 +39,8 @@ impl Gaussian {
     }
 }
 
-fn signed(noise: Noise) -> Option<host::Signed> {
-    (noise.source() == NoiseSource::Host).then(|| host::Signed {
+fn signed(noise: Noise) -> Option<host::SignedNoise> {
+    (noise.source() == NoiseSource::Host).then(|| host::SignedNoise {
         stream: noise.stream(),
         sign: noise.sign(),
     })

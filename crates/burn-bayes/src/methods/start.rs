@@ -39,14 +39,15 @@ pub enum InitialDeviation {
     /// The same standard deviation for every weight.
     Constant(f64),
     /// This number over the square root of the parameter's fan-in.
-    OverRootFan(f64),
+    #[serde(alias = "OverRootFan")]
+    FanInScaled(f64),
 }
 
 impl InitialDeviation {
     /// The number itself, whatever it multiplies.
     pub(crate) fn scale(self) -> f64 {
         match self {
-            Self::Constant(scale) | Self::OverRootFan(scale) => scale,
+            Self::Constant(scale) | Self::FanInScaled(scale) => scale,
         }
     }
 
@@ -55,7 +56,7 @@ impl InitialDeviation {
         let pieces = layout.entries().iter().map(|entry| {
             let deviation = match self {
                 Self::Constant(deviation) => deviation,
-                Self::OverRootFan(scale) => scale / (fan(&entry.shape) as f64).sqrt(),
+                Self::FanInScaled(scale) => scale / (fan(&entry.shape) as f64).sqrt(),
             };
             Tensor::full([entry.len()], 2.0 * deviation.ln(), device)
         });

@@ -83,7 +83,7 @@ pub struct VifaConfig {
     #[config(default = "InitialMean::Model")]
     pub initial_mean: InitialMean,
     /// ψ^½ at the start. Paper: 1.
-    #[config(default = "InitialDeviation::OverRootFan(0.03)")]
+    #[config(default = "InitialDeviation::FanInScaled(0.03)")]
     pub initial_deviation: InitialDeviation,
     /// Norm of each row of F at the start; the rows are orthogonal. Paper: 1.
     #[config(default = 0.01)]

@@ -1,7 +1,8 @@
 //! Bayesian training of Burn models with Burn's own Learner.
 //!
 //! [`BayesianConfig::init`] wraps a model into a [`Bayesian`], which trains wherever the model did.
-//! [`StagedLearningRate`] and [`PowerDecay`] are schedules.
+//! [`Trainer`] is a loop with exact resume, next to Burn's Learner. [`StagedLearningRate`] and
+//! [`PowerDecay`] are schedules.
 
 mod batched_training;
 mod bayesian;
@@ -17,6 +18,7 @@ mod own_loss;
 mod own_optimize;
 mod self_check;
 mod staging;
+mod trainer;
 mod training_layers;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
@@ -24,3 +26,7 @@ pub use gather::Gather;
 pub use gather_per_example::ExampleLoss;
 pub use init::BayesianConfig;
 pub use staging::{PowerDecay, PowerDecayConfig, StagedLearningRate};
+pub use trainer::{
+    BatchLoss, Batches, Checkpoint, CheckpointTime, EpochSummary, Trainer, TrainerModel,
+    TrainingEnd, TrainingObserver, TrainingRun, Unobserved,
+};

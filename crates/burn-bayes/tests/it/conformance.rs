@@ -1,4 +1,4 @@
-//! The laws of [`Inference`], each tested once, for every algorithm: one row of the table at the
+//! The laws of [`Algorithm`], each tested once, for every algorithm: one row of the table at the
 //! end per algorithm.
 
 use burn::module::{Module, ModuleVisitor, Param};

@@ -1,14 +1,14 @@
-//! Computes the cells that are not known yet, several at a time.
+//! Computes the jobs that are not known yet, several at a time.
 
 use crate::error::Result;
 use crate::parallel;
 
 use super::workers::{Task, Workers};
-use super::{Cell, Crew, Ledger, Record};
+use super::{Job, Record, ResultCache, WorkerPool};
 
-/// Told how a list of cells gets on, by any of several threads.
+/// Told how a list of jobs gets on, by any of several threads.
 pub trait Progress: Sync {
-    /// So many cells are to be computed; the others are known.
+    /// So many jobs are to be computed; the others are known.
     fn begin(&self, waiting: usize) {
         let _ = waiting;
     }
@@ -27,26 +27,26 @@ pub trait Progress: Sync {
 /// Nobody is told.
 impl Progress for () {}
 
-/// The results of all cells, in the cells' order. Other processes make the same cells from `task`.
+/// The results of all jobs, in the jobs' order. Other processes make the same jobs from `task`.
 ///
 /// # Errors
 ///
-/// The first error of a cell; no further cell is begun then.
+/// The first error of a job; no further job is begun then.
 pub fn run(
     task: &impl Task,
-    cells: &[Cell],
-    ledger: &Ledger,
-    crew: &Crew,
+    jobs: &[Job],
+    cache: &ResultCache,
+    pool: &WorkerPool,
     progress: &dyn Progress,
 ) -> Result<Vec<Record>> {
-    let known: Vec<_> = cells.iter().map(|cell| ledger.find(cell)).collect();
-    let places = 0..cells.len();
+    let known: Vec<_> = jobs.iter().map(|job| cache.find(job)).collect();
+    let places = 0..jobs.len();
     let waiting: Vec<usize> = places.filter(|&place| known[place].is_none()).collect();
-    let workers = Workers::new(task, crew, cells, waiting.len(), progress);
+    let workers = Workers::new(task, pool, jobs, waiting.len(), progress);
     progress.begin(waiting.len());
-    let threads = crew.threads.min(waiting.len().max(1));
+    let threads = pool.threads.min(waiting.len().max(1));
     let computed = parallel::map(threads, waiting.len(), |index| {
-        let record = ledger.append(&workers.compute(waiting[index])?)?;
+        let record = cache.append(&workers.compute(waiting[index])?)?;
         progress.done(&record);
         Ok(record)
     })?;
@@ -65,21 +65,21 @@ mod tests {
     use serde::{Deserialize, Serialize};
 
     use super::*;
-    use crate::cells::{Key, Measures};
     use crate::error::TabularError;
+    use crate::jobs::{Key, Measures};
 
-    /// No process makes these cells.
+    /// No process makes these jobs.
     #[derive(Deserialize, Serialize)]
     struct Here;
 
     impl Task for Here {
-        fn cells(&self) -> Result<Vec<Cell>> {
+        fn jobs(&self) -> Result<Vec<Job>> {
             Ok(Vec::new())
         }
     }
 
     /// Cells that count how often they are computed; the one at `broken` fails.
-    fn cells(count: usize, broken: Option<usize>, computed: &Arc<AtomicUsize>) -> Vec<Cell> {
+    fn jobs(count: usize, broken: Option<usize>, computed: &Arc<AtomicUsize>) -> Vec<Job> {
         let one = |index: usize| {
             let computed = computed.clone();
             let key = Key {
@@ -87,7 +87,7 @@ mod tests {
                 method: "method".into(),
                 seed: index as u64 % 3,
             };
-            Cell::new(key, &"settings", move || {
+            Job::new(key, &"settings", move || {
                 computed.fetch_add(1, Ordering::Relaxed);
                 match broken == Some(index) {
                     true => Err(TabularError::Numerical("broken".into())),
@@ -108,11 +108,11 @@ mod tests {
     fn a_run_that_was_stopped_goes_on_where_it_was() {
         let folder = tempfile::tempdir().unwrap();
         let computed = Arc::new(AtomicUsize::new(0));
-        let open = |name: &str| Ledger::open(&folder.path().join(name)).unwrap();
-        let [one, two, three] = [1, 2, 3].map(Crew::threads);
+        let open = |name: &str| ResultCache::open(&folder.path().join(name)).unwrap();
+        let [one, two, three] = [1, 2, 3].map(WorkerPool::threads);
         let whole = run(
             &Here,
-            &cells(9, None, &computed),
+            &jobs(9, None, &computed),
             &open("whole"),
             &three,
             &(),
@@ -122,7 +122,7 @@ mod tests {
 
         let error = run(
             &Here,
-            &cells(9, Some(4), &computed),
+            &jobs(9, Some(4), &computed),
             &open("parts"),
             &one,
             &(),
@@ -130,7 +130,7 @@ mod tests {
         .unwrap_err();
         assert!(error.to_string().contains("broken"));
         assert_eq!(computed.swap(0, Ordering::Relaxed), 5);
-        let parts = run(&Here, &cells(9, None, &computed), &open("parts"), &two, &()).unwrap();
+        let parts = run(&Here, &jobs(9, None, &computed), &open("parts"), &two, &()).unwrap();
         assert_eq!(computed.load(Ordering::Relaxed), 5);
         assert_eq!(measures(whole), measures(parts));
     }

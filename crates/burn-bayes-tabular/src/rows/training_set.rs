@@ -12,14 +12,14 @@ use crate::settings::{listed, refused};
 
 /// Training rows and what their targets mean.
 #[derive(Clone, Debug)]
-pub struct Problem {
+pub struct TrainingSet {
     /// Row by row.
     features: Vec<f32>,
     width: usize,
     /// Row by row: a number, or a one at the place of the class.
     targets: Vec<f32>,
     rows: usize,
-    meaning: TargetMeaning,
+    meaning: Target,
 }
 
 /// Rows that are prepared at a time.
@@ -33,14 +33,14 @@ const KEPT: ColumnScale = ColumnScale {
 
 /// What the outputs of a network stand for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum TargetMeaning {
+pub enum Target {
     /// One number, on a scale of its own.
     Real(ColumnScale),
     /// One of these classes.
     Classes(Vec<String>),
 }
 
-impl TargetMeaning {
+impl Target {
     /// As it was learnt from training rows.
     pub(crate) fn of(preprocessor: &Preprocessor) -> Self {
         match (preprocessor.target_scale(), preprocessor.classes()) {
@@ -89,12 +89,12 @@ impl TargetMeaning {
     }
 }
 
-impl Problem {
+impl TrainingSet {
     /// Rows whose features and targets are on the scale on which a network learns.
     ///
     /// # Errors
     /// If there are no rows, or the targets are not what they are said to mean.
-    pub fn new(dataset: &Dataset, meaning: TargetMeaning) -> Result<Self> {
+    pub fn new(dataset: &Dataset, meaning: Target) -> Result<Self> {
         let width = dataset.features().columns();
         let mut problem = Self::with_room(dataset.rows(), width, meaning);
         problem.append(dataset)?;
@@ -104,13 +104,13 @@ impl Problem {
     /// Rows of a table, prepared.
     ///
     /// # Errors
-    /// As [`Problem::new`], and if a row cannot be prepared.
+    /// As [`TrainingSet::new`], and if a row cannot be prepared.
     pub(crate) fn prepared(
         preprocessor: &Preprocessor,
         table: &Table,
         rows: &[usize],
     ) -> Result<Self> {
-        let (width, meaning) = (preprocessor.width(), TargetMeaning::of(preprocessor));
+        let (width, meaning) = (preprocessor.width(), Target::of(preprocessor));
         let mut problem = Self::with_room(rows.len(), width, meaning);
         // In pieces, as beside the table there shall be no second one in double precision.
         for piece in rows.chunks(PIECE) {
@@ -120,7 +120,7 @@ impl Problem {
     }
 
     /// No rows, and room for so many.
-    fn with_room(rows: usize, width: usize, meaning: TargetMeaning) -> Self {
+    fn with_room(rows: usize, width: usize, meaning: Target) -> Self {
         Self {
             features: Vec::with_capacity(rows * width),
             width,
@@ -142,11 +142,11 @@ impl Problem {
     fn append(&mut self, dataset: &Dataset) -> Result<()> {
         let outputs = self.meaning.outputs();
         match (dataset.targets(), &self.meaning) {
-            (Targets::Real(values), TargetMeaning::Real(_)) => {
+            (Targets::Real(values), Target::Real(_)) => {
                 self.targets
                     .extend(values.iter().map(|&value| value as f32));
             }
-            (Targets::Classes(classes), TargetMeaning::Classes(_))
+            (Targets::Classes(classes), Target::Classes(_))
                 if classes.iter().all(|&class| class < outputs) =>
             {
                 for &class in classes {
@@ -179,7 +179,7 @@ impl Problem {
         self.width
     }
 
-    pub(crate) fn meaning(&self) -> &TargetMeaning {
+    pub(crate) fn meaning(&self) -> &Target {
         &self.meaning
     }
 
@@ -234,15 +234,15 @@ impl Problem {
     /// standardised, and of classes.
     pub(crate) fn target_deviation(&self) -> Result<f64> {
         match self.meaning {
-            TargetMeaning::Real(KEPT) => Ok(self.target_scale()?.spread),
-            TargetMeaning::Real(_) | TargetMeaning::Classes(_) => Ok(1.0),
+            Target::Real(KEPT) => Ok(self.target_scale()?.spread),
+            Target::Real(_) | Target::Classes(_) => Ok(1.0),
         }
     }
 
     /// The mean and the standard deviation of real targets, in their own unit.
     pub(crate) fn target_scale(&self) -> Result<ColumnScale> {
         match self.meaning {
-            TargetMeaning::Real(scale) if scale != KEPT => Ok(scale),
+            Target::Real(scale) if scale != KEPT => Ok(scale),
             _ => {
                 let targets = self.targets.iter().copied().map(f64::from);
                 Ok(ColumnScale::fit(targets, Scaling::Standardise)?)
@@ -263,11 +263,11 @@ impl Problem {
     /// The targets of all rows on their own scale.
     pub(crate) fn true_targets(&self) -> Targets {
         match &self.meaning {
-            TargetMeaning::Real(scale) => {
+            Target::Real(scale) => {
                 let values = self.targets.iter().copied().map(f64::from);
                 Targets::Real(values.map(|value| scale.undo(value)).collect())
             }
-            TargetMeaning::Classes(classes) => {
+            Target::Classes(classes) => {
                 let rows = self.targets.chunks(classes.len().max(1));
                 let class = |row: &[f32]| row.iter().position(|&target| target == 1.0);
                 Targets::Classes(rows.map(|row| class(row).unwrap_or_default()).collect())

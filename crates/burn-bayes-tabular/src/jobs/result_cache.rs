@@ -1,4 +1,4 @@
-//! The file in which every finished cell is a line, so that nothing is computed twice.
+//! The file in which every finished job is a line, so that nothing is computed twice.
 //!
 //! A line is written whole. Where a run was killed in the middle of one, what it left is cut off when
 //! the file is opened again.
@@ -15,12 +15,12 @@ use crate::error::{Result, TabularError};
 use crate::files::{at, make_folder, whole_lines};
 use crate::settings::refused;
 
-use super::{Cell, Key, Measures};
+use super::{Job, Key, Measures};
 
-/// A finished cell.
+/// A finished job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// The name of the cell.
+    /// The name of the job.
     #[serde(flatten)]
     pub key: Key,
     /// Everything that the result depends on.
@@ -31,15 +31,15 @@ pub struct Record {
     pub seconds: f64,
 }
 
-/// All finished cells of an experiment.
+/// All finished jobs of an experiment.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct ResultCache {
     path: PathBuf,
     file: Mutex<File>,
     records: Vec<Record>,
 }
 
-impl Ledger {
+impl ResultCache {
     /// Opens the file of a command in its folder, which is made if it is missing.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Ledger {
         let records = lines.enumerate().map(|(index, line)| {
             serde_json::from_slice(line).map_err(|error| {
                 TabularError::Data(format!(
-                    "{}:{}: {error}; delete the line, and its cell is computed again",
+                    "{}:{}: {error}; delete the line, and its job is computed again",
                     path.display(),
                     index + 1
                 ))
@@ -90,12 +90,12 @@ impl Ledger {
         })
     }
 
-    /// The result of this cell with these settings, if it was there when the file was opened.
-    pub fn find(&self, cell: &Cell) -> Option<&Record> {
+    /// The result of this job with these settings, if it was there when the file was opened.
+    pub fn find(&self, job: &Job) -> Option<&Record> {
         // A number that was read may differ from the one that was written in its last bit.
-        let settings: Value = serde_json::from_str(&cell.settings.to_string()).ok()?;
+        let settings: Value = serde_json::from_str(&job.settings.to_string()).ok()?;
         let mut newest = self.records.iter().rev();
-        newest.find(|record| record.key == cell.key && record.settings == settings)
+        newest.find(|record| record.key == job.key && record.settings == settings)
     }
 
     /// Writes a result down, and gives it back as it will be read.
@@ -116,19 +116,19 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn cell(seed: u64, epochs: u64) -> Cell {
+    fn job(seed: u64, epochs: u64) -> Job {
         let key = Key {
             case: "case".into(),
             method: "method".into(),
             seed,
         };
-        Cell::new(key, &epochs, || Ok(Measures::new())).unwrap()
+        Job::new(key, &epochs, || Ok(Measures::new())).unwrap()
     }
 
-    fn record(cell: &Cell, value: f64) -> Record {
+    fn record(job: &Job, value: f64) -> Record {
         Record {
-            key: cell.key.clone(),
-            settings: cell.settings.clone(),
+            key: job.key.clone(),
+            settings: job.settings.clone(),
             measures: [("measure".to_string(), value)].into(),
             seconds: 1.5,
         }
@@ -138,15 +138,15 @@ mod tests {
     fn a_result_is_found_by_name_and_settings() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cells.jsonl");
-        let ledger = Ledger::open(&path).unwrap();
-        for (value, cell) in [(0.1, cell(0, 10)), (0.2, cell(1, 10)), (0.3, cell(0, 10))] {
-            ledger.append(&record(&cell, value)).unwrap();
+        let cache = ResultCache::open(&path).unwrap();
+        for (value, job) in [(0.1, job(0, 10)), (0.2, job(1, 10)), (0.3, job(0, 10))] {
+            cache.append(&record(&job, value)).unwrap();
         }
-        let ledger = Ledger::open(&path).unwrap();
-        let newest = record(&cell(0, 10), 0.3);
-        assert_eq!(ledger.find(&cell(0, 10)), Some(&newest));
-        assert_eq!(ledger.find(&cell(2, 10)), None);
-        assert_eq!(ledger.find(&cell(0, 20)), None);
+        let cache = ResultCache::open(&path).unwrap();
+        let newest = record(&job(0, 10), 0.3);
+        assert_eq!(cache.find(&job(0, 10)), Some(&newest));
+        assert_eq!(cache.find(&job(2, 10)), None);
+        assert_eq!(cache.find(&job(0, 20)), None);
     }
 
     #[test]
@@ -154,30 +154,35 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cells.jsonl");
         let numbers: Vec<f64> = (1..500).map(|n| (f64::from(n) / 7.0).exp()).collect();
-        let key = cell(0, 0).key;
-        let cell = Cell::new(key, &numbers, || Ok(Measures::new())).unwrap();
-        let written = Ledger::open(&path)
+        let key = job(0, 0).key;
+        let job = Job::new(key, &numbers, || Ok(Measures::new())).unwrap();
+        let written = ResultCache::open(&path)
             .unwrap()
-            .append(&record(&cell, (0.3f64).exp()));
-        let ledger = Ledger::open(&path).unwrap();
-        assert_eq!(ledger.find(&cell), Some(&written.unwrap()));
+            .append(&record(&job, (0.3f64).exp()));
+        let cache = ResultCache::open(&path).unwrap();
+        assert_eq!(cache.find(&job), Some(&written.unwrap()));
     }
 
     #[test]
     fn half_a_line_is_cut_off_and_a_broken_one_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cells.jsonl");
-        let whole = serde_json::to_string(&record(&cell(0, 10), 0.1)).unwrap();
+        let whole = serde_json::to_string(&record(&job(0, 10), 0.1)).unwrap();
         // The last byte begins a character of two.
         let half = [whole.as_bytes(), b"\n", &whole.as_bytes()[..20], b"\xc3"].concat();
         std::fs::write(&path, half).unwrap();
-        let ledger = Ledger::open(&path).unwrap();
-        assert!(ledger.find(&cell(0, 10)).is_some());
-        ledger.append(&record(&cell(1, 10), 0.2)).unwrap();
-        assert!(Ledger::open(&path).unwrap().find(&cell(1, 10)).is_some());
+        let cache = ResultCache::open(&path).unwrap();
+        assert!(cache.find(&job(0, 10)).is_some());
+        cache.append(&record(&job(1, 10), 0.2)).unwrap();
+        assert!(
+            ResultCache::open(&path)
+                .unwrap()
+                .find(&job(1, 10))
+                .is_some()
+        );
 
         std::fs::write(&path, format!("{whole}\n{{\n")).unwrap();
-        let error = Ledger::open(&path).unwrap_err().to_string();
+        let error = ResultCache::open(&path).unwrap_err().to_string();
         assert!(error.contains("cells.jsonl:2"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! `learnt.toml`: what a fit learnt beside the weights, and the checksums of the files that are read
+//! `model.toml`: what a fit learnt beside the weights, and the checksums of the files that are read
 //! with it. It is the last file of a run to be written; its first line is the checksum of the others.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const CURE: &str = "restore the file that the fit wrote, or fit again";
 /// Everything after the first line.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Learnt {
+pub(super) struct ModelFile {
     format: u32,
     /// β on the scale on which the network learns.
     pub(super) noise_precision: f64,
@@ -32,7 +32,7 @@ pub(super) struct Learnt {
     pub(super) checksums: Checksums,
 }
 
-impl Learnt {
+impl ModelFile {
     /// Beside these files, those of them that are there.
     pub(super) fn new(
         noise_precision: f64,
@@ -52,7 +52,7 @@ impl Learnt {
     /// # Errors
     /// If it is not as the fit wrote it, or of another version of the program.
     pub(super) fn load(folder: &RunFolder) -> Result<Self> {
-        let path = folder.learnt_file();
+        let path = folder.model_file();
         let bytes = std::fs::read(&path).map_err(at(&path))?;
         let body = first_line(&bytes)
             .filter(|(first, body)| *first == checksum_line(body).as_bytes())
@@ -76,7 +76,7 @@ impl Learnt {
     pub(super) fn save(&self, folder: &RunFolder) -> Result<()> {
         let body = toml::to_string(self).map_err(std::io::Error::other)?;
         let text = format!("{}\n{body}", checksum_line(body.as_bytes()));
-        write_whole(&folder.learnt_file(), text.as_bytes())
+        write_whole(&folder.model_file(), text.as_bytes())
     }
 }
 
@@ -121,7 +121,7 @@ impl Checksums {
             _ => Err(wrong(
                 path,
                 format!(
-                    "it is damaged or was edited: its checksum is not the one in learnt.toml; {CURE}"
+                    "it is damaged or was edited: its checksum is not the one in model.toml; {CURE}"
                 ),
             )),
         }

@@ -1,9 +1,9 @@
-//! Processes that compute cells beside this one.
+//! Processes that compute jobs beside this one.
 //!
 //! Burn's automatic differentiation has one registry of graphs for a whole process, behind a lock, so
 //! threads that train small networks wait for each other. A worker is this program once more, by its
-//! command `worker`. The first line of its input is a [`Task`], from which it makes the same cells; then
-//! a line of its input is the place of a cell among all, and a line of its output is what became of it.
+//! command `worker`. The first line of its input is a [`Task`], from which it makes the same jobs; then
+//! a line of its input is the place of a job among all, and a line of its output is what became of it.
 //! It writes nothing else but errors, and ends with its input.
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -22,15 +22,15 @@ use crate::files::checksum;
 use crate::parallel;
 
 use super::runner::Progress;
-use super::{Cell, Measures, Record};
+use super::{Job, Measures, Record};
 
-/// What another process makes the same cells from.
+/// What another process makes the same jobs from.
 pub trait Task: Serialize + DeserializeOwned {
-    /// The cells, in the same order in every process.
+    /// The jobs, in the same order in every process.
     ///
     /// # Errors
     /// If what they need is not there.
-    fn cells(&self) -> Result<Vec<Cell>>;
+    fn jobs(&self) -> Result<Vec<Job>>;
 }
 
 /// The first line of a worker's input.
@@ -38,20 +38,20 @@ pub trait Task: Serialize + DeserializeOwned {
 struct Order<T> {
     /// How many threads it has.
     threads: usize,
-    /// What its cells must come to.
+    /// What its jobs must come to.
     checksum: String,
     task: T,
 }
 
-/// How many cells are computed at a time, and by whom.
+/// How many jobs are computed at a time, and by whom.
 #[derive(Clone, Debug)]
-pub struct Crew {
+pub struct WorkerPool {
     pub(super) threads: usize,
     /// The program that computes, and its arguments; none where threads of this process do.
     worker: Option<(PathBuf, Vec<&'static str>)>,
 }
 
-impl Crew {
+impl WorkerPool {
     /// Threads of this process.
     pub fn threads(threads: usize) -> Self {
         let worker = None;
@@ -76,38 +76,38 @@ impl Crew {
     }
 }
 
-/// The workers of a list of cells; each is started when there is a cell for it.
+/// The workers of a list of jobs; each is started when there is a job for it.
 pub(super) struct Workers<'a> {
-    cells: &'a [Cell],
+    jobs: &'a [Job],
     progress: &'a dyn Progress,
-    staff: Mutex<Staff>,
+    idle_workers: Mutex<IdleWorkers>,
 }
 
 #[derive(Debug)]
-struct Staff {
+struct IdleWorkers {
     idle: Vec<Worker>,
     /// What starts a worker, and its order but for its threads; none where there are to be no more.
     start: Option<(Command, Value)>,
 }
 
 impl<'a> Workers<'a> {
-    /// For those of the cells that are waiting; none if one is computed after the other.
+    /// For those of the jobs that are waiting; none if one is computed after the other.
     pub(super) fn new(
         task: &impl Task,
-        crew: &Crew,
-        cells: &'a [Cell],
+        pool: &WorkerPool,
+        jobs: &'a [Job],
         waiting: usize,
         progress: &'a dyn Progress,
     ) -> Self {
-        let worker = crew.worker.as_ref();
-        let worker = worker.filter(|_| crew.threads.min(waiting) > 1);
+        let worker = pool.worker.as_ref();
+        let worker = worker.filter(|_| pool.threads.min(waiting) > 1);
         let start = worker.and_then(|(program, arguments)| {
             let mut command = Command::new(program);
             command.args(arguments);
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let order = Order {
                 threads: 0,
-                checksum: checksum_of(cells),
+                checksum: checksum_of(jobs),
                 task,
             };
             // What has no text, as a path may, is left to threads.
@@ -115,32 +115,32 @@ impl<'a> Workers<'a> {
             Some((command, order))
         });
         let idle = Vec::new();
-        let staff = Mutex::new(Staff { idle, start });
+        let idle_workers = Mutex::new(IdleWorkers { idle, start });
         Self {
-            cells,
+            jobs,
             progress,
-            staff,
+            idle_workers,
         }
     }
 
-    /// Computes the cell at this place: in a worker, or in this thread if there is none to be had.
+    /// Computes the job at this place: in a worker, or in this thread if there is none to be had.
     pub(super) fn compute(&self, place: usize) -> Result<Record> {
-        let cell = &self.cells[place];
+        let job = &self.jobs[place];
         let Some(mut worker) = self.take() else {
-            return cell.compute();
+            return job.compute();
         };
-        let answer = worker.ask(place, cell)?;
-        self.staff().idle.push(worker);
-        answer.record(cell)
+        let answer = worker.ask(place, job)?;
+        self.idle_workers().idle.push(worker);
+        answer.record(job)
     }
 
     /// An idle worker, or a new one. Workers are started one after the other, so that none inherits the
     /// pipes of another.
     fn take(&self) -> Option<Worker> {
-        let mut staff = self.staff();
-        let idle = staff.idle.pop();
+        let mut idle_workers = self.idle_workers();
+        let idle = idle_workers.idle.pop();
         idle.or_else(|| {
-            let (command, order) = staff.start.as_mut()?;
+            let (command, order) = idle_workers.start.as_mut()?;
             order["threads"] = rayon::current_num_threads().into();
             let error = match Worker::start(command, order) {
                 Ok(worker) => return Some(worker),
@@ -150,17 +150,19 @@ impl<'a> Workers<'a> {
             self.progress.warn(&format!(
                 "{program} cannot be started once more: {error}; threads do its work"
             ));
-            staff.start = None;
+            idle_workers.start = None;
             None
         })
     }
 
-    fn staff(&self) -> MutexGuard<'_, Staff> {
-        self.staff.lock().unwrap_or_else(PoisonError::into_inner)
+    fn idle_workers(&self) -> MutexGuard<'_, IdleWorkers> {
+        self.idle_workers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A process that waits for a cell, or computes one.
+/// A process that waits for a job, or computes one.
 #[derive(Debug)]
 struct Worker {
     child: Child,
@@ -180,13 +182,13 @@ impl Worker {
         Ok(Self { child, answers })
     }
 
-    fn ask(&mut self, place: usize, cell: &Cell) -> Result<Answer> {
+    fn ask(&mut self, place: usize, job: &Job) -> Result<Answer> {
         let mut line = String::new();
         let asked = self.child.stdin.as_mut().map_or(Ok(()), |input| {
             input.write_all(format!("{place}\n").as_bytes())
         });
         let heard = asked.and_then(|()| self.answers.read_line(&mut line));
-        let key = &cell.key;
+        let key = &job.key;
         if heard.is_ok() && line.ends_with('\n') {
             return serde_json::from_str(&line).map_err(|error| {
                 let line = line.trim_end();
@@ -197,7 +199,7 @@ impl Worker {
         if is_interrupted(status) {
             return Err(TabularError::Interrupted("interrupted".into()));
         }
-        // A worker that could not come to its cells has said why.
+        // A worker that could not come to its jobs has said why.
         let code = status.code().and_then(|code| code.try_into().ok());
         Err(TabularError::with_code(
             code.unwrap_or(1),
@@ -228,7 +230,7 @@ fn is_interrupted(status: ExitStatus) -> bool {
     status.code() == Some(INTERRUPTED.into())
 }
 
-/// What became of a cell.
+/// What became of a job.
 #[derive(Debug, Deserialize, Serialize)]
 enum Answer {
     Found {
@@ -255,37 +257,37 @@ impl Answer {
         }
     }
 
-    fn record(self, cell: &Cell) -> Result<Record> {
+    fn record(self, job: &Job) -> Result<Record> {
         match self {
-            Self::Found { measures, seconds } => Ok(cell.record(measures, seconds)),
+            Self::Found { measures, seconds } => Ok(job.record(measures, seconds)),
             Self::Failed { code, message } => Err(TabularError::with_code(code, message)),
         }
     }
 }
 
-/// What the command `worker` of a program does: computes the cells that its input asks for, until it ends.
+/// What the command `worker` of a program does: computes the jobs that its input asks for, until it ends.
 ///
 /// # Errors
-/// If the task cannot be read or comes to other cells, and if nobody takes an answer.
+/// If the task cannot be read or comes to other jobs, and if nobody takes an answer.
 pub fn serve<T: Task>() -> Result<()> {
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
     let order: Order<T> = serde_json::from_str(&line).map_err(|error| {
         TabularError::Usage(format!("the first line of the input is no task: {error}"))
     })?;
-    let cells = order.task.cells()?;
-    if order.checksum != checksum_of(&cells) {
+    let jobs = order.task.jobs()?;
+    if order.checksum != checksum_of(&jobs) {
         return Err(TabularError::Data(
-            "the process that asks for cells has others; start the command again, and leave the files \
+            "the process that asks for jobs has others; start the command again, and leave the files \
              alone that it reads"
                 .into(),
         ));
     }
-    parallel::map(order.threads, 1, |_| answer(&cells)).map(drop)
+    parallel::map(order.threads, 1, |_| answer(&jobs)).map(drop)
 }
 
 /// Answers line by line.
-fn answer(cells: &[Cell]) -> Result<()> {
+fn answer(jobs: &[Job]) -> Result<()> {
     let (sender, places) = mpsc::channel();
     thread::spawn(move || {
         let lines = io::stdin().lines().map_while(io::Result::ok);
@@ -296,29 +298,29 @@ fn answer(cells: &[Cell]) -> Result<()> {
         process::exit(0);
     });
     places.into_iter().try_for_each(|line: String| {
-        let cell = line.parse().ok().and_then(|place: usize| cells.get(place));
-        let cell =
-            cell.ok_or_else(|| TabularError::Usage(format!("`{line}` is the place of no cell")))?;
-        let answer = Answer::new(cell.compute());
+        let job = line.parse().ok().and_then(|place: usize| jobs.get(place));
+        let job =
+            job.ok_or_else(|| TabularError::Usage(format!("`{line}` is the place of no job")))?;
+        let answer = Answer::new(job.compute());
         let answer = serde_json::to_string(&answer).map_err(io::Error::from)?;
         Ok(writeln!(io::stdout(), "{answer}")?)
     })
 }
 
-/// Tells these cells from others.
-fn checksum_of(cells: &[Cell]) -> String {
-    let lines = cells
+/// Tells these jobs from others.
+fn checksum_of(jobs: &[Job]) -> String {
+    let lines = jobs
         .iter()
-        .map(|cell| format!("{}: {}\n", cell.key, cell.settings));
+        .map(|job| format!("{}: {}\n", job.key, job.settings));
     checksum(lines.collect::<String>().as_bytes())
 }
 
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::cells::Key;
+    use crate::jobs::Key;
 
-    fn cells() -> Vec<Cell> {
+    fn jobs() -> Vec<Job> {
         let one = |seed| {
             let key = Key {
                 case: "case".into(),
@@ -326,36 +328,36 @@ mod tests {
                 seed,
             };
             let work = move || Ok(Measures::from([("third".into(), seed as f64 / 3.0)]));
-            Cell::new(key, &seed, work).unwrap()
+            Job::new(key, &seed, work).unwrap()
         };
         (0..2).map(one).collect()
     }
 
-    /// Makes these cells.
+    /// Makes these jobs.
     #[derive(Deserialize, Serialize)]
     struct Made;
 
     impl Task for Made {
-        fn cells(&self) -> Result<Vec<Cell>> {
-            Ok(cells())
+        fn jobs(&self) -> Result<Vec<Job>> {
+            Ok(jobs())
         }
     }
 
-    /// What comes of the second cell if a worker is this program.
+    /// What comes of the second job if a worker is this program.
     fn computed(program: &str, arguments: &[&'static str]) -> Result<Measures> {
-        let crew = Crew {
+        let pool = WorkerPool {
             threads: 2,
             worker: Some((program.into(), arguments.to_vec())),
         };
-        let cells = cells();
-        let workers = Workers::new(&Made, &crew, &cells, cells.len(), &());
+        let jobs = jobs();
+        let workers = Workers::new(&Made, &pool, &jobs, jobs.len(), &());
         Ok(workers.compute(1)?.measures)
     }
 
     #[test]
     fn without_processes_threads_compute() {
         let found = computed("/absent/program", &[]).unwrap();
-        assert_eq!(found, cells()[1].compute().unwrap().measures);
+        assert_eq!(found, jobs()[1].compute().unwrap().measures);
     }
 
     #[test]
@@ -387,11 +389,11 @@ mod tests {
         let through = |found: Result<Record>| -> Result<Record> {
             let line = serde_json::to_string(&Answer::new(found)).unwrap();
             let answer: Answer = serde_json::from_str(&line).unwrap();
-            answer.record(&cells()[1])
+            answer.record(&jobs()[1])
         };
         for exponent in 1..500 {
             let value = (f64::from(exponent) / 7.0).exp();
-            let record = cells()[1].record([("measure".into(), value)].into(), 0.5);
+            let record = jobs()[1].record([("measure".into(), value)].into(), 0.5);
             assert_eq!(through(Ok(record.clone())).unwrap(), record);
         }
         for failure in [
@@ -410,17 +412,17 @@ mod tests {
     #[test]
     fn files_that_give_nothing_twice_are_left_to_threads() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let crew = |path| Crew::of_files(2, [file.path(), path].into_iter());
-        assert!(crew(file.path()).worker.is_some());
+        let pool = |path| WorkerPool::of_files(2, [file.path(), path].into_iter());
+        assert!(pool(file.path()).worker.is_some());
         for path in ["/dev/stdin", "/dev/null", "/proc/self/environ", "/absent"] {
-            assert!(crew(Path::new(path)).worker.is_none(), "{path}");
+            assert!(pool(Path::new(path)).worker.is_none(), "{path}");
         }
     }
 
     #[test]
     fn a_checksum_tells_cells_apart() {
-        let cells = cells();
-        assert_eq!(checksum_of(&cells), checksum_of(&self::cells()));
-        assert_ne!(checksum_of(&cells), checksum_of(&cells[1..]));
+        let jobs = jobs();
+        assert_eq!(checksum_of(&jobs), checksum_of(&self::jobs()));
+        assert_ne!(checksum_of(&jobs), checksum_of(&jobs[1..]));
     }
 }

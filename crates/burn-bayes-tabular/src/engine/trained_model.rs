@@ -9,7 +9,7 @@ use burn_bayes_data::Features;
 use crate::error::{Result, TabularError};
 use crate::network::Network;
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
-use crate::rows::TargetMeaning;
+use crate::rows::Target;
 use crate::settings::refused;
 
 /// A stream of random numbers.
@@ -21,22 +21,22 @@ const MOST_NUMBERS: usize = 1 << 34;
 
 /// A network whose weights are known as far as the data tell.
 #[derive(Clone, Debug)]
-pub struct Fitted {
+pub struct TrainedModel {
     network: Network,
     posterior: Option<FactorPosterior>,
-    meaning: TargetMeaning,
+    meaning: Target,
     /// β on the scale on which the network learns.
     noise_precision: f64,
     seed: u64,
 }
 
-impl Fitted {
+impl TrainedModel {
     /// A network and a posterior over all its weights; without one the network's weights are all that
     /// is known.
     pub(crate) fn new(
         network: &Network,
         posterior: Option<FactorPosterior>,
-        meaning: TargetMeaning,
+        meaning: Target,
         noise_precision: f64,
         seed: u64,
     ) -> Self {
@@ -65,10 +65,10 @@ impl Fitted {
     }
 
     /// The same in the target's own unit; none for classes.
-    pub fn own_noise_precision(&self) -> Option<f64> {
+    pub fn noise_precision_in_target_units(&self) -> Option<f64> {
         match &self.meaning {
-            TargetMeaning::Real(scale) => Some(self.noise_precision / scale.spread.powi(2)),
-            TargetMeaning::Classes(_) => None,
+            Target::Real(scale) => Some(self.noise_precision / scale.spread.powi(2)),
+            Target::Classes(_) => None,
         }
     }
 
@@ -78,7 +78,7 @@ impl Fitted {
     }
 
     /// What the outputs stand for.
-    pub fn meaning(&self) -> &TargetMeaning {
+    pub fn meaning(&self) -> &Target {
         &self.meaning
     }
 
@@ -92,7 +92,7 @@ impl Fitted {
         let outputs = self.outputs(rows, draws)?;
         let draws = self.draws(draws);
         Ok(match &self.meaning {
-            TargetMeaning::Real(scale) => Predictions::Reals(RealPredictions {
+            Target::Real(scale) => Predictions::Reals(RealPredictions {
                 draws,
                 means: outputs
                     .into_iter()
@@ -100,7 +100,7 @@ impl Fitted {
                     .collect(),
                 noise_deviation: scale.spread / self.noise_precision.sqrt(),
             }),
-            TargetMeaning::Classes(classes) => {
+            Target::Classes(classes) => {
                 let (rows, count) = (rows.rows(), classes.len());
                 let probabilities = match rows {
                     0 => Vec::new(),

@@ -1,9 +1,9 @@
 //! Computations that are made once: named, independent of each other, and written down as they are done.
 //!
-//! A cell is a function of its settings and its data alone. Several are computed at a time, each in a
+//! A job is a function of its settings and its data alone. Several are computed at a time, each in a
 //! process of its own; a run that was stopped goes on where it was, and ends as one that was not.
 
-mod ledger;
+mod result_cache;
 mod runner;
 mod summary;
 mod workers;
@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use crate::error::{Result, TabularError};
 
-pub use ledger::{Ledger, Record};
+pub use result_cache::{Record, ResultCache};
 pub use runner::{Progress, run};
 pub use summary::Summary;
-pub use workers::{Crew, Task, serve};
+pub use workers::{Task, WorkerPool, serve};
 
 /// As many threads as are asked for; by default one for each processor.
 pub fn threads(asked: Option<NonZeroUsize>) -> usize {
@@ -29,7 +29,7 @@ pub fn threads(asked: Option<NonZeroUsize>) -> usize {
     asked.or_else(available).map_or(1, usize::from)
 }
 
-/// The name of a cell: cells that differ in their seed alone are averaged.
+/// The name of a job: jobs that differ in their seed alone are averaged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     /// The data.
@@ -46,11 +46,11 @@ impl fmt::Display for Key {
     }
 }
 
-/// What a cell found, by the names of the measures.
+/// What a job found, by the names of the measures.
 pub type Measures = BTreeMap<String, f64>;
 
 /// A computation whose result depends on its settings and its data alone.
-pub struct Cell {
+pub struct Job {
     /// Its name.
     pub key: Key,
     /// Everything that its result depends on; a result is used again if these are the same.
@@ -58,8 +58,8 @@ pub struct Cell {
     work: Box<dyn Fn() -> Result<Measures> + Send + Sync>,
 }
 
-impl Cell {
-    /// A cell whose settings are written down as they are serialised.
+impl Job {
+    /// A job whose settings are written down as they are serialised.
     pub fn new(
         key: Key,
         settings: &impl Serialize,
@@ -97,9 +97,9 @@ impl Cell {
     }
 }
 
-impl fmt::Debug for Cell {
+impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cell")
+        f.debug_struct("Job")
             .field("key", &self.key)
             .field("settings", &self.settings)
             .finish_non_exhaustive()

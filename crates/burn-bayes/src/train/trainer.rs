@@ -1,0 +1,395 @@
+//! [`Trainer`]: a training loop whose trainings can be interrupted and resumed exactly.
+//!
+//! Burn's Learner saves checkpoints at the end of an epoch, and its shuffling data loader does not save
+//! its state. This loop asks for every batch by epoch and number, so a training that goes on from a
+//! [`Checkpoint`], even in the middle of an epoch, ends in the same bits as one that was never interrupted.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use burn::module::{Module, ModuleDisplay};
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::optim::{GradientsAccumulator, GradientsParams, ModuleOptimizer};
+use burn::store::ModuleRecord;
+use burn::tensor::{Bytes, Tensor};
+use burn::train::{ClassificationOutput, RegressionOutput, TrainStep};
+
+use super::bayesian::Bayesian;
+use super::gather::Gather;
+use crate::error::{Error, Result};
+use crate::likelihood::MixDraws;
+use crate::methods::Algorithm;
+
+/// The batches of a training, each a function of its epoch and its number.
+pub trait Batches {
+    /// What the model's training step takes.
+    type Batch;
+
+    /// The number of batches in an epoch.
+    fn per_epoch(&self) -> usize;
+
+    /// The batches of an epoch (from 0), from number `first` (from 0) on.
+    fn epoch(&self, epoch: usize, first: usize) -> impl Iterator<Item = Self::Batch>;
+}
+
+/// The output of a training step, with the mean loss of its batch.
+pub trait BatchLoss {
+    /// The mean loss, `[1]`.
+    fn batch_loss(&self) -> Tensor<1>;
+}
+
+impl BatchLoss for ClassificationOutput {
+    fn batch_loss(&self) -> Tensor<1> {
+        self.loss.clone()
+    }
+}
+
+impl BatchLoss for RegressionOutput {
+    fn batch_loss(&self) -> Tensor<1> {
+        self.loss.clone()
+    }
+}
+
+/// A model that a [`Trainer`] trains. For a plain model an empty `impl` is enough.
+pub trait TrainerModel: Module + TrainStep<Output: BatchLoss> {
+    /// The error that the training stopped on, if it did.
+    fn fault(&self) -> Option<Arc<Error>> {
+        None
+    }
+}
+
+impl<M, A> TrainerModel for Bayesian<M, A>
+where
+    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws + BatchLoss>,
+    A: Algorithm<Signal: Gather<M, A>>,
+{
+    fn fault(&self) -> Option<Arc<Error>> {
+        Bayesian::fault(self)
+    }
+}
+
+/// Watches a training, and may end it.
+pub trait TrainingObserver<L> {
+    /// The error of the observer's own actions.
+    type Error: From<Error>;
+
+    /// Called after every epoch with the model as it is; `Break` ends the training.
+    fn epoch(&mut self, summary: &EpochSummary, model: &L) -> Result<ControlFlow<()>, Self::Error> {
+        let _ = (summary, model);
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Asked before every step whether to interrupt the training.
+    fn interrupts(&self) -> bool {
+        false
+    }
+
+    /// Called when a checkpoint can be saved; `checkpoint` makes one.
+    fn checkpoint(
+        &mut self,
+        when: CheckpointTime,
+        checkpoint: &dyn Fn() -> Result<Checkpoint>,
+    ) -> Result<(), Self::Error> {
+        let _ = (when, checkpoint);
+        Ok(())
+    }
+}
+
+/// An observer that does nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Unobserved;
+
+impl<L> TrainingObserver<L> for Unobserved {
+    type Error = Error;
+}
+
+/// When a checkpoint can be saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointTime {
+    /// After this many epochs.
+    Epoch(usize),
+    /// The training is interrupted.
+    Interruption,
+}
+
+/// The result of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct EpochSummary {
+    /// The epoch, from 1.
+    pub epoch: usize,
+    /// The mean of the batches' losses.
+    pub loss: f64,
+}
+
+/// How a training ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrainingEnd {
+    /// All epochs were made.
+    Finished,
+    /// The observer ended it after an epoch.
+    Stopped,
+    /// The observer interrupted it.
+    Interrupted,
+}
+
+/// The state of a training between two steps, without the batches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    /// Optimiser steps made.
+    pub step: u64,
+    /// The sum of the losses of the epoch so far.
+    pub loss_sum: f32,
+    /// The record of the model.
+    pub model: Vec<u8>,
+    /// The record of the optimiser.
+    pub optimizer: Vec<u8>,
+}
+
+/// A model in training.
+///
+/// ```
+/// use burn::{module::Module, nn::{Linear, LinearConfig}, optim::AdamConfig, tensor::{Device, Tensor}};
+/// use burn::train::{RegressionOutput, TrainOutput, TrainStep};
+/// use burn_bayes::GaussianNll;
+/// use burn_bayes::train::{Batches, Trainer, TrainerModel, Unobserved};
+///
+/// #[derive(Module, Debug)]
+/// struct Line(Linear);
+///
+/// impl TrainStep for Line {
+///     type Input = (Tensor<2>, Tensor<2>);
+///     type Output = RegressionOutput;
+///
+///     fn step(&self, (inputs, targets): Self::Input) -> TrainOutput<RegressionOutput> {
+///         let output = self.0.forward(inputs);
+///         let loss = GaussianNll::new(1.0).forward(output.clone(), targets.clone());
+///         TrainOutput::new(self, loss.backward(), RegressionOutput::new(loss, output, targets))
+///     }
+/// }
+///
+/// impl TrainerModel for Line {}
+///
+/// struct OneBatch(Device);
+///
+/// impl Batches for OneBatch {
+///     type Batch = (Tensor<2>, Tensor<2>);
+///
+///     fn per_epoch(&self) -> usize {
+///         1
+///     }
+///
+///     fn epoch(&self, _epoch: usize, first: usize) -> impl Iterator<Item = Self::Batch> {
+///         let batch = (Tensor::ones([4, 1], &self.0), Tensor::ones([4, 1], &self.0));
+///         std::iter::once(batch).skip(first)
+///     }
+/// }
+///
+/// let device = Device::default().autodiff();
+/// let model = Line(LinearConfig::new(1, 1).init(&device));
+/// let trainer = Trainer::new(model, AdamConfig::new().init(), 0.1).with_epochs(20);
+/// let run = trainer.run(&OneBatch(device), &mut Unobserved)?;
+/// assert_eq!(run.trainer.steps(), 20);
+/// # Ok::<(), burn_bayes::Error>(())
+/// ```
+pub struct Trainer<L> {
+    model: L,
+    optimizer: ModuleOptimizer,
+    rates: ModuleLrScheduler,
+    epochs: usize,
+    accumulation: usize,
+    step: u64,
+    loss_sum: Option<Tensor<1>>,
+}
+
+impl<L: fmt::Debug> fmt::Debug for Trainer<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trainer")
+            .field("model", &self.model)
+            .field("epochs", &self.epochs)
+            .field("accumulation", &self.accumulation)
+            .field("step", &self.step)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A training that ended.
+#[derive(Debug)]
+pub struct TrainingRun<L> {
+    /// The model and the optimiser as they are now.
+    pub trainer: Trainer<L>,
+    /// Why it ended.
+    pub end: TrainingEnd,
+}
+
+impl<L: TrainerModel> Trainer<L> {
+    /// A training of one epoch, before its first step.
+    pub fn new(
+        model: L,
+        optimizer: ModuleOptimizer,
+        learning_rate: impl Into<ModuleLrScheduler>,
+    ) -> Self {
+        Self {
+            model,
+            optimizer,
+            rates: learning_rate.into(),
+            epochs: 1,
+            accumulation: 1,
+            step: 0,
+            loss_sum: None,
+        }
+    }
+
+    /// Trains for this many epochs.
+    #[must_use]
+    pub fn with_epochs(self, epochs: usize) -> Self {
+        Self { epochs, ..self }
+    }
+
+    /// Adds the gradients of this many batches before each optimiser step.
+    #[must_use]
+    pub fn with_accumulation(self, batches: usize) -> Self {
+        let accumulation = batches.max(1);
+        Self {
+            accumulation,
+            ..self
+        }
+    }
+
+    /// Goes on from a checkpoint of the same model, optimiser and schedule.
+    ///
+    /// # Errors
+    ///
+    /// A checkpoint that does not fit them.
+    pub fn resumed(mut self, checkpoint: &Checkpoint) -> Result<Self> {
+        let damaged = |error: &dyn fmt::Display| {
+            Error::storage(format!("the checkpoint cannot be used: {error}"))
+        };
+        let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(checkpoint.model.clone()));
+        self.model = record
+            .and_then(|record| self.model.try_load_record(record))
+            .map_err(|error| damaged(&error))?;
+        let optimizer = Bytes::from_bytes_vec(checkpoint.optimizer.clone());
+        self.optimizer = self
+            .optimizer
+            .from_bytes(optimizer)
+            .map_err(|error| damaged(&error))?;
+        let device = self.model.devices().into_iter().next().unwrap_or_default();
+        self.step = checkpoint.step;
+        self.loss_sum = Some(Tensor::from_data([checkpoint.loss_sum], &device.inner()));
+        for _ in 0..self.step {
+            self.rates.step();
+        }
+        Ok(self)
+    }
+
+    /// The model as it is now.
+    pub fn model(&self) -> &L {
+        &self.model
+    }
+
+    /// The model as it is now.
+    pub fn into_model(self) -> L {
+        self.model
+    }
+
+    /// Optimiser steps made so far.
+    pub fn steps(&self) -> u64 {
+        self.step
+    }
+
+    /// The state between two steps.
+    pub fn checkpoint(&self) -> Result<Checkpoint> {
+        let unwritable = |error: &dyn fmt::Display| {
+            Error::storage(format!("a checkpoint cannot be made: {error}"))
+        };
+        let model = self.model.clone().into_record().into_bytes();
+        let optimizer = self.optimizer.into_bytes();
+        let loss_sum = self.loss_sum.clone();
+        Ok(Checkpoint {
+            step: self.step,
+            loss_sum: loss_sum.map_or(0.0, |sum| sum.into_scalar()),
+            model: model.map_err(|error| unwritable(&error))?.to_vec(),
+            optimizer: optimizer.map_err(|error| unwritable(&error))?.to_vec(),
+        })
+    }
+
+    /// Makes the steps that are left.
+    ///
+    /// # Errors
+    ///
+    /// A gradient or a loss that is not finite, with its epoch; an error of the observer.
+    pub fn run<B, O>(mut self, batches: &B, observer: &mut O) -> Result<TrainingRun<L>, O::Error>
+    where
+        B: Batches<Batch = L::Input>,
+        O: TrainingObserver<L>,
+    {
+        let steps = batches.per_epoch() / self.accumulation;
+        let first = self.step as usize / steps.max(1);
+        for epoch in first..self.epochs {
+            let made = self.step as usize - epoch * steps;
+            if made == 0 {
+                self.loss_sum = None;
+            }
+            let mut left = batches.epoch(epoch, made * self.accumulation);
+            for _ in made..steps {
+                if observer.interrupts() {
+                    observer.checkpoint(CheckpointTime::Interruption, &|| self.checkpoint())?;
+                    return Ok(self.ended(TrainingEnd::Interrupted));
+                }
+                self = self.stepped(epoch, left.by_ref())?;
+            }
+            let summary = self.summary(epoch, steps)?;
+            if observer.epoch(&summary, &self.model)?.is_break() {
+                return Ok(self.ended(TrainingEnd::Stopped));
+            }
+            observer.checkpoint(CheckpointTime::Epoch(epoch + 1), &|| self.checkpoint())?;
+        }
+        Ok(self.ended(TrainingEnd::Finished))
+    }
+
+    fn ended(self, end: TrainingEnd) -> TrainingRun<L> {
+        TrainingRun { trainer: self, end }
+    }
+
+    /// One optimiser step on the next batches.
+    fn stepped(mut self, epoch: usize, batches: impl Iterator<Item = L::Input>) -> Result<Self> {
+        let mut sum = GradientsAccumulator::new();
+        let mut gradients = GradientsParams::new();
+        for batch in batches.take(self.accumulation) {
+            let output = TrainStep::step(&self.model, batch);
+            let loss = output.item.batch_loss().without_autodiff();
+            self.loss_sum = Some(match self.loss_sum {
+                Some(sum) => sum + loss,
+                None => loss,
+            });
+            match self.accumulation {
+                1 => gradients = output.grads,
+                _ => sum.accumulate(&self.model, output.grads),
+            }
+        }
+        if self.accumulation > 1 {
+            gradients = sum.grads();
+        }
+        let rate = self.rates.step();
+        self.model = self.model.optimize(&mut self.optimizer, rate, gradients);
+        self.step += 1;
+        match self.model.fault() {
+            Some(error) => Err(Error::in_epoch(epoch + 1, error)),
+            None => Ok(self),
+        }
+    }
+
+    fn summary(&self, epoch: usize, steps: usize) -> Result<EpochSummary> {
+        let sum = self.loss_sum.clone();
+        let sum: f64 = sum.map_or(0.0, |sum| sum.into_scalar());
+        let loss = sum / (steps * self.accumulation).max(1) as f64;
+        let epoch = epoch + 1;
+        if !loss.is_finite() {
+            let error = Error::numerical("the loss is not finite");
+            return Err(Error::in_epoch(epoch, Arc::new(error)));
+        }
+        Ok(EpochSummary { epoch, loss })
+    }
+}
