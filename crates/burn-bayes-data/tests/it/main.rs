@@ -6,6 +6,7 @@ mod csv;
 mod damage;
 mod fetch;
 mod fuzz;
+mod generated_sets;
 mod generators;
 mod memory;
 mod preparation;
