@@ -27,7 +27,7 @@ use burn_bayes_examples::{
 // ANCHOR: data
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::read(&["epochs", "out"])?;
-    let epochs = arguments.get("epochs", if is_smoke() { 2 } else { 20 })?;
+    let epochs = arguments.get("epochs", if is_smoke() { 2 } else { 60 })?;
     let folder = arguments.output_folder("image-model")?;
 
     let device = Device::default();
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ANCHOR: wrap
     let model = Cnn::new(&device.autodiff());
-    let bayesian = VifaConfig::new(train_len).with_rank(4).init(model);
+    let bayesian = VifaConfig::new(train_len).init(model);
     // ANCHOR_END: wrap
 
     // ANCHOR: train
@@ -49,10 +49,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         .metric_valid_numeric(PredictiveEntropyMetric::new())
         .metric_valid_numeric(MutualInformationMetric::new())
         .num_epochs(epochs);
-    let display = EpochLines::renderer(5, training.interrupter());
-    let trained = training
-        .renderer(display)
-        .launch(Learner::new(bayesian, AdamConfig::new().init(), 5e-3));
+    let display = EpochLines::renderer(10, training.interrupter());
+    let trained =
+        training
+            .renderer(display)
+            .launch(Learner::new(bayesian, AdamConfig::new().init(), 5e-3));
     // ANCHOR_END: train
 
     // ANCHOR: save

@@ -12,6 +12,7 @@ use std::error::Error;
 
 use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::Device;
+use burn::tensor::activation::softmax;
 use burn::train::metric::Adaptor;
 use burn_bayes::Predictor;
 use burn_bayes::eval::{accuracy, max_probability, mutual_information, predictive_entropy};
@@ -30,27 +31,38 @@ fn main() -> Result<(), Box<dyn Error>> {
     // ANCHOR_END: load
 
     // ANCHOR: pictures
-    let [_, _, test] = Glyphs::sets(0);
-    let noisier = Glyphs { noise: 0.8, seed: 4 };
+    let [_, _, mut test] = Glyphs::sets(0);
+    test.truncate(1000);
+    let noisier = Glyphs {
+        noise: 0.8,
+        seed: 4,
+    }
+    .rows(test.len());
+    let half_black = changed(&test, |pixels| pixels[54..].fill(0.0));
+    let upside_down = changed(&test, <[f32]>::reverse);
+    let negative = changed(&test, |pixels| {
+        pixels.iter_mut().for_each(|p| *p = 1.0 - *p)
+    });
     let sets = [
-        ("as in training", test.clone()),
-        ("more noise", noisier.rows(test.len())),
-        ("lower half black", changed(&test, |pixels| pixels[54..].fill(0.0))),
-        ("upside down", changed(&test, |pixels| pixels.reverse())),
-        ("negative", changed(&test, |pixels| {
-            pixels.iter_mut().for_each(|pixel| *pixel = 1.0 - *pixel);
-        })),
+        ("as in training", test),
+        ("more noise", noisier),
+        ("lower half black", half_black),
+        ("upside down", upside_down),
+        ("negative", negative),
     ];
     // ANCHOR_END: pictures
 
     // ANCHOR: predict
-    println!("pictures          accuracy  confidence  entropy  mutual information");
+    println!("                            confidence of");
+    println!("pictures          accuracy  mean weights  draws  entropy  mutual information");
     for (name, rows) in sets {
         let batch = ImageBatcher.batch(rows, &device);
+        let logits = predictor.mean_model()?.forward(batch.images.clone());
+        let at_mean: f32 = softmax(logits, 1).max_dim(1).mean().into_scalar();
         let prediction: ClassificationDraws = predictor.predict(batch, 50)?.adapt();
         let prediction = prediction.read()?;
         println!(
-            "{name:<16}  {:>8.3}  {:>10.3}  {:>7.3}  {:>18.3}",
+            "{name:<16}  {:>8.3}  {at_mean:>12.3}  {:>5.3}  {:>7.3}  {:>18.3}",
             accuracy(&prediction.labelled()),
             mean(max_probability(prediction.average())),
             mean(predictive_entropy(prediction.average())),

@@ -54,7 +54,9 @@ pub fn patients(rows: usize, seed: u64) -> Result<Table, DataError> {
     let mut generator = generator(seed, "patients");
     let patients: Vec<_> = (0..rows).map(|_| Patient::draw(&mut generator)).collect();
     let numbers = |name, of: fn(&Patient) -> Option<f64>| {
-        let cells = patients.iter().map(|patient| of(patient).unwrap_or(f64::NAN));
+        let cells = patients
+            .iter()
+            .map(|patient| of(patient).unwrap_or(f64::NAN));
         Column::numbers(name, cells.collect())
     };
     let categories = |name, of: fn(&Patient) -> &'static str| {
@@ -81,7 +83,11 @@ impl Patient {
         let risk = if smoker == "current" { 0.8 } else { 0.0 };
         let log_odds = -0.8 + 0.03 * (age - 50.0) + risk;
         let is_ill = uniform(generator) < 1.0 / (1.0 + libm::exp(-log_odds));
-        let weights = if is_ill { [0.15, 0.35, 0.5] } else { [0.75, 0.2, 0.05] };
+        let weights = if is_ill {
+            [0.15, 0.35, 0.5]
+        } else {
+            [0.75, 0.2, 0.05]
+        };
         let illness = f64::from(u8::from(is_ill));
         let fever = illness * (1.7 - 0.015 * (age - 20.0));
         Self {

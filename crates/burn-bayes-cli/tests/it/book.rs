@@ -21,7 +21,8 @@ fn column(place: &Workplace, file: &str, name: &str) -> Vec<String> {
     let mut rows = text.lines().map(|line| line.split(','));
     let at = rows.next().unwrap().position(|head| head == name);
     let at = at.unwrap_or_else(|| panic!("{file} has no column {name}"));
-    rows.map(|mut cells| cells.nth(at).unwrap().to_string()).collect()
+    rows.map(|mut cells| cells.nth(at).unwrap().to_string())
+        .collect()
 }
 
 #[test]
@@ -31,14 +32,20 @@ fn a_first_fit_knows_what_it_does_not_know() {
     let outputs = outputs(&place, include_str!("first.sh"));
     let labels = column(&place, "predictions.csv", "label");
     let truths = column(&place, "new.csv", "ill");
-    let wrong = labels.iter().zip(&truths).filter(|(label, truth)| label != truth);
+    let wrong = labels
+        .iter()
+        .zip(&truths)
+        .filter(|(label, truth)| label != truth);
     assert!(wrong.count() < 15, "{labels:?}");
     assert!(place.read("first/report.html").contains("</html>"));
     // In the gap and beyond the ends, draws of the weights differ more than between examples.
     let curve = outputs.last().unwrap();
     place.write("intervals.csv", curve);
     let deviations = column(&place, "intervals.csv", "epistemic_std");
-    let deviations: Vec<f64> = deviations.iter().map(|text| text.parse().unwrap()).collect();
+    let deviations: Vec<f64> = deviations
+        .iter()
+        .map(|text| text.parse().unwrap())
+        .collect();
     let [left, low, gap, high, right] = deviations[..] else {
         panic!("five inputs: {curve}");
     };
@@ -67,7 +74,9 @@ fn decisions_keep_their_promise() {
 #[test]
 fn a_method_and_its_settings_are_chosen() {
     let place = Workplace::new();
-    let data = DECISION.lines().filter(|line| line.starts_with("burn-bayes data "));
+    let data = DECISION
+        .lines()
+        .filter(|line| line.starts_with("burn-bayes data "));
     outputs(&place, &data.collect::<Vec<_>>().join("\n"));
     place.write("ranges.toml", include_str!("choosing.toml"));
     let outputs = outputs(&place, include_str!("choosing.sh"));

@@ -68,7 +68,10 @@ fn sets_are_listed_with_what_is_here() {
             .any(|set| set["name"] == "energy" && set["is_here"] == false)
     );
     assert_eq!(listed["generated"][1]["target"], "ill");
-    for command in ["data fetch nosuchset --data nowhere", "data generate nosuchset"] {
+    for command in [
+        "data fetch nosuchset --data nowhere",
+        "data generate nosuchset",
+    ] {
         let (code, message) = place.failure(command);
         assert_eq!(
             (code, message.contains("nosuchset")),

@@ -1,0 +1,2 @@
+cargo run --example image_model
+cargo run --example image_predict
