@@ -29,6 +29,7 @@ fn column(place: &Workplace, file: &str, name: &str) -> Vec<String> {
 fn a_first_fit_knows_what_it_does_not_know() {
     let place = Workplace::new();
     place.write("inputs.csv", include_str!("inputs.csv"));
+    place.write("odd.csv", include_str!("odd.csv"));
     let outputs = outputs(&place, include_str!("first.sh"));
     let labels = column(&place, "predictions.csv", "label");
     let truths = column(&place, "new.csv", "ill");
@@ -38,18 +39,20 @@ fn a_first_fit_knows_what_it_does_not_know() {
         .filter(|(label, truth)| label != truth);
     assert!(wrong.count() < 15, "{labels:?}");
     assert!(place.read("first/report.html").contains("</html>"));
-    // In the gap and beyond the ends, draws of the weights differ more than between examples.
-    let curve = outputs.last().unwrap();
+    // Beyond the ends, draws of the weights differ more than among the examples.
+    let [.., curve, _] = outputs.as_slice() else {
+        panic!("two predictions on standard output");
+    };
     place.write("intervals.csv", curve);
     let deviations = column(&place, "intervals.csv", "epistemic_std");
     let deviations: Vec<f64> = deviations
         .iter()
         .map(|text| text.parse().unwrap())
         .collect();
-    let [left, low, gap, high, right] = deviations[..] else {
+    let [left, low, _, high, right] = deviations[..] else {
         panic!("five inputs: {curve}");
     };
-    assert!(left.min(right).min(gap) > 1.5 * low.max(high), "{curve}");
+    assert!(left.min(right) > 1.5 * low.max(high), "{curve}");
 }
 
 #[test]
@@ -59,7 +62,7 @@ fn decisions_keep_their_promise() {
     let labels = column(&place, "decisions.csv", "label");
     let decisions = column(&place, "decisions.csv", "decision");
     let truths = column(&place, "new.csv", "ill");
-    assert_eq!(decisions.len(), 300);
+    assert_eq!(decisions.len(), 500);
     let (mut kept, mut wrong) = (0.0, 0.0);
     for ((label, decision), truth) in labels.iter().zip(decisions).zip(truths) {
         if decision == "keep" {
@@ -67,7 +70,7 @@ fn decisions_keep_their_promise() {
             wrong += f64::from(u8::from(*label != truth));
         }
     }
-    assert!(kept > 0.6 * 300.0, "{kept} rows are kept");
+    assert!(kept > 0.6 * 500.0, "{kept} rows are kept");
     assert!(wrong / kept <= RISK, "{wrong} of {kept} are wrong");
 }
 

@@ -1,8 +1,8 @@
 # The commands of the book's chapter "From a CSV to a decision"; `book.rs` runs them.
 
 # ANCHOR: data
-burn-bayes data generate patients --rows 600 --seed 1 --output known.csv
-burn-bayes data generate patients --rows 300 --seed 2 --output new.csv
+burn-bayes data generate patients --rows 1000 --seed 1 --output known.csv
+burn-bayes data generate patients --rows 500 --seed 2 --output new.csv
 # ANCHOR_END: data
 
 # ANCHOR: plan

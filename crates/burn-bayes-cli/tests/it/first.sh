@@ -1,4 +1,5 @@
-# The commands of the book's chapter "Getting started"; `book.rs` runs those of the program.
+# The commands of the book's chapters "Getting started" and "Reading uncertainty"; `book.rs` runs
+# those of the program.
 
 # ANCHOR: install
 cargo install --locked --path crates/burn-bayes-cli
@@ -23,9 +24,13 @@ burn-bayes evaluate first new.csv
 
 # ANCHOR: curve
 burn-bayes data generate gap --rows 200 --output curve.csv
-burn-bayes fit --data curve.csv --target y --task regression --epochs 300 --out curve
+burn-bayes fit --data curve.csv --target y --task regression --method slang --epochs 300 --out curve
 # ANCHOR_END: curve
 
 # ANCHOR: interval
 burn-bayes predict curve inputs.csv --quantiles 0.05,0.95
 # ANCHOR_END: interval
+
+# ANCHOR: odd
+burn-bayes predict first odd.csv
+# ANCHOR_END: odd
