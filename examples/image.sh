@@ -1,2 +1,0 @@
-cargo run --example image_model
-cargo run --example image_predict
