@@ -9,12 +9,13 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use burn::data::dataloader::batcher::Batcher;
 use burn::module::ParamGroup;
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_bayes::Layout;
 use burn_bayes::graph::losses::cross_entropy;
 use burn_bayes::graph::{CapturedForward, CapturedModel};
-use burn_bayes_examples::{ClassBatch, Cnn, Digits, Glyphs};
+use burn_bayes_examples::{Cnn, Glyphs, ImageBatch, ImageBatcher};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
@@ -25,13 +26,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         seed: 1,
     };
     let rows = digits.rows(32);
-    let batch = ClassBatch::new(&rows, &device);
-    let batch: Digits = (batch.inputs, batch.targets);
+    let batch: ImageBatch = ImageBatcher.batch(rows.clone(), &device);
 
     // ANCHOR: gradients
     let layout = Arc::new(Layout::new(&model, &ParamGroup::all())?);
-    let captured = CapturedModel::new(layout.clone(), |model: &Cnn, (pixels, labels): Digits| {
-        cross_entropy(model.forward(pixels), labels)
+    let captured = CapturedModel::new(layout.clone(), |model: &Cnn, batch: ImageBatch| {
+        cross_entropy(model.forward(batch.images), batch.labels)
     });
     let evaluated = captured.example_gradients(&model, &batch)?;
     let gradients = evaluated.gradients;
@@ -63,12 +63,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     // ANCHOR: draws
-    let forward = CapturedForward::new(layout.clone(), |model: &Cnn, pixels: Tensor<2>| {
-        model.forward(pixels)
+    let forward = CapturedForward::new(layout.clone(), |model: &Cnn, images: Tensor<3>| {
+        model.forward(images)
     });
     let mean = layout.flatten(&model)?;
     let spread = Tensor::random([20, layout.len()], Distribution::Normal(0.0, 0.05), &device);
-    let logits = forward.outputs(&model, spread + mean.unsqueeze(), &batch.0)?;
+    let logits = forward.outputs(&model, spread + mean.unsqueeze(), &batch.images)?;
     // ANCHOR_END: draws
     println!("logits of 20 draws in one pass: {:?}", logits.dims());
     Ok(())

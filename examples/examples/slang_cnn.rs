@@ -7,7 +7,11 @@
 #![allow(clippy::print_stdout, reason = "the program talks to a person")]
 
 use std::error::Error;
+use std::sync::Arc;
 
+use burn::data::dataloader::batcher::Batcher;
+use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
+use burn::data::dataset::InMemDataset;
 use burn::module::Module;
 use burn::optim::AdamConfig;
 use burn::tensor::Device;
@@ -16,7 +20,7 @@ use burn::train::TrainStep;
 use burn_bayes::Rate;
 use burn_bayes::prelude::*;
 use burn_bayes_examples::{
-    Arguments, ClassBatch, ClassRow, ClassScores, Cnn, Digits, Glyphs, class_loader, is_smoke,
+    Arguments, ClassRow, ClassScores, Cnn, Glyphs, ImageBatch, ImageBatcher, is_smoke,
 };
 
 const BATCH: usize = 32;
@@ -35,16 +39,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     device.seed(seed);
     let training_device = device.clone().autodiff();
     let model = Cnn::new(&training_device);
-    let batch = digits_of(ClassBatch::new(&test, &device));
+    let batch = ImageBatcher.batch(test.clone(), &device);
 
     let plain = trained_plainly(model.clone(), train.clone(), epochs, seed)?.valid();
-    let probabilities = softmax(plain.forward(batch.0.clone()), 1);
+    let probabilities = softmax(plain.forward(batch.images.clone()), 1);
     report(
         "plain",
         &ClassScores::new(probabilities.unsqueeze(), &test)?,
     );
 
-    let loader = class_loader(train, BATCH, Some(seed), &training_device);
+    let loader = shuffled(train, seed);
     // ANCHOR: training
     let mut bayesian = SlangConfig::new(loader.num_items())
         .with_rank(rank)
@@ -59,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for epoch in 0..epochs {
         let learning_rate = 0.1 / (1.0 + epoch as f64);
         for batch in loader.iter() {
-            let output = TrainStep::step(&bayesian, digits_of(batch?));
+            let output = TrainStep::step(&bayesian, batch?);
             bayesian = bayesian.optimize(&mut optimizer, learning_rate.into(), output.grads);
         }
     }
@@ -72,8 +76,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn digits_of(batch: ClassBatch) -> Digits {
-    (batch.inputs, batch.targets)
+/// Batches in another order in each epoch.
+fn shuffled(rows: Vec<ClassRow>, seed: u64) -> Arc<dyn DataLoader<ImageBatch>> {
+    DataLoaderBuilder::new(ImageBatcher)
+        .batch_size(BATCH)
+        .shuffle(seed)
+        .set_device(Device::default().autodiff())
+        .build(InMemDataset::new(rows))
 }
 
 /// The same network with Adam.
@@ -83,12 +92,11 @@ fn trained_plainly(
     epochs: usize,
     seed: u64,
 ) -> Result<Cnn, Box<dyn Error>> {
-    let device = Device::default().autodiff();
-    let loader = class_loader(train, BATCH, Some(seed), &device);
+    let loader = shuffled(train, seed);
     let mut optimizer = AdamConfig::new().init();
     for _ in 0..epochs {
         for batch in loader.iter() {
-            let output = TrainStep::step(&model, digits_of(batch?));
+            let output = TrainStep::step(&model, batch?);
             model = model.optimize(&mut optimizer, 2e-3.into(), output.grads);
         }
     }

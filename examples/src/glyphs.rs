@@ -56,6 +56,8 @@ pub struct Glyphs {
 impl Glyphs {
     /// Pixels of a picture.
     pub const PIXELS: usize = WIDTH * HEIGHT;
+    /// Rows and columns of a picture.
+    pub const SHAPE: [usize; 2] = [HEIGHT, WIDTH];
     /// Digits.
     pub const CLASSES: usize = STENCILS.len();
 

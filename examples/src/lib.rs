@@ -2,6 +2,7 @@
 
 mod batches;
 mod glyphs;
+mod image_net;
 mod models;
 mod progress;
 mod scores;
@@ -9,9 +10,8 @@ mod settings;
 
 pub use batches::{ClassBatch, ClassBatcher, ClassRow, RealBatch, ToBatch, class_loader};
 pub use glyphs::Glyphs;
-pub use models::{
-    Activation, Classifier, Cnn, Digits, LinearRegressor, LogisticRegressor, Regressor,
-};
+pub use image_net::{Cnn, ImageBatch, ImageBatcher};
+pub use models::{Activation, Classifier, LinearRegressor, LogisticRegressor, Regressor};
 pub use progress::EpochLines;
 pub use scores::{ClassScores, probabilities_of};
 pub use settings::{Arguments, is_smoke};

@@ -1,18 +1,17 @@
 //! Ordinary Burn models: nothing in this file knows that their weights will be random.
 
 use burn::module::Module;
-use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::loss::CrossEntropyLossConfig;
-use burn::nn::pool::{AvgPool2d, AvgPool2dConfig};
-use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
+use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{relu, tanh};
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::losses::cross_entropy;
+use burn_bayes::graph::{ExampleBatch, TensorMapper};
 use burn_bayes::{ExampleLoss, GaussianNll};
 
 use crate::batches::{ClassBatch, RealBatch};
-use crate::glyphs::Glyphs;
+use crate::image_net::{Cnn, ImageBatch};
 
 /// A perceptron with two hidden layers that classifies.
 #[derive(Module, Debug)]
@@ -254,81 +253,25 @@ impl ExampleLoss for LogisticRegressor {
     }
 }
 
-/// Pixels, `[rows, 99]`, and classes.
-pub type Digits = (Tensor<2>, Tensor<1, Int>);
-
-// ANCHOR: model
-/// Two convolutions and a linear layer, for pictures of 11×9.
-#[derive(Module, Debug)]
-pub struct Cnn {
-    first: Conv2d,
-    second: Conv2d,
-    pool: AvgPool2d,
-    head: Linear,
-}
-
-impl Cnn {
-    /// Logits, `[rows, classes]`.
-    pub fn forward(&self, pixels: Tensor<2>) -> Tensor<2> {
-        let images: Tensor<4> = pixels.reshape([-1, 1, 11, 9]);
-        let hidden = self.pool.forward(relu(self.first.forward(images)));
-        let hidden = relu(self.second.forward(hidden));
-        self.head.forward(hidden.flatten::<2>(1, 3))
-    }
-}
-// ANCHOR_END: model
-
-impl Cnn {
-    /// A network for [`Glyphs`].
-    pub fn new(device: &Device) -> Self {
-        Self {
-            first: Conv2dConfig::new([1, 8], [3, 3])
-                .with_padding(PaddingConfig2d::Same)
-                .init(device),
-            second: Conv2dConfig::new([8, 16], [3, 3]).init(device),
-            pool: AvgPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
-            head: LinearConfig::new(16 * 3 * 2, Glyphs::CLASSES).init(device),
-        }
-    }
-
-    fn classify(&self, (pixels, labels): Digits) -> ClassificationOutput {
-        let logits = self.forward(pixels);
-        let loss = CrossEntropyLossConfig::new()
-            .init(&logits.device())
-            .forward(logits.clone(), labels.clone());
-        ClassificationOutput::new(loss, logits, labels)
-    }
-}
-
-impl TrainStep for Cnn {
-    type Input = Digits;
-    type Output = ClassificationOutput;
-
-    fn step(&self, batch: Digits) -> TrainOutput<ClassificationOutput> {
-        let output = self.classify(batch);
-        TrainOutput::new(self, output.loss.backward(), output)
-    }
-}
-
-impl InferenceStep for Cnn {
-    type Input = Digits;
-    type Output = ClassificationOutput;
-
-    fn step(&self, batch: Digits) -> ClassificationOutput {
-        self.classify(batch)
-    }
-}
-
 // ANCHOR: losses
 /// All that SLANG asks of a model beside Burn's two steps.
 impl ExampleLoss for Cnn {
-    fn example_losses(&self, (pixels, labels): Digits) -> Tensor<1> {
-        cross_entropy(self.forward(pixels), labels)
+    fn example_losses(&self, batch: ImageBatch) -> Tensor<1> {
+        cross_entropy(self.forward(batch.images), batch.labels)
     }
 
-    fn example_outputs(&self, (pixels, labels): Digits, losses: Tensor<1>) -> ClassificationOutput {
-        let logits = self.clone().no_grad().forward(pixels);
-        ClassificationOutput::new(losses.mean(), logits, labels)
+    fn example_outputs(&self, batch: ImageBatch, losses: Tensor<1>) -> ClassificationOutput {
+        let logits = self.clone().no_grad().forward(batch.images);
+        ClassificationOutput::new(losses.mean(), logits, batch.labels)
+    }
+}
+
+impl ExampleBatch for ImageBatch {
+    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
+        Self {
+            images: mapper.map(self.images),
+            labels: mapper.map(self.labels),
+        }
     }
 }
 // ANCHOR_END: losses

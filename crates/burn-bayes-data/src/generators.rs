@@ -1,13 +1,12 @@
 //! Data whose law is known: for tests, for pictures, and for measuring an approximate posterior
 //! against a true one. The same settings and seed give the same rows on every machine.
 
-use rand::RngExt;
 use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::{Dataset, Features, Targets};
 use crate::error::DataError;
-use crate::random::{Generator, generator};
+use crate::random::{Generator, generator, normal, uniform};
 
 /// Two half circles that reach into each other, one for each class, under Gaussian noise.
 ///
@@ -311,16 +310,8 @@ fn dot(left: &[f64], right: &[f64]) -> f64 {
         .sum()
 }
 
-fn normal(generator: &mut Generator) -> f64 {
-    generator.sample(StandardNormal)
-}
-
 fn normals(count: usize, generator: &mut Generator) -> Vec<f64> {
     StandardNormal.sample_iter(generator).take(count).collect()
-}
-
-fn uniform(generator: &mut Generator) -> f64 {
-    generator.random()
 }
 
 fn check_rows(rows: usize) -> Result<(), DataError> {

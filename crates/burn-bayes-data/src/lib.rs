@@ -11,7 +11,8 @@
 //! | Columns that are no features, cells that are wrong | [`suspicions`] |
 //! | Training and test rows | [`KFold`], [`partition`], [`UciFolder::split`] |
 //! | Columns on one scale | [`Scaler`], [`ColumnScale`] |
-//! | Data whose law is known | [`two_moons`], [`gap_regression`], [`LinearModelConfig`], [`FactorModelConfig`] |
+//! | Data whose law is known | [`patients`], [`two_moons`], [`gap_regression`], [`LinearModelConfig`], [`FactorModelConfig`] |
+//! | The same as a table, by its name | [`GeneratedSet`] |
 //! | A set by its name | [`NamedSet`], and `Fetcher` with the feature `fetch` |
 //!
 //! Text files may be packed with gzip. A bad file is a [`DataError`] that names the file, the line, the
@@ -54,6 +55,7 @@ mod delimiter;
 mod error;
 #[cfg(feature = "fetch")]
 mod fetch;
+mod generated_sets;
 mod generators;
 mod growing;
 mod idx;
@@ -63,6 +65,7 @@ mod libsvm;
 mod named_sets;
 mod npz;
 mod numbers;
+mod patients;
 mod preprocessor;
 mod preprocessor_fit;
 mod presplit;
@@ -81,6 +84,7 @@ pub use decimal::DecimalMark;
 pub use error::DataError;
 #[cfg(feature = "fetch")]
 pub use fetch::{Fetched, Fetcher, Transfer};
+pub use generated_sets::{GENERATED_SETS, GeneratedSet};
 pub use generators::{
     FactorModel, FactorModelConfig, LinearModelConfig, LinearModelData, gap_function,
     gap_regression, two_moons,
@@ -92,6 +96,7 @@ pub use libsvm::{LibsvmOptions, read_libsvm, read_libsvm_from};
 pub use named_sets::{NAMED_SETS, NamedFile, NamedSet};
 pub use npz::{MedMnistImages, read_medmnist, read_medmnist_from};
 pub use numbers::{read_numbers, read_numbers_from};
+pub use patients::patients;
 pub use preprocessor::{
     MissingPolicy, Preprocessor, PreprocessorConfig, Task, UnseenPolicy, UsableRows,
 };

@@ -1,7 +1,8 @@
 //! The one source of random numbers: a named generator, so that a seed means the same for ever.
 
-use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use rand_distr::StandardNormal;
 
 /// An algorithm of fixed definition, unlike the default generators of `rand`.
 pub(crate) type Generator = Xoshiro256PlusPlus;
@@ -15,4 +16,14 @@ pub(crate) fn generator(seed: u64, purpose: &str) -> Generator {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
     Generator::seed_from_u64(seed ^ name)
+}
+
+/// A standard normal.
+pub(crate) fn normal(generator: &mut Generator) -> f64 {
+    generator.sample(StandardNormal)
+}
+
+/// A number from [0, 1), all equally likely.
+pub(crate) fn uniform(generator: &mut Generator) -> f64 {
+    generator.random()
 }

@@ -1,13 +1,15 @@
-//! `data`: the sets that are known by name, and where to get them.
+//! `data`: the data sets that are known by name, downloaded or generated.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use burn_bayes_data::{NAMED_SETS, NamedSet};
+use burn_bayes_data::{GENERATED_SETS, GeneratedSet, NAMED_SETS, NamedSet, Table};
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::files::{Output, at, csv_of};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use crate::console::{print, print_json};
-use burn_bayes_tabular::error::Result;
 
 /// What to do with sets.
 #[derive(Debug, Args)]
@@ -37,6 +39,20 @@ enum Action {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
+    },
+    /// Write a generated data set as CSV; no download is needed
+    Generate {
+        /// Name of the data set, as `data list` shows it
+        set: String,
+        /// Number of rows
+        #[arg(long, default_value_t = 600)]
+        rows: usize,
+        /// Seed of the rows; other seeds give other rows from the same distribution
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// File for the rows; standard output by default
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
 }
 
@@ -74,7 +90,7 @@ impl Mirror {
     }
 }
 
-/// Lists or fetches.
+/// Lists, fetches or generates.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.action {
         Action::List { folder, json: true } => list_as_json(&folder.path()),
@@ -85,6 +101,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             mirror,
             json,
         } => fetch(NamedSet::find(set)?, &folder.path(), mirror, *json),
+        Action::Generate {
+            set,
+            rows,
+            seed,
+            output,
+        } => {
+            let table = GeneratedSet::find(set)?.table(*rows, *seed)?;
+            write_csv(&table, output.as_deref())
+        }
     }
 }
 
@@ -105,7 +130,18 @@ fn list_as_json(folder: &Path) -> Result<()> {
             "problem": missing.err().map(|error| error.to_string()),
         })
     });
-    print_json(&json!({ "folder": folder, "sets": sets.collect::<Vec<_>>() }))
+    let generated = GENERATED_SETS.iter().map(|set| {
+        json!({
+            "name": set.name,
+            "about": set.about,
+            "target": set.target,
+        })
+    });
+    print_json(&json!({
+        "folder": folder,
+        "sets": sets.collect::<Vec<_>>(),
+        "generated": generated.collect::<Vec<_>>(),
+    }))
 }
 
 fn list(folder: &Path) -> Result<()> {
@@ -120,19 +156,41 @@ fn list(folder: &Path) -> Result<()> {
             set.name, set.about, set.terms
         ))?;
     }
+    for set in GENERATED_SETS {
+        print(format_args!(
+            "{:<16} {:>9}  {} (target: `{}`)",
+            set.name, "generated", set.about, set.target
+        ))?;
+    }
     print(format_args!(
-        "\n`burn-bayes data fetch NAME` brings one into {}",
+        "\n`burn-bayes data fetch NAME` downloads one into {}; `burn-bayes data generate NAME` writes a \
+         generated one",
         folder.display()
-    ))?;
-    Ok(())
+    ))
+}
+
+/// Writes a table to a file, or to standard output; a missing cell is empty.
+fn write_csv(table: &Table, path: Option<&Path>) -> Result<()> {
+    let columns = table.columns();
+    let bytes = csv_of(|writer| {
+        writer.write_record(columns.iter().map(|column| column.name()))?;
+        (0..table.rows()).try_for_each(|row| {
+            let cells = columns.iter().map(|column| column.label(row));
+            writer.write_record(cells.map(Option::unwrap_or_default))
+        })
+    })?;
+    let mut output = Output::new(path)?;
+    output.write_all(&bytes).map_err(at(output.path()))?;
+    output.finish()
 }
 
 #[cfg(feature = "fetch")]
 fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror, json: bool) -> Result<()> {
     use burn_bayes_data::{Fetcher, Transfer};
 
-    use crate::console::ByteCounter;
     use burn_bayes_tabular::files::Entry;
+
+    use crate::console::ByteCounter;
 
     let mut fetcher = Fetcher::new(folder);
     if let Some(address) = mirror.address() {

@@ -41,7 +41,7 @@ pub(crate) enum Command {
     Tune(Box<tune::Arguments>),
     /// Fit several methods to the same divisions of the same rows, and test their differences
     Compare(Box<compare::Arguments>),
-    /// Name the known sets, and bring them here
+    /// List, download or generate the data sets that are known by name
     Data(data::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),

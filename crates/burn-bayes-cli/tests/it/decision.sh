@@ -1,11 +1,16 @@
 # The commands of the book's chapter "From a CSV to a decision"; `book.rs` runs them.
 
+# ANCHOR: data
+burn-bayes data generate patients --rows 1000 --seed 1 --output known.csv
+burn-bayes data generate patients --rows 500 --seed 2 --output new.csv
+# ANCHOR_END: data
+
 # ANCHOR: plan
-burn-bayes plan --data known.csv --target target --task classification
+burn-bayes plan --data known.csv --target ill --task classification --missing impute
 # ANCHOR_END: plan
 
 # ANCHOR: fit
-burn-bayes fit --data known.csv --target target --task classification --validation 0.5 --out run
+burn-bayes fit --data known.csv --target ill --task classification --missing impute --validation 0.5 --out run
 # ANCHOR_END: fit
 
 # ANCHOR: predict

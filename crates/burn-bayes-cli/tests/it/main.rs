@@ -1,6 +1,7 @@
 //! The program as its users run it: arguments in, exit code, output and files out.
 
 mod bad_input;
+mod book;
 mod device;
 mod divergence;
 mod fetch;
@@ -14,11 +15,6 @@ mod signals;
 mod unwritable;
 mod workers;
 mod workplace;
-
-/// Tests on the data sets, which `cargo xtask test` skips where their folder is missing.
-mod needs_data {
-    mod book;
-}
 
 use assert_cmd::Command;
 

@@ -1,5 +1,6 @@
 //! `plan`, `data` and `demo`: what can be had without a fit of one's own.
 
+use burn_bayes_data::{Column, CsvOptions, GENERATED_SETS, read_csv};
 use serde_json::Value;
 
 use crate::workplace::{GAP, Workplace};
@@ -66,12 +67,38 @@ fn sets_are_listed_with_what_is_here() {
         sets.iter()
             .any(|set| set["name"] == "energy" && set["is_here"] == false)
     );
-    let (code, message) = place.failure("data fetch nosuchset --data nowhere");
-    assert_eq!(
-        (code, message.contains("nosuchset")),
-        (2, true),
-        "{message}"
-    );
+    assert_eq!(listed["generated"][1]["target"], "ill");
+    for command in [
+        "data fetch nosuchset --data nowhere",
+        "data generate nosuchset",
+    ] {
+        let (code, message) = place.failure(command);
+        assert_eq!(
+            (code, message.contains("nosuchset")),
+            (2, true),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn generated_sets_can_be_read_again() {
+    let place = Workplace::new();
+    for set in GENERATED_SETS {
+        place.output(&format!(
+            "data generate {} --rows 50 --seed 3 --output rows.csv",
+            set.name
+        ));
+        let read = read_csv(place.path("rows.csv"), &CsvOptions::default()).unwrap();
+        let made = set.table(50, 3).unwrap();
+        assert_eq!(read.rows(), 50);
+        for (read, made) in read.columns().iter().zip(made.columns()) {
+            let labels = |column: &Column| (0..50).map(|row| column.label(row)).collect::<Vec<_>>();
+            assert_eq!(read.name(), made.name());
+            assert_eq!(labels(read), labels(made), "{}", made.name());
+        }
+        read.column(set.target).unwrap();
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod bad_files;
 mod csv;
 mod fuzz;
+mod generated_sets;
 mod generators;
 mod memory;
 mod preparation;

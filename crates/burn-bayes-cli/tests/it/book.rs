@@ -1,0 +1,111 @@
+//! The commands of the book's chapters, on data that the program generates.
+
+use crate::workplace::Workplace;
+
+/// Share of wrong rows that the commands promise at most.
+const RISK: f64 = 0.05;
+
+const DECISION: &str = include_str!("decision.sh");
+
+/// What the commands of a chapter print.
+fn outputs(place: &Workplace, chapter: &str) -> Vec<String> {
+    let commands = chapter
+        .lines()
+        .filter_map(|line| line.strip_prefix("burn-bayes "));
+    commands.map(|command| place.output(command)).collect()
+}
+
+/// A column of a file whose cells hold no commas.
+fn column(place: &Workplace, file: &str, name: &str) -> Vec<String> {
+    let text = place.read(file);
+    let mut rows = text.lines().map(|line| line.split(','));
+    let at = rows.next().unwrap().position(|head| head == name);
+    let at = at.unwrap_or_else(|| panic!("{file} has no column {name}"));
+    rows.map(|mut cells| cells.nth(at).unwrap().to_string())
+        .collect()
+}
+
+#[test]
+fn a_first_fit_knows_what_it_does_not_know() {
+    let place = Workplace::new();
+    place.write("inputs.csv", include_str!("inputs.csv"));
+    place.write("odd.csv", include_str!("odd.csv"));
+    let outputs = outputs(&place, include_str!("first.sh"));
+    let labels = column(&place, "predictions.csv", "label");
+    let truths = column(&place, "new.csv", "ill");
+    let wrong = labels
+        .iter()
+        .zip(&truths)
+        .filter(|(label, truth)| label != truth);
+    assert!(wrong.count() < 15, "{labels:?}");
+    assert!(place.read("first/report.html").contains("</html>"));
+    // Beyond the ends, draws of the weights differ more than among the examples.
+    let [.., curve, _] = outputs.as_slice() else {
+        panic!("two predictions on standard output");
+    };
+    place.write("intervals.csv", curve);
+    let deviations = column(&place, "intervals.csv", "epistemic_std");
+    let deviations: Vec<f64> = deviations
+        .iter()
+        .map(|text| text.parse().unwrap())
+        .collect();
+    let [left, low, _, high, right] = deviations[..] else {
+        panic!("five inputs: {curve}");
+    };
+    assert!(left.min(right) > 1.5 * low.max(high), "{curve}");
+}
+
+#[test]
+fn decisions_keep_their_promise() {
+    let place = Workplace::new();
+    assert_eq!(outputs(&place, DECISION).len(), 6);
+    let labels = column(&place, "decisions.csv", "label");
+    let decisions = column(&place, "decisions.csv", "decision");
+    let truths = column(&place, "new.csv", "ill");
+    assert_eq!(decisions.len(), 500);
+    let (mut kept, mut wrong) = (0.0, 0.0);
+    for ((label, decision), truth) in labels.iter().zip(decisions).zip(truths) {
+        if decision == "keep" {
+            kept += 1.0;
+            wrong += f64::from(u8::from(*label != truth));
+        }
+    }
+    assert!(kept > 0.6 * 500.0, "{kept} rows are kept");
+    assert!(wrong / kept <= RISK, "{wrong} of {kept} are wrong");
+}
+
+#[test]
+fn a_method_and_its_settings_are_chosen() {
+    let place = Workplace::new();
+    let data = DECISION
+        .lines()
+        .filter(|line| line.starts_with("burn-bayes data "));
+    outputs(&place, &data.collect::<Vec<_>>().join("\n"));
+    place.write("ranges.toml", include_str!("choosing.toml"));
+    let outputs = outputs(&place, include_str!("choosing.sh"));
+    let [compared, tuned, tried, _, scores] = outputs.as_slice() else {
+        panic!("five commands");
+    };
+    assert!(tried.contains("| model | "), "{tried}");
+    for method in ["map", "vifa", "swag"] {
+        let row = format!("| {method} | ");
+        assert!(compared.contains(&row), "{compared}");
+    }
+    assert_eq!(place.read("compared/runs.jsonl").lines().count(), 3 * 5);
+    // The best of the four that met all folds leads, and is what `fit` takes.
+    assert_eq!(place.read("tuned/trials.jsonl").lines().count(), 12 + 4 * 4);
+    let trials = place.read("tuned/trials.csv");
+    let best: Vec<&str> = trials.lines().nth(1).unwrap().split(',').collect();
+    assert_eq!(best.last(), Some(&"5"), "{trials}");
+    assert!(tuned.contains("tuned/config.toml"), "{tuned}");
+    let chosen = |file: &str| {
+        let config = place.read(file);
+        let line = config
+            .lines()
+            .find(|line| line.starts_with("learning_rate"));
+        line.unwrap().to_owned()
+    };
+    assert_eq!(chosen("run/config.toml"), chosen("tuned/config.toml"));
+    assert!(chosen("run/config.toml").contains(best[1]), "{best:?}");
+    assert!(scores.contains("AUROC"), "{scores}");
+}

@@ -1,0 +1,94 @@
+//! The tables that are generated, by name: what a first example can be fitted to without a download.
+
+use crate::error::{DataError, shown};
+use crate::generators::{gap_regression, two_moons};
+use crate::patients::patients;
+use crate::table::{Column, Table};
+
+/// Standard deviation of the noise in `gap` and `two-moons`.
+const NOISE: f64 = 0.1;
+
+/// A table that is generated.
+#[derive(Debug)]
+pub struct GeneratedSet {
+    /// What it is called.
+    pub name: &'static str,
+    /// What is in it.
+    pub about: &'static str,
+    /// The column to predict.
+    pub target: &'static str,
+    table: fn(usize, u64) -> Result<Table, DataError>,
+}
+
+/// Every generated table, by name.
+pub const GENERATED_SETS: &[GeneratedSet] = &[
+    GeneratedSet {
+        name: "gap",
+        about: "Noisy curve without examples in its middle, regression",
+        target: "y",
+        table: gap,
+    },
+    GeneratedSet {
+        name: "patients",
+        about: "Invented patients with missing cells, 2 classes",
+        target: "ill",
+        table: patients,
+    },
+    GeneratedSet {
+        name: "two-moons",
+        about: "Points on two half circles, 2 classes",
+        target: "moon",
+        table: moons,
+    },
+];
+
+impl GeneratedSet {
+    /// The table called `name`.
+    ///
+    /// # Errors
+    /// If there is none; the message lists what there is.
+    pub fn find(name: &str) -> Result<&'static Self, DataError> {
+        let found = GENERATED_SETS.iter().find(|set| set.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<_> = GENERATED_SETS.iter().map(|set| set.name).collect();
+            DataError::config("set", shown(name), format!("one of {}", names.join(", ")))
+        })
+    }
+
+    /// Its rows; the same for the same seed on every machine.
+    ///
+    /// ```
+    /// let curve = burn_bayes_data::GeneratedSet::find("gap")?.table(50, 1)?;
+    /// assert_eq!(curve.rows(), 50);
+    /// # Ok::<(), burn_bayes_data::DataError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there are no rows.
+    pub fn table(&self, rows: usize, seed: u64) -> Result<Table, DataError> {
+        (self.table)(rows, seed)
+    }
+}
+
+/// [`gap_regression`] as a table.
+fn gap(rows: usize, seed: u64) -> Result<Table, DataError> {
+    let data = gap_regression(rows, NOISE, seed)?;
+    let targets = data.targets().as_real().unwrap_or_default();
+    Table::new(vec![
+        Column::numbers("x", data.features().values().to_vec()),
+        Column::numbers("y", targets.to_vec()),
+    ])
+}
+
+/// [`two_moons`] as a table.
+fn moons(rows: usize, seed: u64) -> Result<Table, DataError> {
+    let data = &two_moons(rows, NOISE, seed)?;
+    let coordinate = |column: usize| (0..rows).map(move |row| data.features().row(row)[column]);
+    let classes = data.targets().as_classes().unwrap_or_default();
+    let names = classes.iter().map(|&class| Some(["upper", "lower"][class]));
+    Table::new(vec![
+        Column::numbers("x", coordinate(0).collect()),
+        Column::numbers("y", coordinate(1).collect()),
+        Column::categories("moon", names),
+    ])
+}

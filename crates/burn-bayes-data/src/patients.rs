@@ -1,0 +1,136 @@
+//! A table of invented patients, for examples that need numbers, categories and missing cells.
+//!
+//! No patient exists, and no medical fact can be learnt from the table. Its law, row by row, with u
+//! uniform on [0, 1) and independent standard normals ε:
+//!
+//! * age: whole years from 20 to 84, all equally likely; sex: female or male; smoker: never (½),
+//!   former (¼) or current (¼)
+//! * ill, s = 1, with probability σ(−0.8 + 0.03 (age − 50) + 0.8 \[current smoker\])
+//! * cough: none, dry or productive, with probabilities ¾, ⅕, 1⁄20, and 3⁄20, 7⁄20, ½ in the ill
+//! * temperature: 36.8 + s (1.7 − 0.015 (age − 20)) + 0.6 ε, so that the old have less fever, in °C
+//! * crp: exp(1.2 + 1.6 s + ε), the C-reactive protein in mg/L
+//! * white_cells: 7 + 2.4 s + 2 ε, not below 1, in 10⁹/L
+//! * oxygen: 97.5 − 1.5 s + 1.5 ε, between 70 and 100, the saturation in %
+//!
+//! Measurements have one digit after the point. A cell of `crp` is missing with probability 0.08 and one
+//! of `oxygen` with 0.04, whatever the other cells hold.
+
+use crate::error::DataError;
+use crate::random::{Generator, generator, normal, uniform};
+use crate::table::{Column, Table};
+
+/// A row of the table.
+struct Patient {
+    age: f64,
+    sex: &'static str,
+    smoker: &'static str,
+    cough: &'static str,
+    temperature: f64,
+    crp: Option<f64>,
+    white_cells: f64,
+    oxygen: Option<f64>,
+    ill: &'static str,
+}
+
+/// Invented patients: `age`, `sex`, `smoker`, `cough`, `temperature`, `crp`, `white_cells`, `oxygen`, and
+/// whether they are `ill`.
+///
+/// Four in ten are ill. Some of them resemble the healthy so closely that no method can tell: the best
+/// possible one is wrong about 4.5 % of the rows. The first rows do not depend on how many are asked for.
+///
+/// ```
+/// let patients = burn_bayes_data::patients(100, 1)?;
+/// assert_eq!(patients.rows(), 100);
+/// assert!(matches!(patients.column("ill")?.category(0), Some("yes" | "no")));
+/// # Ok::<(), burn_bayes_data::DataError>(())
+/// ```
+///
+/// # Errors
+/// If there are no rows.
+pub fn patients(rows: usize, seed: u64) -> Result<Table, DataError> {
+    if rows == 0 {
+        return Err(DataError::config("rows", 0, "at least 1"));
+    }
+    let mut generator = generator(seed, "patients");
+    let patients: Vec<_> = (0..rows).map(|_| Patient::draw(&mut generator)).collect();
+    let numbers = |name, of: fn(&Patient) -> Option<f64>| {
+        let cells = patients
+            .iter()
+            .map(|patient| of(patient).unwrap_or(f64::NAN));
+        Column::numbers(name, cells.collect())
+    };
+    let categories = |name, of: fn(&Patient) -> &'static str| {
+        Column::categories(name, patients.iter().map(|patient| Some(of(patient))))
+    };
+    Table::new(vec![
+        numbers("age", |patient| Some(patient.age)),
+        categories("sex", |patient| patient.sex),
+        categories("smoker", |patient| patient.smoker),
+        categories("cough", |patient| patient.cough),
+        numbers("temperature", |patient| Some(patient.temperature)),
+        numbers("crp", |patient| patient.crp),
+        numbers("white_cells", |patient| Some(patient.white_cells)),
+        numbers("oxygen", |patient| patient.oxygen),
+        categories("ill", |patient| patient.ill),
+    ])
+}
+
+impl Patient {
+    fn draw(generator: &mut Generator) -> Self {
+        let age = (20.0 + 65.0 * uniform(generator)).floor();
+        let sex = choice(["female", "male"], [0.5, 0.5], generator);
+        let smoker = choice(["never", "former", "current"], [0.5, 0.25, 0.25], generator);
+        let risk = if smoker == "current" { 0.8 } else { 0.0 };
+        let log_odds = -0.8 + 0.03 * (age - 50.0) + risk;
+        let is_ill = uniform(generator) < 1.0 / (1.0 + libm::exp(-log_odds));
+        let weights = if is_ill {
+            [0.15, 0.35, 0.5]
+        } else {
+            [0.75, 0.2, 0.05]
+        };
+        let illness = f64::from(u8::from(is_ill));
+        let fever = illness * (1.7 - 0.015 * (age - 20.0));
+        Self {
+            age,
+            sex,
+            smoker,
+            cough: choice(["none", "dry", "productive"], weights, generator),
+            temperature: rounded(36.8 + fever + 0.6 * normal(generator)),
+            crp: {
+                let level = rounded(libm::exp(1.2 + 1.6 * illness + normal(generator)));
+                sometimes_missing(level, 0.08, generator)
+            },
+            white_cells: rounded((7.0 + 2.4 * illness + 2.0 * normal(generator)).max(1.0)),
+            oxygen: {
+                let saturation = 97.5 - 1.5 * illness + 1.5 * normal(generator);
+                sometimes_missing(rounded(saturation.clamp(70.0, 100.0)), 0.04, generator)
+            },
+            ill: if is_ill { "yes" } else { "no" },
+        }
+    }
+}
+
+fn sometimes_missing(value: f64, share: f64, generator: &mut Generator) -> Option<f64> {
+    (uniform(generator) >= share).then_some(value)
+}
+
+/// One of the names, with these probabilities.
+fn choice<const N: usize>(
+    names: [&'static str; N],
+    probabilities: [f64; N],
+    generator: &mut Generator,
+) -> &'static str {
+    let mut left = uniform(generator);
+    for (name, probability) in names.into_iter().zip(probabilities) {
+        left -= probability;
+        if left < 0.0 {
+            return name;
+        }
+    }
+    names[N - 1]
+}
+
+/// With one digit after the point.
+fn rounded(value: f64) -> f64 {
+    (10.0 * value).round() / 10.0
+}
