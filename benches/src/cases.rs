@@ -7,9 +7,7 @@ use burn::module::{Module, ModuleDisplay};
 use burn::optim::{AdamConfig, ModuleOptimizer};
 use burn::tensor::Device;
 use burn::train::{TrainOutput, TrainStep};
-use burn_bayes::{
-    Bayesian, BayesianConfig, FromGradients, FusedAdamConfig, MixDraws, Tick, Vifa, VifaConfig,
-};
+use burn_bayes::{Bayesian, FromGradients, FusedAdamConfig, MixDraws, Tick, Vifa, VifaConfig};
 
 use crate::batches::{classification_batch, image_batch, regression_batch};
 use crate::models::{MlpClassifier, MlpRegressor, ResNet18};

@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .with_mean_only_steps(steps / 3)
         .with_ramp_steps(steps / 6)
         .with_time_constant(Some(steps as f64 / 4.0))
-        .init()?;
+        .init();
     // ANCHOR_END: stages
 
     // ANCHOR: checkpoints

@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .with_initial_deviation(InitialDeviation::OverRootFan(0.03))
                 .try_init(model)?;
             let half_life = 0.1 * steps as f64;
-            let mut rates = PowerDecayConfig::new(0.01, half_life).init()?;
+            let mut rates = PowerDecayConfig::new(0.01, half_life).init();
             // ANCHOR_END: network
             predicted(
                 bayes,

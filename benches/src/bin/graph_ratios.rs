@@ -15,8 +15,7 @@ use burn::tensor::{Device, Distribution, Tensor};
 use burn::train::TrainStep;
 use burn_bayes::graph::{CapturedForward, CapturedModel, ExampleBatch, ExampleGradients};
 use burn_bayes::{
-    Bayesian, BayesianConfig, ExampleLoss, FusedAdamConfig, Layout, MixDraws, Noise, Slang,
-    SlangConfig, VifaConfig,
+    Bayesian, ExampleLoss, FusedAdamConfig, Layout, MixDraws, Noise, Slang, SlangConfig, VifaConfig,
 };
 use burn_bayes_benches::{
     Holder, LeNet, MlpClassifier, MlpRegressor, Network, ResNet18, Training, classification_batch,

@@ -13,7 +13,7 @@ use burn::optim::AdamConfig;
 use burn::tensor::Device;
 use burn::train::TrainStep;
 use burn_bayes::graph::ExampleBatch;
-use burn_bayes::{BayesianConfig, ExampleLoss, SlangConfig};
+use burn_bayes::{ExampleLoss, SlangConfig};
 use burn_bayes_benches::{MlpClassifier, MlpRegressor, classification_batch, regression_batch};
 
 fn main() {

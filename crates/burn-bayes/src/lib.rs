@@ -54,14 +54,14 @@ pub use predict::{Predictor, refresh_running_statistics};
 pub use prior::{Prior, PriorPrecisions};
 #[cfg(feature = "train")]
 pub use train::{
-    Bayesian, BayesianConfig, DEFAULT_PREDICTION_DRAWS, ExampleLoss, PowerDecay, PowerDecayConfig,
-    StagedLearningRate, Supply,
+    Bayesian, DEFAULT_PREDICTION_DRAWS, ExampleLoss, PowerDecay, PowerDecayConfig,
+    StagedLearningRate, Supply, VifaPart,
 };
 
 /// What most programs need.
 pub mod prelude {
     pub use crate::methods::{SlangConfig, SwagConfig, VifaConfig};
     #[cfg(feature = "train")]
-    pub use crate::{Bayesian, BayesianConfig, GaussianNll};
+    pub use crate::{Bayesian, GaussianNll};
     pub use crate::{FactorPosterior, FusedAdamConfig, Noise, Prior};
 }

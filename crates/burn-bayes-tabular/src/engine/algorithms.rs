@@ -3,13 +3,14 @@
 use burn::grad_clipping::GradientClipping;
 use burn::module::{Module, ParamGroup};
 use burn::optim::ModuleOptimizer;
+use burn::optim::decay::WeightDecayConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::optim::momentum::MomentumConfig;
 use burn::tensor::Device;
 use burn::train::Interrupter;
 use burn_bayes::{
-    Bayesian, BayesianConfig, FusedAdamConfig, FusedSgdConfig, Inference, InitialDeviation,
-    MeanGradients, Noise, Prior, Rate, SlangConfig, StagedLearningRate, Supply, SwagConfig,
-    VadamConfig, VifaConfig, VonConfig,
+    Bayesian, FusedAdamConfig, FusedSgdConfig, Inference, InitialDeviation, MeanGradients, Noise,
+    Prior, Rate, SlangConfig, StagedLearningRate, SwagConfig, VadamConfig, VifaConfig, VonConfig,
 };
 
 use super::training::{Checkpoint, Learner, Training};
@@ -50,13 +51,15 @@ pub(super) fn with_learner(
     };
     match training.settings.method {
         Method::Vifa | Method::MeanField => {
-            start.in_one_pass(training.vifa().with_rank(rank), network)
+            start.in_one_pass(training.vifa().with_rank(rank).try_init(network)?)
         }
-        Method::Vafc => start.in_one_pass(training.vafc(rank), network),
-        Method::Swag => start.bayesian(training.swag(rank), network),
-        Method::Slang | Method::Vogn => start.bayesian(training.slang().with_rank(rank), network),
-        Method::Von => start.in_one_pass(training.von(), network),
-        Method::Vadam => start.in_one_pass(training.vadam(), network),
+        Method::Vafc => start.in_one_pass(training.vafc(rank).try_init(network)?),
+        Method::Swag => start.bayesian(training.swag(rank).try_init(network)?),
+        Method::Slang | Method::Vogn => {
+            start.bayesian(training.slang().with_rank(rank).try_init(network)?)
+        }
+        Method::Von => start.in_one_pass(training.von().try_init(network)?),
+        Method::Vadam => start.in_one_pass(training.vadam().try_init(network)?),
         Method::Map => start.run(network),
     }
 }
@@ -130,22 +133,23 @@ struct Start<'a, 'b> {
 }
 
 impl Start<'_, '_> {
-    fn bayesian<C: BayesianConfig>(&mut self, config: C, network: Network) -> Result<Fitted>
+    fn bayesian<A>(&mut self, bayesian: Bayesian<Network, A>) -> Result<Fitted>
     where
-        C::Algorithm: Inference<Evidence: Supply<Network, C::Algorithm>>,
-        Bayesian<Network, C::Algorithm>: Learner,
+        A: Inference,
+        Bayesian<Network, A>: Learner,
     {
-        self.run(initialised(config, network)?)
+        // With an interrupter a bad gradient becomes an error that can be asked for.
+        self.run(bayesian.with_interrupter(Interrupter::new()))
     }
 
     /// As [`Start::bayesian`], all draws of a step together: these networks are so small that calling
     /// operations is most of a pass.
-    fn in_one_pass<C: BayesianConfig>(&mut self, config: C, network: Network) -> Result<Fitted>
+    fn in_one_pass<A>(&mut self, bayesian: Bayesian<Network, A>) -> Result<Fitted>
     where
-        C::Algorithm: Inference<Evidence = MeanGradients>,
-        Bayesian<Network, C::Algorithm>: Learner,
+        A: Inference<Evidence = MeanGradients>,
+        Bayesian<Network, A>: Learner,
     {
-        self.run(initialised(config, network)?.in_one_pass())
+        self.bayesian(bayesian.in_one_pass())
     }
 
     fn run<L: Learner>(&mut self, learner: L) -> Result<Fitted> {
@@ -155,15 +159,6 @@ impl Start<'_, '_> {
         self.training
             .run(learner, optimizer, rates, checkpoint, self.observer)
     }
-}
-
-fn initialised<C: BayesianConfig>(
-    config: C,
-    network: Network,
-) -> Result<Bayesian<Network, C::Algorithm>> {
-    // With an interrupter a bad gradient becomes an error that can be asked for.
-    let interrupter = Interrupter::new();
-    Ok(config.try_init(network)?.with_interrupter(interrupter))
 }
 
 impl Training<'_> {
@@ -269,7 +264,7 @@ impl Training<'_> {
         Ok(rates
             .with_time_constant(self.time_constant())
             .with_power(DECAY_POWER)
-            .init()?)
+            .try_init()?)
     }
 
     /// The optimiser. Where no algorithm knows of the prior, its gradient α θ/N is the optimiser's
@@ -317,14 +312,22 @@ impl Training<'_> {
     }
 
     fn sgd(&self, penalty: f32) -> FusedSgdConfig {
+        let factor = self.settings.momentum;
+        let momentum = MomentumConfig::new()
+            .with_momentum(factor)
+            .with_dampening(0.0);
         FusedSgdConfig::new()
-            .with_momentum(self.settings.momentum as f32)
-            .with_weight_decay(penalty)
+            .with_momentum((factor > 0.0).then_some(momentum))
+            .with_weight_decay(decay(penalty))
     }
 }
 
 fn adam(penalty: f32) -> FusedAdamConfig {
-    FusedAdamConfig::new().with_weight_decay(penalty)
+    FusedAdamConfig::new().with_weight_decay(decay(penalty))
+}
+
+fn decay(penalty: f32) -> Option<WeightDecayConfig> {
+    (penalty > 0.0).then(|| WeightDecayConfig::new(penalty))
 }
 
 fn biases() -> ParamGroup {

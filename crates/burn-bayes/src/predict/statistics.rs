@@ -228,7 +228,6 @@ mod tests {
     use super::*;
     use crate::methods::VifaConfig;
     use crate::metric::testing::assert_close;
-    use crate::train::BayesianConfig;
 
     #[derive(Module, Debug)]
     struct Net {

@@ -1,6 +1,8 @@
 //! Bayesian training of Burn models with Burn's own Learner.
 //!
-//! [`BayesianConfig::init`] wraps a model into a [`Bayesian`], which trains wherever the model did.
+//! The `init` of a method's configuration, such as
+//! [`VifaConfig::init`](crate::methods::VifaConfig::init), wraps a model into a [`Bayesian`], which trains
+//! wherever the model did.
 //! [`StagedLearningRate`] and [`PowerDecay`] are schedules.
 
 mod bayesian;
@@ -13,6 +15,7 @@ mod init;
 mod one_pass;
 mod own_loss;
 mod own_optimize;
+mod parts;
 mod self_check;
 mod staging;
 mod supply;
@@ -20,6 +23,6 @@ mod training_layers;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS};
 pub use examples::ExampleLoss;
-pub use init::BayesianConfig;
+pub use parts::VifaPart;
 pub use staging::{PowerDecay, PowerDecayConfig, StagedLearningRate};
 pub use supply::Supply;

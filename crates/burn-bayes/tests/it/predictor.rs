@@ -5,9 +5,7 @@ use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig, loss::CrossEntr
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use burn_bayes::posterior::{PointPosterior, Posterior};
-use burn_bayes::{
-    BayesianConfig, FactorPosterior, Mixture, Noise, Predictor, SlangConfig, SwagConfig, VifaConfig,
-};
+use burn_bayes::{FactorPosterior, Mixture, Noise, Predictor, SlangConfig, SwagConfig, VifaConfig};
 
 use crate::support::{autodiff, bits, device, filled, normals, values};
 

@@ -8,8 +8,8 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::{
-    BayesianConfig, DenseGaussian, FromGradients, FusedAdamConfig, GaussianDistance, Inference,
-    InitialDeviation, Prior, Proposal, Tick, Vifa, VifaConfig, linear_regression_posterior,
+    DenseGaussian, FromGradients, FusedAdamConfig, GaussianDistance, Inference, InitialDeviation,
+    Prior, Proposal, Tick, Vifa, VifaConfig, linear_regression_posterior,
 };
 
 use crate::support::{

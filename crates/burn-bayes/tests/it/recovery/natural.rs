@@ -5,12 +5,12 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::TrainStep;
 use burn_bayes::graph::ExampleGradients;
-use burn_bayes::{
-    BayesianConfig, ExampleLoss, FactorPosterior, FromExamples, FullMatrixStep, FullMatrixVon,
-    FusedSgdConfig, GaussianDistance, Inference, InitialMean, Prior, Rate, Slang, SlangConfig,
-    Tick, empirical_fisher, linear_regression_posterior,
-};
 use burn_bayes::{DenseGaussian, SquareMatrix, SymmetricEigen};
+use burn_bayes::{
+    ExampleLoss, FactorPosterior, FromExamples, FullMatrixStep, FullMatrixVon, FusedSgdConfig,
+    GaussianDistance, Inference, InitialMean, Prior, Rate, Slang, SlangConfig, Tick,
+    empirical_fisher, linear_regression_posterior,
+};
 use proptest::prelude::*;
 
 use crate::support::{
