@@ -29,7 +29,7 @@ pub use algebra::{
     AlgebraError, Cholesky, EigenPair, GRAM_ROUNDING, IdentityPlus, PIVOT_FLOOR, SquareMatrix,
     SymmetricEigen,
 };
-pub use burn_bayes_graph::{Entry, Layout, ModulePath};
+pub use burn_bayes_graph::{Entry, ExampleBatch, Layout, ModulePath};
 pub use error::{Error, Result};
 #[cfg(feature = "train")]
 pub use likelihood::{ClassificationMixture, GaussianNll, MixDraws, MixStacked, RegressionMixture};

@@ -8,7 +8,7 @@ use burn::optim::momentum::MomentumConfig;
 use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::graph::{ExampleBatch, TensorMapper};
+use burn_bayes::graph::ExampleBatch;
 use burn_bayes::{
     Bayesian, Curvature, ExampleLoss, FactorPosterior, FusedAdamConfig, FusedSgdConfig, Inference,
     Mixture, SlangConfig, Supply, SwagConfig, VadamConfig, VifaConfig, VonConfig,
@@ -19,7 +19,7 @@ use crate::support::{
 };
 
 /// Rows of a regression of one number on one number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 struct Batch {
     inputs: Tensor<2>,
     targets: Tensor<2>,
@@ -89,15 +89,6 @@ impl TrainStep for Regressor {
     fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
         let output = self.predict(batch);
         TrainOutput::new(self, output.loss.backward(), output)
-    }
-}
-
-impl ExampleBatch for Batch {
-    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
-        Self {
-            inputs: mapper.map(self.inputs),
-            targets: mapper.map(self.targets),
-        }
     }
 }
 

@@ -35,7 +35,7 @@ use burn::train::{
     LearnerSummary, LearningResult, MetricEarlyStoppingStrategy, MetricSummary, MultiDeviceOptim,
     StoppingCondition, SupervisedTraining, TrainOutput, TrainStep,
 };
-use burn_bayes::graph::{ExampleBatch, TensorMapper};
+use burn_bayes::graph::ExampleBatch;
 use burn_bayes::metric::{
     ClassificationDraws, ExpectedCalibrationErrorMetric, ModelDisagreementMetric,
     PredictiveEntropyMetric,
@@ -73,7 +73,7 @@ fn points(len: usize, seed: u64) -> Vec<Point> {
         .collect()
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 struct Batch {
     places: Tensor<2>,
     classes: Tensor<1, Int>,
@@ -143,15 +143,6 @@ impl TrainStep for Classifier {
     fn step(&self, batch: Batch) -> TrainOutput<ClassificationOutput> {
         let output = self.predict(batch);
         TrainOutput::new(self, output.loss.backward(), output)
-    }
-}
-
-impl ExampleBatch for Batch {
-    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
-        Self {
-            places: mapper.map(self.places),
-            classes: mapper.map(self.classes),
-        }
     }
 }
 
