@@ -318,3 +318,80 @@ impl<M: Module + ExampleLoss<Input: Clone>> Recorded<M, M::Input> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use burn::nn::{Linear, LinearConfig};
+    use burn::tensor::Device;
+    use burn::train::RegressionOutput;
+
+    use super::*;
+
+    /// A model whose step is that of its losses, with outputs of its own or the default.
+    #[derive(Module, Debug)]
+    struct Line<const HAS_OUTPUTS: bool> {
+        layer: Linear,
+    }
+
+    type Batch = (Tensor<2>, Tensor<2>);
+
+    impl<const HAS_OUTPUTS: bool> Line<HAS_OUTPUTS> {
+        fn new() -> Self {
+            let layer = LinearConfig::new(2, 1).init(&Device::default().autodiff());
+            Self { layer }
+        }
+
+        fn batch(&self) -> Batch {
+            let device = Device::default().autodiff();
+            let inputs = Tensor::from_data([[1.0, 2.0], [-1.0, 0.5]], &device);
+            (inputs, Tensor::from_data([[1.0], [3.0]], &device))
+        }
+    }
+
+    impl<const HAS_OUTPUTS: bool> ExampleLoss for Line<HAS_OUTPUTS> {
+        fn example_losses(&self, (inputs, targets): Batch) -> Tensor<1> {
+            let error = self.layer.forward(inputs) - targets;
+            error.square().squeeze_dim(1)
+        }
+
+        fn example_outputs(&self, batch: Batch, losses: Tensor<1>) -> RegressionOutput {
+            match HAS_OUTPUTS {
+                true => RegressionOutput::new(losses.mean(), self.layer.forward(batch.0), batch.1),
+                false => TrainStep::step(self, batch).item,
+            }
+        }
+    }
+
+    impl<const HAS_OUTPUTS: bool> TrainStep for Line<HAS_OUTPUTS> {
+        type Input = Batch;
+        type Output = RegressionOutput;
+
+        fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
+            self.mean_loss_step(batch)
+        }
+    }
+
+    #[test]
+    fn a_step_of_losses_has_the_gradients_of_their_mean() {
+        let line = Line::<true>::new();
+        let (inputs, targets) = line.batch();
+        let error = line.layer.forward(inputs) - targets;
+        let loss = error.square().mean();
+        let expected = loss.clone().into_scalar::<f32>();
+        let mut gradients = GradientsParams::from_grads(loss.backward(), &line);
+        let mut step = TrainStep::step(&line, line.batch());
+        assert_eq!(step.item.loss.into_scalar::<f32>(), expected);
+        let mut of = |gradients: &mut GradientsParams| {
+            let gradient = gradients.remove::<2>(line.layer.weight.id).unwrap();
+            gradient.into_data().try_into_vec::<f32>().unwrap()
+        };
+        assert_eq!(of(&mut step.grads), of(&mut gradients));
+    }
+
+    #[test]
+    #[should_panic(expected = "`ExampleLoss::example_outputs` must be implemented")]
+    fn a_step_of_losses_needs_outputs_that_call_no_step() {
+        let line = Line::<false>::new();
+        TrainStep::step(&line, line.batch());
+    }
+}

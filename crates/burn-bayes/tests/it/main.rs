@@ -5,6 +5,7 @@
 
 #[path = "../../../burn-bayes-data/tests/it/damage.rs"]
 mod damage;
+mod example_batch;
 mod grammar;
 mod graph;
 mod graph_gradients;
