@@ -1,5 +1,5 @@
 //! The bytes that are really held, counted by an allocator of our own: by training, against
-//! [`MemoryPlan`](burn_bayes::MemoryPlan)'s promise; by answers about per-example gradients, against
+//! [`MemoryPlan`](burn_bayes::memory::MemoryPlan)'s promise; by answers about per-example gradients, against
 //! the matrix that they never make.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,10 +13,9 @@ use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
 use burn_bayes::graph::{CapturedModel, ExampleGradients};
 use burn_bayes::kernels::Scratch;
-use burn_bayes::{
-    Bayesian, Curvature, FusedAdamConfig, Inference, MemoryPlan, OptimizerMemory, SlangConfig,
-    SwagConfig, VadamConfig, VifaConfig, VonConfig,
-};
+use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
+use burn_bayes::methods::{Curvature, Inference, VadamConfig, VonConfig};
+use burn_bayes::{Bayesian, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig};
 use burn_bayes_benches::{
     Holder, Labelled, MlpClassifier, Network, Training, classification_batch,
     convolution_gradients, embedding_gradients, perceptron_gradients,
@@ -261,7 +260,8 @@ fn evaluating_examples_does_not_make_their_gradients() {
     let device = Device::default();
     let model = MlpClassifier::new(&[784, 400, 400, 10], &device);
     let batch = classification_batch(64, 784, 10, &device);
-    let layout = Arc::new(burn_bayes::Layout::new(&model, &ParamGroup::all()).expect("weights"));
+    let layout =
+        Arc::new(burn_bayes::graph::Layout::new(&model, &ParamGroup::all()).expect("weights"));
     let len = layout.len();
     let captured = CapturedModel::new(layout, |model: &MlpClassifier, batch: Labelled| {
         model.losses(batch)

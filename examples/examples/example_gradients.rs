@@ -11,9 +11,7 @@ use std::sync::Arc;
 
 use burn::module::ParamGroup;
 use burn::tensor::{Device, Distribution, Tensor};
-use burn_bayes::Layout;
-use burn_bayes::graph::losses::cross_entropy;
-use burn_bayes::graph::{CapturedForward, CapturedModel};
+use burn_bayes::graph::{CapturedForward, CapturedModel, Layout, losses::cross_entropy};
 use burn_bayes_examples::{ClassBatch, Cnn, Digits, Glyphs};
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -11,10 +11,10 @@ use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::{GradientsAccumulator, ModuleOptimizer};
 use burn::tensor::Device;
 use burn::train::TrainStep;
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
 use burn_bayes::prelude::*;
-use burn_bayes::{
-    DenseGaussian, FusedSgdConfig, GaussianDistance, VifaPart, linear_regression_posterior,
-};
+use burn_bayes::train::VifaPart;
 use burn_bayes_examples::{Arguments, LinearRegressor, ToBatch, is_smoke};
 use rand::SeedableRng;
 use rand::rngs::StdRng;

@@ -13,7 +13,7 @@ use burn::optim::AdamConfig;
 use burn::tensor::Device;
 use burn::tensor::activation::softmax;
 use burn::train::TrainStep;
-use burn_bayes::Rate;
+use burn_bayes::methods::Rate;
 use burn_bayes::prelude::*;
 use burn_bayes_examples::{
     Arguments, ClassBatch, ClassRow, ClassScores, Cnn, Digits, Glyphs, class_loader, is_smoke,

@@ -13,9 +13,9 @@ use std::error::Error;
 use burn::tensor::Device;
 use burn::train::metric::LossMetric;
 use burn::train::{Learner, SupervisedTraining};
-use burn_bayes::StagedLearningRate;
 use burn_bayes::metric::ModelDisagreementMetric;
 use burn_bayes::prelude::*;
+use burn_bayes::train::StagedLearningRate;
 use burn_bayes_examples::{
     Arguments, ClassBatch, ClassScores, Classifier, EpochLines, Glyphs, class_loader, is_smoke,
 };

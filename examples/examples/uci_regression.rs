@@ -16,8 +16,9 @@ use burn::module::ParamGroup;
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
 use burn_bayes::eval::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture, nmll, rmse};
+use burn_bayes::methods::{Inference, InitialDeviation, Rate};
 use burn_bayes::prelude::*;
-use burn_bayes::{Inference, InitialDeviation, PowerDecayConfig, Rate, Supply};
+use burn_bayes::train::{PowerDecayConfig, Supply};
 use burn_bayes_data::{ColumnScale, Scaler, Scaling, UciFolder};
 use burn_bayes_examples::{Activation, Arguments, RealBatch, Regressor, ToBatch, is_smoke};
 

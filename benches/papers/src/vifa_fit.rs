@@ -4,10 +4,11 @@ use burn::grad_clipping::GradientClippingConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::{GradientsAccumulator, ModuleOptimizer};
 use burn::train::{Interrupter, TrainStep};
+use burn_bayes::methods::{InitialDeviation, InitialMean};
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
-use burn_bayes::{
-    DenseGaussian, FusedSgdConfig, InitialDeviation, InitialMean, PowerDecayConfig, VifaPart,
-};
+use burn_bayes::train::{PowerDecayConfig, VifaPart};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;

@@ -44,7 +44,7 @@ fn measure<M, B>(
     [rounds, steps]: [usize; 2],
 ) where
     M: Module + burn::module::ModuleDisplay + ExampleLoss + TrainStep<Input = B> + 'static,
-    M: TrainStep<Output: burn_bayes::MixDraws>,
+    M: TrainStep<Output: burn_bayes::likelihood::MixDraws>,
     B: ExampleBatch,
 {
     let config = SlangConfig::new(train_len).with_rank(rank);

@@ -6,7 +6,8 @@ use burn::tensor::activation::{log_softmax, relu};
 use burn::tensor::{Device, ExecutionError, Tensor, TensorData};
 use burn::train::{ItemLazy, TrainOutput, TrainStep};
 use burn_bayes::graph::{ExampleBatch, losses};
-use burn_bayes::{ExampleLoss, MixDraws, Noise};
+use burn_bayes::likelihood::MixDraws;
+use burn_bayes::{ExampleLoss, Noise};
 
 use crate::random::{first_weights, generator};
 use crate::settings::NetworkShape;

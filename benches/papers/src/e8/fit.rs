@@ -8,8 +8,9 @@ use burn::optim::ModuleOptimizer;
 use burn::optim::decay::WeightDecayConfig;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
 use burn_bayes::eval::DrawProbabilities;
+use burn_bayes::methods::{InitialDeviation, Vifa};
 use burn_bayes::prelude::*;
-use burn_bayes::{InitialDeviation, StagedLearningRate, Vifa};
+use burn_bayes::train::StagedLearningRate;
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;

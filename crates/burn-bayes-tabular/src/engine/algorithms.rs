@@ -8,10 +8,12 @@ use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::momentum::MomentumConfig;
 use burn::tensor::Device;
 use burn::train::Interrupter;
-use burn_bayes::{
-    Bayesian, FusedAdamConfig, FusedSgdConfig, Inference, InitialDeviation, MeanGradients, Noise,
-    Prior, Rate, SlangConfig, StagedLearningRate, SwagConfig, VadamConfig, VifaConfig, VonConfig,
+use burn_bayes::methods::{
+    Inference, InitialDeviation, MeanGradients, Rate, VadamConfig, VonConfig,
 };
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::train::StagedLearningRate;
+use burn_bayes::{Bayesian, FusedAdamConfig, Noise, Prior, SlangConfig, SwagConfig, VifaConfig};
 
 use super::training::{Checkpoint, Learner, Training};
 use super::{Fitted, Observer};

@@ -9,7 +9,8 @@ use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device, Tensor};
 use burn::train::TrainStep;
-use burn_bayes::{Bayesian, FactorPosterior, Inference, Noise};
+use burn_bayes::methods::Inference;
+use burn_bayes::{Bayesian, FactorPosterior, Noise};
 
 use super::algorithms::with_learner;
 use super::fitted::Fitted;

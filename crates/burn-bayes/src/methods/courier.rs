@@ -82,7 +82,12 @@ impl Courier {
         if self.rejected >= MAX_REJECTIONS {
             return Err(error);
         }
-        log::warn!("{error}; the step is left out");
+        if self.rejected == 0 {
+            log::warn!(
+                "{error}; the step is left out, and those after it until a gradient is finite, at most \
+                 {MAX_REJECTIONS} in a row"
+            );
+        }
         let mut gradients = GradientsParams::new();
         gradients.register(self.rejection, Tensor::<1>::zeros([1], &device));
         Ok(gradients)

@@ -381,7 +381,7 @@ mod tests {
         let mut gradients = GradientsParams::from_grads(loss.backward(), &line);
         let mut step = TrainStep::step(&line, line.batch());
         assert_eq!(step.item.loss.into_scalar::<f32>(), expected);
-        let mut of = |gradients: &mut GradientsParams| {
+        let of = |gradients: &mut GradientsParams| {
             let gradient = gradients.remove::<2>(line.layer.weight.id).unwrap();
             gradient.into_data().try_into_vec::<f32>().unwrap()
         };

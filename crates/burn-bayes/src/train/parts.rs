@@ -7,7 +7,7 @@ use burn::module::ParamGroup;
 ///
 /// ```
 /// use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
-/// use burn_bayes::VifaPart;
+/// use burn_bayes::train::VifaPart;
 ///
 /// let rates = ModuleLrScheduler::new(1e-3).with_group(VifaPart::LogVariance.group(), 1e-2);
 /// ```

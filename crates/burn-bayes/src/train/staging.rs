@@ -35,7 +35,7 @@ use crate::error::{Error, Result};
 /// The parameters that stay point estimates follow the mean.
 ///
 /// ```
-/// use burn_bayes::StagedLearningRate;
+/// use burn_bayes::train::StagedLearningRate;
 ///
 /// let rates = StagedLearningRate::new(1e-3, 1e-3, 1e-2)
 ///     .with_mean_only_steps(2_000)
@@ -122,7 +122,7 @@ impl StagedLearningRate {
 ///
 /// ```
 /// use burn::optim::lr_scheduler::LrScheduler;
-/// use burn_bayes::PowerDecayConfig;
+/// use burn_bayes::train::PowerDecayConfig;
 ///
 /// let mut schedule = PowerDecayConfig::new(0.1, 2.0).with_power(1.0).init();
 /// let rates = [schedule.step(), schedule.step(), schedule.step()];

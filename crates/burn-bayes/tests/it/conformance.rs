@@ -9,9 +9,12 @@ use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
+use burn_bayes::methods::{Curvature, Inference, VadamConfig, VonConfig};
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::posterior::Mixture;
+use burn_bayes::train::Supply;
 use burn_bayes::{
-    Bayesian, Curvature, ExampleLoss, FactorPosterior, FusedAdamConfig, FusedSgdConfig, Inference,
-    Mixture, SlangConfig, Supply, SwagConfig, VadamConfig, VifaConfig, VonConfig,
+    Bayesian, ExampleLoss, FactorPosterior, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig,
 };
 
 use crate::support::{
@@ -366,12 +369,12 @@ mod gradient_law {
 #[test]
 fn everything_can_be_sent_and_shared() {
     fn sent_and_shared<T: Send + Sync>() {}
-    sent_and_shared::<Bayesian<Regressor, burn_bayes::Vifa>>();
-    sent_and_shared::<Bayesian<Regressor, burn_bayes::Swag>>();
-    sent_and_shared::<Bayesian<Regressor, burn_bayes::Slang>>();
+    sent_and_shared::<Bayesian<Regressor, burn_bayes::methods::Vifa>>();
+    sent_and_shared::<Bayesian<Regressor, burn_bayes::methods::Swag>>();
+    sent_and_shared::<Bayesian<Regressor, burn_bayes::methods::Slang>>();
     sent_and_shared::<FactorPosterior>();
     sent_and_shared::<Mixture>();
-    sent_and_shared::<burn_bayes::Layout>();
+    sent_and_shared::<burn_bayes::graph::Layout>();
     sent_and_shared::<burn_bayes::Error>();
     sent_and_shared::<burn_bayes::Error>();
     sent_and_shared::<burn_bayes::Error>();

@@ -14,7 +14,9 @@ use burn_bayes::graph::cpu::Assembly;
 use burn_bayes::kernels::{
     self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments, Objective, Scratch,
 };
-use burn_bayes::{FusedAdamConfig, FusedSgdConfig, Noise, Prior, PriorPrecisions};
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::prior::PriorPrecisions;
+use burn_bayes::{FusedAdamConfig, Noise, Prior};
 
 use crate::support::{
     EPSILON, assert_close, autodiff, bits, device, filled, layout_of, matrix, normals, values,

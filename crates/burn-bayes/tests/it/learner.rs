@@ -36,14 +36,17 @@ use burn::train::{
     StoppingCondition, SupervisedTraining, TrainOutput, TrainStep,
 };
 use burn_bayes::graph::ExampleBatch;
-use burn_bayes::metric::{
-    ClassificationDraws, ExpectedCalibrationErrorMetric, ModelDisagreementMetric,
-    PredictiveEntropyMetric,
+use burn_bayes::likelihood::ClassificationDraws;
+use burn_bayes::methods::{
+    FromExamples, FromGradients, Inference, InitialDeviation, Rate, Tick, Vifa,
 };
+use burn_bayes::metric::{
+    ExpectedCalibrationErrorMetric, ModelDisagreementMetric, PredictiveEntropyMetric,
+};
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::train::{DEFAULT_PREDICTION_DRAWS, StagedLearningRate, Supply, VifaPart};
 use burn_bayes::{
-    Bayesian, DEFAULT_PREDICTION_DRAWS, ExampleLoss, FromExamples, FromGradients, FusedAdamConfig,
-    FusedSgdConfig, Inference, InitialDeviation, Rate, SlangConfig, StagedLearningRate, Supply,
-    SwagConfig, Tick, Vifa, VifaConfig, VifaPart, eval,
+    Bayesian, ExampleLoss, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig, eval,
 };
 use tempfile::TempDir;
 

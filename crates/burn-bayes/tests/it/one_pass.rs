@@ -5,10 +5,9 @@ use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, Linea
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::{
-    Bayesian, Curvature, ExampleLoss, Inference, MeanGradients, Supply, VadamConfig, VifaConfig,
-    VonConfig,
-};
+use burn_bayes::methods::{Curvature, Inference, MeanGradients, VadamConfig, VonConfig};
+use burn_bayes::train::Supply;
+use burn_bayes::{Bayesian, ExampleLoss, VifaConfig};
 
 use crate::support::{
     assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, state, values,

@@ -7,10 +7,9 @@ use burn::module::{Module, ParamGroup};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::{
-    DenseGaussian, FromGradients, FusedAdamConfig, GaussianDistance, Inference, InitialDeviation,
-    Prior, Proposal, Tick, Vifa, VifaConfig, linear_regression_posterior,
-};
+use burn_bayes::methods::{FromGradients, Inference, InitialDeviation, Proposal, Tick, Vifa};
+use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
+use burn_bayes::{FusedAdamConfig, Prior, VifaConfig};
 
 use crate::support::{
     EPSILON, assert_close, assert_near, autodiff, filled, joined_gradients, matrix, normals,

@@ -14,10 +14,10 @@ use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
 use burn::tensor::{Distribution, Tensor};
 use burn::train::{InferenceStep, Interrupter, RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::{
-    Bayesian, ExampleLoss, FusedSgdConfig, Inference, Rate, SlangConfig, Supply, SwagConfig,
-    VadamConfig, VifaConfig, VonConfig,
-};
+use burn_bayes::methods::{Inference, Rate, VadamConfig, VonConfig};
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::train::Supply;
+use burn_bayes::{Bayesian, ExampleLoss, SlangConfig, SwagConfig, VifaConfig};
 
 use crate::support::{
     EPSILON, assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, state, values,

@@ -7,9 +7,8 @@ use burn::module::{Module, Param, ParamGroup};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{sigmoid, softmax, softplus};
 use burn::tensor::{Int, Tensor};
-use burn_bayes::Layout;
 use burn_bayes::graph::{
-    CapturedForward, CapturedLoss, CapturedModel, Error, ExampleBatch, losses,
+    CapturedForward, CapturedLoss, CapturedModel, Error, ExampleBatch, Layout, losses,
 };
 
 use super::{close, compared, exact, integers, some_loss, tensor};

@@ -4,13 +4,15 @@ use burn::nn::LinearConfig;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::TrainStep;
+use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
 use burn_bayes::graph::ExampleGradients;
-use burn_bayes::{DenseGaussian, SquareMatrix, SymmetricEigen};
-use burn_bayes::{
-    ExampleLoss, FactorPosterior, FromExamples, FullMatrixStep, FullMatrixVon, FusedSgdConfig,
-    GaussianDistance, Inference, InitialMean, Prior, Rate, Slang, SlangConfig, Tick,
-    empirical_fisher, linear_regression_posterior,
+use burn_bayes::methods::{
+    FromExamples, FullMatrixStep, FullMatrixVon, Inference, InitialMean, Rate, Slang, Tick,
+    empirical_fisher,
 };
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
+use burn_bayes::{ExampleLoss, FactorPosterior, Prior, SlangConfig};
 use proptest::prelude::*;
 
 use crate::support::{
@@ -424,7 +426,7 @@ fn a_step_that_is_not_finite_is_left_out_and_stops_in_the_end() {
             let good = state(&slang);
             let mut poisoned = rows(2, LEN, 2);
             poisoned[LEN + 2] = bad;
-            for step in 0..burn_bayes::MAX_REJECTIONS {
+            for step in 0..burn_bayes::methods::MAX_REJECTIONS {
                 slang = stepped(&slang, 1 + u64::from(step), &[poisoned.clone()]);
                 assert_eq!(state(&slang), good);
             }
@@ -464,7 +466,7 @@ fn it_starts_at_the_prior_or_at_the_deviation_that_is_asked_for() {
     assert_eq!(mean(&prior), [0.0; 4]);
     let variance = |slang: &Slang| values(&slang.posterior(0).unwrap().variance().unwrap());
     assert_eq!(variance(&prior), [1.0 / PRIOR; 4]);
-    let deviation = burn_bayes::InitialDeviation::Constant(0.25);
+    let deviation = burn_bayes::methods::InitialDeviation::Constant(0.25);
     let narrow = slang(&config(2).with_initial_deviation(Some(deviation)), 4);
     assert_close(
         "variance",
