@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use burn::module::ParamGroup;
 use burn::tensor::{Device, Tensor};
-use burn_bayes::{FactorPosterior, Layout, Noise};
+use burn_bayes::graph::Layout;
+use burn_bayes::{FactorPosterior, Noise};
 use burn_bayes_benches::MlpClassifier;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use burn::module::Module;
 use burn::tensor::Device;
 use burn::train::InferenceStep;
-use burn_bayes::{BayesianConfig, VifaConfig};
+use burn_bayes::VifaConfig;
 use burn_bayes_benches::{MlpClassifier, classification_batch};
 use criterion::{Criterion, criterion_group, criterion_main};
 

@@ -7,10 +7,9 @@ use burn::module::{Module, ModuleDisplay};
 use burn::optim::{AdamConfig, ModuleOptimizer};
 use burn::tensor::Device;
 use burn::train::{TrainOutput, TrainStep};
-use burn_bayes::{
-    Bayesian, BayesianConfig, FromGradients, FusedAdamConfig, MixDraws, StepId, Update, Vifa,
-    VifaConfig,
-};
+use burn_bayes::likelihood::MixDraws;
+use burn_bayes::methods::{FromGradients, StepId, Vifa};
+use burn_bayes::{Bayesian, FusedAdamConfig, VifaConfig};
 
 use crate::batches::{classification_batch, image_batch, regression_batch};
 use crate::models::{MlpClassifier, MlpRegressor, ResNet18};

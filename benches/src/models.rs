@@ -9,11 +9,11 @@ use burn::tensor::activation::relu;
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::ExampleLoss;
+use burn_bayes::graph::ExampleBatch;
 use burn_bayes::graph::losses::cross_entropy;
-use burn_bayes::graph::{ExampleBatch, TensorMapper};
 
 /// Rows of features and their classes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 pub struct Labelled {
     /// `[rows, features]`.
     pub inputs: Tensor<2>,
@@ -22,7 +22,7 @@ pub struct Labelled {
 }
 
 /// Rows of features and real targets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 pub struct Measured {
     /// `[rows, features]`.
     pub inputs: Tensor<2>,
@@ -31,7 +31,7 @@ pub struct Measured {
 }
 
 /// Images and their classes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 pub struct Images {
     /// `[rows, channels, height, width]`.
     pub inputs: Tensor<4>,
@@ -44,23 +44,6 @@ pub trait Network<B>: Module + 'static {
     /// −log p(y|x) of every row.
     fn losses(&self, batch: B) -> Tensor<1>;
 }
-
-macro_rules! example_batch {
-    ($name:ident) => {
-        impl ExampleBatch for $name {
-            fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
-                Self {
-                    inputs: mapper.map(self.inputs),
-                    targets: mapper.map(self.targets),
-                }
-            }
-        }
-    };
-}
-
-example_batch!(Labelled);
-example_batch!(Images);
-example_batch!(Measured);
 
 /// Linear layers with rectifiers between them.
 #[derive(Module, Debug)]

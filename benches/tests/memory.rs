@@ -1,5 +1,5 @@
 //! The bytes that are really held, counted by an allocator of our own: by training, against
-//! [`MemoryPlan`](burn_bayes::MemoryPlan)'s promise; by answers about per-example gradients, against
+//! [`MemoryPlan`](burn_bayes::memory::MemoryPlan)'s promise; by answers about per-example gradients, against
 //! the matrix that they never make.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,10 +13,9 @@ use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
 use burn_bayes::graph::{CapturedModel, ExampleGradients};
 use burn_bayes::kernels::Scratch;
-use burn_bayes::{
-    Bayesian, BayesianConfig, Curvature, FusedAdamConfig, MemoryPlan, OptimizerMemory, SlangConfig,
-    SwagConfig, VadamConfig, VifaConfig, VonConfig,
-};
+use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
+use burn_bayes::methods::{Curvature, Algorithm, VadamConfig, VonConfig};
+use burn_bayes::{Bayesian, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig};
 use burn_bayes_benches::{
     Holder, Labelled, MlpClassifier, Network, Training, classification_batch,
     convolution_gradients, embedding_gradients, perceptron_gradients,
@@ -68,16 +67,21 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// The most bytes held while `steps` steps are made, above what was held before the model.
-fn most_held<C: BayesianConfig>(config: &C, holder: Holder, steps: usize) -> usize
+fn most_held<A>(
+    init: impl Fn(MlpClassifier) -> Bayesian<MlpClassifier, A>,
+    holder: Holder,
+    steps: usize,
+) -> usize
 where
-    Bayesian<MlpClassifier, C::Algorithm>: TrainStep<Input = Labelled>,
+    A: Algorithm,
+    Bayesian<MlpClassifier, A>: TrainStep<Input = Labelled>,
 {
     let device = Device::default().autodiff();
     device.seed(0);
     let batch = classification_batch(2, 784, 10, &device);
     let before = HELD.load(Relaxed);
     let model = MlpClassifier::new(&[784, 400, 400, 10], &device);
-    let bayesian = config.init(model);
+    let bayesian = init(model);
     let mut training = Training::new(bayesian, FusedAdamConfig::new().init(), holder);
     training.step(batch.clone());
     MOST.store(HELD.load(Relaxed), Relaxed);
@@ -90,14 +94,18 @@ where
 const WEIGHTS: usize = 784 * 400 + 400 + 400 * 400 + 400 + 400 * 10 + 10;
 
 /// Whoever holds the model, a training holds what was planned.
-fn check_plan<C: BayesianConfig + Debug>(config: &C, plan: MemoryPlan)
-where
-    Bayesian<MlpClassifier, C::Algorithm>: TrainStep<Input = Labelled>,
+fn check_plan<A>(
+    config: &impl Debug,
+    init: impl Fn(MlpClassifier) -> Bayesian<MlpClassifier, A>,
+    plan: MemoryPlan,
+) where
+    A: Algorithm,
+    Bayesian<MlpClassifier, A>: TrainStep<Input = Labelled>,
 {
     // The first use of a backend fills caches that belong to no training.
-    most_held(config, Holder::Owner, 1);
+    most_held(&init, Holder::Owner, 1);
     for holder in [Holder::Owner, Holder::Learner] {
-        let held = most_held(config, holder, 4);
+        let held = most_held(&init, holder, 4);
         let planned = plan.peak();
         // What is left over: activations of two rows, and blocks of the matrix products.
         let ratio = held as f64 / planned as f64;
@@ -118,11 +126,13 @@ fn training_holds_what_the_plan_says() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for (rank, draws) in [(0, 1), (1, 1), (4, 1), (8, 1), (4, 2)] {
         let config = VifaConfig::new(60_000).with_rank(rank).with_draws(draws);
-        check_plan(&config, config.memory(WEIGHTS, OptimizerMemory::Adam));
+        let plan = config.memory(WEIGHTS, OptimizerMemory::Adam);
+        check_plan(&config, |model| config.init(model), plan);
     }
     for max_rank in [0, 2, 5] {
         let config = SwagConfig::new(60_000, 1).with_max_rank(max_rank);
-        check_plan(&config, config.memory(WEIGHTS, OptimizerMemory::Adam));
+        let plan = config.memory(WEIGHTS, OptimizerMemory::Adam);
+        check_plan(&config, |model| config.init(model), plan);
     }
 }
 
@@ -140,7 +150,8 @@ fn steps_in_closed_form_hold_what_the_plan_says() {
             .with_rank(rank)
             .with_draws(draws)
             .with_momentum(momentum);
-        check_plan(&config, config.memory(WEIGHTS));
+        let plan = config.memory(WEIGHTS);
+        check_plan(&config, |model| config.init(model), plan);
     }
     for (curvature, draws, momentum) in [
         (Curvature::SquaredMean, 4, 0.0),
@@ -152,11 +163,13 @@ fn steps_in_closed_form_hold_what_the_plan_says() {
             .with_curvature(curvature)
             .with_draws(draws)
             .with_momentum(momentum);
-        check_plan(&config, config.memory(WEIGHTS));
+        let plan = config.memory(WEIGHTS);
+        check_plan(&config, |model| config.init(model), plan);
     }
     for draws in [1, 4] {
         let config = VadamConfig::new(60_000).with_draws(draws);
-        check_plan(&config, config.memory(WEIGHTS));
+        let plan = config.memory(WEIGHTS);
+        check_plan(&config, |model| config.init(model), plan);
     }
 }
 
@@ -252,7 +265,8 @@ fn evaluating_examples_does_not_make_their_gradients() {
     let device = Device::default();
     let model = MlpClassifier::new(&[784, 400, 400, 10], &device);
     let batch = classification_batch(64, 784, 10, &device);
-    let layout = Arc::new(burn_bayes::Layout::new(&model, &ParamGroup::all()).expect("weights"));
+    let layout =
+        Arc::new(burn_bayes::graph::Layout::new(&model, &ParamGroup::all()).expect("weights"));
     let len = layout.len();
     let captured = CapturedModel::new(layout, |model: &MlpClassifier, batch: Labelled| {
         model.losses(batch)

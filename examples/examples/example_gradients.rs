@@ -12,9 +12,7 @@ use std::sync::Arc;
 use burn::data::dataloader::batcher::Batcher;
 use burn::module::ParamGroup;
 use burn::tensor::{Device, Distribution, Tensor};
-use burn_bayes::Layout;
-use burn_bayes::graph::losses::cross_entropy;
-use burn_bayes::graph::{CapturedForward, CapturedModel};
+use burn_bayes::graph::{CapturedForward, CapturedModel, Layout, losses::cross_entropy};
 use burn_bayes_examples::{Cnn, Glyphs, ImageBatch, ImageBatcher};
 
 fn main() -> Result<(), Box<dyn Error>> {

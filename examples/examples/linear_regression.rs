@@ -7,13 +7,14 @@
 use std::error::Error;
 
 use burn::grad_clipping::GradientClippingConfig;
-use burn::module::ParamGroup;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::{GradientsAccumulator, ModuleOptimizer};
 use burn::tensor::Device;
 use burn::train::TrainStep;
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
 use burn_bayes::prelude::*;
-use burn_bayes::{DenseGaussian, FusedSgdConfig, GaussianDistance, linear_regression_posterior};
+use burn_bayes::train::VifaPart;
 use burn_bayes_examples::{Arguments, LinearRegressor, ToBatch, is_smoke};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -103,7 +104,9 @@ impl Setting {
             Self::Paper => Some(GradientClippingConfig::Norm(10.0)),
             Self::Ours => None,
         };
-        FusedSgdConfig::new().with_grad_clipping(clipping).init()
+        FusedSgdConfig::new()
+            .with_gradient_clipping(clipping)
+            .init()
     }
     // ANCHOR_END: setting
 
@@ -115,8 +118,8 @@ impl Setting {
             Self::Ours => 0.003,
         };
         ModuleLrScheduler::new(mean)
-            .with_group(ParamGroup::from_path("algorithm.factors"), 1e-4)
-            .with_group(ParamGroup::from_path("algorithm.log_variance"), 0.01)
+            .with_group(VifaPart::Factors.group(), 1e-4)
+            .with_group(VifaPart::LogVariance.group(), 0.01)
     }
     // ANCHOR_END: rates
 }

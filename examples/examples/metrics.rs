@@ -19,10 +19,11 @@ use burn::train::{
     Learner, LearnerSummary, MetricEarlyStoppingStrategy, StoppingCondition, SupervisedTraining,
 };
 use burn_bayes::eval::{TargetScale, variation_ratio};
+use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::metric::{
-    AverageNllMetric, Caption, ClassificationDraws, CrpsMetric, ExpectedCalibrationErrorMetric,
-    ExpectedEntropyMetric, IntervalCoverageMetric, MixtureNllMetric, MutualInformationMetric,
-    PredictiveEntropyMetric, RmseOfMeanMetric, RowMeanMetric, RowScore,
+    AverageNllMetric, Caption, CrpsMetric, ExpectedCalibrationErrorMetric, ExpectedEntropyMetric,
+    IntervalCoverageMetric, MixtureNllMetric, MutualInformationMetric, PredictiveEntropyMetric,
+    RmseOfMeanMetric, RowMeanMetric, RowScore,
 };
 use burn_bayes::prelude::*;
 use burn_bayes_examples::{

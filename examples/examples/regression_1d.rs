@@ -103,7 +103,7 @@ fn train(points: &[(f64, f64)], seed: u64, steps: usize) -> Result<Trained, Box<
     Ok(bayesian.valid())
 }
 
-type Trained = Bayesian<Regressor, burn_bayes::Vifa>;
+type Trained = Bayesian<Regressor, burn_bayes::methods::Vifa>;
 
 /// Predictions on an even grid.
 struct Curve {

@@ -17,7 +17,7 @@ use burn::optim::AdamConfig;
 use burn::tensor::Device;
 use burn::tensor::activation::softmax;
 use burn::train::TrainStep;
-use burn_bayes::Rate;
+use burn_bayes::methods::Rate;
 use burn_bayes::prelude::*;
 use burn_bayes_examples::{
     Arguments, ClassRow, ClassScores, Cnn, Glyphs, ImageBatch, ImageBatcher, is_smoke,

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
+use burn_bayes::methods::{InitialDeviation, InitialMean, Rate};
 use burn_bayes::prelude::*;
-use burn_bayes::{InitialDeviation, InitialMean, Rate};
 use burn_bayes_data::{Dataset, Presplit, read_presplit};
 use burn_bayes_examples::{Arguments, LogisticRegressor, ToBatch, is_smoke};
 

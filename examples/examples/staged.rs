@@ -13,9 +13,9 @@ use std::error::Error;
 use burn::tensor::Device;
 use burn::train::metric::LossMetric;
 use burn::train::{Learner, SupervisedTraining};
-use burn_bayes::StagedLearningRate;
 use burn_bayes::metric::ModelDisagreementMetric;
 use burn_bayes::prelude::*;
+use burn_bayes::train::StagedLearningRate;
 use burn_bayes_examples::{
     Arguments, ClassBatch, ClassScores, Classifier, EpochLines, Glyphs, class_loader, is_smoke,
 };
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .with_mean_only_steps(steps / 3)
         .with_ramp_steps(steps / 6)
         .with_time_constant(Some(steps as f64 / 4.0))
-        .init()?;
+        .init();
     // ANCHOR_END: stages
 
     // ANCHOR: checkpoints

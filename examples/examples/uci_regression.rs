@@ -16,8 +16,9 @@ use burn::module::ParamGroup;
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
 use burn_bayes::eval::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture, nmll, rmse};
+use burn_bayes::methods::{Algorithm, InitialDeviation, Rate};
 use burn_bayes::prelude::*;
-use burn_bayes::{Algorithm, Gather, InitialDeviation, PowerDecayConfig, Rate};
+use burn_bayes::train::{PowerDecayConfig, Gather};
 use burn_bayes_data::{ColumnScale, Scaler, Scaling, UciFolder};
 use burn_bayes_examples::{Activation, Arguments, RealBatch, Regressor, ToBatch, is_smoke};
 
@@ -68,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .with_initial_deviation(InitialDeviation::FanInScaled(0.03))
                 .try_init(model)?;
             let half_life = 0.1 * steps as f64;
-            let mut rates = PowerDecayConfig::new(0.01, half_life).init()?;
+            let mut rates = PowerDecayConfig::new(0.01, half_life).init();
             // ANCHOR_END: network
             predicted(
                 bayes,

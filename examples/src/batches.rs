@@ -7,7 +7,7 @@ use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::data::dataset::InMemDataset;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_bayes::Noise;
-use burn_bayes::graph::{ExampleBatch, TensorMapper};
+use burn_bayes::graph::ExampleBatch;
 
 /// An example with a class.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub struct ClassRow {
 }
 
 /// Examples with classes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 pub struct ClassBatch {
     /// `[rows, features]`.
     pub inputs: Tensor<2>,
@@ -70,23 +70,16 @@ pub fn class_loader(
     builder.build(InMemDataset::new(rows))
 }
 
+// ANCHOR: batch
 /// Examples with a real target.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 pub struct RealBatch {
     /// `[rows, features]`.
     pub inputs: Tensor<2>,
     /// `[rows, 1]`.
     pub targets: Tensor<2>,
 }
-
-impl ExampleBatch for RealBatch {
-    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
-        Self {
-            inputs: mapper.map(self.inputs),
-            targets: mapper.map(self.targets),
-        }
-    }
-}
+// ANCHOR_END: batch
 
 /// Rows that become [`RealBatch`]es.
 #[derive(Clone, Copy, Debug)]

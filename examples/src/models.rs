@@ -233,9 +233,7 @@ impl TrainStep for LogisticRegressor {
     type Output = RegressionOutput;
 
     fn step(&self, batch: RealBatch) -> TrainOutput<RegressionOutput> {
-        let losses = self.example_losses(batch.clone());
-        let output = self.example_outputs(batch, losses);
-        TrainOutput::new(self, output.loss.backward(), output)
+        self.mean_loss_step(batch)
     }
 }
 

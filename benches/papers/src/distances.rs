@@ -1,6 +1,6 @@
 //! The distances of an approximate posterior from the true one, as the VIFA paper reports them.
 
-use burn_bayes::{DenseGaussian, GaussianDistance};
+use burn_bayes::posterior::{DenseGaussian, GaussianDistance};
 
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::jobs::Measures;

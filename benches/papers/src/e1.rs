@@ -5,7 +5,8 @@ use burn::module::ParamGroup;
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::{ModuleOptimizer, SgdConfig};
 use burn::train::TrainStep;
-use burn_bayes::{DenseGaussian, Layout, linear_regression_posterior};
+use burn_bayes::graph::Layout;
+use burn_bayes::posterior::{DenseGaussian, linear_regression_posterior};
 use burn_bayes_data::LinearModelConfig;
 use serde::Serialize;
 

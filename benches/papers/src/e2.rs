@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use burn_bayes::DenseGaussian;
+use burn_bayes::posterior::DenseGaussian;
 use burn_bayes_data::LinearModelConfig;
 
 use burn_bayes_tabular::error::Result;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burn_bayes::DenseGaussian;
+use burn_bayes::posterior::DenseGaussian;
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;

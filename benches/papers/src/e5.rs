@@ -6,8 +6,9 @@
 use std::path::Path;
 
 use burn::train::{Interrupter, TrainStep};
+use burn_bayes::methods::{InitialDeviation, InitialMean, Rate};
+use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
-use burn_bayes::{DenseGaussian, InitialDeviation, InitialMean, Rate};
 use burn_bayes_data::Presplit;
 use serde::Serialize;
 

@@ -5,7 +5,7 @@
 
 use std::f64::consts::TAU;
 
-use burn_bayes::DenseGaussian;
+use burn_bayes::posterior::DenseGaussian;
 
 use burn_bayes_tabular::error::{Result, TabularError};
 

@@ -7,7 +7,7 @@ use burn::nn::{Initializer, Linear, LinearConfig};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{TrainOutput, TrainStep};
-use burn_bayes::graph::{ExampleBatch, TensorMapper};
+use burn_bayes::graph::ExampleBatch;
 use burn_bayes::{ExampleLoss, GaussianNll};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -65,8 +65,7 @@ impl TrainStep for LinearModel {
     type Output = MeanLoss;
 
     fn step(&self, batch: Batch) -> TrainOutput<MeanLoss> {
-        let output = MeanLoss::of(self.example_losses(batch));
-        TrainOutput::new(self, output.loss.backward(), output)
+        self.mean_loss_step(batch)
     }
 }
 
@@ -81,21 +80,12 @@ impl ExampleLoss for LinearModel {
 }
 
 /// Rows that a step takes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 pub(crate) struct Batch {
     /// `[rows, features]`.
     inputs: Tensor<2>,
     /// `[rows, 1]`.
     targets: Tensor<2>,
-}
-
-impl ExampleBatch for Batch {
-    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
-        Self {
-            inputs: mapper.map(self.inputs),
-            targets: mapper.map(self.targets),
-        }
-    }
 }
 
 /// Data of a linear model.

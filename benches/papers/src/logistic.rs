@@ -13,7 +13,9 @@
 //! The last line is Newton's method on the bound, damped by a half; the best Gaussian without
 //! correlations is had from it by taking expectations under the diagonal of the precision.
 
-use burn_bayes::{DenseGaussian, FullMatrixStep, FullMatrixVon, SquareMatrix};
+use burn_bayes::algebra::SquareMatrix;
+use burn_bayes::methods::{FullMatrixStep, FullMatrixVon};
+use burn_bayes::posterior::DenseGaussian;
 
 use burn_bayes_tabular::error::{Result, TabularError};
 

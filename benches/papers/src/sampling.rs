@@ -18,7 +18,8 @@
 
 use std::f64::consts::FRAC_PI_2;
 
-use burn_bayes::{DenseGaussian, SquareMatrix};
+use burn_bayes::algebra::SquareMatrix;
+use burn_bayes::posterior::DenseGaussian;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};

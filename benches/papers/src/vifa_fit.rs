@@ -1,12 +1,14 @@
 //! VIFA on a linear model: as the VIFA paper trains it, and as we would.
 
 use burn::grad_clipping::GradientClippingConfig;
-use burn::module::ParamGroup;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::{GradientsAccumulator, ModuleOptimizer};
 use burn::train::{Interrupter, TrainStep};
+use burn_bayes::methods::{InitialDeviation, InitialMean};
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
-use burn_bayes::{DenseGaussian, FusedSgdConfig, InitialDeviation, InitialMean, PowerDecayConfig};
+use burn_bayes::train::{PowerDecayConfig, VifaPart};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
@@ -114,7 +116,7 @@ impl Recipe {
     fn optimizer(self) -> ModuleOptimizer {
         match self {
             Self::Paper { .. } => FusedSgdConfig::new()
-                .with_grad_clipping(Some(GradientClippingConfig::Norm(PAPER_CLIP)))
+                .with_gradient_clipping(Some(GradientClippingConfig::Norm(PAPER_CLIP)))
                 .init(),
             Self::Ours { .. } => FusedAdamConfig::new().init(),
         }
@@ -125,15 +127,12 @@ impl Recipe {
             Self::Paper {
                 rates: [mean, factors, log_variance],
             } => Ok(ModuleLrScheduler::new(mean)
-                .with_group(ParamGroup::from_path("algorithm.factors"), factors)
-                .with_group(
-                    ParamGroup::from_path("algorithm.log_variance"),
-                    log_variance,
-                )),
+                .with_group(VifaPart::Factors.group(), factors)
+                .with_group(VifaPart::LogVariance.group(), log_variance)),
             Self::Ours { rate } => {
                 let time_constant = (DECAY_SHARE * steps as f64).max(1.0);
                 let decay = PowerDecayConfig::new(rate, time_constant).with_power(DECAY_POWER);
-                Ok(ModuleLrScheduler::new(decay.init()?))
+                Ok(ModuleLrScheduler::new(decay.try_init()?))
             }
         }
     }

@@ -13,11 +13,10 @@ use std::sync::Arc;
 use burn::module::{Module, ModuleDisplay, ParamGroup};
 use burn::tensor::{Device, Distribution, Tensor};
 use burn::train::TrainStep;
-use burn_bayes::graph::{CapturedForward, CapturedModel, ExampleBatch, ExampleGradients};
-use burn_bayes::{
-    Bayesian, BayesianConfig, ExampleLoss, FusedAdamConfig, Layout, MixDraws, Noise, Slang,
-    SlangConfig, VifaConfig,
-};
+use burn_bayes::graph::{CapturedForward, CapturedModel, ExampleBatch, ExampleGradients, Layout};
+use burn_bayes::likelihood::MixDraws;
+use burn_bayes::methods::Slang;
+use burn_bayes::{Bayesian, ExampleLoss, FusedAdamConfig, Noise, SlangConfig, VifaConfig};
 use burn_bayes_benches::{
     Holder, LeNet, MlpClassifier, MlpRegressor, Network, ResNet18, Training, classification_batch,
     image_batch, ratios, regression_batch,

@@ -13,7 +13,7 @@ use burn::optim::AdamConfig;
 use burn::tensor::Device;
 use burn::train::TrainStep;
 use burn_bayes::graph::ExampleBatch;
-use burn_bayes::{BayesianConfig, ExampleLoss, SlangConfig};
+use burn_bayes::{ExampleLoss, SlangConfig};
 use burn_bayes_benches::{MlpClassifier, MlpRegressor, classification_batch, regression_batch};
 
 fn main() {
@@ -44,7 +44,7 @@ fn measure<M, B>(
     [rounds, steps]: [usize; 2],
 ) where
     M: Module + burn::module::ModuleDisplay + ExampleLoss + TrainStep<Input = B> + 'static,
-    M: TrainStep<Output: burn_bayes::MixDraws>,
+    M: TrainStep<Output: burn_bayes::likelihood::MixDraws>,
     B: ExampleBatch,
 {
     let config = SlangConfig::new(train_len).with_rank(rank);

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use burn_bayes_tabular::shell::command_of;
@@ -18,6 +19,13 @@ use burn_bayes_tabular::scores::Scores;
 #[derive(Debug)]
 struct Bar(ProgressBar);
 
+/// The bars of this process, of which the last is on the terminal: lines are written above it.
+static BARS: Mutex<Vec<ProgressBar>> = Mutex::new(Vec::new());
+
+fn bars() -> MutexGuard<'static, Vec<ProgressBar>> {
+    BARS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 const COUNTED: &str = "{msg:<24} {wide_bar} {pos}/{len} {eta}";
 const UNCOUNTED: &str = "{spinner} {msg}";
 
@@ -26,13 +34,17 @@ impl Bar {
     fn new(template: &str) -> Option<Self> {
         let style = ProgressStyle::with_template(template);
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = || Self(ProgressBar::no_length().with_style(style));
-        io::stderr().is_terminal().then(bar)
+        io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::no_length().with_style(style);
+            bars().push(bar.clone());
+            Self(bar)
+        })
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
+        bars().pop();
         self.0.finish_and_clear();
     }
 }
@@ -66,13 +78,9 @@ impl Counter {
     /// One more is done, of which a line tells.
     pub(crate) fn count(&self, what: impl Display) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        let line = format!("{} {done}/{}: {what}", self.name, self.all);
-        match &self.bar {
-            Some(Bar(bar)) => {
-                bar.println(line);
-                bar.set_position(done as u64);
-            }
-            None => tell(line),
+        tell(format_args!("{} {done}/{}: {what}", self.name, self.all));
+        if let Some(Bar(bar)) = &self.bar {
+            bar.set_position(done as u64);
         }
     }
 }
@@ -185,15 +193,6 @@ impl Console {
             None => {}
         }
     }
-
-    /// Says what should be known of a result.
-    pub(crate) fn warn(&self, warning: &str) {
-        let line = format!("warning: {warning}");
-        match &self.bar {
-            Some(Bar(bar)) => bar.println(line),
-            None => tell(line),
-        }
-    }
 }
 
 /// Does what nobody knows the length of. A terminal shows what it is and how long it has taken; elsewhere
@@ -218,9 +217,19 @@ pub(crate) fn print(line: impl Display) -> Result<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
-/// Writes a line to standard error; nothing can be done where nobody listens.
+/// Writes a line to standard error, above a bar; nothing can be done where nobody listens.
 pub(crate) fn tell(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    match bars().last() {
+        Some(bar) => bar.println(line.to_string()),
+        None => {
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    }
+}
+
+/// Writes what should be known of a result to standard error.
+pub(crate) fn warn(warning: impl Display) {
+    tell(format_args!("warning: {warning}"));
 }
 
 /// Prints an object as one line of JSON.

@@ -9,6 +9,7 @@ mod commands;
 mod console;
 mod interruption;
 mod settings;
+mod warnings;
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     unsafe {
         std::env::set_var("BURN_DEVICE", "flex");
     }
+    warnings::show();
     // Clap leaves with 2 on a usage error, which is what `TabularError::Usage` does too.
     let program = Program::parse();
     let caught = match program.command {

@@ -7,28 +7,29 @@ use crate::error::{Kind, Result};
 
 /// A mini-batch: the first axis of every tensor is the example axis.
 ///
-/// Tensors implement it, and so do tuples of up to four batches. An implementation for a structure has one
-/// line for each of its tensors:
+/// Tensors implement it, and so do tuples of up to four batches. For a structure of tensors and batches it
+/// is derived. A field that all examples share is passed on as it is; recordings take it as a constant, so
+/// it must be the same in all batches.
 ///
 /// ```
 /// use burn::tensor::{Int, Tensor};
-/// use burn_bayes_graph::{ExampleBatch, TensorMapper};
+/// use burn_bayes_graph::ExampleBatch;
 ///
-/// #[derive(Clone)]
+/// #[derive(Clone, ExampleBatch)]
+/// #[batch(crate = burn_bayes_graph)] // not with `use burn_bayes::ExampleBatch`
 /// struct ImageBatch {
 ///     images: Tensor<4>,
 ///     labels: Tensor<1, Int>,
-/// }
-///
-/// impl ExampleBatch for ImageBatch {
-///     fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
-///         Self {
-///             images: mapper.map(self.images),
-///             labels: mapper.map(self.labels),
-///         }
-///     }
+///     #[batch(shared)]
+///     class_weights: [f32; 10],
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no batch of examples",
+    label = "neither a tensor nor a batch",
+    note = "a structure of tensors becomes one by `#[derive(ExampleBatch)]`; mark a field that all \
+            examples share with `#[batch(shared)]`"
+)]
 pub trait ExampleBatch: Clone {
     /// Replaces every tensor by the result of `mapper`, always in the same order.
     #[must_use]

@@ -41,6 +41,7 @@ mod vectorize;
 mod view;
 
 pub use batch::{ExampleBatch, TensorMapper};
+pub use burn_bayes_derive::ExampleBatch;
 pub use captured::CapturedModel;
 pub use captured_loss::{CapturedLoss, DrawGradients};
 pub use draws::CapturedForward;

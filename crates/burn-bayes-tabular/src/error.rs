@@ -2,7 +2,7 @@
 
 use std::io;
 
-use burn_bayes::AlgebraError;
+use burn_bayes::algebra::AlgebraError;
 use burn_bayes::eval::EvalError;
 use burn_bayes_data::DataError;
 use thiserror::Error;

@@ -5,9 +5,10 @@ use burn::nn::Linear;
 use burn::tensor::activation::{log_softmax, relu};
 use burn::tensor::{Device, ExecutionError, Tensor, TensorData};
 use burn::train::{ItemLazy, TrainOutput, TrainStep};
-use burn_bayes::graph::{ExampleBatch, TensorMapper, losses};
+use burn_bayes::graph::{ExampleBatch, losses};
+use burn_bayes::likelihood::MixDraws;
 use burn_bayes::train::{BatchLoss, TrainerModel};
-use burn_bayes::{ExampleLoss, MixDraws, Noise};
+use burn_bayes::{ExampleLoss, Noise};
 
 use crate::random::{first_weights, generator};
 use crate::settings::NetworkShape;
@@ -30,21 +31,12 @@ pub(crate) enum Likelihood {
 }
 
 /// Some rows, as a network takes them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 pub struct Batch {
     /// `[rows, features]`.
     pub(crate) inputs: Tensor<2>,
     /// Numbers, `[rows, 1]`, or a one at the place of the class, `[rows, classes]`.
     pub(crate) targets: Tensor<2>,
-}
-
-impl ExampleBatch for Batch {
-    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
-        Self {
-            inputs: mapper.map(self.inputs),
-            targets: mapper.map(self.targets),
-        }
-    }
 }
 
 /// The width of a network's ends, and whether its layers have biases.
@@ -170,8 +162,7 @@ impl TrainStep for Network {
     type Output = MeanLoss;
 
     fn step(&self, batch: Batch) -> TrainOutput<MeanLoss> {
-        let output = MeanLoss::of(self.example_losses(batch));
-        TrainOutput::new(self, output.loss.backward(), output)
+        self.mean_loss_step(batch)
     }
 }
 

@@ -1,21 +1,21 @@
 #![doc = include_str!("../README.md")]
 
-mod algebra;
+pub mod algebra;
 mod error;
 #[doc(hidden)]
 pub mod kernels;
 #[cfg(feature = "train")]
 pub mod likelihood;
-mod memory;
+pub mod memory;
 pub mod methods;
 #[cfg(feature = "train")]
 pub mod metric;
-mod noise;
-mod optimizer;
+pub mod noise;
+pub mod optimizer;
 pub mod posterior;
 #[cfg(feature = "train")]
 pub mod predict;
-mod prior;
+pub mod prior;
 #[cfg(feature = "train")]
 pub mod train;
 
@@ -25,44 +25,34 @@ pub use burn_bayes_eval as eval;
 /// once.
 pub use burn_bayes_graph as graph;
 
-pub use algebra::{
-    AlgebraError, Cholesky, EigenPair, GRAM_ROUNDING, IdentityPlus, PIVOT_FLOOR, SquareMatrix,
-    SymmetricEigen,
-};
-pub use burn_bayes_graph::{Entry, Layout, ModulePath};
 pub use error::{Error, Result};
+// What most programs need, at hand; everything else has one path, that of its module.
+#[doc(no_inline)]
+pub use burn_bayes_graph::ExampleBatch;
 #[cfg(feature = "train")]
-pub use likelihood::{ClassificationMixture, GaussianNll, MixDraws, MixStacked, RegressionMixture};
-pub use memory::{MemoryPlan, OptimizerMemory};
-pub use methods::{
-    Algorithm, BayesianRidge, Curvature, Draw, FromExamples, FromGradients, FromIterates,
-    FullMatrixStep, FullMatrixVon, GradientPieces, InitialDeviation, InitialMean, Iterates,
-    MeanGradients, NaturalStep, Proposal, Rate, Setup, Slang, SlangConfig, StepId, Swag,
-    SwagConfig, Update, Vadam, VadamConfig, VadamStep, Vifa, VifaConfig, Von, VonConfig,
-    empirical_fisher,
-};
-pub use noise::{Noise, NoiseSource};
-pub use optimizer::{
-    FusedAdam, FusedAdamConfig, FusedAdamState, FusedSgd, FusedSgdConfig, FusedSgdState,
-};
-pub use posterior::{
-    CovarianceForm, DENSE_LIMIT, DenseGaussian, FORMAT_VERSION, FactorPosterior, FormKind,
-    GaussianDistance, Mixture, PointPosterior, Posterior, PrecisionForm, Sampler,
-    linear_regression_posterior,
-};
+#[doc(no_inline)]
+pub use likelihood::GaussianNll;
+#[doc(no_inline)]
+pub use methods::{SlangConfig, SwagConfig, VifaConfig};
+#[doc(no_inline)]
+pub use noise::Noise;
+#[doc(no_inline)]
+pub use optimizer::FusedAdamConfig;
+#[doc(no_inline)]
+pub use posterior::{FactorPosterior, Posterior};
 #[cfg(feature = "train")]
-pub use predict::{Predictor, refresh_running_statistics};
-pub use prior::{Prior, PriorPrecisions};
+#[doc(no_inline)]
+pub use predict::Predictor;
+#[doc(no_inline)]
+pub use prior::Prior;
 #[cfg(feature = "train")]
-pub use train::{
-    Bayesian, BayesianConfig, DEFAULT_PREDICTION_DRAWS, ExampleLoss, Gather, MAX_REJECTIONS,
-    PowerDecay, PowerDecayConfig, StagedLearningRate,
-};
+#[doc(no_inline)]
+pub use train::{Bayesian, ExampleLoss};
 
 /// What most programs need.
 pub mod prelude {
-    pub use crate::methods::{SlangConfig, SwagConfig, VifaConfig};
     #[cfg(feature = "train")]
-    pub use crate::{Bayesian, BayesianConfig, GaussianNll};
-    pub use crate::{FactorPosterior, FusedAdamConfig, Noise, Prior};
+    pub use crate::{Bayesian, ExampleLoss, GaussianNll, Predictor};
+    pub use crate::{ExampleBatch, FactorPosterior, FusedAdamConfig, Noise, Posterior, Prior};
+    pub use crate::{SlangConfig, SwagConfig, VifaConfig};
 }

@@ -1,19 +1,22 @@
 //! Adam and stochastic gradient descent that read and write each number once.
 //!
-//! Both implement Burn's [`Optimizer`] and follow the conventions of Burn's own; use them for any
-//! module. On backends without fused kernels they run as composed tensor operations.
+//! Both implement Burn's [`Optimizer`], take the settings of Burn's own and give the same steps; use
+//! them for any module. On backends without fused kernels they run as composed tensor operations.
 //!
 //! Adam (Kingma and Ba 2015): m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g²,
-//! θ ← θ − lr · m̂/(√v̂ + ε) with m̂ = m/(1−β₁ᵗ), v̂ = v/(1−β₂ᵗ).
+//! θ ← θ − lr · m̂/(√v̂ + ε) with m̂ = m/(1−β₁ᵗ), v̂ = v/(1−β₂ᵗ). AMSGrad (Reddi, Kale and Kumar 2018)
+//! replaces v by its largest value so far.
 
 use burn::config::Config;
 use burn::grad_clipping::GradientClippingConfig;
+use burn::optim::decay::WeightDecayConfig;
+use burn::optim::momentum::MomentumConfig;
 use burn::optim::{LearningRate, ModuleOptimizer, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 
-use crate::kernels::{self, AdamStep, AdamValues, SgdStep, SgdValues};
+use crate::kernels::{self, AdamStep, AdamValues, SgdMomentum, SgdStep, SgdValues};
 
-/// Settings of [`FusedAdam`].
+/// Settings of [`FusedAdam`]: those of Burn's `AdamConfig`.
 ///
 /// ```
 /// use burn_bayes::FusedAdamConfig;
@@ -31,9 +34,11 @@ pub struct FusedAdamConfig {
     /// ε, added to the root of the second moment.
     #[config(default = 1e-5)]
     pub epsilon: f32,
+    /// Whether to divide by the largest second moment so far (AMSGrad).
+    #[config(default = false)]
+    pub amsgrad: bool,
     /// L2 penalty, added to the gradient.
-    #[config(default = 0.0)]
-    pub weight_decay: f32,
+    pub weight_decay: Option<WeightDecayConfig>,
     /// Clipping of each parameter's gradient.
     pub grad_clipping: Option<GradientClippingConfig>,
 }
@@ -64,6 +69,7 @@ pub struct FusedAdamState<const D: usize> {
     time: usize,
     moment_1: Tensor<D>,
     moment_2: Tensor<D>,
+    max_moment_2: Option<Tensor<D>>,
 }
 
 impl<const D: usize> RecordState for FusedAdamState<D> {
@@ -71,6 +77,9 @@ impl<const D: usize> RecordState for FusedAdamState<D> {
         out.push_scalar(prefix, "time", self.time.into());
         out.push_tensor(prefix, "moment_1", self.moment_1.to_data());
         out.push_tensor(prefix, "moment_2", self.moment_2.to_data());
+        if let Some(largest) = &self.max_moment_2 {
+            out.push_tensor(prefix, "max_moment_2", largest.to_data());
+        }
     }
 
     fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {
@@ -78,6 +87,9 @@ impl<const D: usize> RecordState for FusedAdamState<D> {
             time: src.take_scalar(prefix, "time")?.try_into().ok()?,
             moment_1: Tensor::from_data(src.take_tensor(prefix, "moment_1")?, device),
             moment_2: Tensor::from_data(src.take_tensor(prefix, "moment_2")?, device),
+            max_moment_2: src
+                .take_tensor(prefix, "max_moment_2")
+                .map(|data| Tensor::from_data(data, device)),
         })
     }
 }
@@ -96,29 +108,35 @@ impl Optimizer for FusedAdam {
             time,
             moment_1,
             moment_2,
+            max_moment_2,
         } = state.unwrap_or_else(|| FusedAdamState {
             time: 0,
             moment_1: parameter.zeros_like(),
             moment_2: parameter.zeros_like(),
+            max_moment_2: None,
         });
         let time = time + 1;
+        let amsgrad = self.config.amsgrad;
+        let max_moment_2 = amsgrad.then(|| max_moment_2.unwrap_or_else(|| parameter.zeros_like()));
         let step = AdamStep {
             learning_rate,
             beta_1: self.config.beta_1,
             beta_2: self.config.beta_2,
             epsilon: self.config.epsilon,
-            weight_decay: self.config.weight_decay,
+            weight_decay: penalty(self.config.weight_decay.as_ref()),
             time,
         };
         let values = AdamValues {
             parameter,
             moment_1,
             moment_2,
+            max_moment_2,
         };
         let AdamValues {
             parameter,
             moment_1,
             moment_2,
+            max_moment_2,
         } = kernels::adam(values, gradient, step);
         (
             parameter,
@@ -126,6 +144,7 @@ impl Optimizer for FusedAdam {
                 time,
                 moment_1,
                 moment_2,
+                max_moment_2,
             }),
         )
     }
@@ -135,27 +154,20 @@ impl Optimizer for FusedAdam {
             time: state.time,
             moment_1: state.moment_1.to_device(device),
             moment_2: state.moment_2.to_device(device),
+            max_moment_2: state.max_moment_2.map(|largest| largest.to_device(device)),
         }
     }
 }
 
-/// Settings of [`FusedSgd`].
+/// Settings of [`FusedSgd`]: those of Burn's `SgdConfig`.
 #[derive(Config, Debug)]
 pub struct FusedSgdConfig {
-    /// Momentum factor; 0 for none.
-    #[config(default = 0.0)]
-    pub momentum: f32,
-    /// Dampening of the gradient in the momentum.
-    #[config(default = 0.0)]
-    pub dampening: f32,
-    /// Nesterov's look-ahead.
-    #[config(default = false)]
-    pub nesterov: bool,
     /// L2 penalty, added to the gradient.
-    #[config(default = 0.0)]
-    pub weight_decay: f32,
+    pub weight_decay: Option<WeightDecayConfig>,
+    /// Momentum, its dampening, and Nesterov's look-ahead.
+    pub momentum: Option<MomentumConfig>,
     /// Clipping of each parameter's gradient.
-    pub grad_clipping: Option<GradientClippingConfig>,
+    pub gradient_clipping: Option<GradientClippingConfig>,
 }
 
 impl FusedSgdConfig {
@@ -168,7 +180,7 @@ impl FusedSgdConfig {
 
     /// The optimiser of a whole module.
     pub fn init(&self) -> ModuleOptimizer {
-        with_clipping(self.build().into(), self.grad_clipping.as_ref())
+        with_clipping(self.build().into(), self.gradient_clipping.as_ref())
     }
 }
 
@@ -211,10 +223,12 @@ impl Optimizer for FusedSgd {
     ) -> (Tensor<D>, Option<Self::State<D>>) {
         let step = SgdStep {
             learning_rate,
-            momentum: self.config.momentum,
-            dampening: self.config.dampening,
-            nesterov: self.config.nesterov,
-            weight_decay: self.config.weight_decay,
+            momentum: self.config.momentum.as_ref().map(|config| SgdMomentum {
+                factor: config.momentum as f32,
+                dampening: config.dampening,
+                nesterov: config.nesterov,
+            }),
+            weight_decay: penalty(self.config.weight_decay.as_ref()),
         };
         let velocity = state.and_then(|state| state.velocity);
         let SgdValues {
@@ -236,6 +250,10 @@ impl Optimizer for FusedSgd {
             velocity: state.velocity.map(|velocity| velocity.to_device(device)),
         }
     }
+}
+
+fn penalty(decay: Option<&WeightDecayConfig>) -> f32 {
+    decay.map_or(0.0, |decay| decay.penalty)
 }
 
 fn with_clipping(

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use burn::grad_clipping::GradientClipping;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
+use burn::optim::decay::WeightDecayConfig;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
 use burn_bayes::eval::DrawProbabilities;
+use burn_bayes::methods::{InitialDeviation, Vifa};
 use burn_bayes::prelude::*;
-use burn_bayes::{InitialDeviation, StagedLearningRate, Vifa};
+use burn_bayes::train::StagedLearningRate;
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
@@ -138,7 +140,7 @@ impl Fit {
     fn trained<L: Learner>(&self, mut learner: L, train: &Pictures) -> Result<L> {
         let device = DeviceName::host()?.autodiff();
         let steps = self.epochs * train.rows() / BATCH;
-        let mut rates = self.rates(steps).init()?;
+        let mut rates = self.rates(steps).try_init()?;
         let mut optimizer = self.optimizer(train.rows());
         // A batch that an epoch does not fill goes on with the next.
         let mut order = order(train.rows(), self.seed);
@@ -168,10 +170,13 @@ impl Fit {
     fn optimizer(&self, rows: usize) -> ModuleOptimizer {
         match self.spread {
             Some(_) => FusedAdamConfig::new().init(),
-            None => FusedAdamConfig::new()
-                .with_weight_decay((self.prior / rows as f64) as f32)
-                .init()
-                .with_grad_clipping(GradientClipping::Norm(CLIP as f32)),
+            None => {
+                let penalty = (self.prior / rows as f64) as f32;
+                FusedAdamConfig::new()
+                    .with_weight_decay(Some(WeightDecayConfig::new(penalty)))
+                    .init()
+                    .with_grad_clipping(GradientClipping::Norm(CLIP as f32))
+            }
         }
     }
 }

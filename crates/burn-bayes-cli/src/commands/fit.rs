@@ -12,7 +12,7 @@ use burn_bayes_tabular::settings::{Config, refused};
 use clap::Args;
 
 use super::prepared;
-use crate::console::{Console, busy, command_line, print, print_json, print_scores, tell};
+use crate::console::{Console, busy, command_line, print, print_json, print_scores, tell, warn};
 use crate::interruption;
 use crate::settings::ConfigFlags;
 
@@ -111,7 +111,7 @@ impl Observer for Shown {
     }
 
     fn warn(&mut self, warning: &str) {
-        self.0.warn(warning);
+        warn(warning);
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use clap::Subcommand;
 
-use crate::console::{Counter, busy, command_line, tell};
+use crate::console::{Counter, busy, command_line, warn};
 use crate::interruption;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::fits::FitsTask;
@@ -73,9 +73,7 @@ fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
     let run = Run::load(folder, device)?;
     if let Some(reason) = &run.diverged {
         let path = folder.path().display();
-        tell(format_args!(
-            "warning: the fit in {path} has diverged: {reason}"
-        ));
+        warn(format_args!("the fit in {path} has diverged: {reason}"));
     }
     Ok(run)
 }
@@ -85,7 +83,7 @@ fn dealt(config: &Config) -> Result<SplitTable> {
     let path = config.data.path()?.display();
     let table = busy(format_args!("reading {path}"), || read_table(&config.data))?;
     for warning in warnings(&table, &config.data)? {
-        tell(format_args!("warning: {warning}"));
+        warn(warning);
     }
     SplitTable::deal(table, &config.data, config.fit.seed)
 }
@@ -129,7 +127,7 @@ impl Progress for Fits {
     }
 
     fn warn(&self, warning: &str) {
-        tell(warning);
+        warn(warning);
     }
 }
 

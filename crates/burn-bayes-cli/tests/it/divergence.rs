@@ -118,6 +118,25 @@ fn a_fit_that_stops_within_the_training_leaves_a_report() {
     assert!(!place.path("run/report.html").exists());
 }
 
+#[test]
+fn steps_that_are_left_out_are_told() {
+    let place = Workplace::with_gap();
+    let wild = "--method slang --noise-precision 1 --initial-deviation 1e13";
+    let (code, message) = place.failure(&format!("{GAP} {wild} --out run"));
+    assert_eq!(code, NUMERICAL, "{message}");
+    let warnings: Vec<_> = message
+        .lines()
+        .filter(|line| line.contains("left out"))
+        .collect();
+    let [warning] = warnings[..] else {
+        panic!("{message}");
+    };
+    assert!(
+        warning.starts_with("warning: step 1: the gradient is not finite at layers.0.weight"),
+        "{warning}"
+    );
+}
+
 /// A folder with `noise.csv`, whose targets have nothing to do with its feature.
 fn with_noise() -> Workplace {
     let place = Workplace::new();

@@ -3,14 +3,17 @@
 use burn::grad_clipping::GradientClipping;
 use burn::module::{Module, ParamGroup};
 use burn::optim::ModuleOptimizer;
+use burn::optim::decay::WeightDecayConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::optim::momentum::MomentumConfig;
 use burn::tensor::Device;
 use burn::train::Interrupter;
-use burn_bayes::{
-    Algorithm, Bayesian, BayesianConfig, FactorPosterior, FusedAdamConfig, FusedSgdConfig, Gather,
-    InitialDeviation, MeanGradients, Noise, Prior, Rate, SlangConfig, StagedLearningRate,
-    SwagConfig, VadamConfig, VifaConfig, VonConfig,
+use burn_bayes::methods::{
+    Algorithm, InitialDeviation, MeanGradients, Rate, VadamConfig, VonConfig,
 };
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::train::StagedLearningRate;
+use burn_bayes::{Bayesian, FusedAdamConfig, Noise, Prior, SlangConfig, SwagConfig, VifaConfig};
 
 use super::training::{Checkpoint, Learner, Training};
 use super::{Observer, TrainedModel};
@@ -49,12 +52,16 @@ pub(super) fn with_learner(
         observer,
     };
     match training.settings.method {
-        Method::Vifa | Method::MeanField => start.batched(training.vifa().with_rank(rank), network),
-        Method::Vafc => start.batched(training.vafc(rank), network),
-        Method::Swag => start.bayesian(training.swag(rank), network),
-        Method::Slang | Method::Vogn => start.bayesian(training.slang().with_rank(rank), network),
-        Method::Von => start.batched(training.von(), network),
-        Method::Vadam => start.batched(training.vadam(), network),
+        Method::Vifa | Method::MeanField => {
+            start.batched(training.vifa().with_rank(rank).try_init(network)?)
+        }
+        Method::Vafc => start.batched(training.vafc(rank).try_init(network)?),
+        Method::Swag => start.bayesian(training.swag(rank).try_init(network)?),
+        Method::Slang | Method::Vogn => {
+            start.bayesian(training.slang().with_rank(rank).try_init(network)?)
+        }
+        Method::Von => start.batched(training.von().try_init(network)?),
+        Method::Vadam => start.batched(training.vadam().try_init(network)?),
         Method::Map => start.run(network),
     }
 }
@@ -128,22 +135,23 @@ struct Start<'a, 'b> {
 }
 
 impl Start<'_, '_> {
-    fn bayesian<C: BayesianConfig>(&mut self, config: C, network: Network) -> Result<TrainedModel>
+    fn bayesian<A>(&mut self, bayesian: Bayesian<Network, A>) -> Result<TrainedModel>
     where
-        C::Algorithm: Algorithm<Signal: Gather<Network, C::Algorithm>, Posterior = FactorPosterior>,
-        Bayesian<Network, C::Algorithm>: Learner,
+        A: Algorithm,
+        Bayesian<Network, A>: Learner,
     {
-        self.run(initialised(config, network)?)
+        // With an interrupter a bad gradient becomes an error that can be asked for.
+        self.run(bayesian.with_interrupter(Interrupter::new()))
     }
 
     /// As [`Start::bayesian`], all draws of a step together: these networks are so small that calling
     /// operations is most of a pass.
-    fn batched<C: BayesianConfig>(&mut self, config: C, network: Network) -> Result<TrainedModel>
+    fn batched<A>(&mut self, bayesian: Bayesian<Network, A>) -> Result<TrainedModel>
     where
-        C::Algorithm: Algorithm<Signal = MeanGradients, Posterior = FactorPosterior>,
-        Bayesian<Network, C::Algorithm>: Learner,
+        A: Algorithm<Signal = MeanGradients>,
+        Bayesian<Network, A>: Learner,
     {
-        self.run(initialised(config, network)?.with_batched_draws())
+        self.bayesian(bayesian.with_batched_draws())
     }
 
     fn run<L: Learner>(&mut self, learner: L) -> Result<TrainedModel> {
@@ -153,15 +161,6 @@ impl Start<'_, '_> {
         self.training
             .run(learner, optimizer, rates, checkpoint, self.observer)
     }
-}
-
-fn initialised<C: BayesianConfig>(
-    config: C,
-    network: Network,
-) -> Result<Bayesian<Network, C::Algorithm>> {
-    // With an interrupter a bad gradient becomes an error that can be asked for.
-    let interrupter = Interrupter::new();
-    Ok(config.try_init(network)?.with_interrupter(interrupter))
 }
 
 impl Training<'_> {
@@ -267,7 +266,7 @@ impl Training<'_> {
         Ok(rates
             .with_time_constant(self.time_constant())
             .with_power(DECAY_POWER)
-            .init()?)
+            .try_init()?)
     }
 
     /// The optimiser. Where no algorithm knows of the prior, its gradient α θ/N is the optimiser's
@@ -315,14 +314,22 @@ impl Training<'_> {
     }
 
     fn sgd(&self, penalty: f32) -> FusedSgdConfig {
+        let factor = self.settings.momentum;
+        let momentum = MomentumConfig::new()
+            .with_momentum(factor)
+            .with_dampening(0.0);
         FusedSgdConfig::new()
-            .with_momentum(self.settings.momentum as f32)
-            .with_weight_decay(penalty)
+            .with_momentum((factor > 0.0).then_some(momentum))
+            .with_weight_decay(decay(penalty))
     }
 }
 
 fn adam(penalty: f32) -> FusedAdamConfig {
-    FusedAdamConfig::new().with_weight_decay(penalty)
+    FusedAdamConfig::new().with_weight_decay(decay(penalty))
+}
+
+fn decay(penalty: f32) -> Option<WeightDecayConfig> {
+    (penalty > 0.0).then(|| WeightDecayConfig::new(penalty))
 }
 
 fn biases() -> ParamGroup {

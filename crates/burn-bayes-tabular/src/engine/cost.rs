@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use burn_bayes::{
-    MemoryPlan, OptimizerMemory, SlangConfig, SwagConfig, VadamConfig, VifaConfig, VonConfig,
-};
+use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
+use burn_bayes::methods::{VadamConfig, VonConfig};
+use burn_bayes::{SlangConfig, SwagConfig, VifaConfig};
 
 use super::algorithms::rank;
 use super::{EpochRecord, Observer, TrainedModel, fit};

@@ -11,7 +11,8 @@ use burn_bayes::train::{
     self, Batches, CheckpointTime, EpochSummary, Trainer, TrainerModel, TrainingEnd,
     TrainingObserver,
 };
-use burn_bayes::{Algorithm, Bayesian, FactorPosterior, Noise};
+use burn_bayes::methods::Algorithm;
+use burn_bayes::{Bayesian, FactorPosterior, Noise};
 
 use super::algorithms::with_learner;
 use super::trained_model::TrainedModel;

@@ -1,7 +1,9 @@
 //! What a posterior looks like: the spectrum of its factors, and how wide it is in every layer.
 
 use burn::tensor::Tensor;
-use burn_bayes::{AlgebraError, FactorPosterior, FormKind, SquareMatrix, SymmetricEigen};
+use burn_bayes::FactorPosterior;
+use burn_bayes::algebra::{AlgebraError, SquareMatrix, SymmetricEigen};
+use burn_bayes::posterior::FormKind;
 use plotters::prelude::{Circle, PathElement, Rectangle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor};

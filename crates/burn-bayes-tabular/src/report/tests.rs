@@ -6,7 +6,8 @@ use std::sync::Arc;
 use burn::module::ParamGroup;
 use burn::nn::LinearConfig;
 use burn::tensor::{Device, Tensor};
-use burn_bayes::{FactorPosterior, Layout};
+use burn_bayes::FactorPosterior;
+use burn_bayes::graph::Layout;
 use burn_bayes_data::Targets;
 
 use super::testing::{Sample, classification, regression};

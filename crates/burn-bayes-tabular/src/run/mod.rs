@@ -26,7 +26,8 @@ use std::path::{Path, PathBuf};
 use burn::module::{Module, ParamGroup};
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device};
-use burn_bayes::{FactorPosterior, Layout};
+use burn_bayes::FactorPosterior;
+use burn_bayes::graph::Layout;
 use burn_bayes_data::Preprocessor;
 use model_file::{Checksums, ModelFile};
 

@@ -21,7 +21,7 @@ pub const PIVOT_FLOOR: f64 = 1e-12;
 /// The lower Cholesky factor of a symmetric positive definite matrix, S = L Lᵀ.
 ///
 /// ```
-/// use burn_bayes::{Cholesky, SquareMatrix};
+/// use burn_bayes::algebra::{Cholesky, SquareMatrix};
 ///
 /// let matrix = SquareMatrix::from_row_major(2, vec![4.0, 2.0, 2.0, 10.0])?;
 /// let factor = Cholesky::new(&matrix)?;
@@ -29,7 +29,7 @@ pub const PIVOT_FLOOR: f64 = 1e-12;
 /// let mut vector = [8.0, 22.0];
 /// factor.solve(&mut vector)?;
 /// assert_eq!(vector, [1.0, 2.0]);
-/// # Ok::<(), burn_bayes::AlgebraError>(())
+/// # Ok::<(), burn_bayes::algebra::AlgebraError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cholesky {

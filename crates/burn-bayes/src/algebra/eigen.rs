@@ -8,13 +8,13 @@ use super::matrix::{SquareMatrix, add_scaled, mirror_lower};
 /// The eigenpairs of a symmetric matrix, largest eigenvalue first.
 ///
 /// ```
-/// use burn_bayes::{SquareMatrix, SymmetricEigen};
+/// use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
 ///
 /// let matrix = SquareMatrix::from_row_major(2, vec![1.0, 0.0, 0.0, 3.0])?;
 /// let eigen = SymmetricEigen::new(&matrix)?;
 /// assert_eq!(eigen.values(), [3.0, 1.0]);
 /// assert_eq!(eigen.vectors().row(0), [0.0, 1.0]);
-/// # Ok::<(), burn_bayes::AlgebraError>(())
+/// # Ok::<(), burn_bayes::algebra::AlgebraError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct SymmetricEigen {

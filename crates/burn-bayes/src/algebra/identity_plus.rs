@@ -18,13 +18,13 @@ pub const GRAM_ROUNDING: f64 = 1e-2;
 /// negative are then set to 0, and [`clamped`](Self::clamped) reports the largest of them.
 ///
 /// ```
-/// use burn_bayes::{IdentityPlus, SquareMatrix};
+/// use burn_bayes::algebra::{IdentityPlus, SquareMatrix};
 ///
 /// let block = SquareMatrix::from_row_major(1, vec![3.0])?;
 /// let capacitance = IdentityPlus::new(&block)?;
 /// assert_eq!(capacitance.inverse().get(0, 0), 0.25);
 /// assert_eq!(capacitance.log_determinant(), 4.0_f64.ln());
-/// # Ok::<(), burn_bayes::AlgebraError>(())
+/// # Ok::<(), burn_bayes::algebra::AlgebraError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct IdentityPlus {

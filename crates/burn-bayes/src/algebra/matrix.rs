@@ -11,12 +11,12 @@ pub(super) const SINGULAR_VALUE_ATTEMPTS: usize = 4;
 /// A square matrix of f64, row by row.
 ///
 /// ```
-/// use burn_bayes::SquareMatrix;
+/// use burn_bayes::algebra::SquareMatrix;
 ///
 /// let matrix = SquareMatrix::from_row_major(2, vec![1.0, 2.0, 3.0, 4.0])?;
 /// assert_eq!(matrix.get(0, 1), 2.0);
 /// assert_eq!(matrix.trace(), 5.0);
-/// # Ok::<(), burn_bayes::AlgebraError>(())
+/// # Ok::<(), burn_bayes::algebra::AlgebraError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct SquareMatrix {

@@ -180,13 +180,18 @@ pub(crate) fn adam<const R: usize>(
         values.moment_1.mul_scalar(step.beta_1) + gradient.clone().mul_scalar(1.0 - step.beta_1);
     let moment_2 =
         values.moment_2.mul_scalar(step.beta_2) + gradient.square().mul_scalar(1.0 - step.beta_2);
+    let max_moment_2 = values
+        .max_moment_2
+        .map(|largest| largest.max_pair(moment_2.clone()));
+    let second = max_moment_2.as_ref().unwrap_or(&moment_2).clone();
     let AdamFactors { gain, epsilon } = step.factors();
-    let update = moment_1.clone().mul_scalar(gain) / moment_2.clone().sqrt().add_scalar(epsilon);
+    let update = moment_1.clone().mul_scalar(gain) / second.sqrt().add_scalar(epsilon);
     let parameter = values.parameter - update.mul_scalar(step.learning_rate);
     AdamValues {
         parameter,
         moment_1,
         moment_2,
+        max_moment_2,
     }
 }
 
@@ -215,22 +220,22 @@ pub(crate) fn sgd<const R: usize>(
     step: SgdStep,
 ) -> SgdValues<R> {
     let gradient = decayed(gradient, &values.parameter, step.weight_decay);
-    let (update, velocity) = if step.momentum == 0.0 {
-        (gradient, None)
-    } else {
-        let velocity = match values.velocity {
-            Some(velocity) => {
-                gradient.clone().mul_scalar(1.0 - step.dampening)
-                    + velocity.mul_scalar(step.momentum)
-            }
-            None => gradient.clone(),
-        };
-        let update = if step.nesterov {
-            velocity.clone().mul_scalar(step.momentum) + gradient
-        } else {
-            velocity.clone()
-        };
-        (update, Some(velocity))
+    let (update, velocity) = match step.momentum {
+        None => (gradient, None),
+        Some(momentum) => {
+            let velocity = match values.velocity {
+                Some(velocity) => {
+                    gradient.clone().mul_scalar(1.0 - momentum.dampening)
+                        + velocity.mul_scalar(momentum.factor)
+                }
+                None => gradient.clone(),
+            };
+            let update = match momentum.nesterov {
+                true => velocity.clone().mul_scalar(momentum.factor) + gradient,
+                false => velocity.clone(),
+            };
+            (update, Some(velocity))
+        }
     };
     let parameter = values.parameter - update.mul_scalar(step.learning_rate);
     SgdValues {

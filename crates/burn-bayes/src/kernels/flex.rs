@@ -223,13 +223,17 @@ pub(super) fn adam<const R: usize>(
     step: AdamStep,
 ) -> Result<AdamValues<R>, Refused<AdamValues<R>, R>> {
     let written = [&values.moment_1, &values.moment_2, &gradient];
-    let Some(parameter) =
-        Contiguous::new(&values.parameter).filter(|_| written.into_iter().all(is_whole))
-    else {
+    let Some(parameter) = Contiguous::new(&values.parameter).filter(|_| {
+        written
+            .into_iter()
+            .chain(&values.max_moment_2)
+            .all(is_whole)
+    }) else {
         return Err(Box::new((values, gradient)));
     };
     let mut out = primitive(gradient);
     let (mut first, mut second) = (primitive(values.moment_1), primitive(values.moment_2));
+    let mut largest = values.max_moment_2.map(primitive);
     let host_step = host::AdamStep::new(
         step.learning_rate,
         step.beta_1,
@@ -241,13 +245,14 @@ pub(super) fn adam<const R: usize>(
     let moments = host::AdamMoments {
         first: first.storage_mut(),
         second: second.storage_mut(),
-        largest_second: None,
+        largest_second: largest.as_mut().map(|largest| largest.storage_mut()),
     };
     host::adam_step(&host_step, parameter.values(), out.storage_mut(), moments);
     Ok(AdamValues {
         parameter: Tensor::from_primitive::<Flex>(out),
         moment_1: Tensor::from_primitive::<Flex>(first),
         moment_2: Tensor::from_primitive::<Flex>(second),
+        max_moment_2: largest.map(Tensor::from_primitive::<Flex>),
     })
 }
 
@@ -266,17 +271,17 @@ pub(super) fn sgd<const R: usize>(
         learning_rate: step.learning_rate,
         weight_decay: step.weight_decay,
     };
-    if step.momentum == 0.0 {
+    let Some(momentum) = step.momentum else {
         host::sgd_step(&host_step, parameter.values(), out.storage_mut());
         return Ok(SgdValues {
             parameter: Tensor::from_primitive::<Flex>(out),
             velocity: None,
         });
-    }
+    };
     let momentum = host::Momentum {
-        momentum: step.momentum,
-        dampening: f64::from(step.dampening),
-        nesterov: step.nesterov,
+        momentum: momentum.factor,
+        dampening: momentum.dampening,
+        nesterov: momentum.nesterov,
     };
     let starts = values.velocity.is_none();
     let mut velocity = primitive(

@@ -164,6 +164,8 @@ pub struct AdamValues<const R: usize> {
     pub moment_1: Tensor<R>,
     /// Second moment.
     pub moment_2: Tensor<R>,
+    /// With AMSGrad, the largest second moment so far, which takes the place of the second moment.
+    pub max_moment_2: Option<Tensor<R>>,
 }
 
 /// One step of Adam, with the conventions of Burn's own.
@@ -185,14 +187,21 @@ pub fn adam<const R: usize>(
 pub struct SgdStep {
     /// Learning rate.
     pub learning_rate: f64,
-    /// Momentum factor; zero for none.
-    pub momentum: f32,
-    /// Dampening of the gradient in the momentum.
-    pub dampening: f32,
-    /// Nesterov's look-ahead.
-    pub nesterov: bool,
+    /// Momentum, if any.
+    pub momentum: Option<SgdMomentum>,
     /// L2 penalty added to the gradient.
     pub weight_decay: f32,
+}
+
+/// How gradients of successive steps are averaged.
+#[derive(Clone, Copy, Debug)]
+pub struct SgdMomentum {
+    /// Momentum factor.
+    pub factor: f32,
+    /// Dampening of the gradient in the momentum.
+    pub dampening: f64,
+    /// Nesterov's look-ahead.
+    pub nesterov: bool,
 }
 
 /// A parameter and its velocity, which does not exist before the first step or without momentum.

@@ -35,7 +35,7 @@ const MOST_STEPS: usize = 100_000;
 /// An intercept is had by centring the features and the targets before.
 ///
 /// ```
-/// use burn_bayes::BayesianRidge;
+/// use burn_bayes::methods::BayesianRidge;
 ///
 /// let ridge = BayesianRidge::fit(&[1.0, 2.0, 3.0, 4.0], &[1.1, 1.9, 3.2, 3.9])?;
 /// assert!((ridge.posterior().mean()[0] - 1.0).abs() < 0.02);

@@ -17,8 +17,8 @@ use crate::posterior::DenseGaussian;
 /// A Gaussian N(μ, P⁻¹) that moves by natural gradients.
 ///
 /// ```
-/// use burn_bayes::SquareMatrix;
-/// use burn_bayes::{FullMatrixStep, FullMatrixVon};
+/// use burn_bayes::algebra::SquareMatrix;
+/// use burn_bayes::methods::{FullMatrixStep, FullMatrixVon};
 ///
 /// // Ten observations of a number, of variance 1 and mean 3, and a prior of precision 1.
 /// let von = FullMatrixVon::new(vec![0.0], SquareMatrix::identity(1))?;

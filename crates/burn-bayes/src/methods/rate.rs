@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 /// A step size as a function of the number t of steps made before.
 ///
 /// ```
-/// use burn_bayes::Rate;
+/// use burn_bayes::methods::Rate;
 ///
 /// let rate = Rate::Power { initial: 0.1, time_constant: 1.0, power: 0.5 };
 /// assert_eq!([rate.at(0), rate.at(3)], [0.1, 0.05]);

@@ -52,7 +52,8 @@ use crate::prior::{Prior, PriorPrecisions};
 /// Settings of SLANG.
 ///
 /// ```
-/// use burn_bayes::{Rate, SlangConfig};
+/// use burn_bayes::SlangConfig;
+/// use burn_bayes::methods::Rate;
 ///
 /// let decaying = Rate::Power { initial: 0.05, time_constant: 100.0, power: 0.6 };
 /// let config = SlangConfig::new(60_000).with_rank(8).with_precision_rate(decaying);

@@ -48,7 +48,7 @@ use crate::prior::{Prior, PriorPrecisions};
 /// Settings of Vadam.
 ///
 /// ```
-/// use burn_bayes::VadamConfig;
+/// use burn_bayes::methods::VadamConfig;
 ///
 /// let config = VadamConfig::new(60_000).with_gamma_2(0.9);
 /// ```

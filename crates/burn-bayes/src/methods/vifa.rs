@@ -51,7 +51,7 @@ use crate::prior::{Prior, PriorPrecisions};
 /// use burn_bayes::VifaConfig;
 ///
 /// let config = VifaConfig::new(60_000).with_rank(8).with_draws(2);
-/// println!("{}", config.memory(478_410, burn_bayes::OptimizerMemory::Adam));
+/// println!("{}", config.memory(478_410, burn_bayes::memory::OptimizerMemory::Adam));
 /// ```
 #[derive(Config, Debug)]
 pub struct VifaConfig {

@@ -77,7 +77,7 @@ pub enum Curvature {
 /// Settings of VON.
 ///
 /// ```
-/// use burn_bayes::{Curvature, VonConfig};
+/// use burn_bayes::methods::{Curvature, VonConfig};
 ///
 /// let config = VonConfig::new(60_000).with_curvature(Curvature::Hutchinson { probe: 0.1 });
 /// ```

@@ -2,14 +2,14 @@
 //!
 //! | metric | input | what it tells | over an epoch |
 //! |---|---|---|---|
-//! | [`PredictiveEntropyMetric`] | [`ClassificationDraws`] | all uncertainty | mean over rows |
+//! | [`PredictiveEntropyMetric`] | [`ClassificationDraws`](crate::likelihood::ClassificationDraws) | all uncertainty | mean over rows |
 //! | [`ExpectedEntropyMetric`] | " | what more data cannot remove | mean over rows |
 //! | [`MutualInformationMetric`] | " | what the draws disagree about | mean over rows |
 //! | [`ModelDisagreementMetric`] | " | the same, as a variance | mean over rows |
 //! | [`AverageNllMetric`] | " | are the probabilities right | mean over rows |
 //! | [`BrierMetric`] | " | the same, bounded | mean over rows |
 //! | [`ExpectedCalibrationErrorMetric`] | " | does confidence mean what it says | whole set |
-//! | [`RmseOfMeanMetric`] | [`RegressionDraws`] | is the mean right | whole set |
+//! | [`RmseOfMeanMetric`] | [`RegressionDraws`](crate::likelihood::RegressionDraws) | is the mean right | whole set |
 //! | [`MixtureNllMetric`] | " | are place and spread right | mean over rows |
 //! | [`CrpsMetric`] | " | the same, in the target's unit | mean over rows |
 //! | [`IntervalCoverageMetric`] | " | do intervals hold what they promise | mean over rows |
@@ -40,7 +40,6 @@ mod score;
 pub(crate) mod testing;
 mod whole_set;
 
-pub use crate::likelihood::{ClassificationDraws, LabelledDraws, RegressionDraws, TargetedDraws};
 pub use average_nll::{AverageNll, AverageNllMetric};
 pub use brier::{Brier, BrierMetric};
 pub use crps::{Crps, CrpsMetric};
@@ -67,7 +66,9 @@ mod tests {
 
     use super::testing::{assert_close, epoch};
     use super::*;
-    use crate::likelihood::{ClassificationMixture, MixDraws, RegressionMixture};
+    use crate::likelihood::{
+        ClassificationDraws, ClassificationMixture, MixDraws, RegressionDraws, RegressionMixture,
+    };
 
     /// Batches of these sizes, as ranges of rows.
     fn cut<const B: usize>(sizes: [usize; B]) -> impl Iterator<Item = std::ops::Range<usize>> {

@@ -32,7 +32,8 @@ impl Caption {
 /// ```
 /// use burn::tensor::TensorReadError;
 /// use burn_bayes_eval::variation_ratio;
-/// use burn_bayes::metric::{Caption, ClassificationDraws, RowMeanMetric, RowScore};
+/// use burn_bayes::likelihood::ClassificationDraws;
+/// use burn_bayes::metric::{Caption, RowMeanMetric, RowScore};
 ///
 /// #[derive(Clone, Debug)]
 /// struct VariationRatio;

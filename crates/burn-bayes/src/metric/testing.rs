@@ -4,7 +4,7 @@ use burn::data::dataloader::Progress;
 use burn::tensor::{Device, Tensor};
 use burn::train::metric::{Metric, MetricMetadata, Numeric};
 
-use super::{ClassificationDraws, RegressionDraws};
+use crate::likelihood::{ClassificationDraws, RegressionDraws};
 
 pub(crate) fn metadata() -> MetricMetadata {
     MetricMetadata {

@@ -37,12 +37,12 @@ pub const SYMMETRY_TOLERANCE: f64 = 64.0;
 /// A Gaussian N(m, S) with a positive definite covariance, factorised once when it is built.
 ///
 /// ```
-/// use burn_bayes::DenseGaussian;
+/// use burn_bayes::posterior::DenseGaussian;
 ///
 /// let gaussian = DenseGaussian::new(vec![1.0, 0.0], vec![4.0, 2.0, 2.0, 10.0])?;
 /// assert_eq!(gaussian.draw(&[1.0, 1.0])?, [3.0, 4.0]);
 /// assert_eq!(gaussian.variances(), [4.0, 10.0]);
-/// # Ok::<(), burn_bayes::AlgebraError>(())
+/// # Ok::<(), burn_bayes::algebra::AlgebraError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct DenseGaussian {
@@ -197,13 +197,13 @@ impl DenseGaussian {
 /// row by row, and `targets` is y of length N ≥ 1. An intercept is a column of ones.
 ///
 /// ```
-/// use burn_bayes::linear_regression_posterior;
+/// use burn_bayes::posterior::linear_regression_posterior;
 ///
 /// // One weight, two data: A = 1 + 2·(1² + 2²) = 11 and m = 2·(1·3 + 2·4)/11.
 /// let posterior = linear_regression_posterior(&[1.0, 2.0], &[3.0, 4.0], 1.0, 2.0)?;
 /// assert!((posterior.mean()[0] - 2.0).abs() < 4.0 * f64::EPSILON);
 /// assert!((posterior.variances()[0] - 1.0 / 11.0).abs() < f64::EPSILON);
-/// # Ok::<(), burn_bayes::AlgebraError>(())
+/// # Ok::<(), burn_bayes::algebra::AlgebraError>(())
 /// ```
 pub fn linear_regression_posterior(
     inputs: &[f64],

@@ -25,7 +25,7 @@ use crate::algebra::{AlgebraError, SquareMatrix, check_length, dot};
 /// All the distances the papers report between a true Gaussian and its approximation.
 ///
 /// ```
-/// use burn_bayes::{DenseGaussian, GaussianDistance};
+/// use burn_bayes::posterior::{DenseGaussian, GaussianDistance};
 ///
 /// let truth = DenseGaussian::from_variances(vec![3.0, 4.0], &[1.0, 1.0])?;
 /// let approximation = DenseGaussian::from_variances(vec![3.0, 3.0], &[1.0, 1.0])?;
@@ -34,7 +34,7 @@ use crate::algebra::{AlgebraError, SquareMatrix, check_length, dot};
 /// assert_eq!(distance.kl, 0.5);
 /// assert_eq!(distance.wasserstein, 1.0);
 /// assert_eq!(distance.scaled_wasserstein, 0.5);
-/// # Ok::<(), burn_bayes::AlgebraError>(())
+/// # Ok::<(), burn_bayes::algebra::AlgebraError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GaussianDistance {

@@ -32,7 +32,8 @@ pub const DENSE_LIMIT: usize = 4096;
 /// ```
 /// use std::sync::Arc;
 /// use burn::{module::ParamGroup, nn::LinearConfig, tensor::{Device, Tensor}};
-/// use burn_bayes::{FactorPosterior, Layout, Noise, Prior};
+/// use burn_bayes::{FactorPosterior, Noise, Prior};
+/// use burn_bayes::graph::Layout;
 ///
 /// let device = Device::default();
 /// let layer = LinearConfig::new(2, 1).init(&device.clone().autodiff());
@@ -213,7 +214,8 @@ impl FactorPosterior {
     /// ```
     /// # use std::sync::Arc;
     /// # use burn::{module::ParamGroup, nn::LinearConfig, tensor::{Device, Tensor}};
-    /// # use burn_bayes::{FactorPosterior, Layout};
+    /// # use burn_bayes::FactorPosterior;
+    /// # use burn_bayes::graph::Layout;
     /// # let device = Device::default();
     /// # let layer = LinearConfig::new(2, 1).with_bias(false).init(&device);
     /// # let layout = Arc::new(Layout::new(&layer, &ParamGroup::all())?);

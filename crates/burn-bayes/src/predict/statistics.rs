@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 /// # use burn::module::Module;
 /// # use burn::nn::{BatchNorm, Linear};
 /// use burn::tensor::{Device, Distribution, Tensor};
-/// use burn_bayes::refresh_running_statistics;
+/// use burn_bayes::predict::refresh_running_statistics;
 /// # #[derive(Module, Debug)]
 /// # struct Model { layer: Linear, norm: BatchNorm }
 /// # impl Model {
@@ -228,7 +228,6 @@ mod tests {
     use super::*;
     use crate::methods::VifaConfig;
     use crate::metric::testing::assert_close;
-    use crate::train::BayesianConfig;
 
     #[derive(Module, Debug)]
     struct Net {

@@ -139,7 +139,6 @@ mod tests {
 
     use super::*;
     use crate::methods::VifaConfig;
-    use crate::train::BayesianConfig;
 
     #[derive(Module, Debug)]
     struct Net {

@@ -258,7 +258,12 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
                 return Err(reason);
             }
             Update::Rejected(reason) => {
-                log::warn!("{reason}; the step is left out");
+                if self.clock.rejections() == 0 {
+                    log::warn!(
+                        "{reason}; the step is left out, and those after it until a gradient is finite, \
+                         at most {MAX_REJECTIONS} in a row"
+                    );
+                }
                 Deferred::Rejection
             }
         };

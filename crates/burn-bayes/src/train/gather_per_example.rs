@@ -1,5 +1,6 @@
 //! How a training step gathers the gradient of every example's loss.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 
 use burn::module::{Module, ModuleDisplay, ParamGroup};
@@ -26,6 +27,43 @@ use crate::train::own_loss;
 /// loss does not depend on the others of its batch. A training compares the two gradients at its first
 /// step and after a hundred, and stops where they differ by more than a hundredth; see
 /// [`Bayesian::without_self_check`].
+///
+/// A model without a step of its own has [`mean_loss_step`](Self::mean_loss_step), whose loss is that mean:
+///
+/// ```
+/// use burn::module::Module;
+/// use burn::nn::Linear;
+/// use burn::tensor::Tensor;
+/// use burn::train::{RegressionOutput, TrainOutput, TrainStep};
+/// use burn_bayes::ExampleLoss;
+/// use burn_bayes::graph::losses;
+///
+/// #[derive(Module, Debug)]
+/// struct Line {
+///     layer: Linear,
+/// }
+///
+/// impl ExampleLoss for Line {
+///     fn example_losses(&self, (inputs, targets): Self::Input) -> Tensor<1> {
+///         losses::gaussian(self.layer.forward(inputs), targets, 1.0)
+///     }
+///
+///     fn example_outputs(&self, batch: Self::Input, losses: Tensor<1>) -> RegressionOutput {
+///         let (inputs, targets) = batch;
+///         let outputs = self.clone().no_grad().layer.forward(inputs);
+///         RegressionOutput::new(losses.mean(), outputs, targets)
+///     }
+/// }
+///
+/// impl TrainStep for Line {
+///     type Input = (Tensor<2>, Tensor<2>);
+///     type Output = RegressionOutput;
+///
+///     fn step(&self, batch: Self::Input) -> TrainOutput<Self::Output> {
+///         self.mean_loss_step(batch)
+///     }
+/// }
+/// ```
 pub trait ExampleLoss: TrainStep {
     /// −log p(y | x, θ) of every example, `[rows]`, in nats.
     fn example_losses(&self, batch: Self::Input) -> Tensor<1>;
@@ -43,6 +81,47 @@ pub trait ExampleLoss: TrainStep {
     ) -> <Self as TrainStep>::Output {
         let _ = losses;
         TrainStep::step(self, batch).item
+    }
+
+    /// What [`TrainStep::step`] can return: the gradients of the mean of
+    /// [`example_losses`](Self::example_losses), with [`example_outputs`](Self::example_outputs).
+    ///
+    /// # Panics
+    ///
+    /// If `example_outputs` is not implemented, because its default calls `step`.
+    fn mean_loss_step(&self, batch: Self::Input) -> TrainOutput<<Self as TrainStep>::Output>
+    where
+        Self: Module,
+        Self::Input: Clone,
+    {
+        let losses = self.example_losses(batch.clone());
+        let item = MakingOutputs::during(|| self.example_outputs(batch, losses.clone()));
+        TrainOutput::new(self, losses.mean().backward(), item)
+    }
+}
+
+/// That `mean_loss_step` is asking for outputs on this thread, which must not ask for a step.
+struct MakingOutputs;
+
+thread_local! {
+    static MAKING_OUTPUTS: Cell<bool> = const { Cell::new(false) };
+}
+
+impl MakingOutputs {
+    fn during<T>(make: impl FnOnce() -> T) -> T {
+        assert!(
+            !MAKING_OUTPUTS.replace(true),
+            "`ExampleLoss::example_outputs` must be implemented where `step` is `mean_loss_step`: its \
+             default calls `step`"
+        );
+        let _ends = Self;
+        make()
+    }
+}
+
+impl Drop for MakingOutputs {
+    fn drop(&mut self) {
+        MAKING_OUTPUTS.set(false);
     }
 }
 
@@ -238,5 +317,82 @@ impl<M: Module + ExampleLoss<Input: Clone>> Recorded<M, M::Input> {
             StatisticsFrom::Losses => by_losses(model),
             StatisticsFrom::Step => by_step(model),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::nn::{Linear, LinearConfig};
+    use burn::tensor::Device;
+    use burn::train::RegressionOutput;
+
+    use super::*;
+
+    /// A model whose step is that of its losses, with outputs of its own or the default.
+    #[derive(Module, Debug)]
+    struct Line<const HAS_OUTPUTS: bool> {
+        layer: Linear,
+    }
+
+    type Batch = (Tensor<2>, Tensor<2>);
+
+    impl<const HAS_OUTPUTS: bool> Line<HAS_OUTPUTS> {
+        fn new() -> Self {
+            let layer = LinearConfig::new(2, 1).init(&Device::default().autodiff());
+            Self { layer }
+        }
+
+        fn batch(&self) -> Batch {
+            let device = Device::default().autodiff();
+            let inputs = Tensor::from_data([[1.0, 2.0], [-1.0, 0.5]], &device);
+            (inputs, Tensor::from_data([[1.0], [3.0]], &device))
+        }
+    }
+
+    impl<const HAS_OUTPUTS: bool> ExampleLoss for Line<HAS_OUTPUTS> {
+        fn example_losses(&self, (inputs, targets): Batch) -> Tensor<1> {
+            let error = self.layer.forward(inputs) - targets;
+            error.square().squeeze_dim(1)
+        }
+
+        fn example_outputs(&self, batch: Batch, losses: Tensor<1>) -> RegressionOutput {
+            match HAS_OUTPUTS {
+                true => RegressionOutput::new(losses.mean(), self.layer.forward(batch.0), batch.1),
+                false => TrainStep::step(self, batch).item,
+            }
+        }
+    }
+
+    impl<const HAS_OUTPUTS: bool> TrainStep for Line<HAS_OUTPUTS> {
+        type Input = Batch;
+        type Output = RegressionOutput;
+
+        fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
+            self.mean_loss_step(batch)
+        }
+    }
+
+    #[test]
+    fn a_step_of_losses_has_the_gradients_of_their_mean() {
+        let line = Line::<true>::new();
+        let (inputs, targets) = line.batch();
+        let error = line.layer.forward(inputs) - targets;
+        let loss = error.square().mean();
+        let expected = loss.clone().into_scalar::<f32>();
+        let mut gradients = GradientsParams::from_grads(loss.backward(), &line);
+        let mut step = TrainStep::step(&line, line.batch());
+        assert_eq!(step.item.loss.into_scalar::<f32>(), expected);
+        let of = |gradients: &mut GradientsParams| {
+            let gradient = gradients.remove::<2>(line.layer.weight.id).unwrap();
+            gradient.into_data().try_into_vec::<f32>().unwrap()
+        };
+        assert_eq!(of(&mut step.grads), of(&mut gradients));
+    }
+
+    #[test]
+    #[should_panic(expected = "`ExampleLoss::example_outputs` must be implemented")]
+    fn a_step_of_losses_needs_outputs_that_call_no_step() {
+        let line = Line::<false>::new();
+        TrainStep::step(&line, line.batch());
     }
 }

@@ -1,6 +1,8 @@
 //! Bayesian training of Burn models with Burn's own Learner.
 //!
-//! [`BayesianConfig::init`] wraps a model into a [`Bayesian`], which trains wherever the model did.
+//! The `init` of a method's configuration, such as
+//! [`VifaConfig::init`](crate::methods::VifaConfig::init), wraps a model into a [`Bayesian`], which trains
+//! wherever the model did.
 //! [`Trainer`] is a loop with exact resume, next to Burn's Learner. [`StagedLearningRate`] and
 //! [`PowerDecay`] are schedules.
 
@@ -16,6 +18,7 @@ mod gradient_check;
 mod init;
 mod own_loss;
 mod own_optimize;
+mod parts;
 mod self_check;
 mod staging;
 mod trainer;
@@ -24,7 +27,7 @@ mod training_layers;
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
 pub use gather::Gather;
 pub use gather_per_example::ExampleLoss;
-pub use init::BayesianConfig;
+pub use parts::VifaPart;
 pub use staging::{PowerDecay, PowerDecayConfig, StagedLearningRate};
 pub use trainer::{
     BatchLoss, Batches, Checkpoint, CheckpointTime, EpochSummary, Trainer, TrainerModel,

@@ -22,11 +22,11 @@
 //! stochastic approximation method" (1951), for the decay.
 
 use burn::config::Config;
-use burn::module::ParamGroup;
 use burn::optim::LearningRate;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::lr_scheduler::{LrScheduler, LrSchedulerRecord};
 
+use super::parts::VifaPart;
 use crate::error::{Error, Result};
 
 /// Separate rates for the mean, the factors and the log-variance of a posterior, the latter two
@@ -35,15 +35,14 @@ use crate::error::{Error, Result};
 /// The parameters that stay point estimates follow the mean.
 ///
 /// ```
-/// use burn_bayes::StagedLearningRate;
+/// use burn_bayes::train::StagedLearningRate;
 ///
 /// let rates = StagedLearningRate::new(1e-3, 1e-3, 1e-2)
 ///     .with_mean_only_steps(2_000)
 ///     .with_ramp_steps(500)
 ///     .with_time_constant(Some(1_000.0))
-///     .init()?;
+///     .init();
 /// // Learner::new(bayes, optimizer, rates)
-/// # Ok::<(), burn_bayes::Error>(())
 /// ```
 #[derive(Config, Debug)]
 pub struct StagedLearningRate {
@@ -69,13 +68,22 @@ pub struct StagedLearningRate {
 impl StagedLearningRate {
     /// The schedule, for a `Learner` or a loop of your own.
     ///
+    /// # Panics
+    ///
+    /// Where [`try_init`](Self::try_init) fails.
+    pub fn init(&self) -> ModuleLrScheduler {
+        self.try_init().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The schedule, for a `Learner` or a loop of your own.
+    ///
     /// # Errors
     ///
     /// A rate that is negative or not finite, or a decay that [`PowerDecayConfig`] would refuse;
     /// the message names the field.
-    pub fn init(&self) -> Result<ModuleLrScheduler> {
+    pub fn try_init(&self) -> Result<ModuleLrScheduler> {
         let mean = self.stage("mean", self.mean)?;
-        let held_back = |field, path, rate| {
+        let held_back = |field, part: VifaPart, rate| {
             let ramp = Some(Ramp {
                 silent_steps: self.mean_only_steps as u64,
                 rising_steps: self.ramp_steps as u64,
@@ -84,11 +92,11 @@ impl StagedLearningRate {
                 ramp,
                 ..self.stage(field, rate)?
             };
-            Ok::<_, Error>((ParamGroup::from_path(path), stage))
+            Ok::<_, Error>((part.group(), stage))
         };
-        let (factors, factors_stage) = held_back("factors", FACTORS, self.factors)?;
+        let (factors, factors_stage) = held_back("factors", VifaPart::Factors, self.factors)?;
         let (log_variance, log_variance_stage) =
-            held_back("log_variance", LOG_VARIANCE, self.log_variance)?;
+            held_back("log_variance", VifaPart::LogVariance, self.log_variance)?;
         Ok(ModuleLrScheduler::new(mean)
             .with_group(factors, factors_stage)
             .with_group(log_variance, log_variance_stage))
@@ -110,20 +118,15 @@ impl StagedLearningRate {
     }
 }
 
-/// The paths of the algorithm's parameters as an optimiser sees them.
-const FACTORS: &str = "algorithm.factors";
-const LOG_VARIANCE: &str = "algorithm.log_variance";
-
 /// A rate that decays as a power of the step: η (1 + t/τ)^−p.
 ///
 /// ```
 /// use burn::optim::lr_scheduler::LrScheduler;
-/// use burn_bayes::PowerDecayConfig;
+/// use burn_bayes::train::PowerDecayConfig;
 ///
-/// let mut schedule = PowerDecayConfig::new(0.1, 2.0).with_power(1.0).init()?;
+/// let mut schedule = PowerDecayConfig::new(0.1, 2.0).with_power(1.0).init();
 /// let rates = [schedule.step(), schedule.step(), schedule.step()];
 /// assert_eq!(rates, [0.1, 0.1 / 1.5, 0.1 / 2.0]);
-/// # Ok::<(), burn_bayes::Error>(())
 /// ```
 #[derive(Config, Debug)]
 pub struct PowerDecayConfig {
@@ -139,11 +142,20 @@ pub struct PowerDecayConfig {
 impl PowerDecayConfig {
     /// The schedule.
     ///
+    /// # Panics
+    ///
+    /// Where [`try_init`](Self::try_init) fails.
+    pub fn init(&self) -> PowerDecay {
+        self.try_init().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The schedule.
+    ///
     /// # Errors
     ///
     /// A rate or power that is negative or not finite, or a time constant that is not finite and
     /// above zero; the message names the field.
-    pub fn init(&self) -> Result<PowerDecay> {
+    pub fn try_init(&self) -> Result<PowerDecay> {
         not_negative("rate", self.rate)?;
         let decay = Decay {
             time_constant: self.time_constant,
@@ -278,13 +290,12 @@ mod tests {
     use super::*;
     use crate::likelihood::GaussianNll;
     use crate::methods::VifaConfig;
-    use crate::train::BayesianConfig;
 
     /// The rates of the mean, the factors and the log-variance at the next step.
     fn rates(schedule: &mut ModuleLrScheduler) -> [f64; 3] {
         let rates = schedule.step();
-        ["algorithm.mean", FACTORS, LOG_VARIANCE]
-            .map(|path| rates.lr_from_param(ParamId::new(), Some(path)))
+        [VifaPart::Mean, VifaPart::Factors, VifaPart::LogVariance]
+            .map(|part| rates.lr_from_param(ParamId::new(), Some(part.path())))
     }
 
     fn staged() -> StagedLearningRate {
@@ -299,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_mean_goes_first_and_the_others_ramp_up() {
-        let mut schedule = staged().init().unwrap();
+        let mut schedule = staged().init();
         let stages = [0.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.0, 1.0];
         for share in stages {
             assert_eq!(rates(&mut schedule), [0.5, 2.0 * share, 4.0 * share]);
@@ -308,7 +319,7 @@ mod tests {
 
     #[test]
     fn without_stages_the_rates_are_constant() {
-        let mut schedule = StagedLearningRate::new(0.5, 2.0, 4.0).init().unwrap();
+        let mut schedule = StagedLearningRate::new(0.5, 2.0, 4.0).init();
         for _ in 0..3 {
             assert_eq!(rates(&mut schedule), [0.5, 2.0, 4.0]);
         }
@@ -317,7 +328,7 @@ mod tests {
     #[test]
     fn without_a_ramp_the_others_join_at_once() {
         let config = StagedLearningRate::new(0.5, 2.0, 4.0).with_mean_only_steps(2);
-        let mut schedule = config.init().unwrap();
+        let mut schedule = config.init();
         for share in [0.0, 0.0, 1.0, 1.0] {
             assert_eq!(rates(&mut schedule), [0.5, 2.0 * share, 4.0 * share]);
         }
@@ -326,7 +337,7 @@ mod tests {
     #[test]
     fn rates_decay_when_the_ramp_is_over() {
         let config = staged().with_time_constant(Some(1.0)).with_power(1.0);
-        let mut schedule = config.init().unwrap();
+        let mut schedule = config.init();
         let before: Vec<_> = (0..6).map(|_| rates(&mut schedule)[0]).collect();
         assert_eq!(before, [0.5; 6]);
         for share in [1.0, 1.0 / 2.0, 1.0 / 3.0] {
@@ -341,12 +352,12 @@ mod tests {
     fn a_saved_schedule_goes_on_where_it_was() {
         let config = staged().with_time_constant(Some(3.0));
         for steps in [0, 1, 4, 9] {
-            let mut schedule = config.init().unwrap();
+            let mut schedule = config.init();
             for _ in 0..steps {
                 schedule.step();
             }
             let record = saved_and_loaded(schedule.to_record());
-            let mut resumed = config.init().unwrap().load_record(record);
+            let mut resumed = config.init().load_record(record);
             for _ in 0..8 {
                 assert_eq!(rates(&mut resumed), rates(&mut schedule));
             }
@@ -356,10 +367,10 @@ mod tests {
     #[test]
     fn a_saved_decay_goes_on_where_it_was() {
         let config = PowerDecayConfig::new(0.3, 7.0);
-        let mut schedule = config.init().unwrap();
+        let mut schedule = config.init();
         let first: Vec<f64> = (0..5).map(|_| schedule.step()).collect();
         assert!(first.is_sorted_by(|earlier, later| earlier > later));
-        let mut resumed = config.init().unwrap();
+        let mut resumed = config.init();
         resumed.load_record(saved_and_loaded(schedule.to_record()));
         assert_eq!(resumed.step(), schedule.step());
         // At t = τ the rate is 2^−p of the first.
@@ -372,7 +383,7 @@ mod tests {
     #[test]
     fn what_cannot_be_used_is_named() {
         let message = |config: StagedLearningRate| {
-            let error = config.init().err().expect("it must be refused");
+            let error = config.try_init().err().expect("it must be refused");
             assert!(error.is_config());
             error.to_string()
         };
@@ -382,7 +393,7 @@ mod tests {
         assert!(message(staged().with_time_constant(Some(0.0))).contains("time_constant"));
         let power = staged().with_time_constant(Some(1.0)).with_power(-1.0);
         assert!(message(power).contains("power"));
-        assert!(PowerDecayConfig::new(-0.1, 1.0).init().is_err());
+        assert!(PowerDecayConfig::new(-0.1, 1.0).try_init().is_err());
     }
 
     #[derive(Module, Debug)]
@@ -416,8 +427,7 @@ mod tests {
         let mut optimizer = SgdConfig::new().init();
         let mut schedule = StagedLearningRate::new(1e-2, 1e-2, 1e-2)
             .with_mean_only_steps(1)
-            .init()
-            .unwrap();
+            .init();
 
         let values = |tensor: Tensor<1>| tensor.into_data().iter::<f32>().collect::<Vec<_>>();
         let mut seen = Vec::new();

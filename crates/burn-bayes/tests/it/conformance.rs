@@ -4,13 +4,17 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::ModuleOptimizer;
+use burn::optim::momentum::MomentumConfig;
 use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::graph::{ExampleBatch, TensorMapper};
+use burn_bayes::graph::ExampleBatch;
+use burn_bayes::methods::{Curvature, Algorithm, VadamConfig, VonConfig};
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::posterior::Mixture;
+use burn_bayes::train::Gather;
 use burn_bayes::{
-    Algorithm, Bayesian, BayesianConfig, Curvature, ExampleLoss, FactorPosterior, FusedAdamConfig,
-    FusedSgdConfig, Gather, Mixture, SlangConfig, SwagConfig, VadamConfig, VifaConfig, VonConfig,
+    Bayesian, ExampleLoss, FactorPosterior, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig,
 };
 
 use crate::support::{
@@ -18,7 +22,7 @@ use crate::support::{
 };
 
 /// Rows of a regression of one number on one number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 struct Batch {
     inputs: Tensor<2>,
     targets: Tensor<2>,
@@ -91,15 +95,6 @@ impl TrainStep for Regressor {
     }
 }
 
-impl ExampleBatch for Batch {
-    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
-        Self {
-            inputs: mapper.map(self.inputs),
-            targets: mapper.map(self.targets),
-        }
-    }
-}
-
 impl ExampleLoss for Regressor {
     fn example_losses(&self, batch: Batch) -> Tensor<1> {
         let error = self.forward(batch.inputs) - batch.targets;
@@ -122,11 +117,10 @@ impl InferenceStep for Regressor {
     }
 }
 
-fn wrapped<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(
-    config: &C,
-    seed: u64,
-) -> Bayesian<Regressor, C::Algorithm> {
-    config.init(filled(Regressor::new(&autodiff()), seed, 0.5))
+type Bayes<A> = Bayesian<Regressor, A>;
+
+fn regressor(seed: u64) -> Regressor {
+    filled(Regressor::new(&autodiff()), seed, 0.5)
 }
 
 fn adam() -> ModuleOptimizer {
@@ -134,11 +128,7 @@ fn adam() -> ModuleOptimizer {
 }
 
 /// What the Learner does, without one.
-fn trained<A>(
-    mut bayesian: Bayesian<Regressor, A>,
-    optimizer: &mut ModuleOptimizer,
-    steps: usize,
-) -> Bayesian<Regressor, A>
+fn trained<A>(mut bayesian: Bayes<A>, optimizer: &mut ModuleOptimizer, steps: usize) -> Bayes<A>
 where
     A: Algorithm,
     A::Signal: Gather<Regressor, A>,
@@ -161,17 +151,16 @@ fn fingerprint(posterior: &FactorPosterior) -> [Vec<u32>; 3] {
     ]
 }
 
-/// The laws that hold for every algorithm.
+/// The laws that hold for every algorithm, of which `init` wraps the model of a seed.
 mod law {
     use super::*;
 
     /// 1. Two trainings from the same model and seed agree in every bit.
-    pub(super) fn pure<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(
-        config: impl Fn(usize) -> C,
-    ) where
-        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
+    pub(super) fn pure<A>(init: impl Fn(u64) -> Bayes<A>)
+    where
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
-        let run = || trained(wrapped(&config(LEN), 1), &mut adam(), 20);
+        let run = || trained(init(1), &mut adam(), 20);
         let (first, second) = (run(), run());
         assert_eq!(state(&first), state(&second));
         assert_eq!(
@@ -182,17 +171,16 @@ mod law {
     }
 
     /// 2. Saved, loaded into a fresh model with other weights and continued, it goes on bit for bit.
-    pub(super) fn round_trip<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(
-        config: impl Fn(usize) -> C,
-    ) where
-        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
+    pub(super) fn round_trip<A>(init: impl Fn(u64) -> Bayes<A>)
+    where
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
         let mut optimizer = adam();
-        let bayesian = trained(wrapped(&config(LEN), 1), &mut optimizer, 13);
+        let bayesian = trained(init(1), &mut optimizer, 13);
         let record = bayesian.clone().into_record().into_bytes().unwrap();
         let optimizer_record = optimizer.into_bytes().unwrap();
 
-        let fresh = wrapped(&config(LEN), 2);
+        let fresh = init(2);
         // A posterior that was asked for before must not outlive the record.
         let _ = fresh.try_posterior();
         let restored = fresh.load_record(ModuleRecord::from_bytes(record).unwrap());
@@ -215,12 +203,11 @@ mod law {
     }
 
     /// 3. A thousand steps from the default initialisation stay finite, and learn.
-    pub(super) fn finite<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(
-        config: impl Fn(usize) -> C,
-    ) where
-        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
+    pub(super) fn finite<A>(init: impl Fn(u64) -> Bayes<A>)
+    where
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
-        let bayesian = trained(wrapped(&config(LEN), 1), &mut adam(), 1000);
+        let bayesian = trained(init(1), &mut adam(), 1000);
         let everything = state(&bayesian).concat();
         assert!(
             everything
@@ -236,7 +223,7 @@ mod law {
             let output = model.predict(plain.clone());
             values(&(output.output - output.targets).square().mean())[0]
         };
-        let untrained = wrapped(&config(LEN), 1).template().valid();
+        let untrained = init(1).template().valid();
         let (before, after) = (
             squared_error(&untrained),
             squared_error(&bayesian.mean_model().unwrap()),
@@ -248,13 +235,11 @@ mod law {
     }
 
     /// 5. The posterior has the layout's length and the rank that was asked for.
-    pub(super) fn shape<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(
-        config: impl Fn(usize) -> C,
-        rank: usize,
-    ) where
-        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
+    pub(super) fn shape<A>(init: impl Fn(u64) -> Bayes<A>, rank: usize)
+    where
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
-        let bayesian = trained(wrapped(&config(LEN), 1), &mut adam(), 30);
+        let bayesian = trained(init(1), &mut adam(), 30);
         let posterior = bayesian.posterior();
         assert_eq!(posterior.len(), 8 + 8 + 8 + 1);
         assert_eq!(posterior.layout(), bayesian.layout());
@@ -263,12 +248,11 @@ mod law {
     }
 
     /// The gradient of a batch is the mean of its halves', at the same draw.
-    pub(super) fn batch_size<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(
-        config: impl Fn(usize) -> C,
-    ) where
-        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
+    pub(super) fn batch_size<A>(init: impl Fn(u64) -> Bayes<A>)
+    where
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
-        let bayesian = trained(wrapped(&config(LEN), 1), &mut adam(), 5);
+        let bayesian = trained(init(1), &mut adam(), 5);
         let data = Batch::new(LEN, 1);
         // A fork has a clock of its own, so each of them evaluates at the same draws.
         let gradient = |batch: Batch| {
@@ -298,12 +282,9 @@ mod law {
     }
 
     /// Burn marks every float parameter for its collective reductions, which asks for autodiff.
-    pub(super) fn autodiff_everywhere<
-        C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>,
-    >(
-        config: impl Fn(usize) -> C,
-    ) where
-        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
+    pub(super) fn autodiff_everywhere<A>(init: impl Fn(u64) -> Bayes<A>)
+    where
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
         #[derive(Default)]
         struct Plain(usize);
@@ -312,15 +293,15 @@ mod law {
                 self.0 += usize::from(!param.base().is_autodiff());
             }
         }
-        let plain = |bayesian: &Bayesian<Regressor, C::Algorithm>| {
+        let plain = |bayesian: &Bayes<A>| {
             let mut plain = Plain::default();
             bayesian.visit(&mut plain);
             plain.0
         };
-        let bayesian = trained(wrapped(&config(LEN), 1), &mut adam(), 8);
+        let bayesian = trained(init(1), &mut adam(), 8);
         assert_eq!(plain(&bayesian), 0);
         let record = bayesian.into_record();
-        assert_eq!(plain(&wrapped(&config(LEN), 2).load_record(record)), 0);
+        assert_eq!(plain(&init(2).load_record(record)), 0);
     }
 }
 
@@ -329,7 +310,7 @@ mod gradient_law {
     use super::*;
 
     fn gradient(config: &VifaConfig, data: &Batch) -> Vec<f64> {
-        let bayesian = wrapped(config, 1);
+        let bayesian = config.init(regressor(1));
         let output = TrainStep::step(&bayesian, data.clone());
         joined_gradients(bayesian.algorithm(), &output.grads)
     }
@@ -375,7 +356,7 @@ mod gradient_law {
     pub(super) fn seeds(config: impl Fn(usize) -> VifaConfig) {
         let run = |seed| {
             state(&trained(
-                wrapped(&config(LEN).with_seed(seed), 1),
+                config(LEN).with_seed(seed).init(regressor(1)),
                 &mut adam(),
                 3,
             ))
@@ -388,12 +369,12 @@ mod gradient_law {
 #[test]
 fn everything_can_be_sent_and_shared() {
     fn sent_and_shared<T: Send + Sync>() {}
-    sent_and_shared::<Bayesian<Regressor, burn_bayes::Vifa>>();
-    sent_and_shared::<Bayesian<Regressor, burn_bayes::Swag>>();
-    sent_and_shared::<Bayesian<Regressor, burn_bayes::Slang>>();
+    sent_and_shared::<Bayesian<Regressor, burn_bayes::methods::Vifa>>();
+    sent_and_shared::<Bayesian<Regressor, burn_bayes::methods::Swag>>();
+    sent_and_shared::<Bayesian<Regressor, burn_bayes::methods::Slang>>();
     sent_and_shared::<FactorPosterior>();
     sent_and_shared::<Mixture>();
-    sent_and_shared::<burn_bayes::Layout>();
+    sent_and_shared::<burn_bayes::graph::Layout>();
     sent_and_shared::<burn_bayes::Error>();
     sent_and_shared::<burn_bayes::Error>();
     sent_and_shared::<burn_bayes::Error>();
@@ -404,9 +385,9 @@ fn everything_can_be_sent_and_shared() {
 #[test]
 fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
     const ROWS: usize = 4;
-    fn counts<C: BayesianConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>>(config: &C)
+    fn counts<A>(init: impl Fn(Regressor) -> Bayes<A>)
     where
-        <C::Algorithm as Algorithm>::Signal: Gather<Regressor, C::Algorithm>,
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
         let one = Batch::new(LEN, 1).rows(7, 8);
         let many = Batch {
@@ -415,7 +396,7 @@ fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
         };
         // What one step from the prior's precision, 1, adds to it.
         let added = |batch: Batch| -> (Vec<f64>, Vec<f64>) {
-            let bayesian = wrapped(config, 1);
+            let bayesian = init(regressor(1));
             let output = TrainStep::step(&bayesian, batch);
             let bayesian = bayesian.optimize(&mut adam(), 0.01.into(), output.grads);
             let precision = values(&bayesian.posterior().diagonal());
@@ -429,8 +410,10 @@ fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
         assert_close("precision", &many, &expected, &sizes, tolerance);
         assert!(one.iter().any(|&added| added > 0.1), "{one:?}");
     }
-    counts(&VadamConfig::new(LEN).with_square_scale(ROWS as f64));
-    counts(&VonConfig::new(LEN).with_curvature(Curvature::SquaredMean));
+    let vadam = VadamConfig::new(LEN).with_square_scale(ROWS as f64);
+    counts(|model| vadam.init(model));
+    let von = VonConfig::new(LEN).with_curvature(Curvature::SquaredMean);
+    counts(|model| von.init(model));
 }
 
 /// SWAG through the seam against the moments of the weights, worked out in double precision.
@@ -438,8 +421,9 @@ fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
 fn swag_is_the_moments_of_the_weights_a_training_passes_through() {
     const RANK: usize = 3;
     let config = SwagConfig::new(LEN, 4).with_interval(3).with_max_rank(RANK);
-    let mut bayesian = wrapped(&config, 1);
-    let mut optimizer = FusedSgdConfig::new().with_momentum(0.9).init();
+    let mut bayesian = config.init(regressor(1));
+    let momentum = MomentumConfig::new().with_dampening(0.0);
+    let mut optimizer = FusedSgdConfig::new().with_momentum(Some(momentum)).init();
     let data = Batch::new(LEN, 1);
     let mut iterates: Vec<Vec<f64>> = Vec::new();
     let mut deviations: Vec<Vec<f64>> = Vec::new();
@@ -513,27 +497,27 @@ macro_rules! conformance {
 
             #[test]
             fn same_seed_same_result() {
-                law::pure($config);
+                law::pure(|seed| $config.init(regressor(seed)));
             }
 
             #[test]
             fn goes_on_after_a_record() {
-                law::round_trip($config);
+                law::round_trip(|seed| $config.init(regressor(seed)));
             }
 
             #[test]
             fn stays_finite_and_learns() {
-                law::finite($config);
+                law::finite(|seed| $config.init(regressor(seed)));
             }
 
             #[test]
             fn has_the_shape_of_the_layout() {
-                law::shape($config, $rank);
+                law::shape(|seed| $config.init(regressor(seed)), $rank);
             }
 
             #[test]
             fn is_on_autodiff_as_a_whole() {
-                law::autodiff_everywhere($config);
+                law::autodiff_everywhere(|seed| $config.init(regressor(seed)));
             }
         }
     )+};
@@ -544,7 +528,7 @@ macro_rules! additive_conformance {
     ($($name:ident: $config:expr;)+) => {$(
         #[test]
         fn $name() {
-            law::batch_size($config);
+            law::batch_size(|seed| $config.init(regressor(seed)));
         }
     )+};
 }
@@ -568,27 +552,27 @@ macro_rules! gradient_conformance {
 }
 
 conformance! {
-    vifa_of_rank_one: VifaConfig::new, 1;
-    vifa_of_rank_three: |len| VifaConfig::new(len).with_rank(3).with_draws(2).with_antithetic(true), 3;
-    vifa_averaged: |len| VifaConfig::new(len).with_rank(2).with_average_from(Some(5)), 2;
-    mean_field: |len| VifaConfig::new(len).with_rank(0), 0;
-    vafc: |len| VifaConfig::vafc(len, 2), 2;
-    swag: |len| SwagConfig::new(len, 5).with_interval(3).with_max_rank(4), 4;
-    swag_diagonal: |len| SwagConfig::new(len, 1).with_max_rank(0), 0;
-    slang_of_rank_one: SlangConfig::new, 1;
-    slang_of_rank_three: |len| SlangConfig::new(len).with_rank(3).with_draws(2).with_momentum(0.9), 3;
-    slang_grouped: |len| SlangConfig::new(len).with_rank(2).with_group_size(4), 2;
-    vogn: SlangConfig::vogn, 0;
-    von_of_price: VonConfig::new, 0;
-    von_of_hutchinson: |len| VonConfig::new(len).with_curvature(Curvature::Hutchinson { probe: 0.1 }), 0;
-    von_of_squares: |len| VonConfig::new(len).with_curvature(Curvature::SquaredMean).with_momentum(0.9), 0;
-    vadam: |len| VadamConfig::new(len).with_initial_precision(100.0), 0;
+    vifa_of_rank_one: VifaConfig::new(LEN), 1;
+    vifa_of_rank_three: VifaConfig::new(LEN).with_rank(3).with_draws(2).with_antithetic(true), 3;
+    vifa_averaged: VifaConfig::new(LEN).with_rank(2).with_average_from(Some(5)), 2;
+    mean_field: VifaConfig::new(LEN).with_rank(0), 0;
+    vafc: VifaConfig::vafc(LEN, 2), 2;
+    swag: SwagConfig::new(LEN, 5).with_interval(3).with_max_rank(4), 4;
+    swag_diagonal: SwagConfig::new(LEN, 1).with_max_rank(0), 0;
+    slang_of_rank_one: SlangConfig::new(LEN), 1;
+    slang_of_rank_three: SlangConfig::new(LEN).with_rank(3).with_draws(2).with_momentum(0.9), 3;
+    slang_grouped: SlangConfig::new(LEN).with_rank(2).with_group_size(4), 2;
+    vogn: SlangConfig::vogn(LEN), 0;
+    von_of_price: VonConfig::new(LEN), 0;
+    von_of_hutchinson: VonConfig::new(LEN).with_curvature(Curvature::Hutchinson { probe: 0.1 }), 0;
+    von_of_squares: VonConfig::new(LEN).with_curvature(Curvature::SquaredMean).with_momentum(0.9), 0;
+    vadam: VadamConfig::new(LEN).with_initial_precision(100.0), 0;
 }
 
 additive_conformance! {
-    vifa_does_not_depend_on_the_batch_size: |len| VifaConfig::new(len).with_rank(2).with_draws(2);
-    mean_field_does_not_depend_on_the_batch_size: |len| VifaConfig::new(len).with_rank(0);
-    swag_does_not_depend_on_the_batch_size: |len| SwagConfig::new(len, 1).with_max_rank(0);
+    vifa_does_not_depend_on_the_batch_size: VifaConfig::new(LEN).with_rank(2).with_draws(2);
+    mean_field_does_not_depend_on_the_batch_size: VifaConfig::new(LEN).with_rank(0);
+    swag_does_not_depend_on_the_batch_size: SwagConfig::new(LEN, 1).with_max_rank(0);
 }
 
 gradient_conformance! {

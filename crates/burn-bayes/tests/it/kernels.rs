@@ -4,18 +4,23 @@
     reason = "the oracles are the formulas, index by index"
 )]
 
+use burn::grad_clipping::GradientClippingConfig;
+use burn::nn::{Linear, LinearConfig};
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::momentum::MomentumConfig;
-use burn::optim::{AdamConfig, Optimizer, SgdConfig};
+use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer, Optimizer, SgdConfig};
 use burn::tensor::{Tensor, s};
 use burn_bayes::graph::cpu::Assembly;
 use burn_bayes::kernels::{
     self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments, Objective, Scratch,
 };
-use burn_bayes::{FusedAdamConfig, FusedSgdConfig, Noise, Prior, PriorPrecisions};
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::prior::PriorPrecisions;
+use burn_bayes::{FusedAdamConfig, Noise, Prior};
 
 use crate::support::{
-    EPSILON, assert_close, bits, device, layout_of, matrix, normals, values, vector, widened,
+    EPSILON, assert_close, autodiff, bits, device, filled, layout_of, matrix, normals, values,
+    vector, widened,
 };
 
 /// How the tensors lie in memory.
@@ -552,65 +557,133 @@ fn race<A: Optimizer, B: Optimizer>(what: &str, ours: &A, theirs: &B, memory: Me
     }
 }
 
+/// Settings that our configuration and Burn's take alike, and the race of the two optimisers.
+macro_rules! race_with {
+    ($ours:ident, $theirs:ident $(, $setter:ident($value:expr))*) => {
+        for memory in MEMORIES {
+            let (ours, theirs) = ($ours::new(), $theirs::new());
+            $(let (ours, theirs) = (ours.$setter($value), theirs.$setter($value));)*
+            let what = stringify!($ours $($setter $value)*);
+            race(what, &ours.build(), &theirs.build(), memory);
+        }
+    };
+}
+
 #[test]
 fn adam_is_burns_own() {
-    for memory in MEMORIES {
-        let theirs = AdamConfig::new();
-        race(
-            "adam",
-            &FusedAdamConfig::new().build(),
-            &theirs.build(),
-            memory,
-        );
-        race(
-            "adam with decay",
-            &FusedAdamConfig::new()
-                .with_beta_1(0.8)
-                .with_beta_2(0.99)
-                .with_epsilon(1e-3)
-                .with_weight_decay(0.3)
-                .build(),
-            &theirs
-                .with_beta_1(0.8)
-                .with_beta_2(0.99)
-                .with_epsilon(1e-3)
-                .with_weight_decay(Some(WeightDecayConfig::new(0.3)))
-                .build(),
-            memory,
-        );
-    }
+    let decay = WeightDecayConfig::new(0.3);
+    race_with!(FusedAdamConfig, AdamConfig);
+    race_with!(FusedAdamConfig, AdamConfig, with_beta_1(0.8));
+    race_with!(FusedAdamConfig, AdamConfig, with_beta_2(0.99));
+    race_with!(FusedAdamConfig, AdamConfig, with_epsilon(1e-3));
+    race_with!(
+        FusedAdamConfig,
+        AdamConfig,
+        with_weight_decay(Some(decay.clone()))
+    );
+    // The largest second moment is soon another one than the present.
+    race_with!(
+        FusedAdamConfig,
+        AdamConfig,
+        with_beta_2(0.5),
+        with_amsgrad(true)
+    );
+    race_with!(
+        FusedAdamConfig,
+        AdamConfig,
+        with_beta_1(0.8),
+        with_beta_2(0.9),
+        with_amsgrad(true),
+        with_weight_decay(Some(decay.clone()))
+    );
 }
 
 #[test]
 fn gradient_descent_is_burns_own() {
-    for memory in MEMORIES {
-        race(
-            "sgd",
-            &FusedSgdConfig::new().build(),
-            &SgdConfig::new().build(),
-            memory,
-        );
-        for nesterov in [false, true] {
-            for dampening in [0.0f32, 0.25] {
-                for decay in [0.0, 0.5] {
-                    let ours = FusedSgdConfig::new()
-                        .with_momentum(0.9)
-                        .with_dampening(dampening)
-                        .with_nesterov(nesterov)
-                        .with_weight_decay(decay);
-                    let momentum = MomentumConfig::new()
-                        .with_momentum(0.9)
-                        .with_dampening(dampening.into())
-                        .with_nesterov(nesterov);
-                    let theirs = SgdConfig::new()
-                        .with_momentum(Some(momentum))
-                        .with_weight_decay((decay > 0.0).then(|| WeightDecayConfig::new(decay)));
-                    let what = format!("sgd {nesterov} {dampening} {decay}");
-                    race(&what, &ours.build(), &theirs.build(), memory);
-                }
-            }
+    race_with!(FusedSgdConfig, SgdConfig);
+    for decay in [None, Some(WeightDecayConfig::new(0.5))] {
+        for (factor, dampening, nesterov) in [
+            (0.9, 0.0, false),
+            (0.9, 0.25, false),
+            (0.9, 0.0, true),
+            (0.9, 0.25, true),
+            (0.0, 0.1, false),
+        ] {
+            let momentum = MomentumConfig::new()
+                .with_momentum(factor)
+                .with_dampening(dampening)
+                .with_nesterov(nesterov);
+            race_with!(
+                FusedSgdConfig,
+                SgdConfig,
+                with_momentum(Some(momentum.clone())),
+                with_weight_decay(decay.clone())
+            );
         }
     }
+}
+
+#[test]
+fn gradients_are_clipped_as_by_burns_own() {
+    let weights = normals(1, 6);
+    let after = |mut optimizer: ModuleOptimizer| {
+        let device = autodiff();
+        let layer = LinearConfig::new(3, 2).with_bias(false).init(&device);
+        let layer = filled(layer, 1, 0.5);
+        let loss = layer.forward(Tensor::from_inner(matrix(2, 3, &weights)));
+        let gradients = loss.square().sum().mul_scalar(1e3).backward();
+        let gradients = GradientsParams::from_grads(gradients, &layer);
+        values(&optimizer.step(0.1, layer, gradients).weight.val())
+    };
+    let clipping = Some(GradientClippingConfig::Norm(0.5));
+    let adam = |clipping: Option<GradientClippingConfig>| {
+        let ours = FusedAdamConfig::new().with_epsilon(0.1);
+        let theirs = AdamConfig::new().with_epsilon(0.1);
+        [
+            after(ours.with_grad_clipping(clipping.clone()).init()),
+            after(theirs.with_grad_clipping(clipping).init()),
+        ]
+    };
+    let sgd = |clipping: Option<GradientClippingConfig>| {
+        [
+            after(
+                FusedSgdConfig::new()
+                    .with_gradient_clipping(clipping.clone())
+                    .init(),
+            ),
+            after(SgdConfig::new().with_gradient_clipping(clipping).init()),
+        ]
+    };
+    let unclipped = [adam(None), sgd(None)];
+    for (clipped, unclipped) in [adam(clipping.clone()), sgd(clipping)]
+        .iter()
+        .zip(&unclipped)
+    {
+        let [ours, theirs] = clipped;
+        assert_close("weights", ours, theirs, &[1.0; 6], 16.0 * EPSILON);
+        assert_ne!(ours, &unclipped[0]);
+    }
+}
+
+#[test]
+fn the_state_of_amsgrad_survives_a_record() {
+    let device = autodiff();
+    let config = FusedAdamConfig::new().with_beta_2(0.5).with_amsgrad(true);
+    let start = || filled(LinearConfig::new(3, 2).init(&device), 1, 0.5);
+    let step = |optimizer: &mut ModuleOptimizer, layer: Linear, seed| {
+        let inputs = Tensor::from_inner(matrix(2, 3, &normals(seed, 6)));
+        let loss = layer.forward(inputs).square().sum();
+        let gradients = GradientsParams::from_grads(loss.backward(), &layer);
+        optimizer.step(0.1, layer, gradients)
+    };
+    let mut optimizer = config.init();
+    let layer = step(&mut optimizer, start(), 1);
+    let layer = step(&mut optimizer, layer, 2);
+    let bytes = optimizer.clone().into_bytes().unwrap();
+    let mut restored = config.init().from_bytes(bytes).unwrap();
+    let [expected, found] = [&mut optimizer, &mut restored]
+        .map(|optimizer| bits(&step(optimizer, layer.clone(), 3).weight.val()));
+    assert_eq!(found, expected);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use burn::module::{Initializer, Lora, Module, ModuleVisitor, Param, ParamGroup, 
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::GradientsParams;
 use burn::tensor::{Bool, Int, Tensor};
-use burn_bayes::Layout;
+use burn_bayes::graph::Layout;
 
 use crate::support::{autodiff, bits, device, filled, normals, values, vector};
 

@@ -18,6 +18,7 @@ use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::optim::lr_scheduler::linear::LinearLrSchedulerConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::{ModuleLrScheduler, ModuleLrSchedulerConfig};
+use burn::optim::momentum::MomentumConfig;
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::activation::{log_softmax, softmax};
 use burn::tensor::distributed::{DistributedConfig, ReduceOperation};
@@ -34,16 +35,18 @@ use burn::train::{
     LearnerSummary, LearningResult, MetricEarlyStoppingStrategy, MetricSummary, MultiDeviceOptim,
     StoppingCondition, SupervisedTraining, TrainOutput, TrainStep,
 };
-use burn_bayes::graph::{ExampleBatch, TensorMapper};
-use burn_bayes::metric::{
-    ClassificationDraws, ExpectedCalibrationErrorMetric, ModelDisagreementMetric,
-    PredictiveEntropyMetric,
+use burn_bayes::graph::ExampleBatch;
+use burn_bayes::likelihood::ClassificationDraws;
+use burn_bayes::methods::{
+    FromExamples, FromGradients, Algorithm, InitialDeviation, Rate, StepId, Vifa,
 };
+use burn_bayes::metric::{
+    ExpectedCalibrationErrorMetric, ModelDisagreementMetric, PredictiveEntropyMetric,
+};
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::train::{DEFAULT_PREDICTION_DRAWS, StagedLearningRate, Gather, VifaPart};
 use burn_bayes::{
-    Algorithm, Bayesian, BayesianConfig, DEFAULT_PREDICTION_DRAWS, ExampleLoss, FactorPosterior,
-    FromExamples, FromGradients, FusedAdamConfig, FusedSgdConfig, Gather, InitialDeviation,
-    MAX_REJECTIONS, Rate, Slang, SlangConfig, StagedLearningRate, StepId, SwagConfig, Vifa,
-    VifaConfig, eval,
+    Bayesian, ExampleLoss, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig, eval,
 };
 use tempfile::TempDir;
 
@@ -73,7 +76,7 @@ fn points(len: usize, seed: u64) -> Vec<Point> {
         .collect()
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 struct Batch {
     places: Tensor<2>,
     classes: Tensor<1, Int>,
@@ -146,15 +149,6 @@ impl TrainStep for Classifier {
     }
 }
 
-impl ExampleBatch for Batch {
-    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
-        Self {
-            places: mapper.map(self.places),
-            classes: mapper.map(self.classes),
-        }
-    }
-}
-
 impl ExampleLoss for Classifier {
     fn example_losses(&self, batch: Batch) -> Tensor<1> {
         let log_probabilities = log_softmax(self.forward(batch.places), 1);
@@ -182,8 +176,8 @@ fn data() -> Vec<Point> {
     points(TRAIN_LEN, 1)
 }
 
-fn wrapped<C: BayesianConfig>(config: &C, seed: u64) -> Bayes<C::Algorithm> {
-    config.init(filled(Classifier::new(0.0), seed, 0.5))
+fn classifier(seed: u64) -> Classifier {
+    filled(Classifier::new(0.0), seed, 0.5)
 }
 
 fn vifa() -> VifaConfig {
@@ -289,7 +283,7 @@ fn accuracy<A: Algorithm>(bayesian: &Bayes<A>) -> f64 {
 #[test]
 fn a_wrapped_model_learns() {
     let result = run(
-        wrapped(&vifa(), 1),
+        vifa().init(classifier(1)),
         adam(),
         0.05,
         loader(data(), BATCH),
@@ -313,7 +307,7 @@ fn a_wrapped_model_learns() {
 fn a_closed_form_step_learns_with_the_learners_rate() {
     let run = |rate| {
         run(
-            wrapped(&slang(), 1),
+            slang().init(classifier(1)),
             sgd(),
             rate,
             loader(data(), BATCH),
@@ -326,7 +320,7 @@ fn a_closed_form_step_learns_with_the_learners_rate() {
     let found = accuracy(&result.model);
     assert!(found > 0.85, "{found}");
     let mean = |rate| bits(&run(rate).model.posterior().mean());
-    let start = bits(&wrapped(&slang(), 1).posterior().mean());
+    let start = bits(&slang().init(classifier(1)).posterior().mean());
     assert_eq!(mean(0.0), start);
     assert_ne!(mean(0.1), start);
 }
@@ -337,7 +331,7 @@ fn a_closed_form_step_takes_the_staged_rate_of_the_mean() {
     let run = |rates: ModuleLrScheduler| {
         let directory = TempDir::new().unwrap();
         let result = training(directory.path(), loader(data(), BATCH), 1).launch(Learner::new(
-            wrapped(&slang(), 1),
+            slang().init(classifier(1)),
             sgd(),
             rates,
         ));
@@ -345,12 +339,12 @@ fn a_closed_form_step_takes_the_staged_rate_of_the_mean() {
     };
     let staged = |covariance| {
         let rates = StagedLearningRate::new(0.1, covariance, covariance);
-        run(rates.with_mean_only_steps(4).init().unwrap())
+        run(rates.with_mean_only_steps(4).init())
     };
     assert_eq!(staged(0.0), staged(1.0));
     let decay = |initial| {
         let rates = StagedLearningRate::new(initial, 0.0, 0.0);
-        run(rates.init().unwrap())
+        run(rates.init())
     };
     assert_eq!(decay(0.1), staged(0.0));
     assert_ne!(decay(0.05), staged(0.0));
@@ -371,7 +365,9 @@ fn a_closed_form_step_refuses_accumulation_and_several_devices() {
     ];
     for adjust in adjustments {
         let interrupter = Interrupter::new();
-        let bayesian = wrapped(&slang(), 1).with_interrupter(interrupter.clone());
+        let bayesian = slang()
+            .init(classifier(1))
+            .with_interrupter(interrupter.clone());
         let result = run(bayesian, sgd(), 0.1, loader(data(), BATCH), |training| {
             adjust(training.with_interrupter(interrupter))
         });
@@ -395,7 +391,7 @@ fn a_closed_form_step_trains_the_rest_of_a_model_by_the_optimiser() {
     let config = slang()
         .with_group(ParamGroup::from_predicate("output"))
         .with_draws(3);
-    let bayesian = wrapped(&config, 1);
+    let bayesian = config.init(classifier(1));
     let batch = batch(&data()[..BATCH], &autodiff());
     let proposal = bayesian.algorithm().propose(StepId::default()).unwrap();
     let mut expected = vec![0.0; 2 * 8 + 8];
@@ -482,40 +478,48 @@ where
 
 #[test]
 fn a_resumed_training_is_the_uninterrupted_one_with_burns_adam() {
-    resumes(|seed| wrapped(&vifa(), seed), adam);
+    resumes(|seed| vifa().init(classifier(seed)), adam);
 }
 
 #[test]
 fn a_resumed_training_is_the_uninterrupted_one_with_the_fused_adam() {
     let config = vifa().with_average_from(Some(8));
     resumes(
-        |seed| wrapped(&config, seed),
+        |seed| config.init(classifier(seed)),
         || FusedAdamConfig::new().init(),
     );
 }
 
 #[test]
 fn a_resumed_training_is_the_uninterrupted_one_with_steps_in_closed_form() {
-    resumes(|seed| wrapped(&slang().with_momentum(0.9), seed), adam);
-    resumes(|seed| wrapped(&SlangConfig::vogn(TRAIN_LEN), seed), sgd);
+    resumes(
+        |seed| slang().with_momentum(0.9).init(classifier(seed)),
+        adam,
+    );
+    resumes(
+        |seed| SlangConfig::vogn(TRAIN_LEN).init(classifier(seed)),
+        sgd,
+    );
 }
 
 #[test]
 fn a_resumed_training_is_the_uninterrupted_one_with_momentum() {
     let momentum = || {
-        let config = FusedSgdConfig::new().with_momentum(0.5).with_nesterov(true);
-        config.init()
+        let momentum = MomentumConfig::new().with_momentum(0.5).with_dampening(0.0);
+        FusedSgdConfig::new()
+            .with_momentum(Some(momentum.with_nesterov(true)))
+            .init()
     };
     let config = SwagConfig::new(TRAIN_LEN, 3)
         .with_interval(2)
         .with_max_rank(4);
-    resumes(|seed| wrapped(&config, seed), momentum);
+    resumes(|seed| config.init(classifier(seed)), momentum);
 }
 
 #[test]
 fn a_resumed_training_is_the_uninterrupted_one_in_one_pass() {
     let config = vifa().with_draws(3);
-    resumes(|seed| wrapped(&config, seed).with_batched_draws(), adam);
+    resumes(|seed| config.init(classifier(seed)).with_batched_draws(), adam);
 }
 
 /// Every metric's log, by its path in the directory.
@@ -541,7 +545,7 @@ fn two_runs_with_one_seed_log_the_same_numbers() {
     let run = |seed| {
         let directory = TempDir::new().unwrap();
         training(directory.path(), loader(data(), BATCH), 2).launch(Learner::new(
-            wrapped(&vifa().with_seed(seed), 1),
+            vifa().with_seed(seed).init(classifier(1)),
             adam(),
             0.02,
         ));
@@ -560,14 +564,14 @@ fn accumulated_batches_are_one_big_batch_where_the_noise_is_negligible() {
         .with_rank(0)
         .with_initial_deviation(InitialDeviation::Constant(1e-6));
     let big = run(
-        wrapped(&config, 1),
+        config.init(classifier(1)),
         sgd(),
         1e-3,
         loader(data(), 2 * BATCH),
         |t| t,
     );
     let small = run(
-        wrapped(&config.with_accumulation(2), 1),
+        config.with_accumulation(2).init(classifier(1)),
         sgd(),
         1e-3,
         loader(data(), BATCH),
@@ -582,14 +586,14 @@ fn accumulated_batches_of_an_ordinary_training_add_up() {
     // Burn adds accumulated gradients, so half the rate is the same step.
     let config = SwagConfig::new(TRAIN_LEN, 1).with_max_rank(2);
     let big = run(
-        wrapped(&config, 1),
+        config.init(classifier(1)),
         sgd(),
         0.2,
         loader(data(), 2 * BATCH),
         |t| t,
     );
     let small = run(
-        wrapped(&config, 1),
+        config.init(classifier(1)),
         sgd(),
         0.1,
         loader(data(), BATCH),
@@ -616,7 +620,7 @@ fn near<A: Algorithm<Posterior = FactorPosterior>, B: Algorithm<Posterior = Fact
         .fold(0.0f64, |max, value| max.max(value.abs()));
     let scales = vec![largest; expected.len()];
     assert_close("mean", &found, &expected, &scales, tolerance);
-    let start = wrapped(&vifa(), 1).posterior().mean();
+    let start = vifa().init(classifier(1)).posterior().mean();
     let moved = values(&start)
         .iter()
         .zip(&expected)
@@ -640,8 +644,8 @@ fn interleaved(points: &[Point], batch: usize) -> Vec<Point> {
 #[test]
 fn replicas_on_devices_are_one_big_batch() {
     let accumulated = vifa().with_accumulation(2);
-    check_replicas(wrapped(&vifa(), 1), wrapped(&accumulated, 1));
-    let together = |config: VifaConfig| wrapped(&config.with_draws(2), 1).with_batched_draws();
+    check_replicas(vifa().init(classifier(1)), accumulated.init(classifier(1)));
+    let together = |config: VifaConfig| config.with_draws(2).init(classifier(1)).with_batched_draws();
     check_replicas(together(vifa()), together(accumulated));
 }
 
@@ -701,7 +705,7 @@ fn replicas_with_unequal_data_lose_no_step() {
     ] {
         // Eight rows for the first device, nine for the second: one batch, and two.
         let result = run(
-            wrapped(&vifa().with_accumulation(2), 1),
+            vifa().with_accumulation(2).init(classifier(1)),
             sgd(),
             1e-3,
             loader(points(17, 1), 8),
@@ -753,7 +757,7 @@ fn early_stopping_stops() {
     );
     // At a rate of zero the loss of the same draws stays what it was at the first epoch.
     let result = run(
-        wrapped(&vifa(), 1),
+        vifa().init(classifier(1)),
         sgd(),
         0.0,
         loader(data(), BATCH),
@@ -772,16 +776,12 @@ fn rates_and_schedules_reach_each_part_of_the_posterior() {
             bits(&posterior.diagonal()),
         ]
     };
-    let paths = [
-        "algorithm.mean",
-        "algorithm.factors",
-        "algorithm.log_variance",
-    ];
-    for (held, path) in paths.into_iter().enumerate() {
+    let rated = [VifaPart::Mean, VifaPart::Factors, VifaPart::LogVariance];
+    for (held, rated) in rated.into_iter().enumerate() {
         let directory = TempDir::new().unwrap();
-        let bayesian = wrapped(&vifa(), 1);
+        let bayesian = vifa().init(classifier(1));
         let before = parts(&bayesian);
-        let rates = ModuleLrScheduler::new(0.01).with_group(ParamGroup::from_path(path), 0.0);
+        let rates = ModuleLrScheduler::new(0.01).with_group(rated.group(), 0.0);
         let result = training(directory.path(), loader(data(), BATCH), 1).launch(Learner::new(
             bayesian,
             sgd(),
@@ -789,14 +789,18 @@ fn rates_and_schedules_reach_each_part_of_the_posterior() {
         ));
         let after = parts(&result.model);
         for part in 0..3 {
-            assert_eq!(before[part] == after[part], part == held, "{path}: {part}");
+            assert_eq!(
+                before[part] == after[part],
+                part == held,
+                "{rated:?}: {part}"
+            );
         }
     }
     // A schedule that ends at zero for one part alone: it stands still from then on.
     let schedule = |steps| {
         ModuleLrSchedulerConfig::new(burn::optim::lr_scheduler::LrSchedulerConfig::Constant(0.01))
             .with_group(
-                ParamGroup::from_predicate("factors"),
+                VifaPart::Factors.group(),
                 LinearLrSchedulerConfig::new(0.02, 1e-12, steps),
             )
             .init()
@@ -805,7 +809,7 @@ fn rates_and_schedules_reach_each_part_of_the_posterior() {
     let run = |epochs| {
         let directory = TempDir::new().unwrap();
         let result = training(directory.path(), loader(data(), BATCH), epochs)
-            .launch(Learner::new(wrapped(&vifa(), 1), sgd(), schedule(4)));
+            .launch(Learner::new(vifa().init(classifier(1)), sgd(), schedule(4)));
         let posterior = result.model.posterior();
         (
             values(&posterior.mean()),
@@ -821,7 +825,7 @@ fn rates_and_schedules_reach_each_part_of_the_posterior() {
 #[test]
 fn an_evaluator_takes_a_trained_model() {
     let trained = run(
-        wrapped(&vifa(), 1),
+        vifa().init(classifier(1)),
         adam(),
         0.05,
         loader(data(), BATCH),
@@ -856,7 +860,7 @@ fn an_evaluator_takes_a_trained_model() {
 #[test]
 fn a_last_layer_posterior_trains_the_rest_as_point_estimates() {
     let config = vifa().with_group(ParamGroup::from_predicate("output"));
-    let bayesian = wrapped(&config, 1);
+    let bayesian = config.init(classifier(1));
     let before = state(&bayesian.template().hidden);
     let result = run(bayesian, adam(), 0.05, loader(data(), BATCH), |training| {
         training.num_epochs(10)
@@ -878,7 +882,7 @@ fn the_rest_of_a_model_has_the_gradient_of_the_average_loss() {
     let config = vifa()
         .with_group(ParamGroup::from_predicate("output"))
         .with_draws(3);
-    let bayesian = wrapped(&config, 1);
+    let bayesian = config.init(classifier(1));
     let batch = batch(&data()[..BATCH], &autodiff());
     let proposal = bayesian
         .algorithm()
@@ -921,7 +925,7 @@ fn metrics_of_uncertainty_report_the_scores_of_the_epoch() {
             ModelDisagreementMetric::new(),
             ExpectedCalibrationErrorMetric::new(),
         ))
-        .launch(Learner::new(wrapped(&vifa(), 1), adam(), 1e-2))
+        .launch(Learner::new(vifa().init(classifier(1)), adam(), 1e-2))
         .model;
 
     let valid = batch(&points(30, 2), &device());
@@ -955,8 +959,8 @@ fn metrics_of_uncertainty_report_the_scores_of_the_epoch() {
 
 #[test]
 fn predictions_average_the_drawn_models() {
-    check_average(wrapped(&vifa(), 1));
-    check_average(wrapped(&vifa(), 1).with_batched_prediction());
+    check_average(vifa().init(classifier(1)));
+    check_average(vifa().init(classifier(1)).with_batched_prediction());
 }
 
 fn check_average(bayesian: Bayes<Vifa>) {
@@ -993,7 +997,7 @@ fn check_average(bayesian: Bayes<Vifa>) {
     let found = values(&mixture.loss);
     assert_close("loss", &found, &[loss], &[1.0 + loss], 16.0 * EPSILON);
     // An algorithm without a posterior predicts with the model alone.
-    let swag = wrapped(&SwagConfig::new(TRAIN_LEN, 1), 1);
+    let swag = SwagConfig::new(TRAIN_LEN, 1).init(classifier(1));
     assert_eq!(
         swag.predict(batch_of_one(), 5)
             .unwrap()
@@ -1049,7 +1053,8 @@ fn a_gradient_that_is_not_finite_stops_the_training_at_the_last_good_state() {
     let directory = TempDir::new().unwrap();
     let rescue = directory.path().join("rescue.bpk");
     let interrupter = Interrupter::new();
-    let bayesian = wrapped(&vifa(), 1)
+    let bayesian = vifa()
+        .init(classifier(1))
         .with_interrupter(interrupter.clone())
         .with_rescue_file(&rescue);
     // Row 98 is in batch 7 of 16 rows.
@@ -1069,7 +1074,7 @@ fn a_gradient_that_is_not_finite_stops_the_training_at_the_last_good_state() {
 
     // The same six batches alone.
     let six = run(
-        wrapped(&vifa(), 1),
+        vifa().init(classifier(1)),
         adam(),
         0.02,
         loader(data(), BATCH),
@@ -1077,7 +1082,7 @@ fn a_gradient_that_is_not_finite_stops_the_training_at_the_last_good_state() {
     );
     assert_eq!(result.model.steps(), 6);
     assert_eq!(state(&result.model), state(&six.model));
-    let rescued = wrapped(&vifa(), 2).load_file(&rescue);
+    let rescued = vifa().init(classifier(2)).load_file(&rescue);
     assert_eq!(rescued.steps(), 6);
     assert_eq!(state(&rescued), state(&six.model));
 }
@@ -1085,7 +1090,10 @@ fn a_gradient_that_is_not_finite_stops_the_training_at_the_last_good_state() {
 #[test]
 fn what_was_accumulated_before_a_fault_is_not_half_applied() {
     let interrupter = Interrupter::new();
-    let bayesian = wrapped(&vifa().with_accumulation(2), 1).with_interrupter(interrupter.clone());
+    let bayesian = vifa()
+        .with_accumulation(2)
+        .init(classifier(1))
+        .with_interrupter(interrupter.clone());
     // Batch 8 of 16 rows is the second half of step 4.
     let result = run(
         bayesian,
@@ -1101,7 +1109,7 @@ fn what_was_accumulated_before_a_fault_is_not_half_applied() {
     let fault = result.model.fault().expect("a fault").to_string();
     assert!(fault.starts_with("step 4:"), "{fault}");
     let three = run(
-        wrapped(&vifa().with_accumulation(2), 1),
+        vifa().with_accumulation(2).init(classifier(1)),
         adam(),
         0.02,
         loader(data(), BATCH),
@@ -1114,7 +1122,9 @@ fn what_was_accumulated_before_a_fault_is_not_half_applied() {
 #[test]
 fn a_stopped_model_can_be_trained_again() {
     let interrupter = Interrupter::new();
-    let bayesian = wrapped(&vifa(), 1).with_interrupter(interrupter.clone());
+    let bayesian = vifa()
+        .init(classifier(1))
+        .with_interrupter(interrupter.clone());
     let stopped = run(
         bayesian,
         sgd(),
@@ -1137,7 +1147,7 @@ fn a_stopped_model_can_be_trained_again() {
 
 #[test]
 fn without_an_interrupter_a_bad_gradient_panics_with_the_message() {
-    let bayesian = wrapped(&vifa(), 1);
+    let bayesian = vifa().init(classifier(1));
     let bad = batch(&poisoned(4, 0), &autodiff());
     let panic = catch_unwind(AssertUnwindSafe(|| {
         TrainStep::step(&bayesian, bad);
@@ -1153,7 +1163,9 @@ fn without_an_interrupter_a_bad_gradient_panics_with_the_message() {
 fn an_ordinary_training_is_watched_too() {
     let config = SwagConfig::new(TRAIN_LEN, 1).with_max_rank(2);
     let interrupter = Interrupter::new();
-    let bayesian = wrapped(&config, 1).with_interrupter(interrupter.clone());
+    let bayesian = config
+        .init(classifier(1))
+        .with_interrupter(interrupter.clone());
     let result = run(
         bayesian,
         sgd(),
@@ -1167,7 +1179,7 @@ fn an_ordinary_training_is_watched_too() {
         "{fault}"
     );
     let six = run(
-        wrapped(&config, 1),
+        config.init(classifier(1)),
         sgd(),
         0.1,
         loader(data(), BATCH),
@@ -1179,7 +1191,7 @@ fn an_ordinary_training_is_watched_too() {
 #[test]
 fn a_batch_larger_than_the_training_set_is_a_config_error() {
     let config = VifaConfig::new(BATCH - 1);
-    let direct = wrapped(&config, 1);
+    let direct = config.init(classifier(1));
     let rows = batch(&data()[..BATCH], &autodiff());
     let panic = catch_unwind(AssertUnwindSafe(|| {
         TrainStep::step(&direct, rows);
@@ -1191,7 +1203,8 @@ fn a_batch_larger_than_the_training_set_is_a_config_error() {
     let interrupter = Interrupter::new();
     let directory = TempDir::new().unwrap();
     let rescue = directory.path().join("rescue.bpk");
-    let bayesian = wrapped(&config, 1)
+    let bayesian = config
+        .init(classifier(1))
         .with_interrupter(interrupter.clone())
         .with_rescue_file(&rescue);
     let before = state(&bayesian);
@@ -1206,11 +1219,11 @@ fn a_batch_larger_than_the_training_set_is_a_config_error() {
     let reason = result.interrupted.expect("an interruption").reason.unwrap();
     let saved = format!("; the last good state is saved in {}", rescue.display());
     assert_eq!(reason, format!("{fault}{saved}"));
-    let rescued = wrapped(&config, 2).load_file(&rescue);
+    let rescued = config.init(classifier(2)).load_file(&rescue);
     assert_eq!(state(&rescued), before);
     assert_eq!((result.model.steps(), state(&result.model)), (0, before));
     // As many rows as there are examples is one full batch.
-    let full = wrapped(&VifaConfig::new(BATCH), 1);
+    let full = VifaConfig::new(BATCH).init(classifier(1));
     TrainStep::step(&full, batch(&data()[..BATCH], &autodiff()));
 }
 
@@ -1326,7 +1339,7 @@ fn a_sharded_optimiser_may_spread_parameters_over_devices() {
     let config = vifa().with_accumulation(2).with_average_from(Some(2));
     let train = loader(data(), 8);
     let result = run(
-        wrapped(&config, 1),
+        config.init(classifier(1)),
         sgd(),
         1e-3,
         train.clone(),
@@ -1336,7 +1349,7 @@ fn a_sharded_optimiser_may_spread_parameters_over_devices() {
     assert_eq!(result.model.steps(), 6);
 
     let config = SwagConfig::new(TRAIN_LEN, 1).with_max_rank(2);
-    let result = run(wrapped(&config, 1), sgd(), 0.1, train, |training| {
+    let result = run(config.init(classifier(1)), sgd(), 0.1, train, |training| {
         training.with_training_strategy(sharded().into())
     });
     assert!(result.error.is_none(), "{:?}", result.error);

@@ -3,6 +3,7 @@
 //! `BURN_BAYES_TEST_DEVICE` chooses the device: `flex` (the default), `ndarray`, `wgpu`, `vulkan`
 //! or `cuda`, of those that were compiled in.
 
+mod example_batch;
 mod grammar;
 mod graph;
 mod graph_gradients;

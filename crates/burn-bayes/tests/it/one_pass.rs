@@ -5,10 +5,9 @@ use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, Linea
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::{
-    Algorithm, Bayesian, BayesianConfig, Curvature, ExampleLoss, Gather, MeanGradients,
-    VadamConfig, VifaConfig, VonConfig,
-};
+use burn_bayes::methods::{Curvature, Algorithm, MeanGradients, VadamConfig, VonConfig};
+use burn_bayes::train::Gather;
+use burn_bayes::{Bayesian, ExampleLoss, VifaConfig};
 
 use crate::support::{
     assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, state, values,
@@ -113,8 +112,8 @@ fn batch(rows: usize) -> (Tensor<2>, Tensor<2>) {
     (part(1, 2), part(2, 1))
 }
 
-fn wrapped<C: BayesianConfig>(config: &C, course: Course) -> Bayes<C::Algorithm> {
-    config.init(filled(Regressor::new(0.5, course), 1, 0.5))
+fn regressor(course: Course) -> Regressor {
+    filled(Regressor::new(0.5, course), 1, 0.5)
 }
 
 /// The gradients of everything that is trained, and the loss at the first draw.
@@ -129,18 +128,18 @@ where
 
 /// Two steps in one pass have the gradients that the loop's have.
 #[track_caller]
-fn compared<C: BayesianConfig>(config: &C)
+fn compared<A>(init: impl Fn(Regressor) -> Bayes<A>)
 where
-    C::Algorithm: Algorithm<Signal = MeanGradients>,
-    MeanGradients: Gather<Regressor, C::Algorithm>,
+    A: Algorithm<Signal = MeanGradients>,
+    MeanGradients: Gather<Regressor, A>,
 {
-    let looped = wrapped(config, Course::Straight);
-    let together = wrapped(config, Course::Straight).with_batched_draws();
+    let looped = init(regressor(Course::Straight));
+    let together = init(regressor(Course::Straight)).with_batched_draws();
     for _ in 0..2 {
         let (expected, expected_loss) = stepped(&looped, LEN);
         let (found, found_loss) = stepped(&together, LEN);
         assert_eq!(found.len(), expected.len());
-        let of = |bayesian: &Bayes<C::Algorithm>, gradients: &GradientsParams| {
+        let of = |bayesian: &Bayes<A>, gradients: &GradientsParams| {
             [
                 joined_gradients(bayesian.algorithm(), gradients),
                 joined_gradients(bayesian.template(), gradients),
@@ -159,18 +158,21 @@ where
 #[test]
 fn every_algorithm_of_mean_gradients_has_those_of_the_loop() {
     let vifa = VifaConfig::new(LEN).with_rank(2).with_draws(4);
-    compared(&vifa);
-    compared(&vifa.with_antithetic(true));
-    let probe = Curvature::Hutchinson { probe: 0.1 };
-    compared(&VonConfig::new(LEN).with_curvature(probe));
-    compared(&VadamConfig::new(LEN).with_draws(3));
+    compared(|model| vifa.init(model));
+    let antithetic = vifa.clone().with_antithetic(true);
+    compared(|model| antithetic.init(model));
+    let von = VonConfig::new(LEN).with_curvature(Curvature::Hutchinson { probe: 0.1 });
+    compared(|model| von.init(model));
+    let vadam = VadamConfig::new(LEN).with_draws(3);
+    compared(|model| vadam.init(model));
 }
 
 #[test]
 fn parameters_outside_the_layout_have_the_average_over_draws() {
     for inside in ["last", "middle", "first"] {
         let group = ParamGroup::from_predicate(inside);
-        compared(&VifaConfig::new(LEN).with_draws(3).with_group(group));
+        let config = VifaConfig::new(LEN).with_draws(3).with_group(group);
+        compared(|model| config.init(model));
     }
 }
 
@@ -178,8 +180,8 @@ fn parameters_outside_the_layout_have_the_average_over_draws() {
 fn one_draw_or_one_example_is_the_models_own_step() {
     for (draws, rows) in [(1, LEN), (3, 1)] {
         let config = VifaConfig::new(LEN).with_draws(draws);
-        let looped = wrapped(&config, Course::Straight);
-        let together = wrapped(&config, Course::Straight).with_batched_draws();
+        let looped = config.init(regressor(Course::Straight));
+        let together = config.init(regressor(Course::Straight)).with_batched_draws();
         let of = |bayesian: &Bayes<_>| {
             joined_gradients(bayesian.algorithm(), &stepped(bayesian, rows).0)
         };
@@ -193,9 +195,10 @@ fn what_cannot_be_recorded_is_evaluated_draw_by_draw() {
     let of =
         |bayesian: &Bayes<_>| joined_gradients(bayesian.algorithm(), &stepped(bayesian, LEN).0);
     let [doubled, forked] = [Course::Doubled, Course::Forked].map(|course| {
-        let looped = of(&wrapped(&config, course));
+        let looped = of(&config.init(regressor(course)));
         looped
-            == of(&wrapped(&config, course)
+            == of(&config
+                .init(regressor(course))
                 .with_batched_draws()
                 .without_self_check())
     });
@@ -214,7 +217,7 @@ fn dropout_is_not_lost_in_a_recording() {
         let first = gradients();
         (0..8).any(|_| gradients() != first)
     };
-    let model = || wrapped(&config, Course::Straight);
+    let model = || config.init(regressor(Course::Straight));
     assert!(!is_random(model().with_batched_draws()));
     assert!(is_random(model().with_dropout().with_batched_draws()));
     assert!(is_random(model().with_batched_draws().with_dropout()));
@@ -242,7 +245,7 @@ fn batch_norm_in_training_is_not_lost_in_a_recording() {
 fn the_same_seed_has_the_same_result() {
     let config = VifaConfig::new(LEN).with_rank(2).with_draws(3);
     let run = || {
-        let mut bayesian = wrapped(&config, Course::Straight).with_batched_draws();
+        let mut bayesian = config.init(regressor(Course::Straight)).with_batched_draws();
         let mut optimizer = burn_bayes::FusedAdamConfig::new().init();
         for _ in 0..5 {
             let output = TrainStep::step(&bayesian, batch(LEN));
@@ -258,7 +261,7 @@ fn the_same_seed_has_the_same_result() {
 fn predictions_have_the_outputs_and_the_loss_of_the_draws_one_by_one() {
     let config = VifaConfig::new(LEN).with_rank(2);
     for course in [Course::Straight, Course::Forked] {
-        let looped = wrapped(&config, course).valid();
+        let looped = config.init(regressor(course)).valid();
         let together = looped.clone().with_batched_prediction();
         for rows in [1, LEN] {
             let (inputs, targets) = batch(rows);
@@ -283,7 +286,9 @@ fn predictions_have_the_outputs_and_the_loss_of_the_draws_one_by_one() {
 /// A recording is of one batch; what is asked of it later must not be answered with that batch's.
 #[test]
 fn a_prediction_follows_the_weights_and_the_batch() {
-    let together = wrapped(&VifaConfig::new(LEN), Course::Straight).with_batched_prediction();
+    let together = VifaConfig::new(LEN)
+        .init(regressor(Course::Straight))
+        .with_batched_prediction();
     let predicted = |bayesian: &Bayes<_>, (inputs, targets): (Tensor<2>, Tensor<2>)| {
         let mixture = bayesian
             .valid()

@@ -3,9 +3,9 @@
 use burn::module::{Module, ParamGroup, ParamId};
 use burn::nn::LinearConfig;
 use burn::tensor::{Device, Tensor};
-use burn_bayes::{
-    DENSE_LIMIT, DenseGaussian, FactorPosterior, FormKind, Layout, Mixture, Noise, Prior,
-};
+use burn_bayes::graph::Layout;
+use burn_bayes::posterior::{DENSE_LIMIT, DenseGaussian, FormKind, Mixture};
+use burn_bayes::{FactorPosterior, Noise, Prior};
 use proptest::prelude::*;
 
 use crate::support::{

@@ -5,8 +5,9 @@ use std::path::Path;
 use burn::module::ParamGroup;
 use burn::nn::LinearConfig;
 use burn::tensor::Tensor;
-use burn_bayes::posterior::{PointPosterior, Posterior};
-use burn_bayes::{FactorPosterior, Layout, Mixture, Noise};
+use burn_bayes::graph::Layout;
+use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
+use burn_bayes::{FactorPosterior, Noise};
 
 use crate::support::{bits, device, flat_layout, layout_of, matrix, normals, values, vector};
 

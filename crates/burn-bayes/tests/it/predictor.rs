@@ -4,10 +4,8 @@ use burn::module::{Module, ParamGroup};
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig, loss::CrossEntropyLossConfig};
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
-use burn_bayes::posterior::{PointPosterior, Posterior};
-use burn_bayes::{
-    BayesianConfig, FactorPosterior, Mixture, Noise, Predictor, SlangConfig, SwagConfig, VifaConfig,
-};
+use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
+use burn_bayes::{FactorPosterior, Noise, Predictor, SlangConfig, SwagConfig, VifaConfig};
 
 use crate::support::{autodiff, bits, device, filled, normals, values};
 
@@ -154,7 +152,7 @@ fn statistics_are_refreshed_for_the_mean() {
     let refreshed = predictor
         .with_refreshed_statistics(batches.clone(), forward)
         .unwrap();
-    let expected = burn_bayes::refresh_running_statistics(&net, batches, forward).unwrap();
+    let expected = burn_bayes::predict::refresh_running_statistics(&net, batches, forward).unwrap();
     let model = refreshed.mean_model().unwrap();
     let mean = |net: &Net| bits(&net.norm.running_mean.value_sync());
     assert_eq!(mean(&model), mean(&expected));

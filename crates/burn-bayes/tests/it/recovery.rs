@@ -8,11 +8,9 @@ use burn::nn::{Linear, LinearConfig};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::{
-    Algorithm, BayesianConfig, DenseGaussian, FromGradients, FusedAdamConfig, GaussianDistance,
-    GradientPieces, InitialDeviation, Prior, Proposal, StepId, Update, Vifa, VifaConfig,
-    linear_regression_posterior,
-};
+use burn_bayes::methods::{FromGradients, Algorithm, InitialDeviation, Proposal, StepId, Vifa};
+use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
+use burn_bayes::{FusedAdamConfig, Prior, VifaConfig};
 
 use crate::support::{
     EPSILON, assert_close, assert_near, autodiff, filled, joined_gradients, matrix, normals,

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::{Bytes, DType};
 use burn_bayes::Error;
-use burn_bayes::{FORMAT_VERSION, FactorPosterior, FormKind, Layout};
+use burn_bayes::FactorPosterior;
+use burn_bayes::graph::Layout;
+use burn_bayes::posterior::{FORMAT_VERSION, FormKind};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use tempfile::TempDir;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use burn::module::{Module, ModuleVisitor, Param, ParamGroup};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
-use burn_bayes::{Layout, Noise};
+use burn_bayes::Noise;
+use burn_bayes::graph::Layout;
 
 /// Rounding of one operation in single precision.
 pub(crate) const EPSILON: f64 = f32::EPSILON as f64;

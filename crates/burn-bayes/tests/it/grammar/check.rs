@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use burn::module::ParamGroup;
 use burn::tensor::Tensor;
-use burn_bayes::Layout;
 use burn_bayes::graph::{
-    CapturedForward, CapturedLoss, CapturedModel, Error, ExampleLosses, Result,
+    CapturedForward, CapturedLoss, CapturedModel, Error, ExampleLosses, Layout, Result,
 };
 
 use super::compare::Call;

@@ -10,7 +10,7 @@ use burn::nn::{
     LinearConfig,
 };
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
-use burn_bayes::graph::{ExampleBatch, TensorMapper};
+use burn_bayes::graph::ExampleBatch;
 
 use super::program::{Program, Sizes, VOCABULARY};
 use crate::support::{device, filled, normals};
@@ -131,7 +131,7 @@ pub(crate) fn float<const R: usize>(seed: u64, dims: [usize; R], device: &Device
 }
 
 /// A batch of examples with everything that a program may look at.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 pub(crate) struct Examples {
     /// `[M, T, F]`
     pub(crate) sequence: Tensor<3>,
@@ -146,25 +146,14 @@ pub(crate) struct Examples {
     /// `[M, T]`
     pub(crate) mask: Tensor<2, Bool>,
     /// One for each example; no mapper sees them.
+    #[batch(shared)]
     pub(crate) lengths: Vec<usize>,
     /// `[M, 1]`; no mapper sees it.
+    #[batch(shared)]
     pub(crate) unmapped_rows: Tensor<2>,
     /// `[1]`; no mapper sees it.
+    #[batch(shared)]
     pub(crate) unmapped_shared: Tensor<1>,
-}
-
-impl ExampleBatch for Examples {
-    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
-        Self {
-            sequence: mapper.map(self.sequence),
-            flat: mapper.map(self.flat),
-            tokens: mapper.map(self.tokens),
-            labels: mapper.map(self.labels),
-            targets: mapper.map(self.targets),
-            mask: mapper.map(self.mask),
-            ..self
-        }
-    }
 }
 
 impl Examples {

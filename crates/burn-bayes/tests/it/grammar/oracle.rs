@@ -3,8 +3,7 @@
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{Tensor, kind};
-use burn_bayes::Layout;
-use burn_bayes::graph::{ExampleBatch, TensorMapper};
+use burn_bayes::graph::{ExampleBatch, Layout, TensorMapper};
 
 use super::net::{Examples, Net, float};
 use super::quiet::caught;

@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use burn::module::{Module, ParamGroup};
 use burn::tensor::{Int, Tensor, TensorData};
-use burn_bayes::Layout;
-use burn_bayes::graph::{CapturedModel, ExampleBatch};
+use burn_bayes::graph::{CapturedModel, ExampleBatch, Layout};
 
 use crate::support::{device, normals, values};
 

@@ -17,8 +17,7 @@ use burn::nn::{
 use burn::optim::GradientsParams;
 use burn::tensor::activation::{log_softmax, relu};
 use burn::tensor::{Int, Tensor};
-use burn_bayes::Layout;
-use burn_bayes::graph::{CapturedForward, CapturedLoss, ExampleBatch};
+use burn_bayes::graph::{CapturedForward, CapturedLoss, ExampleBatch, Layout};
 
 use super::{close, exact, integers, tensor};
 use crate::support::{device, values};

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use burn::module::{Module, ParamGroup};
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::{Distribution, Tensor};
-use burn_bayes::Layout;
-use burn_bayes::graph::{CapturedModel, Error};
+use burn_bayes::graph::{CapturedModel, Error, Layout};
 
 use super::{compared, exact, some_loss, tensor};
 use crate::support::device;

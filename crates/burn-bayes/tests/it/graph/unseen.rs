@@ -7,9 +7,8 @@ use burn::module::{Module, Param, ParamGroup};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{sigmoid, softmax, softplus};
 use burn::tensor::{Int, Tensor};
-use burn_bayes::Layout;
 use burn_bayes::graph::{
-    CapturedForward, CapturedLoss, CapturedModel, Error, ExampleBatch, TensorMapper, losses,
+    CapturedForward, CapturedLoss, CapturedModel, Error, ExampleBatch, Layout, losses,
 };
 
 use super::{close, compared, exact, integers, some_loss, tensor};
@@ -181,20 +180,13 @@ fn what_the_host_reads_of_a_whole_batch_is_refused() {
 }
 
 /// A batch with lengths that are no tensor, and a tensor that its mapper forgets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 struct Hiding {
     x: Tensor<2>,
+    #[batch(shared)]
     lengths: Vec<usize>,
+    #[batch(shared)]
     weights: Tensor<1>,
-}
-
-impl ExampleBatch for Hiding {
-    fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
-        Self {
-            x: mapper.map(self.x),
-            ..self
-        }
-    }
 }
 
 fn hiding() -> Hiding {

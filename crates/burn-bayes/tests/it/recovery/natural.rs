@@ -3,13 +3,15 @@
 use burn::nn::LinearConfig;
 use burn::tensor::Tensor;
 use burn::train::TrainStep;
+use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
 use burn_bayes::graph::ExampleGradients;
-use burn_bayes::{
-    Algorithm, BayesianConfig, ExampleLoss, FactorPosterior, FromExamples, FullMatrixStep,
-    FullMatrixVon, FusedSgdConfig, GaussianDistance, InitialMean, NaturalStep, Prior, Rate, Slang,
-    SlangConfig, StepId, Update, empirical_fisher, linear_regression_posterior,
+use burn_bayes::methods::{
+    FromExamples, FullMatrixStep, FullMatrixVon, Algorithm, InitialMean, Rate, Slang, StepId,
+    empirical_fisher,
 };
-use burn_bayes::{DenseGaussian, SquareMatrix, SymmetricEigen};
+use burn_bayes::optimizer::FusedSgdConfig;
+use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
+use burn_bayes::{ExampleLoss, FactorPosterior, Prior, SlangConfig};
 use proptest::prelude::*;
 
 use crate::support::{
@@ -436,7 +438,7 @@ fn it_starts_at_the_prior_or_at_the_deviation_that_is_asked_for() {
     assert_eq!(mean(&prior), [0.0; 4]);
     let variance = |slang: &Slang| values(&slang.posterior(0).unwrap().variance().unwrap());
     assert_eq!(variance(&prior), [1.0 / PRIOR; 4]);
-    let deviation = burn_bayes::InitialDeviation::Constant(0.25);
+    let deviation = burn_bayes::methods::InitialDeviation::Constant(0.25);
     let narrow = slang(&config(2).with_initial_deviation(Some(deviation)), 4);
     assert_close(
         "variance",

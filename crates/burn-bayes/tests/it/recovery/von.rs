@@ -2,12 +2,13 @@
 
 use burn::nn::LinearConfig;
 use burn::tensor::Tensor;
-use burn_bayes::{
-    Algorithm, Curvature, FactorPosterior, FromGradients, FullMatrixStep, FullMatrixVon,
-    InitialDeviation, InitialMean, Prior, Rate, StepId, Update, Vadam, VadamConfig, Von, VonConfig,
-    empirical_fisher, linear_regression_posterior,
+use burn_bayes::Prior;
+use burn_bayes::algebra::SquareMatrix;
+use burn_bayes::methods::{
+    Curvature, FromGradients, FullMatrixStep, FullMatrixVon, Algorithm, InitialDeviation,
+    InitialMean, Rate, StepId, Vadam, VadamConfig, Von, VonConfig, empirical_fisher,
 };
-use burn_bayes::{DenseGaussian, SquareMatrix};
+use burn_bayes::posterior::{DenseGaussian, linear_regression_posterior};
 
 use super::{CURVATURE, LEN, PRIOR, TARGET, TRAIN_LEN, model};
 use crate::support::{
