@@ -36,6 +36,10 @@ pub(crate) struct Clock {
 /// backend.
 const BASE: u64 = 1 << 30;
 
+/// The number of values of the high digit. Multiples of it store the rejected steps, so that records
+/// without any have the form that they always had.
+const HIGH_DIGITS: u64 = 1 << 16;
+
 impl Clock {
     pub(crate) fn new(device: &Device) -> Self {
         Self {
@@ -82,8 +86,8 @@ impl Clock {
     }
 
     fn param(&self) -> Param<Tensor<1, Int>> {
-        let (high, low) = (self.step / BASE, self.step % BASE);
-        let numbers = [high as i32, low as i32, self.rejections as i32];
+        let high = self.step / BASE + u64::from(self.rejections) * HIGH_DIGITS;
+        let numbers = [high as i32, (self.step % BASE) as i32];
         Param::initialized(self.id, Tensor::from_data(numbers, &self.device))
     }
 }
@@ -97,9 +101,8 @@ impl Module for Clock {
         let param = mapper.map_int(self.param());
         let numbers: Vec<i64> = param.val().into_data().iter::<i64>().collect();
         let number = |at: usize| numbers.get(at).map_or(0, |number| number.unsigned_abs());
-        let step = number(0) * BASE + number(1);
-        // Records of earlier versions end here.
-        let rejections = number(2) as u32;
+        let step = number(0) % HIGH_DIGITS * BASE + number(1);
+        let rejections = (number(0) / HIGH_DIGITS) as u32;
         let clock = Self {
             id: param.id,
             ..self
