@@ -25,6 +25,7 @@ mod results;
 mod run;
 mod sampling;
 mod shared;
+mod stream;
 mod vifa_fit;
 
 use std::io::ErrorKind;

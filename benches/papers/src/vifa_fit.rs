@@ -2,19 +2,20 @@
 
 use burn::grad_clipping::GradientClippingConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
-use burn::optim::{GradientsAccumulator, ModuleOptimizer};
-use burn::train::{Interrupter, TrainStep};
+use burn::optim::ModuleOptimizer;
+use burn::train::Interrupter;
 use burn_bayes::methods::{InitialDeviation, InitialMean};
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
-use burn_bayes::train::{PowerDecayConfig, VifaPart};
+use burn_bayes::train::{PowerDecayConfig, Trainer, Unobserved, VifaPart};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::settings::DeviceName;
 
 use super::linear_model::{Likelihood, LinearModel, Rows};
+use super::stream::Stream;
 
 /// All that a training depends on beside its data and the model.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -66,23 +67,18 @@ impl VifaFit {
         let device = DeviceName::host()?.autodiff();
         let steps = rows.batches_in(self.epochs, self.batch) / self.recipe.accumulation() as u64;
         let model = LinearModel::new(rows.width, likelihood, &device);
-        let mut bayes = self
+        let bayes = self
             .config(rows, prior, steps)
             .try_init(model)?
             .with_interrupter(Interrupter::new());
-        let mut optimizer = self.recipe.optimizer();
-        let mut rates = self.recipe.rates(steps)?;
-        let mut batches = rows.batches(self.batch, self.seed, &device);
-        for _ in 0..steps {
-            let mut sum = GradientsAccumulator::new();
-            for batch in batches.by_ref().take(self.recipe.accumulation()) {
-                sum.accumulate(&bayes, TrainStep::step(&bayes, batch).grads);
-            }
-            bayes = bayes.optimize(&mut optimizer, rates.step(), sum.grads());
-            if let Some(error) = bayes.fault() {
-                return Err(error.as_ref().into());
-            }
-        }
+        let accumulation = self.recipe.accumulation();
+        let stream = Stream {
+            steps: steps as usize * accumulation,
+            batches: || rows.batches(self.batch, self.seed, &device),
+        };
+        let (optimizer, rates) = (self.recipe.optimizer(), self.recipe.rates(steps)?);
+        let trainer = Trainer::new(bayes, optimizer, rates).with_accumulation(accumulation);
+        let bayes = trainer.run(&stream, &mut Unobserved)?.trainer.into_model();
         Ok(bayes.try_posterior()?.to_dense()?)
     }
 

@@ -78,6 +78,14 @@ impl Noise {
         }
     }
 
+    /// The stream of predictions, from the root of a training's random numbers.
+    #[must_use]
+    pub fn for_prediction(self) -> Self {
+        /// Algorithms number their own streams from 1.
+        const PREDICTION: u64 = 0x7072_6564;
+        self.fold(PREDICTION)
+    }
+
     /// The stream of draw `index` among several from this stream; row 0 is the stream itself.
     #[must_use]
     pub fn row(self, index: u64) -> Self {

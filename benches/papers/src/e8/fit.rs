@@ -1,7 +1,5 @@
 //! Fits a network to pictures, as a point or as a posterior, and predicts.
 
-use std::sync::Arc;
-
 use burn::grad_clipping::GradientClipping;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
@@ -10,7 +8,7 @@ use burn::train::{ClassificationOutput, Interrupter, TrainStep};
 use burn_bayes::eval::DrawProbabilities;
 use burn_bayes::methods::{InitialDeviation, Vifa};
 use burn_bayes::prelude::*;
-use burn_bayes::train::StagedLearningRate;
+use burn_bayes::train::{StagedLearningRate, Trainer, TrainerModel, Unobserved};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
@@ -19,11 +17,11 @@ use burn_bayes_tabular::settings::DeviceName;
 
 use super::images::Pictures;
 use super::network::{ConvNet, ImageBatch};
+use crate::stream::Stream;
 
 /// Streams of random numbers.
 const INITIAL_WEIGHTS: u64 = 0x696e_6974;
 const SHUFFLING: u64 = 0x7368_7566;
-const PREDICTION: u64 = 0x7072_6564;
 /// Pictures that go through a network at once.
 const CHUNK: usize = 250;
 /// The paper's rows in a batch, and the norm at which it clips.
@@ -68,27 +66,12 @@ pub(super) struct Spread {
 #[derive(Debug)]
 pub(super) struct TrainedModel {
     network: ConvNet,
-    posterior: Option<FactorPosterior>,
+    /// `None` if the weights are a point.
+    predictor: Option<Predictor<ConvNet>>,
     classes: usize,
-    seed: u64,
 }
 
-/// What can be trained.
-trait Learner: Module + TrainStep<Input = ImageBatch, Output = ClassificationOutput> {
-    fn fault(&self) -> Option<Arc<burn_bayes::Error>>;
-}
-
-impl Learner for ConvNet {
-    fn fault(&self) -> Option<Arc<burn_bayes::Error>> {
-        None
-    }
-}
-
-impl Learner for Bayesian<ConvNet, Vifa> {
-    fn fault(&self) -> Option<Arc<burn_bayes::Error>> {
-        Bayesian::fault(self)
-    }
-}
+impl TrainerModel for ConvNet {}
 
 impl Fit {
     /// Trains on all pictures.
@@ -108,11 +91,13 @@ impl Fit {
                 (trained.template().clone(), Some(trained.try_posterior()?))
             }
         };
+        let network = network.valid();
+        let noise = Noise::host(self.seed).for_prediction();
+        let predictor = posterior.map(|posterior| Predictor::new(network.clone(), posterior, noise));
         Ok(TrainedModel {
-            network: network.valid(),
-            posterior,
+            network,
+            predictor: predictor.transpose()?,
             classes: self.classes,
-            seed: self.seed,
         })
     }
 
@@ -137,23 +122,24 @@ impl Fit {
         Ok(bayesian)
     }
 
-    fn trained<L: Learner>(&self, mut learner: L, train: &Pictures) -> Result<L> {
+    fn trained<L>(&self, learner: L, train: &Pictures) -> Result<L>
+    where
+        L: TrainerModel + TrainStep<Input = ImageBatch, Output = ClassificationOutput>,
+    {
         let device = DeviceName::host()?.autodiff();
         let steps = self.epochs * train.rows() / BATCH;
-        let mut rates = self.rates(steps).try_init()?;
-        let mut optimizer = self.optimizer(train.rows());
-        // A batch that an epoch does not fill goes on with the next.
-        let mut order = order(train.rows(), self.seed);
-        for _ in 0..steps {
-            let rows: Vec<usize> = order.by_ref().take(BATCH).collect();
-            let batch = train.batch(&rows, &device);
-            let output = TrainStep::step(&learner, batch);
-            learner = learner.optimize(&mut optimizer, rates.step(), output.grads);
-            if let Some(error) = learner.fault() {
-                return Err(error.as_ref().into());
-            }
-        }
-        Ok(learner)
+        let (rates, optimizer) = (self.rates(steps).init()?, self.optimizer(train.rows()));
+        // A batch that an epoch does not fill continues with the next epoch.
+        let batches = || {
+            let mut order = order(train.rows(), self.seed);
+            std::iter::repeat_with(move || {
+                let rows: Vec<usize> = order.by_ref().take(BATCH).collect();
+                train.batch(&rows, &device)
+            })
+        };
+        let stream = Stream { steps, batches };
+        let run = Trainer::new(learner, optimizer, rates).run(&stream, &mut Unobserved)?;
+        Ok(run.trainer.into_model())
     }
 
     /// The paper's two stages; a network without a posterior has the rates of the mean.
@@ -195,7 +181,7 @@ impl TrainedModel {
         pictures: &Pictures,
         draws: usize,
     ) -> Result<DrawProbabilities<'static>> {
-        let draws = self.posterior.as_ref().map_or(1, |_| draws.max(1));
+        let draws = self.predictor.as_ref().map_or(1, |_| draws.max(1));
         let device = DeviceName::host()?;
         let rows: Vec<usize> = (0..pictures.rows()).collect();
         let batches: Vec<_> = rows
@@ -203,12 +189,15 @@ impl TrainedModel {
             .map(|rows| pictures.batch(rows, &device).images)
             .collect();
         let mut logits = Vec::with_capacity(draws * rows.len() * self.classes);
-        for draw in 0..draws as u64 {
-            let network = self.drawn(draw)?;
+        let mut evaluate = |network: &ConvNet| {
             for batch in &batches {
                 let outputs = network.forward(batch.clone());
                 logits.extend(outputs.into_data().iter::<f64>());
             }
+        };
+        match &self.predictor {
+            Some(predictor) => drop(predictor.map_draws(draws, evaluate)?),
+            None => evaluate(&self.network),
         }
         Ok(DrawProbabilities::from_logits(
             &logits,
@@ -216,15 +205,6 @@ impl TrainedModel {
             rows.len(),
             self.classes,
         )?)
-    }
-
-    /// The network under draw number `index` of its weights.
-    fn drawn(&self, index: u64) -> Result<ConvNet> {
-        let Some(posterior) = &self.posterior else {
-            return Ok(self.network.clone());
-        };
-        let noise = Noise::host(self.seed).fold(PREDICTION).row(index);
-        Ok(posterior.write_draw(self.network.clone(), noise)?)
     }
 }
 

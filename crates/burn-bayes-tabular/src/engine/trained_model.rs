@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use burn_bayes::eval::DrawProbabilities;
-use burn_bayes::{FactorPosterior, Noise};
+use burn_bayes::{FactorPosterior, Noise, Predictor};
 use burn_bayes_data::Features;
 
 use crate::error::{Result, TabularError};
@@ -12,8 +12,6 @@ use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::rows::Target;
 use crate::settings::refused;
 
-/// A stream of random numbers.
-const PREDICTION: u64 = 0x7072_6564;
 /// Rows that go through a network at once: more of them only take memory.
 const CHUNK: usize = 4096;
 /// Outputs that are held at once, at most: 128 GiB of them.
@@ -23,11 +21,11 @@ const MOST_NUMBERS: usize = 1 << 34;
 #[derive(Clone, Debug)]
 pub struct TrainedModel {
     network: Network,
-    posterior: Option<FactorPosterior>,
+    /// `None` if the weights are a point.
+    predictor: Option<Predictor<Network>>,
     meaning: Target,
     /// β on the scale on which the network learns.
     noise_precision: f64,
-    seed: u64,
 }
 
 impl TrainedModel {
@@ -39,19 +37,21 @@ impl TrainedModel {
         meaning: Target,
         noise_precision: f64,
         seed: u64,
-    ) -> Self {
-        Self {
-            network: network.clone().no_grad(),
-            posterior,
+    ) -> Result<Self> {
+        let network = network.clone().no_grad();
+        let noise = Noise::host(seed).for_prediction();
+        let predictor = posterior.map(|posterior| Predictor::new(network.clone(), posterior, noise));
+        Ok(Self {
+            network,
+            predictor: predictor.transpose()?,
             meaning,
             noise_precision,
-            seed,
-        }
+        })
     }
 
     /// The posterior over the weights, unless the weights are a point.
     pub fn posterior(&self) -> Option<&FactorPosterior> {
-        self.posterior.as_ref()
+        self.predictor.as_ref().map(Predictor::posterior)
     }
 
     /// The network; its weights matter only where there is no posterior.
@@ -122,8 +122,7 @@ impl TrainedModel {
         let draws = self.draws(draws);
         let numbers = numbers(draws, rows.rows(), self.meaning.outputs())?;
         let mut outputs = Vec::with_capacity(numbers);
-        for draw in 0..draws as u64 {
-            let network = self.drawn(draw)?;
+        let mut evaluate = |network: &Network| {
             let device = network.devices().into_iter().next().unwrap_or_default();
             for chunk in rows.values().chunks(CHUNK * rows.columns().max(1)) {
                 let values: Vec<f32> = chunk.iter().map(|&value| value as f32).collect();
@@ -131,6 +130,10 @@ impl TrainedModel {
                 let inputs = Tensor::from_data(TensorData::new(values, shape), &device);
                 outputs.extend(network.forward(inputs).into_data().iter::<f64>());
             }
+        };
+        match &self.predictor {
+            Some(predictor) => drop(predictor.map_draws(draws, evaluate)?),
+            None => evaluate(&self.network),
         }
         match outputs.iter().all(|output| output.is_finite()) {
             true => Ok(outputs),
@@ -142,18 +145,9 @@ impl TrainedModel {
         }
     }
 
-    /// The network under draw number `index` of its weights.
-    fn drawn(&self, index: u64) -> Result<Network> {
-        let Some(posterior) = &self.posterior else {
-            return Ok(self.network.clone());
-        };
-        let noise = Noise::host(self.seed).fold(PREDICTION).row(index);
-        Ok(posterior.write_draw(self.network.clone(), noise)?)
-    }
-
     /// How many draws there are if `draws` are asked for.
     pub fn draws(&self, draws: usize) -> usize {
-        match self.posterior {
+        match self.predictor {
             Some(_) => draws.max(1),
             None => 1,
         }

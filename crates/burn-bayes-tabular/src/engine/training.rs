@@ -149,18 +149,22 @@ impl Training<'_> {
             return Err(TabularError::Interrupted("interrupted".into()));
         }
         let learner = run.trainer.into_model();
-        Ok(self.fitted(&learner, learner.posterior()?))
+        self.fitted(&learner, learner.posterior()?)
     }
 
     /// What the training would end in now; the network alone where a posterior needs more iterates.
     fn snapshot(&self, learner: &impl Learner) -> Result<TrainedModel> {
         match learner.posterior() {
-            Err(error) if error.is_too_early() => Ok(self.fitted(learner, None)),
-            posterior => Ok(self.fitted(learner, posterior?)),
+            Err(error) if error.is_too_early() => self.fitted(learner, None),
+            posterior => self.fitted(learner, posterior?),
         }
     }
 
-    fn fitted(&self, learner: &impl Learner, posterior: Option<FactorPosterior>) -> TrainedModel {
+    fn fitted(
+        &self,
+        learner: &impl Learner,
+        posterior: Option<FactorPosterior>,
+    ) -> Result<TrainedModel> {
         TrainedModel::new(
             &learner.network(),
             posterior,

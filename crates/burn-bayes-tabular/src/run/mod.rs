@@ -145,9 +145,7 @@ fn fitted(
     };
     let seed = config.fit.seed;
     let network = network.valid();
-    Ok(TrainedModel::new(
-        &network, posterior, meaning, precision, seed,
-    ))
+    TrainedModel::new(&network, posterior, meaning, precision, seed)
 }
 
 /// What is wrong with a file of a run.

@@ -485,7 +485,7 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
     std::fs::remove_file(folder.model_file()).unwrap();
     // Without a posterior, into a folder that has one.
     let meaning = run.fitted.meaning().clone();
-    let point = TrainedModel::new(run.fitted.network(), None, meaning, 1.0, 0);
+    let point = TrainedModel::new(run.fitted.network(), None, meaning, 1.0, 0).unwrap();
     folder.save_fitted(&point).unwrap();
     folder.finish(&run.config, &point, None).unwrap();
     assert!(

@@ -65,9 +65,6 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     self_check: SelfCheck,
 }
 
-/// Streams of random numbers, by purpose; the algorithms number their own from 1.
-const PREDICTION: u64 = 0x7072_6564;
-
 /// The path of the algorithm as an optimiser sees it.
 const ALGORITHM: &str = "algorithm";
 
@@ -221,7 +218,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     pub fn predictor(&self) -> Result<Predictor<M, A::Posterior>> {
         let compute = || self.algorithm.posterior(self.clock.step());
         let (posterior, sampler) = self.posterior.with_sampler(compute)?;
-        let noise = self.algorithm.setup().noise.fold(PREDICTION);
+        let noise = self.algorithm.setup().noise.for_prediction();
         let predictor = Predictor::from_parts(self.model.valid(), posterior, sampler, noise);
         Ok(predictor.with_recordings(self.prediction.clone(), self.self_check.is_on()))
     }
