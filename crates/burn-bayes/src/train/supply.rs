@@ -13,8 +13,9 @@ use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
 use crate::methods::{Draw, FromGradients, FromIterates, Inference, Iterates, MeanGradients};
 
-/// A kind of evidence that a training step can gather for an algorithm.
-pub trait Supply<M: Module + TrainStep, A: Module>: Sized {
+/// A kind of evidence that a training step can gather for an algorithm: those of this library, to which
+/// others cannot be added.
+pub trait Supply<M: Module + TrainStep, A: Module>: sealed::Sealed + Sized {
     /// Gathers the evidence from a batch; the gradients are under the ids of what is trained.
     fn step(
         bayesian: &Bayesian<M, A>,
@@ -23,6 +24,18 @@ pub trait Supply<M: Module + TrainStep, A: Module>: Sized {
 
     /// Called after optimiser step number `step` (from 1).
     fn stepped(algorithm: A, model: &M, step: u64) -> A;
+}
+
+mod sealed {
+    use burn_bayes_graph::ExampleGradients;
+
+    use crate::methods::{Iterates, MeanGradients};
+
+    pub trait Sealed {}
+
+    impl Sealed for MeanGradients {}
+    impl Sealed for Iterates {}
+    impl Sealed for ExampleGradients {}
 }
 
 /// The user's own step at every proposed draw, on a copy of the model whose weights are leaves; or all
