@@ -4,6 +4,7 @@ use std::fmt;
 
 /// The state an optimiser keeps for every number it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OptimizerMemory {
     /// No state: plain stochastic gradient descent.
     Plain,
@@ -28,6 +29,7 @@ impl OptimizerMemory {
 /// Activations of the model and the data are not part of it. The gradient's buffers become the
 /// next parameters' under the fused optimisers, so gradients are counted once, as `gradients`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryPlan {
     /// What the algorithm trains or keeps: (K+2)·D for VIFA.
     pub parameters: usize,

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 /// Who makes the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum NoiseSource {
     /// The counter-based generator: the same numbers everywhere.
     #[default]

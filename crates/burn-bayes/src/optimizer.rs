@@ -24,6 +24,7 @@ use crate::kernels::{self, AdamStep, AdamValues, SgdMomentum, SgdStep, SgdValues
 /// let optimizer = FusedAdamConfig::new().init(); // where Burn's `AdamConfig::new().init()` stood
 /// ```
 #[derive(Config, Debug)]
+#[non_exhaustive]
 pub struct FusedAdamConfig {
     /// β₁, the decay of the first moment.
     #[config(default = 0.9)]
@@ -161,6 +162,7 @@ impl Optimizer for FusedAdam {
 
 /// Settings of [`FusedSgd`]: those of Burn's `SgdConfig`.
 #[derive(Config, Debug)]
+#[non_exhaustive]
 pub struct FusedSgdConfig {
     /// L2 penalty, added to the gradient.
     pub weight_decay: Option<WeightDecayConfig>,

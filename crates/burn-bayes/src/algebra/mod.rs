@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Matrices are row-major. A symmetric argument is read from its lower triangle. Up to
-//! [`LOOP_LIMIT`] rows plain loops are used, because the blocked routines of `faer` cost more to
+//! `LOOP_LIMIT` rows plain loops are used, because the blocked routines of `faer` cost more to
 //! enter than such a matrix costs to factorise; above it `faer` does the work.
 //!
 //! Reference: Golub and Van Loan, *Matrix Computations*, 4th ed., §2.1.4 (Woodbury), §4.2

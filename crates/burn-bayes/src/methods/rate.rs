@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 /// assert_eq!([rate.at(0), rate.at(3)], [0.1, 0.05]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Rate {
     /// The same at every step.
     Constant(f64),

@@ -59,6 +59,7 @@ use crate::prior::{Prior, PriorPrecisions};
 /// let config = SlangConfig::new(60_000).with_rank(8).with_precision_rate(decaying);
 /// ```
 #[derive(Config, Debug)]
+#[non_exhaustive]
 pub struct SlangConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,

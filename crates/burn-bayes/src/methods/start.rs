@@ -16,6 +16,7 @@ use crate::noise::Noise;
 
 /// Where the mean starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum InitialMean {
     /// The model's own weights.
     Model,
@@ -35,6 +36,7 @@ impl InitialMean {
 
 /// How far apart draws are at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum InitialDeviation {
     /// The same standard deviation for every weight.
     Constant(f64),

@@ -40,6 +40,7 @@ use crate::posterior::FactorPosterior;
 /// let config = SwagConfig::new(60_000, 100).with_interval(10).with_max_rank(5);
 /// ```
 #[derive(Config, Debug)]
+#[non_exhaustive]
 pub struct SwagConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,

@@ -53,6 +53,7 @@ use crate::prior::{Prior, PriorPrecisions};
 /// let config = VadamConfig::new(60_000).with_gamma_2(0.9);
 /// ```
 #[derive(Config, Debug)]
+#[non_exhaustive]
 pub struct VadamConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,

@@ -54,6 +54,7 @@ use crate::prior::{Prior, PriorPrecisions};
 /// println!("{}", config.memory(478_410, burn_bayes::memory::OptimizerMemory::Adam));
 /// ```
 #[derive(Config, Debug)]
+#[non_exhaustive]
 pub struct VifaConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,

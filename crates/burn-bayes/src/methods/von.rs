@@ -60,6 +60,7 @@ use crate::prior::{Prior, PriorPrecisions};
 
 /// Where VON takes the curvature of the loss from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Curvature {
     /// The square of the mean gradient times the number of examples in the batch: one gradient per
     /// draw, never negative, and not the Hessian. For M examples the square alone is about 1/M of
@@ -82,6 +83,7 @@ pub enum Curvature {
 /// let config = VonConfig::new(60_000).with_curvature(Curvature::Hutchinson { probe: 0.1 });
 /// ```
 #[derive(Config, Debug)]
+#[non_exhaustive]
 pub struct VonConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,

@@ -37,6 +37,7 @@ use crate::algebra::{AlgebraError, SquareMatrix, check_length, dot};
 /// # Ok::<(), burn_bayes::algebra::AlgebraError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct GaussianDistance {
     /// ‖m − m̂‖ / ‖m‖; 0 where both means are 0, infinite where only the true mean is 0.
     pub relative_mean: f64,

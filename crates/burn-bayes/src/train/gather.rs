@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
 use crate::methods::{Algorithm, Draw, FromGradients, FromIterates, Iterates, MeanGradients};
 
-/// A signal that a training step can gather for an algorithm.
-pub trait Gather<M: Module + TrainStep, A: Algorithm>: Sized {
+/// A signal that a training step can gather for an algorithm. Sealed: the signals are those of this library.
+pub trait Gather<M: Module + TrainStep, A: Algorithm>: sealed::Sealed + Sized {
     /// Gathers the signal from a batch. The gradients are under the ids of what is trained.
     fn step(
         bayesian: &Bayesian<M, A>,
@@ -23,6 +23,18 @@ pub trait Gather<M: Module + TrainStep, A: Algorithm>: Sized {
 
     /// Called after optimiser step number `step` (from 1).
     fn after_step(algorithm: A, model: &M, step: u64) -> A;
+}
+
+mod sealed {
+    use burn_bayes_graph::ExampleGradients;
+
+    use crate::methods::{Iterates, MeanGradients};
+
+    pub trait Sealed {}
+
+    impl Sealed for MeanGradients {}
+    impl Sealed for Iterates {}
+    impl Sealed for ExampleGradients {}
 }
 
 /// The user's own step at every proposed draw, on a copy of the model whose weights are leaves; or all

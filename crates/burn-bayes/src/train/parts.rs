@@ -12,6 +12,7 @@ use burn::module::ParamGroup;
 /// let rates = ModuleLrScheduler::new(1e-3).with_group(VifaPart::LogVariance.group(), 1e-2);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum VifaPart {
     /// c, the mean.
     Mean,

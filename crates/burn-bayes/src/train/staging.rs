@@ -45,6 +45,7 @@ use crate::error::{Error, Result};
 /// // Learner::new(bayes, optimizer, rates)
 /// ```
 #[derive(Config, Debug)]
+#[non_exhaustive]
 pub struct StagedLearningRate {
     /// Rate of the mean.
     pub mean: f64,
@@ -129,6 +130,7 @@ impl StagedLearningRate {
 /// assert_eq!(rates, [0.1, 0.1 / 1.5, 0.1 / 2.0]);
 /// ```
 #[derive(Config, Debug)]
+#[non_exhaustive]
 pub struct PowerDecayConfig {
     /// η, the rate of the first step.
     pub rate: f64,
