@@ -19,6 +19,7 @@ mod init;
 mod own_loss;
 mod own_optimize;
 mod parts;
+mod post_hoc;
 mod self_check;
 mod staging;
 mod trainer;
@@ -28,6 +29,7 @@ pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
 pub use gather::Gather;
 pub use gather_per_example::ExampleLoss;
 pub use parts::VifaPart;
+pub use post_hoc::{Laplace, PostHoc};
 pub use staging::{PowerDecay, PowerDecayConfig, StagedLearningRate};
 pub use trainer::{
     BatchLoss, Batches, Checkpoint, CheckpointTime, EpochSummary, Trainer, TrainerModel,

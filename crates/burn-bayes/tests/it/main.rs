@@ -22,11 +22,15 @@ mod learner;
 #[cfg(feature = "train")]
 mod one_pass;
 #[cfg(feature = "train")]
+mod post_hoc;
+#[cfg(feature = "train")]
 mod predictor;
 #[cfg(feature = "train")]
 mod recovery;
 #[cfg(feature = "train")]
 mod silent_training;
+#[cfg(feature = "train")]
+mod trainer;
 
 #[global_allocator]
 static ALLOCATOR: burn_bayes_testing::CountingAllocator = burn_bayes_testing::CountingAllocator;
