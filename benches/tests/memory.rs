@@ -14,7 +14,7 @@ use burn::train::TrainStep;
 use burn_bayes::graph::{CapturedModel, ExampleGradients};
 use burn_bayes::kernels::Scratch;
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
-use burn_bayes::methods::{Curvature, Algorithm, VadamConfig, VonConfig};
+use burn_bayes::methods::{Algorithm, Curvature, VadamConfig, VonConfig};
 use burn_bayes::{Bayesian, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig};
 use burn_bayes_benches::{
     Holder, Labelled, MlpClassifier, Network, Training, classification_batch,

@@ -18,7 +18,7 @@ use burn::train::TrainStep;
 use burn_bayes::eval::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture, nmll, rmse};
 use burn_bayes::methods::{Algorithm, InitialDeviation, Rate};
 use burn_bayes::prelude::*;
-use burn_bayes::train::{PowerDecayConfig, Gather};
+use burn_bayes::train::{Gather, PowerDecayConfig};
 use burn_bayes_data::{ColumnScale, Scaler, Scaling, UciFolder};
 use burn_bayes_examples::{Activation, Arguments, RealBatch, Regressor, ToBatch, is_smoke};
 

@@ -1,8 +1,8 @@
 //! VIFA on a linear model: as the VIFA paper trains it, and as we would.
 
 use burn::grad_clipping::GradientClippingConfig;
-use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::ModuleOptimizer;
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::train::Interrupter;
 use burn_bayes::methods::{InitialDeviation, InitialMean};
 use burn_bayes::optimizer::FusedSgdConfig;

@@ -93,7 +93,8 @@ impl Fit {
         };
         let network = network.valid();
         let noise = Noise::host(self.seed).for_prediction();
-        let predictor = posterior.map(|posterior| Predictor::new(network.clone(), posterior, noise));
+        let predictor =
+            posterior.map(|posterior| Predictor::new(network.clone(), posterior, noise));
         Ok(TrainedModel {
             network,
             predictor: predictor.transpose()?,

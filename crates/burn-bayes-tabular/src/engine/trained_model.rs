@@ -40,7 +40,8 @@ impl TrainedModel {
     ) -> Result<Self> {
         let network = network.clone().no_grad();
         let noise = Noise::host(seed).for_prediction();
-        let predictor = posterior.map(|posterior| Predictor::new(network.clone(), posterior, noise));
+        let predictor =
+            posterior.map(|posterior| Predictor::new(network.clone(), posterior, noise));
         Ok(Self {
             network,
             predictor: predictor.transpose()?,

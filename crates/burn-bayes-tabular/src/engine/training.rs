@@ -7,11 +7,11 @@ use burn::optim::ModuleOptimizer;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::tensor::Device;
 use burn::train::TrainStep;
+use burn_bayes::methods::Algorithm;
 use burn_bayes::train::{
     self, Batches, CheckpointTime, EpochSummary, Trainer, TrainerModel, TrainingEnd,
     TrainingObserver,
 };
-use burn_bayes::methods::Algorithm;
 use burn_bayes::{Bayesian, FactorPosterior, Noise};
 
 use super::algorithms::with_learner;

@@ -9,7 +9,7 @@ use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
-use burn_bayes::methods::{Curvature, Algorithm, VadamConfig, VonConfig};
+use burn_bayes::methods::{Algorithm, Curvature, VadamConfig, VonConfig};
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::Mixture;
 use burn_bayes::train::Gather;

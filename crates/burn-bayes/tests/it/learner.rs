@@ -38,13 +38,13 @@ use burn::train::{
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::methods::{
-    FromExamples, FromGradients, Algorithm, InitialDeviation, Rate, StepId, Vifa,
+    Algorithm, FromExamples, FromGradients, InitialDeviation, Rate, StepId, Vifa,
 };
 use burn_bayes::metric::{
     ExpectedCalibrationErrorMetric, ModelDisagreementMetric, PredictiveEntropyMetric,
 };
 use burn_bayes::optimizer::FusedSgdConfig;
-use burn_bayes::train::{DEFAULT_PREDICTION_DRAWS, StagedLearningRate, Gather, VifaPart};
+use burn_bayes::train::{DEFAULT_PREDICTION_DRAWS, Gather, StagedLearningRate, VifaPart};
 use burn_bayes::{
     Bayesian, ExampleLoss, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig, eval,
 };
@@ -519,7 +519,10 @@ fn a_resumed_training_is_the_uninterrupted_one_with_momentum() {
 #[test]
 fn a_resumed_training_is_the_uninterrupted_one_in_one_pass() {
     let config = vifa().with_draws(3);
-    resumes(|seed| config.init(classifier(seed)).with_batched_draws(), adam);
+    resumes(
+        |seed| config.init(classifier(seed)).with_batched_draws(),
+        adam,
+    );
 }
 
 /// Every metric's log, by its path in the directory.
@@ -645,7 +648,12 @@ fn interleaved(points: &[Point], batch: usize) -> Vec<Point> {
 fn replicas_on_devices_are_one_big_batch() {
     let accumulated = vifa().with_accumulation(2);
     check_replicas(vifa().init(classifier(1)), accumulated.init(classifier(1)));
-    let together = |config: VifaConfig| config.with_draws(2).init(classifier(1)).with_batched_draws();
+    let together = |config: VifaConfig| {
+        config
+            .with_draws(2)
+            .init(classifier(1))
+            .with_batched_draws()
+    };
     check_replicas(together(vifa()), together(accumulated));
 }
 

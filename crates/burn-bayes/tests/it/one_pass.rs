@@ -5,7 +5,7 @@ use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, Linea
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::methods::{Curvature, Algorithm, MeanGradients, VadamConfig, VonConfig};
+use burn_bayes::methods::{Algorithm, Curvature, MeanGradients, VadamConfig, VonConfig};
 use burn_bayes::train::Gather;
 use burn_bayes::{Bayesian, ExampleLoss, VifaConfig};
 
@@ -181,7 +181,9 @@ fn one_draw_or_one_example_is_the_models_own_step() {
     for (draws, rows) in [(1, LEN), (3, 1)] {
         let config = VifaConfig::new(LEN).with_draws(draws);
         let looped = config.init(regressor(Course::Straight));
-        let together = config.init(regressor(Course::Straight)).with_batched_draws();
+        let together = config
+            .init(regressor(Course::Straight))
+            .with_batched_draws();
         let of = |bayesian: &Bayes<_>| {
             joined_gradients(bayesian.algorithm(), &stepped(bayesian, rows).0)
         };
@@ -245,7 +247,9 @@ fn batch_norm_in_training_is_not_lost_in_a_recording() {
 fn the_same_seed_has_the_same_result() {
     let config = VifaConfig::new(LEN).with_rank(2).with_draws(3);
     let run = || {
-        let mut bayesian = config.init(regressor(Course::Straight)).with_batched_draws();
+        let mut bayesian = config
+            .init(regressor(Course::Straight))
+            .with_batched_draws();
         let mut optimizer = burn_bayes::FusedAdamConfig::new().init();
         for _ in 0..5 {
             let output = TrainStep::step(&bayesian, batch(LEN));

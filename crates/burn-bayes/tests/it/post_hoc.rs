@@ -71,7 +71,10 @@ fn laplace_has_the_empirical_fisher_information_of_all_batches() {
     }
     let found = values(&posterior.diagonal());
     assert_close("precision", &found, &expected, &expected, 64.0 * EPSILON);
-    assert_eq!(bits(&posterior.mean()), bits(&posterior.layout().flatten(&model).unwrap()));
+    assert_eq!(
+        bits(&posterior.mean()),
+        bits(&posterior.layout().flatten(&model).unwrap())
+    );
     assert!(Predictor::new(model, posterior, Noise::host(0)).is_ok());
 }
 

@@ -28,7 +28,11 @@ impl TrainStep for Line {
         let output = self.0.forward(inputs);
         let loss = GaussianNll::new(1.0).forward(output.clone(), targets.clone());
         let gradients = loss.backward();
-        TrainOutput::new(self, gradients, RegressionOutput::new(loss, output, targets))
+        TrainOutput::new(
+            self,
+            gradients,
+            RegressionOutput::new(loss, output, targets),
+        )
     }
 }
 
@@ -121,7 +125,10 @@ fn resumes_exactly<L: TrainerModel + TrainStep<Input = Batch>>(model: impl Fn(u6
             ..Interrupting::default()
         };
         let run = trainer(model(1)).run(&batches, &mut observer).unwrap();
-        assert_eq!((run.end, run.trainer.steps()), (TrainingEnd::Interrupted, after));
+        assert_eq!(
+            (run.end, run.trainer.steps()),
+            (TrainingEnd::Interrupted, after)
+        );
         // Another object with other weights, as another process has it.
         let checkpoint = observer.checkpoint.take().unwrap();
         let resumed = trainer(model(2)).resumed(&checkpoint).unwrap();
@@ -155,8 +162,12 @@ fn what_is_not_finite_stops_the_training_with_its_epoch() {
     let interrupter = burn::train::Interrupter::new();
     let bayesian = bayesian(1).with_interrupter(interrupter);
     for error in [
-        trainer(bayesian.clone()).run(&batches, &mut Unobserved).err(),
-        trainer(bayesian.template().clone()).run(&batches, &mut Unobserved).err(),
+        trainer(bayesian.clone())
+            .run(&batches, &mut Unobserved)
+            .err(),
+        trainer(bayesian.template().clone())
+            .run(&batches, &mut Unobserved)
+            .err(),
     ] {
         let error = error.expect("a gradient or a loss is not finite");
         assert!(error.is_numerical(), "{error}");
@@ -166,8 +177,12 @@ fn what_is_not_finite_stops_the_training_with_its_epoch() {
 
 #[test]
 fn a_checkpoint_of_another_model_is_refused() {
-    let run = trainer(bayesian(1)).run(&Rows { bad: false }, &mut Unobserved).unwrap();
+    let run = trainer(bayesian(1))
+        .run(&Rows { bad: false }, &mut Unobserved)
+        .unwrap();
     let checkpoint = run.trainer.checkpoint().unwrap();
-    let error = trainer(bayesian(1).template().clone()).resumed(&checkpoint).unwrap_err();
+    let error = trainer(bayesian(1).template().clone())
+        .resumed(&checkpoint)
+        .unwrap_err();
     assert!(error.is_storage(), "{error}");
 }

@@ -6,7 +6,7 @@ use burn::train::TrainStep;
 use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
 use burn_bayes::graph::ExampleGradients;
 use burn_bayes::methods::{
-    FromExamples, FullMatrixStep, FullMatrixVon, Algorithm, InitialMean, Rate, Slang, StepId,
+    Algorithm, FromExamples, FullMatrixStep, FullMatrixVon, InitialMean, Rate, Slang, StepId,
     empirical_fisher,
 };
 use burn_bayes::optimizer::FusedSgdConfig;

@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use burn_bayes::Prior;
 use burn_bayes::algebra::SquareMatrix;
 use burn_bayes::methods::{
-    Curvature, FromGradients, FullMatrixStep, FullMatrixVon, Algorithm, InitialDeviation,
+    Algorithm, Curvature, FromGradients, FullMatrixStep, FullMatrixVon, InitialDeviation,
     InitialMean, Rate, StepId, Vadam, VadamConfig, Von, VonConfig, empirical_fisher,
 };
 use burn_bayes::posterior::{DenseGaussian, linear_regression_posterior};
