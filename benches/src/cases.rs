@@ -8,7 +8,7 @@ use burn::optim::{AdamConfig, ModuleOptimizer};
 use burn::tensor::Device;
 use burn::train::{TrainOutput, TrainStep};
 use burn_bayes::likelihood::MixDraws;
-use burn_bayes::methods::{FromGradients, StepId, Vifa};
+use burn_bayes::methods::{FromGradients, StepId, Update, Vifa};
 use burn_bayes::{Bayesian, FusedAdamConfig, VifaConfig};
 
 use crate::batches::{classification_batch, image_batch, regression_batch};

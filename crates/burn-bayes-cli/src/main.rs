@@ -105,7 +105,7 @@ mod tests {
     /// The first word of a call that the program does not know.
     fn unknown_word<'a>(mut command: &clap::Command, call: &'a str) -> Option<&'a str> {
         let mut words = call.split_whitespace().take_while(|word| *word != "#");
-        while command.has_subcommands() {
+        while command.has_subcommands() && !call.starts_with("--") {
             let word = words.next()?;
             match command.find_subcommand(word) {
                 Some(found) => command = found,

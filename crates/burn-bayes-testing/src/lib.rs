@@ -12,18 +12,20 @@ use std::path::PathBuf;
 pub use damage::{Edit, config, damaged, edits};
 pub use memory::{CountingAllocator, bounded, most_held};
 
-/// The folder of the data sets, `$BURN_BAYES_DATA`.
+/// The folder of the data sets: `$BURN_BAYES_DATA`, or `../shared/data` beside the repository.
 ///
 /// # Panics
 ///
-/// If there is none, so that no test passes that has tested nothing.
+/// If there is no such folder, so that no test passes without having tested anything.
 pub fn data_folder() -> PathBuf {
-    let folder = std::env::var_os("BURN_BAYES_DATA").map(PathBuf::from);
-    match folder {
-        Some(folder) if folder.is_dir() => folder,
-        _ => panic!(
-            "this test needs the data sets: set BURN_BAYES_DATA to their folder, or leave such tests out \
-             with `cargo xtask test` or `--skip needs_data`"
-        ),
-    }
+    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+    let folder = std::env::var_os("BURN_BAYES_DATA").unwrap_or_else(|| default.into());
+    let folder = PathBuf::from(folder);
+    assert!(
+        folder.is_dir(),
+        "this test needs the data sets, and there is no folder {}: set BURN_BAYES_DATA, or skip such tests \
+         with `cargo xtask test` or `--skip needs_data`",
+        folder.display()
+    );
+    folder
 }

@@ -129,10 +129,11 @@ impl Fit {
     {
         let device = DeviceName::host()?.autodiff();
         let steps = self.epochs * train.rows() / BATCH;
-        let (rates, optimizer) = (self.rates(steps).init()?, self.optimizer(train.rows()));
+        let (rates, optimizer) = (self.rates(steps).try_init()?, self.optimizer(train.rows()));
         // A batch that an epoch does not fill continues with the next epoch.
         let batches = || {
             let mut order = order(train.rows(), self.seed);
+            let device = device.clone();
             std::iter::repeat_with(move || {
                 let rows: Vec<usize> = order.by_ref().take(BATCH).collect();
                 train.batch(&rows, &device)

@@ -156,14 +156,16 @@ pub struct Checkpoint {
 /// use burn_bayes::train::{Batches, Trainer, TrainerModel, Unobserved};
 ///
 /// #[derive(Module, Debug)]
-/// struct Line(Linear);
+/// struct Line {
+///     layer: Linear,
+/// }
 ///
 /// impl TrainStep for Line {
 ///     type Input = (Tensor<2>, Tensor<2>);
 ///     type Output = RegressionOutput;
 ///
 ///     fn step(&self, (inputs, targets): Self::Input) -> TrainOutput<RegressionOutput> {
-///         let output = self.0.forward(inputs);
+///         let output = self.layer.forward(inputs);
 ///         let loss = GaussianNll::new(1.0).forward(output.clone(), targets.clone());
 ///         TrainOutput::new(self, loss.backward(), RegressionOutput::new(loss, output, targets))
 ///     }
@@ -187,7 +189,7 @@ pub struct Checkpoint {
 /// }
 ///
 /// let device = Device::default().autodiff();
-/// let model = Line(LinearConfig::new(1, 1).init(&device));
+/// let model = Line { layer: LinearConfig::new(1, 1).init(&device) };
 /// let trainer = Trainer::new(model, AdamConfig::new().init(), 0.1).with_epochs(20);
 /// let run = trainer.run(&OneBatch(device), &mut Unobserved)?;
 /// assert_eq!(run.trainer.steps(), 20);

@@ -158,7 +158,7 @@ mod law {
     /// 1. Two trainings from the same model and seed agree in every bit.
     pub(super) fn pure<A>(init: impl Fn(u64) -> Bayes<A>)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>>,
+        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
     {
         let run = || trained(init(1), &mut adam(), 20);
         let (first, second) = (run(), run());
@@ -173,7 +173,7 @@ mod law {
     /// 2. Saved, loaded into a fresh model with other weights and continued, it goes on bit for bit.
     pub(super) fn round_trip<A>(init: impl Fn(u64) -> Bayes<A>)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>>,
+        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
     {
         let mut optimizer = adam();
         let bayesian = trained(init(1), &mut optimizer, 13);
@@ -205,7 +205,7 @@ mod law {
     /// 3. A thousand steps from the default initialisation stay finite, and learn.
     pub(super) fn finite<A>(init: impl Fn(u64) -> Bayes<A>)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>>,
+        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
     {
         let bayesian = trained(init(1), &mut adam(), 1000);
         let everything = state(&bayesian).concat();
@@ -237,7 +237,7 @@ mod law {
     /// 5. The posterior has the layout's length and the rank that was asked for.
     pub(super) fn shape<A>(init: impl Fn(u64) -> Bayes<A>, rank: usize)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>>,
+        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
     {
         let bayesian = trained(init(1), &mut adam(), 30);
         let posterior = bayesian.posterior();
@@ -250,7 +250,7 @@ mod law {
     /// The gradient of a batch is the mean of its halves', at the same draw.
     pub(super) fn batch_size<A>(init: impl Fn(u64) -> Bayes<A>)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>>,
+        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
     {
         let bayesian = trained(init(1), &mut adam(), 5);
         let data = Batch::new(LEN, 1);
@@ -284,7 +284,7 @@ mod law {
     /// Burn marks every float parameter for its collective reductions, which asks for autodiff.
     pub(super) fn autodiff_everywhere<A>(init: impl Fn(u64) -> Bayes<A>)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>>,
+        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
     {
         #[derive(Default)]
         struct Plain(usize);
@@ -387,7 +387,7 @@ fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
     const ROWS: usize = 4;
     fn counts<A>(init: impl Fn(Regressor) -> Bayes<A>)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>>,
+        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
     {
         let one = Batch::new(LEN, 1).rows(7, 8);
         let many = Batch {

@@ -38,15 +38,18 @@ use burn::train::{
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::methods::{
-    Algorithm, FromExamples, FromGradients, InitialDeviation, Rate, StepId, Vifa,
+    Algorithm, FromExamples, FromGradients, InitialDeviation, Rate, Slang, StepId, Vifa,
 };
 use burn_bayes::metric::{
     ExpectedCalibrationErrorMetric, ModelDisagreementMetric, PredictiveEntropyMetric,
 };
 use burn_bayes::optimizer::FusedSgdConfig;
-use burn_bayes::train::{DEFAULT_PREDICTION_DRAWS, Gather, StagedLearningRate, VifaPart};
+use burn_bayes::train::{
+    DEFAULT_PREDICTION_DRAWS, Gather, MAX_REJECTIONS, StagedLearningRate, VifaPart,
+};
 use burn_bayes::{
-    Bayesian, ExampleLoss, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig, eval,
+    Bayesian, ExampleLoss, FactorPosterior, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig,
+    eval,
 };
 use tempfile::TempDir;
 
@@ -1035,7 +1038,7 @@ fn rejected_steps_are_left_out_and_counted_across_a_restart() {
         let gradients = TrainStep::step(&bayesian, batch.clone()).grads;
         bayesian.optimize(&mut sgd(), 0.1.into(), gradients)
     };
-    let mut bayesian = trained(wrapped(&slang(), 1), &good);
+    let mut bayesian = trained(slang().init(classifier(1)), &good);
     let posterior = |bayesian: &Bayes<Slang>| bits(&bayesian.posterior().mean());
     let before = posterior(&bayesian);
     for _ in 0..MAX_REJECTIONS {
@@ -1050,7 +1053,9 @@ fn rejected_steps_are_left_out_and_counted_across_a_restart() {
 
     let record = bayesian.into_record();
     let interrupter = Interrupter::new();
-    let resumed = wrapped(&slang(), 2).with_interrupter(interrupter.clone());
+    let resumed = slang()
+        .init(classifier(2))
+        .with_interrupter(interrupter.clone());
     let resumed = trained(resumed.load_record(record), &bad);
     let fault = resumed.fault().expect("one rejection too many");
     assert!(fault.is_numerical() && interrupter.should_stop(), "{fault}");

@@ -8,7 +8,9 @@ use burn::nn::{Linear, LinearConfig};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::methods::{Algorithm, FromGradients, InitialDeviation, Proposal, StepId, Vifa};
+use burn_bayes::methods::{
+    Algorithm, FromGradients, GradientPieces, InitialDeviation, Proposal, StepId, Update, Vifa,
+};
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
 use burn_bayes::{FusedAdamConfig, Prior, VifaConfig};
 

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use burn::module::Module;
-use burn::nn::LinearConfig;
+use burn::nn::{Linear, LinearConfig};
 use burn::optim::AdamConfig;
 use burn::tensor::Tensor;
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
@@ -16,7 +16,9 @@ use burn_bayes::{Bayesian, Error, GaussianNll, Result, VifaConfig};
 use crate::support::{autodiff, filled, normals, state};
 
 #[derive(Module, Debug)]
-struct Line(burn::nn::Linear);
+struct Line {
+    layer: Linear,
+}
 
 type Batch = (Tensor<2>, Tensor<2>);
 
@@ -25,7 +27,7 @@ impl TrainStep for Line {
     type Output = RegressionOutput;
 
     fn step(&self, (inputs, targets): Batch) -> TrainOutput<RegressionOutput> {
-        let output = self.0.forward(inputs);
+        let output = self.layer.forward(inputs);
         let loss = GaussianNll::new(1.0).forward(output.clone(), targets.clone());
         let gradients = loss.backward();
         TrainOutput::new(
@@ -69,12 +71,14 @@ impl Batches for Rows {
 }
 
 fn bayesian(seed: u64) -> Bayesian<Line, burn_bayes::methods::Vifa> {
-    let line = Line(LinearConfig::new(2, 1).init(&autodiff()));
+    let line = Line {
+        layer: LinearConfig::new(2, 1).init(&autodiff()),
+    };
     VifaConfig::new(20).init(filled(line, seed, 0.5))
 }
 
 fn trainer<L: TrainerModel>(model: L) -> Trainer<L> {
-    let rates = PowerDecayConfig::new(0.05, 4.0).init().unwrap();
+    let rates = PowerDecayConfig::new(0.05, 4.0).init();
     Trainer::new(model, AdamConfig::new().init(), rates).with_epochs(EPOCHS)
 }
 

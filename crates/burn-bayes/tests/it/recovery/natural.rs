@@ -6,8 +6,8 @@ use burn::train::TrainStep;
 use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
 use burn_bayes::graph::ExampleGradients;
 use burn_bayes::methods::{
-    Algorithm, FromExamples, FullMatrixStep, FullMatrixVon, InitialMean, Rate, Slang, StepId,
-    empirical_fisher,
+    Algorithm, FromExamples, FullMatrixStep, FullMatrixVon, InitialMean, NaturalStep, Rate, Slang,
+    StepId, Update, empirical_fisher,
 };
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};

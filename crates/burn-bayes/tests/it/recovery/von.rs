@@ -6,9 +6,9 @@ use burn_bayes::Prior;
 use burn_bayes::algebra::SquareMatrix;
 use burn_bayes::methods::{
     Algorithm, Curvature, FromGradients, FullMatrixStep, FullMatrixVon, InitialDeviation,
-    InitialMean, Rate, StepId, Vadam, VadamConfig, Von, VonConfig, empirical_fisher,
+    InitialMean, Rate, StepId, Update, Vadam, VadamConfig, Von, VonConfig, empirical_fisher,
 };
-use burn_bayes::posterior::{DenseGaussian, linear_regression_posterior};
+use burn_bayes::posterior::{DenseGaussian, FactorPosterior, linear_regression_posterior};
 
 use super::{CURVATURE, LEN, PRIOR, TARGET, TRAIN_LEN, model};
 use crate::support::{
