@@ -12,7 +12,7 @@ use burn_bayes::methods::{
     Algorithm, InitialDeviation, MeanGradients, Rate, VadamConfig, VonConfig,
 };
 use burn_bayes::optimizer::FusedSgdConfig;
-use burn_bayes::train::StagedLearningRate;
+use burn_bayes::train::{Preset, StagedLearningRate};
 use burn_bayes::{Bayesian, FusedAdamConfig, Noise, Prior, SlangConfig, SwagConfig, VifaConfig};
 
 use super::training::{Checkpoint, Learner, Training};
@@ -24,8 +24,6 @@ use crate::settings::{DEFAULT_RANK, FitSettings, Method, OptimizerName, refused}
 
 /// A stream of random numbers.
 const INITIAL_WEIGHTS: u64 = 0x696e_6974;
-/// p in η (1 + t/τ)^−p, with which all rates fall.
-const DECAY_POWER: f64 = 0.75;
 /// The most iterates that SWAG takes where an epoch is the natural interval: as many as it needs for
 /// its factors, many times over.
 const SWAG_ITERATES: u64 = 40;
@@ -234,26 +232,14 @@ impl Training<'_> {
     }
 
     fn initial_deviation(&self) -> InitialDeviation {
-        InitialDeviation::FanInScaled(self.settings.start_deviation())
+        self.settings.preset().initial_deviation()
     }
 
-    /// τ in steps, unless the rates are constant.
-    fn time_constant(&self) -> Option<f64> {
-        let time_constant = self.settings.rate_decay() * self.steps() as f64;
-        (time_constant > 0.0).then_some(time_constant)
-    }
-
-    /// β of slang, vogn and von, at most 1.
+    /// The rate of the precision of slang, vogn and von.
     fn precision_rate(&self) -> Rate {
-        let initial = self.settings.diagonal_rate().min(1.0);
-        match self.time_constant() {
-            Some(time_constant) => Rate::Power {
-                initial,
-                time_constant,
-                power: DECAY_POWER,
-            },
-            None => Rate::Constant(initial),
-        }
+        let mut preset = self.settings.preset();
+        preset.learning_rate = self.settings.diagonal_rate();
+        preset.precision_rate(self.steps())
     }
 
     fn rates(&self) -> Result<ModuleLrScheduler> {
@@ -263,9 +249,10 @@ impl Training<'_> {
             settings.factors_rate(),
             settings.diagonal_rate(),
         );
+        let time_constant = settings.preset().time_constant(self.steps());
         Ok(rates
-            .with_time_constant(self.time_constant())
-            .with_power(DECAY_POWER)
+            .with_time_constant(time_constant)
+            .with_power(Preset::DECAY_POWER)
             .try_init()?)
     }
 

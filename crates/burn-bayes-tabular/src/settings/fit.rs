@@ -1,5 +1,7 @@
 //! The settings of a fit.
 
+use burn_bayes::train::Preset;
+
 use super::choices::Method::{Map, MeanField, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von};
 use super::choices::{Method, NetworkShape, NoisePrecision, OptimizerName};
 use super::device::DeviceName;
@@ -163,38 +165,42 @@ impl FitSettings {
         settings.into_iter().flatten().collect()
     }
 
+    /// The tuned settings of the method, with the given settings in their place.
+    pub(crate) fn preset(&self) -> Preset {
+        let tuned = match self.method {
+            Vifa | MeanField | Vafc | Map => Preset::VIFA,
+            Swag => Preset::SWAG,
+            Slang => Preset::SLANG,
+            Vogn => Preset::VOGN,
+            Von => Preset::VON,
+            Vadam => Preset::VADAM,
+        };
+        let mut preset = tuned;
+        preset.draws = self.train_draws.unwrap_or(tuned.draws);
+        preset.learning_rate = self.learning_rate.unwrap_or(tuned.learning_rate);
+        preset.decay = self.decay.unwrap_or(tuned.decay);
+        preset.initial_deviation = self.initial_deviation.unwrap_or(tuned.initial_deviation);
+        preset
+    }
+
     /// The number of weight draws per training step.
     pub(crate) fn step_draws(&self) -> usize {
-        let default = if self.method == Method::Von { 2 } else { 1 };
-        self.train_draws.unwrap_or(default)
+        self.preset().draws
     }
 
     /// The learning rate of the mean.
     pub fn mean_rate(&self) -> f64 {
-        let default = match self.method {
-            Method::Slang | Method::Vogn | Method::Von => 0.1,
-            Method::Vadam => 0.03,
-            _ => 0.01,
-        };
-        self.learning_rate.unwrap_or(default)
+        self.preset().learning_rate
     }
 
     /// The decay time constant of the learning rates, as a fraction of training; 0 for constant rates.
     pub(crate) fn rate_decay(&self) -> f64 {
-        let default = match self.method {
-            Method::Swag => 0.0,
-            _ => 0.1,
-        };
-        self.decay.unwrap_or(default)
+        self.preset().decay
     }
 
     /// The initial posterior standard deviation.
     pub(crate) fn start_deviation(&self) -> f64 {
-        let default = match self.method {
-            Method::Slang => 0.3,
-            _ => 0.03,
-        };
-        self.initial_deviation.unwrap_or(default)
+        self.preset().initial_deviation
     }
 
     /// The learning rate of the factors.

@@ -20,6 +20,7 @@ mod own_loss;
 mod own_optimize;
 mod parts;
 mod post_hoc;
+mod preset;
 mod self_check;
 mod staging;
 mod trainer;
@@ -30,6 +31,7 @@ pub use gather::Gather;
 pub use gather_per_example::ExampleLoss;
 pub use parts::VifaPart;
 pub use post_hoc::{Laplace, PostHoc};
+pub use preset::Preset;
 pub use staging::{PowerDecay, PowerDecayConfig, StagedLearningRate};
 pub use trainer::{
     BatchLoss, Batches, Checkpoint, CheckpointTime, EpochSummary, Trainer, TrainerModel,

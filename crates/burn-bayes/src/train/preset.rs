@@ -1,0 +1,104 @@
+//! Tuned settings of each method.
+//!
+//! They were chosen for small networks on standardised tables, on training rows of the UCI sets
+//! (`benches/TUNING.md`), and are the defaults of the program.
+
+use super::staging::StagedLearningRate;
+use crate::methods::{InitialDeviation, Rate};
+
+/// Tuned settings of a method.
+///
+/// ```
+/// use burn_bayes::SlangConfig;
+/// use burn_bayes::train::Preset;
+///
+/// let steps = 2_000;
+/// let preset = Preset::SLANG;
+/// let config = SlangConfig::new(455)
+///     .with_precision_rate(preset.precision_rate(steps))
+///     .with_initial_deviation(Some(preset.initial_deviation()));
+/// let learning_rate = preset.learning_rates(steps).init();
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Preset {
+    /// The learning rate of the mean, the factors and the diagonal.
+    pub learning_rate: f64,
+    /// The decay time constant of the learning rates, as a fraction of training; 0 for constant rates.
+    pub decay: f64,
+    /// The initial posterior standard deviation of a weight, times the square root of its fan-in.
+    pub initial_deviation: f64,
+    /// The number of weight draws per training step.
+    pub draws: usize,
+}
+
+impl Preset {
+    /// The power with which learning rates decay.
+    pub const DECAY_POWER: f64 = 0.75;
+
+    /// VIFA, VAFC and mean-field variational inference; ordinary training, too.
+    pub const VIFA: Self = Self {
+        learning_rate: 0.01,
+        decay: 0.1,
+        initial_deviation: 0.03,
+        draws: 1,
+    };
+    /// SWAG. Its covariance is that of steps of constant size.
+    pub const SWAG: Self = Self {
+        decay: 0.0,
+        ..Self::VIFA
+    };
+    /// SLANG.
+    pub const SLANG: Self = Self {
+        learning_rate: 0.1,
+        initial_deviation: 0.3,
+        ..Self::VIFA
+    };
+    /// VOGN.
+    pub const VOGN: Self = Self {
+        initial_deviation: 0.03,
+        ..Self::SLANG
+    };
+    /// VON, with an antithetic pair of draws.
+    pub const VON: Self = Self {
+        draws: 2,
+        ..Self::VOGN
+    };
+    /// Vadam. Its initial deviation is not divided by the square root of the fan-in.
+    pub const VADAM: Self = Self {
+        learning_rate: 0.03,
+        ..Self::VIFA
+    };
+
+    /// The time constant of the decay in a training of `steps` steps; `None` for constant rates.
+    pub fn time_constant(&self, steps: usize) -> Option<f64> {
+        let time_constant = self.decay * steps as f64;
+        (time_constant > 0.0).then_some(time_constant)
+    }
+
+    /// The learning rates of a training of `steps` steps.
+    pub fn learning_rates(&self, steps: usize) -> StagedLearningRate {
+        let rate = self.learning_rate;
+        StagedLearningRate::new(rate, rate, rate)
+            .with_time_constant(self.time_constant(steps))
+            .with_power(Self::DECAY_POWER)
+    }
+
+    /// The rate of the precision of SLANG, VOGN and VON in a training of `steps` steps.
+    pub fn precision_rate(&self, steps: usize) -> Rate {
+        let initial = self.learning_rate.min(1.0);
+        match self.time_constant(steps) {
+            Some(time_constant) => Rate::Power {
+                initial,
+                time_constant,
+                power: Self::DECAY_POWER,
+            },
+            None => Rate::Constant(initial),
+        }
+    }
+
+    /// The initial deviation, as the configurations take it.
+    pub fn initial_deviation(&self) -> InitialDeviation {
+        InitialDeviation::FanInScaled(self.initial_deviation)
+    }
+}
