@@ -62,43 +62,56 @@ pub fn precision_draws(parts: &PrecisionParts, noises: &[Noise]) -> Result<Preci
         gram,
         products,
     } = kernels::projections(parts, noises);
-    let gram_of_scaled = SquareMatrix::from_row_major(parts.rank(), scaled_gram)?;
-    let coefficients = IdentityPlus::new(&gram_of_scaled)?.draw_coefficients();
-    let draws = noises.iter().zip(products).map(|(&noise, product)| {
-        let weights = coefficients.multiply_vector(&product)?;
-        Ok(kernels::precision_draw(parts, noise, &weights))
-    });
+    let coefficients = DrawCoefficients::new(parts.rank(), scaled_gram)?;
     Ok(PrecisionDraws {
-        draws: draws.collect::<Result<_>>()?,
+        draws: coefficients.draws(parts, noises, products)?,
         gram,
     })
+}
+
+/// The K×K matrix that all draws share: from U (d^-½ ⊙ ε) to the weights of the factors in a draw.
+#[derive(Debug)]
+struct DrawCoefficients(SquareMatrix);
+
+impl DrawCoefficients {
+    fn new(rank: usize, scaled_gram: Vec<f64>) -> Result<Self> {
+        let gram = SquareMatrix::from_row_major(rank, scaled_gram)?;
+        Ok(Self(IdentityPlus::new(&gram)?.draw_coefficients()))
+    }
+
+    fn draws(
+        &self,
+        parts: &PrecisionParts,
+        noises: &[Noise],
+        products: Vec<Vec<f64>>,
+    ) -> Result<Vec<Tensor<1>>> {
+        let draws = noises.iter().zip(products).map(|(&noise, product)| {
+            let weights = self.0.multiply_vector(&product)?;
+            Ok(kernels::precision_draw(parts, noise, &weights))
+        });
+        draws.collect()
+    }
 }
 
 /// Draws by one factorisation of the K×K matrix.
 #[derive(Debug)]
 struct PrecisionSampler {
     parts: PrecisionParts,
-    /// From U (d^-½ ⊙ ε) to the weights of the factors in a draw.
-    coefficients: SquareMatrix,
+    coefficients: DrawCoefficients,
 }
 
 impl PrecisionSampler {
     fn new(parts: PrecisionParts) -> Result<Self> {
         let gram = kernels::projections(&parts, &[]).scaled_gram;
-        let gram = SquareMatrix::from_row_major(parts.rank(), gram)?;
         Ok(Self {
-            coefficients: IdentityPlus::new(&gram)?.draw_coefficients(),
+            coefficients: DrawCoefficients::new(parts.rank(), gram)?,
             parts,
         })
     }
 
     fn draws_of(&self, noises: &[Noise]) -> Result<Vec<Tensor<1>>> {
         let products = kernels::noise_products(&self.parts, noises);
-        let draws = noises.iter().zip(products).map(|(&noise, product)| {
-            let weights = self.coefficients.multiply_vector(&product)?;
-            Ok(kernels::precision_draw(&self.parts, noise, &weights))
-        });
-        draws.collect()
+        self.coefficients.draws(&self.parts, noises, products)
     }
 }
 
