@@ -82,8 +82,8 @@ impl Setting {
 
     // ANCHOR: setting
     fn config(self, seed: u64, steps: u64) -> VifaConfig {
-        // The optimiser clips what the batches add up to, as the paper does; `clip` would clip
-        // each batch's share.
+        // The optimiser clips what the batches add up to, as the paper does; `clip` would clip the
+        // gradient of each mini-batch instead.
         let config = VifaConfig::paper(ROWS)
             .with_clip(None)
             .with_prior(Prior::isotropic(PRIOR))
