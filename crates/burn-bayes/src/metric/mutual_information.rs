@@ -1,6 +1,6 @@
-//! Mutual information: the uncertainty that the draws disagree about.
+//! Mutual information: the epistemic uncertainty, due to the disagreement of the draws.
 //!
-//! I = H[p̄] − (1/S) Σ_s H[p_s]; what a label would tell about the weights, 0 for a single draw.
+//! I = H[p̄] − (1/S) Σ_s H[p_s]; the information of a label about the weights; 0 for a single draw.
 
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::mutual_information;
@@ -22,8 +22,8 @@ impl RowScore for MutualInformation {
     fn caption(&self) -> Caption {
         Caption {
             name: "Mutual Information".into(),
-            description: "Predictive entropy less expected entropy: what the draws disagree about."
-                .into(),
+            description:
+                "Predictive entropy minus expected entropy: the disagreement of the draws.".into(),
             unit: Some("nats"),
             higher_is_better: false,
         }
