@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .with_precision_rate(Rate::Constant(0.05))
         .with_seed(seed)
         .init(model);
-    // The Learner requires an optimiser, but SLANG's updates are in closed form.
+    // `optimize` takes an optimiser, but SLANG's updates are in closed form.
     let mut optimizer = AdamConfig::new().init();
     for epoch in 0..epochs {
         let learning_rate = 0.1 / (1.0 + epoch as f64);

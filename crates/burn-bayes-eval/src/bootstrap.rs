@@ -297,8 +297,8 @@ impl<'a> Bootstrap<'a> {
     /// Two-sided p-value of the hypothesis that the true score is `value`: twice the smaller of the
     /// fractions of resamples at or below it and at or above it, each with one resample added.
     ///
-    /// For a difference between two methods `value` is 0. The p-value p corresponds to the level 1
-    /// − p at which the percentile interval just contains the value.
+    /// For a difference between two methods `value` is 0. The percentile interval at level 1 − p,
+    /// with p the p-value, just contains the value, up to the added resample.
     ///
     /// ```
     /// use burn_bayes_eval::Bootstrap;

@@ -25,7 +25,7 @@ use crate::labelled::{LabelledProbabilities, check_labels};
 use crate::order::{compare, mean};
 use crate::probabilities::ClassProbabilities;
 
-/// Least ambiguous set-valued classifier (LAC): sets of the classes whose probability exceeds a
+/// Least ambiguous set-valued classifier (LAC): sets of the classes whose probability is at least a
 /// threshold.
 ///
 /// ```

@@ -81,7 +81,7 @@ impl EvalError {
     }
 }
 
-/// The position of a value in the input; `None` for coordinates without relevance.
+/// The position of a value in the input; `None` for coordinates that do not apply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     draw: Option<usize>,

@@ -4,10 +4,10 @@
 //! loss is the negative log-likelihood of p̄.
 //!
 //! Regression: an equally weighted mixture of the draws' predictions. The loss is the mean of the
-//! draws' losses and **not** the negative log-likelihood of the mixture, −log mean_s N(y; f_s,
-//! 1/β), which needs the noise precision β; Burn's output does not contain it. If the draws' losses
-//! are negative log-likelihoods, their mean is an upper bound of that of the mixture (Jensen's
-//! inequality), with equality if the draws agree.
+//! draws' losses and **not** the negative log-likelihood of the mixture,
+//! −log mean_s N(y; f_s, 1/β), which needs the noise precision β; Burn's output does not contain
+//! it. If the draws' losses are negative log-likelihoods, their mean is an upper bound of that of
+//! the mixture (Jensen's inequality), with equality if the draws agree.
 //! [`MixtureNllMetric`](crate::metric::MixtureNllMetric) takes β and reports the negative
 //! log-likelihood of the mixture.
 

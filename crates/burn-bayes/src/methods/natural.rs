@@ -1,6 +1,6 @@
 //! Natural-gradient updates, shared by several algorithms: a Gaussian N(μ, (UᵀU + diag d)⁻¹), whose
-//! mean is updated by μ⁺ = μ − η (P⁺)⁻¹ ĝ with the new precision P⁺ = U⁺ᵀU⁺ + diag d⁺ and ĝ = N g +
-//! α⊙μ.
+//! mean is updated by μ⁺ = μ − η (P⁺)⁻¹ ĝ with the new precision P⁺ = U⁺ᵀU⁺ + diag d⁺ and
+//! ĝ = N g + α⊙μ.
 //!
 //! **Safeguards.** A step that is not finite is rejected and changes nothing. A step whose length
 //! √(Δᵀ P⁺ Δ / D), in posterior standard deviations per weight, exceeds `radius` is shortened to

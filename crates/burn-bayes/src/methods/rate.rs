@@ -65,10 +65,8 @@ impl Rate {
             Self::Reciprocal { initial, power } => (initial, power.is_finite() && power >= 0.0),
         };
         if !(initial > 0.0 && initial <= 1.0) {
-            let problem = format!(
-                "has the initial rate {initial}; it must be above zero and at \
-                                   most 1"
-            );
+            let problem =
+                format!("has the initial rate {initial}; it must be above zero and at most 1");
             return Err(Error::config(field, problem));
         }
         if !decay {

@@ -14,8 +14,8 @@
 //! g² is not the Hessian. For M examples E\[g²\] = ḡ² + V/M, where ḡ and V are the mean and
 //! variance of single gradients, so small mini-batches have a larger g². The weight M/κ corrects
 //! this: if ḡ is small, κ s is VOGN's V for every mini-batch size. κ does not change the precision,
-//! only the step size: with κ equal to the size of a full mini-batch the steps are Adam's, and
-//! smaller by √(M/κ) otherwise.
+//! only the step size: the steps are Adam's if κ is the mini-batch size M, and are divided by
+//! √(M/κ) otherwise.
 //!
 //! | symbol | field |
 //! |---|---|
@@ -67,7 +67,7 @@ pub struct VadamConfig {
     #[config(default = 0.999)]
     pub gamma_2: f64,
     /// κ, the number of examples in a full mini-batch, for which the step size is Adam's; with M
-    /// examples it is smaller by √(M/κ). Paper: 1, with mini-batches of one example.
+    /// examples it is divided by √(M/κ). Paper: 1, with mini-batches of one example.
     #[config(default = 1.0)]
     pub square_scale: f64,
     /// Draws per mini-batch. Paper: 1.

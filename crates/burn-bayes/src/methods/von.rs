@@ -12,8 +12,9 @@
 //!
 //! ĥ is noisy, and so is d. If h is unbiased, the last term makes the **variance** unbiased: it
 //! changes log d by β(ĥ/d − 1), up to third order in the noise, so that the mean of 1/d over the
-//! steps is the variance of the best diagonal Gaussian. The mean of d has a relative bias of ½β
-//! Var(ĥ/d), which is halved by halving β or by doubling the number of draws. The book has figures.
+//! steps is the variance of the best diagonal Gaussian. The mean of d has a relative bias of
+//! ½β Var(ĥ/d), which is halved by halving β or by doubling the number of draws. The book has
+//! figures.
 //!
 //! | [`Curvature`] | h, averaged over draws |
 //! |---|---|

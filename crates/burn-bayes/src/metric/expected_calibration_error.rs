@@ -1,8 +1,8 @@
 //! The expected calibration error of the averaged probabilities.
 //!
-//! ECE = Σ_b (n_b/N) |accuracy_b − confidence_b| over bins b of equal width of the confidence max_c
-//! p̄_c. The sums of each bin are accumulated over the mini-batches of an epoch, so the result is
-//! the error of all rows; the mean of the errors per mini-batch would be larger.
+//! ECE = Σ_b (n_b/N) |accuracy_b − confidence_b| over bins b of equal width of the confidence
+//! max_c p̄_c. The sums of each bin are accumulated over the mini-batches of an epoch, so the
+//! result is the error of all rows; the mean of the errors per mini-batch would be larger.
 
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::ReliabilityDiagram;

@@ -24,10 +24,10 @@ pub const DENSE_LIMIT: usize = 4096;
 
 /// A low-rank-plus-diagonal Gaussian over the weights of a model.
 ///
-/// It is in **covariance form**, N(c, FᵀF + diag ψ), or in **precision form**, N(μ, (UᵀU + diag
-/// d)⁻¹), with K rows of factors; K = 0 is mean-field. It is a Burn [`Module`], so it can be moved
-/// between devices and saved in records, and it holds the [`Layout`] that maps numbers to
-/// parameters.
+/// It is in **covariance form**, N(c, FᵀF + diag ψ), or in **precision form**,
+/// N(μ, (UᵀU + diag d)⁻¹), with K rows of factors; K = 0 is mean-field. It is a Burn [`Module`], so
+/// it can be moved between devices and saved in records, and it holds the [`Layout`] that maps
+/// numbers to parameters.
 ///
 /// ```
 /// use std::sync::Arc;

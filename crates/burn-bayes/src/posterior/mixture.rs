@@ -63,7 +63,7 @@ impl<P: Posterior> Mixture<P> {
     /// Opens a saved mixture and keeps at most one component in memory: components are read on
     /// demand, so the files must not be moved.
     ///
-    /// [`draws`](Sampler::draws) reads every component at most once.
+    /// [`draws`](Sampler::draws) reads every component at most once per call.
     pub fn open(folder: &Path, device: &Device) -> Result<Self> {
         let index = Index::read(folder)?;
         let files: Vec<_> = index

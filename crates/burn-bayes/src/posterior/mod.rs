@@ -41,7 +41,7 @@ use crate::noise::Noise;
 /// * A draw depends only on the noise: the same noise gives a bit-identical draw from every sampler
 ///   of the posterior, also after [`save`](Self::save) and [`load`](Self::load).
 /// * Row s of [`draws`](Sampler::draws) equals [`draw`](Sampler::draw) with `noise.row(s)`.
-/// * Draws and mean have the order of weights of the [`layout`](Self::layout).
+/// * Draws and mean list the weights in the order of the [`layout`](Self::layout).
 pub trait Posterior: Clone + Debug + Send + Sync + 'static {
     /// The random weights and their positions in a draw.
     fn layout(&self) -> &Arc<Layout>;

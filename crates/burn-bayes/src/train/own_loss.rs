@@ -9,7 +9,7 @@
 //! makes a relative difference of about 10⁻⁶, or 10⁻⁴ if the terms of a mini-batch cancel to a
 //! hundredth; τ = 10⁻² is far above this, and below the effect of a penalty or label smoothing. The
 //! gradient of some parameters is zero up to rounding, for example of a bias in front of a softmax
-//! over its outputs. For them φ adds a tenth of the norm of the full gradient to the scale.
+//! over its outputs. Because of them φ adds a tenth of the norm of the full gradient to the scale.
 
 use std::collections::BTreeMap;
 
