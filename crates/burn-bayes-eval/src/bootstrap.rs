@@ -480,7 +480,7 @@ mod tests {
             scores,
             ..Bootstrap::of_mean(&values, 2, 0).unwrap()
         };
-        // Scores of about 2 at places up to 400, which BCa finds through Φ and Φ⁻¹.
+        // Scores of about 2 at positions up to 400, which BCa computes through Φ and Φ⁻¹.
         let close = |found: f64, expected: f64| {
             assert!(
                 (found - expected).abs() < 400.0 * 8.0 * f64::EPSILON,
@@ -581,7 +581,8 @@ mod tests {
             rows.iter().map(|&row| row as f64).sum()
         };
         let bootstrap = Bootstrap::of_score_within(&strata, 500, 1, counted).unwrap();
-        // Among so many resamples are those of the first and of the last row of every stratum alone.
+        // So many resamples include those of only the first and of only the last row of every
+        // stratum.
         let (scores, count) = (bootstrap.scores(), bootstrap.scores().len());
         assert_eq!(
             (scores[0], scores[count - 1]),
@@ -688,8 +689,8 @@ mod tests {
 
     #[test]
     fn a_score_biased_by_repetition_has_no_bca_interval() {
-        // The number of different rows never exceeds that of the rows themselves, and with forty
-        // rows no resample of these reaches it.
+        // A resample has at most as many distinct rows as the data, and with forty rows no resample
+        // here has all of them.
         let distinct = |rows: &[usize]| {
             let mut rows = rows.to_vec();
             rows.sort_unstable();

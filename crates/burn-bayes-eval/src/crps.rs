@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn scales_that_differ_by_the_whole_range_overflow_nowhere() {
-        // A point for all practical purposes, and a spread that only just is a number.
+        // Practically a point mass, and a standard deviation near the smallest normal number.
         assert_eq!(crps_gaussian(0.0, 1e-300, 1e10), Ok(1e10));
         let noise = NoisePrecision::Shared(1e300);
         let mixture = GaussianMixture::new(&[0.0], 1, 1, noise).unwrap();

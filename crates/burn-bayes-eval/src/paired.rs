@@ -218,7 +218,7 @@ pub struct McNemarTest {
 /// let labels = [0, 1, 1, 0, 1, 1];
 /// let test = mcnemar(&labels, &[0, 1, 1, 0, 1, 0], &[1, 0, 0, 1, 1, 0])?;
 /// assert_eq!((test.only_first_right, test.only_second_right), (4, 0));
-/// assert!((test.p_value - 0.125).abs() < 1e-15); // four coins that fall alike
+/// assert!((test.p_value - 0.125).abs() < 1e-15); // four coins with the same side up
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 ///

@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn hand_worked_batches_average_by_rows() {
-        // Certain opposites are worth ln 2, draws that agree nothing.
+        // Opposite certain draws give ln 2, equal draws give 0.
         let first = classification([[[1.0, 0.0]], [[0.0, 1.0]]], [0]);
         let second = classification([[[0.5, 0.5], [0.25, 0.75]]], [0, 0]);
         let value = epoch(MutualInformationMetric::new(), &[first, second]);

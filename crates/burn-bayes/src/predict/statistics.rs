@@ -313,7 +313,7 @@ mod tests {
         assert!(mean != first && mean != second && first != second);
         assert_eq!(statistics(&bayes.template().norm), template);
 
-        // Algorithm now centres what it is given: the mean over both batches is beta, 0.
+        // Inference now centres its input: the mean over both mini-batches is beta, 0.
         let plain = device.inner();
         let output = Tensor::cat(batches(&plain).to_vec(), 0);
         let centre = mean_model.forward(&output).mean().into_scalar::<f64>();

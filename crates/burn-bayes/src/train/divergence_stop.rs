@@ -74,7 +74,7 @@ impl DivergenceStop {
             message += &match state.clone().into_record().save(path) {
                 Ok(()) => format!("; the last good state is saved in {shown}"),
                 Err(problem) => {
-                    format!("; the last good state cannot be saved in {shown}: {problem}")
+                    format!("; the last good state could not be saved in {shown}: {problem}")
                 }
             };
         }

@@ -108,8 +108,8 @@ where
     Ok(TrainOutput { grads, item })
 }
 
-/// Runs the user's step at every draw. `signal` maps the model at a draw and its gradients to the
-/// signal.
+/// Runs the user's step at every draw. `signal_of` computes the signal from the model at a draw and
+/// its gradients.
 pub(crate) fn one_by_one<M: Module + TrainStep<Input: Clone>, S>(
     layout: &Layout,
     model: &M,
