@@ -1,6 +1,6 @@
-//! What is asked of per-example gradients in factored form, and a plain training step beside it.
+//! Operations on per-example gradients in factored form, compared with a plain training step.
 //!
-//! `slang` is what that algorithm asks of one batch: the Gram matrix, eight weighted sums, the mean
+//! `slang` is the set of operations of a SLANG step: the Gram matrix, eight weighted sums, the mean
 //! and the sum of squares.
 
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! One draw of all weights from a posterior: mean-field and with factors.
+//! One draw of all weights from a posterior, mean-field or with low-rank factors.
 
 use std::hint::black_box;
 use std::sync::Arc;

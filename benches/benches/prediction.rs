@@ -1,4 +1,4 @@
-//! The average of 100 draws for 1000 rows, and one plain prediction beside it.
+//! The average of 100 draws for 1000 rows, compared with one plain prediction.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! One training step: plain Adam, Burn's and ours, and VIFA.
+//! One training step: plain training with Burn's Adam and with ours, and VIFA.
 //!
-//! The model is held as Burn's Learner holds it. Ratios are better taken from `ratios`, which times
-//! its variants in turns.
+//! The model is kept during the update, as in Burn's Learner. For ratios use the program `ratios`,
+//! which times its variants in turns.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! Generated batches: the numbers only have to be of the usual size.
+//! Generated mini-batches; only the magnitude of the numbers matters.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_bayes::Noise;
 
 use crate::models::{Images, Labelled, Measured};
 
-/// Rows of standard normals with classes in turn.
+/// Rows of standard normals with alternating classes.
 pub fn classification_batch(
     rows: usize,
     features: usize,
@@ -28,7 +28,7 @@ pub fn regression_batch(rows: usize, features: usize, device: &Device) -> Measur
     }
 }
 
-/// Images of standard normals with classes in turn.
+/// Images of standard normals with alternating classes.
 pub fn image_batch(
     rows: usize,
     [channels, side]: [usize; 2],

@@ -1,4 +1,4 @@
-//! What is timed: a network with its batch, and the ways to train it.
+//! The benchmark cases: a network with its mini-batch, and the variants of training it.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -15,24 +15,24 @@ use crate::batches::{classification_batch, image_batch, regression_batch};
 use crate::models::{MlpClassifier, MlpRegressor, ResNet18};
 use crate::training::{Holder, Training};
 
-/// A network and the shape of its batches.
+/// A network and the shape of its mini-batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// A regression network 13-50-1 on batches of 10 rows.
+    /// A regression network 13-50-1 with mini-batches of 10 rows.
     Small,
-    /// A classifier 784-400-400-10 on batches of 200 rows.
+    /// A classifier 784-400-400-10 with mini-batches of 200 rows.
     Mlp,
-    /// The residual network of 18 layers on batches of 16 images, 32×32.
+    /// ResNet-18 with mini-batches of 16 images, 32×32.
     ResNet32,
-    /// The same, 64×64.
+    /// ResNet-18 with mini-batches of 16 images, 64×64.
     ResNet64,
 }
 
 impl Case {
-    /// All of them, quickest first.
+    /// All cases, fastest first.
     pub const ALL: [Self; 4] = [Self::Small, Self::Mlp, Self::ResNet32, Self::ResNet64];
 
-    /// The network, and its batch.
+    /// The network and its mini-batch.
     pub fn name(self) -> &'static str {
         match self {
             Self::Small => "13-50-1/batch=10",
@@ -42,7 +42,7 @@ impl Case {
         }
     }
 
-    /// The ways to train that are compared; the first is what the others are ratios to.
+    /// The variants of training that are compared; ratios are relative to the first.
     pub fn variants(self) -> Vec<Variant> {
         let mut variants = vec![
             Variant::Plain(Optimizer::Burn),
@@ -61,7 +61,7 @@ impl Case {
         variants
     }
 
-    /// A training of this case.
+    /// A training of this case, for one variant.
     pub fn stepper(self, variant: Variant, holder: Holder) -> Box<dyn Stepper> {
         let device = Device::default().autodiff();
         device.seed(0);
@@ -92,12 +92,12 @@ impl Case {
     }
 }
 
-/// Which Adam.
+/// The implementation of Adam.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Optimizer {
-    /// Burn's.
+    /// Burn's Adam.
     Burn,
-    /// Ours, in one pass.
+    /// Our fused Adam, in one pass.
     Fused,
 }
 
@@ -110,24 +110,24 @@ impl Optimizer {
     }
 }
 
-/// A way to train.
+/// A variant of training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// The model as it is.
+    /// The plain model.
     Plain(Optimizer),
-    /// VIFA of this rank with this many draws.
+    /// VIFA with this rank and number of draws.
     Vifa {
-        /// Factors.
+        /// Number of factors.
         rank: usize,
         /// Draws per step.
         draws: usize,
-        /// Who moves the parameters.
+        /// The optimiser.
         optimizer: Optimizer,
     },
 }
 
 impl Variant {
-    /// VIFA of this rank with one draw and our Adam.
+    /// VIFA with this rank, one draw and our Adam.
     pub fn vifa(rank: usize) -> Self {
         Self::Vifa {
             rank,
@@ -154,25 +154,25 @@ impl fmt::Display for Variant {
     }
 }
 
-/// A training that can be stepped without knowing what it trains.
+/// A training with erased model type.
 pub trait Stepper {
     /// One step.
     fn step(&mut self);
 
-    /// One step of VIFA, part by part; nothing for a plain model.
+    /// The times of the parts of one VIFA step; `None` for a plain model.
     fn parts(&mut self) -> Option<Parts>;
 }
 
-/// Where the time of a step goes.
+/// The times of the parts of a step.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parts {
-    /// The draw, and the K×K block that comes with it.
+    /// The draw, and the K×K block computed with it.
     pub draw: Duration,
     /// Writing the draw into a copy of the model.
     pub write: Duration,
     /// The model's own forward and backward pass.
     pub model: Duration,
-    /// The posterior's gradient from the model's.
+    /// The gradient of the posterior's parameters from that of the model.
     pub gradient: Duration,
     /// The optimiser.
     pub optimizer: Duration,

@@ -1,9 +1,9 @@
-//! Generated per-example gradients in factored form, shaped as models' are.
+//! Generated per-example gradients in factored form, with the shapes of typical models.
 
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn_bayes::graph::{Block, ExampleGradients, Term};
 
-/// A perceptron of these widths on `count` examples.
+/// A multilayer perceptron with these widths, on `count` examples.
 pub fn perceptron_gradients(count: usize, widths: &[usize], device: &Device) -> ExampleGradients {
     let blocks = widths.windows(2).flat_map(|layer| {
         let bias = Term::rows(normal([count, layer[1]], device));
@@ -15,7 +15,7 @@ pub fn perceptron_gradients(count: usize, widths: &[usize], device: &Device) -> 
     ExampleGradients::new(count, blocks.collect(), device)
 }
 
-/// One 3×3 convolution of each stage of a ResNet-18 on `count` images of 32×32.
+/// One 3×3 convolution of each stage of a ResNet-18, on `count` images of 32×32.
 pub fn convolution_gradients(count: usize, device: &Device) -> ExampleGradients {
     let stages = [(64, 1024), (128, 256), (256, 64), (512, 16)];
     let blocks = stages
@@ -24,7 +24,7 @@ pub fn convolution_gradients(count: usize, device: &Device) -> ExampleGradients 
     ExampleGradients::new(count, blocks, device)
 }
 
-/// A table of `words` rows on `count` texts of `positions` words.
+/// An embedding table of `words` rows, on `count` texts of `positions` words.
 pub fn embedding_gradients(
     [count, positions]: [usize; 2],
     [words, width]: [usize; 2],
@@ -37,7 +37,7 @@ pub fn embedding_gradients(
     ExampleGradients::new(count, vec![block], device)
 }
 
-/// A weight that every example uses at `positions` positions.
+/// A weight that is used at `positions` positions of every example.
 fn weight(count: usize, positions: usize, [height, width]: [usize; 2], device: &Device) -> Block {
     let left = normal([1, count, positions, height], device);
     let right = normal([1, count, positions, width], device);

@@ -1,4 +1,4 @@
-//! Models, batches, gradients and training steps that the benchmarks share.
+//! Shared models, mini-batches, gradients and training steps of the benchmarks.
 
 mod batches;
 mod cases;

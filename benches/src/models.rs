@@ -1,4 +1,4 @@
-//! The models that are timed: perceptrons of any widths and a residual network of 18 layers.
+//! The benchmark models: multilayer perceptrons, LeNet and ResNet-18.
 
 use burn::module::Module;
 use burn::nn::conv::{Conv2d, Conv2dConfig};
@@ -39,13 +39,13 @@ pub struct Images {
     pub targets: Tensor<1, Int>,
 }
 
-/// A classifier whose loss is known for every example.
+/// A classifier with per-example losses.
 pub trait Network<B>: Module + 'static {
     /// −log p(y|x) of every row.
     fn losses(&self, batch: B) -> Tensor<1>;
 }
 
-/// Linear layers with rectifiers between them.
+/// Linear layers with ReLU activations.
 #[derive(Module, Debug)]
 struct Perceptron {
     layers: Vec<Linear>,
@@ -69,14 +69,14 @@ impl Perceptron {
     }
 }
 
-/// A perceptron that classifies.
+/// A multilayer perceptron for classification.
 #[derive(Module, Debug)]
 pub struct MlpClassifier {
     network: Perceptron,
 }
 
 impl MlpClassifier {
-    /// Layers between the given widths, input and classes included.
+    /// Layers with the given widths, including inputs and classes.
     pub fn new(widths: &[usize], device: &Device) -> Self {
         Self {
             network: Perceptron::new(widths, device),
@@ -129,14 +129,14 @@ impl ExampleLoss for MlpClassifier {
     }
 }
 
-/// A perceptron that regresses; its loss is that of unit noise, up to a constant.
+/// A multilayer perceptron for regression; its loss is that of unit noise, up to a constant.
 #[derive(Module, Debug)]
 pub struct MlpRegressor {
     network: Perceptron,
 }
 
 impl MlpRegressor {
-    /// Layers between the given widths, input and output included.
+    /// Layers with the given widths, including inputs and outputs.
     pub fn new(widths: &[usize], device: &Device) -> Self {
         Self {
             network: Perceptron::new(widths, device),
@@ -182,8 +182,8 @@ impl InferenceStep for MlpRegressor {
     }
 }
 
-/// The residual network of 18 layers (He et al. 2016) in the form for small images: a 3×3 stem
-/// without pooling, four stages of two blocks, batch normalisation throughout.
+/// ResNet-18 (He et al. 2016) in the variant for small images: a 3×3 stem without pooling, four
+/// stages of two blocks, and batch normalisation.
 #[derive(Module, Debug)]
 pub struct ResNet18 {
     stem: Unit,
@@ -192,7 +192,7 @@ pub struct ResNet18 {
     head: Linear,
 }
 
-/// A 3×3 or 1×1 convolution without bias, normalised.
+/// A 3×3 or 1×1 convolution without bias, with batch normalisation.
 #[derive(Module, Debug)]
 struct Unit {
     convolution: Conv2d,
@@ -291,7 +291,8 @@ impl Network<Images> for ResNet18 {
     }
 }
 
-/// Two convolutions and two linear layers (LeCun et al. 1998) for one-channel images of 28×28.
+/// LeNet (LeCun et al. 1998): two convolutions and two linear layers, for one-channel images of
+/// 28×28.
 #[derive(Module, Debug)]
 pub struct LeNet {
     first: Conv2d,

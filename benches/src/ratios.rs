@@ -1,6 +1,6 @@
-//! Times several ways to train one network in turns, so that what else the machine does falls on
-//! all of them alike: rounds of A B C A B C …, the median of each, and the median over rounds of
-//! each one's ratio to the first.
+//! Times several variants of training one network in turns, so that other load on the machine
+//! affects all of them equally: rounds of A B C A B C …. Reports the median time of each, and the
+//! median over rounds of its ratio to the first.
 #![allow(clippy::print_stdout, reason = "a program's report")]
 
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::training::Holder;
 ///
 /// # Errors
 ///
-/// A word on the command line that is not known.
+/// An unknown word on the command line.
 pub fn main(allocator: &str) -> Result<(), String> {
     let mut cases = Vec::new();
     let mut holders = vec![Holder::Learner, Holder::Owner];
@@ -49,7 +49,7 @@ pub fn main(allocator: &str) -> Result<(), String> {
 
 struct Plan {
     rounds: usize,
-    /// Steps of one variant in one round.
+    /// Number of steps of a variant in a round.
     steps: u32,
 }
 
@@ -116,7 +116,7 @@ fn measure(case: Case, holder: Holder, rounds: usize) {
     }
 }
 
-/// Times named pieces of work in turns and prints their medians and ratios to the first.
+/// Times named functions in turns and prints their medians and their ratios to the first.
 pub fn in_turns(title: &str, rounds: usize, works: &mut [(&str, &mut dyn FnMut())]) {
     println!("\n{title}");
     for (_, work) in works.iter_mut() {

@@ -1,4 +1,4 @@
-//! One training step as programs make it: with Burn's Learner, and with a model of one's own.
+//! One training step, as in Burn's Learner or as in a custom loop that owns the model.
 
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
@@ -6,29 +6,30 @@ use burn::train::TrainStep;
 
 const LEARNING_RATE: f64 = 1e-4;
 
-/// Who holds the model while it is updated.
+/// The owner of the model during the update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Keeps it while a copy is updated, as Burn's Learner does: an optimiser cannot write in place.
+    /// Keeps the model while a copy is updated, as Burn's Learner does, so that an optimiser cannot
+    /// update in place.
     Learner,
-    /// Gives it away.
+    /// Moves the model into the update.
     Owner,
 }
 
-/// A model and its optimiser, to be stepped.
+/// A model and its optimiser.
 #[allow(
     missing_debug_implementations,
     reason = "Burn's optimiser cannot be printed"
 )]
 pub struct Training<M> {
-    // Absent only while a step owns it.
+    // `None` only during a step, which owns the model.
     model: Option<M>,
     optimizer: ModuleOptimizer,
     holder: Holder,
 }
 
 impl<M: Module + TrainStep> Training<M> {
-    /// A training that has not begun.
+    /// A new training.
     pub fn new(model: M, optimizer: ModuleOptimizer, holder: Holder) -> Self {
         Self {
             model: Some(model),
@@ -52,7 +53,7 @@ impl<M: Module + TrainStep> Training<M> {
         self.update(gradients);
     }
 
-    /// The update alone.
+    /// Only the update.
     pub fn update(&mut self, gradients: burn::optim::GradientsParams) {
         let model = match self.holder {
             Holder::Learner => self.model.clone(),

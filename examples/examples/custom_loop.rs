@@ -1,4 +1,4 @@
-//! A training loop of one's own: `step` and `optimize` by hand, without Burn's Learner.
+//! A custom training loop that calls `step` and `optimize`, without Burn's Learner.
 //!
 //! ```text
 //! cargo run --example custom_loop
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let loader = class_loader(train, BATCH, Some(seed), &training_device);
     let held_out = ClassBatch::new(&test, &device);
 
-    // Two draws with opposite noise for every batch: what is odd in the noise cancels.
+    // Two antithetic draws for every mini-batch, which reduces the variance of the gradient.
     // ANCHOR: wrapper
     let mut bayesian = VifaConfig::new(loader.num_items())
         .with_rank(4)

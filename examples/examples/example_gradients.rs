@@ -1,5 +1,5 @@
-//! The gradient of every example's loss, for a convolutional network that knows nothing of it; and
-//! the same network at many draws of its weights in one pass.
+//! Per-example gradients of an ordinary convolutional network, and its outputs at many draws of the
+//! weights in one pass.
 //!
 //! ```text
 //! cargo run --example example_gradients
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let evaluated = captured.example_gradients(&model, &batch)?;
     let gradients = evaluated.gradients;
 
-    // Squared lengths are the diagonal of the Gram matrix; no gradient was ever written down.
+    // Squared norms are the diagonal of the Gram matrix, so no gradient is formed explicitly.
     let gram = gradients.gram();
     // ANCHOR_END: gradients
     let gram = gram.into_data().try_into_vec::<f32>()?;

@@ -1,5 +1,5 @@
-//! A convolutional network with a posterior over its weights: trained by Burn's Learner, and saved for
-//! another program to predict with.
+//! A convolutional network with a posterior over its weights, trained by Burn's Learner and saved
+//! for predictions in another program.
 //!
 //! ```text
 //! cargo run --example image_model

@@ -1,5 +1,5 @@
-//! Predictions from the posterior that `image_model` has saved, for pictures like those of the
-//! training, damaged ones, and pictures that show no digit.
+//! Predictions with the posterior saved by `image_model`, for images like the training images,
+//! corrupted images, and images without a digit.
 //!
 //! ```text
 //! cargo run --example image_model

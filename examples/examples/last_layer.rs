@@ -1,4 +1,4 @@
-//! Only the last layer is random; the layers before it stay point estimates and train along.
+//! A posterior over the last layer only; the other layers are trained as point estimates.
 //!
 //! ```text
 //! cargo run --example last_layer
@@ -29,8 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let model = Classifier::new(Glyphs::PIXELS, 64, Glyphs::CLASSES, &training_device);
     let all = model.num_params();
 
-    // ANCHOR: group
-    // Paths are those that `println!("{model}")` shows: `head.weight` and `head.bias` here.
+    // ANCHOR: group `println!("{model}")` shows the paths: `head.weight` and `head.bias` here.
     let bayesian = VifaConfig::new(train.len())
         .with_group(ParamGroup::from_predicate("head."))
         .with_rank(4)

@@ -1,5 +1,5 @@
-//! How close VIFA comes to an exact posterior: E1, the synthetic linear regression of the VIFA
-//! paper (4.1, B.1), first in the paper's own setting and then in ours.
+//! The distance of VIFA from an exact posterior: E1, the synthetic linear regression of the VIFA
+//! paper (4.1, B.1), first with the paper's settings and then with ours.
 //!
 //! `cargo run --example linear_regression [-- --seeds 10 --epochs 5000]`
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
@@ -20,10 +20,10 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, StandardNormal};
 
-/// Rows, and rows in a batch.
+/// Number of rows, and mini-batch size.
 const ROWS: usize = 1000;
 const BATCH: usize = 100;
-/// Batches, each with its own draw, whose gradients make one step.
+/// Number of mini-batches, each with its own draw, whose gradients are accumulated for one step.
 const DRAWS: usize = ROWS / BATCH;
 /// Precisions of the weights and of the noise.
 const PRIOR: f64 = 0.01;
@@ -64,12 +64,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How to train.
+/// The settings of training.
 #[derive(Clone, Copy)]
 enum Setting {
-    /// One draw per batch, constant rates, each gradient clipped at norm 10.
+    /// One draw per mini-batch, constant learning rates, each gradient clipped at norm 10.
     Paper,
-    /// Antithetic pairs, no clipping, and the average of the second half of the steps.
+    /// Antithetic draws, no clipping, and averaging over the second half of the steps.
     Ours,
 }
 
@@ -83,8 +83,8 @@ impl Setting {
 
     // ANCHOR: setting
     fn config(self, seed: u64, steps: u64) -> VifaConfig {
-        // The optimiser clips what the batches add up to, as the paper does; `clip` would clip
-        // each batch's share.
+        // The optimiser clips the accumulated gradient, as in the paper; `clip` would clip the
+        // gradient of each mini-batch instead.
         let config = VifaConfig::paper(ROWS)
             .with_clip(None)
             .with_prior(Prior::isotropic(PRIOR))
@@ -111,7 +111,7 @@ impl Setting {
     // ANCHOR_END: setting
 
     // ANCHOR: rates
-    /// Rates of the mean and the log-variances, of the factors.
+    /// Learning rates of the mean, the factors and the log-variances.
     fn learning_rates(self) -> ModuleLrScheduler {
         let mean = match self {
             Self::Paper => 0.01,
@@ -124,7 +124,7 @@ impl Setting {
     // ANCHOR_END: rates
 }
 
-/// One distance per seed, the seeds shared between two threads.
+/// One distance per seed; two threads share the seeds.
 fn distances(
     setting: Setting,
     seeds: u64,
@@ -181,7 +181,8 @@ struct Data {
 }
 
 impl Data {
-    /// The weights are the same for every seed, as in the paper: a trial draws rows and noise.
+    /// As in the paper, the weights are the same for every seed; a seed determines the rows and the
+    /// noise.
     fn generate(seed: u64) -> Self {
         let mut generator = StdRng::seed_from_u64(WEIGHTS_SEED);
         let weights = [(); 2].map(|()| {

@@ -1,4 +1,4 @@
-//! Metrics of uncertainty in Burn's Learner: those of the library, and one of your own.
+//! Metrics of uncertainty in Burn's Learner: those of the library and a custom one.
 //!
 //! ```text
 //! cargo run --example metrics
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 // ANCHOR: own
-/// How many of the draws are outvoted by the others.
+/// The fraction of draws that do not vote for the majority class.
 #[derive(Clone, Debug)]
 struct VariationRatio;
 
@@ -63,7 +63,7 @@ impl RowScore for VariationRatio {
 }
 // ANCHOR_END: own
 
-/// Digits: where the uncertainty comes from, and whether the probabilities hold.
+/// Digits: decomposition of the uncertainty, and calibration.
 fn classify(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>> {
     let [train, valid, _] = Glyphs::sets(seed);
     let device = Device::default();
@@ -110,7 +110,7 @@ fn classify(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error
     report(folder, &names)
 }
 
-/// A noisy curve whose targets were standardised: scores in the targets' own unit.
+/// A noisy curve with standardised targets: scores in the original unit of the targets.
 fn regress(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>> {
     const NOISE_DEVIATION: f32 = 0.2;
     let noise = Noise::host(seed);
@@ -135,8 +135,8 @@ fn regress(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>
     let train = batch(rows(1, 100), &training_device);
     let valid = batch(rows(2, 400), &device);
 
-    // ANCHOR: regression
-    // What the model learns is (y − 50)/10: the scale is that of the original targets.
+    // ANCHOR: regression The model learns (y − 50)/10; the scale reports scores of the original
+    // targets.
     let noise_precision = f64::from(NOISE_DEVIATION).powi(-2);
     let scale = TargetScale {
         mean: 50.0,
@@ -170,7 +170,7 @@ fn regress(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>
     )
 }
 
-/// A loader of one batch, which holds all rows.
+/// A loader with one batch of all rows.
 fn one_batch(batch: RealBatch) -> Arc<dyn DataLoader<RealBatch>> {
     #[derive(Clone)]
     struct AsItIs;
@@ -182,7 +182,7 @@ fn one_batch(batch: RealBatch) -> Arc<dyn DataLoader<RealBatch>> {
     DataLoaderBuilder::new(AsItIs).build(InMemDataset::new(vec![batch]))
 }
 
-/// The last epoch's values, read from the training's folder.
+/// The values of the last epoch, read from the folder of the training.
 fn report(folder: &Path, names: &[&str]) -> Result<(), Box<dyn Error>> {
     println!("  at the end:");
     // ANCHOR: summary

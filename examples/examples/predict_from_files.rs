@@ -1,4 +1,4 @@
-//! A posterior saved by one program, and predictions from its file in another.
+//! A posterior saved by one program and used for predictions by another.
 //!
 //! `cargo run --example predict_from_files`
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
@@ -20,7 +20,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Models that were trained from five starts are an ensemble.
+/// Models trained from five initialisations form a deep ensemble.
 fn first_program(folder: &Path) -> Result<()> {
     let device = Device::default();
     let members = (0..5).map(|_| {

@@ -1,4 +1,4 @@
-//! A classifier trained twice with Burn's Learner: as it is, and with a posterior over its weights.
+//! A classifier trained twice with Burn's Learner: without and with a posterior over its weights.
 //!
 //! ```text
 //! cargo run --example quickstart
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
     let test = ClassBatch::new(&data.test, &device);
 
-    // The model as it is.
+    // The plain model.
     device.seed(seed);
     let model = Classifier::new(
         Glyphs::PIXELS,
@@ -84,14 +84,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Training, validation and test rows: three sets that share no row.
+/// Disjoint training, validation and test rows.
 fn data(seed: u64) -> Data {
     let [train, valid, test] = Glyphs::sets(seed);
     Data { train, valid, test }
 }
 
 // ANCHOR: training
-/// Burn's training of any model that takes these batches.
+/// Burn's training of any model with these mini-batches.
 fn training<M>(
     data: &Data,
     seed: u64,

@@ -1,4 +1,4 @@
-//! One-dimensional regression with a gap in the data, and a picture of what the model knows.
+//! One-dimensional regression with a gap in the data, and a plot of the predictive uncertainty.
 //!
 //! ```text
 //! cargo run --example regression_1d
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The curve that the points scatter around.
+/// The true curve.
 fn truth(x: f64) -> f64 {
     (1.6 * x).sin() + 0.3 * x
 }
@@ -105,13 +105,13 @@ fn train(points: &[(f64, f64)], seed: u64, steps: usize) -> Result<Trained, Box<
 
 type Trained = Bayesian<Regressor, burn_bayes::methods::Vifa>;
 
-/// Predictions on an even grid.
+/// Predictions on a uniform grid.
 struct Curve {
     x: Vec<f64>,
     mean: Vec<f64>,
     /// Standard deviation between draws of the weights.
     deviation: Vec<f64>,
-    /// That of a model which is linear in its weights, with the gradients that this one has at their mean.
+    /// Standard deviation of the model linearised at the mean of the weights.
     linearised: Vec<f64>,
 }
 
@@ -158,7 +158,7 @@ impl Curve {
         kept.iter().sum::<f64>() / kept.len().max(1) as f64
     }
 
-    /// The outline of mean ± 2 deviations, `noise` included.
+    /// The outline of mean ± 2 standard deviations, including `noise`.
     fn band(&self, noise: f64) -> Vec<(f64, f64)> {
         let edge = |sign: f64| {
             (0..self.x.len()).map(move |index| {

@@ -1,5 +1,5 @@
-//! SLANG on a convolutional network: a low-rank precision learned from the gradient of every
-//! example, beside the same network trained without a posterior.
+//! SLANG on a convolutional network: a low-rank precision learned from per-example gradients,
+//! compared with the same network trained without a posterior.
 //!
 //! ```text
 //! cargo run --example slang_cnn
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .with_precision_rate(Rate::Constant(0.05))
         .with_seed(seed)
         .init(model);
-    // SLANG makes its own steps: the optimiser is there for the Learner's sake.
+    // `optimize` takes an optimiser, but SLANG's updates are in closed form.
     let mut optimizer = AdamConfig::new().init();
     for epoch in 0..epochs {
         let learning_rate = 0.1 / (1.0 + epoch as f64);
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Batches in another order in each epoch.
+/// Mini-batches, shuffled in every epoch.
 fn shuffled(rows: Vec<ClassRow>, seed: u64) -> Arc<dyn DataLoader<ImageBatch>> {
     DataLoaderBuilder::new(ImageBatcher)
         .batch_size(BATCH)

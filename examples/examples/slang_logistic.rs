@@ -1,7 +1,8 @@
-//! Logistic regression with SLANG, trained as on its authors' poster, on the fixed halves of a small set.
+//! Logistic regression with SLANG, trained as on its authors' poster, on fixed halves of a small
+//! data set.
 //!
-//! Prints the test score for each rank. `burn-bayes reproduce E5` compares with the best Gaussians and
-//! with the poster, on all four sets.
+//! Prints the test score for each rank. `cargo run --release -p burn-bayes-papers -- E5` compares with
+//! the best Gaussians and with the poster, on all four data sets.
 //!
 //! `cargo run --release --example slang_logistic [-- --set breast --epochs 500]`, with the data in
 //! `$BURN_BAYES_DATA` or `../shared/data`.
@@ -17,7 +18,7 @@ use burn_bayes::prelude::*;
 use burn_bayes_data::{Dataset, Presplit, read_presplit};
 use burn_bayes_examples::{Arguments, LogisticRegressor, ToBatch, is_smoke};
 
-/// Rows in a batch, and draws averaged for a prediction.
+/// Mini-batch size, and number of draws averaged for a prediction.
 const BATCH: usize = 32;
 const TEST_DRAWS: usize = 100;
 
@@ -46,7 +47,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Trains as in the poster, and gives the mean of −log p(t | x) over the test rows, p averaged over draws.
+/// Trains as on the poster and returns the mean of −log p(t | x) over the test rows, with p
+/// averaged over draws.
 fn score(
     train: &Rows,
     test: &Rows,
@@ -68,7 +70,7 @@ fn score(
         .with_initial_mean(InitialMean::Zero)
         .with_initial_deviation(Some(InitialDeviation::Constant(1.0)))
         .try_init(LogisticRegressor::new(train.width(), &device))?;
-    // The step is SLANG's own; the optimiser is for parameters that stay point estimates.
+    // SLANG updates the random weights; the optimiser is for parameters that stay point estimates.
     let mut optimizer = FusedAdamConfig::new().init();
     // ANCHOR_END: slang
     for epoch in 0..epochs {

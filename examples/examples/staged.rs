@@ -1,6 +1,6 @@
-//! A posterior trained in stages, with a checkpoint after every epoch: first its mean, then its
-//! factors and variances. A run that was cut off goes on from a checkpoint, and ends in the very
-//! posterior of a run that was not.
+//! A posterior trained in stages, first the mean, then also factors and variances, with a
+//! checkpoint after every epoch. An interrupted run resumes from a checkpoint and ends in exactly
+//! the same posterior as an uninterrupted one.
 //!
 //! ```text
 //! cargo run --example staged -- --out target/staged
@@ -35,9 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let training_device = device.clone().autodiff();
     let model = Classifier::new(Glyphs::PIXELS, 64, Glyphs::CLASSES, &training_device);
 
-    // ANCHOR: stages
-    // A third of the steps is the mean's alone, in the next sixth the covariance joins in, and from
-    // the middle on all rates decay.
+    // ANCHOR: stages The first third of the steps trains only the mean, the learning rates of the
+    // covariance ramp up in the next sixth, and all learning rates decay in the second half.
     let steps = epochs * train.len().div_ceil(BATCH);
     let rates = StagedLearningRate::new(2e-3, 2e-3, 1e-2)
         .with_mean_only_steps(steps / 3)
@@ -46,13 +45,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .init();
     // ANCHOR_END: stages
 
-    // ANCHOR: checkpoints
-    // Whether the run is new or goes on, everything is made in the same way.
+    // ANCHOR: checkpoints A new run and a resumed run are set up in the same way.
     let bayesian = VifaConfig::new(train.len())
         .with_rank(4)
         .with_seed(seed)
         .init(model);
-    // The rows come in the same order every epoch: Burn does not save the state of a shuffle.
+    // The rows have the same order in every epoch, because Burn does not save the state of a
+    // shuffle.
     let train = class_loader(train, BATCH, None, &training_device);
     let valid = class_loader(valid, 250, None, &device);
     let mut training = SupervisedTraining::new(&folder, train, valid)

@@ -1,8 +1,8 @@
-//! A small regression network on UCI data, with VIFA and with SLANG.
+//! A small regression network on UCI data, with VIFA or SLANG.
 //!
-//! One hidden layer of 50 rectifiers on a published split, inputs and target standardised on the training
-//! rows, the noise precision fixed in the middle of the SLANG paper's bounds. `burn-bayes reproduce E6`
-//! has all sets, splits and searches.
+//! One hidden layer of 50 ReLU units, on a published split. Inputs and targets are standardised
+//! with the training rows, and the noise precision is fixed in the middle of the SLANG paper's
+//! bounds. `cargo run --release -p burn-bayes-papers -- E6` runs all data sets, splits and searches.
 //!
 //! `cargo run --example uci_regression [-- --method slang --split 3]`, with the data in `$BURN_BAYES_DATA`
 //! or `../shared/data`.
@@ -24,10 +24,10 @@ use burn_bayes_examples::{Activation, Arguments, RealBatch, Regressor, ToBatch, 
 
 /// Heating loads of buildings.
 const SET: &str = "uci_regression/energy";
-/// 1/variance of the noise around the target, in the target's own unit.
+/// 1/variance of the noise, in the original unit of the target.
 const NOISE_PRECISION: f64 = 0.9;
 const BATCH: usize = 10;
-/// Draws averaged for a prediction.
+/// Number of draws averaged for a prediction.
 const TEST_DRAWS: usize = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -111,7 +111,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Trains, and predicts the test rows draw by draw.
+/// Trains, and predicts the test rows at every draw.
 fn predicted<A>(
     mut bayes: Bayesian<Regressor, A>,
     rows: &Rows,
@@ -137,14 +137,14 @@ where
     Ok(outputs.into_data().iter::<f64>().collect())
 }
 
-/// Training and test rows of a split, on the scale of the training rows.
+/// Training and test rows of a split, standardised with the training rows.
 struct Rows {
     /// Features in a row.
     width: usize,
     /// Targets and features.
     train: (Vec<f32>, Vec<f32>),
     test: Vec<f32>,
-    /// Of the test rows, on their own scale.
+    /// Targets of the test rows, on the original scale.
     targets: Vec<f64>,
     target: ColumnScale,
 }
@@ -177,7 +177,7 @@ impl Rows {
         }
     }
 
-    /// The test rows, whose targets a prediction does not look at.
+    /// The test rows; predictions do not use the targets.
     fn test(&self, device: &Device) -> RealBatch {
         let targets = vec![0.0; self.targets.len()];
         ToBatch {

@@ -1,4 +1,4 @@
-//! Rows of data and the batches that models take.
+//! Rows of data, and the mini-batches that models take as input.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Batcher<ClassRow, ClassBatch> for ClassBatcher {
     }
 }
 
-/// A loader of `rows` in batches, in another order each epoch if a seed is given.
+/// A loader of `rows` in mini-batches, shuffled in every epoch if a seed is given.
 pub fn class_loader(
     rows: Vec<ClassRow>,
     batch_size: usize,
@@ -103,7 +103,8 @@ impl ToBatch<'_> {
         }
     }
 
-    /// All rows in batches, in the order that `noise` names; the last batch may be smaller.
+    /// All rows in mini-batches, in a random order given by `noise`; the last mini-batch may be
+    /// smaller.
     pub fn shuffled(&self, batch_size: usize, noise: Noise, device: &Device) -> Vec<RealBatch> {
         let order = shuffled_order(self.targets.len(), noise);
         order

@@ -1,8 +1,7 @@
-//! Generated pictures of digits, so noisy that some of them cannot be told apart.
+//! Generated images of digits, so noisy that some of them cannot be distinguished.
 //!
-//! A digit is drawn from a 5×7 stencil at one of nine places on a 9×11 canvas, each of its pixels
-//! with a brightness of its own, under Gaussian noise. Row number i of a set is a function of the
-//! set's seed and of i alone.
+//! A digit is a 5×7 stencil at one of nine positions on a 9×11 canvas, with random brightness per
+//! pixel and Gaussian noise. Row i of a set is a function of the set's seed and i.
 
 use burn_bayes::Noise;
 
@@ -47,22 +46,21 @@ const HEIGHT: usize = 11;
 /// A generator of noisy digits.
 #[derive(Clone, Copy, Debug)]
 pub struct Glyphs {
-    /// Standard deviation of the noise; a stencil's pixels are about 1.
+    /// Standard deviation of the noise; the pixels of a stencil are about 1.
     pub noise: f32,
-    /// Names the set.
+    /// Seed of the set.
     pub seed: u64,
 }
 
 impl Glyphs {
-    /// Pixels of a picture.
+    /// Number of pixels of an image.
     pub const PIXELS: usize = WIDTH * HEIGHT;
-    /// Rows and columns of a picture.
+    /// Rows and columns of an image.
     pub const SHAPE: [usize; 2] = [HEIGHT, WIDTH];
-    /// Digits.
+    /// Number of digits.
     pub const CLASSES: usize = STENCILS.len();
 
-    /// Training, validation and test rows of the examples, three sets that share no row; small ones
-    /// for a smoke run.
+    /// Disjoint training, validation and test rows for the examples; small sets for a smoke run.
     pub fn sets(seed: u64) -> [Vec<ClassRow>; 3] {
         let counts = if is_smoke() {
             [160, 64, 100]

@@ -1,5 +1,5 @@
-//! A convolutional network for small pictures, with the batches it takes. This is ordinary Burn code:
-//! nothing here knows that the weights will be random.
+//! A convolutional network for small images, and its mini-batches. This is ordinary Burn code,
+//! without Bayesian training.
 
 // ANCHOR: imports
 use burn::data::dataloader::batcher::Batcher;
@@ -16,7 +16,7 @@ use crate::{ClassRow, Glyphs};
 // ANCHOR_END: imports
 
 // ANCHOR: batch
-/// Pictures and their classes.
+/// Images and their classes.
 #[derive(Clone, Debug)]
 pub struct ImageBatch {
     /// `[batch, height, width]`.
@@ -25,7 +25,7 @@ pub struct ImageBatch {
     pub labels: Tensor<1, Int>,
 }
 
-/// Joins single pictures into an [`ImageBatch`].
+/// Joins single images into an [`ImageBatch`].
 #[derive(Clone, Copy, Debug)]
 pub struct ImageBatcher;
 
@@ -44,7 +44,7 @@ impl Batcher<ClassRow, ImageBatch> for ImageBatcher {
 // ANCHOR_END: batch
 
 // ANCHOR: model
-/// Two convolutions and a linear layer, for pictures of 11×9 pixels.
+/// Two convolutions and a linear layer, for images of 11×9 pixels.
 #[derive(Module, Debug)]
 pub struct Cnn {
     first: Conv2d,

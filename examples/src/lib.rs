@@ -1,4 +1,4 @@
-//! What the example programs share: models, generated data, settings and plain output.
+//! Shared code of the example programs: models, generated data, settings and plain output.
 
 mod batches;
 mod glyphs;

@@ -1,4 +1,4 @@
-//! Ordinary Burn models: nothing in this file knows that their weights will be random.
+//! Ordinary Burn models, without Bayesian training.
 
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
@@ -13,7 +13,7 @@ use burn_bayes::{ExampleLoss, GaussianNll};
 use crate::batches::{ClassBatch, RealBatch};
 use crate::image_net::{Cnn, ImageBatch};
 
-/// A perceptron with two hidden layers that classifies.
+/// A multilayer perceptron with two hidden layers, for classification.
 #[derive(Module, Debug)]
 pub struct Classifier {
     first: Linear,
@@ -68,7 +68,7 @@ impl InferenceStep for Classifier {
 }
 // ANCHOR_END: step
 
-/// A non-linearity between layers.
+/// An activation function.
 #[derive(Clone, Copy, Debug)]
 pub enum Activation {
     /// max(0, x).
@@ -77,7 +77,7 @@ pub enum Activation {
     Tanh,
 }
 
-/// A perceptron with hidden layers and one output, under Gaussian noise of known precision.
+/// A multilayer perceptron with one output, for regression with Gaussian noise of known precision.
 #[derive(Module, Debug)]
 pub struct Regressor {
     hidden: Vec<Linear>,
@@ -88,7 +88,7 @@ pub struct Regressor {
 }
 
 impl Regressor {
-    /// A perceptron with hidden layers of the given widths.
+    /// A multilayer perceptron with hidden layers of the given widths.
     pub fn new(
         features: usize,
         hidden: &[usize],
@@ -164,7 +164,7 @@ impl InferenceStep for Regressor {
     }
 }
 
-/// A linear model without intercept, under Gaussian noise of known precision.
+/// A linear model without intercept, with Gaussian noise of known precision.
 #[derive(Module, Debug)]
 pub struct LinearRegressor {
     layer: Linear,
@@ -172,7 +172,7 @@ pub struct LinearRegressor {
 }
 
 impl LinearRegressor {
-    /// A model of `features` inputs.
+    /// A model with `features` inputs.
     pub fn new(features: usize, noise_precision: f64, device: &Device) -> Self {
         Self {
             layer: LinearConfig::new(features, 1).with_bias(false).init(device),
@@ -215,7 +215,7 @@ pub struct LogisticRegressor {
 }
 
 impl LogisticRegressor {
-    /// A model of `features` inputs.
+    /// A model with `features` inputs.
     pub fn new(features: usize, device: &Device) -> Self {
         Self {
             layer: LinearConfig::new(features, 1).with_bias(false).init(device),
@@ -252,7 +252,7 @@ impl ExampleLoss for LogisticRegressor {
 }
 
 // ANCHOR: losses
-/// All that SLANG asks of a model beside Burn's two steps.
+/// The only method that SLANG needs in addition to Burn's two steps.
 impl ExampleLoss for Cnn {
     fn example_losses(&self, batch: ImageBatch) -> Tensor<1> {
         cross_entropy(self.forward(batch.images), batch.labels)

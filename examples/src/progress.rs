@@ -1,5 +1,5 @@
-//! One line of validation metrics for every few epochs, where Burn's own plain renderer prints one
-//! for every batch.
+//! Prints a line of validation metrics every few epochs; Burn's own plain renderer prints a line
+//! for every mini-batch.
 #![allow(clippy::print_stdout, reason = "these programs talk to a person")]
 
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ pub struct EpochLines {
 }
 
 impl EpochLines {
-    /// A line after every `every` epochs and after the last one; the full-screen display instead,
-    /// if the feature `tui` is on and the output goes to a terminal.
+    /// A renderer that prints a line after every `every` epochs and after the last one, or Burn's
+    /// full-screen display if the feature `tui` is enabled and the output is a terminal.
     pub fn renderer(every: usize, interrupter: Interrupter) -> Box<dyn MetricsRenderer> {
         #[cfg(feature = "tui")]
         if std::io::IsTerminal::is_terminal(&std::io::stdout()) {

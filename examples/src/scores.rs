@@ -1,4 +1,4 @@
-//! From a prediction's tensors to the scores that the programs print.
+//! Computes the scores that the programs print from the tensors of a prediction.
 
 use burn::tensor::Tensor;
 use burn_bayes::eval::{
@@ -8,7 +8,7 @@ use burn_bayes::eval::{
 
 use crate::batches::ClassRow;
 
-/// Every number of a tensor of probabilities, row by row.
+/// The numbers of a tensor of probabilities, row-major.
 pub fn probabilities_of<const R: usize>(probabilities: Tensor<R>) -> Vec<f64> {
     probabilities.into_data().iter::<f64>().collect()
 }
@@ -16,22 +16,23 @@ pub fn probabilities_of<const R: usize>(probabilities: Tensor<R>) -> Vec<f64> {
 /// Scores of class probabilities, averaged over draws of the weights; a plain model has one draw.
 #[derive(Clone, Debug)]
 pub struct ClassScores {
-    /// Share of rows whose likeliest class is the right one.
+    /// Fraction of rows whose most probable class is correct.
     pub accuracy: f64,
-    /// Mean probability of the likeliest class; below the accuracy, the model is too modest.
+    /// Mean probability of the most probable class; if it is below the accuracy, the model is
+    /// underconfident.
     pub confidence: f64,
     /// Mean negative log-likelihood, nats.
     pub nll: f64,
     /// Expected calibration error, 15 bins of equal width.
     pub calibration_error: f64,
-    /// Accuracy on the rows kept, most certain first by predictive entropy.
+    /// Accuracy on the kept rows, those with the lowest predictive entropy.
     pub by_entropy: Vec<f64>,
-    /// The same by model disagreement, which one draw does not have.
+    /// Accuracy on the kept rows, those with the lowest model disagreement; undefined for one draw.
     pub by_disagreement: Option<Vec<f64>>,
 }
 
 impl ClassScores {
-    /// Shares of rows kept.
+    /// Fractions of kept rows.
     pub const KEPT: [f64; 5] = [0.9, 0.8, 0.7, 0.6, 0.5];
 
     /// Scores `probabilities`, `[draws, rows, classes]`, against the rows' classes.

@@ -1,10 +1,10 @@
-//! Settings of a run: command line, environment and the small size that tests use.
+//! Settings of a run: command line, environment, and the small size used in tests.
 
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Whether `BURN_BAYES_SMOKE=1` asks for a run of seconds, whose numbers mean nothing.
+/// Whether `BURN_BAYES_SMOKE=1` requests a run of a few seconds, whose results are meaningless.
 pub fn is_smoke() -> bool {
     std::env::var_os("BURN_BAYES_SMOKE").is_some_and(|value| value != "0" && !value.is_empty())
 }
@@ -41,7 +41,7 @@ impl Arguments {
         Ok(Self { pairs })
     }
 
-    /// The value of an argument, the last one if it was given twice.
+    /// The value of an argument; the last one if it is given twice.
     ///
     /// # Errors
     ///
@@ -55,11 +55,11 @@ impl Arguments {
         }
     }
 
-    /// A folder for what the program writes: `--out`, or one of the system's for temporary files.
+    /// The output folder of the program: `--out`, or a folder for temporary files.
     ///
     /// # Errors
     ///
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     pub fn output_folder(&self, program: &str) -> Result<PathBuf, String> {
         let default = std::env::temp_dir().join(format!("burn-bayes-{program}"));
         let folder = self.get("out", default.display().to_string())?;

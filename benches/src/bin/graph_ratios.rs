@@ -1,6 +1,6 @@
-//! What the gradients of single examples cost beside one mean gradient, and what draws in one pass
-//! cost beside draws one by one, in prediction, in steps of VIFA and in SLANG's gradients; what a training
-//! takes to check its recordings; everything in turns.
+//! The cost of per-example gradients relative to a mean gradient; of draws in one pass relative to
+//! draws one by one, in prediction, in VIFA steps and in SLANG's gradients; and of the checks of
+//! recordings in a training. All are timed in turns.
 //!
 //! ```text
 //! cargo run --profile bench --bin graph_ratios -- mlp lenet resnet32 prediction small-prediction training draws self-check
@@ -25,7 +25,7 @@ use burn_bayes_benches::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The rank of the SLANG that asks.
+/// The rank of SLANG.
 const RANK: usize = 8;
 
 fn main() -> Result<(), String> {
@@ -113,8 +113,8 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-/// A training of a thousand steps by SLANG, from its first recording on: batches of one shape, and every
-/// 46th of another, as the last of an epoch is.
+/// A training of a thousand SLANG steps, including the first recording: mini-batches of one shape,
+/// and every 46th of another shape, like the last one of an epoch.
 fn self_check<M>(title: &str, model: M, [full, short]: [<M as TrainStep>::Input; 2])
 where
     M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch, Output: MixDraws> + 'static,
@@ -140,7 +140,7 @@ where
     );
 }
 
-/// Gradients of examples at several draws.
+/// Per-example gradients at several draws.
 fn gradients_at<N, B>(title: &str, model: N, batch: B, draws: usize)
 where
     N: Network<B>,
@@ -225,7 +225,7 @@ where
     );
 }
 
-/// Steps of VIFA of rank 1, as Burn's Learner makes them.
+/// VIFA steps with rank 1, as in Burn's Learner.
 fn training<M>(title: &str, model: M, batch: <M as TrainStep>::Input, draws: usize, steps: usize)
 where
     M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch, Output: MixDraws> + 'static,

@@ -1,5 +1,5 @@
-//! The same as `ratios` with another allocator, for every variant: large tensors are taken from
-//! memory that is kept instead of from the system anew.
+//! The same as `ratios` with the allocator mimalloc for all variants, which reuses memory for large
+//! tensors instead of requesting it from the system.
 //!
 //! ```text
 //! cargo run --profile bench --bin ratios_mimalloc -- mlp

@@ -1,5 +1,5 @@
-//! Whole SLANG steps as the peers' script takes them: one draw, the gradients of the batch's examples,
-//! the new precision, the new mean.
+//! Complete SLANG steps, as in the script of the peer libraries: one draw, the per-example
+//! gradients of the mini-batch, the new precision, the new mean.
 //!
 //! ```text
 //! cargo run --profile bench --bin slang_step
@@ -34,7 +34,7 @@ fn main() {
     }
 }
 
-/// Prints the median over rounds of the time of a step.
+/// Prints the median time of a step over rounds.
 fn measure<M, B>(
     name: &str,
     model: M,

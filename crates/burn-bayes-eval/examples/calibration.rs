@@ -1,4 +1,5 @@
-//! Is a stated confidence true, what makes it truer, and what can be promised whether it is or not.
+//! Calibration of a classifier: measurement, temperature scaling, and conformal sets with
+//! guaranteed coverage.
 //!
 //! `cargo run -p burn-bayes-eval --example calibration`
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
@@ -75,7 +76,7 @@ fn main() -> Result<(), EvalError> {
     Ok(())
 }
 
-/// The average over draws: the prediction that is used, and therefore the one to calibrate.
+/// The average over draws, which is the final prediction and therefore the one to calibrate.
 fn average(simulation: &Simulation) -> Result<ClassProbabilities<'static>, EvalError> {
     let rows = simulation.labels.len();
     let draws = DrawProbabilities::from_logits(&simulation.logits, DRAWS, rows, CLASSES)?;

@@ -1,4 +1,4 @@
-//! Referring unsure rows to somebody else: what is gained, and a threshold that can be relied on.
+//! Selective prediction: the gain from referring uncertain rows, and a threshold with a guarantee.
 //!
 //! `cargo run -p burn-bayes-eval --example selective_prediction`
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
@@ -57,7 +57,7 @@ fn main() -> Result<(), EvalError> {
     let known = known.average();
     let known_entropy = predictive_entropy(&known);
     let known = LabelledProbabilities::new(&known, &validation.labels)?;
-    // 21 thresholds, up to the largest entropy there is, named before looking at any row.
+    // 21 thresholds up to the maximum entropy, chosen without looking at the rows.
     let candidates: Vec<f64> = (0..=20)
         .map(|step| f64::from(step) / 20.0 * (CLASSES as f64).ln())
         .collect();

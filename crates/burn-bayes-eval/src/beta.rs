@@ -1,4 +1,4 @@
-//! The regularised incomplete beta function, which holds the tails of the binomial and of Student's
+//! The regularised incomplete beta function, which gives the tails of the binomial and of Student's
 //! distribution.
 //!
 //!   I_x(a, b) = x^a (1 − x)^b / (a B(a, b)) · 1/(1 + d₁/(1 + d₂/(1 + …)))
@@ -7,8 +7,8 @@
 //!   d_{2m+1} = −(a + m)(a + b + m)x / ((a + 2m)(a + 2m + 1))
 //!
 //! The fraction converges within a few times √max(a, b) terms for x < (a + 1)/(a + b + 2); beyond
-//! that I_x(a, b) = 1 − I_{1−x}(b, a). The logarithm of the factor before it cancels, so the relative
-//! error is about ε·(a + b)·ln(a + b).
+//! that I_x(a, b) = 1 − I_{1−x}(b, a). The logarithm of the factor in front has cancellation, so
+//! the relative error is about ε·(a + b)·ln(a + b).
 //!
 //! Reference: NIST Digital Library of Mathematical Functions, 8.17.4 and 8.17.22; evaluated forwards
 //! by Lentz's method.
@@ -31,7 +31,7 @@ pub(crate) fn regularised(a: f64, b: f64, x: f64) -> f64 {
 fn from_fraction(a: f64, b: f64, x: f64) -> f64 {
     let beta = libm::lgamma(a) + libm::lgamma(b) - libm::lgamma(a + b);
     let factor = (a * x.ln() + b * (-x).ln_1p() - beta).exp() / a;
-    // Numerator and denominator of the convergents, each divided by the one before.
+    // Numerator and denominator of the convergents, each divided by the previous one.
     let (mut ratio, mut inverse, mut value) = (1.0, 0.0, 1.0);
     let mut step = |d: f64| {
         inverse = 1.0 / away_from_zero(1.0 + d * inverse);

@@ -1,9 +1,9 @@
-//! Tails of the binomial distribution, and what they say about its probability.
+//! Tails of the binomial distribution, and confidence limits of its probability.
 //!
 //!   P(X ≤ k) = I_{1−p}(n − k, k + 1)   for k of n trials with probability p
 //!
 //! The Clopper–Pearson limits at a tail δ are the p with P(X ≤ k) = δ (upper) and P(X ≥ k) = δ
-//! (lower): each is on the wrong side of the true p with probability at most δ, whatever p is.
+//! (lower): each is on the wrong side of the true p with probability at most δ, for every p.
 //!
 //! Reference: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits illustrated
 //! in the case of the binomial" (1934).
@@ -32,7 +32,7 @@ pub(crate) fn upper_limit(events: usize, trials: usize, tail: f64) -> f64 {
     bisect(observed, 1.0, 0.0, |p| lower_tail(events, trials, p) > tail)
 }
 
-/// The lower Clopper–Pearson limit: the other outcome's upper one, mirrored.
+/// The lower Clopper–Pearson limit: one minus the upper limit of the complementary event.
 pub(crate) fn lower_limit(events: usize, trials: usize, tail: f64) -> f64 {
     1.0 - upper_limit(trials - events, trials, tail)
 }

@@ -1,7 +1,7 @@
-//! The bootstrap: how far would a score move on other rows of the same kind?
+//! The bootstrap: the sampling uncertainty of a score.
 //!
-//! B times, as many rows as there are are drawn with replacement and scored, giving θ*₁ … θ*_B around
-//! the score θ̂ of the rows themselves. With G the distribution of the θ*, at level ℓ = 1 − 2α:
+//! B resamples, each with as many rows as the data, drawn with replacement, give the scores θ*₁ …
+//! θ*_B; the score of the data is θ̂. With G the distribution of the θ*, at level ℓ = 1 − 2α:
 //!
 //!   percentile:  [G⁻¹(α), G⁻¹(1 − α)]
 //!   BCa:         [G⁻¹(α₁), G⁻¹(α₂)],  α_i = Φ( z₀ + (z₀ + z_i)/(1 − a(z₀ + z_i)) ),  z_i = Φ⁻¹(α), Φ⁻¹(1 − α)
@@ -10,20 +10,20 @@
 //! with θ̂₍ᵢ₎ the score without row i and θ̄₍·₎ their mean. BCa corrects for a biased or skewed score
 //! and costs one more score per row. G⁻¹ interpolates linearly between the sorted θ*.
 //!
-//! **Strata.** Where a class is rare some resamples have none of it, and an AUROC is undefined there.
-//! [`Bootstrap::of_score_within`] draws as many rows of each stratum (of each class, say) as there
-//! are. Then θ̄₍·₎ is the mean of the row's stratum, and
+//! **Strata.** If a class is rare, some resamples do not contain it, and an AUROC is undefined for
+//! them. [`Bootstrap::of_score_within`] draws from each stratum (for example each class) as many
+//! rows as it has. Then θ̄₍·₎ is the mean of the row's stratum, and
 //!
 //!   d_i = (θ̄₍·₎ − θ̂₍ᵢ₎) (n_s − 1)/n_s,   0 in a stratum of n_s = 1 row.
 //!
-//! The interval is for other rows with the same numbers of each stratum. That costs nothing where
-//! the score does not depend on these numbers, as AUROC and balanced accuracy do not.
+//! The interval is conditional on the sizes of the strata. This is no restriction for scores that
+//! do not depend on the sizes, such as AUROC and balanced accuracy.
 //!
-//! **Comparing two methods** on the same rows: bootstrap the difference of their scores, so that both
-//! see the same resamples.
+//! **Comparing two methods** on the same rows: bootstrap the difference of their scores, so that
+//! both use the same resamples.
 //!
-//! Rows that belong together (images of one patient, steps of one series) are not independent, and
-//! the interval is then too narrow: resample the groups instead.
+//! If rows are not independent (images of one patient, steps of one series), the interval is too
+//! narrow: resample the groups instead.
 //!
 //! References: B. Efron, "Better bootstrap confidence intervals" (1987); B. Efron and R. J. Tibshirani,
 //! "An introduction to the bootstrap" (1993), chapters 13 to 15; A. C. Davison and D. V. Hinkley,
@@ -72,7 +72,7 @@ pub struct Bootstrap<'a> {
     scores: Vec<f64>,
     /// The rows of each stratum.
     strata: Vec<Vec<usize>>,
-    /// The score without one row, of two or more. Only BCa needs it.
+    /// The score without one row, for at least two rows. Only BCa needs it.
     score_without: Box<dyn Fn(usize) -> f64 + 'a>,
 }
 
@@ -96,8 +96,9 @@ impl<'a> Bootstrap<'a> {
         Ok(mean)
     }
 
-    /// Resamples several means over the same rows. Each is what [`of_mean`](Self::of_mean) gives with
-    /// this seed, and rows are drawn once for all of them, which takes most of the time.
+    /// Resamples several means over the same rows. The results equal those of
+    /// [`of_mean`](Self::of_mean) with this seed, but the rows, which take most of the time, are
+    /// drawn only once.
     ///
     /// ```
     /// use burn_bayes_eval::Bootstrap;
@@ -110,7 +111,7 @@ impl<'a> Bootstrap<'a> {
     /// ```
     ///
     /// # Errors
-    /// As [`of_mean`](Self::of_mean), and a data error if the numbers of rows differ.
+    /// Those of [`of_mean`](Self::of_mean), and a data error if the numbers of rows differ.
     pub fn of_means<const N: usize>(
         columns: [&'a [f64]; N],
         resamples: usize,
@@ -121,7 +122,7 @@ impl<'a> Bootstrap<'a> {
             check::same_length("values", values.len(), rows)?;
             check::finite("values", values)?;
         }
-        // Side by side: what a row adds to every sum lies in one place.
+        // Row-major, so that the values of a row are adjacent in memory.
         let by_row: Vec<[f64; N]> = (0..rows)
             .map(|row| columns.map(|values| values[row]))
             .collect();
@@ -148,10 +149,10 @@ impl<'a> Bootstrap<'a> {
         }))
     }
 
-    /// Resamples any score of a set of rows, given as indices in which rows may repeat.
+    /// Resamples any score of a set of rows, given as indices with repetitions.
     ///
-    /// A score that a resample leaves undefined (an AUROC without positive rows, say) is NaN, and an
-    /// error: decide beforehand what it should count as, or resample with
+    /// If the score of a resample is undefined (for example an AUROC without positive rows) it is
+    /// NaN, which is an error: return a defined value in this case, or use
     /// [`of_score_within`](Self::of_score_within).
     ///
     /// # Errors
@@ -166,10 +167,11 @@ impl<'a> Bootstrap<'a> {
         Self::of_strata(vec![(0..rows).collect()], resamples, seed, score)
     }
 
-    /// Resamples any score within strata: each resample has as many rows of each as the data.
+    /// Resamples any score within strata: each resample has as many rows of each stratum as the
+    /// data.
     ///
-    /// `strata` has one number per row, usually its true class: no resample is without a class
-    /// that occurs.
+    /// `strata` has one number per row, usually its true class, so that every resample contains
+    /// every class.
     ///
     /// ```
     /// use burn_bayes_eval::{BinaryScores, Bootstrap, auroc};
@@ -187,7 +189,7 @@ impl<'a> Bootstrap<'a> {
     /// ```
     ///
     /// # Errors
-    /// As [`of_score`](Self::of_score).
+    /// Those of [`of_score`](Self::of_score).
     pub fn of_score_within(
         strata: &[usize],
         resamples: usize,
@@ -221,7 +223,7 @@ impl<'a> Bootstrap<'a> {
         })
     }
 
-    /// The score of the rows themselves.
+    /// The score of the data.
     pub fn estimate(&self) -> f64 {
         self.estimate
     }
@@ -258,8 +260,8 @@ impl<'a> Bootstrap<'a> {
     ///
     /// # Errors
     /// A config error if the level is not strictly between 0 and 1; a data error if no stratum has
-    /// two rows, the score without a row is not finite, or every resampled score lies on one side of
-    /// the estimate, which leaves the bias correction undefined.
+    /// two rows, the score without a row is not finite, or all resampled scores lie on one side of
+    /// the estimate, so that the bias correction is undefined.
     pub fn bca_interval(&self, level: f64) -> Result<ScoreInterval, EvalError> {
         check::open_unit("level", level)?;
         let share = self.share_below_estimate();
@@ -269,14 +271,15 @@ impl<'a> Bootstrap<'a> {
                 Place::WHOLE,
                 format!("all {} on one side of the estimate", self.scores.len()),
                 "some on either side",
-                "a score that repeated rows bias, or too few resamples: use the percentile interval",
+                "a score with bias on repeated rows, or too few resamples: use the percentile \
+                 interval",
             ));
         }
         let (bias, acceleration) = (normal::quantile(share), self.acceleration()?);
         let limit = |tail: f64| {
             let shifted = bias + normal::quantile(tail);
             let slope = 1.0 - acceleration * shifted;
-            // Beyond the pole of the correction lies the end of the distribution.
+            // Beyond the pole of the correction the quantile is an end of the distribution.
             let z = if slope > 0.0 {
                 bias + shifted / slope
             } else {
@@ -292,10 +295,10 @@ impl<'a> Bootstrap<'a> {
     }
 
     /// Two-sided p-value of the hypothesis that the true score is `value`: twice the smaller of the
-    /// shares of resamples at or below it and at or above it, each counted with one resample more.
+    /// fractions of resamples at or below it and at or above it, each with one resample added.
     ///
-    /// For a difference between two methods `value` is 0. It is the level, from outside, at which
-    /// the percentile interval begins to hold the value.
+    /// For a difference between two methods `value` is 0. The percentile interval at level 1 − p,
+    /// with p the p-value, just contains the value, up to the added resample.
     ///
     /// ```
     /// use burn_bayes_eval::Bootstrap;
@@ -316,7 +319,7 @@ impl<'a> Bootstrap<'a> {
         Ok((2.0 * (fewer + 1.0) / (self.scores.len() as f64 + 1.0)).min(1.0))
     }
 
-    /// Zero where no row makes a difference.
+    /// Zero if no row has an influence.
     fn acceleration(&self) -> Result<f64, EvalError> {
         let (mut squares, mut cubes) = (0.0, 0.0);
         for d in self.influences()? {
@@ -329,7 +332,7 @@ impl<'a> Bootstrap<'a> {
         Ok(cubes / (6.0 * squares * squares.sqrt()))
     }
 
-    /// d_i of every row that a resample can lack.
+    /// d_i of the rows in strata with at least two rows.
     fn influences(&self) -> Result<Vec<f64>, EvalError> {
         let mut influences = Vec::new();
         for stratum in self.strata.iter().filter(|stratum| stratum.len() > 1) {
@@ -354,7 +357,8 @@ impl<'a> Bootstrap<'a> {
                 Place::WHOLE,
                 1,
                 "at least 2",
-                "rows that every resample repeats: no resample says how far the score would move",
+                "strata of single rows, which every resample repeats, so that the score does not \
+                 vary",
             ));
         }
         Ok(influences)
@@ -377,10 +381,10 @@ impl fmt::Debug for Bootstrap<'_> {
     }
 }
 
-/// More resamples say nothing more, and these are eighty megabytes of scores.
+/// More resamples add no precision, and these need 80 MB for the scores.
 const MOST_RESAMPLES: usize = 10_000_000;
 
-/// Several scores of all rows, and those of the resamples, each ascending.
+/// Several scores of the data, and the scores of the resamples, each ascending.
 fn resampled<const N: usize>(
     strata: &[Vec<usize>],
     resamples: usize,
@@ -422,7 +426,7 @@ fn defined(what: &str, place: Place, score: f64) -> Result<f64, EvalError> {
     if score.is_finite() {
         return Ok(score);
     }
-    let cause = "a score that these rows leave undefined, for want of a class or by ln 0";
+    let cause = "a score that is undefined for these rows, because a class is missing or by ln 0";
     Err(EvalError::data(
         what,
         place,
@@ -432,7 +436,7 @@ fn defined(what: &str, place: Place, score: f64) -> Result<f64, EvalError> {
     ))
 }
 
-/// Interpolated linearly: share 0 is the first value, share 1 the last.
+/// The quantile by linear interpolation: share 0 is the first value, share 1 the last.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
     let below = (place as usize).min(sorted.len() - 1);
@@ -446,7 +450,7 @@ mod tests {
     use super::*;
     use crate::{BinaryScores, auroc, uniforms};
 
-    /// SciPy's bootstrap distribution in place of our own resamples.
+    /// Uses SciPy's bootstrap distribution instead of our own resamples.
     #[test]
     fn intervals_of_a_given_distribution_agree_with_scipy() {
         #[derive(serde::Deserialize)]
@@ -476,7 +480,7 @@ mod tests {
             scores,
             ..Bootstrap::of_mean(&values, 2, 0).unwrap()
         };
-        // Scores of about 2 at places up to 400, which BCa finds through Φ and Φ⁻¹.
+        // Scores of about 2 at positions up to 400, which BCa computes through Φ and Φ⁻¹.
         let close = |found: f64, expected: f64| {
             assert!(
                 (found - expected).abs() < 400.0 * 8.0 * f64::EPSILON,
@@ -577,7 +581,8 @@ mod tests {
             rows.iter().map(|&row| row as f64).sum()
         };
         let bootstrap = Bootstrap::of_score_within(&strata, 500, 1, counted).unwrap();
-        // Among so many resamples are those of the first and of the last row of every stratum alone.
+        // So many resamples include those of only the first and of only the last row of every
+        // stratum.
         let (scores, count) = (bootstrap.scores(), bootstrap.scores().len());
         assert_eq!(
             (scores[0], scores[count - 1]),
@@ -684,8 +689,8 @@ mod tests {
 
     #[test]
     fn a_score_biased_by_repetition_has_no_bca_interval() {
-        // The number of different rows never exceeds that of the rows themselves, and with forty
-        // rows no resample of these reaches it.
+        // A resample has at most as many distinct rows as the data, and with forty rows no resample
+        // here has all of them.
         let distinct = |rows: &[usize]| {
             let mut rows = rows.to_vec();
             rows.sort_unstable();

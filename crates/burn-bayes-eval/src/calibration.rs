@@ -1,17 +1,17 @@
-//! Calibration: does a confidence of 0.8 come true eight times in ten?
+//! Calibration: are predictions with confidence 0.8 correct in 80 % of the cases?
 //!
-//! Rows are put into B bins by their confidence (the probability of the predicted class). With n_b
-//! rows in bin b, of mean confidence conf_b and accuracy acc_b:
+//! Rows are grouped into B bins by confidence (the probability of the predicted class). With n_b
+//! rows in bin b, with mean confidence conf_b and accuracy acc_b:
 //!
 //!   ECE = Σ_b (n_b/N) |acc_b − conf_b|,   MCE = max_b |acc_b − conf_b| over bins with rows,
 //!   classwise ECE = (1/C) Σ_c Σ_b (n_bc/N) |frequency of class c − mean p_c|.
 //!
-//! **Equal width**: bin b holds the confidences in (b/B, (b+1)/B]; a value of 0 goes to the first.
-//! **Equal mass**: rows sorted by confidence, bin b holding ranks ⌊bN/B⌋ to ⌊(b+1)N/B⌋. Where a bin
-//! ends among rows of equal confidence, each of them counts with their common accuracy, so the
-//! order of the rows does not matter.
+//! **Equal width**: bin b contains the confidences in (b/B, (b+1)/B]; 0 is in the first bin.
+//! **Equal mass**: rows are sorted by confidence, and bin b contains ranks ⌊bN/B⌋ to ⌊(b+1)N/B⌋. If
+//! a bin ends among rows with equal confidence, each of these rows counts with their mean accuracy,
+//! so the result does not depend on the order of the rows.
 //!
-//! All of these estimates are biased upwards on few rows and depend on the binning: state both.
+//! All these estimates are biased upwards for few rows and depend on the binning: report both.
 //!
 //! References: M. P. Naeini et al., "Obtaining well calibrated probabilities using Bayesian binning"
 //! (2015), for ECE and MCE; C. Guo et al., "On calibration of modern neural networks" (2017), for
@@ -25,7 +25,7 @@ use crate::labelled::LabelledProbabilities;
 use crate::order::{ascending, tie_groups};
 use crate::uncertainty::max_probability;
 
-/// Confidence against accuracy, bin by bin, and the calibration errors that follow.
+/// Confidence and accuracy per bin, and the resulting calibration errors.
 ///
 /// ```
 /// use burn_bayes_eval::{ClassProbabilities, LabelledProbabilities, ReliabilityDiagram};
@@ -46,7 +46,7 @@ pub struct ReliabilityDiagram {
 /// One bin of a [`ReliabilityDiagram`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReliabilityBin {
-    /// Lower limit of confidence: excluded for equal width (but for 0), the smallest confidence in
+    /// Lower limit of confidence: excluded for equal width (except 0), the smallest confidence in
     /// the bin for equal mass.
     pub lower: f64,
     /// Upper limit of confidence, included.
@@ -55,7 +55,7 @@ pub struct ReliabilityBin {
     pub count: usize,
     /// Mean confidence of the rows; `None` without rows.
     pub mean_confidence: Option<f64>,
-    /// Fraction of the rows predicted right; `None` without rows.
+    /// Fraction of correctly predicted rows; `None` without rows.
     pub accuracy: Option<f64>,
 }
 
@@ -84,7 +84,8 @@ impl ReliabilityDiagram {
         })
     }
 
-    /// Bins of equal numbers of rows, to within one; as many bins as rows if there are fewer rows.
+    /// Bins with equal numbers of rows, to within one; as many bins as rows if there are fewer rows
+    /// than `bins`.
     ///
     /// ```
     /// # use burn_bayes_eval::{ClassProbabilities, LabelledProbabilities, ReliabilityDiagram};
@@ -116,7 +117,7 @@ impl ReliabilityDiagram {
         })
     }
 
-    /// The bins by rising confidence.
+    /// The bins, by increasing confidence.
     pub fn bins(&self) -> &[ReliabilityBin] {
         &self.bins
     }
@@ -131,15 +132,15 @@ impl ReliabilityDiagram {
         gaps.sum::<f64>() / rows as f64
     }
 
-    /// MCE: the widest gap of a bin that has rows.
+    /// MCE: the largest gap of a bin with rows.
     pub fn maximum_calibration_error(&self) -> f64 {
         let gaps = self.bins.iter().filter_map(ReliabilityBin::gap);
         gaps.fold(0.0, |widest, gap| widest.max(gap.abs()))
     }
 }
 
-/// Classwise ECE: the equal-width calibration error of every class's probability, whether or not
-/// that class was predicted, averaged over classes.
+/// Classwise ECE: the equal-width calibration error of the probability of each class, predicted or
+/// not, averaged over classes.
 ///
 /// ```
 /// use burn_bayes_eval::{ClassProbabilities, LabelledProbabilities, classwise_calibration_error};
@@ -215,7 +216,7 @@ fn outcomes(labelled: &LabelledProbabilities<'_>) -> Vec<Outcome> {
 }
 
 fn equal_width_sums(outcomes: impl Iterator<Item = Outcome>, bins: usize) -> Vec<BinSums> {
-    // The edges themselves are compared: ⌈confidence · bins⌉ would misplace values on an edge.
+    // Compares with the edges, because ⌈confidence · bins⌉ would misplace values on an edge.
     let inner: Vec<f64> = (1..bins).map(|index| index as f64 / bins as f64).collect();
     let mut sums = vec![BinSums::default(); bins];
     for outcome in outcomes {

@@ -1,4 +1,4 @@
-//! The checks that several inputs share; each says what, where and the likely cause.
+//! Shared input checks; each error says what is wrong, where, and the likely cause.
 
 use std::ops::RangeInclusive;
 
@@ -6,7 +6,7 @@ use crate::error::{EvalError, Place};
 
 pub(crate) fn not_empty(what: &str, length: usize) -> Result<(), EvalError> {
     if length == 0 {
-        let cause = "the selection or split that made it kept no rows";
+        let cause = "an empty selection or split";
         return Err(EvalError::data(
             what,
             Place::WHOLE,
@@ -27,7 +27,7 @@ pub(crate) fn same_length(what: &str, found: usize, expected: usize) -> Result<(
     Ok(())
 }
 
-/// The length of a flat slice with these extents, none of which may be zero.
+/// Checks the length of a flat slice with these extents, which must not be zero.
 pub(crate) fn shape(what: &str, length: usize, extents: &[(&str, usize)]) -> Result<(), EvalError> {
     for (name, extent) in extents {
         if *extent == 0 {
@@ -50,7 +50,7 @@ pub(crate) fn shape(what: &str, length: usize, extents: &[(&str, usize)]) -> Res
             .map(|(name, n)| format!("{n} {name}"))
             .collect();
         let found = format!("{length} values");
-        let cause = "the extents were given in another order, or the slice was cut";
+        let cause = "the extents were given in another order, or the slice is truncated";
         return Err(EvalError::data(
             what,
             Place::WHOLE,
@@ -73,10 +73,10 @@ pub(crate) fn not_finite(what: &str, place: Place, value: f64) -> EvalError {
     EvalError::data(what, place, value, "a finite number", DIVERGED)
 }
 
-/// The likely cause of a value that is no number or far too large.
+/// The likely cause of a value that is NaN or far too large.
 pub(crate) const DIVERGED: &str = "the model diverged, or its output overflowed";
 
-/// Infinities have a place in an order and in a mean; NaN has none.
+/// Rejects NaN; infinities can be ordered and averaged.
 pub(crate) fn comparable(what: &str, values: &[f64]) -> Result<(), EvalError> {
     match values.iter().position(|value| value.is_nan()) {
         Some(row) => {
@@ -93,7 +93,7 @@ pub(crate) fn comparable(what: &str, values: &[f64]) -> Result<(), EvalError> {
     }
 }
 
-/// Values in [0, 1].
+/// Checks that values are in [0, 1].
 pub(crate) fn unit(what: &str, values: &[f64], cause: &str) -> Result<(), EvalError> {
     match values.iter().position(|value| !(0.0..=1.0).contains(value)) {
         Some(row) => {
@@ -124,7 +124,7 @@ pub(crate) fn at_least_one(name: &str, value: usize) -> Result<(), EvalError> {
     Ok(())
 }
 
-/// How many of something are to be made.
+/// Checks a count against its allowed range.
 pub(crate) fn count(
     name: &str,
     value: usize,
@@ -137,10 +137,10 @@ pub(crate) fn count(
     Err(EvalError::config(name, value, expected))
 }
 
-/// The most bins or levels: beyond any use, and still only a hundred megabytes.
+/// The maximum number of bins or levels; it needs about 100 MB.
 pub(crate) const MOST_BINS: usize = 1_000_000;
 
-/// A probability strictly between 0 and 1.
+/// Checks that a probability is strictly between 0 and 1.
 pub(crate) fn open_unit(name: &str, value: f64) -> Result<(), EvalError> {
     if value > 0.0 && value < 1.0 {
         return Ok(());
@@ -152,7 +152,7 @@ pub(crate) fn open_unit(name: &str, value: f64) -> Result<(), EvalError> {
     ))
 }
 
-/// A fraction that may be the whole but not nothing.
+/// Checks that a fraction is above 0 and at most 1.
 pub(crate) fn fraction(name: &str, value: f64) -> Result<(), EvalError> {
     if value > 0.0 && value <= 1.0 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Proper scores of class probabilities, and accuracy.
+//! Proper scoring rules for class probabilities, and accuracy.
 //!
 //!   NLL      = −(1/N) Σ_r ln p_{r,y_r}
 //!   Brier    = (1/N) Σ_r Σ_c (p_rc − [c = y_r])²
@@ -9,8 +9,8 @@
 //! | p | the table of probabilities, for a Bayesian model the average over draws |
 //! | y | the labels |
 //!
-//! The NLL is exact: a row that gives its true class the probability 0 makes it +∞. There is no
-//! floor, because a floor would choose the size of the largest possible penalty.
+//! The NLL is exact: it is +∞ if the true class of a row has probability 0. There is no floor,
+//! because a floor would arbitrarily limit the penalty.
 //!
 //! References: I. J. Good, "Rational decisions" (1952); G. W. Brier, "Verification of forecasts
 //! expressed in terms of probability" (1950), equation 2.
@@ -36,8 +36,8 @@ pub fn nll(labelled: &LabelledProbabilities<'_>) -> f64 {
 /// Multi-class Brier score, in [0, 2]: the squared distance to the one-hot label, summed over
 /// classes as in the original definition.
 ///
-/// For two classes this is twice the common binary score (p₁ − y)², the value scikit-learn's
-/// `brier_score_loss` gives for two classes unless told `scale_by_half=False`.
+/// For two classes this is twice the common binary score (p₁ − y)², which scikit-learn's
+/// `brier_score_loss` returns for two classes unless `scale_by_half=False`.
 ///
 /// ```
 /// use burn_bayes_eval::{ClassProbabilities, LabelledProbabilities, brier};
@@ -50,8 +50,8 @@ pub fn brier(labelled: &LabelledProbabilities<'_>) -> f64 {
     mean(&brier_losses(labelled))
 }
 
-/// Fraction of rows whose most probable class is the label; of equally probable classes the first
-/// counts as the prediction.
+/// Fraction of rows whose most probable class is the label; the first of equally probable classes
+/// is the prediction.
 ///
 /// ```
 /// use burn_bayes_eval::{ClassProbabilities, LabelledProbabilities, accuracy};
@@ -66,7 +66,7 @@ pub fn accuracy(labelled: &LabelledProbabilities<'_>) -> f64 {
 
 /// The terms of [`nll`], one per row.
 pub fn log_losses(labelled: &LabelledProbabilities<'_>) -> Vec<f64> {
-    // `0 −` and not unary minus: a certain and right row costs 0, not −0.
+    // `0 −` instead of unary minus, so that a correct row with probability 1 gives 0, not −0.
     labelled
         .iter()
         .map(|(probabilities, label)| 0.0 - probabilities[label].ln())
@@ -85,7 +85,7 @@ pub fn brier_losses(labelled: &LabelledProbabilities<'_>) -> Vec<f64> {
     labelled.iter().map(loss).collect()
 }
 
-/// 0 for a row predicted right and 1 for a row predicted wrong; the usual loss of
+/// 0 for a correctly predicted row and 1 for a wrong one; the usual loss of
 /// [`RiskCoverage`](crate::RiskCoverage).
 ///
 /// ```

@@ -1,19 +1,20 @@
-//! Split conformal prediction: a threshold on any score of misfit, with a guarantee for new rows.
+//! Split conformal prediction: a threshold on any nonconformity score, with a coverage guarantee
+//! for new rows.
 //!
-//! Let s₁ … s_n be the scores of n **calibration** rows with known answers, none of which the model
-//! was trained on, high meaning a bad fit. At level ℓ (the wanted coverage, 1 − α) the threshold is
+//! Let s₁ … s_n be the nonconformity scores of n held-out **calibration** rows with known answers.
+//! At level ℓ (the nominal coverage, 1 − α) the threshold is
 //!
 //!   q̂ = the ⌈(n + 1)ℓ⌉-th smallest of s₁ … s_n, and +∞ if ⌈(n + 1)ℓ⌉ > n.
 //!
 //! A new row's prediction is the set of all answers whose score would be at most q̂. If the
-//! calibration rows and the new row are exchangeable, then, whatever the model,
+//! calibration rows and the new row are exchangeable, then for every model
 //!
 //!   ℓ ≤ P(the true answer is in the set) ≤ ℓ + 1/(n + 1),
 //!
-//! the upper bound if scores do not tie. The probability is over calibration rows and new row
-//! together: it is no statement about single inputs or classes, nor about one calibration set.
+//! the upper bound if scores have no ties. The probability is marginal, over the calibration rows
+//! and the new row: it does not hold for single inputs, classes or calibration sets.
 //!
-//! **Ties** among the scores make sets larger, never too small.
+//! **Ties** among the scores make sets larger and never violate the guarantee.
 //!
 //! References: V. Vovk, A. Gammerman and G. Shafer, "Algorithmic learning in a random world" (2005);
 //! J. Lei et al., "Distribution-free predictive inference for regression" (2018), for the bounds.
@@ -25,8 +26,8 @@ use crate::order::{compare, rank};
 /// The threshold q̂ that new rows' scores must not exceed.
 ///
 /// [`ConformalLac`](crate::ConformalLac), [`ConformalAps`](crate::ConformalAps),
-/// [`ConformalResidual`](crate::ConformalResidual) and their relatives compute their own scores; this
-/// is for scores of one's own.
+/// [`ConformalResidual`](crate::ConformalResidual) and their relatives compute their own scores;
+/// this function is for custom scores.
 ///
 /// ```
 /// use burn_bayes_eval::conformal_threshold;
@@ -69,7 +70,8 @@ mod tests {
         assert_eq!(conformal_threshold(&[5.0], 0.5).unwrap(), 5.0);
     }
 
-    /// A new score is within the threshold with probability ⌈(n + 1)ℓ⌉/(n + 1), whatever its law.
+    /// A new score is within the threshold with probability ⌈(n + 1)ℓ⌉/(n + 1), for every
+    /// distribution.
     #[test]
     fn new_rows_are_covered_as_promised() {
         let (rows, repetitions) = (12, 20_000);

@@ -1,16 +1,16 @@
-//! Conformal intervals around any real-valued prediction.
+//! Conformal prediction intervals for any real-valued prediction.
 //!
 //!   [`ConformalResidual`]:            s = |y − ŷ|,      interval ŷ ± q̂
 //!   [`ConformalNormalisedResidual`]:  s = |y − ŷ|/σ̂,    interval ŷ ± q̂·σ̂
 //!
 //! | Symbol | Here |
 //! |---|---|
-//! | ŷ | `predicted`, for instance [`GaussianMixture::mean`](crate::GaussianMixture::mean) |
-//! | σ̂ | `spreads`, any positive guess at the error of a row: the root of [`GaussianMixture::variance`](crate::GaussianMixture::variance), say |
+//! | ŷ | `predicted`, for example [`GaussianMixture::mean`](crate::GaussianMixture::mean) |
+//! | σ̂ | `spreads`, any positive estimate of the error of a row, for example the root of [`GaussianMixture::variance`](crate::GaussianMixture::variance) |
 //! | q̂ | the threshold of [`conformal_threshold`] |
 //!
-//! Both cover with the same probability. The first gives all rows the same width, the second wider
-//! intervals where the model is unsure; σ̂ need not be right, only in proportion.
+//! Both have the same coverage. The first gives all intervals the same width, the second gives
+//! uncertain rows wider intervals; σ̂ only needs to be proportional to the error.
 //!
 //! References: H. Papadopoulos et al., "Inductive confidence machines for regression" (2002), and
 //! J. Lei et al., "Distribution-free predictive inference for regression" (2018), for both scores.
@@ -20,7 +20,7 @@ use crate::conformal::conformal_threshold;
 use crate::error::{EvalError, Place};
 use crate::intervals::PredictionIntervals;
 
-/// Intervals of one width for all rows.
+/// Intervals with the same width for all rows.
 ///
 /// ```
 /// use burn_bayes_eval::ConformalResidual;
@@ -36,7 +36,7 @@ pub struct ConformalResidual {
     threshold: f64,
 }
 
-/// Intervals in proportion to a spread per row.
+/// Intervals with widths proportional to a spread per row.
 ///
 /// ```
 /// use burn_bayes_eval::ConformalNormalisedResidual;
@@ -53,7 +53,7 @@ pub struct ConformalNormalisedResidual {
 }
 
 impl ConformalResidual {
-    /// Finds the half-width at which intervals hold the target with probability `level`.
+    /// Computes the half-width at which intervals contain the target with probability `level`.
     ///
     /// # Errors
     /// A data error if the lengths differ, there are no rows or a value is not finite; a config
@@ -69,7 +69,7 @@ impl ConformalResidual {
         self.threshold
     }
 
-    /// The intervals of new rows.
+    /// The prediction intervals of new rows.
     ///
     /// # Errors
     /// A data error if there are no rows or a prediction is not finite.
@@ -80,7 +80,8 @@ impl ConformalResidual {
 }
 
 impl ConformalNormalisedResidual {
-    /// Finds the number of spreads at which intervals hold the target with probability `level`.
+    /// Computes the half-width, in spreads, at which intervals contain the target with probability
+    /// `level`.
     ///
     /// # Errors
     /// A data error if the lengths differ, there are no rows, a value is not finite or a spread is
@@ -99,12 +100,12 @@ impl ConformalNormalisedResidual {
         Ok(Self { threshold })
     }
 
-    /// Half the width of the intervals, in spreads.
+    /// Half the width of the intervals, in units of the spread.
     pub fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    /// The intervals of new rows.
+    /// The prediction intervals of new rows.
     ///
     /// # Errors
     /// A data error if the lengths differ, there are no rows, a prediction is not finite, or a
@@ -139,7 +140,7 @@ fn check_spreads(spreads: &[f64], rows: usize) -> Result<(), EvalError> {
             Place::row(row),
             spreads[row],
             "a number above 0",
-            "draws that agree exactly, or a log-deviation passed as a deviation",
+            "draws that agree exactly, or the logarithm of a standard deviation",
         )),
         None => Ok(()),
     }

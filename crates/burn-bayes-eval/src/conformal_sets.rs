@@ -1,19 +1,18 @@
-//! Conformal sets of classes, on top of any class probabilities.
+//! Conformal prediction sets of classes, for any class probabilities.
 //!
-//! With π_c the mass of class c and of all classes before it, by falling probability:
+//! With π_c the cumulative probability of class c and all more probable classes:
 //!
 //! | Method | Score of class c | Its sets |
 //! |---|---|---|
-//! | [`ConformalLac`] | 1 − p_c | smallest on average; may be empty where the model is unsure |
-//! | [`ConformalAps`] | π_c | larger where the model is unsure |
-//! | [`ConformalRandomisedAps`] | π_c − u·p_c, one uniform u per row | the same, without the steps of single classes |
+//! | [`ConformalLac`] | 1 − p_c | smallest on average; may be empty for uncertain rows |
+//! | [`ConformalAps`] | π_c | larger for uncertain rows |
+//! | [`ConformalRandomisedAps`] | π_c − u·p_c, one uniform u per row | as APS, with exact instead of conservative coverage |
 //!
-//! The threshold q̂ is that of [`conformal_threshold`], from the scores of the true classes of the
-//! calibration rows. A set holds exactly the classes whose score is at most q̂. No class is added to
-//! fill an empty set, which would only raise the coverage.
+//! The threshold q̂ is the [`conformal_threshold`] of the scores of the true classes of the
+//! calibration rows. A set contains the classes whose score is at most q̂. Empty sets are not
+//! filled, which would only increase the coverage.
 //!
-//! **Ties.** Equally probable classes stand in π in the order of their index, as they do for a
-//! prediction.
+//! **Ties.** Equally probable classes are ordered by index, as for predictions.
 //!
 //! References: M. Sadinle, J. Lei and L. Wasserman, "Least ambiguous set-valued classifiers with
 //! bounded error levels" (2019), for LAC; Y. Romano, M. Sesia and E. J. Candès, "Classification with
@@ -26,7 +25,8 @@ use crate::labelled::{LabelledProbabilities, check_labels};
 use crate::order::{compare, mean};
 use crate::probabilities::ClassProbabilities;
 
-/// Least ambiguous set-valued classifier: keeps the classes that are probable enough.
+/// Least ambiguous set-valued classifier (LAC): sets of the classes whose probability is at least a
+/// threshold.
 ///
 /// ```
 /// use burn_bayes_eval::{ClassProbabilities, ConformalLac, LabelledProbabilities};
@@ -43,7 +43,8 @@ use crate::probabilities::ClassProbabilities;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ConformalLac(Calibrated);
 
-/// Adaptive prediction sets: keeps the most probable classes up to a mass.
+/// Adaptive prediction sets (APS): sets of the most probable classes up to a cumulative
+/// probability.
 ///
 /// ```
 /// use burn_bayes_eval::{ClassProbabilities, ConformalAps, LabelledProbabilities};
@@ -60,11 +61,11 @@ pub struct ConformalLac(Calibrated);
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ConformalAps(Calibrated);
 
-/// Adaptive prediction sets with the last class kept at random, so that coverage is met and not
-/// exceeded.
+/// Randomised adaptive prediction sets: the last class is included at random, so that coverage is
+/// exact.
 ///
-/// The uniform numbers are arguments, one per row; [`uniforms`](crate::uniforms) makes them from a
-/// seed. Calibration and prediction need independent ones: use different seeds.
+/// The uniform numbers are arguments, one per row; [`uniforms`](crate::uniforms) generates them
+/// from a seed. Calibration and prediction need independent numbers: use different seeds.
 ///
 /// ```
 /// use burn_bayes_eval::{
@@ -82,7 +83,7 @@ pub struct ConformalAps(Calibrated);
 pub struct ConformalRandomisedAps(Calibrated);
 
 impl ConformalLac {
-    /// Finds the threshold at which sets hold the true class with probability `level`.
+    /// Computes the threshold at which sets contain the true class with probability `level`.
     ///
     /// # Errors
     /// A config error if the level is not strictly between 0 and 1.
@@ -98,7 +99,7 @@ impl ConformalLac {
         self.0.threshold
     }
 
-    /// The sets of new rows.
+    /// The prediction sets of new rows.
     ///
     /// # Errors
     /// A data error if the number of classes is not that of the calibration rows.
@@ -111,7 +112,7 @@ impl ConformalLac {
 }
 
 impl ConformalAps {
-    /// Finds the threshold at which sets hold the true class with probability `level`.
+    /// Computes the threshold at which sets contain the true class with probability `level`.
     ///
     /// # Errors
     /// A config error if the level is not strictly between 0 and 1.
@@ -122,12 +123,12 @@ impl ConformalAps {
         Calibrated::new(calibration, level, |_, row| mass(row, 0.0)).map(Self)
     }
 
-    /// The largest mass π_c of a class in a set.
+    /// The largest π_c of a class in a set.
     pub fn threshold(&self) -> f64 {
         self.0.threshold
     }
 
-    /// The sets of new rows.
+    /// The prediction sets of new rows.
     ///
     /// # Errors
     /// A data error if the number of classes is not that of the calibration rows.
@@ -140,7 +141,7 @@ impl ConformalAps {
 }
 
 impl ConformalRandomisedAps {
-    /// Finds the threshold at which sets hold the true class with probability `level`.
+    /// Computes the threshold at which sets contain the true class with probability `level`.
     ///
     /// # Errors
     /// A config error if the level is not strictly between 0 and 1; a data error if there is not
@@ -159,7 +160,7 @@ impl ConformalRandomisedAps {
         self.0.threshold
     }
 
-    /// The sets of new rows.
+    /// The prediction sets of new rows.
     ///
     /// # Errors
     /// A data error if the number of classes is not that of the calibration rows, or there is not
@@ -175,7 +176,7 @@ impl ConformalRandomisedAps {
     }
 }
 
-/// What the methods share: their scores are a function of the row's index and probabilities.
+/// The common part of the methods; scores are a function of the row's index and probabilities.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Calibrated {
     threshold: f64,
@@ -250,11 +251,11 @@ fn check_uniforms(uniforms: &[f64], rows: usize) -> Result<(), EvalError> {
     check::unit(
         "uniform numbers",
         uniforms,
-        "numbers of another distribution",
+        "numbers from another distribution",
     )
 }
 
-/// A set of classes per row.
+/// One set of classes per row.
 ///
 /// ```
 /// use burn_bayes_eval::{ClassProbabilities, ConformalLac, LabelledProbabilities};
@@ -278,7 +279,7 @@ impl PredictionSets {
         self.held.len() / self.classes
     }
 
-    /// Is the class in the set of the row? No unknown class or row is.
+    /// Whether the class is in the set of the row; false for an unknown class or row.
     pub fn contains(&self, row: usize, class: usize) -> bool {
         let index = row.checked_mul(self.classes);
         class < self.classes
@@ -305,10 +306,10 @@ impl PredictionSets {
         mean(&sizes)
     }
 
-    /// Fraction of rows whose set holds the true class.
+    /// Fraction of rows whose set contains the true class.
     ///
     /// # Errors
-    /// A data error if there is not one label per row or a label is no class.
+    /// A data error if there is not one label per row or a label is not a class.
     pub fn coverage(&self, labels: &[usize]) -> Result<f64, EvalError> {
         check::same_length("labels", labels.len(), self.rows())?;
         check_labels("labels", labels, self.classes)?;
@@ -338,7 +339,7 @@ mod tests {
             let lac = ConformalLac::calibrate(&labelled, 0.5).unwrap();
             assert_eq!(lac.sets(&table).unwrap().mean_size(), size);
         }
-        // The second class of a certain row adds no mass, so it is never left out.
+        // The second class of a row with probability 1 adds no mass, so it is always included.
         let aps = ConformalAps::calibrate(&right, 0.5).unwrap();
         assert_eq!(aps.sets(&table).unwrap().mean_size(), 2.0);
     }

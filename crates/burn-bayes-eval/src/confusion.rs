@@ -1,4 +1,4 @@
-//! The confusion matrix and the scores that need only its counts.
+//! The confusion matrix and the scores computed from its counts.
 //!
 //! With n_yc the number of rows of class y predicted as class c:
 //!
@@ -19,7 +19,7 @@ use crate::error::EvalError;
 use crate::labelled::{LabelledProbabilities, check_labels};
 use crate::order::mean;
 
-/// How many rows of each class were predicted as each class.
+/// The confusion matrix: the number of rows of each class that were predicted as each class.
 ///
 /// ```
 /// use burn_bayes_eval::ConfusionMatrix;
@@ -32,11 +32,11 @@ use crate::order::mean;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfusionMatrix {
-    /// What is not zero, by (label, predicted): classes that do not occur take no room.
+    /// Non-zero counts by (label, predicted), so that classes without rows need no memory.
     counts: BTreeMap<(usize, usize), f64>,
-    /// The sums of every label's counts.
+    /// The total count of every label.
     labelled: BTreeMap<usize, f64>,
-    /// The sums of every prediction's counts.
+    /// The total count of every predicted class.
     predicted: BTreeMap<usize, f64>,
     classes: usize,
 }
@@ -69,8 +69,8 @@ impl ConfusionMatrix {
         )
     }
 
-    /// Sums weights of (label, predicted, weight), all above zero; there is a row, and all classes
-    /// are in range.
+    /// Sums weights of (label, predicted, weight). Requires at least one row, positive weights, and
+    /// classes in range.
     pub(crate) fn weighted(
         classes: usize,
         rows: impl Iterator<Item = (usize, usize, f64)>,
@@ -97,7 +97,7 @@ impl ConfusionMatrix {
         self.classes
     }
 
-    /// How many rows of class `label` were predicted as `predicted`; zero for unknown classes.
+    /// The number of rows of class `label` predicted as `predicted`; zero for unknown classes.
     pub fn count(&self, label: usize, predicted: usize) -> f64 {
         self.counts.get(&(label, predicted)).copied().unwrap_or(0.0)
     }

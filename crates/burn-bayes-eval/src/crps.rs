@@ -11,15 +11,15 @@
 //!   CRPS = (1/S) Σ_s A(y − m_s, σ_s) − (1/2S²) Σ_s Σ_t A(m_s − m_t, √(σ_s² + σ_t²)),
 //!   A(m, σ) = E|N(m, σ²)| = m (2Φ(m/σ) − 1) + 2σ φ(m/σ).
 //!
-//! The first formula is the second with S = 1, and is computed as such.
+//! The first formula is the second with S = 1 and is computed in this way.
 //!
-//! It has the unit of the target; for a point prediction it would be the absolute error. The double
-//! sum costs S² per row. Of many draws the same is
+//! The CRPS has the unit of the target; for a point prediction it is the absolute error. The double
+//! sum costs S² per row. For many draws it is computed as
 //!
 //!   ½ E|Y − Y′| = ∫ F(x) (1 − F(x)) dx
 //!
-//! by the trapezoid rule with steps of half the least σ_s. The integrand is a Gaussian smoothed by
-//! another, so the rule's error is below rounding.
+//! by the trapezoid rule with steps of half the smallest σ_s. The integrand is a convolution with a
+//! Gaussian, so the error of the rule is below rounding.
 //!
 //! References: T. Gneiting and A. E. Raftery, "Strictly proper scoring rules, prediction, and
 //! estimation" (2007); E. P. Grimit et al., "The continuous ranked probability score for circular
@@ -47,7 +47,7 @@ pub fn crps(targeted: &TargetedMixture<'_>) -> f64 {
     mean(&crps_losses(targeted))
 }
 
-/// The terms of [`crps`], one per row. Never negative; rounding below zero is cut off.
+/// The terms of [`crps`], one per row. Never negative; rounding errors below zero are clipped.
 pub fn crps_losses(targeted: &TargetedMixture<'_>) -> Vec<f64> {
     targeted.map(|row, target| {
         let components: Vec<Component> = targeted.mixture().components(row).collect();
@@ -68,7 +68,7 @@ pub fn crps_losses(targeted: &TargetedMixture<'_>) -> Vec<f64> {
 /// ```
 ///
 /// # Errors
-/// A data error if a value is not finite or the deviation not above zero.
+/// A data error if a value is not finite or the standard deviation is not above zero.
 pub fn crps_gaussian(mean: f64, deviation: f64, target: f64) -> Result<f64, EvalError> {
     for (what, value) in [("mean", mean), ("deviation", deviation), ("target", target)] {
         if !value.is_finite() {
@@ -109,7 +109,7 @@ fn half_distance(components: &[Component]) -> f64 {
     let deviations = components.iter().map(|c| c.deviation);
     let step = 0.5 * deviations.fold(f64::INFINITY, f64::min);
     let steps = ((high - low) / step).ceil();
-    // A step takes Φ twice of every component, a pair Φ and φ.
+    // A step evaluates Φ twice per component, a pair Φ and φ once.
     match 2.0 * steps < 0.5 * components.len() as f64 {
         true => {
             step * (0..=steps as usize)
@@ -120,7 +120,7 @@ fn half_distance(components: &[Component]) -> f64 {
     }
 }
 
-/// Deviations beyond which F(1 − F) is below the rounding of its integral.
+/// Number of standard deviations beyond which F(1 − F) is negligible in its integral.
 const REACH: f64 = 9.0;
 
 /// F(x) (1 − F(x)).
@@ -136,7 +136,8 @@ fn overlap(components: &[Component], x: f64) -> f64 {
     (below / draws) * (above / draws)
 }
 
-/// Half the double sum: on the diagonal ½A(0, √2 σ) = σ/√π, and every other pair stands there twice.
+/// Half the double sum: the diagonal terms are ½A(0, √2 σ) = σ/√π, and every other pair occurs
+/// twice.
 fn pairs(components: &[Component]) -> f64 {
     let mut sum = 0.0;
     for (index, first) in components.iter().enumerate() {
@@ -169,7 +170,7 @@ mod tests {
 
     #[test]
     fn scales_that_differ_by_the_whole_range_overflow_nowhere() {
-        // A point for all practical purposes, and a spread that only just is a number.
+        // Practically a point mass, and a standard deviation near the smallest normal number.
         assert_eq!(crps_gaussian(0.0, 1e-300, 1e10), Ok(1e10));
         let noise = NoisePrecision::Shared(1e300);
         let mixture = GaussianMixture::new(&[0.0], 1, 1, noise).unwrap();

@@ -1,8 +1,8 @@
-//! One row of class probabilities: what makes it one, and how to come by it.
+//! One row of class probabilities: its checks, and the softmax.
 //!
-//! A row must sum to 1 within 10⁻⁶ + C·ε₃₂, with C the number of classes and ε₃₂ = 2⁻²³: what a
-//! softmax in single precision leaves behind. Values are used as given, never renormalised. Logits z
-//! become probabilities by p_c = exp(z_c − max z) / Σ_k exp(z_k − max z).
+//! A row must sum to 1 within 10⁻⁶ + C·ε₃₂, with C the number of classes and ε₃₂ = 2⁻²³: the
+//! rounding error of a softmax in single precision. Values are never renormalised. Logits z become
+//! probabilities by p_c = exp(z_c − max z) / Σ_k exp(z_k − max z).
 
 use crate::check;
 use crate::error::{EvalError, Place};
@@ -23,8 +23,7 @@ pub(crate) fn check_row(place: Place, probabilities: &[f64]) -> Result<(), EvalE
     for (class, &value) in probabilities.iter().enumerate() {
         if !value.is_finite() || value < 0.0 {
             let expected = "a finite probability of at least 0";
-            let cause =
-                "logits or log-probabilities in place of probabilities, or a diverged model";
+            let cause = "logits or log-probabilities instead of probabilities, or a diverged model";
             return Err(EvalError::data(
                 WHAT,
                 place.at_column(class),
@@ -38,7 +37,8 @@ pub(crate) fn check_row(place: Place, probabilities: &[f64]) -> Result<(), EvalE
     let tolerance = 1e-6 + probabilities.len() as f64 * f64::from(f32::EPSILON);
     if (sum - 1.0).abs() > tolerance {
         let expected = format!("1 within {tolerance:.1e}");
-        let cause = "no softmax, one sigmoid per class, or half precision without renormalisation";
+        let cause = "a missing softmax, one sigmoid per class, or half precision without \
+                     renormalisation";
         return Err(EvalError::data(
             WHAT,
             place,
@@ -54,7 +54,7 @@ pub(crate) fn check_binary(place: Place, probability: f64) -> Result<(), EvalErr
     if (0.0..=1.0).contains(&probability) {
         return Ok(());
     }
-    let cause = "logits in place of probabilities, or a diverged model";
+    let cause = "logits instead of probabilities, or a diverged model";
     Err(EvalError::data(
         WHAT,
         place,

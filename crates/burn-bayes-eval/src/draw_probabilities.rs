@@ -32,7 +32,7 @@ impl<'a> DrawProbabilities<'a> {
     /// Checks `values` (borrowed or owned) as `draws` tables of `rows` rows and `classes` classes.
     ///
     /// # Errors
-    /// As [`ClassProbabilities::new`], and the error names the draw too.
+    /// Those of [`ClassProbabilities::new`]; the error also names the draw.
     pub fn new(
         values: impl Into<Cow<'a, [f64]>>,
         draws: usize,
@@ -76,7 +76,7 @@ impl<'a> DrawProbabilities<'a> {
         &self.values
     }
 
-    /// The probabilities alone, in the same order.
+    /// The values, in the same order, without a copy if they are owned.
     pub fn into_values(self) -> Vec<f64> {
         self.values.into_owned()
     }
@@ -107,7 +107,7 @@ impl<'a> DrawProbabilities<'a> {
         ClassProbabilities::of_checked(values, self.rows, self.classes)
     }
 
-    /// The class probabilities of one row under every draw, in the order of the draws.
+    /// The class probabilities of one row under every draw, in draw order.
     pub(crate) fn of_row(&self, row: usize) -> impl Iterator<Item = &[f64]> {
         (0..self.draws).map(move |draw| self.row(draw, row))
     }

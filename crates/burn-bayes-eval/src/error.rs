@@ -1,14 +1,14 @@
-//! The one error type of this crate.
+//! The error type of this crate.
 //!
-//! Opaque on purpose: callers ask it questions ([`EvalError::is_data`], [`EvalError::is_config`],
-//! [`EvalError::row`], …) and people read its message, which says what was wrong, where (draw, row
-//! and column count from zero) and what the likely cause is.
+//! The type is opaque: programs use its predicates ([`EvalError::is_data`],
+//! [`EvalError::is_config`], [`EvalError::row`], …). The message says what is wrong, where (draw,
+//! row and column, counted from zero), and the likely cause.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// Why an input could not be scored.
+/// The error of a score: invalid data or an invalid setting.
 ///
 /// ```
 /// use burn_bayes_eval::ClassProbabilities;
@@ -26,27 +26,27 @@ pub struct EvalError {
 }
 
 impl EvalError {
-    /// The data cannot be scored: a wrong length, a value outside its range, a missing class.
+    /// Whether the data are invalid: a wrong length, a value outside its range, a missing class.
     pub fn is_data(&self) -> bool {
         self.kind == Kind::Data
     }
 
-    /// A setting of the score is outside its range: a number of bins, a level, a fraction.
+    /// Whether a setting is outside its range: a number of bins, a level, a fraction.
     pub fn is_config(&self) -> bool {
         self.kind == Kind::Config
     }
 
-    /// The draw of the offending value, from zero, where one value is to blame.
+    /// The draw of the invalid value, from zero, if the error concerns a single value.
     pub fn draw(&self) -> Option<usize> {
         self.place.draw
     }
 
-    /// The row of the offending value, from zero, where one value or row is to blame.
+    /// The row of the invalid value, from zero, if the error concerns a single value or row.
     pub fn row(&self) -> Option<usize> {
         self.place.row
     }
 
-    /// The column (class) of the offending value, from zero, where one value is to blame.
+    /// The column (class) of the invalid value, from zero, if the error concerns a single value.
     pub fn column(&self) -> Option<usize> {
         self.place.column
     }
@@ -81,7 +81,7 @@ impl EvalError {
     }
 }
 
-/// Where in the input a value stands; absent coordinates are not to blame.
+/// The position of a value in the input; `None` for coordinates that do not apply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     draw: Option<usize>,

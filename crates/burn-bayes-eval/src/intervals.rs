@@ -1,16 +1,16 @@
-//! Prediction intervals: how often they hold the target, and how wide they are.
+//! Prediction intervals: coverage and width.
 //!
 //! The central interval at level ℓ of a mixture with distribution function F is
 //!
 //!   [F⁻¹((1 − ℓ)/2), F⁻¹((1 + ℓ)/2)],   F(x) = (1/S) Σ_s Φ((x − m_s)/σ_s).
 //!
-//! F⁻¹ is found by Newton's steps on ln F, from the quantile of the Gaussian with the mixture's mean and
-//! variance. It lies between the smallest and the largest quantile of a component, and beyond 40
-//! deviations a component has no mass left in double precision, so
-//! [min (m_s − 40σ_s), max (m_s + 40σ_s)] always brackets it. The upper half is solved in 1 − F, to
-//! keep the precision of its tail.
+//! F⁻¹ is computed by Newton's method on ln F, starting from the quantile of the Gaussian with the
+//! mixture's mean and variance. It lies between the smallest and the largest quantile of a
+//! component, and beyond 40 standard deviations the mass of a component is zero in double
+//! precision, so [min (m_s − 40σ_s), max (m_s + 40σ_s)] always brackets it. Upper quantiles are
+//! solved in 1 − F, for full precision in the tail.
 //!
-//! Good intervals have coverage ≈ ℓ and, among those, the least mean width (sharpness).
+//! Good intervals have coverage ≈ ℓ and, subject to this, the smallest mean width (sharpness).
 //!
 //! Reference: T. Gneiting, F. Balabdaoui and A. E. Raftery, "Probabilistic forecasts, calibration
 //! and sharpness" (2007).
@@ -42,7 +42,7 @@ pub struct PredictionIntervals<'a> {
 }
 
 impl<'a> PredictionIntervals<'a> {
-    /// Intervals from given limits (borrowed or owned), which may be infinite.
+    /// Intervals with given limits (borrowed or owned), which may be infinite.
     ///
     /// ```
     /// # use burn_bayes_eval::PredictionIntervals;
@@ -88,7 +88,7 @@ impl<'a> PredictionIntervals<'a> {
         &self.upper
     }
 
-    /// Fraction of targets in their interval, limits included.
+    /// Fraction of targets inside their interval, including the limits.
     ///
     /// # Errors
     /// A data error if there is not one target per interval or a target is not finite.
@@ -104,7 +104,7 @@ impl<'a> PredictionIntervals<'a> {
 
     /// Mean width of the intervals, in the unit of the target.
     pub fn mean_width(&self) -> f64 {
-        // Equal limits are a width of 0 even where they are infinite.
+        // Equal limits have width 0 even if they are infinite.
         let width = |(lower, upper): (&f64, &f64)| if lower == upper { 0.0 } else { upper - lower };
         let widths: Vec<f64> = self
             .lower
@@ -117,8 +117,7 @@ impl<'a> PredictionIntervals<'a> {
 }
 
 impl PredictionIntervals<'static> {
-    /// The central intervals of mixtures: the level's mass in the middle, equal masses on either
-    /// side.
+    /// The central intervals of mixtures, with equal mass in both tails.
     ///
     /// # Errors
     /// A config error if the level is not strictly between 0 and 1.
@@ -162,11 +161,11 @@ pub fn quantiles(mixture: &GaussianMixture<'_>, probability: f64) -> Result<Vec<
     })
 }
 
-/// The mass beyond a limit that is looked for in every row.
+/// The mass beyond the requested limit of every row.
 struct Tail {
-    /// The mass's logarithm.
+    /// The logarithm of the mass.
     logarithm: f64,
-    /// The lower limit of the standard normal distribution.
+    /// The quantile of the standard normal distribution.
     standard_limit: f64,
 }
 
@@ -184,7 +183,7 @@ impl Tail {
         self.limit(&components)
     }
 
-    /// The x with 1 − F(x) = the mass: the mirror image of a lower limit.
+    /// The x with 1 − F(x) = the mass, the lower limit of the mirrored mixture.
     fn upper_limit(&self, mixture: &GaussianMixture<'_>, row: usize) -> f64 {
         let mirror = |c: Component| Component {
             mean: -c.mean,
@@ -214,7 +213,7 @@ impl Tail {
     }
 }
 
-/// Deviations beyond which Φ is 0 in double precision.
+/// Number of standard deviations beyond which Φ is 0 in double precision.
 const REACH: f64 = 40.0;
 
 /// F and its slope.
@@ -280,7 +279,7 @@ mod tests {
         assert!(low.abs() < 8.0 * f64::EPSILON); // the median of the first component
         let high = quantiles(&mixture, 0.75).unwrap()[0];
         assert!((high / 1e150 - 1.0).abs() < 4.0 * f64::EPSILON);
-        // Between the two any number is a median.
+        // Every number between the two is a median.
         let median = quantiles(&mixture, 0.5).unwrap()[0];
         assert!((0.0..=1e150).contains(&median), "{median}");
     }
@@ -309,7 +308,7 @@ mod tests {
             let halved = bisect(-1e3, 1e3, 0.0, |limit| {
                 at_limit(&components, limit)[0] < probability
             });
-            // Where the mass rises slowly, its rounding moves the limit.
+            // If the slope is small, rounding of the mass moves the limit.
             let [mass, slope] = at_limit(&components, halved);
             let allowed = 16.0 * f64::EPSILON * (mass / slope + halved.abs());
             assert!(

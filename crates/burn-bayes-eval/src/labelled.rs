@@ -25,7 +25,7 @@ impl<'a> LabelledProbabilities<'a> {
     /// Pairs a table with one label per row, each below the number of classes.
     ///
     /// # Errors
-    /// A data error if the lengths differ or a label is no class of the table.
+    /// A data error if the lengths differ or a label is not a class of the table.
     pub fn new(
         probabilities: &'a ClassProbabilities<'a>,
         labels: &'a [usize],

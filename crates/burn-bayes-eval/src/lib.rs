@@ -1,21 +1,21 @@
 //! Scores of probabilistic predictions, from plain slices to plain `f64` numbers.
 //!
-//! A Bayesian model answers with several **draws** of a prediction. This crate says how good those
-//! answers are and how far they can be trusted. It knows no tensor library: probabilities and means
-//! come in as row-major `f64` slices, are checked once by a view type, and every score computed from
-//! a view is an ordinary function that can no longer fail on its data.
+//! A Bayesian model returns several **draws** of a prediction. This crate measures the quality and
+//! the calibration of such predictions. It does not depend on a tensor library: probabilities and
+//! means are row-major `f64` slices, which a view type checks once; scores of a view are functions
+//! that cannot fail on its data.
 //!
 //! | Question | Where |
 //! |---|---|
-//! | Are the class probabilities right? | [`nll`], [`brier`], [`accuracy`], [`ConfusionMatrix`] |
-//! | Does a stated confidence mean what it says? | [`ReliabilityDiagram`], [`classwise_calibration_error`] |
-//! | Can that be repaired afterwards? | [`Temperature`] |
-//! | How unsure is the model about a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
-//! | What is gained by referring the unsure rows to somebody else? | [`referral_table`], [`RiskCoverage`], with a guarantee [`SelectiveBounds`] |
-//! | Does a score tell known from unknown inputs? | [`auroc`], [`average_precision`], [`false_positive_rate_at`] |
-//! | Are real-valued predictions right, in place and in spread? | [`rmse`], [`nmll`], [`crps`], [`PredictionIntervals`], [`QuantileCalibration`] |
-//! | Which answers cannot be ruled out, with a guarantee? | [`ConformalLac`], [`ConformalAps`], [`ConformalResidual`], … |
-//! | How sure is the score itself? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`] |
+//! | How good are the class probabilities? | [`nll`], [`brier`], [`accuracy`], [`ConfusionMatrix`] |
+//! | Are the confidences calibrated? | [`ReliabilityDiagram`], [`classwise_calibration_error`] |
+//! | How can a trained model be recalibrated? | [`Temperature`] |
+//! | How uncertain is the prediction for a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
+//! | What is gained by referring uncertain rows (abstention)? | [`referral_table`], [`RiskCoverage`], with a guarantee [`SelectiveBounds`] |
+//! | Does a score separate known from unknown inputs? | [`auroc`], [`average_precision`], [`false_positive_rate_at`] |
+//! | How good are real-valued predictive distributions? | [`rmse`], [`nmll`], [`crps`], [`PredictionIntervals`], [`QuantileCalibration`] |
+//! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalAps`], [`ConformalResidual`], … |
+//! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`] |
 //!
 //! Bad input (a wrong length, a probability of NaN, a label out of range) is an [`EvalError`] that
 //! names the draw, row and column, counted from 0; nothing here panics on data. All logarithms are

@@ -8,11 +8,11 @@
 //! | f_sr | `means`, `[draws × rows]`, row-major |
 //! | β_sr | [`NoisePrecision`]: one for all, one per draw, or one per draw and row |
 //!
-//! Networks are trained on standardised targets and judged on the original ones:
-//! y = m + d·y′ turns N(y′; f′, 1/β′) into N(y; m + d·f′, d²/β′), so a negative log-likelihood grows
-//! by ln d. [`GaussianMixture::unnormalised`] does that once, for all scores.
+//! Networks are trained on standardised targets and evaluated on the original ones: y = m + d·y′
+//! turns N(y′; f′, 1/β′) into N(y; m + d·f′, d²/β′), so a negative log-likelihood increases by ln
+//! d. [`GaussianMixture::unnormalised`] makes this conversion for all scores.
 //!
-//! Means and deviations 1/√β are at most 10¹⁵⁰ in size, so that no variance overflows.
+//! Means and standard deviations 1/√β are limited to 10¹⁵⁰, so that no variance overflows.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ use crate::error::{EvalError, Place};
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianMixture<'a> {
     means: Cow<'a, [f64]>,
-    /// One deviation stands at `draw · draw_stride + row · row_stride`.
+    /// The standard deviation of a component is at `draw · draw_stride + row · row_stride`.
     deviations: Vec<f64>,
     draw_stride: usize,
     row_stride: usize,
@@ -47,11 +47,11 @@ pub enum NoisePrecision<'a> {
     Shared(f64),
     /// One per draw.
     PerDraw(&'a [f64]),
-    /// One per draw and row, `[draws × rows]`, row-major: noise that depends on the input.
+    /// One per draw and row, `[draws × rows]`, row-major, for heteroscedastic noise.
     PerPrediction(&'a [f64]),
 }
 
-/// How targets were standardised: normalised = (original − mean) / deviation.
+/// The standardisation of targets: normalised = (original − mean) / deviation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TargetScale {
     /// Mean of the original training targets.
@@ -125,7 +125,7 @@ impl<'a> GaussianMixture<'a> {
             .collect()
     }
 
-    /// The variance of each row's mixture: noise plus what the draws disagree about.
+    /// The variance of each row's mixture: noise plus the variance between draws.
     pub fn variance(&self) -> Vec<f64> {
         (0..self.rows)
             .map(|row| variance(self.components(row)))
@@ -139,7 +139,7 @@ impl<'a> GaussianMixture<'a> {
             .collect()
     }
 
-    /// The same predictions on the scale of the original targets.
+    /// The predictions on the original scale of the targets.
     ///
     /// ```
     /// use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture, nmll};
@@ -197,14 +197,14 @@ impl<'a> GaussianMixture<'a> {
                 mixture.place_of_deviation(index),
                 mixture.deviations[index],
                 format!("above 0 and at most {LARGEST:e}"),
-                "a scale that is not the targets' own",
+                "a scale of other targets",
             ));
         }
         Ok(mixture)
     }
 
     fn check_means(&self, what: &str) -> Result<(), EvalError> {
-        // NaN is in no range.
+        // A range never contains NaN.
         let usable = |mean: &f64| (-LARGEST..=LARGEST).contains(mean);
         match self.means.iter().position(|mean| !usable(mean)) {
             Some(index) => Err(EvalError::data(
@@ -237,7 +237,7 @@ impl<'a> GaussianMixture<'a> {
         }
     }
 
-    /// The components of one row's mixture, equally weighted, in the order of the draws.
+    /// The components of one row's mixture, equally weighted, in draw order.
     pub(crate) fn components(
         &self,
         row: usize,
@@ -249,7 +249,7 @@ impl<'a> GaussianMixture<'a> {
     }
 }
 
-/// The largest size of a mean and of a deviation: sums of ten million of their squares are finite.
+/// The largest magnitude of a mean or standard deviation; sums of ten million squares are finite.
 const LARGEST: f64 = 1e150;
 
 /// Mixtures together with the true value of each row.

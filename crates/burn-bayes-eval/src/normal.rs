@@ -3,8 +3,8 @@
 //!   φ(z) = exp(−z²/2)/√(2π),   Φ(z) = ½ erfc(−z/√2)
 //!
 //! The complementary error function keeps full relative precision in the lower tail; the upper tail
-//! is Φ(−z), never 1 − Φ(z). The quantile Φ⁻¹ is found by Newton's steps on
-//! ln Φ, which is concave.
+//! is Φ(−z), never 1 − Φ(z). The quantile Φ⁻¹ is computed by Newton's method on ln Φ, which is
+//! concave.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 

@@ -1,18 +1,18 @@
 //! Sorting by a score, with ties kept together, and ranks in the sorted order.
 //!
-//! Rows with equal scores form one group: whatever is computed group by group cannot depend on the
-//! order in which the rows arrived. `0.0` and `−0.0` are equal.
+//! Rows with equal scores form one group, so a result computed per group does not depend on the
+//! order of the rows. `0.0` and `−0.0` are equal.
 
 use std::cmp::Ordering;
 
-/// Row indices by ascending score. The scores hold no NaN.
+/// Row indices by ascending score. The scores must not contain NaN.
 pub(crate) fn ascending(scores: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| compare(scores[a], scores[b]));
     order
 }
 
-/// The runs of equal scores in an order made by [`ascending`].
+/// The runs of equal scores in an order from [`ascending`].
 pub(crate) fn tie_groups<'o>(
     order: &'o [usize],
     scores: &'o [f64],

@@ -1,23 +1,24 @@
-//! Is one method better than another on the same rows, or is it chance?
+//! Paired significance tests: compare two methods on the same rows.
 //!
 //! With d_r the difference of the two losses on row r, N of them:
 //!
-//! | Test | Asks whether | Statistic |
+//! | Test | Null hypothesis | Statistic |
 //! |---|---|---|
-//! | [`paired_t_test`] | the mean of d is 0 | t = √N·d̄/s, against Student's distribution with N − 1 degrees |
-//! | [`wilcoxon_signed_rank`] | d lies symmetrically around 0 | W = Σ of the ranks of abs(d_r) over rows with d_r > 0 |
-//! | [`mcnemar`] | each is right where the other is wrong equally often | rows that only one of them gets right |
+//! | [`paired_t_test`] | the mean of d is 0 | t = √N·d̄/s, Student's distribution with N − 1 degrees of freedom |
+//! | [`wilcoxon_signed_rank`] | d is distributed symmetrically around 0 | W = Σ of the ranks of abs(d_r) over rows with d_r > 0 |
+//! | [`mcnemar`] | both methods are equally often the only correct one | rows that only one method predicts correctly |
 //! | [`Bootstrap::p_value`](crate::Bootstrap::p_value) | a difference of any score is 0 | the resampled differences |
 //!
-//! All are two-sided. McNemar's is exact; so is Wilcoxon's up to 50 differences, ties included, and
-//! beyond that normal. With k comparisons multiply the p-values by k (Bonferroni). A p-value says
-//! nothing of how large a difference is: give an interval of it too.
+//! All tests are two-sided. McNemar's test is exact. Wilcoxon's test is exact up to 50 differences,
+//! with ties, and uses the normal approximation above. With k comparisons multiply the p-values by
+//! k (Bonferroni). A p-value does not measure the size of a difference: also report a confidence
+//! interval.
 //!
-//! Wilcoxon's test is about ranks and not about the mean that is reported: a method that makes most
-//! rows slightly worse and a few much better has the lower mean loss and the worse ranks.
+//! Wilcoxon's test uses ranks and not the mean loss: a method that is slightly worse on most rows
+//! and much better on a few has a lower mean loss but worse ranks.
 //!
-//! **Ties.** Wilcoxon's test leaves out rows without a difference and gives equal abs(d_r) the mean
-//! of their ranks, under which its distribution is computed.
+//! **Ties.** Wilcoxon's test omits rows without a difference and gives equal abs(d_r) the mean of
+//! their ranks; its distribution is computed for these ranks.
 //!
 //! References: F. Wilcoxon, "Individual comparisons by ranking methods" (1945); Q. McNemar, "Note on
 //! the sampling error of the difference between correlated proportions or percentages" (1947).
@@ -60,8 +61,8 @@ impl PairedLosses {
         Ok(Self { differences })
     }
 
-    /// First minus second loss of each row. [`Bootstrap::of_mean`](crate::Bootstrap::of_mean) of
-    /// these is the paired bootstrap.
+    /// First minus second loss of each row. For the paired bootstrap, pass them to
+    /// [`Bootstrap::of_mean`](crate::Bootstrap::of_mean).
     pub fn differences(&self) -> &[f64] {
         &self.differences
     }
@@ -72,18 +73,18 @@ impl PairedLosses {
     }
 }
 
-/// The outcome of a test.
+/// The result of a test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairedTest {
-    /// What was computed from the rows.
+    /// The test statistic.
     pub statistic: f64,
-    /// How probable it is, without a true difference, to see one at least as large.
+    /// The p-value: the probability of a difference at least as large under the null hypothesis.
     pub p_value: f64,
 }
 
 /// Student's t-test of the differences: `statistic` is t.
 ///
-/// `None` where it is undefined: for a single row, or differences that are all equal.
+/// `None` if it is undefined: for a single row, or if all differences are equal.
 ///
 /// ```
 /// use burn_bayes_eval::{PairedLosses, paired_t_test};
@@ -114,9 +115,9 @@ pub fn paired_t_test(paired: &PairedLosses) -> Option<PairedTest> {
     Some(PairedTest { statistic, p_value })
 }
 
-/// Wilcoxon's signed-rank test: `statistic` is W, the ranks' sum over positive differences.
+/// Wilcoxon's signed-rank test: `statistic` is W, the sum of the ranks of positive differences.
 ///
-/// `None` where no row has a difference.
+/// `None` if no row has a difference.
 ///
 /// ```
 /// use burn_bayes_eval::{PairedLosses, wilcoxon_signed_rank};
@@ -147,10 +148,10 @@ pub fn wilcoxon_signed_rank(paired: &PairedLosses) -> Option<PairedTest> {
     })
 }
 
-/// Differences up to which Wilcoxon's test is computed exactly.
+/// Largest number of differences for which Wilcoxon's test is computed exactly.
 const LARGEST_EXACT: usize = 50;
 
-/// Twice the ranks of the magnitudes, so that means of ranks are integers.
+/// Twice the ranks of the magnitudes, so that mean ranks of ties are integers.
 fn doubled_ranks(differences: &[f64]) -> Vec<usize> {
     let magnitudes: Vec<f64> = differences.iter().map(|d| d.abs()).collect();
     let order = ascending(&magnitudes);
@@ -165,7 +166,8 @@ fn doubled_ranks(differences: &[f64]) -> Vec<usize> {
     ranks
 }
 
-/// Every sign falls either way with probability ½: the distribution of the sum, rank by rank.
+/// The exact distribution of the rank sum, with independent signs of probability ½, built up rank
+/// by rank.
 fn exact_p_value(ranks: &[usize], sum: usize) -> f64 {
     let total: usize = ranks.iter().sum();
     let mut distribution = vec![0.0; total + 1];
@@ -187,7 +189,8 @@ fn exact_p_value(ranks: &[usize], sum: usize) -> f64 {
     (2.0 * at_most.min(at_least)).min(1.0)
 }
 
-/// Mean Σ rank/2 and variance Σ rank²/4, without a correction for continuity.
+/// The normal approximation with mean Σ rank/2 and variance Σ rank²/4, without continuity
+/// correction.
 fn normal_p_value(ranks: &[usize], sum: usize) -> f64 {
     let total: f64 = ranks.iter().map(|&rank| rank as f64).sum();
     let squares: f64 = ranks.iter().map(|&rank| (rank * rank) as f64).sum();
@@ -195,15 +198,15 @@ fn normal_p_value(ranks: &[usize], sum: usize) -> f64 {
     2.0 * normal::cumulative(-z.abs())
 }
 
-/// The outcome of [`mcnemar`].
+/// The result of [`mcnemar`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct McNemarTest {
-    /// Rows that only the first method predicts right.
+    /// Number of rows that only the first method predicts correctly.
     pub only_first_right: usize,
-    /// Rows that only the second method predicts right.
+    /// Number of rows that only the second method predicts correctly.
     pub only_second_right: usize,
-    /// How probable it is, if neither is better, that they share these rows at least as unevenly;
-    /// 1 where there are none.
+    /// The p-value: the probability of a division of these rows at least as uneven if both methods
+    /// are equally good; 1 if there are no such rows.
     pub p_value: f64,
 }
 
@@ -215,7 +218,7 @@ pub struct McNemarTest {
 /// let labels = [0, 1, 1, 0, 1, 1];
 /// let test = mcnemar(&labels, &[0, 1, 1, 0, 1, 0], &[1, 0, 0, 1, 1, 0])?;
 /// assert_eq!((test.only_first_right, test.only_second_right), (4, 0));
-/// assert!((test.p_value - 0.125).abs() < 1e-15); // four coins that fall alike
+/// assert!((test.p_value - 0.125).abs() < 1e-15); // four coins with the same side up
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 ///

@@ -1,6 +1,6 @@
 //! A checked table of class probabilities.
 //!
-//! A view is made once, with every value checked; scores then take the view and cannot fail on it.
+//! A view checks every value once; scores take the view and cannot fail on it.
 
 use std::borrow::Cow;
 
@@ -73,7 +73,7 @@ impl<'a> ClassProbabilities<'a> {
         &self.values[row * self.classes..][..self.classes]
     }
 
-    /// The most probable class of each row; of equally probable classes the first.
+    /// The most probable class of each row; the first of equally probable classes.
     pub fn predicted_classes(&self) -> Vec<usize> {
         self.iter().map(most_probable).collect()
     }
@@ -104,7 +104,7 @@ impl ClassProbabilities<'static> {
     /// ```
     ///
     /// # Errors
-    /// A data error if a value is not in [0, 1], or there is none.
+    /// A data error if a value is not in [0, 1], or the slice is empty.
     pub fn binary(positive: &[f64]) -> Result<Self, EvalError> {
         check::not_empty(WHAT, positive.len())?;
         for (row, &probability) in positive.iter().enumerate() {

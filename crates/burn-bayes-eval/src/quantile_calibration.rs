@@ -1,19 +1,20 @@
-//! Calibration of real-valued predictions: where do the targets fall in their distributions?
+//! Calibration of real-valued predictive distributions, from the positions of the targets in them.
 //!
 //! The probability integral transform of a row is
 //!
 //!   u_r = F_r(y_r) = (1/S) Σ_s Φ((y_r − f_sr) √β_sr),
 //!
-//! uniform on [0, 1] if the predictions are right: a ∪-shaped histogram says too narrow, a ∩-shaped
-//! one too wide. At levels p_j = j/(m + 1), j = 1…m, the observed frequency is
+//! uniform on [0, 1] if the predictions are calibrated. A ∪-shaped histogram means that they are
+//! too narrow, a ∩-shaped one that they are too wide. At levels p_j = j/(m + 1), j = 1…m, the
+//! observed frequency is
 //!
 //!   p̂_j = (1/N) #{r : u_r ≤ p_j},
 //!
 //! and the quantile calibration error is a norm of p̂ − p over the levels.
 //!
-//! References: A. P. Dawid, "Statistical theory: the prequential approach" (1984), for the transform;
-//! V. Kuleshov, N. Fenner and S. Ermon, "Accurate uncertainties for deep learning using calibrated
-//! regression" (2018), for p̂. They sum squares, so the root of their mean is
+//! References: A. P. Dawid, "Statistical theory: the prequential approach" (1984), for the
+//! transform; V. Kuleshov, N. Fenner and S. Ermon, "Accurate uncertainties for deep learning using
+//! calibrated regression" (2018), for p̂. They use a sum of squares; the root of their mean is
 //! [`QuantileCalibration::root_mean_square_error`].
 
 use crate::check;
@@ -40,12 +41,12 @@ pub fn pit_values(targeted: &TargetedMixture<'_>) -> Vec<f64> {
     })
 }
 
-/// Stated against observed frequencies of the quantiles, and the errors that follow.
+/// Nominal and observed frequencies of quantiles, and the resulting calibration errors.
 ///
 /// ```
 /// use burn_bayes_eval::QuantileCalibration;
 ///
-/// // All targets in the lower quarter: the predictions are too high.
+/// // All targets are in the lower quarter: the predictions are too high.
 /// let calibration = QuantileCalibration::new(&[0.1, 0.2, 0.2, 0.1], 3)?;
 /// assert_eq!(calibration.points()[0].level, 0.25);
 /// assert_eq!(calibration.points()[0].observed, 1.0);
@@ -60,15 +61,14 @@ pub struct QuantileCalibration {
 /// One level of a [`QuantileCalibration`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QuantilePoint {
-    /// The stated probability p.
+    /// The nominal probability p.
     pub level: f64,
     /// The fraction p̂ of targets at or below their quantile at p.
     pub observed: f64,
 }
 
 impl QuantileCalibration {
-    /// Compares transforms, as [`pit_values`] gives them, at `levels` evenly spaced levels inside
-    /// (0, 1).
+    /// Compares transforms from [`pit_values`] at `levels` evenly spaced levels inside (0, 1).
     ///
     /// # Errors
     /// A data error if there are no values or one is not in [0, 1]; a config error if `levels` is
@@ -76,7 +76,7 @@ impl QuantileCalibration {
     pub fn new(pit: &[f64], levels: usize) -> Result<Self, EvalError> {
         check::count("levels", levels, 1..=check::MOST_BINS)?;
         check::not_empty("transforms", pit.len())?;
-        let cause = "targets or quantiles passed in place of their transforms";
+        let cause = "targets or quantiles passed instead of their transforms";
         check::unit("transforms", pit, cause)?;
         let mut sorted = pit.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -93,7 +93,7 @@ impl QuantileCalibration {
         })
     }
 
-    /// The levels by rising probability.
+    /// The levels, by increasing probability.
     pub fn points(&self) -> &[QuantilePoint] {
         &self.points
     }

@@ -1,5 +1,5 @@
-//! Random numbers, always from a seed of the caller's: the same seed gives the same numbers on every
-//! machine. The generator is xoshiro256++, seeded through SplitMix64.
+//! Random numbers from an explicit seed: the same seed gives the same numbers on every machine. The
+//! generator is xoshiro256++, seeded through SplitMix64.
 //!
 //! Reference: D. Blackman and S. Vigna, "Scrambled linear pseudorandom number generators" (2021).
 
@@ -10,12 +10,12 @@ fn generator(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
 }
 
-/// The generator of resamples, which share no numbers with [`uniforms`] of the same seed.
+/// The generator for resampling, independent of [`uniforms`] with the same seed.
 pub(crate) fn resampling_generator(seed: u64) -> Xoshiro256PlusPlus {
     generator(seed ^ u64::from_be_bytes(*b"resample"))
 }
 
-/// `rows` independent numbers, uniform on [0, 1), for what is randomised row by row.
+/// `rows` independent numbers, uniform on [0, 1), for methods that randomise each row.
 ///
 /// ```
 /// use burn_bayes_eval::uniforms;

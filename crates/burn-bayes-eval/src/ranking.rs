@@ -1,14 +1,14 @@
-//! How well a score ranks positive rows above negative ones, without any threshold.
+//! Ranking scores, which measure how well a score separates positive from negative rows without a
+//! fixed threshold.
 //!
 //! With P positive and M negative rows and thresholds t at the distinct scores:
 //!
-//!   AUROC = (1/PM) Σ_{i positive} Σ_{j negative} ([s_i > s_j] + ½[s_i = s_j])
-//!   TPR(t) = #{positive, s ≥ t}/P,   FPR(t) = #{negative, s ≥ t}/M
-//!   AUPR  = Σ_t (TPR(t) − TPR(t⁺)) · precision(t)     (average precision, t⁺ the next higher one)
-//!   FPR at TPR ℓ = min over t of FPR(t) with TPR(t) ≥ ℓ
+//!   AUROC = (1/PM) Σ_{i positive} Σ_{j negative} ([s_i > s_j] + ½[s_i = s_j]) TPR(t) = #{positive,
+//!   s ≥ t}/P, FPR(t) = #{negative, s ≥ t}/M AUPR = Σ_t (TPR(t) − TPR(t⁺)) · precision(t) (average
+//!   precision, t⁺ the next higher threshold) FPR at TPR ℓ = min over t of FPR(t) with TPR(t) ≥ ℓ
 //!
-//! For detecting unknown inputs the positives are the out-of-distribution rows and the score is any
-//! uncertainty: [`BinaryScores::separating`]. Rows of equal scores always share one threshold.
+//! For out-of-distribution detection the positives are the out-of-distribution rows and the score
+//! is any uncertainty: [`BinaryScores::separating`]. Rows with equal scores share one threshold.
 //!
 //! References: J. A. Hanley and B. J. McNeil, "The meaning and use of the area under a receiver
 //! operating characteristic curve" (1982); D. Hendrycks and K. Gimpel, "A baseline for detecting
@@ -19,19 +19,19 @@ use crate::error::{EvalError, Place};
 use crate::labelled::LabelledProbabilities;
 use crate::order::{ascending, compare, tie_groups};
 
-/// One score per row and whether the row is positive, with at least one row of either kind.
+/// One score and one binary label per row, with at least one positive and one negative row.
 ///
-/// Scores may be infinite, since they are only compared.
+/// Scores may be infinite, because they are only compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BinaryScores {
-    /// Per distinct score, from the highest: positive and negative rows that have it.
+    /// The positive and negative rows of each distinct score, from the highest score.
     steps: Vec<Step>,
     positives: f64,
     negatives: f64,
 }
 
 impl BinaryScores {
-    /// Pairs scores with the rows' kind.
+    /// Pairs scores with binary labels.
     ///
     /// ```
     /// use burn_bayes_eval::{BinaryScores, auroc};
@@ -42,8 +42,8 @@ impl BinaryScores {
     /// ```
     ///
     /// # Errors
-    /// A data error if the lengths differ, a score is NaN, or all rows are of one kind: then no
-    /// ranking score is defined.
+    /// A data error if the lengths differ, a score is NaN, or all rows have the same label, so that
+    /// ranking scores are undefined.
     pub fn new(scores: &[f64], positive: &[bool]) -> Result<Self, EvalError> {
         check::not_empty("scores", scores.len())?;
         check::same_length("scores", scores.len(), positive.len())?;
@@ -62,8 +62,8 @@ impl BinaryScores {
         let negatives = steps.iter().map(|step| step.negatives).sum();
         if positives == 0.0 || negatives == 0.0 {
             let found = format!("{positives} positive and {negatives} negative");
-            let cause = "a split or selection that kept rows of one kind only";
-            let expected = "at least one of either";
+            let cause = "a split or selection with rows of one kind only";
+            let expected = "at least one of each";
             return Err(EvalError::data(
                 "rows",
                 Place::WHOLE,
@@ -79,8 +79,8 @@ impl BinaryScores {
         })
     }
 
-    /// Scores of in-distribution rows (negative) and of out-of-distribution rows (positive), where a
-    /// higher score is to mean "unknown".
+    /// Scores of in-distribution rows (negative) and of out-of-distribution rows (positive), where
+    /// a higher score means "out of distribution".
     ///
     /// ```
     /// use burn_bayes_eval::{BinaryScores, auroc};
@@ -91,7 +91,7 @@ impl BinaryScores {
     /// ```
     ///
     /// # Errors
-    /// A data error if either slice is empty or holds NaN.
+    /// A data error if a slice is empty or contains NaN.
     pub fn separating(
         in_distribution: &[f64],
         out_of_distribution: &[f64],
@@ -110,10 +110,10 @@ impl BinaryScores {
     }
 }
 
-/// Area under the receiver operating characteristic: the chance that a positive row scores above a
-/// negative one, ties counting half.
+/// Area under the receiver operating characteristic: the probability that a positive row has a
+/// higher score than a negative row; ties count half.
 pub fn auroc(scores: &BinaryScores) -> f64 {
-    // Both classes are present, which the constructor saw to.
+    // The constructor ensures that both classes are present.
     area(&scores.steps).unwrap_or(f64::NAN)
 }
 
@@ -136,8 +136,8 @@ pub fn average_precision(scores: &BinaryScores) -> f64 {
     sum / scores.positives
 }
 
-/// Smallest false positive rate of a threshold that finds at least the given share of positives;
-/// with 0.95 this is FPR95.
+/// Smallest false positive rate of a threshold with at least the given true positive rate; with
+/// 0.95 this is FPR95.
 ///
 /// ```
 /// use burn_bayes_eval::{BinaryScores, false_positive_rate_at};
@@ -166,10 +166,10 @@ pub fn false_positive_rate_at(
     Ok(alarms / scores.negatives)
 }
 
-/// AUROC of class probabilities: for two classes that of class 1, for more the mean over classes of
-/// "this class against the rest".
+/// AUROC of class probabilities: that of class 1 for two classes, the mean one-versus-rest AUROC
+/// for more.
 ///
-/// `None` where a class has all rows or none: a mean over the remaining classes would be another
+/// `None` if a class has all rows or none: a mean over the remaining classes would be a different
 /// quantity.
 ///
 /// ```
@@ -184,7 +184,7 @@ pub fn one_vs_rest_auroc(labelled: &LabelledProbabilities<'_>) -> Option<f64> {
     weighted_one_vs_rest_auroc(labelled, (0..labelled.labels().len()).map(|row| (row, 1.0)))
 }
 
-/// [`one_vs_rest_auroc`] of some rows, each (row, weight).
+/// [`one_vs_rest_auroc`] of selected rows, given as (row, weight).
 pub(crate) fn weighted_one_vs_rest_auroc(
     labelled: &LabelledProbabilities<'_>,
     rows: impl Iterator<Item = (usize, f64)> + Clone,
@@ -225,14 +225,14 @@ pub(crate) fn weighted_one_vs_rest_auroc(
     }
 }
 
-/// Weights of the rows that share one score.
+/// Weights of the rows with one score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Step {
     positives: f64,
     negatives: f64,
 }
 
-/// AUROC of steps by falling score; `None` without a positive or without a negative.
+/// AUROC of steps in order of decreasing score; `None` without positive or without negative rows.
 fn area(steps: &[Step]) -> Option<f64> {
     let (mut positives, mut negatives, mut pairs) = (0.0, 0.0, 0.0);
     for step in steps {

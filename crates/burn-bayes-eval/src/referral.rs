@@ -1,10 +1,10 @@
-//! Referral: keep the rows the model is most certain about, refer the rest, and score what is kept.
+//! Referral (abstention): keep the most certain rows, refer the rest, and score the kept rows.
 //!
-//! Of N rows sorted by ascending uncertainty the first k = ⌈qN⌉ are kept, for each kept fraction q.
+//! For each kept fraction q, the first k = ⌈qN⌉ of N rows sorted by ascending uncertainty are kept.
 //!
-//! **Ties.** Where the cut falls among m rows of equal uncertainty and j of them may stay, each of
-//! the m is kept with weight j/m. Every score is then the weighted one, so the order of the rows
-//! never matters; an accuracy is its expectation under random choice among the tied rows.
+//! **Ties.** If j of m rows with equal uncertainty must be kept, each of the m rows is kept with
+//! weight j/m. Scores are weighted, so they do not depend on the order of the rows; an accuracy is
+//! the expectation over random choices among the tied rows.
 //!
 //! Reference: C. Leibig et al., "Leveraging uncertainty information from deep neural networks for
 //! disease detection" (2017).
@@ -19,7 +19,7 @@ use crate::ranking::weighted_one_vs_rest_auroc;
 /// One line of a [`referral_table`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReferralRow {
-    /// The fraction q that was asked for.
+    /// The requested fraction q.
     pub kept_fraction: f64,
     /// The number ⌈qN⌉ of rows kept.
     pub kept: usize,
@@ -29,17 +29,19 @@ pub struct ReferralRow {
     pub balanced_accuracy: f64,
     /// Macro F1 on the kept rows, over the classes that occur in them.
     pub macro_f1: f64,
-    /// F1 of class 1, or of the one that [`referral_table_of_class`] was given, on the kept rows; `None`
-    /// unless there are two classes and this one is the label or the prediction of a kept row.
+    /// F1 of class 1, or of the one that [`referral_table_of_class`] was given, on the kept rows;
+    /// `None` unless there are two classes and this class is the label or the prediction of a kept
+    /// row.
     pub binary_f1: Option<f64>,
-    /// [`one_vs_rest_auroc`](crate::one_vs_rest_auroc) on the kept rows; `None` where a class has
-    /// none of them, or all.
+    /// [`one_vs_rest_auroc`](crate::one_vs_rest_auroc) on the kept rows; `None` if a class has none
+    /// or all of the kept rows.
     pub auroc: Option<f64>,
 }
 
 /// Accuracy, balanced accuracy, F1 and AUROC on the most certain rows, for each fraction to keep.
 ///
-/// `uncertainty` has one value per row, high meaning unsure; it may be infinite but not NaN.
+/// `uncertainty` has one value per row, higher for more uncertain rows; it may be infinite but not
+/// NaN.
 ///
 /// ```
 /// use burn_bayes_eval::{ClassProbabilities, LabelledProbabilities, predictive_entropy, referral_table};
@@ -64,7 +66,7 @@ pub fn referral_table(
     referral_table_of_class(labelled, uncertainty, kept_fractions, 1)
 }
 
-/// [`referral_table`] with F1 of another one of two classes than class 1.
+/// [`referral_table`] with the F1 of `positive` instead of class 1.
 ///
 /// # Errors
 /// As [`referral_table`].
@@ -101,21 +103,21 @@ pub fn referral_table_of_class(
     Ok(scores.into_iter().map(|score| score.score).collect())
 }
 
-/// A score of one's own on the most certain rows.
+/// A custom score of the most certain rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReferralScore<T> {
-    /// The fraction q that was asked for.
+    /// The requested fraction q.
     pub kept_fraction: f64,
     /// The number ⌈qN⌉ of rows kept.
     pub kept: usize,
-    /// What the score function returned.
+    /// The result of the score function.
     pub score: T,
 }
 
-/// Any score on the most certain rows, for each fraction to keep.
+/// A custom score of the most certain rows, for each fraction to keep.
 ///
-/// The function sees the [`Selection`]; [`Selection::mean`] is enough for every score that is a
-/// mean over rows.
+/// The function receives the [`Selection`]; [`Selection::mean`] computes scores that are means over
+/// rows.
 ///
 /// ```
 /// use burn_bayes_eval::referral_scores;
@@ -147,12 +149,12 @@ pub fn referral_scores<T>(
     kept_fractions.iter().map(&mut scored).collect()
 }
 
-/// The most certain rows, with weights where a tie crosses the cut.
+/// The most certain rows, with weights for rows tied at the cut.
 ///
 /// ```
 /// use burn_bayes_eval::Selection;
 ///
-/// // Two of four rows may stay: row 2, and one of rows 0 and 1.
+/// // Two of four rows are kept: row 2, and one of rows 0 and 1.
 /// let selection = Selection::most_certain(&[0.5, 0.5, 0.1, 0.9], 0.5)?;
 /// let weights: Vec<_> = selection.rows().iter().map(|kept| (kept.row, kept.weight)).collect();
 /// assert_eq!(weights, [(2, 1.0), (0, 0.5), (1, 0.5)]);
@@ -172,12 +174,12 @@ pub struct Selection {
 pub struct SelectedRow {
     /// Index of the row.
     pub row: usize,
-    /// 1, or the share of a row that is tied at the cut.
+    /// 1, or less for a row that is tied at the cut.
     pub weight: f64,
 }
 
 impl Selection {
-    /// The ⌈qN⌉ rows of least uncertainty.
+    /// The ⌈qN⌉ rows with the lowest uncertainty.
     ///
     /// # Errors
     /// As [`referral_scores`].
@@ -211,7 +213,7 @@ impl Selection {
         })
     }
 
-    /// The fraction that was asked for.
+    /// The requested fraction.
     pub fn kept_fraction(&self) -> f64 {
         self.kept_fraction
     }
@@ -226,11 +228,11 @@ impl Selection {
         &self.rows
     }
 
-    /// Weighted mean over the selection of a value that every row of the data has.
+    /// Weighted mean over the selection; `values` has one value for every row of the data.
     ///
     /// # Errors
-    /// A data error if there is not one value per row, a value is NaN, or the selection has both
-    /// infinities.
+    /// A data error if there is not one value per row, a value is NaN, or the selection contains
+    /// both infinities.
     pub fn mean(&self, values: &[f64]) -> Result<f64, EvalError> {
         check::same_length("values", values.len(), self.total)?;
         check::comparable("values", values)?;
@@ -240,8 +242,7 @@ impl Selection {
             .map(|kept| kept.weight * values[kept.row])
             .sum();
         if sum.is_nan() {
-            let cause =
-                "a loss that is infinitely good for some rows and infinitely bad for others";
+            let cause = "a loss of −∞ for some rows and +∞ for others";
             return Err(EvalError::data(
                 "values",
                 Place::WHOLE,
@@ -254,7 +255,7 @@ impl Selection {
     }
 }
 
-/// The rows from the most certain to the least.
+/// The rows from the most to the least certain.
 fn checked_order(uncertainty: &[f64]) -> Result<Vec<usize>, EvalError> {
     check::not_empty("uncertainty", uncertainty.len())?;
     check::comparable("uncertainty", uncertainty)?;

@@ -3,14 +3,14 @@
 //!   RMSE = √((1/N) Σ_r (ŷ_r − y_r)²)
 //!   NMLL = −(1/N) Σ_r ln (1/S) Σ_s N(y_r; f_sr, 1/β_sr)
 //!
-//! Several targets of a row are predicted by the same draws, so they have one mixture together:
+//! Several targets of a row are predicted by the same draws, so they have a joint mixture:
 //!
 //!   ln p(y_r) = ln (1/S) Σ_s Π_t N(y_rt; f_srt, 1/β_srt)
 //!
-//! The sum of the marginal log-densities would be that of targets with a draw of their own each.
+//! The sum of the marginal log-densities would assume independent draws for each target.
 //!
-//! The inner logarithm is taken as max + ln Σ exp(· − max), so far-off targets cost what they should
-//! instead of +∞. On standardised targets add ln of their deviation, or score
+//! The inner logarithm is computed as max + ln Σ exp(· − max), so that distant targets have a
+//! finite loss. For standardised targets add the logarithm of their standard deviation, or score
 //! [`GaussianMixture::unnormalised`](crate::GaussianMixture::unnormalised).
 //!
 //! Reference: J. M. Hernández-Lobato and R. P. Adams, "Probabilistic backpropagation for scalable
@@ -47,8 +47,8 @@ pub fn rmse(predictions: &[f64], targets: &[f64]) -> Result<f64, EvalError> {
     Ok(mean(&squares).sqrt())
 }
 
-/// Negative mean log-likelihood of the targets under the mixtures, in nats per row of one target;
-/// [`joint_log_densities`] are the terms where rows have several.
+/// Negative mean log-likelihood of the targets under the mixtures, in nats per row, for one target
+/// per row; for several, use [`joint_log_densities`].
 ///
 /// ```
 /// use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture, nmll};
@@ -63,35 +63,35 @@ pub fn nmll(targeted: &TargetedMixture<'_>) -> f64 {
     -mean(&log_densities(targeted))
 }
 
-/// Log-density of each target under its mixture, in nats: the terms of [`nmll`], without its sign.
+/// Log-density of each target under its mixture, in nats: the negative terms of [`nmll`].
 pub fn log_densities(targeted: &TargetedMixture<'_>) -> Vec<f64> {
     grouped(targeted, 1)
 }
 
-/// Log-density of all targets of a row together under the mixture of the draws, in nats: each draw's
-/// log-densities are added before the draws are mixed.
+/// Joint log-density of all targets of a row under the mixture of the draws, in nats: each draw's
+/// log-densities are added before averaging over draws.
 ///
-/// The values of `targeted` are in rows of `columns` targets, one row after the other. With one column
-/// these are [`log_densities`].
+/// The values of `targeted` are row-major, with `columns` targets per row. With one column the
+/// result equals [`log_densities`].
 ///
 /// ```
 /// use burn_bayes_eval::{
 ///     GaussianMixture, NoisePrecision, TargetedMixture, joint_log_densities, log_densities,
 /// };
 ///
-/// // Two draws, which say (0, 0) and (9, 9) of the two targets of one row.
+/// // Two draws predict (0, 0) and (9, 9) for the two targets of one row.
 /// let means = [0.0, 0.0, 9.0, 9.0];
 /// let mixture = GaussianMixture::new(&means, 2, 2, NoisePrecision::Shared(1.0))?;
 /// let targeted = TargetedMixture::new(&mixture, &[0.0, 0.0])?;
 /// let joint = joint_log_densities(&targeted, 2)?[0];
-/// // Half of the draws are right about both targets: ln ½, not twice ln ½.
+/// // Half of the draws are right for both targets: ln ½, not twice ln ½.
 /// let marginal: f64 = log_densities(&targeted).iter().sum();
 /// assert!((joint - marginal - 2f64.ln()).abs() < 1e-15);
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 ///
 /// # Errors
-/// A data error if the values cannot be cut into rows of so many targets.
+/// A data error if the number of values is not a multiple of `columns`.
 pub fn joint_log_densities(
     targeted: &TargetedMixture<'_>,
     columns: usize,

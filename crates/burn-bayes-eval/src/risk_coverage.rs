@@ -1,19 +1,17 @@
-//! The risk–coverage curve: what the kept rows cost, at every number of rows kept.
+//! The risk–coverage curve: the mean loss of the kept rows for every number of kept rows.
 //!
 //! With rows sorted by ascending uncertainty and losses ℓ₍₁₎ … ℓ₍N₎, L_k = Σ_{i≤k} ℓ₍ᵢ₎:
 //!
-//!   selective risk  r_k = L_k / k   at coverage k/N
-//!   AURC    = (1/N) Σ_k r_k
-//!   E-AURC  = AURC − AURC of the losses sorted ascending, computed and not approximated
-//!   AUGRC   = (1/N²) Σ_k ½(L_{k−1} + L_k)        (L₀ = 0)
+//!   selective risk r_k = L_k / k at coverage k/N AURC = (1/N) Σ_k r_k E-AURC = AURC − AURC of the
+//!   losses sorted ascending (exact, not approximated) AUGRC = (1/N²) Σ_k ½(L_{k−1} + L_k) (L₀ = 0)
 //!
-//! AUGRC weighs a wrong row by the coverage at which it is met, without AURC's emphasis on the
+//! AUGRC weights a wrong row by the coverage at which it is reached, without AURC's emphasis on the
 //! first few rows. For losses of 0 and 1 with accuracy a, and A the AUROC of the uncertainty for
 //! finding wrong rows, AUGRC = (1 − A)·a·(1 − a) + ½(1 − a)².
 //!
-//! **Ties.** Among m rows of equal uncertainty every order is as good as another, so each carries
-//! their mean loss. All the quantities above are linear in L_k, so this is exactly their expectation
-//! over random orders of tied rows, and the order of the input never matters.
+//! **Ties.** Each of m rows with equal uncertainty counts with their mean loss. All quantities
+//! above are linear in L_k, so this is exactly their expectation over random orders of tied rows,
+//! and the result does not depend on the order of the input.
 //!
 //! References: Y. Geifman, G. Uziel and R. El-Yaniv, "Bias-reduced uncertainty estimation for deep
 //! neural classifiers" (2019), for E-AURC; J. Traub et al., "Overcoming common flaws in the
@@ -53,7 +51,7 @@ pub struct RiskCoveragePoint {
     pub risk: f64,
 }
 
-/// A point of the curve that a threshold on the uncertainty reaches without splitting a tie.
+/// A point of the curve that corresponds to a threshold on the uncertainty, without splitting ties.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OperatingPoint {
     /// Rows with an uncertainty of at most this are kept.
@@ -67,7 +65,7 @@ pub struct OperatingPoint {
 }
 
 impl RiskCoverage {
-    /// The curve of a loss per row, sorted by an uncertainty per row, high meaning unsure.
+    /// The curve for one loss and one uncertainty per row; higher means more uncertain.
     ///
     /// For classification the usual loss is [`zero_one_losses`](crate::zero_one_losses).
     ///
@@ -98,7 +96,7 @@ impl RiskCoverage {
                     risk,
                 });
             }
-            // A straight line over the group: the mean height times the width.
+            // The curve is linear over the group: its mean height times the width.
             areas += size * (before + 0.5 * total);
             before += total;
             let kept = points.len();
@@ -120,7 +118,7 @@ impl RiskCoverage {
         })
     }
 
-    /// The curve, by rising coverage: one point per number of rows kept.
+    /// The curve, by increasing coverage: one point per number of kept rows.
     pub fn points(&self) -> &[RiskCoveragePoint] {
         &self.points
     }
@@ -130,13 +128,13 @@ impl RiskCoverage {
         self.points.iter().map(|point| point.risk).sum::<f64>() / self.points.len() as f64
     }
 
-    /// The least area these losses allow: rows sorted by the loss itself.
+    /// The minimal area for these losses: rows sorted by the loss itself.
     pub fn optimal_aurc(&self) -> f64 {
         self.optimal_aurc
     }
 
-    /// E-AURC: the area lost to a less than optimal order. Never negative; rounding below zero is
-    /// cut off.
+    /// E-AURC: the excess of the area over the optimum. Never negative; rounding errors below zero
+    /// are clipped.
     pub fn excess_aurc(&self) -> f64 {
         (self.aurc() - self.optimal_aurc).max(0.0)
     }
@@ -146,11 +144,11 @@ impl RiskCoverage {
         self.augrc
     }
 
-    /// The threshold that keeps most rows while the risk of the kept ones is at most `target`;
-    /// `None` if even the most certain rows cost more.
+    /// The threshold that keeps the most rows with a risk of at most `target`; `None` if even the
+    /// most certain rows exceed it.
     ///
-    /// Only thresholds that keep or refer tied rows together are considered, since no others can be
-    /// put to use. The risk holds for these rows; for a guarantee on new ones see
+    /// Tied rows are kept or referred together, because a threshold cannot separate them. The risk
+    /// holds for these rows; for a guarantee on new rows see
     /// [`SelectiveBounds`](crate::SelectiveBounds).
     ///
     /// ```
@@ -173,8 +171,8 @@ impl RiskCoverage {
             .copied())
     }
 
-    /// The lowest threshold that keeps at least the fraction `target` of the rows, tied rows
-    /// together.
+    /// The lowest threshold that keeps at least the fraction `target` of the rows; tied rows are
+    /// kept together.
     ///
     /// ```
     /// # use burn_bayes_eval::RiskCoverage;

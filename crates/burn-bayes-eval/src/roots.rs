@@ -1,8 +1,8 @@
-//! The root of a monotone function in an interval that holds it: by halving, which is slow and never
-//! wrong, or by Newton's steps where there is a slope, with halving wherever they do not help.
+//! The root of a monotone function in a bracketing interval, by bisection or by Newton's method
+//! safeguarded by bisection.
 
-/// Where `is_below` turns from true to false between `low` and `high`, to within `resolution` or the
-/// spacing of the numbers there.
+/// The point between `low` and `high` at which `is_below` changes from true to false, to within
+/// `resolution` or the spacing of floating-point numbers.
 pub(crate) fn bisect(
     mut low: f64,
     mut high: f64,
@@ -23,10 +23,11 @@ pub(crate) fn bisect(
     0.5 * low + 0.5 * high
 }
 
-/// Where an increasing function meets zero between `low` and `high`. `function` returns its value and its
-/// slope. A step of Newton's within `scale` squares the error that it leaves in units of `scale`.
+/// The root of an increasing function between `low` and `high`. `function` returns its value and
+/// its slope. `scale` is the length within which Newton's method converges quadratically: a step
+/// squares the error in units of `scale`.
 ///
-/// Without a finite start the middle will do. Where the function is no number, NaN is the answer.
+/// If `start` is not finite, the midpoint is used. If the function is NaN, the result is NaN.
 pub(crate) fn newton(
     mut low: f64,
     mut high: f64,
@@ -68,7 +69,7 @@ pub(crate) fn newton(
     }
 }
 
-/// The root of the precision: of a step this short, the square is lost in rounding.
+/// The square root of the precision; the square of such a short step is below rounding.
 const SHORT_STEP: f64 = 1e-8;
 
 #[cfg(test)]
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn newton_takes_flat_and_infinite_stretches() {
-        // A step between two plateaus: no slope to follow, as in the tails of a distribution.
+        // A step between two plateaus with slope zero, as in the tails of a distribution.
         let step = |x: f64| (if x < 0.3 { f64::NEG_INFINITY } else { 1.0 }, 0.0);
         let found = newton(-1.0, 1.0, 0.9, 1.0, step);
         assert!((found - 0.3).abs() <= f64::EPSILON, "{found}");

@@ -1,38 +1,38 @@
-//! Thresholds on the uncertainty with a guarantee: what the kept rows will cost at most, and how
-//! many will be kept at least, on new rows.
+//! Selective prediction with guarantees: for thresholds on the uncertainty, upper bounds of the
+//! risk of kept rows and lower bounds of the coverage, on new rows.
 //!
-//! For candidate thresholds t₁ … t_m, fixed **before** these rows were looked at, n_j of N rows have
-//! an uncertainty of at most t_j, with mean loss r_j. At confidence 1 − δ, with δ′ = δ/(2m):
+//! For candidate thresholds t₁ … t_m, chosen **without** these rows, n_j of N rows have an
+//! uncertainty of at most t_j, with mean loss r_j. At confidence 1 − δ, with δ′ = δ/(2m):
 //!
 //!   risk of a kept row      ≤ Clopper–Pearson's upper limit of n_j·r_j in n_j, at tail δ′ (losses 0 and 1)
 //!                           ≤ r_j + √(ln(1/δ′)/(2n_j))  by Hoeffding's inequality (losses in [0, 1])
 //!   probability to be kept  ≥ Clopper–Pearson's lower limit of n_j in N, at tail δ′
 //!
 //! Given n_j, the losses of the kept rows are independent draws of the loss of a kept row, so each
-//! bound fails with probability at most δ′. There are 2m of them, **all of which hold together** with
-//! probability at least 1 − δ (Bonferroni): whichever threshold is chosen by looking at them, its own
-//! two hold. Nothing is assumed but that the rows are independent draws from where new rows come
-//! from. Ties need no care: a threshold keeps or refers all rows of one uncertainty.
+//! bound fails with probability at most δ′. **All 2m bounds hold simultaneously** with probability
+//! at least 1 − δ (Bonferroni), so a threshold may be chosen by comparing them. The only assumption
+//! is that these rows and new rows are independent draws from the same distribution. Ties need no
+//! special treatment: a threshold keeps or refers all rows with the same uncertainty.
 //!
-//! Fewer candidates give tighter bounds. Values of the uncertainty on other rows, labelled or not,
-//! make good candidates; values on these rows do not.
+//! Fewer candidates give tighter bounds. Good candidates are values of the uncertainty on other
+//! rows, labelled or not; values on these rows must not be used.
 //!
-//! References: W. Hoeffding, "Probability inequalities for sums of bounded random variables" (1963);
-//! Y. Geifman and R. El-Yaniv, "Selective classification for deep neural networks" (2017), for a
-//! guaranteed selective risk. They search the thresholds of the rows themselves by halving and divide
-//! δ by its number of steps; candidates fixed beforehand need no such argument and allow ties.
+//! References: W. Hoeffding, "Probability inequalities for sums of bounded random variables"
+//! (1963); Y. Geifman and R. El-Yaniv, "Selective classification for deep neural networks" (2017),
+//! for a guaranteed selective risk. They bisect over thresholds from the rows themselves and divide
+//! δ by the number of steps; predefined candidates need no such argument and allow ties.
 
 use crate::binomial::{lower_limit, upper_limit};
 use crate::check;
 use crate::error::{EvalError, Place};
 use crate::order::{ascending, compare};
 
-/// Bounds on risk and coverage at candidate thresholds, all of which hold together.
+/// Simultaneous bounds of risk and coverage at candidate thresholds.
 ///
 /// ```
 /// use burn_bayes_eval::SelectiveBounds;
 ///
-/// // The surest half of 400 rows is right, one in four of the others is wrong.
+/// // The more certain half of 400 rows is correct, one in four of the others is wrong.
 /// let uncertainty: Vec<f64> = (0..400).map(|row| f64::from(row) / 400.0).collect();
 /// let losses: Vec<f64> =
 ///     (0..400).map(|row| if row >= 200 && row % 4 == 0 { 1.0 } else { 0.0 }).collect();
@@ -52,21 +52,21 @@ pub struct SelectiveBounds {
 pub struct BoundedPoint {
     /// Rows with an uncertainty of at most this are kept.
     pub threshold: f64,
-    /// Number of these rows that are kept.
+    /// Number of kept rows.
     pub kept: usize,
-    /// Fraction of these rows that is kept.
+    /// Fraction of kept rows.
     pub coverage: f64,
     /// Lower bound of the probability that a new row is kept.
     pub coverage_lower: f64,
     /// Mean loss of the kept rows; `None` if there are none.
     pub risk: Option<f64>,
-    /// Upper bound of the expected loss of a new row that is kept.
+    /// Upper bound of the expected loss of a new kept row.
     pub risk_upper: f64,
 }
 
 impl SelectiveBounds {
     /// Bounds for losses of 0 and 1, such as [`zero_one_losses`](crate::zero_one_losses): the risk
-    /// is a probability of being wrong, and its bound that of Clopper and Pearson.
+    /// is a probability of being wrong, with the bound of Clopper and Pearson.
     ///
     /// # Errors
     /// A data error if the lengths differ, there are no rows, an uncertainty is NaN or a loss is
@@ -79,7 +79,7 @@ impl SelectiveBounds {
         confidence: f64,
     ) -> Result<Self, EvalError> {
         if let Some(row) = losses.iter().position(|&loss| loss != 0.0 && loss != 1.0) {
-            let cause = "graded losses, which the Hoeffding bound is for";
+            let cause = "losses other than 0 and 1, which need the Hoeffding bound";
             let place = Place::row(row);
             return Err(EvalError::data(
                 "losses",
@@ -93,19 +93,19 @@ impl SelectiveBounds {
         Self::with_bound(uncertainty, losses, thresholds, confidence, bound)
     }
 
-    /// Bounds for losses anywhere in [0, 1], by Hoeffding's inequality. For losses of 0 and 1
+    /// Bounds for losses in [0, 1], by Hoeffding's inequality. For losses of 0 and 1,
     /// [`exact`](Self::exact) is tighter.
     ///
     /// ```
     /// # use burn_bayes_eval::SelectiveBounds;
     /// let bounds = SelectiveBounds::hoeffding(&[0.1; 800], &[0.25; 800], &[0.5], 0.9)?;
-    /// // √(ln(20)/1600): two bounds share the 0.1.
+    /// // √(ln(20)/1600): two bounds share δ = 0.1.
     /// assert!((bounds.points()[0].risk_upper - 0.293_270).abs() < 1e-6);
     /// # Ok::<(), burn_bayes_eval::EvalError>(())
     /// ```
     ///
     /// # Errors
-    /// As [`exact`](Self::exact), but losses may lie anywhere in [0, 1].
+    /// Those of [`exact`](Self::exact), except that losses may be any numbers in [0, 1].
     pub fn hoeffding(
         uncertainty: &[f64],
         losses: &[f64],
@@ -120,7 +120,7 @@ impl SelectiveBounds {
         Self::with_bound(uncertainty, losses, thresholds, confidence, bound)
     }
 
-    /// `bound` takes the number of kept rows, above zero, the sum of their losses and the tail.
+    /// `bound` takes the number of kept rows (above zero), the sum of their losses, and the tail.
     fn with_bound(
         uncertainty: &[f64],
         losses: &[f64],
@@ -166,18 +166,18 @@ impl SelectiveBounds {
         Ok(Self { points })
     }
 
-    /// The candidates by rising threshold.
+    /// The candidates, by increasing threshold.
     pub fn points(&self) -> &[BoundedPoint] {
         &self.points
     }
 
-    /// The number 2m of bounds that hold together, by which 1 − confidence was divided.
+    /// 2m, the number of simultaneous bounds, by which 1 − confidence is divided.
     pub fn multiplicity(&self) -> usize {
         2 * self.points.len()
     }
 
-    /// The candidate that keeps most rows while the bound of their risk is at most `target`; `None`
-    /// if there is none that keeps a row.
+    /// The candidate that keeps the most rows with a risk bound of at most `target`; `None` if no
+    /// such candidate keeps a row.
     ///
     /// # Errors
     /// A config error if `target` is not finite.
@@ -187,8 +187,7 @@ impl SelectiveBounds {
         Ok(self.points.iter().rev().find(is_met).copied())
     }
 
-    /// The lowest candidate at which the bound of the coverage is at least `target`; `None` if there
-    /// is none.
+    /// The lowest candidate with a coverage bound of at least `target`; `None` if there is none.
     ///
     /// # Errors
     /// A config error if `target` is not above 0 and at most 1.
@@ -223,7 +222,7 @@ mod tests {
         let uncertainty: Vec<f64> = (0..100).map(f64::from).collect();
         let thresholds = [49.0, f64::INFINITY];
         let right = SelectiveBounds::exact(&uncertainty, &[0.0; 100], &thresholds, 0.95).unwrap();
-        // 1 − (δ/4)^{1/100}, and all rows are always kept.
+        // 1 − (δ/4)^{1/100}; all rows are kept.
         let point = right.coverage_at_risk(0.05).unwrap().unwrap();
         assert_eq!((point.kept, point.risk), (100, Some(0.0)));
         assert!((point.risk_upper - (1.0 - 0.0125_f64.powf(0.01))).abs() < 1e-14);
@@ -247,7 +246,7 @@ mod tests {
         assert_eq!(exact.coverage_lower, other.coverage_lower);
     }
 
-    /// The chosen threshold breaks its promise in at most δ of repeated experiments.
+    /// The bound of the chosen threshold fails in at most a fraction δ of repeated experiments.
     #[test]
     fn the_guarantee_holds_after_choosing() {
         // Wrong with probability u²: the risk below t is t²/3. All bounds at confidence 0.8.

@@ -1,17 +1,18 @@
-//! Temperature scaling: one number that makes a classifier more or less sure of itself.
+//! Temperature scaling: recalibrates a classifier with a single parameter.
 //!
 //!   p_c(T) = p_c^{1/T} / Σ_k p_k^{1/T}
 //!
-//! For a Bayesian model p is the **average** over draws, so what is corrected is the prediction that
-//! is used; scaling each draw's logits before averaging is another thing. T > 1 flattens, T < 1
-//! sharpens, and the predicted class stays the same. With p = softmax(z) it is softmax(z/T).
+//! For a Bayesian model p is the **average** over draws, so the final prediction is recalibrated;
+//! scaling each draw's logits before averaging is a different method. T > 1 flattens and T < 1
+//! sharpens the distribution; the predicted class does not change. For p = softmax(z) the result is
+//! softmax(z/T).
 //!
-//! T minimises the NLL of rows the model was not trained on. With b = 1/T and l = ln p,
+//! T minimises the NLL of held-out rows. With b = 1/T and l = ln p,
 //!
 //!   NLL(b) = mean_r [ ln Σ_c exp(b·l_rc) − b·l_ry ],   dNLL/db = mean_r [ Σ_c p_rc(T)·l_rc − l_ry ]
 //!
-//! is convex in b, so its derivative changes sign at most once and bisection over ln b finds the
-//! place. Classes of probability 0 stay at 0 and take no part.
+//! is convex in b, so its derivative changes sign at most once, and bisection over ln b finds the
+//! root. Classes with probability 0 keep it and are ignored.
 //!
 //! Reference: C. Guo et al., "On calibration of modern neural networks" (2017), section 4.2.
 
@@ -26,7 +27,7 @@ use crate::roots::bisect;
 /// ```
 /// use burn_bayes_eval::{ClassProbabilities, LabelledProbabilities, Temperature};
 ///
-/// // Says 0.9, is right three times in four.
+/// // Confidence 0.9, accuracy 3/4.
 /// let validation = ClassProbabilities::binary(&[0.9; 4])?;
 /// let temperature = Temperature::fit(&LabelledProbabilities::new(&validation, &[1, 1, 1, 0])?)?;
 /// assert!((temperature.value() - 2.0).abs() < 1e-12); // ln 9 = 2 ln 3
@@ -47,15 +48,15 @@ impl Temperature {
     /// The highest temperature that [`fit`](Self::fit) returns.
     pub const HIGHEST: f64 = 100.0;
 
-    /// The temperature of least NLL between [`LOWEST`](Self::LOWEST) and
-    /// [`HIGHEST`](Self::HIGHEST).
+    /// The temperature between [`LOWEST`](Self::LOWEST) and [`HIGHEST`](Self::HIGHEST) with the
+    /// lowest NLL.
     ///
-    /// Rows that are all predicted right have no optimum: the colder the better, and the result is
-    /// the lowest temperature. Where guessing would be better than the model it is the highest.
-    /// If no temperature makes a difference (one class, or nothing but uniform rows) it is 1.
+    /// If all rows are predicted correctly, the NLL decreases with the temperature, and the result
+    /// is the lowest temperature. If uniform probabilities would be better than the model, it is
+    /// the highest. If the temperature has no effect (one class, or only uniform rows), it is 1.
     ///
     /// # Errors
-    /// A data error if a row gives its true class the probability 0, which no temperature cures.
+    /// A data error if the true class of a row has probability 0, which no temperature can change.
     pub fn fit(validation: &LabelledProbabilities<'_>) -> Result<Self, EvalError> {
         let impossible = |(probabilities, label): (&[f64], usize)| probabilities[label] == 0.0;
         if let Some(row) = validation.iter().position(impossible) {
@@ -83,7 +84,7 @@ impl Temperature {
         Ok(Self { value })
     }
 
-    /// A temperature that is known.
+    /// A known temperature.
     ///
     /// # Errors
     /// A config error if the value is not a finite number above zero.
@@ -116,8 +117,8 @@ impl Temperature {
 /// Σ_c p_c(T)·l_c − l_y of each row.
 fn slopes(validation: &LabelledProbabilities<'_>, inverse: f64) -> Vec<f64> {
     let slope = |(probabilities, label): (&[f64], usize)| {
-        // Differences term by term, so that equal probabilities give exactly zero. A ratio would
-        // overflow where the truth is subnormal.
+        // Differences of logarithms, so that equal probabilities give exactly zero. A ratio would
+        // overflow if the probability of the true class is subnormal.
         let truth = probabilities[label].ln();
         let terms = tempered(probabilities, inverse)
             .into_iter()
@@ -130,7 +131,7 @@ fn slopes(validation: &LabelledProbabilities<'_>, inverse: f64) -> Vec<f64> {
     validation.iter().map(slope).collect()
 }
 
-/// p_c^b / Σ_k p_k^b, from ratios to the largest probability, which keep the sum from underflowing.
+/// p_c^b / Σ_k p_k^b, from ratios to the largest probability, so that the sum does not underflow.
 fn tempered(probabilities: &[f64], inverse: f64) -> Vec<f64> {
     let largest = probabilities.iter().copied().fold(0.0, f64::max);
     let power = |probability: &f64| (probability / largest).powf(inverse);
@@ -186,8 +187,8 @@ mod tests {
 
     #[test]
     fn a_subnormal_truth_weighs_its_logarithm() {
-        // A thousand rows of logit a are right, one of the tiny probability e^{−L} happens. What it
-        // leaves of the slope is L = 1000·a·σ(−a/T), so T = a/ln(1000·a/L − 1).
+        // A thousand rows with logit a are correct; in one row the true class has the tiny
+        // probability e^{−L}. The slope is zero at L = 1000·a·σ(−a/T), so T = a/ln(1000·a/L − 1).
         let (sure, tiny) = (0.999, 1e-310);
         let mut values = [sure, 1.0 - sure].repeat(1000);
         values.extend([tiny, 1.0]);

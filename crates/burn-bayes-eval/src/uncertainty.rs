@@ -1,20 +1,18 @@
-//! How unsure a row's prediction is, and how much of that the draws disagree about.
+//! Uncertainty of a prediction, and its epistemic part, the disagreement of the draws.
 //!
-//!   predictive entropy  H[p̄]   = −Σ_c p̄_c ln p̄_c                      (all uncertainty)
-//!   expected entropy    Ē      = (1/S) Σ_s H[p_s]                      (what more data cannot remove)
-//!   mutual information  I      = H[p̄] − Ē                              (what the draws disagree about)
-//!   max-probability     max_c p̄_c, and least confidence 1 − max_c p̄_c
-//!   variation ratio     v      = 1 − (1/S) max_c #{s : argmax p_s = c}
-//!   model disagreement  MD²    = Σ_c (1/S) Σ_s (p_sc − p̄_c)²
+//!   predictive entropy H[p̄] = −Σ_c p̄_c ln p̄_c (total uncertainty) expected entropy Ē = (1/S)
+//!   Σ_s H[p_s] (aleatoric uncertainty) mutual information I = H[p̄] − Ē (epistemic uncertainty)
+//!   max-probability max_c p̄_c, and least confidence 1 − max_c p̄_c variation ratio v = 1 − (1/S)
+//!   max_c #{s : argmax p_s = c} model disagreement MD² = Σ_c (1/S) Σ_s (p_sc − p̄_c)²
 //!
 //! | Symbol | Here |
 //! |---|---|
 //! | p_s | the probabilities of one row under draw s |
 //! | p̄ | their mean over the S draws |
 //!
-//! 0 ln 0 = 0. Everything but [`max_probability`] grows with uncertainty, so it can be given to
-//! [`referral_table`](crate::referral_table) and [`RiskCoverage`](crate::RiskCoverage) as it is.
-//! Model disagreement uses the population variance (1/S); it is not the share of draws whose votes
+//! 0 ln 0 = 0. All scores except [`max_probability`] increase with uncertainty and can be passed to
+//! [`referral_table`](crate::referral_table) and [`RiskCoverage`](crate::RiskCoverage). Model
+//! disagreement uses the population variance (1/S); it is not the fraction of draws whose votes
 //! differ.
 //!
 //! References: N. Houlsby et al., "Bayesian active learning for classification and preference
@@ -44,7 +42,7 @@ pub fn predictive_entropy(probabilities: &ClassProbabilities<'_>) -> Vec<f64> {
 /// ```
 /// use burn_bayes_eval::{DrawProbabilities, expected_entropy};
 ///
-/// // Each draw is certain; only the average is not.
+/// // Each draw is certain, but the average is not.
 /// let draws = DrawProbabilities::binary(&[0.0, 1.0], 2, 1)?;
 /// assert_eq!(expected_entropy(&draws), [0.0]);
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
@@ -56,8 +54,8 @@ pub fn expected_entropy(draws: &DrawProbabilities<'_>) -> Vec<f64> {
         .collect()
 }
 
-/// Information a row's label would give about which draw is right, in nats: predictive minus
-/// expected entropy. Never negative; rounding below zero is cut off.
+/// The information of a row's label about the draws, in nats: predictive minus expected entropy.
+/// Never negative; rounding errors below zero are clipped.
 ///
 /// ```
 /// use burn_bayes_eval::{DrawProbabilities, mutual_information};
@@ -78,7 +76,8 @@ pub fn mutual_information(draws: &DrawProbabilities<'_>) -> Vec<f64> {
         .collect()
 }
 
-/// Largest probability of each row: the confidence in the predicted class. High means certain.
+/// Largest probability of each row: the confidence in the predicted class. Higher means more
+/// certain.
 ///
 /// ```
 /// use burn_bayes_eval::{ClassProbabilities, least_confidence, max_probability};
@@ -94,7 +93,7 @@ pub fn max_probability(probabilities: &ClassProbabilities<'_>) -> Vec<f64> {
         .collect()
 }
 
-/// One minus [`max_probability`]: high means unsure.
+/// One minus [`max_probability`]; higher means more uncertain.
 pub fn least_confidence(probabilities: &ClassProbabilities<'_>) -> Vec<f64> {
     max_probability(probabilities)
         .into_iter()
@@ -102,9 +101,9 @@ pub fn least_confidence(probabilities: &ClassProbabilities<'_>) -> Vec<f64> {
         .collect()
 }
 
-/// Share of draws that do not vote for the class most draws vote for, between 0 and 1 − 1/C.
+/// Fraction of draws that do not vote for the majority class, between 0 and 1 − 1/C.
 ///
-/// A draw votes for its most probable class, of equally probable ones for the first.
+/// A draw votes for its most probable class, or for the first of equally probable classes.
 ///
 /// ```
 /// use burn_bayes_eval::{DrawProbabilities, variation_ratio};
@@ -158,7 +157,7 @@ fn entropy(probabilities: &[f64]) -> f64 {
         .iter()
         .filter(|&&p| p > 0.0)
         .map(|&p| p * p.ln());
-    // A probability a rounding error above 1 would give an entropy below 0.
+    // A probability above 1 by a rounding error would give a negative entropy.
     (0.0 - terms.sum::<f64>()).max(0.0)
 }
 
@@ -195,7 +194,7 @@ mod tests {
 
     #[test]
     fn rounding_makes_no_negative_information() {
-        // Equal draws, whose average and mean entropy round differently from them.
+        // Equal draws; rounding of the average and of the mean entropy differs.
         for percent in 1..100 {
             let positive = vec![f64::from(percent) / 100.0; 7];
             let draws = DrawProbabilities::binary(&positive, 7, 1).unwrap();

@@ -5,16 +5,16 @@
 //! p ← p − η · c m / (√v + ε √(1 − β₂ᵗ)),   c = √(1 − β₂ᵗ) / (1 − β₁ᵗ)
 //! ```
 //!
-//! which is Kingma's and Ba's algorithm with both bias corrections moved to scalars, the way Burn's
-//! Adam writes it. The operations and their order are Burn's too, so that the numbers are the same
-//! bit for bit. With AMSGrad, v is replaced by its largest value so far.
+//! which is Adam (Kingma and Ba) with both bias corrections in scalars, as in Burn. The operations
+//! and their order are also Burn's, so that results are bit-identical. With AMSGrad, v is replaced
+//! by its running maximum.
 //!
 //! Kingma, Ba (2015), "Adam: a method for stochastic optimization". Reddi, Kale, Kumar (2018), "On
 //! the convergence of Adam and beyond".
 
 use crate::parallel::{for_each_block, vectorise};
 
-/// The numbers of a step that are the same for all elements.
+/// The constants of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamStep {
     learning_rate: f32,
@@ -58,7 +58,7 @@ pub struct AdamMoments<'a> {
     pub first: &'a mut [f32],
     /// v.
     pub second: &'a mut [f32],
-    /// With AMSGrad, the largest v so far.
+    /// With AMSGrad, the running maximum of v.
     pub largest_second: Option<&'a mut [f32]>,
 }
 
@@ -93,7 +93,7 @@ pub fn adam_step(
     });
 }
 
-/// The moments as work that can be cut: m, v and the largest v.
+/// The moments as splittable work: m, v and the maximum of v.
 type Moments<'a> = (&'a mut [f32], &'a mut [f32], Option<&'a mut [f32]>);
 
 impl<'a> AdamMoments<'a> {
@@ -175,7 +175,7 @@ fn moved(step: &AdamStep, parameter: f32, first: f32, second: f32) -> f32 {
     parameter - update * step.learning_rate
 }
 
-/// The larger one, or NaN if the new value is.
+/// The larger value; NaN if the new value is NaN.
 #[inline(always)]
 fn larger(largest: f32, new: f32) -> f32 {
     if largest >= new { largest } else { new }

@@ -4,15 +4,15 @@
 //! θ = mean + Σ_k h_k F_k + sign · ψ^½ ⊙ z
 //! ```
 //!
-//! z is generated where it is used and never stored: a gradient that needs it again regenerates it
-//! from the same stream. Several draws are made tile by tile, so that the factors are read from
-//! main memory once for all of them.
+//! z is generated on the fly and never stored: a gradient regenerates it from the same stream.
+//! Several draws are computed tile by tile, so that the factors are read from main memory only
+//! once.
 
 use crate::gaussian::{Draw, LowRankGaussian, add_rows};
 use crate::normal::{GROUP, fill_groups};
 use crate::parallel::{RowsMut, Tile, for_each_block, vectorise};
 
-/// Elements that are worked on at a time; a multiple of the normals' group.
+/// Number of elements per tile; a multiple of the group size of the normals.
 const TILE: usize = 512;
 
 /// Writes one draw to `theta`.
@@ -79,7 +79,7 @@ fn draw_leaf(
     }
 }
 
-/// One draw of the elements from `start` on, given their ψ^½.
+/// One draw of the elements from `start`, given their ψ^½.
 #[inline(always)]
 pub(crate) fn draw_tile<const LENGTH: usize>(
     gaussian: &LowRankGaussian<'_>,

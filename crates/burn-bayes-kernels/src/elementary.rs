@@ -1,16 +1,18 @@
 //! Elementary functions as short branch-free polynomials, so that loops over them vectorise and
-//! give the same numbers on every CPU.
+//! give identical results on every CPU.
 //!
 //! The coefficients are minimax (Remez exchange in 40 digits, then rounded to `f32`), except those
-//! of the exponential, where Taylor's are accurate enough on the reduced interval.
+//! of the exponential, for which the Taylor coefficients are accurate enough on the reduced
+//! interval.
 
-/// Adding this to a small number rounds it to an integer, left in the low bits.
+/// Adding this constant rounds a small number to an integer in the low bits.
 const ROUND: f32 = 12_582_912.0;
 
-/// Largest magnitude that [`exponential_pair`] distinguishes: both results stay normal numbers.
+/// Largest magnitude of the argument of [`exponential_pair`] for which both results are normal
+/// numbers.
 pub(crate) const EXPONENT_LIMIT: f32 = 87.0;
 
-/// `(exp(x), exp(−x))` for the price of one.
+/// `(exp(x), exp(−x))` at the cost of one exponential.
 ///
 /// With n = round(x / ln 2) and r = x − n ln 2, exp(±r) = E(r²) ± r O(r²). Within 1.5 units in
 /// the last place; arguments beyond ±[`EXPONENT_LIMIT`] give the value at the limit and NaN gives
@@ -18,7 +20,7 @@ pub(crate) const EXPONENT_LIMIT: f32 = 87.0;
 #[inline(always)]
 pub(crate) fn exponential_pair(x: f32) -> (f32, f32) {
     const LN_2_HIGH: f32 = 355.0 / 512.0;
-    // Not `clamp`, whose lowering keeps a branch, nor `min`, which drops NaN.
+    // `clamp` compiles to a branch, and `min` drops NaN.
     let x = if x > EXPONENT_LIMIT {
         EXPONENT_LIMIT
     } else {
@@ -31,7 +33,7 @@ pub(crate) fn exponential_pair(x: f32) -> (f32, f32) {
     };
     let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    // ln 2 in two parts; the first has few digits, so that n times it is exact.
+    // ln 2 in two parts; the first has few digits, so that its product with n is exact.
     let r = n.mul_add(-LN_2_HIGH, x);
     let r = n.mul_add(2.121_944_4e-4, r);
     let square = r * r;
@@ -76,10 +78,10 @@ pub(crate) fn minus_two_log_uniform(bits: u32) -> f32 {
     halvings.mul_add(2.0 * std::f32::consts::LN_2, r * r.mul_add(q, -2.0))
 }
 
-/// `(cos, sin)` of an angle uniform on the circle, as good as one of 2π · bits / 2³².
+/// `(cos, sin)` of an angle uniform on the circle, equivalent in distribution to 2π · bits / 2³².
 ///
-/// The low 30 bits place the angle in the quarter around 0, where both polynomials are short; the
-/// top bit mirrors that quarter and the next one swaps the axes, which covers the circle once.
+/// The low 30 bits select an angle in the quarter around 0, in which both polynomials are short;
+/// the top bit mirrors the quarter and the next bit swaps the axes, which covers the circle once.
 #[inline(always)]
 pub(crate) fn point_on_circle(bits: u32) -> (f32, f32) {
     const QUARTERS: f32 = 1.0 / 4_294_967_296.0;

@@ -1,4 +1,4 @@
-//! The Gaussian that kernels draw from: N(mean, FᵀF + diag ψ), with F of K rows and D columns.
+//! The Gaussian of the kernels: N(mean, FᵀF + diag ψ), with F of shape K × D.
 
 use crate::elementary::exponential_pair;
 use crate::normal::NormalStream;
@@ -6,9 +6,9 @@ use crate::normal::NormalStream;
 /// The diagonal part ψ of a covariance, one number per parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum Diagonal<'a> {
-    /// ln ψ, the form that is trained.
+    /// ln ψ, the trained parameter.
     LogVariance(&'a [f32]),
-    /// ψ itself, the form of a finished posterior.
+    /// ψ, as in a finished posterior.
     Variance(&'a [f32]),
 }
 
@@ -19,7 +19,7 @@ impl Diagonal<'_> {
         values.len()
     }
 
-    /// ψ^½ of the elements from `start` on.
+    /// ψ^½ of the elements from `start`.
     #[inline(always)]
     pub fn deviations(&self, start: usize, out: &mut [f32]) {
         match self {
@@ -38,7 +38,7 @@ impl Diagonal<'_> {
         }
     }
 
-    /// ψ^½ and ψ^-½ of the elements from `start` on.
+    /// ψ^½ and ψ^-½ of the elements from `start`.
     #[inline(always)]
     pub fn deviations_and_inverses(&self, start: usize, out: &mut [f32], inverses: &mut [f32]) {
         let outs = out.iter_mut().zip(inverses.iter_mut());
@@ -58,19 +58,19 @@ impl Diagonal<'_> {
     }
 }
 
-/// A Gaussian with a low-rank-plus-diagonal covariance, borrowed from its owner.
+/// A borrowed Gaussian with a low-rank-plus-diagonal covariance.
 #[derive(Clone, Copy, Debug)]
 pub struct LowRankGaussian<'a> {
     /// Mean, one number per parameter.
     pub mean: &'a [f32],
-    /// The factors F, row after row; empty for rank 0.
+    /// The factors F, row-major; empty for rank 0.
     pub factors: &'a [f32],
     /// The diagonal part of the covariance.
     pub diagonal: Diagonal<'a>,
 }
 
 impl LowRankGaussian<'_> {
-    /// Checks that the parts belong together.
+    /// Checks that the shapes of the parts match.
     pub fn check(&self, rank: usize) {
         let length = self.mean.len();
         assert_eq!(
@@ -86,18 +86,18 @@ impl LowRankGaussian<'_> {
     }
 }
 
-/// What a draw is made of, apart from the Gaussian: θ = mean + hᵀF + sign · ψ^½ ⊙ z.
+/// The random numbers of a draw θ = mean + hᵀF + sign · ψ^½ ⊙ z.
 #[derive(Clone, Copy, Debug)]
 pub struct Draw<'a> {
     /// h, one number per factor.
     pub latent: &'a [f32],
-    /// Where z comes from.
+    /// The stream of z.
     pub noise: NormalStream,
-    /// 1, or −1 with −h as latent for the antithetic twin.
+    /// 1, or −1 together with −h for an antithetic draw.
     pub sign: f32,
 }
 
-/// `out += Σ_k coefficients[k] · row(k)`, the factors in order.
+/// `out += Σ_k coefficients[k] · row(k)`, with the factors in order.
 #[inline(always)]
 pub(crate) fn add_rows<'a>(
     out: &mut [f32],
@@ -105,7 +105,7 @@ pub(crate) fn add_rows<'a>(
     row: impl Fn(usize) -> &'a [f32],
 ) {
     let length = out.len();
-    // Four rows at a time, so that `out` is read and written once for all of them.
+    // Four rows at a time, so that `out` is read and written once for four rows.
     let (fours, rest) = coefficients.as_chunks::<4>();
     for (index, h) in fours.iter().enumerate() {
         let (a, b) = (&row(4 * index)[..length], &row(4 * index + 1)[..length]);
@@ -147,7 +147,8 @@ mod tests {
         for i in 0..50 {
             let exact = f64::from(log_variance[30 + i] / 2.0).exp();
             for (deviations, inverses) in results {
-                // Two units for the functions, and half of one for the rounded variance.
+                // Two units in the last place for the functions, and half a unit for the rounded
+                // variance.
                 let tolerance = 3.0 * f64::from(f32::EPSILON);
                 assert!((f64::from(deviations[i]) / exact - 1.0).abs() < tolerance);
                 assert!((f64::from(inverses[i]) * exact - 1.0).abs() < tolerance);

@@ -1,7 +1,7 @@
-//! The K × K matrix B = F diag(1/ψ) Fᵀ, alone or together with a draw that reads the same factors.
+//! The K × K matrix B = F diag(1/ψ) Fᵀ, alone or fused with a draw that reads the same factors.
 //!
 //! The rows of F, scaled by ψ^-½, are packed tile by tile into panels that fit the cache. Products
-//! are added in `f32` within a block, in separate lanes, and in `f64` across blocks. Only the upper
+//! are summed in `f32` in separate lanes within a block, and in `f64` across blocks. Only the upper
 //! triangle is computed.
 
 use crate::draw::draw_tile;
@@ -10,10 +10,10 @@ use crate::parallel::{BLOCK, LANES, Tile, dispatch, sum_lanes, tree_reduce, with
 use crate::register_tiles::{add_inner_products, pack_scaled_row};
 use pulp::{Simd, WithSimd};
 
-/// Elements that are worked on at a time, for small ranks; a multiple of the normals' group.
+/// Number of elements per tile for small ranks; a multiple of the group size of the normals.
 const TILE: usize = 256;
 
-/// Numbers of packed factors to aim at: half the level-2 cache of a small core.
+/// Target size of the packed factors, in numbers: half the level-2 cache of a small core.
 const SCRATCH: usize = 1 << 15;
 
 /// Writes B to `gram`, which is [rank, rank].
@@ -22,7 +22,7 @@ const SCRATCH: usize = 1 << 15;
 ///
 /// If the lengths do not match.
 pub fn gram(factors: &[f32], rank: usize, diagonal: Diagonal<'_>, gram: &mut [f64]) {
-    // The mean is not looked at without a draw.
+    // The mean is only read for a draw.
     let gaussian = LowRankGaussian {
         mean: &[],
         factors,
@@ -201,7 +201,7 @@ impl<const HEIGHT: usize> WithSimd for Leaf<'_, HEIGHT> {
     }
 }
 
-/// Adds up the lanes of a tile of entries that starts at `row` and `column`.
+/// Sums the lanes of a tile of entries that starts at `row` and `column`.
 #[inline(always)]
 fn write_sums<const HEIGHT: usize>(
     sums: &[f32],
@@ -262,7 +262,8 @@ mod tests {
                 });
                 let (sums, sizes) = oracle(&factors, rank, &log_variance);
                 for ((result, sum), size) in result.iter().zip(sums).zip(sizes) {
-                    // Each scaled factor is off by 2.5 eps; sums of 64 terms in f32 add some.
+                    // Each scaled factor has an error of 2.5 eps; sums of 64 terms in f32 add some
+                    // more.
                     assert!((result - sum).abs() <= 8.0 * f64::from(f32::EPSILON) * size);
                 }
                 for row in 0..rank {

@@ -1,8 +1,8 @@
 //! Fused kernels on plain slices of `f32`, for parameters in main memory.
 //!
-//! Every kernel makes one pass over its D-sized arguments, regenerates noise instead of storing
-//! it, allocates nothing of size D, and gives the same numbers on any number of threads and any
-//! CPU; `parallel.rs` says how. Nothing here knows of tensors.
+//! Every kernel makes one pass over its arguments of size D, regenerates noise instead of storing
+//! it, allocates no memory of size D, and gives identical results for any number of threads and on
+//! any CPU; `parallel.rs` describes how. The kernels do not use tensors.
 
 mod adam;
 mod draw;

@@ -4,21 +4,23 @@
 //! δ = θ − θ̄,   θ̄ ← θ̄ + δ/t,   v ← (1 − 1/t)(v + δ²/t),   d = θ − θ̄
 //! ```
 //!
-//! with θ̄ in the last equation the new mean. t·v is Welford's sum of squared deviations, to which an
-//! iterate adds δ(θ − θ̄) = (1 − 1/t)δ². No large terms are subtracted, so v keeps its digits however
-//! small the deviations are beside the mean, and is never negative. B. P. Welford (1962), "Note on a
-//! method for calculating corrected sums of squares and products"; Maddox, Garipov, Izmailov, Vetrov, Wilson (2019), "A
-//! simple baseline for Bayesian uncertainty in deep learning" (SWAG).
+//! where θ̄ in the last equation is the new mean. t·v is Welford's sum of squared deviations, to
+//! which an iterate adds δ(θ − θ̄) = (1 − 1/t)δ². No large terms are subtracted, so v stays
+//! accurate for deviations that are small relative to the mean, and is never negative. B. P.
+//! Welford (1962), "Note on a method for calculating corrected sums of squares and products";
+//! Maddox, Garipov, Izmailov, Vetrov, Wilson (2019), "A simple baseline for Bayesian uncertainty in
+//! deep learning" (SWAG).
 
 use crate::parallel::{Tile, for_each_block, vectorise};
 use crate::segments::Concatenation;
 
-/// Elements that are worked on at a time.
+/// Number of elements per tile.
 const TILE: usize = 512;
 
-/// Takes iterate number `time` (from 1) into the moments and writes its deviation, if wanted.
+/// Adds iterate number `time` (from 1) to the moments and writes its deviation, if requested.
 ///
-/// With `time` = 1 the moments become those of the iterate, whatever they were, if they were finite.
+/// With `time` = 1 the moments are set to those of the iterate; previous values are ignored if they
+/// are finite.
 ///
 /// # Panics
 ///
@@ -75,7 +77,7 @@ fn update_leaf(
         let mean = &mut mean[offset..offset + width];
         let variance = &mut variance[offset..offset + width];
         if time == 1 {
-            // θ̄ + (θ − θ̄) would be θ up to the rounding of a mean that has nothing to do with it.
+            // θ̄ + (θ − θ̄) would differ from θ by rounding relative to the unrelated initial mean.
             mean.copy_from_slice(values);
         }
         for i in 0..width {

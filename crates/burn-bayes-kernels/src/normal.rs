@@ -1,4 +1,4 @@
-//! Standard normal numbers that are a pure function of (seed, stream, index).
+//! Standard normal numbers as a pure function of (seed, stream, index).
 //!
 //! Philox4x32-10 keyed by the seed turns the counter (index of a quadruple, stream), each 64 bits,
 //! into four 32-bit words; Box–Muller turns words into normals in pairs:
@@ -9,11 +9,11 @@
 //!
 //! Elements come in groups of 64 = 16 counters × 4 words: element 64g + 16c + j comes from counter
 //! 16g + j. The cosines of words (0, 1) give c = 0, their sines c = 1, words (2, 3) give c = 2, 3.
-//! Groups are independent of each other, so that any block can be regenerated instead of stored.
+//! Groups are independent, so that any block can be regenerated instead of stored.
 //!
-//! u₁ has 31 bits and is never 0, so that |z| ≤ √(64 ln 2) ≈ 6.66 (a normal number exceeds this
-//! with probability 2.7e-11). The error against exact arithmetic on the same words is below 5e-7
-//! absolute.
+//! u₁ has 31 bits and is never 0, so that |z| ≤ √(64 ln 2) ≈ 6.66 (a standard normal exceeds this
+//! with probability 2.7e-11). The absolute error relative to exact arithmetic on the same words is
+//! below 5e-7.
 //!
 //! Salmon, Moraes, Dror, Shaw (2011), "Parallel random numbers: as easy as 1, 2, 3", SC'11.
 //! Box, Muller (1958), "A note on the generation of random normal deviates".
@@ -21,7 +21,7 @@
 use crate::elementary::{minus_two_log_uniform, point_on_circle};
 use crate::parallel::{for_each_block, vectorise};
 
-/// Elements that share one set of counters.
+/// Number of elements that share one set of counters.
 pub(crate) const GROUP: usize = 64;
 
 const COUNTERS: usize = GROUP / 4;
@@ -34,7 +34,7 @@ const ROUNDS: usize = 10;
 pub struct NormalStream {
     /// Key of the generator; different seeds give independent numbers.
     pub seed: u64,
-    /// Which of the seed's 2⁶⁴ independent sequences.
+    /// The index of one of the seed's 2⁶⁴ independent sequences.
     pub stream: u64,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn fill_normal(noise: NormalStream, start: usize, out: &mut [f32]) {
     );
 }
 
-/// [`fill_normal`] for callers that are inside [`vectorise`] already.
+/// [`fill_normal`] for callers that are already inside [`vectorise`].
 #[inline(always)]
 pub(crate) fn fill_groups(noise: NormalStream, start: usize, out: &mut [f32]) {
     let keys = round_keys(noise.seed);
@@ -79,7 +79,7 @@ pub(crate) fn fill_groups(noise: NormalStream, start: usize, out: &mut [f32]) {
     }
 }
 
-/// The key of every round: the seed, raised by a constant each round.
+/// The key of every round: the seed plus a constant per round.
 #[inline(always)]
 fn round_keys(seed: u64) -> [[u32; 2]; ROUNDS] {
     let mut key = [seed as u32, (seed >> 32) as u32];
@@ -114,8 +114,8 @@ fn fill_group(keys: &[[u32; 2]; ROUNDS], stream: u64, first: u64, out: &mut [f32
 
 /// One block of Philox4x32-10.
 ///
-/// The words live in 64-bit lanes whose upper halves are left dirty: a 32 × 32 → 64 bit vector
-/// multiplication reads only the lower ones.
+/// The words are in 64-bit lanes whose upper halves are not cleared: a 32 × 32 → 64 bit vector
+/// multiplication reads only the lower halves.
 #[inline(always)]
 fn philox(keys: &[[u32; 2]; ROUNDS], counter: u64, stream: u64) -> [u32; 4] {
     const LOW: u64 = 0xffff_ffff;
@@ -150,7 +150,7 @@ mod tests {
         out.into_iter().map(f64::from).collect()
     }
 
-    /// Philox as in the paper, on plain words, sharing nothing with the kernel but the constants.
+    /// Philox as in the paper, on plain words; it shares only the constants with the kernel.
     fn philox_of_the_paper(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
         for _ in 0..10 {
             let product = |word: u32, multiplier: u32| {
@@ -365,7 +365,7 @@ mod tests {
             assert!(correlation(&base[lag..]).abs() < limit, "lag {lag}");
             let (left, right) = (square(&base[..COUNT]), square(&base[lag..]));
             let product: f64 = left.iter().zip(&right).map(|(a, b)| a * b).sum();
-            // Squares share a radius within a pair, whose dependence must cancel too.
+            // The two normals of a pair share a radius, so squares could be correlated.
             assert!(
                 product.abs() / (COUNT as f64) < limit,
                 "squares at lag {lag}"

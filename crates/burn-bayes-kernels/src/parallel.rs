@@ -1,15 +1,14 @@
-//! How a kernel is cut into pieces that give the same numbers on any machine.
+//! Parallel execution with identical results on every machine.
 //!
-//! Work over D elements is cut into leaves of a fixed number of elements, and partial results are
-//! combined along a fixed binary tree over the leaves, in order. Neither depends on the number of
-//! threads, which only decides who computes a leaf. Inputs below [`INLINE_WORK`] never reach the
-//! thread pool, but go through the same tree.
+//! Work over D elements is divided into leaves with a fixed number of elements, and partial results
+//! are combined along a fixed binary tree over the leaves, in order. Neither depends on the number
+//! of threads. Inputs smaller than [`INLINE_WORK`] use the same tree, but not the thread pool.
 //!
-//! Inside a leaf, [`vectorise`] compiles ordinary loops for the widest instruction set that the
-//! CPU has at run time. The compiler never reassociates floating-point sums, so a loop gives the
-//! same numbers for every width as long as sums are kept in [`LANES`] separate accumulators and
-//! every fused operation is written as `mul_add`. Without a hardware fused multiply-add the
-//! numbers are still the same, but `mul_add` is then a slow library call.
+//! Inside a leaf, [`vectorise`] dispatches at run time to loops compiled for the widest instruction
+//! set of the CPU. The compiler never reassociates floating-point sums, so a loop gives identical
+//! results for every vector width if sums are kept in [`LANES`] separate accumulators and every
+//! fused operation is written as `mul_add`. Without a hardware fused multiply-add the results are
+//! the same, but `mul_add` is a slow library call.
 
 use std::cell::RefCell;
 
@@ -25,20 +24,19 @@ pub(crate) const BLOCK: usize = 4096;
 /// Independent accumulators of a sum over elements: one AVX-512 register of `f32`.
 pub(crate) const LANES: usize = 16;
 
-/// Floating-point numbers touched below which handing work to other threads costs more than it
-/// saves.
+/// Number of floating-point numbers below which the overhead of other threads exceeds the gain.
 pub(crate) const INLINE_WORK: usize = 1 << 16;
 
-/// A piece of work over a range of elements which can be cut in two.
+/// Work over a range of elements that can be split in two.
 pub(crate) trait Split: Send + Sized {
-    /// Cuts into the first `middle` elements and the rest.
+    /// Splits off the first `middle` elements.
     fn split_at(self, middle: usize) -> (Self, Self);
 }
 
 /// Runs `leaf(first_element, task)` on every leaf of `length` elements and combines the results
 /// along the fixed tree.
 ///
-/// `work` is the number of floating-point numbers touched in all; see [`INLINE_WORK`].
+/// `work` is the total number of floating-point numbers read or written; see [`INLINE_WORK`].
 pub(crate) fn tree_reduce<Task: Split, Out: Send>(
     task: Task,
     length: usize,
@@ -92,17 +90,17 @@ fn branch<Task: Split, Out: Send>(
     combine(left, right)
 }
 
-/// Runs a closure as compiled for the CPU at hand.
+/// Runs a closure compiled for the instruction set of this CPU.
 ///
-/// The closure and everything it calls must be `#[inline(always)]`: what is not inlined is compiled
-/// for the baseline instruction set. The bound must be `FnOnce` itself: for a closure of another
-/// kind the compiler would put a function between, which is not inlined.
+/// The closure and everything that it calls must be `#[inline(always)]`, because other functions
+/// are compiled for the baseline instruction set. The bound must be `FnOnce`: for other closure
+/// traits the compiler inserts a shim that is not inlined.
 #[inline(always)]
 pub(crate) fn vectorise<Out>(closure: impl FnOnce() -> Out) -> Out {
     dispatch(closure)
 }
 
-/// Runs an operation that is written in vectors as compiled for the CPU at hand.
+/// Runs an operation written with explicit vectors, compiled for the instruction set of this CPU.
 #[inline(always)]
 pub(crate) fn dispatch<Operation: WithSimd>(operation: Operation) -> Operation::Output {
     #[cfg(test)]
@@ -111,10 +109,11 @@ pub(crate) fn dispatch<Operation: WithSimd>(operation: Operation) -> Operation::
     Arch::new().dispatch(operation)
 }
 
-/// Lends a leaf `length` numbers of scratch that its thread keeps between leaves, with whatever
-/// values the previous leaf left there.
+/// Lends a leaf `length` numbers of scratch memory, which its thread keeps between leaves; the
+/// contents are unspecified.
 ///
-/// The scratch starts on a cache line: a vector load across two lines costs twice.
+/// The memory is aligned to a cache line, because a vector load across two lines costs twice as
+/// much.
 pub(crate) fn with_scratch<Out>(length: usize, leaf: impl FnOnce(&mut [f32]) -> Out) -> Out {
     thread_local! {
         static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
@@ -128,7 +127,7 @@ pub(crate) fn with_scratch<Out>(length: usize, leaf: impl FnOnce(&mut [f32]) -> 
     })
 }
 
-/// Scratch on the stack for one value per element of a tile of `LENGTH` elements.
+/// Scratch memory on the stack with one value per element of a tile of `LENGTH` elements.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Tile<const LENGTH: usize>(pub [f32; LENGTH]);
@@ -161,7 +160,7 @@ pub(crate) fn squared_norm(values: &[f32]) -> f64 {
     sum_lanes(&lanes)
 }
 
-/// The sum of the lanes in a fixed order, the last quarter of it in `f64`.
+/// The sum of the lanes in a fixed order, with the last additions in `f64`.
 #[inline(always)]
 pub(crate) fn sum_lanes(lanes: &[f32; LANES]) -> f64 {
     let mut quarters = [0.0f32; LANES / 4];
@@ -172,7 +171,7 @@ pub(crate) fn sum_lanes(lanes: &[f32; LANES]) -> f64 {
         + (f64::from(quarters[1]) + f64::from(quarters[3]))
 }
 
-/// No data to cut.
+/// No data to split.
 impl Split for () {
     fn split_at(self, _middle: usize) -> (Self, Self) {
         ((), ())
@@ -212,7 +211,7 @@ impl<A: Split, B: Split, C: Split> Split for (A, B, C) {
     }
 }
 
-/// The same range of elements in every row of a row-major matrix that is written.
+/// The same range of elements in every row of a row-major output matrix.
 #[derive(Debug)]
 pub(crate) struct RowsMut<'a>(pub Vec<&'a mut [f32]>);
 
@@ -240,7 +239,7 @@ pub(crate) mod tests {
     use pulp::{Arch, Scalar, Simd};
     use std::cell::Cell;
 
-    /// Which instructions the kernels use on this thread.
+    /// The instruction set that the kernels use on this thread.
     #[derive(Clone, Copy, Debug)]
     enum Instructions {
         Best,
@@ -265,8 +264,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// The result of `compute`, after checking that it is the same with every instruction set that
-    /// this CPU has. `compute` must be small enough to stay on its thread.
+    /// The result of `compute`, after checking that it is the same with every instruction set of
+    /// this CPU. `compute` must be small enough to stay on its thread.
     pub(crate) fn on_any_instruction_set<T: PartialEq>(compute: impl Fn() -> T) -> T {
         let run = |instructions| {
             INSTRUCTIONS.set(instructions);

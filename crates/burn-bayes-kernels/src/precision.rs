@@ -1,7 +1,7 @@
 //! Passes over a Gaussian in precision form, N(μ, (UᵀU + diag d)⁻¹): draws and natural-gradient steps.
 //!
-//! Work is cut into tiles that stay in the cache while every row of U meets every other. Inner
-//! products are added in `f32` within a tile, in separate lanes, and in `f64` across tiles.
+//! Work is divided into tiles that stay in the cache for the products of all pairs of rows of U.
+//! Inner products are summed in `f32` in separate lanes within a tile, and in `f64` across tiles.
 
 use crate::normal::{NormalStream, fill_normal};
 use crate::parallel::{
@@ -9,7 +9,7 @@ use crate::parallel::{
 };
 use crate::segments::Steps;
 
-/// Elements that are worked on at a time.
+/// Number of elements per tile.
 const TILE: usize = 512;
 
 /// A Gaussian in precision form.
@@ -17,7 +17,7 @@ const TILE: usize = 512;
 pub struct PrecisionGaussian<'a> {
     /// μ.
     pub mean: &'a [f32],
-    /// U, row after row; empty at rank 0.
+    /// U, row-major; empty at rank 0.
     pub factors: &'a [f32],
     /// d.
     pub precision: &'a [f32],
@@ -40,7 +40,7 @@ impl PrecisionGaussian<'_> {
     }
 }
 
-/// Standard normals, possibly negated.
+/// A stream of standard normals with a sign.
 #[derive(Clone, Copy, Debug)]
 pub struct SignedNoise {
     /// The normals.
@@ -68,7 +68,7 @@ pub fn noise_products(gaussian: &PrecisionGaussian<'_>, noises: &[SignedNoise]) 
     all_projections(gaussian, noises, false)
 }
 
-/// The upper triangles of U Uᵀ and U d⁻¹ Uᵀ, where they are wanted, then U (d^-½ ⊙ ε) of every draw.
+/// The upper triangles of U Uᵀ and U d⁻¹ Uᵀ, if requested, then U (d^-½ ⊙ ε) of every draw.
 fn all_projections(
     gaussian: &PrecisionGaussian<'_>,
     noises: &[SignedNoise],
@@ -170,7 +170,7 @@ pub fn precision_draw(
     );
 }
 
-/// What a step of the precision is made of.
+/// The inputs of a step of the precision.
 #[derive(Clone, Copy, Debug)]
 pub struct PrecisionStep<'a> {
     /// Σ g².
@@ -181,7 +181,7 @@ pub struct PrecisionStep<'a> {
     pub mixing: &'a [f32],
     /// β.
     pub rate: f32,
-    /// What multiplies the squares.
+    /// The factor of the squares.
     pub square_scale: f32,
     /// N.
     pub gradient_scale: f32,
@@ -189,10 +189,10 @@ pub struct PrecisionStep<'a> {
     pub prior_precision: &'a [(usize, f32)],
 }
 
-/// Where a step goes.
+/// The outputs of a step.
 #[derive(Debug)]
 pub struct PrecisionOut<'a> {
-    /// The gradients' share of U⁺ before, U⁺ after.
+    /// On input the contribution of the gradients to U⁺, on output U⁺.
     pub factors: &'a mut [f32],
     /// d⁺.
     pub precision: &'a mut [f32],
@@ -200,7 +200,7 @@ pub struct PrecisionOut<'a> {
     pub gradient: &'a mut [f32],
 }
 
-/// Makes the step; gives U⁺ d⁺⁻¹ U⁺ᵀ, then U⁺ (ĝ/d⁺), then Σ ĝ²/d⁺ and Σ d⁺.
+/// Computes the step; returns U⁺ d⁺⁻¹ U⁺ᵀ, then U⁺ (ĝ/d⁺), then Σ ĝ²/d⁺ and Σ d⁺.
 pub fn precision_step(
     gaussian: &PrecisionGaussian<'_>,
     step: &PrecisionStep<'_>,
@@ -261,7 +261,7 @@ pub fn precision_step(
                             precision.iter_mut().zip(before).zip(&*alphas).zip(&*lost)
                         {
                             let kept = (1.0 - step.rate) * old + step.rate * alpha;
-                            // Not max: what is not a number must stay so.
+                            // Not `max`, which drops NaN.
                             *new = kept + if *lost < 0.0 { 0.0 } else { *lost };
                         }
                         let gradient = &mut gradient[offset..offset + width];
@@ -320,7 +320,7 @@ pub struct MeanStep<'a> {
     pub learning_rate: f32,
 }
 
-/// Makes the step: ĝ in `mean` becomes μ⁺, and v in `velocity`, if there is one, v⁺.
+/// Computes the step: ĝ in `mean` is replaced by μ⁺, and v in `velocity`, if there is one, by v⁺.
 pub fn mean_step(
     gaussian: &PrecisionGaussian<'_>,
     step: MeanStep<'_>,

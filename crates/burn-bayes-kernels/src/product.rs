@@ -1,12 +1,12 @@
-//! A product of matrices, written straight into its place.
+//! A matrix product, written directly to its destination.
 //!
-//! The products are those of the library that Burn's CPU backend multiplies with. The pieces do not
-//! depend on the number of threads, so neither do the numbers.
+//! Uses the library of Burn's CPU backend. The partition does not depend on the number of threads,
+//! so neither do the results.
 
 use gemm::{Parallelism, gemm};
 use rayon::prelude::*;
 
-/// Rows of the product that are one task.
+/// Number of rows of the product per task.
 const ROWS: usize = 128;
 
 /// `out`, `[height, width]`, = leftᵀ diag(weights) right, with `left` `[n, height]` and `right`

@@ -1,23 +1,23 @@
 //! The two products whose cost grows with the square of the rank, tiled so that the accumulators
 //! stay in vector registers.
 //!
-//! Written with explicit vectors, because the compiler does not keep a two-dimensional tile of
-//! accumulators in registers reliably. A machine vector may be narrower than [`LANES`]: a tile is
-//! then computed in several passes over disjoint lanes, so that each sum has the same terms in the
-//! same order on every CPU.
+//! Explicit vectors are used because the compiler does not reliably keep a two-dimensional tile of
+//! accumulators in registers. If a machine vector is narrower than [`LANES`], a tile is computed in
+//! several passes over disjoint lanes, so that each sum has the same terms in the same order on
+//! every CPU.
 //!
 //! Goto, van de Geijn (2008), "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3).
 
 use crate::parallel::LANES;
 use pulp::Simd;
 
-/// Elements of a strip, the unit in which [`combine_rows`] works.
+/// Number of elements of a strip, the unit of work of [`combine_rows`].
 pub(crate) const STRIP: usize = 2 * LANES;
 
 /// Writes `row ⊙ scale` as row `index` of a panel with the layout `[chunk][HEIGHT][WIDTH]`, where
 /// a chunk is `WIDTH` elements and a multiple of [`LANES`].
 ///
-/// The last chunk is filled up with zeros; chunks beyond it are left alone.
+/// The last chunk is padded with zeros; later chunks are not changed.
 #[inline(always)]
 pub(crate) fn pack_scaled_row<const WIDTH: usize, S: Simd>(
     simd: S,
@@ -45,8 +45,8 @@ pub(crate) fn pack_scaled_row<const WIDTH: usize, S: Simd>(
     }
 }
 
-/// Adds all inner products between the rows of two panels with the layout of
-/// [`pack_scaled_row`] for chunks of [`LANES`], without yet adding up the lanes.
+/// Adds all inner products between the rows of two panels with the layout of [`pack_scaled_row`]
+/// for chunks of [`LANES`], without summing over the lanes.
 ///
 /// `sums` has the layout `[left row][right row][LANES]`.
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! Flat vectors that are stored in pieces, such as one tensor per parameter.
+//! Flat vectors stored in pieces, such as one tensor per parameter.
 
 /// A vector given as the concatenation of slices.
 #[derive(Debug)]
@@ -8,7 +8,7 @@ pub(crate) struct Concatenation<'a> {
 }
 
 impl<'a> Concatenation<'a> {
-    /// The pieces in their order.
+    /// From the pieces in order.
     pub(crate) fn new(pieces: &'a [&'a [f32]]) -> Self {
         Self {
             pieces,
@@ -16,12 +16,12 @@ impl<'a> Concatenation<'a> {
         }
     }
 
-    /// Elements in all.
+    /// Total number of elements.
     pub(crate) fn len(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Copies the elements from `start` on.
+    /// Copies the elements from `start`.
     #[inline(always)]
     pub(crate) fn copy_to(&self, start: usize, out: &mut [f32]) {
         for_each_piece(&self.ends, start, out, |piece, skip, out| {
@@ -30,7 +30,7 @@ impl<'a> Concatenation<'a> {
     }
 }
 
-/// A vector that is constant over stretches, given as (length, value).
+/// A piecewise constant vector, given as (length, value).
 #[derive(Debug)]
 pub(crate) struct Steps<'a> {
     stretches: &'a [(usize, f32)],
@@ -38,7 +38,7 @@ pub(crate) struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    /// The stretches in their order.
+    /// From the pieces in order.
     pub(crate) fn new(stretches: &'a [(usize, f32)]) -> Self {
         Self {
             stretches,
@@ -46,12 +46,12 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// Elements in all.
+    /// Total number of elements.
     pub(crate) fn len(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Writes the elements from `start` on.
+    /// Writes the elements from `start`.
     #[inline(always)]
     pub(crate) fn copy_to(&self, start: usize, out: &mut [f32]) {
         for_each_piece(&self.ends, start, out, |piece, _, out| {
@@ -69,7 +69,7 @@ fn running_sum(lengths: impl Iterator<Item = usize>) -> Vec<usize> {
         .collect()
 }
 
-/// Calls `write(piece, elements to skip in it, part of out)` for every piece that meets
+/// Calls `write(piece, elements to skip in it, part of out)` for every piece that overlaps
 /// `start..start + out.len()`.
 #[inline(always)]
 fn for_each_piece(

@@ -10,7 +10,7 @@
 
 use crate::parallel::{for_each_block, vectorise};
 
-/// The numbers of a step that are the same for all elements.
+/// The constants of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SgdStep {
     /// η.
@@ -19,23 +19,23 @@ pub struct SgdStep {
     pub weight_decay: f32,
 }
 
-/// How gradients of successive steps are averaged.
+/// The momentum settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Momentum {
     /// μ.
     pub momentum: f32,
-    /// Share of the gradient that does not enter the velocity; not applied at the first step.
+    /// Fraction of the gradient that is not added to the velocity; not applied at the first step.
     pub dampening: f64,
-    /// Whether to look ahead along the velocity.
+    /// Whether to use Nesterov momentum.
     pub nesterov: bool,
 }
 
 /// The velocity of one tensor.
 #[derive(Debug)]
 pub enum Velocity<'a> {
-    /// Written, whatever it was: this is the first step.
+    /// The first step; previous contents are ignored.
     Start(&'a mut [f32]),
-    /// Updated.
+    /// A later step; the contents are updated.
     Continue(&'a mut [f32]),
 }
 
@@ -79,7 +79,7 @@ pub fn sgd_momentum_step(
     velocity: Velocity<'_>,
 ) {
     let length = parameter.len();
-    // At the first step the velocity is the gradient, whatever was in the buffer.
+    // At the first step the velocity is the gradient; the contents of the buffer are ignored.
     let (velocity, keep, take) = match velocity {
         Velocity::Start(velocity) => {
             velocity.fill(0.0);

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! "Stochastic variational inference with factor analysis" (VIFA), with the corrections of the
-//! book's table of departures: −C replaces the papers' −A + C Bᵀ, to which it is equal.
+//! book's table of departures: −C replaces the papers' −A + C Bᵀ, which is equal.
 
 use crate::gaussian::Draw;
 use crate::normal::GROUP;
@@ -19,26 +19,27 @@ use crate::parallel::{RowsMut, dispatch, tree_reduce, with_scratch};
 use crate::segments::{Concatenation, Steps};
 use crate::vifa_leaf::{Leaf, PANEL, Plan, TILE, panel_height};
 
-/// Numbers of scaled factors to aim at in scratch: half the level-2 cache of a small core.
+/// Target size of the scaled factors in scratch memory, in numbers: half the level-2 cache of a
+/// small core.
 const SCRATCH: usize = 1 << 15;
 
-/// One draw and the gradient found there.
+/// One draw and the gradient at this draw.
 #[derive(Clone, Copy, Debug)]
 pub struct DrawGradient<'a> {
-    /// What the draw was made of.
+    /// The random numbers of the draw.
     pub draw: Draw<'a>,
-    /// Gradient of the mean NLL at the draw, in pieces that follow each other.
+    /// Gradient of the mean NLL at the draw, in consecutive pieces.
     pub gradient: &'a [&'a [f32]],
 }
 
-/// What the gradient depends on.
+/// The inputs of the gradient.
 #[derive(Clone, Copy, Debug)]
 pub struct VifaState<'a> {
     /// c, one number per parameter.
     pub mean: &'a [f32],
     /// γ = ln ψ, one number per parameter.
     pub log_variance: &'a [f32],
-    /// F, row after row; empty for rank 0.
+    /// F, row-major; empty for rank 0.
     pub factors: &'a [f32],
     /// W = (I + B)⁻¹, [rank, rank].
     pub inner_inverse: &'a [f32],
@@ -50,18 +51,18 @@ pub struct VifaState<'a> {
     pub temperature: f32,
 }
 
-/// Where the gradient goes; previous contents do not matter.
+/// The outputs; previous contents are ignored.
 #[derive(Debug)]
 pub struct VifaGradient<'a> {
     /// ∇c.
     pub mean: &'a mut [f32],
     /// ∇γ.
     pub log_variance: &'a mut [f32],
-    /// ∇F, laid out like F.
+    /// ∇F, with the layout of F.
     pub factors: &'a mut [f32],
 }
 
-/// What a step must know about the gradient before it uses it.
+/// Properties of the gradient that a step checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GradientSummary {
     /// ‖∇c‖².
@@ -81,7 +82,7 @@ impl GradientSummary {
             log_variance_squared_norm: self.log_variance_squared_norm
                 + other.log_variance_squared_norm,
             factors_squared_norm: self.factors_squared_norm + other.factors_squared_norm,
-            // Blocks are combined in order, so that the left one is the lowest.
+            // Blocks are combined in order, so that the left index is the lower one.
             first_non_finite: self.first_non_finite.or(other.first_non_finite),
         }
     }
@@ -262,7 +263,7 @@ mod tests {
             let length = self.mean.len();
             let (mut mean, mut log_variance) = (vec![f32::NAN; length], vec![f32::NAN; length]);
             let mut factors = vec![f32::NAN; self.rank * length];
-            // Cuts that match neither a tile nor a block.
+            // Pieces that align with neither tiles nor blocks.
             let cuts = [length / 7, length / 3, length - length / 5];
             let pieces: Vec<_> = self
                 .gradients
@@ -306,7 +307,7 @@ mod tests {
             (summary, mean, log_variance, factors)
         }
 
-        /// Compares with the formulas of the module's head in `f64`, element by element.
+        /// Compares with the formulas of the module documentation in `f64`, element by element.
         fn check(&self) {
             let (summary, mean, log_variance, factors) = on_any_thread_count(|| self.compute());
             let (length, rank, draws) = (self.mean.len(), self.rank, self.latents.len());

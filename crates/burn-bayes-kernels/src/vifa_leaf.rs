@@ -1,8 +1,8 @@
 //! One block of the gradient of `vifa_gradient.rs`, tile by tile.
 //!
-//! Per tile: the sums over draws, ∇c, then A packed into strips, C = W A panel by panel with ∇F and
-//! Σ_k C_k ⊙ F_k as soon as a panel of C is there, and ∇γ last. Everything but F, the gradients and
-//! what is written stays in the level-2 cache.
+//! Per tile: the sums over draws, ∇c, then A packed into strips, C = W A panel by panel, with ∇F
+//! and Σ_k C_k ⊙ F_k as soon as a panel of C is available, and ∇γ last. All data except F, the
+//! gradients and the outputs stay in the level-2 cache.
 
 use crate::elementary::exponential_pair;
 use crate::gaussian::Draw;
@@ -13,13 +13,13 @@ use crate::segments::{Concatenation, Steps};
 use crate::vifa_gradient::{DrawGradient, GradientSummary, VifaState};
 use pulp::{Simd, WithSimd};
 
-/// Elements that are worked on at a time, for small ranks; a multiple of the normals' group.
+/// Number of elements per tile for small ranks; a multiple of the group size of the normals.
 pub(crate) const TILE: usize = 256;
 
-/// Rows of C that are computed at a time.
+/// Number of rows of C per panel.
 pub(crate) const PANEL: usize = 8;
 
-/// What is the same for all blocks.
+/// The inputs that are the same for all blocks.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     pub state: &'a VifaState<'a>,
@@ -34,7 +34,7 @@ pub(crate) struct Plan<'a> {
     pub scale: f32,
 }
 
-/// The part of the result that one block writes, and its scratch.
+/// The part of the result that one block writes, and its scratch memory.
 #[derive(Debug)]
 pub(crate) struct Leaf<'a> {
     pub plan: &'a Plan<'a>,
@@ -45,7 +45,7 @@ pub(crate) struct Leaf<'a> {
     pub scratch: &'a mut [f32],
 }
 
-/// Values per element of a tile that several steps need.
+/// Values per element of a tile that several steps use.
 struct Columns {
     deviations: Tile<TILE>,
     inverses: Tile<TILE>,
@@ -131,7 +131,8 @@ fn prepare(plan: &Plan<'_>, first: usize, width: usize, columns: &mut Columns) {
     columns.explained.0[..width].fill(0.0);
 }
 
-/// The sums over draws; for several draws also Σ_l h_l g_lᵀ, into the factors' gradient.
+/// The sums over draws; for several draws also Σ_l h_l g_lᵀ, written to the gradient of the
+/// factors.
 ///
 /// Returns the first element that is not finite.
 #[inline(always)]
@@ -316,7 +317,7 @@ fn factor_gradient(
     squared_norm(out)
 }
 
-/// Rows of the next panel when `rows` are left.
+/// Number of rows of the next panel if `rows` remain.
 #[inline(always)]
 pub(crate) fn panel_height(rows: usize) -> usize {
     match rows {

@@ -1,10 +1,11 @@
-//! The error of this crate: opaque, with predicates; the message says what, where and the cure.
+//! The error of this crate: opaque, with predicates; the message says what went wrong, where, and
+//! how to fix it.
 
 use std::sync::Arc;
 
 use crate::algebra::AlgebraError;
 
-/// What went wrong, where, and the likely cure.
+/// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(#[from] Kind);
@@ -27,13 +28,13 @@ enum Kind {
     #[error(
         "step {step}: the gradient is not finite at {path}; likely causes: a learning rate that is \
          too high, inputs or targets that are not standardised, or a loss that takes the logarithm \
-         of zero; the weights are those of the step before"
+         of zero; the weights are those of the previous step"
     )]
     NonFinite { step: u64, path: String },
     #[error(
-        "the step in closed form was lost on its way to the optimiser: such steps cannot be added up, \
-         so train without gradient accumulation and on one device (larger batches have the effect \
-         of accumulation)"
+        "the closed-form update did not reach the optimiser: such updates cannot be accumulated, \
+         so train without gradient accumulation and on one device (larger mini-batches have the \
+         effect of accumulation)"
     )]
     LostStep,
     #[error("{0}")]
@@ -45,7 +46,7 @@ enum Kind {
 }
 
 impl Error {
-    /// A setting that cannot be used: names the field, the value it had and what it must be.
+    /// An invalid setting: the message names the field, its value and the valid values.
     pub fn config(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Kind::Config {
             field: field.into(),
@@ -54,7 +55,7 @@ impl Error {
         .into()
     }
 
-    /// A model and a layout that do not belong together.
+    /// A model and a layout that do not match.
     pub fn layout(message: impl Into<String>) -> Self {
         Kind::Layout(message.into()).into()
     }
@@ -64,12 +65,13 @@ impl Error {
         Kind::Storage(message.into()).into()
     }
 
-    /// A value that is not a number, or a matrix that is not positive definite.
+    /// A value that is not finite, or a matrix that is not positive definite.
     pub fn numerical(message: impl Into<String>) -> Self {
         Kind::Numerical(message.into()).into()
     }
 
-    /// A gradient that is not finite: names the optimiser step (from 1) and the parameter.
+    /// A gradient that is not finite: the message names the optimiser step (from 1) and the
+    /// parameter.
     pub fn non_finite(step: u64, path: impl Into<String>) -> Self {
         Kind::NonFinite {
             step,
@@ -82,7 +84,7 @@ impl Error {
         Kind::LostStep.into()
     }
 
-    /// An error that stopped a training in this epoch (from 1).
+    /// An error that stopped training in this epoch (from 1).
     pub(crate) fn in_epoch(epoch: usize, error: Arc<Error>) -> Self {
         Kind::InEpoch { epoch, error }.into()
     }
@@ -91,7 +93,7 @@ impl Error {
         Kind::TooEarly(message.into()).into()
     }
 
-    /// A setting was refused.
+    /// Whether a setting is invalid.
     pub fn is_config(&self) -> bool {
         match &self.0 {
             Kind::Config { .. } | Kind::LostStep => true,
@@ -101,7 +103,7 @@ impl Error {
         }
     }
 
-    /// A model does not fit the layout.
+    /// Whether a model does not match the layout.
     pub fn is_layout(&self) -> bool {
         match &self.0 {
             Kind::Layout(_) => true,
@@ -111,7 +113,7 @@ impl Error {
         }
     }
 
-    /// A file was refused or could not be written.
+    /// Whether a file cannot be read or written.
     pub fn is_storage(&self) -> bool {
         match &self.0 {
             Kind::Storage(_) => true,
@@ -121,7 +123,7 @@ impl Error {
         }
     }
 
-    /// A computation left the finite, positive-definite numbers.
+    /// Whether a value is not finite or a matrix is not positive definite.
     pub fn is_numerical(&self) -> bool {
         match &self.0 {
             Kind::Numerical(_) | Kind::Algebra(_) | Kind::NonFinite { .. } => true,
@@ -130,12 +132,12 @@ impl Error {
         }
     }
 
-    /// There is no posterior yet: training has not gone far enough.
+    /// Whether there is no posterior yet, because training has made too few steps.
     pub fn is_too_early(&self) -> bool {
         matches!(self.0, Kind::TooEarly(_))
     }
 
-    /// The per-example losses of this model and batch cannot be computed.
+    /// Whether the per-example losses of this model and mini-batch cannot be computed.
     pub fn is_graph(&self) -> bool {
         match &self.0 {
             Kind::InEpoch { error, .. } => error.is_graph(),

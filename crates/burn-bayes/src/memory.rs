@@ -1,8 +1,8 @@
-//! How much memory training takes, before it starts.
+//! The memory needed for training, known before it starts.
 
 use std::fmt;
 
-/// The state an optimiser keeps for every number it moves.
+/// The state that an optimiser keeps for every parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptimizerMemory {
@@ -24,28 +24,28 @@ impl OptimizerMemory {
     }
 }
 
-/// Bytes that training a posterior takes, for vectors of D or K·D single-precision numbers.
+/// The memory for training a posterior, in bytes, for vectors of D or K·D single-precision numbers.
 ///
-/// Activations of the model and the data are not part of it. The gradient's buffers become the
-/// next parameters' under the fused optimisers, so gradients are counted once, as `gradients`.
+/// Activations of the model and the data are not included. The fused optimisers reuse the buffers
+/// of the gradients for the new parameters, so gradients are counted once, as `gradients`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryPlan {
-    /// What the algorithm trains or keeps: (K+2)·D for VIFA.
+    /// The algorithm's parameters and state: (K+2)·D numbers for VIFA.
     pub parameters: usize,
     /// The optimiser's state.
     pub moments: usize,
-    /// The gradients handed to the optimiser.
+    /// The gradients passed to the optimiser.
     pub gradients: usize,
-    /// The model that was wrapped, a draw, and its gradient.
+    /// The wrapped model, a draw and its gradient.
     pub scratch: usize,
 }
 
 const BYTES: usize = size_of::<f32>();
 
 impl MemoryPlan {
-    /// An algorithm that trains a Gaussian of rank K over D weights by gradients, with `draws`
-    /// draws per step.
+    /// The plan for an algorithm that trains a Gaussian of rank K over D weights by gradients, with
+    /// `draws` draws per step.
     pub fn gaussian(weights: usize, rank: usize, draws: usize, optimizer: OptimizerMemory) -> Self {
         let trained = (rank + 2) * weights * BYTES;
         Self {
@@ -56,21 +56,21 @@ impl MemoryPlan {
         }
     }
 
-    /// An algorithm that makes its steps of a Gaussian of rank L over D weights in closed form, with
-    /// `moments` vectors of D numbers from step to step and `scratch` of them within one.
+    /// The plan for closed-form updates of a Gaussian of rank L over D weights, with `moments`
+    /// vectors of D numbers kept between steps and `scratch` vectors within a step.
     pub fn natural(weights: usize, rank: usize, moments: usize, scratch: usize) -> Self {
         let vector = weights * BYTES;
         Self {
             parameters: (rank + 2) * vector,
             moments: moments * vector,
-            // What travels with the gradients: the new precision, and a gradient.
+            // The closed-form update: the new precision and a gradient.
             gradients: (rank + 2) * vector,
             scratch: scratch * vector,
         }
     }
 
-    /// An algorithm that reads the iterates of an ordinary optimiser and keeps `kept` vectors of
-    /// D weights.
+    /// The plan for an algorithm that observes the iterates of an ordinary optimiser and keeps
+    /// `kept` vectors of D numbers.
     pub fn iterates(weights: usize, kept: usize, optimizer: OptimizerMemory) -> Self {
         let vector = weights * BYTES;
         Self {
@@ -81,7 +81,7 @@ impl MemoryPlan {
         }
     }
 
-    /// All of it: the most that is held at once.
+    /// The peak memory, the sum of all parts.
     pub fn peak(&self) -> usize {
         self.parameters + self.moments + self.gradients + self.scratch
     }

@@ -1,17 +1,18 @@
-//! Where randomness comes from: an explicit argument, never a global generator.
+//! Random numbers as an explicit argument instead of a global generator.
 //!
-//! A [`Noise`] names a stream of standard normals by a seed and a counter; the same `Noise` gives
-//! the same numbers at every call. Streams are derived, not consumed: [`fold`](Noise::fold) makes
-//! an independent stream for a purpose or a training step, [`row`](Noise::row) the stream of one
-//! draw among several.
+//! A [`Noise`] identifies a stream of standard normals by a seed and a counter; the same `Noise`
+//! gives the same numbers at every call. Streams are derived, not consumed: [`fold`](Noise::fold)
+//! derives an independent stream for a purpose or a training step, and [`row`](Noise::row) the
+//! stream of one of several draws.
 //!
 //! * **Host** noise is counter-based (Philox4x32-10, Salmon et al. 2011): the i-th number is a
 //!   function of seed, stream and i alone, so every backend, device and number of threads gives
 //!   the same draw.
-//! * **Device** noise comes from the device's own generator, seeded from seed and stream before each
-//!   use: for large models on accelerators, where making numbers on the host would dominate. Burn
-//!   has one such generator for all threads, so draws of noise take turns. What else uses it (a
-//!   dropout layer, the initial weights of a model) on another thread does not, and can come between.
+//! * **Device** noise comes from the device's own generator, seeded from seed and stream before
+//!   each use: for large models on accelerators, for which generating numbers on the host would
+//!   dominate the run time. Burn has one such generator for all threads, so draws of noise are
+//!   serialised by a lock. Other users of the generator on another thread (a dropout layer, the
+//!   initialisation of a model) do not take this lock and can change the numbers.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,7 +20,7 @@ use burn::tensor::{Device, Distribution, Tensor};
 use burn_bayes_kernels::{NormalStream, normal};
 use serde::{Deserialize, Serialize};
 
-/// Who makes the numbers.
+/// The generator of the random numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum NoiseSource {
@@ -70,7 +71,7 @@ impl Noise {
         Self::new(seed, NoiseSource::Device)
     }
 
-    /// The independent stream that `key` names.
+    /// An independent stream, derived with `key`.
     #[must_use]
     pub fn fold(self, key: u64) -> Self {
         Self {
@@ -87,7 +88,7 @@ impl Noise {
         self.fold(PREDICTION)
     }
 
-    /// The stream of draw `index` among several from this stream; row 0 is the stream itself.
+    /// The stream of draw `index` of several draws; row 0 is the stream itself.
     #[must_use]
     pub fn row(self, index: u64) -> Self {
         Self {
@@ -96,7 +97,7 @@ impl Noise {
         }
     }
 
-    /// The same numbers with the opposite sign, for antithetic pairs.
+    /// The same numbers with the opposite sign, for antithetic draws.
     #[must_use]
     pub fn negated(self) -> Self {
         Self {
@@ -105,12 +106,12 @@ impl Noise {
         }
     }
 
-    /// The seed that every stream of it shares: folding does not change it.
+    /// The seed, which all derived streams share.
     pub fn seed(self) -> u64 {
         self.seed
     }
 
-    /// Who makes the numbers.
+    /// The generator of the random numbers.
     pub fn source(self) -> NoiseSource {
         self.source
     }
@@ -151,8 +152,8 @@ impl Noise {
         }
     }
 
-    /// `len` standard normals on the host, independent of [`normal`](Self::normal)'s: the latent
-    /// part of a draw. Always counter-based, as a rank is small.
+    /// `len` standard normals on the host, independent of those of [`normal`](Self::normal): the
+    /// latent factors of a draw. Always counter-based, because the rank is small.
     pub fn latent(self, len: usize) -> Vec<f32> {
         let mut values = vec![0.0; len];
         normal(
@@ -173,14 +174,14 @@ impl Noise {
     }
 }
 
-/// Standard normals of the device's generator, started at `seed`.
+/// Standard normals of the device's generator, seeded with `seed`.
 fn seeded_normal(seed: u64, len: usize, device: &Device) -> Tensor<1> {
     static GENERATOR: Mutex<()> = Mutex::new(());
     let _turn = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
     device.seed(seed);
     let normal = Tensor::random([len], Distribution::Normal(0.0, 1.0), device);
-    // A backend that delays operations would read the generator after the turn. An error of the
-    // device is the tensor's own too, and comes back when that is read.
+    // A backend with lazy execution would read the generator after the lock is released. A device
+    // error is reported again when the tensor is read.
     let _ = device.flush();
     normal
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// A zero-mean Gaussian prior, described before the model is known.
+/// A zero-mean Gaussian prior, independent of a model.
 ///
 /// ```
 /// use burn::module::ParamGroup;
@@ -32,8 +32,8 @@ impl Prior {
         }
     }
 
-    /// Another precision for the parameters that `group` selects by path; the last group that
-    /// matches a parameter holds.
+    /// Sets another precision for the parameters that `group` selects by path; the last group that
+    /// matches a parameter applies.
     #[must_use]
     pub fn with_group(mut self, group: ParamGroup, precision: f64) -> Self {
         self.groups.push((group, precision));
@@ -42,8 +42,8 @@ impl Prior {
 
     /// The precision of every weight of `layout`.
     ///
-    /// Refuses a precision that is not finite and above zero, and a group that selects none of the
-    /// layout's parameters. A group of ids selects none: ids change when a record is loaded.
+    /// Fails if a precision is not finite and above zero, or if a group selects none of the
+    /// layout's parameters. Groups of ids select none, because ids change when a record is loaded.
     pub fn resolve(&self, layout: &Layout) -> Result<PriorPrecisions> {
         let all = std::iter::once(self.precision).chain(self.groups.iter().map(|group| group.1));
         if let Some(precision) = all
@@ -63,9 +63,8 @@ impl Prior {
                 return Err(Error::config(
                     "prior",
                     format!(
-                        "the group of precision {precision}, {group:?}, selects none of the \
-                         parameters that are random; groups are matched by paths in the model, \
-                         such as `{}`, and not by ids",
+                        "the group with precision {precision}, {group:?}, selects none of the \
+                         random parameters; groups match paths in the model, such as `{}`, not ids",
                         layout.path_at(0).unwrap_or_default()
                     ),
                 ));
@@ -95,7 +94,7 @@ pub struct PriorPrecisions {
 }
 
 impl PriorPrecisions {
-    /// The runs: how many weights, and their precision.
+    /// The runs, each the number of weights and their precision.
     pub fn segments(&self) -> &[(usize, f64)] {
         &self.segments
     }
@@ -125,7 +124,7 @@ impl PriorPrecisions {
         Tensor::cat(runs.collect(), 0)
     }
 
-    /// α as a tensor, broadcastable to `[D]`: one element where all are equal.
+    /// α as a tensor, broadcastable to `[D]`: one element if all are equal.
     pub(crate) fn tensor(&self, device: &Device) -> Tensor<1> {
         match self.segments.as_slice() {
             [(_, precision)] => Tensor::from_data(TensorData::from([*precision as f32]), device),

@@ -1,14 +1,15 @@
-//! A classifier that is good and too sure of itself, and whose draws disagree where it errs.
+//! A simulated classifier that is accurate but overconfident, and whose draws disagree on its
+//! errors.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
-/// Classes of the simulated problem.
+/// Number of classes.
 pub(crate) const CLASSES: usize = 3;
-/// Draws of every prediction.
+/// Number of draws per prediction.
 pub(crate) const DRAWS: usize = 20;
-/// How many times too large the classifier's logits are.
+/// Factor by which the logits of the classifier are too large.
 const OVERCONFIDENCE: f64 = 1.8;
 
 /// Logits of every draw, row-major, and the true classes.
@@ -21,7 +22,7 @@ pub(crate) struct Simulation {
 }
 
 /// Predictions of `rows` rows. Each row has true logits, from which its label is drawn, and a
-/// difficulty: the size both of the classifier's error and of the spread of its draws.
+/// difficulty, which scales both the classifier's error and the spread of its draws.
 pub(crate) fn simulate(rows: usize, seed: u64) -> Simulation {
     let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut normal = move |size: f64| -> f64 {
@@ -48,7 +49,7 @@ pub(crate) fn simulate(rows: usize, seed: u64) -> Simulation {
     Simulation { logits, labels }
 }
 
-/// The class of a softmax that a uniform number falls on.
+/// The class sampled from a softmax with a uniform number.
 fn drawn_class(logits: &[f64], uniform: f64) -> usize {
     let weights: Vec<f64> = logits.iter().map(|logit| logit.exp()).collect();
     let mut left = uniform * weights.iter().sum::<f64>();

@@ -15,7 +15,7 @@ use super::matrix::{SquareMatrix, add_scaled, dot, mirror_lower, plus_scaled_ide
 /// The smallest pivot [`Cholesky::with_floor`] accepts, as a fraction of the mean diagonal entry.
 ///
 /// Rounding perturbs a pivot by at most about K²·ε times the mean diagonal entry (ε = 2.2e-16), so
-/// a pivot under this floor carries no digits for any K up to about 60.
+/// a pivot below this floor has no correct digits for K up to about 60.
 pub const PIVOT_FLOOR: f64 = 1e-12;
 
 /// The lower Cholesky factor of a symmetric positive definite matrix, S = L Lᵀ.
@@ -38,10 +38,10 @@ pub struct Cholesky {
 }
 
 impl Cholesky {
-    /// Factorises `matrix` as it is, or says that it is not positive definite.
+    /// Factorises `matrix`; an error if it is not positive definite.
     ///
-    /// A pivot must exceed K·ε times the diagonal entry it came from: below that it is rounding.
-    /// The rule does not depend on the units of the rows.
+    /// A pivot must exceed K·ε times its diagonal entry; a smaller pivot is a rounding error. The
+    /// rule does not depend on the units of the rows.
     pub fn new(matrix: &SquareMatrix) -> Result<Self, AlgebraError> {
         const WHAT: &str = "Cholesky factorisation";
         matrix.check_finite(WHAT)?;
@@ -51,11 +51,11 @@ impl Cholesky {
         Ok(Self { lower, jitter: 0.0 })
     }
 
-    /// Factorises `matrix`, or `matrix` + [`jitter`](Self::jitter)·I where a pivot falls below
+    /// Factorises `matrix`, or `matrix` + [`jitter`](Self::jitter)·I if a pivot is below
     /// [`PIVOT_FLOOR`] times the mean diagonal entry.
     ///
-    /// The jitter is twice that floor. A matrix that needs more of it than that is not a rounded
-    /// positive semi-definite matrix, and is refused.
+    /// The jitter is twice that floor. A matrix that needs more is not a rounded positive
+    /// semi-definite matrix, and is an error.
     pub fn with_floor(matrix: &SquareMatrix) -> Result<Self, AlgebraError> {
         const WHAT: &str = "Cholesky factorisation with a pivot floor";
         matrix.check_finite(WHAT)?;
@@ -74,7 +74,7 @@ impl Cholesky {
         &self.lower
     }
 
-    /// What was added to every diagonal entry before factorising; 0 when nothing was.
+    /// The number added to every diagonal entry before the factorisation; 0 if none was needed.
     pub fn jitter(&self) -> f64 {
         self.jitter
     }
@@ -166,7 +166,7 @@ pub(super) fn factorise(
     Ok(matrix)
 }
 
-/// Also above 0, so that no floor lets a zero pivot divide.
+/// Also requires a pivot above 0, to avoid a division by zero with every floor.
 pub(super) fn above_floor(pivot: f64, floor: f64) -> bool {
     pivot > 0.0 && pivot >= floor && pivot.is_finite()
 }

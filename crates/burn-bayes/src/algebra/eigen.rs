@@ -56,7 +56,7 @@ impl SymmetricEigen {
 
     /// The eigenvectors as rows: row k belongs to value k and has norm 1.
     ///
-    /// An eigenvector's sign is free; here its entry of largest magnitude is positive.
+    /// The sign is chosen so that the entry of largest magnitude is positive.
     pub fn vectors(&self) -> &SquareMatrix {
         &self.vectors
     }

@@ -1,8 +1,8 @@
-//! What can be wrong with a matrix, and the checks that find it.
+//! Errors of matrix computations, and the checks that detect them.
 
 use thiserror::Error;
 
-/// Why a K×K computation could not be done.
+/// The error of a K×K computation.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum AlgebraError {
@@ -36,7 +36,7 @@ pub enum AlgebraError {
     /// A matrix that must be symmetric is not, by more than rounding.
     #[error(
         "{what}: entries ({row}, {column}) and ({column}, {row}) differ by {difference:e}; likely \
-         cause: the matrix was filled in one triangle only, or is no covariance"
+         cause: only one triangle of the matrix was filled, or it is not a covariance"
     )]
     NotSymmetric {
         /// The matrix.
@@ -61,9 +61,9 @@ pub enum AlgebraError {
         /// The entry.
         value: f64,
     },
-    /// Two arguments disagree about a dimension.
+    /// Two arguments have different dimensions.
     #[error(
-        "{what}: expected length {expected}, found {found}; likely cause: arguments of models or \
+        "{what}: expected length {expected}, found {found}; likely cause: arguments for models or \
          ranks of different sizes, or a matrix not stored row by row"
     )]
     DimensionMismatch {
@@ -77,7 +77,7 @@ pub enum AlgebraError {
     /// An iterative decomposition did not converge.
     #[error(
         "{what}: the decomposition of a {size}×{size} matrix did not converge; likely cause: \
-         entries near the largest number f64 can hold"
+         entries near the largest f64"
     )]
     NoConvergence {
         /// The decomposition.
@@ -103,7 +103,7 @@ pub(crate) fn check_length(
     }
 }
 
-/// `columns` only serves to name the place; a vector is one row.
+/// `columns` is only used for the position in the message; a vector is one row.
 pub(crate) fn check_finite(
     what: &'static str,
     columns: usize,

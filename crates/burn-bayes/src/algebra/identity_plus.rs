@@ -1,21 +1,23 @@
-//! I + B for a positive semi-definite B, and every matrix that the low-rank formulas take from it.
+//! I + B for a positive semi-definite B, and the matrices that the low-rank formulas derive from
+//! it.
 
 use super::cholesky::{backward, factorise, inverse_from_root, inverse_of_lower};
 use super::eigen::SymmetricEigen;
 use super::error::AlgebraError;
 use super::matrix::{SquareMatrix, plus_scaled_identity};
 
-/// How negative an eigenvalue of a Gram matrix may be, as a fraction of the largest magnitude.
+/// The most negative eigenvalue accepted for a Gram matrix, as a fraction of the largest magnitude.
 ///
-/// Gram matrices come from the device in its own precision; half-precision rounding (2⁻⁸ for
-/// bfloat16) is the largest that occurs. What lies below is not rounding and is refused.
+/// Gram matrices are computed in the device's precision; half precision (2⁻⁸ for bfloat16) has the
+/// largest rounding error. A more negative eigenvalue is not a rounding error.
 pub const GRAM_ROUNDING: f64 = 1e-2;
 
 /// I + B for a symmetric positive semi-definite B, factorised.
 ///
-/// No pivot of I + B is below 1. One below ½ shows that B, which may come from a device in single
-/// precision, was rounded by more than the identity adds; the eigenvalues of B that rounding made
-/// negative are then set to 0, and [`clamped`](Self::clamped) reports the largest of them.
+/// In exact arithmetic no pivot of I + B is below 1. A pivot below ½ shows that the rounding error
+/// of B, which may be computed in single precision, is not small relative to the identity. Negative
+/// eigenvalues of B are then set to 0, and [`clamped`](Self::clamped) returns the magnitude of the
+/// most negative one.
 ///
 /// ```
 /// use burn_bayes::algebra::{IdentityPlus, SquareMatrix};
@@ -116,7 +118,7 @@ impl IdentityPlus {
         }
     }
 
-    /// The magnitude of the most negative eigenvalue of B that was set to 0; 0 when none was.
+    /// The magnitude of the most negative eigenvalue of B that was set to 0; 0 if there was none.
     pub fn clamped(&self) -> f64 {
         match &self.root {
             Root::Triangular(_) => 0.0,

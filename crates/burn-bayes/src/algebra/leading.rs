@@ -1,20 +1,20 @@
-//! The largest eigenvalues of a symmetric matrix with their vectors, by Lanczos' method.
+//! The largest eigenvalues of a symmetric matrix and their eigenvectors, by the Lanczos method.
 
 use super::eigen::{SymmetricEigen, point_to_positive_side};
 use super::error::AlgebraError;
 use super::matrix::{SquareMatrix, add_scaled, dot};
 
-/// Steps after which the vector is looked at for the first time.
+/// Number of steps before the first convergence check.
 const FIRST_LOOK: usize = 12;
-/// ‖M v − λ v‖ of a vector that is good enough, over λ.
+/// Relative residual ‖M v − λ v‖/λ at convergence.
 const RESIDUAL: f64 = 1e-11;
-/// Of a golden ratio: its multiples fill the unit interval evenly.
+/// The fractional part of the golden ratio; its multiples fill the unit interval evenly.
 const WEYL: f64 = 0.618_033_988_749_894_8;
 
-/// What is left when pairs are taken out is their rounding too, whose vectors are of no use: the smallest
-/// pair found so, over the largest.
+/// The smallest eigenvalue found by deflation, relative to the largest. Below it the deflated
+/// matrix consists of rounding errors.
 const LEFT_OVER: f64 = 1e-8;
-/// Rows for each pair that is asked for, below which decomposing everything is as fast.
+/// Rows per requested pair below which a full decomposition is as fast.
 const ROWS_PER_PAIR: usize = 16;
 
 /// An eigenvalue and its eigenvector of norm 1, whose entry of largest magnitude is positive.
@@ -29,12 +29,12 @@ pub struct EigenPair {
 impl SymmetricEigen {
     /// The pairs with the `count` largest eigenvalues of a positive semi-definite matrix, largest first.
     ///
-    /// Each takes a dozen products with the matrix if it stands out from those below it. Where one does
-    /// not, or many are asked for, it takes what [`new`](Self::new) takes.
+    /// A well separated eigenvalue costs about a dozen products with the matrix. If one is not well
+    /// separated, or if many are requested, the cost is that of [`new`](Self::new).
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     pub fn leading(matrix: &SquareMatrix, count: usize) -> Result<Vec<EigenPair>, AlgebraError> {
         if ROWS_PER_PAIR * count <= matrix.size
             && let Some(pairs) = one_by_one(matrix, count)?
@@ -52,7 +52,8 @@ impl SymmetricEigen {
     }
 }
 
-/// Each pair is the largest of what the ones before it leave, so equal eigenvalues are no trouble.
+/// Each pair is the largest of the matrix deflated by the previous pairs, so repeated eigenvalues
+/// are found.
 fn one_by_one(matrix: &SquareMatrix, count: usize) -> Result<Option<Vec<EigenPair>>, AlgebraError> {
     matrix.check_finite("symmetric eigen-decomposition")?;
     let mut rest = matrix.clone();
@@ -79,15 +80,15 @@ struct Krylov<'a> {
     matrix: &'a SquareMatrix,
     basis: Vec<Vec<f64>>,
     diagonal: Vec<f64>,
-    /// Beside the diagonal; the last one is the norm that `next` had.
+    /// The off-diagonal; its last entry is the norm of `next` before normalisation.
     beside: Vec<f64>,
-    /// A unit vector; none if the basis is whole.
+    /// A unit vector; `None` if the basis is complete.
     next: Option<Vec<f64>>,
 }
 
 impl<'a> Krylov<'a> {
-    /// From a vector that is orthogonal to no other in particular, and leans to the rows with the
-    /// largest entries on the diagonal.
+    /// Starts from a vector without special structure, weighted towards the rows with the largest
+    /// diagonal entries.
     fn new(matrix: &'a SquareMatrix) -> Self {
         let entry = |row: usize| (0.5 + (row as f64 * WEYL).fract()) * matrix.get(row, row);
         let mut next: Vec<f64> = (0..matrix.size).map(entry).collect();
@@ -101,7 +102,7 @@ impl<'a> Krylov<'a> {
         }
     }
 
-    /// The pair after so many steps, if it is good enough then.
+    /// The pair after `steps` steps, if it has converged.
     fn largest(&mut self, steps: usize) -> Result<Option<EigenPair>, AlgebraError> {
         while self.basis.len() < steps
             && let Some(next) = self.next.take()
@@ -136,7 +137,7 @@ impl<'a> Krylov<'a> {
         let length = dot(&image, &image).sqrt();
         self.diagonal.push(dot(&image, &next));
         self.basis.push(next);
-        // Twice is enough for orthogonality to the last digit.
+        // Two passes give orthogonality to machine precision.
         for _ in 0..2 {
             for direction in &self.basis {
                 let share = dot(&image, direction);
@@ -145,13 +146,13 @@ impl<'a> Krylov<'a> {
         }
         let norm = make_unit(&mut image);
         self.beside.push(norm);
-        // What is left of a whole basis is rounding.
+        // If the basis is complete, the remainder is rounding.
         self.next = (norm > 16.0 * f64::EPSILON * length).then_some(image);
         Ok(())
     }
 }
 
-/// Divides by the norm, which it returns.
+/// Normalises the vector and returns its norm.
 fn make_unit(vector: &mut [f64]) -> f64 {
     let norm = dot(vector, vector).sqrt();
     vector.iter_mut().for_each(|entry| *entry /= norm);
@@ -162,7 +163,7 @@ fn make_unit(vector: &mut [f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// B Bᵀ for B of `size` rows and `rank` columns, the first of which is `lead` times as large.
+    /// B Bᵀ for B with `size` rows and `rank` columns, the first scaled by `lead`.
     fn gram(size: usize, rank: usize, lead: f64) -> SquareMatrix {
         let entry = |row: usize, column: usize| {
             let value = (((row * 37 + column * 101 + 3) as f64).sin() * 4e4).fract();

@@ -5,7 +5,7 @@ use faer::{MatMut, MatRef, Par};
 use super::LOOP_LIMIT;
 use super::error::{AlgebraError, check_finite, check_length};
 
-/// In how many bases a singular value decomposition is tried.
+/// Number of bases in which a singular value decomposition is attempted.
 pub(super) const SINGULAR_VALUE_ATTEMPTS: usize = 4;
 
 /// A square matrix of f64, row by row.
@@ -25,7 +25,7 @@ pub struct SquareMatrix {
 }
 
 impl SquareMatrix {
-    /// The matrix whose rows are laid one after the other in `values`.
+    /// The matrix with the rows stored one after the other in `values`.
     pub fn from_row_major(size: usize, values: Vec<f64>) -> Result<Self, AlgebraError> {
         check_length("square matrix", size * size, values.len())?;
         Ok(Self { size, values })
@@ -47,7 +47,7 @@ impl SquareMatrix {
         Self { size, values }
     }
 
-    /// The Gram matrix R Rᵀ of the `size` rows laid one after the other in `rows`.
+    /// The Gram matrix R Rᵀ of the `size` rows stored one after the other in `rows`.
     pub fn gram(size: usize, rows: &[f64]) -> Result<Self, AlgebraError> {
         let length = rows.len().checked_div(size).unwrap_or(0);
         check_length("rows of a Gram matrix", size * length, rows.len())?;
@@ -142,12 +142,12 @@ impl SquareMatrix {
     }
 
     /// The orthogonal matrix nearest to this one in Frobenius norm: P Qᵀ for the singular value
-    /// decomposition P Σ Qᵀ. Not unique where a singular value is 0.
+    /// decomposition P Σ Qᵀ. Not unique if a singular value is 0.
     pub fn nearest_orthogonal(&self) -> Result<Self, AlgebraError> {
         const WHAT: &str = "singular value decomposition";
         self.check_finite(WHAT)?;
-        // faer 0.24 gives up on about one matrix in 10⁵ with clustered singular values. The
-        // reflections H leave P Qᵀ = (P Qᵀ H) H unchanged and lead its iteration another way.
+        // faer 0.24 does not converge for about one matrix in 10⁵ with clustered singular values.
+        // Reflections H leave P Qᵀ = (P Qᵀ H) H unchanged but change the iteration.
         for attempt in 0..SINGULAR_VALUE_ATTEMPTS {
             let direction: Vec<f64> = match attempt {
                 0 => vec![0.0; self.size],
@@ -179,7 +179,7 @@ impl SquareMatrix {
         }
     }
 
-    /// Multiplies from the right by H = I − 2 v vᵀ/vᵀv, or by I where v is 0.
+    /// Multiplies from the right by H = I − 2 v vᵀ/vᵀv, or by I if v is 0.
     pub(super) fn reflect_rows(&mut self, direction: &[f64]) {
         let square = dot(direction, direction);
         if square == 0.0 {
@@ -200,7 +200,7 @@ impl SquareMatrix {
     }
 }
 
-/// Over the entries that both have, in eight sums that a processor adds at once.
+/// The inner product over the common length, with eight partial sums for SIMD.
 pub(crate) fn dot(left: &[f64], right: &[f64]) -> f64 {
     let len = left.len().min(right.len());
     let (left, left_rest) = left[..len].as_chunks::<8>();

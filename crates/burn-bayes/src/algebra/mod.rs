@@ -1,7 +1,7 @@
-//! Small dense algebra in f64 on the host: what a rank-K Gaussian needs of K×K matrices.
+//! Small dense algebra in f64 on the host: the K×K matrices of a rank-K Gaussian.
 //!
-//! Every low-rank formula of this library meets the host in one symmetric positive semi-definite
-//! K×K block B (B = F (F ⊘ ψ)ᵀ in covariance form, B = V Vᵀ with V = U/√d in precision form):
+//! Every low-rank formula of this library uses on the host one symmetric positive semi-definite K×K
+//! block B (B = F (F ⊘ ψ)ᵀ in covariance form, B = V Vᵀ with V = U/√d in precision form):
 //!
 //! ```text
 //! A   = (I + B)⁻¹                      Woodbury's inner inverse        IdentityPlus::inverse
@@ -13,9 +13,9 @@
 //! λ₁, v₁, … of a large matrix          the same for few pairs          SymmetricEigen::leading
 //! ```
 //!
-//! Matrices are row-major. A symmetric argument is read from its lower triangle. Up to
-//! `LOOP_LIMIT` rows plain loops are used, because the blocked routines of `faer` cost more to
-//! enter than such a matrix costs to factorise; above it `faer` does the work.
+//! Matrices are row-major. Only the lower triangle of a symmetric argument is read. Up to
+//! `LOOP_LIMIT` rows plain loops are used, because the overhead of `faer`'s blocked routines
+//! exceeds the cost of the factorisation; above it `faer` is used.
 //!
 //! Reference: Golub and Van Loan, *Matrix Computations*, 4th ed., §2.1.4 (Woodbury), §4.2
 //! (Cholesky), §8.3 (symmetric eigenproblem).
@@ -67,7 +67,7 @@ mod tests {
         pairs.fold(0.0, |max, (l, r)| max.max((l - r).abs()))
     }
 
-    /// A root R of I + B without Cholesky, as the repaired path uses it.
+    /// A root R of I + B without Cholesky, as used for a clamped B.
     fn symmetric_root(block: &SquareMatrix) -> IdentityPlus {
         let eigen = SymmetricEigen::new(block).unwrap();
         IdentityPlus {
@@ -280,7 +280,7 @@ mod tests {
             SquareMatrix::from_row_major(2, vec![0.0; 3])
                 .unwrap_err()
                 .to_string(),
-            "square matrix: expected length 4, found 3; likely cause: arguments of models or \
+            "square matrix: expected length 4, found 3; likely cause: arguments for models or \
              ranks of different sizes, or a matrix not stored row by row"
         );
         assert!(SquareMatrix::gram(2, &[1.0; 3]).is_err());

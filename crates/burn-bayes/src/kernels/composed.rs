@@ -1,4 +1,4 @@
-//! The kernels in Burn's tensor operations: for every backend, and the oracle of the fused ones.
+//! The kernels as Burn tensor operations, for every backend; the reference for the fused kernels.
 
 use burn::tensor::{Tensor, TensorData};
 
@@ -137,7 +137,7 @@ pub(crate) fn covariance_gradient(
     let log_variance = (scale_sum.mul_scalar(objective.scale) + divergence.mul_scalar(temperature))
         .mul_scalar(0.5);
 
-    // What the host must know comes back together: a device is waited for once.
+    // All numbers for the host are read together, so that the device is synchronised once.
     let mut sums = vec![
         mean_sum.clone().mul_scalar(0.0).sum(),
         square_sum(&mean),
@@ -195,7 +195,7 @@ pub(crate) fn adam<const R: usize>(
     }
 }
 
-/// Adam's bias corrections at one time.
+/// Adam's bias corrections at one step.
 pub(crate) struct AdamFactors {
     /// √(1−β₂ᵗ) / (1−β₁ᵗ).
     pub(crate) gain: f32,
@@ -258,7 +258,7 @@ pub(crate) fn running_moments(
     count: usize,
 ) -> (Moments, Tensor<1>) {
     let share = 1.0 / count.max(1) as f64;
-    // The first iterate is its own mean, without the rounding of what was there before.
+    // The first iterate is the mean, without rounding errors from the initial value.
     let before = if count > 1 {
         moments.mean
     } else {

@@ -1,4 +1,4 @@
-//! The kernels of the precision form in Burn's tensor operations.
+//! The kernels of the precision form as Burn tensor operations.
 
 use burn::tensor::Tensor;
 
@@ -25,7 +25,7 @@ pub(crate) fn projections(gaussian: &PrecisionParts, noises: &[Noise]) -> Projec
         .iter()
         .map(|noise| noise.normal(len, &device).unsqueeze::<2>())
         .collect();
-    // One matrix on the right, so that one read brings everything to the host.
+    // One matrix on the right, so that one read copies everything to the host.
     let mut columns = vec![scaled.clone()];
     columns.extend(normals);
     let products = scaled.matmul(Tensor::cat(columns, 0).transpose());

@@ -1,7 +1,7 @@
-//! The fused kernels for tensors of Burn's CPU backend: from tensors to slices and back.
+//! The fused kernels for Burn's CPU backend: conversions between tensors and slices.
 //!
-//! Each function gives `None`, or its arguments back, where it does not apply: another backend,
-//! another element type, memory that is not contiguous, noise that a device makes.
+//! Each function returns `None`, or its arguments, if it does not apply: for another backend,
+//! another element type, memory that is not contiguous, or device noise.
 
 use burn::backend::Flex;
 use burn::tensor::Tensor;
@@ -66,7 +66,7 @@ impl Gaussian {
     }
 }
 
-/// What a draw is made of, if the host makes it.
+/// The random numbers of a draw from host noise.
 struct HostNoise {
     latent: Vec<f32>,
     stream: host::NormalStream,
@@ -214,7 +214,7 @@ pub(super) fn covariance_gradient(
     })
 }
 
-/// The arguments, where the fused kernel does not apply.
+/// The arguments, if the fused kernel does not apply.
 type Refused<V, const R: usize> = Box<(V, Tensor<R>)>;
 
 pub(super) fn adam<const R: usize>(

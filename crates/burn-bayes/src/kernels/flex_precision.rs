@@ -58,7 +58,7 @@ pub(super) fn projections(parts: &PrecisionParts, noises: &[Noise]) -> Option<Pr
     let rank = parts.rank();
     let gaussian = Gaussian::new(parts)?;
     let mut sums = match rank {
-        // Nothing to project on: the noise need not be made.
+        // Without factors there is no projection, so the noise is not needed.
         0 => Vec::new(),
         _ => host::projections(&gaussian.view(), &signed),
     };

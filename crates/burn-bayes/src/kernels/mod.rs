@@ -1,9 +1,9 @@
-//! All arithmetic on vectors as long as the model has weights.
+//! All arithmetic on vectors with one entry per weight.
 //!
-//! Every function here has two bodies: a composed one, in Burn's tensor operations, which runs on
-//! every backend and is the oracle; and a fused one, passes over slices, which runs where the
-//! tensors are contiguous `f32` on Burn's CPU backend. The choice is made here and nowhere else.
-//! Tensors given and returned carry no autodiff.
+//! Every function has two implementations: a composed one, which uses Burn's tensor operations,
+//! runs on every backend and serves as the reference; and a fused one, which works on slices and is
+//! used if the tensors are contiguous `f32` on Burn's CPU backend. Only this module chooses between
+//! them. Arguments and results are tensors without autodiff.
 //!
 //! Fused passes visit fixed blocks of elements in parallel and add partial sums in block order, so
 //! results do not depend on the number of threads.
@@ -32,7 +32,7 @@ pub use burn_bayes_graph::cpu::Scratch;
 pub enum Diagonal {
     /// ψ.
     Variance(Tensor<1>),
-    /// γ = log ψ, the form that is trained.
+    /// γ = log ψ, the trained parameter.
     LogVariance(Tensor<1>),
 }
 
@@ -63,18 +63,18 @@ pub struct DrawGradient {
     pub parts: Vec<Tensor<1>>,
 }
 
-/// What the gradient of the variational objective needs besides the Gaussian and the draws.
+/// The inputs of the gradient of the variational objective, besides the Gaussian and the draws.
 #[derive(Clone, Copy, Debug)]
 pub struct Objective<'a> {
-    /// N, the number of training examples, over the number of draws whose terms are added.
+    /// N, the number of training examples, divided by the number of draws whose terms are added.
     pub scale: f64,
-    /// τ, which multiplies the divergence.
+    /// τ, the factor of the divergence.
     pub temperature: f64,
     /// α.
     pub prior: &'a PriorPrecisions,
     /// (I + B)⁻¹, K×K row-major, of the Gaussian.
     pub inner_inverse: &'a [f64],
-    /// Where the gradient's memory comes from.
+    /// The pool of memory for the gradient.
     pub scratch: &'a Scratch,
 }
 
@@ -93,7 +93,7 @@ pub struct CovarianceGradient {
     pub first_non_finite: Option<usize>,
 }
 
-/// Runs the fused body where it applies, else the composed one.
+/// Runs the fused implementation if it applies, otherwise the composed one.
 macro_rules! fused_or_composed {
     ($name:ident($($argument:expr),*)) => {{
         #[cfg(feature = "flex")]
@@ -236,9 +236,8 @@ pub struct Moments {
     pub variance: Tensor<1>,
 }
 
-/// Takes in the `count`-th iterate θ (from 1): with δ = θ−mean, mean += δ/t and
-/// variance ← (1−1/t)(variance + δ²/t), which is Welford's update; also gives the deviation θ − mean
-/// from the new mean.
+/// Adds the `count`-th iterate θ (from 1) by Welford's update: with δ = θ−mean, mean += δ/t and
+/// variance ← (1−1/t)(variance + δ²/t). Also returns the deviation θ − mean from the new mean.
 pub fn running_moments(
     moments: Moments,
     iterate: &Tensor<1>,
@@ -252,7 +251,8 @@ pub fn running_moments(
     composed::running_moments(moments, iterate, count)
 }
 
-/// Multiplies a tensor, in place where nothing else holds it; a factor of one costs nothing.
+/// Multiplies a tensor by a factor, in place if the tensor is not shared; a factor of one costs
+/// nothing.
 pub fn scale<const R: usize>(tensor: Tensor<R>, factor: f64) -> Tensor<R> {
     if factor == 1.0 {
         return tensor;

@@ -1,7 +1,7 @@
-//! Draws from a Gaussian in precision form, N(μ, (UᵀU + diag d)⁻¹), and natural-gradient steps of it.
+//! Draws from a Gaussian in precision form, N(μ, (UᵀU + diag d)⁻¹), and its natural-gradient steps.
 //!
-//! What needs the inverse of a K×K matrix is cut in two: one function reads the factors and gives
-//! numbers for the host's algebra, the next takes the answer.
+//! A computation that needs the inverse of a K×K matrix is split into two functions: the first
+//! reduces the factors to numbers for the algebra on the host, the second takes its result.
 
 use burn::tensor::Tensor;
 
@@ -12,7 +12,7 @@ use super::statistics::PrecisionParts;
 use crate::noise::Noise;
 use crate::prior::PriorPrecisions;
 
-/// Inner products that draws need before they can be made, and that come with the same pass.
+/// Inner products needed for draws, computed in one pass.
 #[derive(Clone, Debug)]
 pub struct Projections {
     /// U diag(d)⁻¹ Uᵀ, K×K row-major.
@@ -23,14 +23,14 @@ pub struct Projections {
     pub products: Vec<Vec<f64>>,
 }
 
-/// How one natural-gradient step changes a precision, and where its gradient points.
+/// The parameters of a natural-gradient step of the precision.
 #[derive(Clone, Copy, Debug)]
 pub struct PrecisionStep<'a> {
     /// β, the weight of the new precision; the old one keeps 1 − β.
     pub rate: f64,
-    /// Q, K×K row-major: the old factors' share of the new ones.
+    /// Q, K×K row-major: the coefficients of the old factors in the new ones.
     pub mixing: &'a [f64],
-    /// What multiplies the sum of squares.
+    /// The factor of the sum of squares.
     pub square_scale: f64,
     /// N, which multiplies the mean gradient.
     pub gradient_scale: f64,
@@ -38,10 +38,10 @@ pub struct PrecisionStep<'a> {
     pub prior: &'a PriorPrecisions,
 }
 
-/// What the data add to a precision.
+/// The contribution of the data to a precision.
 #[derive(Clone, Debug)]
 pub struct PrecisionEvidence {
-    /// The new factors' share of the gradients, `[K, D]`; absent at rank 0.
+    /// The contribution of the gradients to the new factors, `[K, D]`; absent at rank 0.
     pub rows: Option<Tensor<2>>,
     /// Σ g² over the gradients, `[D]`.
     pub squares: Tensor<1>,
@@ -49,7 +49,7 @@ pub struct PrecisionEvidence {
     pub gradient: Tensor<1>,
 }
 
-/// A precision after a step, and what the step of the mean needs.
+/// A precision after a step, and the quantities for the step of the mean.
 #[derive(Clone, Debug)]
 pub struct PrecisionUpdate {
     /// U⁺ = Q U + rows, `[K, D]`.
@@ -64,7 +64,7 @@ pub struct PrecisionUpdate {
     pub projection: Vec<f64>,
     /// Σ ĝ²/d⁺.
     pub squared_norm: f64,
-    /// Σ d⁺, which is not finite where an element is not.
+    /// Σ d⁺, which is not finite if any element is not finite.
     pub precision_sum: f64,
 }
 
@@ -82,15 +82,16 @@ pub struct MeanValues {
 pub struct MeanStep<'a> {
     /// w = (I + U d⁻¹ Uᵀ)⁻¹ U (ĝ/d), K numbers.
     pub weights: &'a [f64],
-    /// What multiplies Σ ĝ before it is averaged.
+    /// The factor of Σ ĝ before the momentum average.
     pub scale: f64,
     /// m, of v ← m v + (1−m) scale·Σ ĝ.
     pub momentum: f64,
-    /// What multiplies v, or scale·Σ ĝ without momentum, in the step.
+    /// The factor of v, or of scale·Σ ĝ without momentum, in the step.
     pub learning_rate: f64,
 }
 
-/// Everything that draws from this Gaussian need of its factors, in one pass over them.
+/// The inner products with the factors that draws from this Gaussian need, in one pass over the
+/// factors.
 pub fn projections(gaussian: &PrecisionParts, noises: &[Noise]) -> Projections {
     #[cfg(feature = "flex")]
     if let Some(result) = flex::projections(gaussian, noises) {
@@ -117,7 +118,7 @@ pub fn precision_draw(gaussian: &PrecisionParts, noise: Noise, weights: &[f64]) 
     composed::precision_draw(gaussian, noise, weights)
 }
 
-/// The precision after a natural-gradient step, and what the step of the mean needs of it.
+/// The precision after a natural-gradient step, and the quantities for the step of the mean.
 pub fn precision_step(
     gaussian: &PrecisionParts,
     evidence: PrecisionEvidence,
@@ -131,7 +132,7 @@ pub fn precision_step(
     composed::precision_step(gaussian, evidence, step)
 }
 
-/// The mean after a step with the factors and the diagonal of `gaussian`, whose mean is moved.
+/// The mean of `gaussian` after a step with its factors and diagonal.
 pub fn mean_step(
     gaussian: PrecisionParts,
     velocity: Option<Tensor<1>>,

@@ -1,7 +1,8 @@
-//! Operations on a whole Gaussian that are asked for now and then, not at every training step:
-//! products with the covariance, marginal variances, projections and sums, in Burn's operations.
+//! Operations on a Gaussian that are not part of every training step: products with the covariance,
+//! marginal variances, projections and sums, as Burn tensor operations.
 //!
-//! Sums over all weights are added in `f64` on the host, where single precision would lose them.
+//! Sums over all weights are accumulated in `f64` on the host, because single precision is not
+//! accurate enough.
 
 use burn::tensor::{Tensor, TensorData};
 

@@ -1,4 +1,4 @@
-//! What the metrics of classification read: every draw's class probabilities, and the truth.
+//! The input of classification metrics: every draw's class probabilities, and the true classes.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +12,7 @@ use super::refused;
 
 /// Class probabilities of one batch under several draws of the weights, and the true classes.
 ///
-/// It is read from its device once, however many metrics and clones ask for it.
+/// All metrics and clones share one copy on the host, so the device is read once.
 ///
 /// ```
 /// use burn::tensor::{Device, Int, Tensor};
@@ -49,7 +49,7 @@ pub struct LabelledDraws {
 impl ClassificationDraws {
     /// Probabilities `[draws, rows, classes]` and the true classes `[rows]`.
     ///
-    /// Two classes are two columns: a model with one output column must give both.
+    /// Two classes need two columns; a model with one output column must return both probabilities.
     pub fn new(probabilities: Tensor<3>, targets: Tensor<1, Int>) -> Self {
         Self {
             probabilities,
@@ -86,7 +86,7 @@ impl ClassificationDraws {
     ///
     /// # Errors
     ///
-    /// The device failed, a row is no distribution over the classes, or a target is no class.
+    /// The device failed, a row is not a distribution over the classes, or a target is not a class.
     pub fn read(&self) -> Result<&LabelledDraws, TensorReadError> {
         if let Some(read) = self.read.get() {
             return Ok(read);
@@ -141,7 +141,7 @@ impl Adaptor<ClassificationDraws> for ClassificationOutput {
     }
 }
 
-/// The softmax of logits (or log-probabilities), in single precision at least: in half precision
+/// The softmax of logits (or log-probabilities), in at least single precision: in half precision
 /// rows do not sum to 1.
 pub(crate) fn probabilities_of(logits: Tensor<2>) -> Tensor<2> {
     let logits = match logits.dtype() {
@@ -154,8 +154,8 @@ pub(crate) fn probabilities_of(logits: Tensor<2>) -> Tensor<2> {
 fn class(target: i64) -> Result<usize, TensorReadError> {
     usize::try_from(target).map_err(|_| {
         ExecutionError::with_context(format!(
-            "target {target} is no class; classes are numbered from 0, and a metric of rows has \
-             no way to leave one out"
+            "target {target} is not a class; classes are numbered from 0, and metrics cannot \
+             ignore rows"
         ))
         .into()
     })

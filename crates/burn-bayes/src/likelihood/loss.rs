@@ -1,15 +1,15 @@
 //! The loss of regression as a negative log-likelihood.
 //!
-//! A posterior weighs the data against the prior by the likelihood, so the scale of the loss
+//! The likelihood determines the weight of the data relative to the prior, so the scale of the loss
 //! matters: it must be the mean over rows of −log p(y | x, θ), in nats. For Gaussian noise of
 //! precision β and T targets per row,
 //!
 //!   ℓ = ½ β Σ_t (y_t − f_t)² + ½ T log(2π/β).
 //!
-//! Burn's `MseLoss` is the mean of (y − f)² over rows **and** columns: up to a constant the ℓ of
-//! β = 2/T, whatever the noise really is. With one target that is β = 2, noise of standard deviation
-//! 0.71. For classification Burn's `CrossEntropyLoss` (without weights, smoothing or padding) is
-//! already the mean negative log-likelihood.
+//! Burn's `MseLoss` is the mean of (y − f)² over rows **and** columns: up to a constant this is ℓ
+//! with β = 2/T, independent of the actual noise. With one target, β = 2 is noise with standard
+//! deviation 0.71. For classification Burn's `CrossEntropyLoss` (without weights, smoothing or
+//! padding) is already the mean negative log-likelihood.
 
 use std::f64::consts::PI;
 
@@ -19,8 +19,8 @@ use burn_bayes_graph::losses::gaussian;
 
 /// The mean negative log-likelihood of real targets under Gaussian noise, in nats.
 ///
-/// `MseLoss` in its place would fix the noise precision at 2 over the number of targets, and with
-/// it how narrow the posterior becomes. For classes use Burn's `CrossEntropyLoss` as it is.
+/// `MseLoss` would fix the noise precision at 2 divided by the number of targets, and so the width
+/// of the posterior. For classification use Burn's `CrossEntropyLoss`.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
@@ -40,7 +40,7 @@ pub struct GaussianNll {
 }
 
 impl GaussianNll {
-    /// The loss for noise of this precision.
+    /// The loss for this noise precision.
     ///
     /// # Panics
     ///
@@ -53,7 +53,7 @@ impl GaussianNll {
         Self { noise_precision }
     }
 
-    /// The mean over rows, the first axis; summed over all other axes.
+    /// The mean over the first axis (rows) of the sum over all other axes.
     ///
     /// # Shapes
     ///
@@ -69,8 +69,7 @@ impl GaussianNll {
             .add_scalar(values / rows * self.log_partition())
     }
 
-    /// The same of every row, `[rows]`, for a model that is asked for
-    /// [the loss of every example](crate::ExampleLoss).
+    /// The loss of every row, `[rows]`, for [`ExampleLoss`](crate::ExampleLoss).
     ///
     /// # Shapes
     ///

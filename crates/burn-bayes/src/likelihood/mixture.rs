@@ -3,12 +3,13 @@
 //! Classification: p̄_c = mean_s softmax(logits_s)_c; Burn's own metrics read log p̄ as logits, and the
 //! loss is the negative log-likelihood of p̄.
 //!
-//! Regression: an equal mixture of the draws' predictions. The loss is the mean of the draws' losses
-//! and **not** the negative log-likelihood of the mixture, −log mean_s N(y; f_s, 1/β): that needs the
-//! noise's precision β, which Burn's output does not carry. Where the draws' losses are negative
-//! log-likelihoods, their mean is never below the mixture's (Jensen's inequality), and equal to it
-//! where the draws agree. [`MixtureNllMetric`](crate::metric::MixtureNllMetric) is given β and reports
-//! the mixture's.
+//! Regression: an equally weighted mixture of the draws' predictions. The loss is the mean of the
+//! draws' losses and **not** the negative log-likelihood of the mixture,
+//! −log mean_s N(y; f_s, 1/β), which needs the noise precision β; Burn's output does not contain
+//! it. If the draws' losses are negative log-likelihoods, their mean is an upper bound of that of
+//! the mixture (Jensen's inequality), with equality if the draws agree.
+//! [`MixtureNllMetric`](crate::metric::MixtureNllMetric) takes β and reports the negative
+//! log-likelihood of the mixture.
 
 use burn::tensor::{ExecutionError, Int, Tensor};
 use burn::train::metric::{
@@ -21,9 +22,9 @@ use super::regression_draws::RegressionDraws;
 
 /// An output that can be averaged over draws of the weights.
 ///
-/// Implement it for an output type of your own to train and validate a model that returns it.
+/// Implement it for a custom output type to train and validate a model that returns it.
 pub trait MixDraws: Sized {
-    /// The average, and what metrics of uncertainty need.
+    /// The average, and the data for metrics of uncertainty.
     type Mixture: ItemLazy + 'static;
 
     /// Rows in the batch.
@@ -33,14 +34,15 @@ pub trait MixDraws: Sized {
     fn mix(draws: Vec<Self>) -> Self::Mixture;
 }
 
-/// An output that many draws can share a pass for: what they do not share is in one tensor.
+/// An output that can be computed for many draws in one pass: everything that depends on the draw
+/// is in one tensor.
 ///
 /// # Laws
 ///
-/// From the output at any draw and the numbers at all, [`mix_stacked`](Self::mix_stacked) makes what
-/// [`mix`](MixDraws::mix) makes from all outputs.
+/// [`mix_stacked`](Self::mix_stacked), given the output at any draw and the numbers at all draws,
+/// returns the same as [`mix`](MixDraws::mix) given all outputs.
 pub trait MixStacked: MixDraws {
-    /// All that changes from draw to draw, `[rows, width]`, computed from the weights.
+    /// The numbers that depend on the weights, `[rows, width]`.
     fn numbers(self) -> Tensor<2>;
 
     /// The average, from the output at one draw and the numbers at all of them, `[draws, rows, width]`.
@@ -58,7 +60,7 @@ pub struct ClassificationMixture {
     pub targets: Tensor<1, Int>,
     /// Each draw's probabilities, `[draws, rows, classes]`.
     pub draw_probabilities: Tensor<3>,
-    /// The same, to be read once by all metrics.
+    /// The same data, read once for all metrics.
     draws: ClassificationDraws,
 }
 
@@ -95,7 +97,7 @@ impl MixStacked for ClassificationOutput {
 impl ClassificationMixture {
     fn new(draw_probabilities: Tensor<3>, targets: Tensor<1, Int>) -> Self {
         let draws = ClassificationDraws::new(draw_probabilities.clone(), targets.clone());
-        // The floor keeps Burn's metrics finite where every draw rules the class out.
+        // The floor keeps Burn's metrics finite if every draw gives the class probability zero.
         let output = draws.average().clamp_min(f32::MIN_POSITIVE).log();
         let loss = output
             .clone()
@@ -132,7 +134,7 @@ impl ClassificationMixture {
     }
 }
 
-/// Burn's metrics of loss and rank see the average.
+/// Burn's loss and rank metrics see the average.
 macro_rules! adapt_average {
     ($mixture:ty: $($input:ty),+) => {
         $(impl Adaptor<$input> for $mixture {
@@ -166,9 +168,9 @@ impl Adaptor<ClassificationDraws> for ClassificationMixture {
 /// Regression averaged over draws.
 #[derive(Clone, Debug)]
 pub struct RegressionMixture {
-    /// The mean of the draws' losses, `[1]`: an upper bound of the negative log-likelihood of the
-    /// mixture, which only [`MixtureNllMetric`](crate::metric::MixtureNllMetric) can know, because it
-    /// is told the noise.
+    /// The mean of the draws' losses, `[1]`, an upper bound of the negative log-likelihood of the
+    /// mixture. [`MixtureNllMetric`](crate::metric::MixtureNllMetric) computes the latter from the
+    /// noise precision.
     pub loss: Tensor<1>,
     /// The mean of the draws' predictions, `[rows, targets]`.
     pub output: Tensor<2>,
@@ -176,7 +178,7 @@ pub struct RegressionMixture {
     pub targets: Tensor<2>,
     /// Each draw's predictions, `[draws, rows, targets]`.
     pub draw_outputs: Tensor<3>,
-    /// The same, to be read once by all metrics.
+    /// The same data, read once for all metrics.
     draws: RegressionDraws,
 }
 
@@ -198,7 +200,7 @@ impl MixDraws for RegressionOutput {
     }
 }
 
-/// The loss is one more column.
+/// The loss is an additional column.
 impl MixStacked for RegressionOutput {
     fn numbers(self) -> Tensor<2> {
         let [rows, _] = self.output.dims();
@@ -351,7 +353,7 @@ mod tests {
         assert!(bound > mixture + 0.5, "{bound}, {mixture}");
         let (bound, mixture) = both(mixed([1.0, 1.0]));
         assert_close(bound, mixture, 4);
-        // So it is with several targets, over which both add up.
+        // The same holds with several targets, over which both are summed.
         let targets = Tensor::from_data([[0.5, -1.0], [2.0, 0.0]], &device);
         let output = targets.clone() + 0.5;
         let loss = GaussianNll::new(4.0).forward(output.clone(), targets.clone());

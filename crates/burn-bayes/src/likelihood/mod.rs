@@ -13,7 +13,7 @@ pub use loss::GaussianNll;
 pub use mixture::{ClassificationMixture, MixDraws, MixStacked, RegressionMixture};
 pub use regression_draws::{RegressionDraws, TargetedDraws};
 
-/// The only error a metric may return is one of reading; its message says what was refused.
+/// Converts a scoring error to the only error type that a metric may return.
 pub(crate) fn refused(error: EvalError) -> TensorReadError {
     ExecutionError::with_context(error.to_string()).into()
 }

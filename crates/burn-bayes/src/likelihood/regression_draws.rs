@@ -1,4 +1,4 @@
-//! What the metrics of regression read: every draw's predictions, and the truth.
+//! The input of regression metrics: every draw's predictions, and the true values.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,8 +11,9 @@ use super::refused;
 
 /// Predictions of one batch under several draws of the weights, and the true values.
 ///
-/// With several target columns the likelihood is that of a row's targets together; the other scores
-/// take every (row, column) by itself, under its own mixture. It is read from its device once, however many metrics and clones ask for it.
+/// With several target columns, the likelihood is the joint likelihood of a row's targets; the
+/// other scores treat every (row, column) separately, with its own mixture. All metrics and clones
+/// share one copy on the host, so the device is read once.
 #[derive(Clone, Debug)]
 pub struct RegressionDraws {
     outputs: Tensor<3>,
@@ -92,11 +93,11 @@ impl RegressionDraws {
 }
 
 impl TargetedDraws {
-    /// Each (row, column)'s mixture over the draws.
+    /// The mixture over the draws of each (row, column).
     ///
     /// # Errors
     ///
-    /// The precision of the noise is not finite and above zero.
+    /// The noise precision is not finite and above zero.
     pub fn mixture(&self, noise_precision: f64) -> Result<GaussianMixture<'_>, TensorReadError> {
         let noise = NoisePrecision::Shared(noise_precision);
         let rows = self.targets.len();

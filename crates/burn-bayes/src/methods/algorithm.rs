@@ -149,7 +149,7 @@ pub enum Update<C> {
     /// An update that [`Algorithm::apply_step`] applies once the learning rate is known. It is computed
     /// from one evaluation, so it cannot be accumulated or averaged over devices as gradients can.
     ClosedForm(C),
-    /// The update would not be finite. The step is left out; after several in a row the training stops
+    /// The update would not be finite. The step is skipped; after several in a row the training stops
     /// with this error.
     Rejected(Error),
 }

@@ -1,11 +1,11 @@
-//! The running average of a Gaussian's parameters (c, F, γ) over the tail of a training.
+//! The running average of a Gaussian's parameters (c, F, γ) over the last part of training.
 //!
-//! With a constant step size the parameters end in a cloud around the optimum; the average of the
-//! cloud is closer to it than any of its points.
+//! With a constant learning rate the parameters fluctuate around the optimum; their average is
+//! closer to it than a single iterate.
 //!
-//! F and R F have the same covariance FᵀF for every rotation R, so nothing holds the factors in place:
-//! the noise of the gradients turns them, and the average of turned factors is too short. So the
-//! average is turned after them, by the R that brings it nearest: the orthogonal factor of F F̄ᵀ.
+//! F and R F have the same covariance FᵀF for every rotation R, so gradient noise rotates the
+//! factors, and an average of rotated factors is too short. Therefore the average is first aligned
+//! with the current factors by orthogonal Procrustes: R is the orthogonal factor of F F̄ᵀ.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, TensorData};
@@ -14,11 +14,11 @@ use super::start::{buffer, updated};
 use crate::algebra::SquareMatrix;
 use crate::kernels::{CovarianceParts, Diagonal};
 
-/// Steps after which the factors may have turned away from their average. Turning it is a product of
-/// K×D matrices and costs as much as the rest of a step; the factors hardly turn in so few.
+/// Steps between two alignments. An alignment is a product of K×D matrices and costs as much as the
+/// rest of a step; the factors rotate very little in so few steps.
 const TURNED_EVERY: u64 = 8;
 
-/// An average of the parameters of a Gaussian in covariance form.
+/// A running average of the parameters of a Gaussian in covariance form.
 #[derive(Module, Debug)]
 pub(crate) struct Average {
     mean: Param<Tensor<1>>,
@@ -52,7 +52,7 @@ impl Average {
         }
     }
 
-    /// Takes in one more; the average is of `count` then.
+    /// Adds the `count`-th set of parameters to the average.
     pub(crate) fn with(self, current: &CovarianceParts, count: u64) -> Self {
         let Diagonal::LogVariance(log_variance) = &current.diagonal else {
             return self;
@@ -74,14 +74,14 @@ impl Average {
     }
 }
 
-/// The average with its rows turned towards those of `current`.
+/// The average, rotated to align with `current`.
 fn turned(average: Tensor<2>, current: &Tensor<2>) -> Tensor<2> {
     let [rank, _] = average.dims();
     let current = current.clone().to_device(&average.device());
     let overlap = current.matmul(average.clone().transpose()).into_data();
     let rotation = SquareMatrix::from_row_major(rank, overlap.iter::<f64>().collect())
         .and_then(|overlap| overlap.nearest_orthogonal());
-    // What is not finite is found, and told, where the gradient is.
+    // Numbers that are not finite are reported by the check of the gradient.
     let Ok(rotation) = rotation else {
         return average;
     };
@@ -97,7 +97,7 @@ fn approach<const R: usize>(
     weight: f64,
 ) -> Param<Tensor<R>> {
     updated(average, |average| {
-        // An optimiser that is sharded over devices moves parameters, but no buffers.
+        // A sharded optimiser moves parameters between devices, but not buffers.
         let current = current.clone().to_device(&average.device());
         average.clone() + (current - average).mul_scalar(weight)
     })
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// The covariance FᵀF that an average has after many steps, in each of which the factors turn.
+    /// The covariance FᵀF of an average over many steps, each of which rotates the factors.
     fn covariance(angle: f32) -> Vec<f32> {
         let at = |step: u64| {
             let (sin, cos) = (angle * step as f32).sin_cos();

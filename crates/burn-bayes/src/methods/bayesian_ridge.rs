@@ -1,5 +1,5 @@
-//! Linear regression whose two precisions are those that explain the data best: the prior's α and
-//! the noise's β maximise the evidence p(y | X, α, β), by MacKay's fixed point.
+//! Bayesian linear regression with empirical Bayes: the prior precision α and the noise precision β
+//! maximise the evidence p(y | X, α, β), found by MacKay's fixed-point iteration.
 //!
 //! With XᵀX = Σᵢ sᵢ vᵢvᵢᵀ, D weights and N rows:
 //!
@@ -16,8 +16,8 @@
 //! | β | [`BayesianRidge::noise_precision`] |
 //! | γ | [`BayesianRidge::determined`] |
 //!
-//! Reference: MacKay (1992), "Bayesian interpolation". scikit-learn's `BayesianRidge` is the same with
-//! a gamma prior on both precisions, which by default is all but flat.
+//! Reference: MacKay (1992), "Bayesian interpolation". scikit-learn's `BayesianRidge` adds a gamma
+//! prior on both precisions, which is almost flat by default.
 
 use std::f64::consts::TAU;
 
@@ -25,14 +25,14 @@ use crate::algebra::{SquareMatrix, SymmetricEigen, dot};
 use crate::error::{Error, Result};
 use crate::posterior::{DenseGaussian, linear_regression_posterior};
 
-/// Relative change of both precisions at which they count as found.
+/// Relative change of both precisions at which the iteration has converged.
 const CHANGE: f64 = 1e-12;
-/// Steps after which they do not.
+/// Number of iterations after which the fit fails.
 const MOST_STEPS: usize = 100_000;
 
-/// A linear regression without intercept, with the most probable precisions.
+/// A linear regression without intercept, with the precisions that maximise the evidence.
 ///
-/// An intercept is had by centring the features and the targets before.
+/// For an intercept, centre the features and the targets first.
 ///
 /// ```
 /// use burn_bayes::methods::BayesianRidge;
@@ -52,23 +52,23 @@ pub struct BayesianRidge {
 }
 
 impl BayesianRidge {
-    /// Finds the precisions for the rows `inputs`, N×D row by row, and one target for each.
+    /// Fits the precisions to `inputs`, N×D row by row, and N targets.
     ///
     /// # Errors
     ///
-    /// Lengths that do not fit; numbers that are not finite; data without a most probable precision:
-    /// targets that the features do not explain at all, or that they explain without a rest.
+    /// Lengths that do not match, numbers that are not finite, or data for which the evidence has
+    /// no maximum: targets that the features do not explain at all, or explain without residual.
     pub fn fit(inputs: &[f64], targets: &[f64]) -> Result<Self> {
         let mean_square = dot(targets, targets) / targets.len().max(1) as f64;
         if !(mean_square.is_finite() && mean_square > 0.0) {
-            let problem = "the targets are all zero, none, or not finite";
+            let problem = "are empty, all zero or not finite";
             return Err(Error::numerical(problem));
         }
         // Checks everything else about the data.
         linear_regression_posterior(inputs, targets, 1.0, 1.0)?;
         let problem = Problem::new(inputs, targets)?;
         let (mut prior, mut noise) = (1.0, mean_square.recip());
-        // What rounding leaves of ‖y − Xm‖² where there is nothing.
+        // The value of ‖y − Xm‖² that rounding leaves for an exact fit.
         let rounding = (targets.len() as f64 * f64::EPSILON).powi(2) * dot(targets, targets);
         for _ in 0..MOST_STEPS {
             let Fit {
@@ -111,7 +111,7 @@ impl BayesianRidge {
         self.noise_precision
     }
 
-    /// γ, the number of weights that the data determine, from 0 to D.
+    /// γ, the effective number of weights determined by the data, from 0 to D.
     pub fn determined(&self) -> f64 {
         self.determined
     }
@@ -129,13 +129,13 @@ impl BayesianRidge {
 
 fn no_maximum() -> Error {
     Error::numerical(
-        "no prior and noise precision explain the targets best; likely causes: targets that do not \
-         depend on the features, are a linear function of them without noise, or are fewer than \
-         the features",
+        "the evidence has no maximum over the prior and noise precisions; likely causes: targets \
+         that do not depend on the features, are a noise-free linear function of them, or are \
+         fewer than the features",
     )
 }
 
-/// The data, along the eigenvectors of XᵀX.
+/// The data in the basis of the eigenvectors of XᵀX.
 struct Problem<'a> {
     inputs: &'a [f64],
     targets: &'a [f64],
@@ -144,7 +144,7 @@ struct Problem<'a> {
     projections: Vec<f64>,
 }
 
-/// What two precisions make of the data.
+/// The fit for two given precisions.
 struct Fit {
     determined: f64,
     /// ‖m‖².
@@ -174,7 +174,7 @@ impl<'a> Problem<'a> {
         })
     }
 
-    /// sᵢ; rounding may leave a zero below zero.
+    /// sᵢ; rounding may make a zero eigenvalue negative.
     fn values(&self) -> impl Iterator<Item = f64> {
         self.eigen.values().iter().map(|value| value.max(0.0))
     }
@@ -234,7 +234,7 @@ mod tests {
         covariance: Vec<f64>,
     }
 
-    /// What `xtask/golden/bayesian_ridge.py` wrote.
+    /// The output of `xtask/golden/bayesian_ridge.py`.
     fn golden() -> Vec<Case> {
         let text = include_str!("../../golden/bayesian_ridge.json");
         serde_json::from_str::<Golden>(text).unwrap().cases
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn precisions_and_posterior_are_those_of_scikit_learn() {
-        // Both stop when nothing moves any more; what is left is the rounding of a few solves.
+        // Both iterate to convergence; the difference is the rounding of a few solves.
         const TOLERANCE: f64 = 1e-11;
         for case in golden() {
             let ridge = BayesianRidge::fit(&case.inputs, &case.targets).unwrap();

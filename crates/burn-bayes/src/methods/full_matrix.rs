@@ -1,5 +1,5 @@
-//! VON and VOGN with the whole precision matrix, in f64 on the host: what the low-rank and diagonal
-//! forms are judged against, for models of a few hundred weights.
+//! VON and VOGN with the full precision matrix, in f64 on the host: a reference for the low-rank
+//! and diagonal forms, for models with a few hundred weights.
 //!
 //! With the gradient g of the mean negative log-likelihood and its curvature H at a draw, or their
 //! expectations,
@@ -14,13 +14,13 @@ use crate::algebra::{AlgebraError, Cholesky, SquareMatrix};
 use crate::error::{Error, Result};
 use crate::posterior::DenseGaussian;
 
-/// A Gaussian N(μ, P⁻¹) that moves by natural gradients.
+/// A Gaussian N(μ, P⁻¹), updated by natural gradients.
 ///
 /// ```
 /// use burn_bayes::algebra::SquareMatrix;
 /// use burn_bayes::methods::{FullMatrixStep, FullMatrixVon};
 ///
-/// // Ten observations of a number, of variance 1 and mean 3, and a prior of precision 1.
+/// // Ten observations of a number, with variance 1 and mean 3, and a prior with precision 1.
 /// let von = FullMatrixVon::new(vec![0.0], SquareMatrix::identity(1))?;
 /// let von = von.stepped(FullMatrixStep {
 ///     train_len: 10,
@@ -40,7 +40,7 @@ pub struct FullMatrixVon {
     precision: SquareMatrix,
 }
 
-/// What one step is made of.
+/// The inputs of one step.
 #[derive(Clone, Copy, Debug)]
 pub struct FullMatrixStep<'a> {
     /// N.
@@ -80,7 +80,7 @@ impl FullMatrixVon {
         DenseGaussian::from_precision(self.mean.clone(), precision).map_err(core)
     }
 
-    /// After one step.
+    /// The Gaussian after one step.
     pub fn stepped(self, step: FullMatrixStep<'_>) -> Result<Self> {
         let len = self.mean.len();
         same_length("gradient", len, step.gradient.len())?;
@@ -108,7 +108,7 @@ impl FullMatrixVon {
     }
 }
 
-/// (1/M) Σ gᵢgᵢᵀ of the gradients laid one after the other in `rows`, `len` numbers each.
+/// (1/M) Σ gᵢgᵢᵀ of the gradients in `rows`, stored one after the other with `len` numbers each.
 pub fn empirical_fisher(rows: &[f64], len: usize) -> SquareMatrix {
     let share = len as f64 / rows.len().max(1) as f64;
     SquareMatrix::from_fn(len, |row, column| {

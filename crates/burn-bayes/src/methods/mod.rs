@@ -2,14 +2,14 @@
 //!
 //! * [`Vifa`]: variational inference with a factor-analysis covariance; rank 0 is mean-field.
 //! * [`Slang`]: natural gradients with a low-rank-plus-diagonal precision; rank 0 is VOGN.
-//! * [`Von`]: natural gradients with a diagonal precision and a choice of curvatures.
-//! * [`FullMatrixVon`]: the same with the whole matrix, as a reference for small models.
+//! * [`Von`]: natural gradients with a diagonal precision and a choice of curvature estimates.
+//! * [`FullMatrixVon`]: VON with the full precision matrix, as a reference for small models.
 //! * [`Vadam`]: Adam with perturbed weights.
-//! * [`Swag`]: moments of the weights an ordinary training passes through.
-//! * [`BayesianRidge`]: linear regression with the precisions that explain the data best.
+//! * [`Swag`]: mean and covariance of the iterates of ordinary training.
+//! * [`BayesianRidge`]: linear regression with the precisions that maximise the evidence.
 //!
-//! An algorithm implements [`Algorithm`] and the trait of the signal that it learns from. It never calls
-//! backward and never sees a dataset or a training loop.
+//! An algorithm implements [`Algorithm`] and the trait of the signal that it learns from. It never
+//! calls backward and is independent of data sets and training loops.
 
 mod algorithm;
 mod average;

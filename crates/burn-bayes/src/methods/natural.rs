@@ -1,13 +1,15 @@
-//! What the algorithms of natural gradients share: a Gaussian N(μ, (UᵀU + diag d)⁻¹), whose mean moves
-//! by μ⁺ = μ − η (P⁺)⁻¹ ĝ with the new precision P⁺ = U⁺ᵀU⁺ + diag d⁺ and ĝ = N g + α⊙μ.
+//! Natural-gradient updates, shared by several algorithms: a Gaussian N(μ, (UᵀU + diag d)⁻¹), whose
+//! mean is updated by μ⁺ = μ − η (P⁺)⁻¹ ĝ with the new precision P⁺ = U⁺ᵀU⁺ + diag d⁺ and
+//! ĝ = N g + α⊙μ.
 //!
-//! **Guard.** A step that is not finite is rejected: nothing moves. One that would move the mean
-//! further than `radius` posterior standard deviations per weight, √(Δᵀ P⁺ Δ / D), is shrunk to that.
+//! **Safeguards.** A step that is not finite is rejected and changes nothing. A step whose length
+//! √(Δᵀ P⁺ Δ / D), in posterior standard deviations per weight, exceeds `radius` is shortened to
+//! `radius`.
 //!
 //! | symbol | here |
 //! |---|---|
 //! | μ, U, d | `mean`, `factors`, `precision` |
-//! | v, the average of steps under momentum | `velocity` |
+//! | v, the momentum average of the steps | `velocity` |
 //! | ĝᵀ(P⁺)⁻¹ĝ | `decrement` |
 
 use std::sync::Arc;
@@ -26,7 +28,7 @@ use crate::kernels::{self, MeanStep, MeanValues, PrecisionUpdate};
 use crate::posterior::FactorPosterior;
 use crate::prior::PriorPrecisions;
 
-/// A Gaussian in precision form that moves by natural gradients.
+/// A Gaussian in precision form, updated by natural gradients.
 #[derive(Module, Debug)]
 pub(crate) struct NaturalGaussian {
     mean: Param<Tensor<1>>,
@@ -35,7 +37,7 @@ pub(crate) struct NaturalGaussian {
     velocity: Option<Param<Tensor<1>>>,
 }
 
-/// A natural-gradient step that waits for its learning rate.
+/// A natural-gradient step, before the learning rate is applied.
 #[derive(Clone, Debug)]
 pub struct NaturalStep {
     /// ĝ.
@@ -51,7 +53,7 @@ pub struct NaturalStep {
 }
 
 impl NaturalStep {
-    /// The step to an updated precision; an error unless all of it is finite.
+    /// The step to an updated precision. Fails if any number is not finite.
     pub(crate) fn new(update: PrecisionUpdate) -> Result<Self> {
         let rank = update.projection.len();
         let inner = SquareMatrix::from_row_major(rank, update.scaled_gram)
@@ -75,7 +77,7 @@ impl NaturalStep {
         })
     }
 
-    /// The step as an algorithm's update; one that is not finite is rejected for the `reason`.
+    /// The step as an algorithm's update; a step that is not finite is rejected with `reason`.
     pub(crate) fn update(
         step: Result<Self>,
         reason: impl FnOnce() -> Error,
@@ -104,7 +106,7 @@ impl NaturalStep {
     }
 }
 
-/// How the mean moves.
+/// The parameters of a step of the mean.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Motion {
     pub(crate) learning_rate: f64,
@@ -178,7 +180,7 @@ fn replaced<const R: usize>(
     }
 }
 
-/// The settings that these algorithms share.
+/// The settings common to these algorithms.
 pub(crate) struct NaturalSettings {
     pub(crate) train_len: usize,
     pub(crate) draws: usize,
@@ -190,7 +192,7 @@ pub(crate) struct NaturalSettings {
 }
 
 impl NaturalSettings {
-    /// Refuses what cannot be used, naming the field.
+    /// Checks the settings. The error names the field.
     pub(crate) fn validate(&self) -> Result<()> {
         for (field, value) in [("train_len", self.train_len), ("draws", self.draws)] {
             if value == 0 {
@@ -212,7 +214,7 @@ impl NaturalSettings {
         Ok(())
     }
 
-    /// How the mean moves at a learning rate.
+    /// The parameters of a step of the mean at this learning rate.
     pub(crate) fn motion(&self, learning_rate: f64) -> Motion {
         Motion {
             learning_rate,
@@ -221,7 +223,7 @@ impl NaturalSettings {
         }
     }
 
-    /// The Gaussian at the start: no factors, and the prior's precision unless a deviation is set.
+    /// The initial Gaussian: zero factors, and the prior's precision unless a deviation is set.
     pub(crate) fn start<M: Module>(
         &self,
         model: &M,

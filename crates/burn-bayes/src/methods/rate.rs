@@ -1,10 +1,11 @@
-//! Step sizes that belong to an algorithm, where the optimiser's schedule has no say.
+//! Step sizes internal to an algorithm, which the optimiser's learning-rate schedule does not
+//! control.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// A step size as a function of the number t of steps made before.
+/// A step size as a function of t, the number of previous steps.
 ///
 /// ```
 /// use burn_bayes::methods::Rate;
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Rate {
-    /// The same at every step.
+    /// A constant.
     Constant(f64),
     /// η (1 + t/τ)^−p.
     Power {
@@ -23,7 +24,7 @@ pub enum Rate {
         initial: f64,
         /// τ, in steps.
         time_constant: f64,
-        /// p; from above ½ up to 1 the steps average out.
+        /// p; for ½ < p ≤ 1 the noise of the steps averages out.
         power: f64,
     },
     /// η / (1 + tᵖ), the decay of SLANG's logistic regressions.
@@ -36,7 +37,7 @@ pub enum Rate {
 }
 
 impl Rate {
-    /// The rate of the step before which `step` were made.
+    /// The rate after `step` steps.
     pub fn at(self, step: u64) -> f64 {
         let time = step as f64;
         match self {
@@ -50,7 +51,7 @@ impl Rate {
         }
     }
 
-    /// Refuses a rate that is not in (0, 1] at the start or grows.
+    /// Fails if the initial rate is not in (0, 1], or if the rate can grow.
     pub(crate) fn validate(self, field: &str) -> Result<()> {
         let (initial, decay) = match self {
             Self::Constant(rate) => (rate, true),
@@ -65,13 +66,14 @@ impl Rate {
             Self::Reciprocal { initial, power } => (initial, power.is_finite() && power >= 0.0),
         };
         if !(initial > 0.0 && initial <= 1.0) {
-            let problem = format!("starts at {initial}; it must be above zero and at most 1");
+            let problem =
+                format!("has the initial rate {initial}; it must be above zero and at most 1");
             return Err(Error::config(field, problem));
         }
         if !decay {
             let problem = format!(
-                "is {self:?}; a time constant must be above zero, a power not below it, and both \
-                 finite"
+                "is {self:?}; the time constant must be above zero, the power must not be \
+                 negative, and both must be finite"
             );
             return Err(Error::config(field, problem));
         }

@@ -1,23 +1,23 @@
-//! SLANG: stochastic, low-rank, approximate natural gradients (Mishkin et al. 2018), and VOGN, which
-//! is SLANG of rank 0 (Khan et al. 2018).
+//! SLANG: stochastic, low-rank, approximate natural gradients (Mishkin et al. 2018), and VOGN,
+//! which is SLANG with rank 0 (Khan et al. 2018).
 //!
-//! The posterior is q = N(μ, P⁻¹) with P = UᵀU + diag d. From the gradient gᵢ of every example's
-//! negative log-likelihood at a draw of q, the precision moves towards the prior's and the data's, and
-//! the mean by Newton's step in it:
+//! The posterior is q = N(μ, P⁻¹) with P = UᵀU + diag d. Given the gradient gᵢ of every example's
+//! negative log-likelihood at a draw of q, the precision is an exponential average of the prior
+//! precision plus the data's curvature, and the mean takes a Newton step with this precision:
 //!
-//! * R = \[ √(1−β) U ; √(β N/M) gᵢ \], (L+M)×D; with several draws M counts the gradients of all
-//! * R Rᵀ = Q Λ Qᵀ; U⁺ = (Q_{:,1:L})ᵀ R, the L rows that hold most of RᵀR
-//! * d⁺ = (1−β) d + β α + Δ, Δ = Σ R_r² − Σ U⁺_r² ≥ 0, the diagonal of what the truncation leaves out
-//! * μ⁺ = μ − η (P⁺)⁻¹ (N g + α⊙μ), by Woodbury; with momentum m along the running average of that
+//! * R = \[ √(1−β) U ; √(β N/M) gᵢ \], (L+M)×D; M counts the gradients of all draws
+//! * R Rᵀ = Q Λ Qᵀ; U⁺ = (Q_{:,1:L})ᵀ R, the best L rows for RᵀR
+//! * d⁺ = (1−β) d + β α + Δ, Δ = Σ R_r² − Σ U⁺_r² ≥ 0, the diagonal of the truncated part
+//! * μ⁺ = μ − η (P⁺)⁻¹ (N g + α⊙μ), by Woodbury; with momentum m, the running average of this step
 //!
-//! Law: diag P⁺ = (1−β) diag P + β (diag Ĝ + α) with Ĝ = (N/M) Σ gᵢgᵢᵀ, whatever the rank. The poster's
-//! Algorithm 1 lacks the square roots and writes +λ for +βλ. The gradients stay factored, those of
-//! several draws too: for a model of more weights than rows R is never formed, and only its (L+M)² Gram
-//! matrix meets the host.
+//! Law: diag P⁺ = (1−β) diag P + β (diag Ĝ + α) with Ĝ = (N/M) Σ gᵢgᵢᵀ, for every rank. The
+//! poster's Algorithm 1 lacks the square roots and writes +λ for +βλ. The gradients stay factored,
+//! also for several draws: if the model has more weights than R has rows, R is never formed, and
+//! only its (L+M)² Gram matrix is copied to the host.
 //!
-//! With `group_size` k, k examples count as one whose gradient is their sum s: Ĝ = (N/M) Σ s sᵀ over
-//! M/k groups. The eigenproblem shrinks by k; Ĝ gains (k−1) N ḡḡᵀ, which is small where the mean
-//! gradient ḡ is.
+//! With `group_size` k, groups of k examples replace single examples, and the gradient of a group
+//! is the sum s: Ĝ = (N/M) Σ s sᵀ over M/k groups. The eigenproblem is k times smaller; Ĝ gains
+//! (k−1) N ḡḡᵀ, which is small if the mean gradient ḡ is small.
 //!
 //! | symbol | field |
 //! |---|---|
@@ -69,46 +69,46 @@ pub struct SlangConfig {
     /// The prior over the weights. Paper: isotropic.
     #[config(default = "Prior::isotropic(1.0)")]
     pub prior: Prior,
-    /// β, the weight of a batch in the precision. Paper: as the learning rate of the mean.
+    /// β, the weight of a mini-batch in the precision. Paper: the learning rate of the mean.
     #[config(default = "Rate::Constant(0.01)")]
     pub precision_rate: Rate,
-    /// m, the momentum of the mean: its steps are averaged over about 1/(1−m) of them. Paper's
-    /// networks: 0.9.
+    /// m, the momentum of the mean, an average over about 1/(1−m) steps. Paper's networks: 0.9.
     #[config(default = 0.0)]
     pub momentum: f64,
-    /// Draws per batch. Paper: 4 for networks, 12 for logistic regression.
+    /// Draws per mini-batch. Paper: 4 for networks, 12 for logistic regression.
     #[config(default = 1)]
     pub draws: usize,
-    /// Examples that count as one, for a smaller eigenproblem. Paper: 1.
+    /// Number of examples in a gradient group; larger groups make the eigenproblem smaller.
+    /// Paper: 1.
     #[config(default = 1)]
     pub group_size: usize,
-    /// The furthest that a step may move the mean, in posterior standard deviations per weight
-    /// (root mean square); further ones are shrunk. Paper: no bound.
+    /// The largest step of the mean, in posterior standard deviations per weight (root mean
+    /// square); a longer step is shortened. Paper: no bound.
     #[config(default = 5.0)]
     pub radius: f64,
-    /// Where the mean starts. Paper's logistic regressions: zero.
+    /// The initial mean. Paper's logistic regressions: zero.
     #[config(default = "InitialMean::Model")]
     pub initial_mean: InitialMean,
-    /// The deviation of every weight at the start. Paper: none given, so that of the prior.
+    /// The initial standard deviation of every weight. Paper: none given, so that of the prior.
     pub initial_deviation: Option<InitialDeviation>,
-    /// The parameters that become random; the others stay point estimates.
+    /// The parameters that get a posterior; the others stay point estimates.
     #[config(default = "ParamGroup::all()")]
     pub group: ParamGroup,
     /// Seed of every draw.
     #[config(default = 0)]
     pub seed: u64,
-    /// Who makes the normals.
+    /// The generator of the random normals.
     #[config(default = "NoiseSource::Host")]
     pub noise: NoiseSource,
 }
 
 impl SlangConfig {
-    /// Variational online Gauss-Newton: rank 0.
+    /// Variational online Gauss–Newton (VOGN): rank 0.
     pub fn vogn(train_len: usize) -> Self {
         Self::new(train_len).with_rank(0)
     }
 
-    /// Refuses what cannot be used, naming the field.
+    /// Checks the settings. The error names the field.
     pub fn validate(&self) -> Result<()> {
         self.natural().validate()?;
         if self.group_size == 0 {
@@ -117,11 +117,11 @@ impl SlangConfig {
         Ok(())
     }
 
-    /// The memory of training `weights` weights, without what lies between layers.
+    /// The memory needed to train `weights` weights, without the model's activations.
     pub fn memory(&self, weights: usize) -> MemoryPlan {
         let moments = usize::from(self.momentum > 0.0);
-        // The model, the draws, two of the mean gradient, the squares and what they become, and what is
-        // compared with a recording.
+        // The model, the draws, two mean gradients, the squares and the new diagonal, and the
+        // values compared with a recording.
         MemoryPlan::natural(weights, self.rank, moments, self.draws + 4)
     }
 
@@ -176,7 +176,7 @@ struct Settings {
 }
 
 impl Slang {
-    /// The settings it was made with.
+    /// The configuration.
     pub fn config(&self) -> &SlangConfig {
         &self.settings.config
     }
@@ -221,7 +221,8 @@ impl FromExamples for Slang {
             }
         };
         let groups = (rows.count() / draws) as f64;
-        // A row is G/M times the sum of its group's gradients, so (N/M)(M/G)² over the draws.
+        // A row is G/M times the sum of its group's gradients, hence (N/M)(M/G)² divided by the
+        // draws.
         let share = examples / (groups * rows.count() as f64);
         let step = self.natural_step(&proposal, &rows, self.setup().train_len as f64 * share);
         NaturalStep::update(step, || {

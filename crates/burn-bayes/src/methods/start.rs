@@ -1,8 +1,8 @@
-//! Where a Gaussian starts.
+//! The initial Gaussian of an algorithm.
 //!
-//! In covariance form: the mean at the model's own weights, the diagonal small against them, and the
-//! factors as orthogonal rows, so that none of them is redundant before the data have spoken. In
-//! precision form the factors start at zero, and the data bring them.
+//! In covariance form the mean starts at the model's weights, the diagonal is small relative to
+//! them, and the factors are orthogonal rows, so that none of them is redundant. In precision form
+//! the factors start at zero and are learned from the data.
 
 use burn::module::{Param, ParamId};
 use burn::tensor::{Device, Tensor};
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::kernels::{self, CovarianceParts, Diagonal, statistics};
 use crate::noise::Noise;
 
-/// Where the mean starts.
+/// The initial mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum InitialMean {
@@ -25,7 +25,7 @@ pub enum InitialMean {
 }
 
 impl InitialMean {
-    /// The mean at the start, given the model's weights.
+    /// The initial mean, given the model's weights.
     pub(crate) fn of(self, weights: Tensor<1>) -> Tensor<1> {
         match self {
             Self::Model => weights,
@@ -34,19 +34,19 @@ impl InitialMean {
     }
 }
 
-/// How far apart draws are at the start.
+/// The initial standard deviation of the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum InitialDeviation {
     /// The same standard deviation for every weight.
     Constant(f64),
-    /// This number over the square root of the parameter's fan-in.
+    /// This number divided by the square root of the parameter's fan-in.
     #[serde(alias = "OverRootFan")]
     FanInScaled(f64),
 }
 
 impl InitialDeviation {
-    /// The number itself, whatever it multiplies.
+    /// The constant, or the factor of 1/√fan-in.
     pub(crate) fn scale(self) -> f64 {
         match self {
             Self::Constant(scale) | Self::FanInScaled(scale) => scale,
@@ -66,8 +66,8 @@ impl InitialDeviation {
     }
 }
 
-/// Inputs that feed one output: the first dimension of a matrix, as Burn stores linear layers, all
-/// but the first of a convolution, and the width itself for vectors.
+/// The fan-in: the first dimension of a matrix (Burn's layout of linear layers), the product of all
+/// but the first dimension of a convolution, and the length of a vector.
 fn fan(shape: &[usize]) -> usize {
     match shape {
         [] => 1,
@@ -78,8 +78,8 @@ fn fan(shape: &[usize]) -> usize {
 
 /// Orthogonal rows of unit norm, `[rank, len]`; `None` at rank 0.
 ///
-/// Normals are orthogonalised through the Cholesky factor of their Gram matrix, twice for the sake
-/// of rounding.
+/// Random normals are orthogonalised through the Cholesky factor of their Gram matrix, twice to
+/// reduce rounding errors.
 pub(crate) fn orthogonal_rows(
     rank: usize,
     len: usize,
@@ -111,19 +111,20 @@ fn inverse_root(rank: usize, gram: Vec<f64>) -> Result<Vec<f64>, AlgebraError> {
     Ok(inverse)
 }
 
-/// A parameter that an optimiser moves: a leaf on an autodiff device, as Burn's optimisers ask.
+/// A parameter that an optimiser updates: a leaf on an autodiff device, as Burn's optimisers
+/// require.
 pub(crate) fn trained<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
     Param::initialized(ParamId::new(), Tensor::from_inner(value).require_grad())
 }
 
-/// A value that is saved with the parameters but not moved by an optimiser. It is on an autodiff
-/// device too, because Burn marks every float parameter of a model that trains in replicas, and
-/// can only mark those.
+/// A value that is saved with the parameters but not updated by an optimiser. It is on an autodiff
+/// device because Burn's training with replicas marks every float parameter as requiring a
+/// gradient, which fails on other devices.
 pub(crate) fn buffer<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
     Param::initialized(ParamId::new(), Tensor::from_inner(value))
 }
 
-/// Changes a buffer by a computation without autodiff.
+/// Updates a buffer by a computation without autodiff.
 pub(crate) fn updated<const R: usize>(
     buffer: Param<Tensor<R>>,
     change: impl FnOnce(Tensor<R>) -> Tensor<R>,

@@ -1,20 +1,22 @@
-//! SWAG: a Gaussian from the weights that an ordinary training passes through (Maddox et al. 2019).
+//! SWAG: a Gaussian fitted to the iterates of ordinary training (Maddox et al. 2019).
 //!
 //! After step `start`, every `interval` steps, with t counting the iterates taken:
 //!
 //! * δ = θ − θ̄, θ̄ ← θ̄ + δ/t;
-//! * v ← (1 − 1/t)(v + δ²/t), the variance mean θ² − θ̄² in Welford's form, which subtracts no squares;
+//! * v ← (1 − 1/t)(v + δ²/t), the variance mean θ² − θ̄² in Welford's form, which avoids
+//!   subtracting squares;
 //! * d_t = θ − θ̄; the last K of them are kept.
 //!
-//! The posterior is N(θ̄, FᵀF + diag ψ) with ψ = ½v, F = D̂/√(2(K−1)), K the number of deviations kept. Running statistics such as those of batch norm belong to the model and must be
-//! refreshed for a draw.
+//! The posterior is N(θ̄, FᵀF + diag ψ) with ψ = ½v, F = D̂/√(2(K−1)), K the number of deviations
+//! kept. Running statistics such as those of batch norm belong to the model and must be recomputed
+//! for every draw.
 //!
 //! | symbol | field |
 //! |---|---|
 //! | θ̄ | `mean` |
 //! | v | `variance` |
 //! | D̂ | `deviations` |
-//! | t | from the step number |
+//! | t | computed from the step number |
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -44,29 +46,29 @@ use crate::posterior::FactorPosterior;
 pub struct SwagConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
-    /// The first optimiser step, from 1, whose weights are taken: where the loss has levelled off.
-    /// Paper: after 75 % of the budget.
+    /// The first optimiser step (from 1) whose weights are collected; choose a step at which the
+    /// loss has levelled off. Paper: after 75 % of the budget.
     pub start: u64,
-    /// Steps from one iterate to the next; the closer they are, the more alike. Paper: one epoch.
+    /// Steps between two iterates; close iterates are strongly correlated. Paper: one epoch.
     #[config(default = 1)]
     pub interval: u64,
-    /// The most deviations that are kept, K; at most as many as the model has weights. Paper: 20.
+    /// K, the maximum number of deviations kept; at most the number of weights. Paper: 20.
     #[config(default = 20)]
     pub max_rank: usize,
-    /// The parameters that become random; the others stay point estimates.
+    /// The parameters that get a posterior; the others stay point estimates.
     #[config(default = "ParamGroup::all()")]
     pub group: ParamGroup,
-    /// Seed of the draws at prediction.
+    /// Seed of the draws used for prediction.
     #[config(default = 0)]
     pub seed: u64,
-    /// Who makes the normals.
+    /// The generator of the random normals.
     #[config(default = "NoiseSource::Host")]
     pub noise: NoiseSource,
 }
 
 impl SwagConfig {
-    /// The settings of the SWAG paper for a training of `epochs` epochs in batches of `batch_size`:
-    /// an iterate at the end of every epoch, from the one that completes 75 % of them.
+    /// The settings of the SWAG paper for `epochs` epochs with mini-batches of `batch_size`: one
+    /// iterate at the end of every epoch once 75 % of the epochs are complete.
     ///
     /// ```
     /// use burn_bayes::SwagConfig;
@@ -80,7 +82,7 @@ impl SwagConfig {
         Self::new(train_len, (first * epoch) as u64).with_interval(epoch as u64)
     }
 
-    /// Refuses what cannot be used, naming the field.
+    /// Checks the settings. The error names the field.
     pub fn validate(&self) -> Result<()> {
         if self.train_len == 0 {
             return Err(Error::config("train_len", "is 0; it must be at least 1"));
@@ -91,22 +93,23 @@ impl SwagConfig {
             }
         }
         if self.max_rank == 1 {
-            let problem = "is 1; one deviation has no spread: use 0 for a diagonal, or 2 and more";
+            let problem = "is 1; one deviation has no spread: use 0 for a diagonal, or at least 2";
             return Err(Error::config("max_rank", problem));
         }
         Ok(())
     }
 
-    /// The memory of training `weights` weights.
+    /// The memory needed to train `weights` weights.
     pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
         let rank = self.rank(weights);
         let mut plan = MemoryPlan::iterates(weights, 2 + rank, optimizer);
-        // The step that takes an iterate holds the old and the new rows.
+        // A step that collects an iterate holds the old and the new rows.
         plan.scratch += (1 + rank) * weights * size_of::<f32>();
         plan
     }
 
-    /// K for a model of `weights` weights; one deviation has no spread, so a single weight has none.
+    /// K for a model with `weights` weights. One deviation has no spread, so a single weight gets
+    /// none.
     fn rank(&self, weights: usize) -> usize {
         match self.max_rank.min(weights) {
             1 => 0,
@@ -157,12 +160,12 @@ struct Settings {
 }
 
 impl Swag {
-    /// The settings it was made with.
+    /// The configuration.
     pub fn config(&self) -> &SwagConfig {
         &self.settings.config
     }
 
-    /// t after optimiser step number `step`.
+    /// t after optimiser step `step`.
     fn taken(&self, step: u64) -> u64 {
         let SwagConfig {
             start, interval, ..
@@ -188,13 +191,13 @@ impl Algorithm for Swag {
                 start, interval, ..
             } = self.config();
             return Err(Error::too_early(format!(
-                "SWAG has taken {taken} iterates after {step} steps, and needs two; it takes one \
-                 every {interval} steps from step {start} on: train longer, or lower `start` or \
-                 `interval`"
+                "SWAG has collected {taken} iterates after {step} steps and needs at least two; it \
+                 collects one every {interval} steps from step {start} on: train longer, or lower \
+                 `start` or `interval`"
             )));
         }
         let mean = self.mean.val().without_autodiff();
-        // A weight that has not moved has no variance, and a posterior needs one.
+        // A weight that has not changed has variance zero; a posterior needs a positive variance.
         let variance = self.variance.val().without_autodiff().mul_scalar(0.5);
         let variance = variance.clamp_min(f32::MIN_POSITIVE);
         let factors = self.deviations.as_ref().map(|deviations| {
@@ -223,7 +226,7 @@ impl FromIterates for Swag {
             mean: self.mean.val().without_autodiff(),
             variance: self.variance.val().without_autodiff(),
         };
-        // An optimiser that is sharded over devices moves parameters, but no buffers.
+        // A sharded optimiser moves parameters between devices, but not buffers.
         let weights = weights.to_device(&moments.mean.device());
         let (moments, deviation) = kernels::running_moments(moments, &weights, taken);
         self.deviations = self.deviations.map(|deviations| {
@@ -264,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_papers_iterates_are_the_ends_of_the_last_quarter_of_the_epochs() {
-        // Three batches of at most four rows make an epoch.
+        // Three mini-batches of at most four rows make an epoch.
         let config = SwagConfig::paper(10, 4, 8);
         let layer = LinearConfig::new(2, 1).init(&Device::default().autodiff());
         let swag = config.with_max_rank(2).build(&layer).unwrap();
@@ -312,7 +315,7 @@ mod tests {
         let expected = 0.5 * values.map(|value| (value - mean).powi(2)).sum::<f64>() / 5.0;
         let posterior = swag.posterior(1000).unwrap();
         let variance: Vec<f32> = posterior.diagonal().try_into_vec_as().unwrap();
-        // The mean is off by up to an ulp, 10⁻³ of a deviation.
+        // The mean has an error of up to one ulp, 10⁻³ of a deviation.
         for found in variance {
             assert!((f64::from(found) / expected - 1.0).abs() < 4e-3, "{found}");
         }
@@ -338,7 +341,8 @@ mod tests {
         for (step, value) in [(1, 1.0), (2, 3.0), (3, 8.0)] {
             swag = swag.observe(step, Tensor::full([3], value, &device));
         }
-        // Mean 4, squared deviations 9, 1 and 16; deviations 3−2 = 1 and 8−4 = 4, the first pushed out.
+        // Mean 4, squared deviations 9, 1 and 16; deviations 3−2 = 1 and 8−4 = 4 (the first was
+        // dropped).
         let posterior = swag.posterior(3).unwrap();
         let mean: Vec<f32> = posterior.mean().try_into_vec_as().unwrap();
         let variance: Vec<f32> = posterior.diagonal().try_into_vec_as().unwrap();

@@ -1,10 +1,10 @@
-//! The best part of rank L of RᵀR, for R = \[ o U ; n gᵢ \] with the old factors U, M gradients gᵢ and
-//! numbers o and n: SLANG's new factors.
+//! SLANG's new factors: the best rank-L approximation of RᵀR for R = \[ o U ; n gᵢ \], with the old
+//! factors U, M gradients gᵢ and scalars o and n.
 //!
-//! With R Rᵀ = Q Λ Qᵀ they are (Q_{:,1:L})ᵀ R; with RᵀR = V Λ Vᵀ they are Λ^½_{1:L} (V_{:,1:L})ᵀ, the same
-//! but for signs. The first takes a matrix of L+M rows, the second one of D, and the smaller is made:
-//! a network has many weights and a batch few gradients, a linear model with several draws per batch
-//! the other way round.
+//! With R Rᵀ = Q Λ Qᵀ they are (Q_{:,1:L})ᵀ R; with RᵀR = V Λ Vᵀ they are Λ^½_{1:L} (V_{:,1:L})ᵀ,
+//! equal up to signs. The first needs the eigenvectors of a matrix of size L+M, the second of size
+//! D; the smaller matrix is used. Networks have many weights and few gradients per mini-batch; for
+//! linear models with several draws per mini-batch it is the opposite.
 
 use burn::tensor::{Tensor, TensorData};
 use burn_bayes_graph::ExampleGradients;
@@ -15,13 +15,13 @@ use crate::error::{Error, Result};
 /// U⁺ = A U + B.
 #[derive(Clone, Debug)]
 pub(crate) struct Truncation {
-    /// A, L×L row by row: the shares of the old factors.
+    /// A, L×L row by row: the coefficients of the old factors.
     pub(crate) mixing: Vec<f64>,
-    /// B, `[L, D]`: what is added to them.
+    /// B, `[L, D]`.
     pub(crate) rows: Tensor<2>,
 }
 
-/// What R is made of.
+/// The parts of R.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StackedFactors<'a> {
     /// U, `[L, D]`.
@@ -46,7 +46,7 @@ impl StackedFactors<'_> {
         }
     }
 
-    /// By the eigenvectors of R Rᵀ. R is not formed.
+    /// Uses the eigenvectors of R Rᵀ, without forming R.
     fn truncated_by_rows(self) -> Result<Truncation> {
         let Self { old, new, .. } = self;
         let [rank, _] = self.factors.dims();
@@ -76,7 +76,7 @@ impl StackedFactors<'_> {
         })
     }
 
-    /// By the eigenvectors of RᵀR. R is formed, being smaller than R Rᵀ.
+    /// Uses the eigenvectors of RᵀR. R is formed because it is smaller than R Rᵀ.
     fn truncated_by_columns(self) -> Result<Truncation> {
         let [rank, len] = self.factors.dims();
         let gradients = self.rows.materialise().mul_scalar(self.new);
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::noise::Noise;
 
-    /// U⁺ᵀU⁺ both ways, which does not depend on the signs of its rows.
+    /// U⁺ᵀU⁺ computed both ways; it does not depend on the signs of the rows.
     #[test]
     fn both_ways_keep_the_same_part() {
         let device = Device::default();

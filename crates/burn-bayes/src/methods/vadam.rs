@@ -1,4 +1,4 @@
-//! Vadam: Adam with perturbed weights (Khan et al. 2018), a diagonal posterior at Adam's price.
+//! Vadam: Adam with perturbed weights (Khan et al. 2018), a diagonal posterior at the cost of Adam.
 //!
 //! The posterior is q = N(μ, diag(κ N s + γ₂ᵗ p₀ + α)⁻¹). With the gradient g of the mean negative
 //! log-likelihood at a draw of q, averaged over draws, at step t (from 1),
@@ -7,14 +7,15 @@
 //! * s ← γ₂ s + (1−γ₂) (M/κ) g², M the number of examples in the batch
 //! * μ ← μ − η m̂/(√ŝ + α/N), m̂ = m/(1−γ₁ᵗ), ŝ = s/(1−γ₂ᵗ)
 //!
-//! It is VON whose curvature is the square of the mean gradient, with Adam's momentum, bias correction
-//! and square root. The paper has M = κ = 1 and p₀ = 0: a precision at the start fades as s fills.
+//! This is VON with the squared mean gradient as curvature, and with Adam's momentum, bias
+//! correction and square root. The paper has M = κ = 1 and p₀ = 0; the initial precision p₀ decays
+//! as s builds up.
 //!
-//! g² is not the Hessian. For M examples E\[g²\] = ḡ² + V/M, where ḡ and V are the mean and variance of
-//! single gradients, so a batch of few examples has a larger g². The weight M/κ makes up for it: where ḡ
-//! is small, κ s is the V that VOGN has, whatever the batches' sizes. κ does not change the precision, but
-//! the size of a step: with κ the examples of a full batch the steps are Adam's, and smaller by √(M/κ)
-//! otherwise.
+//! g² is not the Hessian. For M examples E\[g²\] = ḡ² + V/M, where ḡ and V are the mean and
+//! variance of single gradients, so small mini-batches have a larger g². The weight M/κ corrects
+//! this: if ḡ is small, κ s is VOGN's V for every mini-batch size. κ does not change the precision,
+//! only the step size: the steps are Adam's if κ is the mini-batch size M, and are divided by
+//! √(M/κ) otherwise.
 //!
 //! | symbol | field |
 //! |---|---|
@@ -66,32 +67,32 @@ pub struct VadamConfig {
     /// γ₂, the decay of the average squared gradient. Paper: 0.999.
     #[config(default = 0.999)]
     pub gamma_2: f64,
-    /// κ, the number of examples in a full batch, for which a step is as long as Adam's; for batches
-    /// of M examples it is shorter by √(M/κ). Paper: 1, with batches of one example.
+    /// κ, the number of examples in a full mini-batch, for which the step size is Adam's; with M
+    /// examples it is divided by √(M/κ). Paper: 1, with mini-batches of one example.
     #[config(default = 1.0)]
     pub square_scale: f64,
-    /// Draws per batch. Paper: 1.
+    /// Draws per mini-batch. Paper: 1.
     #[config(default = 1)]
     pub draws: usize,
-    /// Where the mean starts. Paper: any.
+    /// The initial mean. Paper: any.
     #[config(default = "InitialMean::Model")]
     pub initial_mean: InitialMean,
-    /// Posterior precision at the start, on top of the prior's. Paper: a constant.
+    /// Initial posterior precision, in addition to the prior's. Paper: a constant.
     #[config(default = 0.0)]
     pub initial_precision: f64,
-    /// The parameters that become random; the others stay point estimates.
+    /// The parameters that get a posterior; the others stay point estimates.
     #[config(default = "ParamGroup::all()")]
     pub group: ParamGroup,
     /// Seed of every draw.
     #[config(default = 0)]
     pub seed: u64,
-    /// Who makes the normals.
+    /// The generator of the random normals.
     #[config(default = "NoiseSource::Host")]
     pub noise: NoiseSource,
 }
 
 impl VadamConfig {
-    /// Refuses what cannot be used, naming the field.
+    /// Checks the settings. The error names the field.
     pub fn validate(&self) -> Result<()> {
         for (field, value) in [("train_len", self.train_len), ("draws", self.draws)] {
             if value == 0 {
@@ -114,9 +115,9 @@ impl VadamConfig {
         Ok(())
     }
 
-    /// The memory of training `weights` weights, without what lies between layers.
+    /// The memory needed to train `weights` weights, without the model's activations.
     pub fn memory(&self, weights: usize) -> MemoryPlan {
-        // The model, the draws, the mean gradient, the prior's, and what they become.
+        // The model, the draws, the mean gradient, the prior's gradient, and the new values.
         MemoryPlan::natural(weights, 0, 1, self.draws + 5)
     }
 
@@ -155,7 +156,7 @@ pub struct Vadam {
     settings: Arc<Settings>,
 }
 
-/// A step of Vadam that waits for its learning rate.
+/// A step of Vadam, before the learning rate is applied.
 #[derive(Debug)]
 pub struct VadamStep {
     direction: Tensor<1>,
@@ -171,7 +172,7 @@ struct Settings {
 }
 
 impl Vadam {
-    /// The settings it was made with.
+    /// The configuration.
     pub fn config(&self) -> &VadamConfig {
         &self.settings.config
     }
@@ -243,7 +244,7 @@ impl FromGradients for Vadam {
         let gradients = gradients.into_iter().map(|parts| Tensor::cat(parts, 0));
         let gradient = gradients
             .reduce(|sum, gradient| sum + gradient)
-            .ok_or_else(|| Error::config("draws", "have no gradients"))?
+            .ok_or_else(|| Error::config("draws", "gave no gradients"))?
             .mul_scalar(share);
 
         let mean = self.mean.val().without_autodiff();
@@ -263,7 +264,7 @@ impl FromGradients for Vadam {
             |moment: &Tensor<1>, decay: f64| moment.clone().div_scalar(1.0 - decay.powi(time));
         let direction =
             corrected(&moment, config.gamma_1) / (corrected(&scale, config.gamma_2).sqrt() + alpha);
-        // One number from the device: not finite if an element is not.
+        // One number read from the device; it is not finite if any element is not finite.
         let size: f64 = (direction.clone().square() + scale.clone())
             .sum()
             .into_scalar();
@@ -279,7 +280,7 @@ impl FromGradients for Vadam {
     }
 }
 
-/// A count of steps as a power.
+/// A step count as an exponent.
 fn power(steps: u64) -> i32 {
     i32::try_from(steps).unwrap_or(i32::MAX)
 }

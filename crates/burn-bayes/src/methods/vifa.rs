@@ -1,15 +1,15 @@
 //! VIFA: variational inference with a factor-analysis covariance (the VIFA paper, Alg. 1).
 //!
 //! The posterior is q = N(c, FᵀF + diag ψ), ψ = exp γ. With a draw θ = c + hᵀF + ψ^½⊙z and the
-//! gradient g of the mean negative log-likelihood there, the objective N·E\[NLL\] + τ·KL(q‖prior) has
-//! the unbiased gradient
+//! gradient g of the mean negative log-likelihood at θ, the objective N·E\[NLL\] + τ·KL(q‖prior)
+//! has the unbiased gradient
 //!
 //! * ∇c = N g + τ α⊙c
 //! * ∇F = N h gᵀ + τ (α⊙F − C)
 //! * ∇γ = ½ [ N g⊙(ψ^½⊙z) + τ (−1 + Σ_k C_k⊙F_k + α⊙ψ) ]
 //!
 //! with A = F/ψ, B = F Aᵀ, C = (I+B)⁻¹A. The paper's −A + C Bᵀ is −C exactly; the N-terms are
-//! averaged over L draws. No automatic differentiation passes through the posterior.
+//! averaged over L draws. No automatic differentiation through the posterior is needed.
 //!
 //! | symbol | field |
 //! |---|---|
@@ -58,55 +58,56 @@ use crate::prior::{Prior, PriorPrecisions};
 pub struct VifaConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
-    /// K, the number of factors; 0 is mean-field. Paper: 1.
+    /// K, the number of low-rank factors; 0 is mean-field. Paper: 1.
     #[config(default = 1)]
     pub rank: usize,
     /// The prior over the weights. Paper: isotropic, its precision searched in 0.01..10.
     #[config(default = "Prior::isotropic(1.0)")]
     pub prior: Prior,
-    /// τ, which multiplies the divergence from the prior. Paper: 1.
+    /// τ, the factor of the divergence from the prior. Paper: 1.
     #[config(default = 1.0)]
     pub temperature: f64,
-    /// Draws per batch. Paper: 1.
+    /// Draws per mini-batch. Paper: 1.
     #[config(default = 1)]
     pub draws: usize,
-    /// Draws come in pairs (h, z), (−h, −z); `draws` must then be even. Paper: no.
+    /// Whether draws are antithetic pairs (h, z), (−h, −z); `draws` must then be even. Paper: no.
     #[config(default = false)]
     pub antithetic: bool,
-    /// Batches whose gradients are added before a step, as the Learner's `grads_accumulation`
-    /// does: each is then divided by this number, so that the sum is an average. Paper: L.
+    /// Number of mini-batches whose gradients are added before a step; set it to the Learner's
+    /// `grads_accumulation`. Each gradient is divided by this number, so that the sum is an
+    /// average. Paper: L.
     #[config(default = 1)]
     pub accumulation: usize,
     /// Norm to which each of the three gradients is clipped. Paper: 10; none by default, because
-    /// clipping biases the covariance. Not with `accumulation`: clip in the optimiser instead.
+    /// clipping biases the covariance. Cannot be combined with `accumulation`: clip in the
+    /// optimiser instead.
     pub clip: Option<f64>,
-    /// Where the mean starts. Paper: zero.
+    /// The initial mean. Paper: zero.
     #[config(default = "InitialMean::Model")]
     pub initial_mean: InitialMean,
-    /// ψ^½ at the start. Paper: 1.
+    /// The initial ψ^½. Paper: 1.
     #[config(default = "InitialDeviation::FanInScaled(0.03)")]
     pub initial_deviation: InitialDeviation,
-    /// Norm of each row of F at the start; the rows are orthogonal. Paper: 1.
+    /// The initial norm of each row of F; the rows are orthogonal. Paper: 1.
     #[config(default = 0.01)]
     pub factor_scale: f64,
-    /// Step from which the posterior is the running average of (c, F, γ), the factors turned alike;
+    /// Step from which the posterior is the running average of (c, F, γ), with aligned factors;
     /// none by default.
     pub average_from: Option<u64>,
-    /// The parameters that become random; the others stay point estimates.
+    /// The parameters that get a posterior; the others stay point estimates.
     #[config(default = "ParamGroup::all()")]
     pub group: ParamGroup,
     /// Seed of every draw.
     #[config(default = 0)]
     pub seed: u64,
-    /// Who makes the normals.
+    /// The generator of the random normals.
     #[config(default = "NoiseSource::Host")]
     pub noise: NoiseSource,
 }
 
 impl VifaConfig {
     /// The settings of the VIFA paper's synthetic experiments (4.1): zero mean, unit scales,
-    /// clipping at 10. With several batches per step, take the clipping out and give it to the
-    /// optimiser.
+    /// clipping at 10. With several mini-batches per step, clip in the optimiser instead.
     pub fn paper(train_len: usize) -> Self {
         Self::new(train_len)
             .with_initial_mean(InitialMean::Zero)
@@ -116,7 +117,8 @@ impl VifaConfig {
     }
 
     /// Variational approximation with factor covariance (Ong, Nott and Smith 2018): the same
-    /// objective at rank `rank`, one draw per step, small initial scales; train it with Adam.
+    /// objective at rank `rank`, with one draw per step and small initial scales; train it with
+    /// Adam.
     pub fn vafc(train_len: usize, rank: usize) -> Self {
         Self::new(train_len)
             .with_rank(rank)
@@ -124,7 +126,7 @@ impl VifaConfig {
             .with_factor_scale(0.01)
     }
 
-    /// Refuses what cannot be used, naming the field.
+    /// Checks the settings. The error names the field.
     pub fn validate(&self) -> Result<()> {
         let positive = |field: &str, value: f64| {
             if value.is_finite() && value > 0.0 {
@@ -159,18 +161,18 @@ impl VifaConfig {
             }
         }
         if self.clip.is_some() && self.accumulation > 1 {
-            let problem = "would clip each batch's share, not the sum that makes a step; leave it \
-                           out and clip in the optimiser, whose clipping comes after accumulation";
+            let problem = "would clip the gradient of each mini-batch instead of their sum; omit \
+                           it and clip in the optimiser, which clips after accumulation";
             return Err(Error::config("clip", problem));
         }
         if self.antithetic && !self.draws.is_multiple_of(2) {
-            let problem = format!("is {}; antithetic draws come in pairs", self.draws);
+            let problem = format!("is {}; it must be even for antithetic draws", self.draws);
             return Err(Error::config("draws", problem));
         }
         Ok(())
     }
 
-    /// The memory of training `weights` weights.
+    /// The memory needed to train `weights` weights.
     pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
         let mut plan = MemoryPlan::gaussian(weights, self.rank, self.draws, optimizer);
         if self.average_from.is_some() {
@@ -236,7 +238,7 @@ struct Settings {
 }
 
 impl Vifa {
-    /// The settings it was made with.
+    /// The configuration.
     pub fn config(&self) -> &VifaConfig {
         &self.settings.config
     }
@@ -341,7 +343,7 @@ impl FromGradients for Vifa {
         let Some(from) = self.settings.config.average_from else {
             return self;
         };
-        // Before `from` the average follows the iterate, so that it is never stale.
+        // Before `from` the average equals the current parameters, so that it is never stale.
         let count = step.saturating_sub(from).saturating_add(1);
         let parts = self.parts();
         self.average = self.average.map(|average| average.with(&parts, count));

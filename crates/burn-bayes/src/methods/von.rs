@@ -7,13 +7,14 @@
 //! * d⁺ = (1−β) d + β ĥ, and where h can be negative + ½β² (d−ĥ)²/d
 //! * μ⁺ = μ − η (N g + α⊙μ)/d⁺
 //!
-//! The last term of d⁺ is the second order of a step along the geodesic of the positive numbers (Lin
-//! et al. 2020). With it d⁺ = ½ d (1 + (1 − β(1 − ĥ/d))²) ≥ ½ d, whatever h.
+//! The last term of d⁺ is the second-order term of a step along the geodesic of the positive
+//! numbers (Lin et al. 2020). With it d⁺ = ½ d (1 + (1 − β(1 − ĥ/d))²) ≥ ½ d for every h.
 //!
-//! ĥ is noisy, and d with it. Where h is unbiased, the last term makes the **variance** right: it moves
-//! log d by β(ĥ/d − 1), up to the third power of the noise, so that the mean of 1/d over the steps is the
-//! variance of the best diagonal Gaussian. The mean of d is too large by the share ½β Var(ĥ/d), which half
-//! the rate, or twice the draws, halves. The book has figures.
+//! ĥ is noisy, and so is d. If h is unbiased, the last term makes the **variance** unbiased: it
+//! changes log d by β(ĥ/d − 1), up to third order in the noise, so that the mean of 1/d over the
+//! steps is the variance of the best diagonal Gaussian. The mean of d has a relative bias of
+//! ½β Var(ĥ/d), which is halved by halving β or by doubling the number of draws. The book has
+//! figures.
 //!
 //! | [`Curvature`] | h, averaged over draws |
 //! |---|---|
@@ -21,13 +22,14 @@
 //! | `Price` | g ⊙ (θ−μ) ⊙ d, whose expectation over q is that of the Hessian's diagonal |
 //! | `Hutchinson` | z ⊙ (g(θ+s⊙z) − g(θ−s⊙z))/2s, z = ±1, s a fraction of d^-½ |
 //!
-//! The fourth estimate, the mean of every example's gᵢ², makes VOGN: [`Slang`](crate::Slang) of rank 0.
-//! Hutchinson's needs a product of the Hessian with z. Burn differentiates once, so the product is a
-//! central difference, of error O(s²), and g is the mean of the two gradients.
+//! A fourth estimate, the mean over examples of gᵢ², gives VOGN, which is [`Slang`](crate::Slang)
+//! with rank 0. Hutchinson's estimate needs the product of the Hessian and z. Burn has no second
+//! derivatives, so the product is a central difference with error O(s²), and g is the mean of the
+//! two gradients.
 //!
 //! A step is a Bayesian filter: for η = β and without the last term of d⁺, N(μ⁺, 1/d⁺) is
-//! proportional to q^{1−β} times β-th powers of the prior and of the likelihood's expansion to second
-//! order, moved from the draw to μ.
+//! proportional to q^{1−β} times the β-th powers of the prior and of the second-order expansion of
+//! the likelihood, shifted from the draw to μ.
 //!
 //! | symbol | field |
 //! |---|---|
@@ -58,17 +60,18 @@ use crate::noise::{Noise, NoiseSource};
 use crate::posterior::{FactorPosterior, precision_draws};
 use crate::prior::{Prior, PriorPrecisions};
 
-/// Where VON takes the curvature of the loss from.
+/// How VON estimates the curvature of the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Curvature {
-    /// The square of the mean gradient times the number of examples in the batch: one gradient per
-    /// draw, never negative, and not the Hessian. For M examples the square alone is about 1/M of
-    /// what single examples have.
+    /// The squared mean gradient times the number of examples in the mini-batch: one gradient per
+    /// draw, never negative, but not an estimate of the Hessian. The square alone would be about
+    /// 1/M of that of single examples, for M examples.
     SquaredMean,
-    /// Price's theorem: one gradient per draw, unbiased and noisy; less so with antithetic draws.
+    /// Price's theorem: one gradient per draw, unbiased but noisy; antithetic draws reduce the
+    /// noise.
     Price,
-    /// A probe of the Hessian with random signs: two gradients per draw, unbiased up to O(s²).
+    /// Hutchinson's estimator with random signs: two gradients per draw, unbiased up to O(s²).
     Hutchinson {
         /// s in posterior standard deviations.
         probe: f64,
@@ -87,69 +90,69 @@ pub enum Curvature {
 pub struct VonConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
-    /// Where the curvature comes from. Paper: the Hessian itself.
+    /// The curvature estimate. Paper: the Hessian itself.
     #[config(default = "Curvature::Price")]
     pub curvature: Curvature,
     /// The prior over the weights. Paper: isotropic.
     #[config(default = "Prior::isotropic(1.0)")]
     pub prior: Prior,
-    /// β, the weight of a batch in the precision: the smaller, the less the precision varies from step
-    /// to step. Paper: as the learning rate of the mean.
+    /// β, the weight of a mini-batch in the precision; smaller values reduce its variation between
+    /// steps. Paper: the learning rate of the mean.
     #[config(default = "Rate::Constant(0.01)")]
     pub precision_rate: Rate,
-    /// The momentum of the mean: its steps are averaged over about 1/(1−m) of them. Paper: 0.
+    /// The momentum m of the mean, an average over about 1/(1−m) steps. Paper: 0.
     #[config(default = 0.0)]
     pub momentum: f64,
-    /// Draws per batch. Paper: 1.
+    /// Draws per mini-batch. Paper: 1.
     #[config(default = 2)]
     pub draws: usize,
-    /// Draws come in pairs μ ± ε; `draws` must then be even. Paper: no.
+    /// Whether draws are antithetic pairs μ ± ε; `draws` must then be even. Paper: no.
     #[config(default = true)]
     pub antithetic: bool,
-    /// The furthest that a step may move the mean, in posterior standard deviations per weight
-    /// (root mean square); further ones are shrunk. Paper: no bound.
+    /// The largest step of the mean, in posterior standard deviations per weight (root mean
+    /// square); a longer step is shortened. Paper: no bound.
     #[config(default = 5.0)]
     pub radius: f64,
-    /// Where the mean starts. Paper: any.
+    /// The initial mean. Paper: any.
     #[config(default = "InitialMean::Model")]
     pub initial_mean: InitialMean,
-    /// The deviation of every weight at the start. Paper: that of the prior.
+    /// The initial standard deviation of every weight. Paper: that of the prior.
     pub initial_deviation: Option<InitialDeviation>,
-    /// The parameters that become random; the others stay point estimates.
+    /// The parameters that get a posterior; the others stay point estimates.
     #[config(default = "ParamGroup::all()")]
     pub group: ParamGroup,
     /// Seed of every draw.
     #[config(default = 0)]
     pub seed: u64,
-    /// Who makes the normals.
+    /// The generator of the random normals.
     #[config(default = "NoiseSource::Host")]
     pub noise: NoiseSource,
 }
 
 impl VonConfig {
-    /// Refuses what cannot be used, naming the field.
+    /// Checks the settings. The error names the field.
     pub fn validate(&self) -> Result<()> {
         self.natural().validate()?;
         if self.antithetic && !self.draws.is_multiple_of(2) {
-            let problem = format!("is {}; antithetic draws come in pairs", self.draws);
+            let problem = format!("is {}; it must be even for antithetic draws", self.draws);
             return Err(Error::config("draws", problem));
         }
         match self.curvature {
             Curvature::Hutchinson { probe } if !(probe.is_finite() && probe > 0.0) => {
-                let problem = format!("probes at {probe}; it must be finite and above zero");
+                let problem = format!("has the probe {probe}; it must be finite and above zero");
                 Err(Error::config("curvature", problem))
             }
             _ => Ok(()),
         }
     }
 
-    /// The memory of training `weights` weights, without what lies between layers.
+    /// The memory needed to train `weights` weights, without the model's activations.
     pub fn memory(&self, weights: usize) -> MemoryPlan {
         let moments = usize::from(self.momentum > 0.0);
         let each = match self.curvature {
             // A draw and its gradient.
             Curvature::SquaredMean | Curvature::Price => 2,
-            // Two of both, and the difference of the gradients.
+            // Two draws and two gradients, and the difference of the gradients.
             Curvature::Hutchinson { .. } => 5,
         };
         MemoryPlan::natural(weights, 0, moments, each * self.draws + 1)
@@ -205,7 +208,7 @@ struct Settings {
 }
 
 impl Von {
-    /// The settings it was made with.
+    /// The configuration.
     pub fn config(&self) -> &VonConfig {
         &self.settings.config
     }
@@ -232,7 +235,7 @@ impl Algorithm for Von {
 }
 
 impl FromGradients for Von {
-    /// The draws; for Hutchinson's estimate θ + s⊙z and θ − s⊙z in the place of each.
+    /// The draws; Hutchinson's estimate replaces each by θ + s⊙z and θ − s⊙z.
     fn propose(&self, id: StepId) -> Result<Proposal> {
         let config = self.config();
         let root = id.noise(self.setup().noise);
@@ -323,11 +326,11 @@ fn deviation(parts: &PrecisionParts) -> Tensor<1> {
     parts.precision.clone().sqrt().recip()
 }
 
-/// The signs of the probe at draw number `index`, as many as the weights `like`.
+/// The signs of the probe at draw `index`, with the length of `like`.
 fn signs(root: Noise, index: usize, like: &Tensor<1>) -> Tensor<1> {
     let noise = root.fold(purpose::PROBE).row(index as u64);
     let normal = noise.normal(like.dims()[0], &like.device());
-    // A normal of exactly zero would be no probe.
+    // A normal of exactly zero must also give ±1.
     normal
         .greater_equal_elem(0.0)
         .float()

@@ -1,7 +1,8 @@
 //! The negative log-likelihood of the averaged probabilities.
 //!
-//! −ln p̄_y. Probabilities come in single precision, where a softmax underflows; one below the
-//! smallest normal number counts as that number, 87.3 nats, because a metric is also a plot.
+//! −ln p̄_y. Probabilities come in single precision, where a softmax underflows; a probability
+//! below the smallest normal number is replaced by it (87.3 nats), because infinite values cannot
+//! be plotted.
 
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::log_losses;

@@ -21,7 +21,7 @@ pub struct Crps {
 }
 
 impl CrpsMetric {
-    /// The metric for noise of this precision, on the scale of the targets that the model sees.
+    /// The metric for this noise precision, on the scale of the targets that the model sees.
     ///
     /// # Panics
     ///
@@ -31,11 +31,11 @@ impl CrpsMetric {
         Self::of(Crps { observation })
     }
 
-    /// Undoes a standardisation of the targets.
+    /// Reports values on the original scale of standardised targets.
     ///
     /// # Panics
     ///
-    /// If the mean is not finite, or the deviation not finite and above zero.
+    /// If the mean is not finite, or the standard deviation is not finite and above zero.
     #[must_use]
     pub fn with_target_scale(self, scale: TargetScale) -> Self {
         let observation = self.score().observation.with_target_scale(scale);

@@ -1,8 +1,8 @@
 //! The expected calibration error of the averaged probabilities.
 //!
 //! ECE = Σ_b (n_b/N) |accuracy_b − confidence_b| over bins b of equal width of the confidence
-//! max_c p̄_c. Bins of different batches are added up before the distance is taken, so the epoch has
-//! the error of all its rows at once; the mean of the batches' errors would be larger.
+//! max_c p̄_c. The sums of each bin are accumulated over the mini-batches of an epoch, so the
+//! result is the error of all rows; the mean of the errors per mini-batch would be larger.
 
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::ReliabilityDiagram;
@@ -12,7 +12,7 @@ use super::whole_set::WholeSetMetric;
 use crate::likelihood::ClassificationDraws;
 use crate::likelihood::refused;
 
-/// The expected calibration error of an epoch's rows; 15 bins unless told otherwise.
+/// The expected calibration error of an epoch's rows, with 15 bins by default.
 ///
 /// ```
 /// use burn_bayes::metric::ExpectedCalibrationErrorMetric;
@@ -22,7 +22,7 @@ use crate::likelihood::refused;
 /// ```
 pub type ExpectedCalibrationErrorMetric = WholeSetMetric<ExpectedCalibrationError>;
 
-/// How far confidence is from accuracy, on average over rows.
+/// The mean distance between confidence and accuracy.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpectedCalibrationError {
     bins: usize,

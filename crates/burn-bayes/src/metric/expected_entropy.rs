@@ -1,6 +1,6 @@
-//! Expected entropy: the uncertainty that every draw has by itself.
+//! Expected entropy: the aleatoric uncertainty, the mean entropy of the single draws.
 //!
-//! Ē = (1/S) Σ_s H[p_s]; what more training data would not remove.
+//! Ē = (1/S) Σ_s H[p_s]; more training data would not reduce it.
 
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::expected_entropy;

@@ -1,8 +1,9 @@
-//! How often the central prediction interval holds the target.
+//! The coverage of central prediction intervals.
 //!
-//! The interval at level ℓ leaves (1 − ℓ)/2 of the mixture's mass on either side; a calibrated model
-//! covers the share ℓ of the targets. A larger coverage counts as better, since to fall short of the
-//! level is the usual failure; to exceed it means intervals that are too wide.
+//! The interval at level ℓ leaves (1 − ℓ)/2 of the mixture's mass on either side; a calibrated
+//! model covers a fraction ℓ of the targets. Burn's metrics need a direction: higher coverage
+//! counts as better, because too low a coverage is the usual failure; a coverage above ℓ means that
+//! intervals are too wide.
 
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::{PredictionIntervals, TargetedMixture};
@@ -13,7 +14,7 @@ use super::score::{Caption, RowScore};
 use crate::likelihood::RegressionDraws;
 use crate::likelihood::refused;
 
-/// The share of an epoch's targets inside their central prediction interval.
+/// The fraction of an epoch's targets inside their central prediction interval.
 ///
 /// ```
 /// use burn_bayes::metric::IntervalCoverageMetric;
@@ -30,12 +31,12 @@ pub struct IntervalCoverage {
 }
 
 impl IntervalCoverageMetric {
-    /// The metric for intervals of this level and noise of this precision, on the scale of the
-    /// targets that the model sees. It is the same on any scale.
+    /// The metric for intervals of this level and this noise precision, on the scale of the targets
+    /// that the model sees. Coverage does not depend on the scale.
     ///
     /// # Panics
     ///
-    /// If the level is not between 0 and 1, or the precision not finite and above zero.
+    /// If the level is not between 0 and 1, or the precision is not finite and above zero.
     pub fn new(level: f64, noise_precision: f64) -> Self {
         assert!(
             level > 0.0 && level < 1.0,
@@ -52,7 +53,7 @@ impl RowScore for IntervalCoverage {
     fn caption(&self) -> Caption {
         Caption {
             name: format!("Interval Coverage @ {}", self.level),
-            description: "Share of targets in the central prediction interval.".into(),
+            description: "Fraction of targets inside the central prediction interval.".into(),
             unit: None,
             higher_is_better: true,
         }

@@ -1,7 +1,7 @@
 //! The negative log-likelihood of the mixture of the draws (NMLL).
 //!
-//! −ln (1/S) Σ_s Π_t N(y_t; f_st, 1/β) over the targets t of a row, by log-sum-exp; on the original scale
-//! of the targets it grows by the log of their deviation for each.
+//! −ln (1/S) Σ_s Π_t N(y_t; f_st, 1/β) over the targets t of a row, by log-sum-exp; on the original
+//! scale it grows by the logarithm of the standard deviation of each target.
 
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::{TargetScale, joint_log_densities};
@@ -12,14 +12,14 @@ use super::score::{Caption, RowScore};
 use crate::likelihood::RegressionDraws;
 use crate::likelihood::refused;
 
-/// The mean negative log-likelihood of an epoch's rows under the mixture of the draws, several targets
-/// of a row together.
+/// The mean negative log-likelihood of an epoch's rows under the mixture of the draws, joint over
+/// the targets of a row.
 ///
 /// ```
 /// use burn_bayes_eval::TargetScale;
 /// use burn_bayes::metric::MixtureNllMetric;
 ///
-/// // The model learned (y − 22.5)/9.2, with noise of precision 10 on that scale.
+/// // The model learned (y − 22.5)/9.2, with noise precision 10 on that scale.
 /// let scale = TargetScale { mean: 22.5, deviation: 9.2 };
 /// let metric = MixtureNllMetric::new(10.0).with_target_scale(scale);
 /// ```
@@ -32,7 +32,7 @@ pub struct MixtureNll {
 }
 
 impl MixtureNllMetric {
-    /// The metric for noise of this precision, on the scale of the targets that the model sees.
+    /// The metric for this noise precision, on the scale of the targets that the model sees.
     ///
     /// # Panics
     ///
@@ -42,11 +42,11 @@ impl MixtureNllMetric {
         Self::of(MixtureNll { observation })
     }
 
-    /// Undoes a standardisation of the targets.
+    /// Reports values on the original scale of standardised targets.
     ///
     /// # Panics
     ///
-    /// If the mean is not finite, or the deviation not finite and above zero.
+    /// If the mean is not finite, or the standard deviation is not finite and above zero.
     #[must_use]
     pub fn with_target_scale(self, scale: TargetScale) -> Self {
         let observation = self.score().observation.with_target_scale(scale);

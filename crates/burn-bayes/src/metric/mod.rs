@@ -1,26 +1,26 @@
 //! Metrics of uncertainty for Burn's Learner: thin wrappers over the scores of `burn-bayes-eval`.
 //!
-//! | metric | input | what it tells | over an epoch |
+//! | metric | input | measures | over an epoch |
 //! |---|---|---|---|
-//! | [`PredictiveEntropyMetric`] | [`ClassificationDraws`](crate::likelihood::ClassificationDraws) | all uncertainty | mean over rows |
-//! | [`ExpectedEntropyMetric`] | " | what more data cannot remove | mean over rows |
-//! | [`MutualInformationMetric`] | " | what the draws disagree about | mean over rows |
-//! | [`ModelDisagreementMetric`] | " | the same, as a variance | mean over rows |
-//! | [`AverageNllMetric`] | " | are the probabilities right | mean over rows |
-//! | [`BrierMetric`] | " | the same, bounded | mean over rows |
-//! | [`ExpectedCalibrationErrorMetric`] | " | does confidence mean what it says | whole set |
-//! | [`RmseOfMeanMetric`] | [`RegressionDraws`](crate::likelihood::RegressionDraws) | is the mean right | whole set |
-//! | [`MixtureNllMetric`] | " | are place and spread right | mean over rows |
-//! | [`CrpsMetric`] | " | the same, in the target's unit | mean over rows |
-//! | [`IntervalCoverageMetric`] | " | do intervals hold what they promise | mean over rows |
+//! | [`PredictiveEntropyMetric`] | [`ClassificationDraws`](crate::likelihood::ClassificationDraws) | total uncertainty | mean over rows |
+//! | [`ExpectedEntropyMetric`] | " | aleatoric uncertainty, which more data cannot reduce | mean over rows |
+//! | [`MutualInformationMetric`] | " | epistemic uncertainty, the disagreement of the draws | mean over rows |
+//! | [`ModelDisagreementMetric`] | " | epistemic uncertainty, as a variance | mean over rows |
+//! | [`AverageNllMetric`] | " | quality of the probabilities | mean over rows |
+//! | [`BrierMetric`] | " | quality of the probabilities, bounded | mean over rows |
+//! | [`ExpectedCalibrationErrorMetric`] | " | calibration of the confidence | whole set |
+//! | [`RmseOfMeanMetric`] | [`RegressionDraws`](crate::likelihood::RegressionDraws) | error of the mean | whole set |
+//! | [`MixtureNllMetric`] | " | quality of the predictive distribution | mean over rows |
+//! | [`CrpsMetric`] | " | quality of the predictive distribution, in the unit of the target | mean over rows |
+//! | [`IntervalCoverageMetric`] | " | coverage of intervals | mean over rows |
 //!
-//! Each registers for training and validation alike: Burn's plain outputs are one draw, the
-//! mixtures of this crate are many. An output type of your own is read by them as soon as it
-//! implements Burn's `Adaptor<ClassificationDraws>` or `Adaptor<RegressionDraws>`; a score of your
-//! own becomes a metric by implementing [`RowScore`] or [`SetScore`].
+//! Every metric can be registered for training and for validation: Burn's plain outputs count as
+//! one draw, the mixtures of this crate have many. A custom output type needs Burn's
+//! `Adaptor<ClassificationDraws>` or `Adaptor<RegressionDraws>`; a custom score becomes a metric by
+//! implementing [`RowScore`] or [`SetScore`].
 //!
-//! A batch that cannot be scored, for example because its probabilities are not numbers, fails the
-//! update with a message that names the draw, row and column.
+//! If a mini-batch cannot be scored, for example because a probability is NaN, the update fails
+//! with a message that names the draw, row and column.
 
 mod average_nll;
 mod brier;
@@ -70,7 +70,7 @@ mod tests {
         ClassificationDraws, ClassificationMixture, MixDraws, RegressionDraws, RegressionMixture,
     };
 
-    /// Batches of these sizes, as ranges of rows.
+    /// Mini-batches of these sizes, as ranges of rows.
     fn cut<const B: usize>(sizes: [usize; B]) -> impl Iterator<Item = std::ops::Range<usize>> {
         sizes.into_iter().scan(0, |start, size| {
             let range = *start..*start + size;
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Compiles where a metric can be registered for training and for validation.
+    /// Compiles if a metric can be registered for training and for validation.
     fn registers<Output: Adaptor<M::Input>, M: Metric + Numeric>(_metric: &M) {}
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(
             distinct.len(),
             names.len(),
-            "a name stands for one metric: {names:?}"
+            "metric names must be unique: {names:?}"
         );
     }
 }

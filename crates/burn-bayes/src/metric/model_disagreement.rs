@@ -1,6 +1,6 @@
-//! Model disagreement: how far apart the draws' probabilities are (the VIFA paper, eq. 60).
+//! Model disagreement: the variance of the draws' probabilities (the VIFA paper, eq. 60).
 //!
-//! MD² = Σ_c (1/S) Σ_s (p_sc − p̄_c)²; 0 where all draws agree, and so for a single draw.
+//! MD² = Σ_c (1/S) Σ_s (p_sc − p̄_c)²; 0 if all draws agree, and for a single draw.
 
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::model_disagreement;

@@ -1,6 +1,6 @@
-//! Mutual information: the uncertainty that the draws disagree about.
+//! Mutual information: the epistemic uncertainty, due to the disagreement of the draws.
 //!
-//! I = H[p̄] − (1/S) Σ_s H[p_s]; what a label would tell about the weights, 0 for a single draw.
+//! I = H[p̄] − (1/S) Σ_s H[p_s]; the information of a label about the weights; 0 for a single draw.
 
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::mutual_information;
@@ -22,8 +22,8 @@ impl RowScore for MutualInformation {
     fn caption(&self) -> Caption {
         Caption {
             name: "Mutual Information".into(),
-            description: "Predictive entropy less expected entropy: what the draws disagree about."
-                .into(),
+            description:
+                "Predictive entropy minus expected entropy: the disagreement of the draws.".into(),
             unit: Some("nats"),
             higher_is_better: false,
         }
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn hand_worked_batches_average_by_rows() {
-        // Certain opposites are worth ln 2, draws that agree nothing.
+        // Opposite certain draws give ln 2, equal draws give 0.
         let first = classification([[[1.0, 0.0]], [[0.0, 1.0]]], [0]);
         let second = classification([[[0.5, 0.5], [0.25, 0.75]]], [0, 0]);
         let value = epoch(MutualInformationMetric::new(), &[first, second]);

@@ -1,4 +1,5 @@
-//! From predictions to distributions of what is observed: the noise, and the targets' own scale.
+//! Converts predictions to predictive distributions of the targets: adds the noise and undoes the
+//! standardisation.
 
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::{TargetScale, TargetedMixture};
@@ -6,7 +7,7 @@ use burn_bayes_eval::{TargetScale, TargetedMixture};
 use crate::likelihood::TargetedDraws;
 use crate::likelihood::refused;
 
-/// How targets come about from predictions.
+/// The observation model: the distribution of targets given predictions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Observation {
     noise_precision: f64,
@@ -14,7 +15,7 @@ pub(crate) struct Observation {
 }
 
 impl Observation {
-    /// Gaussian noise of this precision, on the scale of the targets that the model sees.
+    /// Gaussian noise with this precision, on the scale of the targets that the model sees.
     ///
     /// # Panics
     ///
@@ -33,11 +34,11 @@ impl Observation {
         }
     }
 
-    /// Undoes a standardisation of the targets.
+    /// Reports values on the original scale of standardised targets.
     ///
     /// # Panics
     ///
-    /// If the mean is not finite, or the deviation not finite and above zero.
+    /// If the mean is not finite, or the standard deviation is not finite and above zero.
     pub(crate) fn with_target_scale(self, scale: TargetScale) -> Self {
         assert!(
             scale.mean.is_finite() && scale.deviation.is_finite() && scale.deviation > 0.0,

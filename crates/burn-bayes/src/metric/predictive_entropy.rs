@@ -1,4 +1,4 @@
-//! Predictive entropy: all the uncertainty of a prediction.
+//! Predictive entropy: the total uncertainty of a prediction.
 //!
 //! H[p̄] = −Σ_c p̄_c ln p̄_c with p̄ the average of the draws' probabilities; between 0 and ln C nats.
 

@@ -28,7 +28,7 @@ pub struct RmseOfMean {
     observation: Observation,
 }
 
-/// The sum of squared errors, and over how many values.
+/// The sum of squared errors and the number of values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SquaredErrors {
     sum: f64,
@@ -44,11 +44,11 @@ impl Default for RmseOfMean {
 }
 
 impl RmseOfMeanMetric {
-    /// Undoes a standardisation of the targets.
+    /// Reports values on the original scale of standardised targets.
     ///
     /// # Panics
     ///
-    /// If the mean is not finite, or the deviation not finite and above zero.
+    /// If the mean is not finite, or the standard deviation is not finite and above zero.
     #[must_use]
     pub fn with_target_scale(self, scale: TargetScale) -> Self {
         let observation = self.score().observation.with_target_scale(scale);

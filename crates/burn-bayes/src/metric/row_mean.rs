@@ -1,4 +1,4 @@
-//! The mean over the rows of an epoch, whatever the sizes of its batches.
+//! The mean over the rows of an epoch, for mini-batches of any size.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a score has to say to become a metric.
+//! The traits that turn a score into a metric.
 
 use burn::tensor::TensorReadError;
 use burn::train::metric::NumericAttributes;
@@ -6,9 +6,9 @@ use burn::train::metric::NumericAttributes;
 /// How a score is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caption {
-    /// Its name, unique among the metrics of a training, settings included.
+    /// The name, including settings; unique among the metrics of a training.
     pub name: String,
-    /// One sentence on what it tells.
+    /// A description in one sentence.
     pub description: String,
     /// Its unit, if it has one.
     pub unit: Option<&'static str>,
@@ -68,26 +68,26 @@ pub trait RowScore: Clone + Send + Sync {
     fn scores(&self, batch: &Self::Input) -> Result<Vec<f64>, TensorReadError>;
 }
 
-/// A score of a whole set that is no mean over its rows;
+/// A score of a whole set that is not a mean over its rows;
 /// [`WholeSetMetric`](super::WholeSetMetric) reports it at the end of an epoch.
 ///
-/// Law: how the rows are cut into batches does not matter.
+/// Law: the score does not depend on the division into mini-batches.
 pub trait SetScore: Clone + Send + Sync {
     /// What the model's output is adapted to.
     type Input;
-    /// What is kept of the batches seen so far; the default has seen none.
+    /// The state accumulated over mini-batches; the default is the empty state.
     type Gathered: Clone + Default + Send + Sync;
 
     /// How the score is shown.
     fn caption(&self) -> Caption;
 
-    /// Adds a batch to what was gathered.
+    /// Adds a mini-batch to the state.
     fn gather(
         &self,
         gathered: &mut Self::Gathered,
         batch: &Self::Input,
     ) -> Result<(), TensorReadError>;
 
-    /// The score of everything gathered, which is at least one batch.
+    /// The score of the accumulated state, with at least one mini-batch.
     fn score(&self, gathered: &Self::Gathered) -> f64;
 }

@@ -11,7 +11,7 @@ use burn::train::metric::{
 
 use super::score::{Caption, SetScore};
 
-/// The value of a [`SetScore`] over an epoch; like Burn's AUROC it has none before the end.
+/// The value of a [`SetScore`] over an epoch; like Burn's AUROC it is only available at the end.
 #[derive(Clone)]
 pub struct WholeSetMetric<S: SetScore> {
     score: S,
@@ -109,8 +109,7 @@ impl<S: SetScore> Numeric for WholeSetMetric<S> {
         None
     }
 
-    /// The score of the epoch; NaN for an epoch without batches, and before
-    /// [`compute`](Metric::compute).
+    /// The score of the epoch; NaN for an empty epoch, and before [`compute`](Metric::compute).
     fn final_value(&self) -> NumericEntry {
         NumericEntry::Final(self.value)
     }

@@ -1,8 +1,7 @@
-//! A Gaussian with its whole covariance matrix, in f64, for small dimensions.
+//! A Gaussian with a full covariance matrix, in f64, for small dimensions.
 //!
-//! The low-rank forms never build a D×D matrix. This type does, so that each of their formulas has
-//! an oracle that shares no algebra with it, and so that posteriors known in closed form can be
-//! written down:
+//! The low-rank forms never build a D×D matrix. This type does, as an independent reference for
+//! each of their formulas, and for posteriors that are known in closed form:
 //!
 //! ```text
 //! covariance form    S = FᵀF + diag ψ                       F is K×D
@@ -28,10 +27,10 @@ use std::f64::consts::TAU;
 
 use crate::algebra::{AlgebraError, Cholesky, SquareMatrix, check_finite, check_length, dot};
 
-/// How far a covariance may be from symmetric: this many D·ε times √(Sᵢᵢ Sⱼⱼ).
+/// Tolerance of the symmetry check of a covariance, in units of D·ε·√(Sᵢᵢ Sⱼⱼ).
 ///
-/// D·ε bounds the rounding of one inner product of length D; the factor leaves room for the few
-/// products and solves a covariance usually comes from.
+/// D·ε bounds the rounding error of an inner product of length D; the factor allows for the few
+/// products and solves from which a covariance is usually computed.
 pub const SYMMETRY_TOLERANCE: f64 = 64.0;
 
 /// A Gaussian N(m, S) with a positive definite covariance, factorised once when it is built.
@@ -55,7 +54,7 @@ impl DenseGaussian {
     /// N(`mean`, `covariance`), the covariance row by row.
     ///
     /// Both must be finite, the covariance symmetric within [`SYMMETRY_TOLERANCE`] and positive
-    /// definite. The mean of the two triangles is kept.
+    /// definite. The mean of the two triangles is used.
     pub fn new(mean: Vec<f64>, covariance: Vec<f64>) -> Result<Self, AlgebraError> {
         const WHAT: &str = "covariance of a dense Gaussian";
         let dimension = mean.len();
@@ -177,7 +176,7 @@ impl DenseGaussian {
         0.5 * (self.dimension() as f64 * (1.0 + TAU.ln()) + self.log_determinant())
     }
 
-    /// m + L z: a draw, when `normals` z are independent standard normals.
+    /// m + L z, which is a draw if `normals` z are independent standard normals.
     pub fn draw(&self, normals: &[f64]) -> Result<Vec<f64>, AlgebraError> {
         let mut point = self.cholesky.lower().multiply_vector(normals)?;
         point.iter_mut().zip(&self.mean).for_each(|(p, m)| *p += m);
@@ -255,7 +254,7 @@ fn gram_plus_diagonal(
     let count = rows.len().checked_div(dimension).unwrap_or(0);
     check_length(WHAT, count * dimension, rows.len())?;
     check_finite(WHAT, dimension, rows)?;
-    // The sum runs over the rows in order whichever triangle an entry is in: exactly symmetric.
+    // The order of the sum is the same in both triangles, so the result is exactly symmetric.
     Ok(SquareMatrix::from_fn(dimension, |i, j| {
         let products = (0..count).map(|k| rows[k * dimension + i] * rows[k * dimension + j]);
         let gram = scale * products.sum::<f64>();
@@ -263,7 +262,7 @@ fn gram_plus_diagonal(
     }))
 }
 
-/// [`Cholesky::new`] with the matrix's own name in the error.
+/// [`Cholesky::new`] with the name of the matrix in the error.
 fn factorised(name: &'static str, matrix: &SquareMatrix) -> Result<Cholesky, AlgebraError> {
     Cholesky::new(matrix).map_err(|error| match error {
         AlgebraError::NotPositiveDefinite { index, .. } => {
@@ -363,7 +362,7 @@ pub(crate) mod tests {
             DenseGaussian::from_precision_factors(mean, &self.factors, &self.diagonal).unwrap()
         }
 
-        /// Largest over smallest eigenvalue of FᵀF + diag, from above.
+        /// An upper bound of the condition number of FᵀF + diag.
         fn condition(&self) -> f64 {
             let smallest = self.diagonal.iter().copied().fold(f64::INFINITY, f64::min);
             (dot(&self.factors, &self.factors) + self.diagonal.iter().sum::<f64>()) / smallest
@@ -411,7 +410,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// Small dimensions, and one beyond the plain loops of the algebra.
+    /// Small dimensions, and one beyond the size limit of the plain loops.
     pub(crate) fn dimension() -> impl Strategy<Value = usize> {
         prop_oneof![4 => 1_usize..=6, 1 => Just(19_usize)]
     }
@@ -573,7 +572,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// The formulas of covariance form at rank K, against D×D algebra.
+        /// The formulas of the covariance form at rank K, compared with D×D algebra.
         #[test]
         fn covariance_form_agrees_with_its_low_rank_formulas(
             parts in dimension().prop_flat_map(parts),
@@ -601,7 +600,7 @@ pub(crate) mod tests {
             assert_close(&[found], &[log_density], bound * (1.0 + square));
         }
 
-        /// The formulas of precision form at rank K, against a whole inverse.
+        /// The formulas of the precision form at rank K, compared with a full inverse.
         #[test]
         fn precision_form_agrees_with_its_low_rank_formulas(
             parts in dimension().prop_flat_map(parts),

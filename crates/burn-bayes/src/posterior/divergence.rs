@@ -1,4 +1,4 @@
-//! How far one Gaussian is from another.
+//! Divergences and distances between Gaussians.
 //!
 //! For p = N(m₁, S₁) and q = N(m₂, S₂) with S = L Lᵀ and W = L₂⁻¹ L₁ (lower triangular):
 //!
@@ -11,8 +11,8 @@
 //! relative covariance  ‖S₁−S₂‖_F / ‖S₁‖_F
 //! ```
 //!
-//! The second line of each is what is computed: a sum of terms that are never negative, where the
-//! first line cancels numbers of the size of tr S. Near p = q the trace form would lose half of the
+//! The second line of each formula is used: it is a sum of non-negative terms, whereas the first
+//! line subtracts numbers of the size of tr S. Near p = q the trace form would lose half of the
 //! digits of W₂.
 //!
 //! References: Kullback and Leibler (1951); Givens and Shortt (1984), "A class of Wasserstein
@@ -22,7 +22,7 @@
 use super::dense::DenseGaussian;
 use crate::algebra::{AlgebraError, SquareMatrix, check_length, dot};
 
-/// All the distances the papers report between a true Gaussian and its approximation.
+/// The distances between a true Gaussian and its approximation that the papers report.
 ///
 /// ```
 /// use burn_bayes::posterior::{DenseGaussian, GaussianDistance};
@@ -45,7 +45,7 @@ pub struct GaussianDistance {
     pub relative_covariance: f64,
     /// KL(truth ‖ approximation), nats.
     pub kl: f64,
-    /// KL(approximation ‖ truth), nats: what variational inference minimises.
+    /// KL(approximation ‖ truth), nats; variational inference minimises this divergence.
     pub reverse_kl: f64,
     /// 2-Wasserstein distance, in the units of the weights (not squared).
     pub wasserstein: f64,
@@ -54,7 +54,7 @@ pub struct GaussianDistance {
 }
 
 impl GaussianDistance {
-    /// Measures `approximation` against `truth`, which must have the same dimension.
+    /// Compares `approximation` with `truth`, which must have the same dimension.
     pub fn between(
         truth: &DenseGaussian,
         approximation: &DenseGaussian,
@@ -149,7 +149,7 @@ mod tests {
     use crate::algebra::SymmetricEigen;
     use crate::posterior::dense::tests::{Parts, assert_close, dimension, parts, rounding};
 
-    /// Two Gaussians of one dimension, one from each form.
+    /// Two Gaussians of the same dimension, one from each form.
     fn pair() -> impl Strategy<Value = (DenseGaussian, DenseGaussian)> {
         dimension()
             .prop_flat_map(|dimension| (parts(dimension), parts(dimension)))

@@ -19,15 +19,15 @@ use crate::kernels::composed::to_host;
 use crate::noise::Noise;
 use crate::prior::PriorPrecisions;
 
-/// The largest number of weights of which [`FactorPosterior::to_dense`] makes a dense covariance.
+/// The largest number of weights for which [`FactorPosterior::to_dense`] builds a dense covariance.
 pub const DENSE_LIMIT: usize = 4096;
 
 /// A low-rank-plus-diagonal Gaussian over the weights of a model.
 ///
 /// It is in **covariance form**, N(c, FᵀF + diag ψ), or in **precision form**,
 /// N(μ, (UᵀU + diag d)⁻¹), with K rows of factors; K = 0 is mean-field. It is a Burn [`Module`], so
-/// it moves between devices and into records like any other, and it carries the [`Layout`] that
-/// says which weight is which.
+/// it can be moved between devices and saved in records, and it holds the [`Layout`] that maps
+/// numbers to parameters.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,7 +57,7 @@ pub struct FactorPosterior {
     layout: Arc<Layout>,
 }
 
-/// The two forms, each with its own formulas.
+/// The two forms.
 #[derive(Module, Debug)]
 enum Form {
     Covariance(CovarianceForm),
@@ -73,7 +73,7 @@ impl Form {
     }
 }
 
-/// The name of a form, as it is saved.
+/// The name of a form in saved files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormKind {
     /// N(c, FᵀF + diag ψ).
@@ -137,7 +137,7 @@ impl FactorPosterior {
         Ok(Self { form, layout })
     }
 
-    /// Which weight is which.
+    /// The layout of the weights.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
@@ -248,12 +248,13 @@ impl FactorPosterior {
 
     /// A draw of all weights, `[D]`.
     ///
-    /// For several draws, a [`sampler`](Posterior::sampler) computes once what they share.
+    /// For several draws, use a [`sampler`](Posterior::sampler), which computes once what they
+    /// share.
     pub fn draw(&self, noise: Noise) -> Result<Tensor<1>> {
         self.sampler()?.draw(noise)
     }
 
-    /// `count` draws, `[count, D]`; row s is the draw from `noise.row(s)`.
+    /// `count` draws, `[count, D]`; row s is the draw with `noise.row(s)`.
     pub fn draws(&self, noise: Noise, count: usize) -> Result<Tensor<2>> {
         if count == 0 {
             return Ok(Tensor::zeros([0, self.len()], &self.device()));
@@ -285,7 +286,7 @@ impl FactorPosterior {
     pub fn kl(&self, prior: &PriorPrecisions) -> Result<f64> {
         if prior.len() != self.len() {
             return Err(Error::layout(format!(
-                "the prior is over {} weights, the posterior over {}",
+                "the prior is over {} weights, but the posterior is over {}",
                 prior.len(),
                 self.len()
             )));
@@ -305,7 +306,7 @@ impl FactorPosterior {
         Ok(0.5 * (weighted - self.len() as f64 - prior.log_sum() - log_determinant))
     }
 
-    /// A dense copy in double precision; refused above [`DENSE_LIMIT`] weights.
+    /// A dense copy in double precision; an error above [`DENSE_LIMIT`] weights.
     pub fn to_dense(&self) -> Result<DenseGaussian> {
         if self.len() > DENSE_LIMIT {
             return Err(Error::config(
@@ -347,8 +348,9 @@ impl FactorPosterior {
 
     /// Reads a `.safetensors` file onto `device`.
     ///
-    /// Refuses, each with its own message: another format version, a truncated file, missing, unknown
-    /// or misshaped tensors, numbers that are not finite, a diagonal that is not above zero.
+    /// Fails, with a specific message, for another format version, a truncated file, missing or
+    /// unknown tensors, tensors of another shape, numbers that are not finite, or a diagonal that
+    /// is not positive.
     pub fn load_safetensors(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
         Self::read(path.as_ref(), FileFormat::Safetensors, device)
     }
@@ -390,8 +392,7 @@ impl FactorPosterior {
         posterior.map_err(|error| saved.damaged(error))
     }
 
-    /// Fails with a readable difference unless this posterior is over the same parameters as
-    /// `layout`.
+    /// Fails with a readable difference if this posterior is over other parameters than `layout`.
     pub fn expect_layout(&self, layout: &Layout) -> Result<()> {
         super::expect_layout(layout, &self.layout)
     }
@@ -411,7 +412,7 @@ impl FactorPosterior {
             return Ok(());
         }
         Err(Error::layout(format!(
-            "a vector of {len} numbers was given, the posterior is over {} weights",
+            "a vector of {len} numbers was given, but the posterior is over {} weights",
             self.len()
         )))
     }
@@ -430,7 +431,7 @@ impl Posterior for FactorPosterior {
         Ok(self.mean())
     }
 
-    /// Writes safetensors where the path ends in `.safetensors`, else burnpack.
+    /// Writes safetensors if the path ends in `.safetensors`, otherwise burnpack.
     fn save(&self, path: &Path) -> Result<()> {
         self.write(path, FileFormat::of(path))
     }
@@ -440,7 +441,7 @@ impl Posterior for FactorPosterior {
     }
 }
 
-/// A parameter that no optimiser moves.
+/// A parameter that is not trained.
 fn constant<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
     Param::initialized(ParamId::new(), value.without_autodiff())
 }
@@ -453,7 +454,8 @@ struct Values {
 }
 
 impl Values {
-    /// Shapes that fit the layout, finite numbers, a diagonal above zero; zero factors are dropped.
+    /// Checks that shapes fit the layout, numbers are finite and the diagonal is positive; zero
+    /// factors are dropped.
     fn checked(self, layout: &Layout, diagonal_name: &str) -> Result<Self> {
         let len = layout.len();
         let factors = self.factors.filter(|factors| factors.dims()[0] > 0);
@@ -468,7 +470,7 @@ impl Values {
         for (name, found) in lengths {
             if found != len {
                 return Err(Error::layout(format!(
-                    "{name} holds {found} numbers per row, the layout {len} weights"
+                    "{name} has {found} numbers per row, but the layout has {len} weights"
                 )));
             }
         }

@@ -1,4 +1,4 @@
-//! What both forms of a low-rank-plus-diagonal Gaussian can do.
+//! The operations that both forms of a low-rank-plus-diagonal Gaussian implement.
 
 use burn::tensor::Tensor;
 
@@ -12,9 +12,9 @@ pub(super) struct Moments {
     pub(super) log_determinant: f64,
 }
 
-/// The operations in which the two forms differ.
+/// The operations that each form implements differently.
 pub(super) trait GaussianForm {
-    /// Draws, with what they share computed once.
+    /// A sampler; it computes once what all draws share.
     fn sampler(&self) -> Result<Box<dyn Sampler>>;
 
     /// The diagonal of the covariance, `[D]`.
@@ -26,7 +26,7 @@ pub(super) trait GaussianForm {
     /// Matrices H, `[R, ·]`, with J Σ Jᵀ = Σ H Hᵀ for a J of `[R, D]`.
     fn covariance_roots(&self, jacobian: Tensor<2>) -> Result<Vec<Tensor<2>>>;
 
-    /// Everything the entropy and the divergence from a prior need.
+    /// The quantities needed for the entropy and the divergence from a prior.
     fn moments(&self) -> Result<Moments>;
 
     /// vᵀ Σ⁻¹ v for a deviation v from the mean.

@@ -1,7 +1,7 @@
-//! A mixture of posteriors, as ensembles give.
+//! A mixture of posteriors, for example a deep ensemble.
 //!
-//! Saved, it is a folder: `mixture.json` names the weights, and each component has a file of its own. The
-//! folder appears under its name only when it is whole.
+//! A saved mixture is a folder with `mixture.json`, which holds the mixture weights, and one file
+//! per component. The folder is written under a temporary name and renamed when it is complete.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use crate::noise::Noise;
 
 /// Σ_m w_m q_m over the same weights.
 ///
-/// A draw first picks a component, then draws from it. The components are in memory, or
-/// [on disk](Self::open), each read when it is drawn from.
+/// A draw first picks a component and then draws from it. The components are in memory, or [on
+/// disk](Self::open) and read on demand.
 #[derive(Clone, Debug)]
 pub struct Mixture<P = FactorPosterior> {
     layout: Arc<Layout>,
@@ -35,7 +35,7 @@ enum Components<P> {
 }
 
 impl<P: Posterior> Mixture<P> {
-    /// A mixture with the given weights, which are brought to the sum one.
+    /// A mixture with the given weights, which are normalised to sum to one.
     pub fn new(components: Vec<P>, weights: Vec<f64>) -> Result<Self> {
         let Some(first) = components.first() else {
             return Err(Error::config(
@@ -60,10 +60,10 @@ impl<P: Posterior> Mixture<P> {
         Self::new(components, weights)
     }
 
-    /// Opens a saved mixture without reading more than one component at a time: each is read when it is
-    /// drawn from, and the files must stay where they are.
+    /// Opens a saved mixture and keeps at most one component in memory: components are read on
+    /// demand, so the files must not be moved.
     ///
-    /// [`draws`](Sampler::draws) reads every component at most once for all its draws.
+    /// [`draws`](Sampler::draws) reads every component at most once per call.
     pub fn open(folder: &Path, device: &Device) -> Result<Self> {
         let index = Index::read(folder)?;
         let files: Vec<_> = index
@@ -73,7 +73,7 @@ impl<P: Posterior> Mixture<P> {
             .collect();
         let weights = normalised(index.weights, files.len())?;
         let Some(first) = files.first() else {
-            return Err(damaged(folder, "it names no component"));
+            return Err(damaged(folder, "it has no components"));
         };
         Ok(Self {
             layout: P::load(first, device)?.layout().clone(),
@@ -90,7 +90,7 @@ impl<P: Posterior> Mixture<P> {
         &self.weights
     }
 
-    /// A component, read from its file where it is on disk.
+    /// A component, read from its file if it is on disk.
     pub fn component(&self, index: usize) -> Result<P> {
         match &self.components {
             Components::InMemory(components) => Ok(components[index].clone()),
@@ -112,7 +112,7 @@ impl<P: Posterior> Mixture<P> {
         Ok(self.layout.write(model, self.draw(noise)?)?)
     }
 
-    /// The component in whose share of [0, 1) the noise falls.
+    /// The component selected by the noise, by inversion of the cumulative weights.
     fn pick(&self, noise: Noise) -> usize {
         let mut rest = noise.uniform();
         for (index, weight) in self.weights.iter().enumerate() {
@@ -121,7 +121,7 @@ impl<P: Posterior> Mixture<P> {
             }
             rest -= weight;
         }
-        // Rounding of the sum: the last component that has any weight.
+        // After rounding of the sum: the last component with non-zero weight.
         self.weights
             .iter()
             .rposition(|&weight| weight > 0.0)
@@ -197,10 +197,11 @@ impl<P: Posterior> Posterior for Mixture<P> {
         Ok(mean.expect("a mixture has a component"))
     }
 
-    /// Saves a folder. A mixture that was saved there before is replaced; anything else is not.
+    /// Saves a folder. An earlier mixture at this path is replaced; any other file or folder is an
+    /// error.
     fn save(&self, folder: &Path) -> Result<()> {
         if folder.exists() && !folder.join(INDEX).is_file() {
-            return Err(unwritable(folder, "it exists, and is no mixture"));
+            return Err(unwritable(folder, "it exists and is not a mixture"));
         }
         let [new, old] = ["part", "old"].map(|end| {
             let mut beside = folder.as_os_str().to_owned();
@@ -213,7 +214,7 @@ impl<P: Posterior> Posterior for Mixture<P> {
             }
             fs::rename(&new, folder).map_err(|error| unwritable(folder, error))
         });
-        // What is left over cannot be helped; the error that matters is the first.
+        // An error of the clean-up is ignored, so that the first error is reported.
         let _ = fs::remove_dir_all(if replaced.is_ok() { &old } else { &new });
         replaced
     }
@@ -232,7 +233,7 @@ impl<P: Posterior> Posterior for Mixture<P> {
 #[derive(Debug)]
 struct MixtureSampler<P> {
     mixture: Mixture<P>,
-    /// Of the components in memory, each made when it is first needed.
+    /// Samplers of the components in memory, each created on first use.
     samplers: Vec<OnceLock<Box<dyn Sampler>>>,
 }
 
@@ -265,7 +266,7 @@ impl<P: Posterior> Sampler for MixtureSampler<P> {
             .map(|&noise| self.mixture.pick(noise))
             .collect();
         let mut draws = vec![None; count];
-        // Component by component, so that each is read once.
+        // One component at a time, so that each is read once.
         for component in 0..self.mixture.weights.len() {
             let rows: Vec<_> = (0..count).filter(|&row| picks[row] == component).collect();
             if rows.is_empty() {
@@ -282,7 +283,7 @@ impl<P: Posterior> Sampler for MixtureSampler<P> {
     }
 }
 
-/// The file that makes a folder a mixture.
+/// The index file of a saved mixture.
 const INDEX: &str = "mixture.json";
 
 #[derive(Serialize, Deserialize)]
@@ -301,20 +302,23 @@ impl Index {
             return Err(damaged(
                 &file,
                 format!(
-                    "it has format version {}, this program reads version {FORMAT_VERSION}",
+                    "it has format version {}, but this program reads version {FORMAT_VERSION}",
                     index.format_version
                 ),
             ));
         }
         let is_outside = |name: &&String| Path::new(name).file_name() != Some(name.as_ref());
         if let Some(name) = index.components.iter().find(is_outside) {
-            return Err(damaged(&file, format!("`{name}` is no file of the folder")));
+            return Err(damaged(
+                &file,
+                format!("`{name}` is not a file of the folder"),
+            ));
         }
         Ok(index)
     }
 }
 
-/// One finite weight for each component, brought to the sum one.
+/// Checks the weights, one per component, and normalises them to sum to one.
 fn normalised(weights: Vec<f64>, components: usize) -> Result<Vec<f64>> {
     let sum: f64 = weights.iter().sum();
     let usable = weights
@@ -324,8 +328,8 @@ fn normalised(weights: Vec<f64>, components: usize) -> Result<Vec<f64>> {
         return Err(Error::config(
             "weights",
             format!(
-                "{weights:?} for {components} posteriors; one finite weight each is needed, none \
-                 below zero, not all zero"
+                "{weights:?} for {components} posteriors; each needs one finite weight that is not \
+                 negative, and not all may be zero"
             ),
         ));
     }

@@ -1,8 +1,8 @@
 //! Distributions over the weights of a model.
 //!
-//! Every method ends in a [`Posterior`]: a [`FactorPosterior`] (a low-rank-plus-diagonal Gaussian), a
-//! [`PointPosterior`] (one vector of weights, as ordinary training gives), or a [`Mixture`] of several of
-//! one kind, as an ensemble gives.
+//! Every method returns a [`Posterior`]: a [`FactorPosterior`] (a low-rank-plus-diagonal Gaussian),
+//! a [`PointPosterior`] (one vector of weights, as in ordinary training), or a [`Mixture`] of
+//! posteriors of the same type (an ensemble).
 
 mod covariance;
 mod dense;
@@ -38,15 +38,15 @@ use crate::noise::Noise;
 ///
 /// # Laws
 ///
-/// * A draw is a function of the noise alone: the same noise gives the same draw, bit for bit, from this
-///   sampler, another one, or one of the posterior that [`load`](Self::load) reads back.
-/// * Row s of [`draws`](Sampler::draws) is the [`draw`](Sampler::draw) from `noise.row(s)`.
-/// * Draws and mean hold the weights in the order of the [`layout`](Self::layout).
+/// * A draw depends only on the noise: the same noise gives a bit-identical draw from every sampler
+///   of the posterior, also after [`save`](Self::save) and [`load`](Self::load).
+/// * Row s of [`draws`](Sampler::draws) equals [`draw`](Sampler::draw) with `noise.row(s)`.
+/// * Draws and mean list the weights in the order of the [`layout`](Self::layout).
 pub trait Posterior: Clone + Debug + Send + Sync + 'static {
-    /// Which weights are random, and where each lies in a draw.
+    /// The random weights and their positions in a draw.
     fn layout(&self) -> &Arc<Layout>;
 
-    /// Prepares draws. What all draws share is computed here, once.
+    /// A sampler; it computes once what all draws share.
     fn sampler(&self) -> Result<Box<dyn Sampler>>;
 
     /// The mean of the weights, `[D]`.
@@ -57,10 +57,10 @@ pub trait Posterior: Clone + Debug + Send + Sync + 'static {
         Ok(self.layout().write(model, self.mean_weights()?)?)
     }
 
-    /// Saves the posterior under `path`, whole or not at all.
+    /// Saves the posterior to `path`; an incomplete file never appears there.
     fn save(&self, path: &Path) -> Result<()>;
 
-    /// Reads back what [`save`](Self::save) wrote, onto `device`.
+    /// Loads a saved posterior onto `device`.
     fn load(path: &Path, device: &Device) -> Result<Self>;
 }
 
@@ -69,14 +69,14 @@ pub trait Sampler: Debug + Send + Sync {
     /// A draw of all weights, `[D]`.
     fn draw(&self, noise: Noise) -> Result<Tensor<1>>;
 
-    /// `count` draws, `[count, D]`, of which there is at least one.
+    /// `count` draws, `[count, D]`; at least one.
     fn draws(&self, noise: Noise, count: usize) -> Result<Tensor<2>> {
         let draws = (0..count as u64).map(|row| self.draw(noise.row(row)));
         Ok(Tensor::stack(draws.collect::<Result<_>>()?, 0))
     }
 }
 
-/// Fails with a readable difference unless a posterior over `found` is over the parameters of `expected`.
+/// Fails with a readable difference if the layouts `found` and `expected` differ.
 fn expect_layout(expected: &Layout, found: &Layout) -> Result<()> {
     match expected.difference(found) {
         None => Ok(()),
@@ -84,8 +84,8 @@ fn expect_layout(expected: &Layout, found: &Layout) -> Result<()> {
     }
 }
 
-/// Fails at the first number, of one or more rows of weights, that is not finite. The numbers are read only
-/// if there is one.
+/// Fails at the first number that is not finite, in one or more rows of weights. The numbers are
+/// copied to the host only if there is one.
 fn check_finite<const R: usize>(name: &str, tensor: &Tensor<R>, layout: &Layout) -> Result<()> {
     if tensor.clone().is_finite().all().into_scalar() {
         return Ok(());
@@ -94,7 +94,7 @@ fn check_finite<const R: usize>(name: &str, tensor: &Tensor<R>, layout: &Layout)
     let at = values.iter().position(|value| !value.is_finite());
     let at = at.expect("one number is not finite");
     Err(Error::numerical(format!(
-        "{name} is {} at {}; likely cause: the training that made it diverged",
+        "{name} is {} at {}; likely cause: training diverged",
         values[at],
         layout.path_at(at % layout.len()).unwrap_or("?")
     )))

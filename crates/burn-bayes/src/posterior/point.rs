@@ -12,9 +12,9 @@ use super::{Posterior, Sampler, check_finite};
 use crate::error::{Error, Result};
 use crate::noise::Noise;
 
-/// All probability on one vector of weights, as ordinary training gives.
+/// All probability on one vector of weights, as in ordinary training.
 ///
-/// Several in a [`Mixture`](super::Mixture) are a deep ensemble.
+/// A [`Mixture`](super::Mixture) of point masses is a deep ensemble.
 ///
 /// ```
 /// use burn::{module::ParamGroup, nn::LinearConfig, tensor::Device};
@@ -35,7 +35,7 @@ pub struct PointPosterior {
     weights: Tensor<1>,
 }
 
-/// The name of the form, as it is saved.
+/// The name of the form in saved files.
 const FORM: &str = "point";
 
 impl PointPosterior {
@@ -53,7 +53,7 @@ impl PointPosterior {
         Ok(Self { layout, weights })
     }
 
-    /// A point mass on the weights that `model` has now.
+    /// A point mass on the current weights of `model`.
     pub fn of<M: Module>(model: &M, group: &ParamGroup) -> Result<Self> {
         let layout = Arc::new(Layout::new(model, group)?);
         let weights = layout.flatten(model)?;

@@ -1,8 +1,8 @@
 //! The precision form, N(μ, (UᵀU + diag d)⁻¹).
 //!
 //! * Woodbury: A = (I + U d⁻¹ Uᵀ)⁻¹, Σv = v/d − (U/d)ᵀ A (U/d) v, log|Σ| = −Σ log d − log|I + U d⁻¹ Uᵀ|.
-//! * With V = U/√d, W = J/√d and Y = W Vᵀ A: J Σ Jᵀ = R Rᵀ + Y Yᵀ for R = W − Y V, in which nothing
-//!   cancels.
+//! * With V = U/√d, W = J/√d and Y = W Vᵀ A: J Σ Jᵀ = R Rᵀ + Y Yᵀ for R = W − Y V, without
+//!   cancellation.
 //! * A draw, with V = U/√d and B Bᵀ = I + V Vᵀ, is μ + d^-½ ⊙ (ε − Vᵀ B⁻ᵀ (I+B)⁻¹ V ε); safe for
 //!   rank-deficient U.
 //!
@@ -46,7 +46,7 @@ impl PrecisionForm {
     }
 }
 
-/// Draws, and U Uᵀ, which the pass that makes them gives too.
+/// Draws, and U Uᵀ, which the same pass computes.
 #[derive(Clone, Debug)]
 pub struct PrecisionDraws {
     /// One draw per noise, `[D]` each.
@@ -55,7 +55,7 @@ pub struct PrecisionDraws {
     pub gram: Vec<f64>,
 }
 
-/// A draw from every noise.
+/// One draw per noise.
 pub fn precision_draws(parts: &PrecisionParts, noises: &[Noise]) -> Result<PrecisionDraws> {
     let Projections {
         scaled_gram,
@@ -69,7 +69,7 @@ pub fn precision_draws(parts: &PrecisionParts, noises: &[Noise]) -> Result<Preci
     })
 }
 
-/// The K×K matrix that all draws share: from U (d^-½ ⊙ ε) to the weights of the factors in a draw.
+/// The K×K matrix that all draws share. It maps U (d^-½ ⊙ ε) to the coefficients of the factors in a draw.
 #[derive(Debug)]
 struct DrawCoefficients(SquareMatrix);
 
@@ -93,7 +93,7 @@ impl DrawCoefficients {
     }
 }
 
-/// Draws by one factorisation of the K×K matrix.
+/// Makes all draws with one factorisation of the K×K matrix.
 #[derive(Debug)]
 struct PrecisionSampler {
     parts: PrecisionParts,

@@ -1,7 +1,7 @@
 //! Posterior files: the tensors `mean`, `factors`, `diag` and the metadata `form`, `layout`,
 //! `format_version`, in safetensors or in Burn's burnpack. Equal posteriors make equal files.
 //!
-//! A file appears under its name only when it is whole: it is written beside its place and renamed.
+//! A file is written under a temporary name in the same folder and renamed when it is complete.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::error::{Error, Result};
 
-/// The version of the file format; a file of another version is refused.
+/// The version of the file format; files of other versions are rejected.
 pub const FORMAT_VERSION: u32 = 1;
 
 // Names and metadata keys, in the order in which they are written.
@@ -33,7 +33,7 @@ pub(super) enum FileFormat {
 }
 
 impl FileFormat {
-    /// Safetensors where the path ends so, else burnpack.
+    /// Safetensors if the path ends in `.safetensors`, otherwise burnpack.
     pub(super) fn of(path: &Path) -> Self {
         match path.extension() {
             Some(extension) if extension == "safetensors" => Self::Safetensors,
@@ -42,7 +42,7 @@ impl FileFormat {
     }
 }
 
-/// What is written.
+/// The contents of a file.
 pub(super) struct Contents {
     metadata: [(&'static str, String); 3],
     tensors: Vec<(&'static str, TensorData)>,
@@ -89,9 +89,10 @@ impl Contents {
             .map_err(|error| unwritable(path, error))
     }
 
-    /// The bytes of a safetensors file: the length of a header, the header in JSON, the tensors.
+    /// The bytes of a safetensors file: the length of the header, the header in JSON, the tensors.
     ///
-    /// The crate of that name would write the metadata in a hash map's order, another one each time.
+    /// Written by hand because the `safetensors` crate writes the metadata in the random order of a
+    /// hash map.
     fn to_safetensors(&self) -> serde_json::Result<Vec<u8>> {
         let metadata = self.metadata.iter();
         let metadata = metadata.map(|(key, value)| (key.to_string(), json!(value)));
@@ -117,7 +118,7 @@ impl Contents {
     }
 }
 
-/// A file that was read, whose tensors are taken out one by one.
+/// The contents of a file; its tensors are taken out one by one.
 pub(super) struct Saved<'a> {
     path: &'a Path,
     form: String,
@@ -127,8 +128,8 @@ pub(super) struct Saved<'a> {
 }
 
 impl<'a> Saved<'a> {
-    /// Refuses, each with its own message: another format version, a truncated file, a tensor of another
-    /// element type.
+    /// Fails, with a specific message, for another format version, a truncated file, or a tensor of
+    /// another element type.
     pub(super) fn read(path: &'a Path, format: FileFormat, device: &Device) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|error| unreadable(path, error))?;
         let (mut metadata, tensors) = match format {
@@ -138,14 +139,15 @@ impl<'a> Saved<'a> {
         let mut entry = |key: &str| {
             metadata
                 .remove(key)
-                .ok_or_else(|| damaged(path, format!("it has no `{key}`: not a posterior file?")))
+                .ok_or_else(|| damaged(path, format!("it has no `{key}`; is it a posterior file?")))
         };
         let version = entry(VERSION)?;
         if version != FORMAT_VERSION.to_string() {
             return Err(damaged(
                 path,
                 format!(
-                    "it has format version {version}, this program reads version {FORMAT_VERSION}"
+                    "it has format version {version}, but this program reads version \
+                     {FORMAT_VERSION}"
                 ),
             ));
         }
@@ -165,7 +167,7 @@ impl<'a> Saved<'a> {
             return Ok(&self.form);
         }
         Err(self.damaged(format!(
-            "its form is `{}`, where {} was expected",
+            "its form is `{}`, expected {}",
             self.form,
             forms.join(" or ")
         )))
@@ -175,7 +177,7 @@ impl<'a> Saved<'a> {
         self.layout.clone()
     }
 
-    /// A tensor of one number for each weight.
+    /// A tensor with one number per weight.
     pub(super) fn vector(&mut self, name: &str) -> Result<Tensor<1>> {
         let data = self.tensors.remove(name);
         let data = data.ok_or_else(|| self.damaged(format!("the tensor `{name}` is missing")))?;
@@ -183,7 +185,7 @@ impl<'a> Saved<'a> {
         Ok(Tensor::from_data(data, &self.device))
     }
 
-    /// A tensor of rows of such numbers, if there is one.
+    /// A tensor with rows of one number per weight, if it exists.
     pub(super) fn rows(&mut self, name: &str) -> Result<Option<Tensor<2>>> {
         let Some(data) = self.tensors.remove(name) else {
             return Ok(None);
@@ -193,10 +195,10 @@ impl<'a> Saved<'a> {
         Ok(Some(Tensor::from_data(data, &self.device)))
     }
 
-    /// Fails if a tensor was not taken out.
+    /// Fails if a tensor has not been taken out.
     pub(super) fn expect_empty(&self) -> Result<()> {
         match self.tensors.keys().min() {
-            Some(name) => Err(self.damaged(format!("`{name}` is no part of a posterior"))),
+            Some(name) => Err(self.damaged(format!("`{name}` is not part of a posterior"))),
             None => Ok(()),
         }
     }
@@ -212,7 +214,7 @@ impl<'a> Saved<'a> {
             return Ok(());
         }
         Err(self.damaged(format!(
-            "`{name}` is {found:?}, its layout asks for {expected:?}"
+            "`{name}` has shape {found:?}, but the layout requires {expected:?}"
         )))
     }
 }
@@ -265,7 +267,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(&beside, bytes)
         .and_then(|()| std::fs::rename(&beside, path))
         .map_err(|error| {
-            // The error that matters is the first; a leftover that cannot be removed is named by it.
+            // The first error is reported; it names the temporary file if that cannot be removed.
             let _ = std::fs::remove_file(&beside);
             unwritable(path, error)
         })

@@ -1,4 +1,4 @@
-//! Predictions at many draws in one pass, for models whose batches can be recorded.
+//! Predictions at many draws in one pass, for models that can be recorded.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,8 @@ use burn_bayes_graph::{CapturedForward, ExampleBatch, Layout};
 use crate::error::Result;
 use crate::likelihood::{MixDraws, MixStacked};
 
-/// A model's recorded prediction, of which only the one who made it needs to know how outputs stack.
+/// A model's recorded prediction. The closure hides how outputs are stacked, so that other code
+/// needs no bound for it.
 pub(crate) struct BatchedPrediction<M: InferenceStep<Output: MixDraws>>(Box<Predict<M>>);
 
 type Mixture<M> = <<M as InferenceStep>::Output as MixDraws>::Mixture;
@@ -36,7 +37,7 @@ where
     M: Module + InferenceStep<Input: ExampleBatch, Output: MixStacked> + 'static,
 {
     pub(crate) fn new(layout: Arc<Layout>) -> Self {
-        // Made at the first prediction, when all settings are known.
+        // Created at the first prediction, when all settings are known.
         let forward = OnceLock::new();
         Self(Box::new(move |model, draws, item, is_checked| {
             let forward = forward.get_or_init(|| {
@@ -61,8 +62,8 @@ where
 }
 
 impl<M: InferenceStep<Output: MixDraws>> BatchedPrediction<M> {
-    /// The average over `draws`; `None`, and no draws are made, if one after the other is faster or the
-    /// only way.
+    /// The average over `draws`; `None`, without making draws, if one pass per draw is faster or
+    /// the only possibility.
     pub(crate) fn mixture(
         &self,
         model: &M,

@@ -1,4 +1,4 @@
-//! [`Predictor`]: a model and a posterior over its weights, which predict together.
+//! [`Predictor`]: predictions with a model and a posterior over its weights.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::likelihood::{MixDraws, MixStacked};
 use crate::noise::Noise;
 use crate::posterior::{FactorPosterior, Posterior, Sampler};
 
-/// A model and a posterior over its weights.
+/// Predicts with a model and a posterior over its weights.
 ///
-/// It is made after training, by [`Bayesian::predictor`](crate::Bayesian::predictor), or from files in
-/// another process:
+/// Create it after training by [`Bayesian::predictor`](crate::Bayesian::predictor), or from files
+/// in another process:
 ///
 /// ```
 /// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};
@@ -52,18 +52,19 @@ pub struct Predictor<M, P = FactorPosterior> {
 }
 
 impl<M: Module, P: Posterior> Predictor<M, P> {
-    /// A model and a posterior over its weights; draw i of a prediction is made from `noise.row(i)`.
+    /// Combines a model and a posterior over its weights. Draw i of a prediction uses
+    /// `noise.row(i)`.
     ///
     /// # Errors
     ///
-    /// A posterior over other parameters than the model's.
+    /// The posterior is over other parameters than the model's.
     pub fn new(model: M, posterior: P, noise: Noise) -> Result<Self> {
         posterior.layout().check(&model)?;
         let sampler = posterior.sampler()?.into();
         Ok(Self::from_parts(model.valid(), posterior, sampler, noise))
     }
 
-    /// The same from a sampler that was made before, and a model in inference mode.
+    /// Creates a predictor from an existing sampler and a model in inference mode.
     pub(crate) fn from_parts(
         model: M,
         posterior: P,
@@ -90,21 +91,21 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
         self.posterior.write_mean(self.model.clone())
     }
 
-    /// The model with draw number `index` as its weights.
+    /// The model with draw `index` as its weights.
     pub fn drawn_model(&self, index: u64) -> Result<M> {
         let weights = self.sampler.draw(self.noise.row(index))?;
         Ok(self.posterior.layout().write(self.model.clone(), weights)?)
     }
 
-    /// What `evaluate` gives at each of the draws 0, 1, …, `draws` − 1.
+    /// The results of `evaluate` at the draws 0, 1, …, `draws` − 1.
     pub fn map_draws<T>(&self, draws: usize, mut evaluate: impl FnMut(&M) -> T) -> Result<Vec<T>> {
         (0..draws as u64)
             .map(|index| Ok(evaluate(&self.drawn_model(index)?)))
             .collect()
     }
 
-    /// Gives batch-norm layers the statistics that these batches have at the posterior's mean; see
-    /// [`refresh_running_statistics`].
+    /// Recomputes the running statistics of batch norm at the posterior mean from these
+    /// mini-batches; see [`refresh_running_statistics`].
     pub fn with_refreshed_statistics<B, T>(
         self,
         batches: impl IntoIterator<Item = B>,
@@ -128,13 +129,14 @@ where
     M: Module + InferenceStep<Input: ExampleBatch, Output: MixStacked> + 'static,
     P: Posterior,
 {
-    /// Evaluates many draws in one forward pass instead of a pass for each, where that is faster.
+    /// Evaluates many draws in one forward pass instead of one pass per draw, if that is faster.
     ///
-    /// The model's inference step is recorded once for every shape of batch, and replayed with weights
-    /// that have an axis of draws, as many at a time as fit a processor's cache; the weights of all draws
-    /// are in memory at once. The draws are those of the passes one by one. A network so large that two
-    /// draws do not fit is still evaluated one by one, which is then faster, and so is a model with an
-    /// operation that has no batched form; the log says so.
+    /// The model's inference step is recorded once for every mini-batch shape, and replayed with
+    /// weights that have an additional axis of draws, as many at a time as fit into the processor's
+    /// cache; the weights of all draws are in memory at once. The draws are the same as with one
+    /// pass per draw. The model is evaluated with one pass per draw if it is so large that two
+    /// draws do not fit into the cache, because this is then faster, or if it has an operation
+    /// without a batched form; the log says so.
     #[must_use]
     pub fn with_batched_draws(mut self) -> Self {
         let layout = self.posterior.layout().clone();
@@ -148,7 +150,8 @@ where
     M: Module + InferenceStep<Input: Clone, Output: MixDraws> + 'static,
     P: Posterior,
 {
-    /// The average of `draws` predictions, each with its own draw of the weights; at least one.
+    /// The average of `draws` predictions (at least one), each with a different draw of the
+    /// weights.
     pub fn predict(
         &self,
         batch: <M as InferenceStep>::Input,

@@ -1,28 +1,28 @@
-//! The recording of a model, kept from the first time that it is asked for.
+//! A cache of the recording of a model, created on first use.
 //!
-//! A recording holds no parameters, and is good for all copies of a model.
+//! A recording holds no parameters, so all copies of a model can share it.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// A recording that was made, if it was, of the one type that is asked for.
+/// The cached recording, if it has been made.
 #[derive(Clone, Default)]
 pub(crate) struct RecordingCache(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
 
 impl RecordingCache {
-    /// This one, from the start.
+    /// A cache that holds this recording.
     pub(crate) fn holding<R: Send + Sync + 'static>(recording: R) -> Self {
         let known: Arc<dyn Any + Send + Sync> = Arc::new(recording);
         Self(Arc::new(OnceLock::from(known)))
     }
 
-    /// The recording, if there is one of this type.
+    /// The recording, if it exists and has this type.
     pub(crate) fn known<R: Send + Sync + 'static>(&self) -> Option<Arc<R>> {
         self.0.get()?.clone().downcast().ok()
     }
 
-    /// The recording, made if there is none.
+    /// The recording, created if there is none.
     pub(crate) fn get<R: Send + Sync + 'static>(&self, make: impl Fn() -> R) -> Arc<R> {
         let known = self.0.get_or_init(|| Arc::new(make())).clone();
         known.downcast().unwrap_or_else(|_| Arc::new(make()))

@@ -1,14 +1,14 @@
-//! Running statistics of batch norm for weights that were not trained step by step.
+//! Recomputes the running statistics of batch norm for new weights.
 //!
 //! The running mean and variance that a `BatchNorm` layer uses for inference belong to the weights
-//! under which they were collected. The posterior's mean, a draw, or an average of iterates are
-//! other weights, so their statistics are collected anew: forward passes in training mode over a
-//! few batches b, after which each statistic is the average (1/B) Σ_b s_b of the batches' own.
+//! with which they were collected. For other weights, such as the posterior mean, a draw or an
+//! average of iterates, they are recomputed by forward passes in training mode over a few
+//! mini-batches b. Each statistic becomes the average (1/B) Σ_b s_b of the mini-batch statistics.
 //!
-//! A layer offers no s_b, only what its exponential average makes of it: r ← (1 − m) r + m s_b with
-//! a momentum m of its own. Setting r = 0 before a pass leaves m s_b; setting it to a number so large
-//! that s_b vanishes beside it leaves (1 − m) times that number, which tells m. That costs one
-//! further pass over the first batch.
+//! A layer does not expose s_b, only its exponential average r ← (1 − m) r + m s_b with the layer's
+//! momentum m. With r = 0 before a pass, the result is m s_b. With r so large that s_b is
+//! negligible, the result is (1 − m) r, which determines m. This costs one additional pass over the
+//! first mini-batch.
 //!
 //! Reference: P. Izmailov et al., "Averaging weights leads to wider optima and better
 //! generalization" (2018), section 3.2.
@@ -20,13 +20,13 @@ use burn::tensor::{DType, Tensor};
 
 use crate::error::{Error, Result};
 
-/// A copy of a model, ready for inference, whose batch-norm statistics are those of its present
-/// weights on these batches. The model itself is left as it was.
+/// A copy of a model, ready for inference, with batch-norm statistics recomputed for its current
+/// weights on these mini-batches. The model itself is not changed.
 ///
-/// `forward` runs a batch through the model it is given; what it returns is not looked at. The
-/// batches must lie on an autodiff device, because Burn's layers take the device to mean training.
-/// Every batch counts the same. Dropout acts as it does in training, unless it is switched off, as
-/// it is in a [`Bayesian`](crate::Bayesian)'s models. A layer that is frozen keeps its statistics.
+/// `forward` runs a mini-batch through the given model; its result is ignored. The mini-batches
+/// must be on an autodiff device, because Burn's layers use training mode on such devices only. All
+/// mini-batches have equal weight. Dropout is active as in training, unless it is switched off, as
+/// in the models of a [`Bayesian`](crate::Bayesian). Frozen layers keep their statistics.
 ///
 /// ```
 /// use burn::nn::{BatchNormConfig, LinearConfig};
@@ -56,8 +56,8 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 ///
-/// There are no batches, or no statistic moved although the model has some: the batches are on a
-/// device without autodiff, or every layer is frozen.
+/// There are no mini-batches, or no statistic changed although the model has some: the mini-batches
+/// are on a device without autodiff, or every layer is frozen.
 pub fn refresh_running_statistics<M: Module, B, T>(
     model: &M,
     batches: impl IntoIterator<Item = B>,
@@ -67,11 +67,11 @@ pub fn refresh_running_statistics<M: Module, B, T>(
     let Some(first) = batches.peek() else {
         return Err(Error::config(
             "batches",
-            "are none; statistics need at least one",
+            "are empty; running statistics need at least one mini-batch",
         ));
     };
-    // `valid` and `train` copy the statistics, which clones would share, and collect what the
-    // layers have not yet handed over.
+    // `valid` and `train` copy the statistics, which clones would share, and apply the layers'
+    // pending updates.
     let model = model.valid();
     let mut pass_from = |batch: &B, start: fn(Tensor<1>) -> Tensor<1>| {
         let training = model.clone().train().no_grad();
@@ -100,7 +100,7 @@ pub fn refresh_running_statistics<M: Module, B, T>(
     Ok(model.map(&mut Replace::new(average)))
 }
 
-/// Whether a forward pass moves a running statistic of the model that it is given, a copy.
+/// Whether a forward pass changes a running statistic of the given copy of the model.
 pub(crate) fn moves_statistics<M: Module>(model: &M, forward: impl FnOnce(&M)) -> bool {
     let training = model.valid().train();
     let training = training.map(&mut Replace::new(|_, statistic| large(statistic)));
@@ -108,7 +108,7 @@ pub(crate) fn moves_statistics<M: Module>(model: &M, forward: impl FnOnce(&M)) -
     momenta(statistics_of(&training.valid())).is_ok_and(|moved| !moved.is_empty())
 }
 
-/// So large that a batch's statistic vanishes beside it, and a power of two.
+/// A power of two so large that a mini-batch statistic is negligible.
 fn large(statistic: Tensor<1>) -> Tensor<1> {
     statistic.full_like(large_number(statistic.dtype()))
 }
@@ -120,7 +120,7 @@ fn large_number(dtype: DType) -> f64 {
     }
 }
 
-/// The momentum of every statistic that moved in a pass that started from [`large`].
+/// The momentum of every statistic that changed in a pass that started from [`large`].
 fn momenta(statistics: HashMap<ParamId, Tensor<1>>) -> Result<HashMap<ParamId, f64>> {
     let any = !statistics.is_empty();
     let mut momenta = HashMap::new();
@@ -132,8 +132,8 @@ fn momenta(statistics: HashMap<ParamId, Tensor<1>>) -> Result<HashMap<ParamId, f
         }
     }
     if any && momenta.is_empty() {
-        let problem = "left every running statistic as it was; they must be on an autodiff \
-                       device, and a batch-norm layer must not be frozen";
+        let problem = "changed no running statistic; they must be on an autodiff device, and at \
+                       least one batch-norm layer must not be frozen";
         return Err(Error::config("batches", problem));
     }
     Ok(momenta)
@@ -238,7 +238,7 @@ mod tests {
     impl Net {
         fn new(momentum: f64, device: &Device) -> Self {
             let norm = BatchNormConfig::new(1).with_momentum(momentum).init(device);
-            // A weight near zero would leave nothing but rounding to normalise.
+            // With a weight near zero, only rounding errors would be normalised.
             let layer =
                 LinearConfig::new(1, 1).with_initializer(Initializer::Constant { value: 0.5 });
             Self {
@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// The running mean and variance, without handing over anything that is pending.
+    /// The running mean and variance, without pending updates.
     fn statistics(norm: &BatchNorm) -> [f64; 2] {
         [&norm.running_mean, &norm.running_var].map(|state| state.value().into_scalar::<f64>())
     }
@@ -312,7 +312,7 @@ mod tests {
         assert!(mean != first && mean != second && first != second);
         assert_eq!(statistics(&bayes.template().norm), template);
 
-        // Algorithm now centres what it is given: the mean over both batches is beta, 0.
+        // Inference now centres its input: the mean over both mini-batches is beta, 0.
         let plain = device.inner();
         let output = Tensor::cat(batches(&plain).to_vec(), 0);
         let centre = mean_model.forward(&output).mean().into_scalar::<f64>();

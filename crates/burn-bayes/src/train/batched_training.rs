@@ -1,4 +1,4 @@
-//! All draws of a step in one pass, for models that tell the loss of every example.
+//! Evaluates all draws of a step in one pass, for models that return the loss of every example.
 
 use std::fmt;
 use std::sync::{Arc, Once, OnceLock};
@@ -17,8 +17,8 @@ use crate::error::Result;
 use crate::methods::{Draw, GradientPieces};
 use crate::train::own_loss;
 
-/// A model's recorded loss, of which only the one who made it needs to know that there are losses of
-/// single examples.
+/// A model's recorded loss. The closure hides the bound on [`ExampleLoss`], so that other code does
+/// not need it.
 pub(crate) struct BatchedTraining<M: TrainStep> {
     gather: Box<Gather<M>>,
     refused: Once,
@@ -44,7 +44,7 @@ where
     M: Module + ExampleLoss<Input: ExampleBatch> + 'static,
 {
     pub(crate) fn new(layout: Arc<Layout>) -> Self {
-        // Made at the first step, when all settings are known.
+        // Created at the first step, when all settings are known.
         let captured = OnceLock::new();
         let gather = move |model: &M, draws: &[Draw], item: &M::Input, check: &SelfCheck| {
             let captured = captured.get_or_init(|| {
@@ -84,7 +84,8 @@ where
     }
 }
 
-/// Compares the gradients at the first draw, and those outside the layout, with the model's own steps.
+/// Compares the gradients at the first draw, and those outside the layout, with the model's own
+/// step.
 fn compared<M: Module + TrainStep<Input: Clone>>(
     layout: &Layout,
     model: &M,
@@ -105,7 +106,7 @@ fn compared<M: Module + TrainStep<Input: Clone>>(
 }
 
 impl<M: Module + TrainStep> BatchedTraining<M> {
-    /// The gradients at all draws; `None` if only a pass for each draw has them.
+    /// The gradients at all draws; `None` if they need one pass per draw.
     pub(crate) fn gathered(
         &self,
         model: &M,
@@ -117,8 +118,9 @@ impl<M: Module + TrainStep> BatchedTraining<M> {
             self.refused.call_once(|| {
                 let cure = layer.cure();
                 log::warn!(
-                    "draws are evaluated one after the other: {layer} acts otherwise in training than \
-                     in inference, and a recording is of inference; to train in one pass, {cure}"
+                    "draws are evaluated one by one: {layer} behaves differently in training and \
+                     inference, and recordings are made in inference mode; for batched draws, \
+                     {cure}"
                 );
             });
             return Ok(None);
@@ -193,9 +195,9 @@ mod tests {
         fn flush(&self) {}
     }
 
-    /// What this thread logs meanwhile.
+    /// The lines that this thread logs during `act`.
     fn logged(act: impl FnOnce()) -> Vec<String> {
-        // Another test may have been first.
+        // Another test may have set the logger already.
         let _ = log::set_logger(&Lines);
         log::set_max_level(log::LevelFilter::Warn);
         LINES.take();
@@ -231,7 +233,7 @@ mod tests {
         for part in ["noise (GaussianNoise)", "from_path(\"noise.training\")"] {
             assert!(line.contains(part), "{line}");
         }
-        // Nor does it matter when dropout is brought back.
+        // The order of `with_dropout` and `with_batched_draws` does not matter.
         for bayesian in [
             config.init(net(false)).with_batched_draws().with_dropout(),
             config.init(net(false)).with_dropout().with_batched_draws(),

@@ -26,25 +26,25 @@ use crate::predict::{BatchedPrediction, Predictor, RecordingCache};
 
 /// A model and an algorithm that learns a posterior over the model's weights.
 ///
-/// It implements Burn's [`TrainStep`] and [`InferenceStep`], so it goes where the model went: into
-/// a `Learner`, with any optimiser, scheduler, metric and checkpointer; or into a loop of your own
+/// It implements Burn's [`TrainStep`] and [`InferenceStep`], so it replaces the model in a
+/// `Learner`, with any optimiser, scheduler, metric and checkpointer, or in a custom training loop
 /// that calls [`step`](TrainStep::step) and [`optimize`](TrainStep::optimize).
 ///
 /// The wrapped model must return the **mean** negative log-likelihood as its loss. Dropout is
 /// switched off, because the posterior already perturbs the weights;
-/// [`with_dropout`](Self::with_dropout) brings it back. Every other layer that acts otherwise in
-/// training than in inference, such as `GaussianNoise` or `RRelu`, stays as you built it, and trains as
-/// it does without the wrapper. An algorithm that learns from the gradient of every example (SLANG,
-/// VOGN) sees the model as in inference, where such layers do nothing. Its first step is refused while
-/// one is on, with the layer's path: freeze the layer before wrapping, or take another algorithm. Batch
-/// norm is the exception: it is trained with its running statistics there, which keep following the
-/// batches.
+/// [`with_dropout`](Self::with_dropout) switches it on. Other layers that behave differently in
+/// training and inference, such as `GaussianNoise` or `RRelu`, are unchanged and train as they do
+/// without the wrapper. Algorithms that use per-example gradients (SLANG, VOGN) evaluate the model
+/// in inference mode, in which such layers do nothing. Their first step therefore fails if such a
+/// layer is active, and the error names its path: freeze the layer before wrapping, or use another
+/// algorithm. Batch norm is an exception: these algorithms use its running statistics, which are
+/// still updated from the mini-batches.
 ///
-/// The model's own [`TrainStep::optimize`] and [`optimize_multi`](TrainStep::optimize_multi) are not
-/// called: a Learner calls those of the wrapper, and the random weights are the algorithm's, not the
-/// model's. At the first step both are tried on a copy of the model, and a model is refused where they
-/// do more than the optimiser's step. What they do only now and then, or outside the model, that trial
-/// cannot show, and it is left out of the training.
+/// The model's own [`TrainStep::optimize`] and [`optimize_multi`](TrainStep::optimize_multi) are
+/// not called: a Learner calls those of the wrapper, and the random weights belong to the
+/// algorithm. The first step runs both on a copy of the model and fails if they do more than the
+/// optimiser's step. This check does not detect effects that occur only at some steps or outside
+/// the model; such effects are missing from the training.
 #[derive(Module, Debug)]
 pub struct Bayesian<M: Module, A: Algorithm> {
     model: M,
@@ -65,16 +65,16 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     self_check: SelfCheck,
 }
 
-/// The path of the algorithm as an optimiser sees it.
+/// The path of the algorithm in the parameter paths of an optimiser.
 const ALGORITHM: &str = "algorithm";
 
-/// Steps rejected in a row after which the training stops.
+/// Number of consecutive rejected steps after which training stops.
 pub const MAX_REJECTIONS: u32 = 10;
 
-/// Draws that validation averages unless told otherwise.
+/// Default number of draws averaged in validation.
 pub const DEFAULT_PREDICTION_DRAWS: usize = 10;
 
-/// What an optimiser maps: everything but the clock.
+/// The part that an optimiser maps: everything except the clock.
 #[derive(Module, Debug)]
 pub(crate) struct Trainable<M: Module, A: Module> {
     model: M,
@@ -82,7 +82,7 @@ pub(crate) struct Trainable<M: Module, A: Module> {
 }
 
 impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
-    /// A model and an algorithm that was built for it.
+    /// Wraps a model and an algorithm that was built for it.
     pub fn new(model: M, algorithm: A) -> Result<Self> {
         algorithm.setup().layout.check(&model)?;
         let device = model.devices().into_iter().next().unwrap_or_default();
@@ -100,16 +100,16 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         })
     }
 
-    /// Averages this many draws in validation.
+    /// Sets the number of draws averaged in validation.
     #[must_use]
     pub fn with_prediction_draws(mut self, draws: usize) -> Self {
         self.prediction_draws = draws.max(1);
         self
     }
 
-    /// Leaves dropout on during training. What is recorded of a model has none, so a training
-    /// [in one pass](Self::with_batched_draws) goes back to one draw after the other, and an algorithm that
-    /// learns from the gradient of every example refuses its first step.
+    /// Keeps dropout on during training. A recording of a model contains no dropout, so [batched
+    /// draws](Self::with_batched_draws) fall back to one pass per draw, and the first step of an
+    /// algorithm that uses per-example gradients fails.
     #[must_use]
     pub fn with_dropout(mut self) -> Self {
         self.model = with_dropout(self.model, true);
@@ -118,20 +118,21 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             .any(TrainingFlag::is_dropout)
         {
             log::warn!(
-                "with_dropout() has no effect: no layer's type has a name that ends in Dropout"
+                "with_dropout() has no effect: no layer has a type name that ends in Dropout"
             );
         }
         self
     }
 
-    /// Trains without checking the model.
+    /// Disables the checks of the model.
     ///
-    /// By default the first step tries out whether the model's own `optimize` is the optimiser's step,
-    /// and where losses are recorded (for SLANG and VOGN, and [in one pass](Self::with_batched_draws)) the
-    /// first step and the one after a hundred compare their gradient with that of the model's own step.
-    /// Recordings are compared with what they are recordings of, too, at the first batches of every
-    /// shape and now and then later. A mismatch stops the training. That costs a few passes in the whole
-    /// training, and changes no result.
+    /// By default the first step checks that the model's own `optimize` equals the optimiser's
+    /// step. If losses are recorded (for SLANG and VOGN, and with [batched
+    /// draws](Self::with_batched_draws)), the first step and the step after a hundred compare their
+    /// gradient with that of the model's own step. Recordings are also compared with direct
+    /// evaluations of the model, at the first mini-batches of every shape and occasionally later. A
+    /// mismatch stops the training. The checks cost a few passes per training and do not change the
+    /// result.
     #[must_use]
     pub fn without_self_check(mut self) -> Self {
         self.self_check = self.self_check.off();
@@ -139,7 +140,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     }
 
     /// Stops the training through `interrupter` when a gradient is not finite, instead of
-    /// panicking; [`fault`](Self::fault) then tells why.
+    /// panicking; [`fault`](Self::fault) then returns the error.
     #[must_use]
     pub fn with_interrupter(mut self, interrupter: Interrupter) -> Self {
         self.divergence_stop = self.divergence_stop.with_interrupter(interrupter);
@@ -153,7 +154,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         self
     }
 
-    /// The error that training stopped on, if it did.
+    /// The error that stopped the training, if any.
     pub fn fault(&self) -> Option<Arc<Error>> {
         self.divergence_stop.fault()
     }
@@ -163,18 +164,18 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         &self.algorithm
     }
 
-    /// Which weights are random.
+    /// The layout of the random weights.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.algorithm.setup().layout
     }
 
-    /// Optimiser steps made so far.
+    /// The number of optimiser steps so far.
     pub fn steps(&self) -> u64 {
         self.clock.step()
     }
 
-    /// The wrapped model, whose random weights are **not** those of the posterior:
-    /// [`mean_model`](Self::mean_model) and [`drawn_model`](Self::drawn_model) have those.
+    /// The wrapped model. Its random weights are **not** those of the posterior; use
+    /// [`mean_model`](Self::mean_model) or [`drawn_model`](Self::drawn_model) for them.
     pub fn template(&self) -> &M {
         &self.model
     }
@@ -183,7 +184,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     ///
     /// # Errors
     ///
-    /// An algorithm that collects iterates has none before it has enough of them.
+    /// An algorithm that collects iterates fails until it has collected enough of them.
     pub fn try_posterior(&self) -> Result<A::Posterior> {
         self.posterior
             .get(|| self.algorithm.posterior(self.clock.step()))
@@ -193,7 +194,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     ///
     /// # Panics
     ///
-    /// Where [`try_posterior`](Self::try_posterior) fails.
+    /// If [`try_posterior`](Self::try_posterior) fails.
     pub fn posterior(&self) -> A::Posterior {
         self.try_posterior()
             .unwrap_or_else(|error| panic!("{error}"))
@@ -204,13 +205,13 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         self.try_posterior()?.write_mean(self.model.valid())
     }
 
-    /// The model with draw number `index` as its weights, ready for inference: the draws that
-    /// validation and [`predict`](Self::predict) use are 0, 1, 2 …
+    /// The model with draw `index` as its weights, ready for inference. Validation and
+    /// [`predict`](Self::predict) use the draws 0, 1, 2 …
     pub fn drawn_model(&self, index: u64) -> Result<M> {
         self.predictor()?.drawn_model(index)
     }
 
-    /// The model and its posterior, ready to predict without the algorithm.
+    /// A predictor from the model and its posterior, which does not need the algorithm.
     ///
     /// # Errors
     ///
@@ -227,26 +228,26 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         &self.clock
     }
 
-    /// What is checked of the model, if anything.
+    /// The checks of the model.
     pub(crate) fn self_check(&self) -> &SelfCheck {
         &self.self_check
     }
 
-    /// What was recorded of the model, kept for later steps.
+    /// The recording of the model, kept for later steps.
     pub(crate) fn recording<R: Send + Sync + 'static>(&self, make: impl Fn() -> R) -> Arc<R> {
         self.recording.get(make)
     }
 
-    /// What was recorded of the model, if it is of this type.
+    /// The recording of the model, if it has this type.
     pub(crate) fn known_recording<R: Send + Sync + 'static>(&self) -> Option<Arc<R>> {
         self.recording.known()
     }
 
-    /// The gradients that carry an algorithm's update to [`optimize`](TrainStep::optimize).
+    /// The gradients that pass an algorithm's update to [`optimize`](TrainStep::optimize).
     ///
     /// # Errors
     ///
-    /// The reason of a rejection, after [`MAX_REJECTIONS`] in a row.
+    /// The reason for a rejection, after [`MAX_REJECTIONS`] consecutive rejections.
     pub(crate) fn gradients_of(&self, update: Update<A::ClosedForm>) -> Result<GradientsParams> {
         let deferred = match update {
             Update::Gradients(gradients) => return Ok(gradients),
@@ -257,7 +258,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             Update::Rejected(reason) => {
                 if self.clock.rejections() == 0 {
                     log::warn!(
-                        "{reason}; the step is left out, and those after it until a gradient is finite, \
+                        "{reason}; the step is skipped, and those after it until a gradient is finite, \
                          at most {MAX_REJECTIONS} in a row"
                     );
                 }
@@ -269,12 +270,12 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         self.deferred.put(deferred, &self.algorithm, &device)
     }
 
-    /// Stops the training with the present parameters as the last good ones.
+    /// Stops the training; the current parameters are the last good state.
     pub(crate) fn stop(&self, error: Error) {
         self.divergence_stop.stop(error, self);
     }
 
-    /// The model after an optimiser step, which may have been rejected, given how to make it.
+    /// Applies an optimiser step, which may have been rejected.
     fn after_step<S>(
         self,
         is_rejected: bool,
@@ -315,14 +316,15 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         .flushed()
     }
 
-    /// Sends the work of a step on its way before another thread, a replica's, reads its results.
+    /// Submits the queued work of a step before the thread of another replica reads its results.
     ///
-    /// On Burn's GPU backends every thread has a queue. What changes memory in place is queued with
-    /// the thread that asks for it, but the memory stays with the thread that first made it: a
-    /// replica whose gradient became the new parameter would take it for its own, and not wait.
+    /// On Burn's GPU backends every thread has its own queue. An in-place operation is queued by
+    /// the thread that requests it, but the memory remains associated with the thread that
+    /// allocated it: a replica whose gradient buffer became the new parameter would not wait for
+    /// the update.
     fn flushed(self) -> Self {
         for device in self.devices() {
-            // An error of the device is the tensors' own too, and comes back when they are read.
+            // A device error is reported again when the tensors are read.
             let _ = device.flush();
         }
         self
@@ -334,17 +336,17 @@ where
     M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch> + 'static,
     A: Algorithm<Signal = MeanGradients>,
 {
-    /// Gathers the gradients at all draws of a step in one forward and one backward pass, instead of a
-    /// pass of the model's own step for each.
+    /// Computes the gradients at all draws of a step in one forward and one backward pass, instead
+    /// of one pass of the model's own step per draw.
     ///
-    /// The model's losses are recorded once for every shape of batch, in inference mode, and replayed
-    /// with weights that have an axis of draws. That saves most of what several draws cost a small
-    /// network, whose time goes into calling operations; for a large one it saves nothing, and takes
-    /// the memory of all draws at once. Where it cannot be done the step is as it was, and the log
-    /// says why: a layer that acts otherwise in training than in inference and is on (dropout, noise,
-    /// batch norm: freeze it to keep its statistics), a loss that cannot be recorded, an operation that
-    /// cannot carry draws, replicas that average their gradients. With one draw the step is as it was,
-    /// too.
+    /// The model's losses are recorded in inference mode, once for every mini-batch shape, and
+    /// replayed with weights that have an additional axis of draws. For a small network, whose run
+    /// time is dominated by the overhead per operation, this saves most of the cost of several
+    /// draws. For a large network it saves nothing and needs the memory of all draws at once. The
+    /// step falls back to one pass per draw, and the log says why, in these cases: an active layer
+    /// that behaves differently in training and inference (dropout, noise, batch norm: freeze it to
+    /// keep its statistics), a loss that cannot be recorded, an operation without a batched form,
+    /// or replicas that average their gradients. With one draw the setting has no effect.
     #[must_use]
     pub fn with_batched_draws(mut self) -> Self {
         self.recording = RecordingCache::holding(BatchedTraining::<M>::new(self.layout().clone()));
@@ -357,13 +359,14 @@ where
     M: Module + ModuleDisplay + InferenceStep<Input: ExampleBatch, Output: MixStacked> + 'static,
     A: Algorithm,
 {
-    /// Predicts, and validates, with many draws in one forward pass instead of a pass for each.
+    /// Predicts and validates with many draws in one forward pass instead of one pass per draw.
     ///
-    /// The model's inference step is recorded once for every shape of batch, and replayed with weights
-    /// that have an axis of draws, as many at a time as fit a processor's cache; the weights of all
-    /// draws are held at once. The draws are those of the passes one by one, and a network so large that
-    /// two do not fit is still evaluated one by one, which is then the faster way. So is a model with an
-    /// operation that cannot carry draws, or whose course depends on data; the log says so.
+    /// The model's inference step is recorded once for every mini-batch shape, and replayed with
+    /// weights that have an additional axis of draws, as many at a time as fit into the processor's
+    /// cache; the weights of all draws are in memory at once. The draws are the same as with one
+    /// pass per draw. The model is evaluated with one pass per draw if it is so large that two
+    /// draws do not fit into the cache, because this is then faster, or if it has an operation
+    /// without a batched form or data-dependent control flow; the log says so.
     #[must_use]
     pub fn with_batched_prediction(mut self) -> Self {
         let stacked = BatchedPrediction::<M>::new(self.layout().clone());
@@ -377,9 +380,9 @@ where
     M: Module + ModuleDisplay + InferenceStep<Input: Clone, Output: MixDraws> + 'static,
     A: Algorithm,
 {
-    /// The average of `draws` predictions, each with its own draw of the weights.
+    /// The average of `draws` predictions, each with a different draw of the weights.
     ///
-    /// An algorithm that has no posterior yet predicts with the model's weights alone.
+    /// If the algorithm has no posterior yet, the model's own weights are used.
     pub fn predict(
         &self,
         item: <M as InferenceStep>::Input,
@@ -415,8 +418,8 @@ where
             self.stop(Error::config(
                 "train_len",
                 format!(
-                    "is {train_len}, and a batch has {rows} rows; it is the number of training \
-                     examples, not of batches"
+                    "is {train_len}, but a mini-batch has {rows} rows; it is the number of \
+                     training examples, not of mini-batches"
                 ),
             ));
         }
@@ -430,7 +433,7 @@ where
         mut gradients: GradientsParams,
     ) -> Self {
         if self.divergence_stop.has_stopped() {
-            // The parameters are the last good ones, whatever else was accumulated.
+            // The parameters are the last good state; accumulated gradients are ignored.
             return self;
         }
         let rate = learning_rate.lr_from_param(ParamId::new(), Some(ALGORITHM));
@@ -461,7 +464,7 @@ where
         if self.divergence_stop.has_stopped() {
             return self;
         }
-        // A closed-form update is that of one evaluation, so there must be none.
+        // Accumulated gradients cannot contain a closed-form update.
         if let Err(error) = self.deferred.take(&mut GradientsParams::new()) {
             self.stop(error);
             return self;
@@ -486,7 +489,7 @@ where
     }
 }
 
-/// A model on a device without autodiff is brought into training mode.
+/// Brings a model on a device without autodiff into training mode.
 trait TrainIfPlain: Module {
     fn train_if_plain(self) -> Self {
         struct IsTrained(bool);

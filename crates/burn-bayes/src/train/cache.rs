@@ -1,7 +1,7 @@
-//! The posterior of the present parameters, kept from the first time that it is asked for.
+//! A cache of the posterior of the current parameters, computed on first use.
 //!
-//! It is kept in a module without parameters, so that whatever changes parameters (a record, a move to a
-//! device, a mapper) makes it forget.
+//! The cache is a module without parameters, so that every operation that changes parameters
+//! (loading a record, moving to a device, a mapper) clears it.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use burn::tensor::Device;
 use crate::error::Result;
 use crate::posterior::{Posterior, Sampler};
 
-/// A posterior that was computed, if it was.
+/// The cached posterior, if it has been computed.
 #[derive(Clone, Debug)]
 pub(crate) struct PosteriorCache<P>(Arc<OnceLock<Known<P>>>);
 
@@ -31,12 +31,12 @@ impl<P> Default for PosteriorCache<P> {
 }
 
 impl<P: Posterior> PosteriorCache<P> {
-    /// The posterior, computed if it is not known.
+    /// The posterior, computed if it is not cached.
     pub(crate) fn get(&self, compute: impl FnOnce() -> Result<P>) -> Result<P> {
         Ok(self.known(compute)?.posterior.clone())
     }
 
-    /// The same with its sampler.
+    /// The posterior and its sampler.
     pub(crate) fn with_sampler(
         &self,
         compute: impl FnOnce() -> Result<P>,

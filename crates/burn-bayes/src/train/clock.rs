@@ -1,9 +1,9 @@
-//! The progress of a training, as part of the model's record.
+//! The training progress, as part of the model's record.
 //!
-//! All random numbers of a training are functions of the number of optimiser steps, and the number of
-//! rejected steps decides when a training stops, so both must be saved and restored with the parameters.
-//! They are one integer tensor in records, and plain numbers in between: nothing is read from a device
-//! during a step, because optimisers never map the clock.
+//! All random numbers of training are functions of the number of optimiser steps, and training
+//! stops after too many rejected steps, so both counts are saved and restored with the parameters.
+//! They are an integer tensor in records and plain numbers in memory: optimisers never map the
+//! clock, so a step reads nothing from a device.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,24 +16,24 @@ use burn::tensor::{Device, Int, Tensor};
 
 use crate::methods::StepId;
 
-/// Counts optimiser steps, and the gradients taken since the last of them.
+/// Counts optimiser steps and the gradients since the last step.
 ///
-/// Clones share the count of gradients, so that a learner's copies see one training; a fork to
-/// another device starts its own copy, so that all replicas of a step use the same noise. Replicas
-/// are forked anew for every batch, so batches that they accumulate for one step share a draw.
+/// Clones share the count of gradients, so that the copies made by a Learner count together. A fork
+/// to another device has its own count, so that all replicas of a step use the same noise. Replicas
+/// are forked for every mini-batch, so mini-batches that are accumulated for one step share a draw.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
-    /// Where the tensor of a record is.
+    /// The device of the tensor in a record.
     device: Device,
     id: ParamId,
     step: u64,
-    /// Steps in a row that were rejected.
+    /// Number of consecutive rejected steps.
     rejections: u32,
     pass: Arc<AtomicU64>,
 }
 
-/// A step number is stored as two digits in this base, which fit the smallest integer of any
-/// backend.
+/// A step number is stored as two digits in this base, which fit the smallest integer type of all
+/// backends.
 const BASE: u64 = 1 << 30;
 
 /// The number of values of the high digit. Multiples of it store the rejected steps, so that records
@@ -60,12 +60,12 @@ impl Clock {
         }
     }
 
-    /// Optimiser steps made so far.
+    /// The number of optimiser steps so far.
     pub(crate) fn step(&self) -> u64 {
         self.step
     }
 
-    /// Steps in a row that were rejected.
+    /// Number of consecutive rejected steps.
     pub(crate) fn rejections(&self) -> u32 {
         self.rejections
     }

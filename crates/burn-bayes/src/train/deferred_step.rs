@@ -27,7 +27,7 @@ struct Waiting<C> {
 #[derive(Debug)]
 pub(crate) enum Deferred<C> {
     Update(C),
-    /// The step is left out.
+    /// The step is skipped.
     Rejection,
 }
 

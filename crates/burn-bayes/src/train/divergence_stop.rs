@@ -1,4 +1,4 @@
-//! What happens when a gradient is not finite: training stops, the last good state is kept.
+//! Stops training when a gradient is not finite, and keeps the last good state.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -8,7 +8,7 @@ use burn::train::Interrupter;
 
 use crate::error::Error;
 
-/// How a training stops on an error, and the error it stopped on.
+/// How training stops on an error, and the error that stopped it.
 #[derive(Clone, Default)]
 pub(crate) struct DivergenceStop {
     interrupter: Option<Interrupter>,
@@ -28,7 +28,7 @@ impl std::fmt::Debug for DivergenceStop {
 }
 
 impl DivergenceStop {
-    /// A new interrupter is a new training: an old error is forgotten.
+    /// A new interrupter means a new training run: an earlier error is cleared.
     pub(crate) fn with_interrupter(self, interrupter: Interrupter) -> Self {
         Self {
             interrupter: Some(interrupter),
@@ -44,12 +44,12 @@ impl DivergenceStop {
         }
     }
 
-    /// The error that training stopped on.
+    /// The error that stopped the training.
     pub(crate) fn fault(&self) -> Option<Arc<Error>> {
         self.fault.get().cloned()
     }
 
-    /// Whether the training was stopped on an error, and has not been taken up again.
+    /// Whether an error stopped the training, and it has not been resumed.
     pub(crate) fn has_stopped(&self) -> bool {
         let stopped = self
             .interrupter
@@ -62,7 +62,7 @@ impl DivergenceStop {
     ///
     /// # Panics
     ///
-    /// If no interrupter was given: a training step has no other way to refuse to go on.
+    /// If there is no interrupter: a training step cannot stop the training in another way.
     pub(crate) fn stop<M: Module>(&self, error: Error, state: &M) {
         let first = self.fault.get().is_none();
         let error = self.fault.get_or_init(|| Arc::new(error));

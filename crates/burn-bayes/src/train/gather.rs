@@ -1,4 +1,4 @@
-//! How a training step gathers the signal that an algorithm learns from.
+//! Computes the signal that an algorithm learns from in a training step.
 
 use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
 use crate::methods::{Algorithm, Draw, FromGradients, FromIterates, Iterates, MeanGradients};
 
-/// A signal that a training step can gather for an algorithm. Sealed: the signals are those of this library.
+/// A signal that a training step can compute for an algorithm. Sealed: the signals are those of this library.
 pub trait Gather<M: Module + TrainStep, A: Algorithm>: sealed::Sealed + Sized {
-    /// Gathers the signal from a batch. The gradients are under the ids of what is trained.
+    /// Computes the signal from a mini-batch. The gradients have the ids of the trained parameters.
     fn step(
         bayesian: &Bayesian<M, A>,
         item: <M as TrainStep>::Input,
@@ -37,8 +37,8 @@ mod sealed {
     impl Sealed for ExampleGradients {}
 }
 
-/// The user's own step at every proposed draw, on a copy of the model whose weights are leaves; or all
-/// draws [in one pass](Bayesian::with_batched_draws).
+/// Runs the user's own step at every proposed draw, on a copy of the model whose weights are
+/// leaves, or evaluates all draws [in one pass](Bayesian::with_batched_draws).
 impl<M, A> Gather<M, A> for MeanGradients
 where
     M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws> + 'static,
@@ -57,7 +57,7 @@ where
     }
 }
 
-/// Stops the training; a step has to return something, but nothing that moves a parameter.
+/// Stops the training. The returned output has no gradients, so no parameter changes.
 pub(crate) fn stopped<M, A>(
     bayesian: &Bayesian<M, A>,
     item: <M as TrainStep>::Input,
@@ -75,7 +75,7 @@ where
     }
 }
 
-/// The results of evaluations at several draws.
+/// The results of the evaluations at several draws.
 pub(crate) struct Gathered<S, O> {
     pub(crate) signal: S,
     /// Gradients of parameters outside the layout, averaged over draws.
@@ -120,7 +120,8 @@ where
     Ok(TrainOutput { grads, item })
 }
 
-/// The user's step at every draw, and the signal of each, given the model there and its gradients.
+/// Runs the user's step at every draw. `signal_of` computes the signal from the model at a draw and
+/// its gradients.
 pub(crate) fn one_by_one<M: Module + TrainStep<Input: Clone>, S>(
     layout: &Layout,
     model: &M,
@@ -149,7 +150,7 @@ pub(crate) fn one_by_one<M: Module + TrainStep<Input: Clone>, S>(
 
 /// The error for an algorithm that proposed no draws.
 pub(crate) fn no_draws() -> Error {
-    Error::config("draws", "the algorithm proposed none")
+    Error::config("draws", "the algorithm proposed no draws")
 }
 
 /// Adds the gradients of parameters outside the layout, which stay point estimates.
@@ -160,7 +161,7 @@ pub(crate) struct Outside<'a> {
 }
 
 impl Outside<'_> {
-    /// Moves `share` times every gradient in `found` that belongs to `model` to `sum`.
+    /// Adds `share` times every gradient in `found` that belongs to `model` to `sum`.
     pub(crate) fn add<M: Module>(
         model: &M,
         share: f64,
@@ -190,7 +191,7 @@ impl ModuleVisitor for Outside<'_> {
     }
 }
 
-/// The user's own step on the model as it is.
+/// Runs the user's own step on the current model.
 impl<M, A> Gather<M, A> for Iterates
 where
     M: Module + ModuleDisplay + TrainStep,

@@ -1,4 +1,4 @@
-//! How a training step gathers the gradient of every example's loss.
+//! Computes per-example gradients in a training step.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -18,14 +18,14 @@ use crate::methods::{Draw, FromExamples};
 use crate::predict::moves_statistics;
 use crate::train::own_loss;
 
-/// A model that tells the loss of every example of a batch, as algorithms that learn from the
-/// gradient of each ask.
+/// A model that returns the loss of every example of a mini-batch, for algorithms that use
+/// per-example gradients.
 ///
 /// # Laws
 ///
-/// The mean of the losses is the loss whose gradients [`TrainStep::step`] returns, and an example's
-/// loss does not depend on the others of its batch. A training compares the two gradients at its first
-/// step and after a hundred, and stops where they differ by more than a hundredth; see
+/// The mean of the losses is the loss whose gradients [`TrainStep::step`] returns, and the loss of
+/// an example does not depend on the other examples. Training compares the two gradients at the
+/// first step and after a hundred steps, and stops if they differ by more than one per cent; see
 /// [`Bayesian::without_self_check`].
 ///
 /// A model without a step of its own has [`mean_loss_step`](Self::mean_loss_step), whose loss is that mean:
@@ -68,12 +68,12 @@ pub trait ExampleLoss: TrainStep {
     /// −log p(y | x, θ) of every example, `[rows]`, in nats.
     fn example_losses(&self, batch: Self::Input) -> Tensor<1>;
 
-    /// What metrics see of the batch, whose examples have these losses, `[rows]`: by default the output
-    /// of `step`, whose backward pass is for nothing here. Time is saved by the losses' mean and a
-    /// forward pass of `self.clone().no_grad()`, and more by an output that needs no such pass. If the
-    /// model has batch norm in training, and this makes no forward pass in training mode, then the
-    /// library makes one of [`example_losses`](Self::example_losses) without gradients, so that the
-    /// running statistics follow the batches.
+    /// The output for metrics, given the losses of the examples, `[rows]`. The default is the
+    /// output of `step`, which computes an unnecessary backward pass. An implementation with the
+    /// mean loss and a forward pass of `self.clone().no_grad()` is faster, and one without a
+    /// forward pass is faster still. If the model has batch norm in training mode and this method
+    /// makes no forward pass in training mode, the library makes a pass of
+    /// [`example_losses`](Self::example_losses) without gradients to update the running statistics.
     fn example_outputs(
         &self,
         batch: Self::Input,
@@ -125,7 +125,7 @@ impl Drop for MakingOutputs {
     }
 }
 
-/// Every example's gradient at every proposed draw.
+/// Per-example gradients at every proposed draw.
 impl<M, A> Gather<M, A> for ExampleGradients
 where
     M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch> + 'static,
@@ -144,10 +144,10 @@ where
     }
 }
 
-/// What is found out about a model once.
+/// The recording of a model and properties that are determined once.
 struct Recorded<M, B> {
     captured: CapturedModel<M, B>,
-    /// Whether no trained parameter is outside the layout.
+    /// Whether all trained parameters are in the layout.
     is_everything: bool,
     statistics_from: OnceLock<StatisticsFrom>,
 }
@@ -228,7 +228,8 @@ where
     Ok(TrainOutput { grads, item })
 }
 
-/// Whether batch norm is in training; fails if another layer is on that does nothing in inference.
+/// Whether batch norm is in training mode. Fails if another layer is active that does nothing in
+/// inference.
 fn has_batch_norm_alone<M: Module>(model: &M) -> Result<bool> {
     let mut flags = training_flags(model);
     flags.retain(|flag| flag.is_on);
@@ -236,15 +237,15 @@ fn has_batch_norm_alone<M: Module>(model: &M) -> Result<bool> {
         return Ok(!flags.is_empty());
     };
     let problem = format!(
-        "acts otherwise in training than in inference, and the gradient of every example is that of \
-         inference, where the layer would be lost; {}, or train by an algorithm that learns from mean \
-         gradients, such as VIFA, VON or Vadam",
+        "behaves differently in training and inference, and per-example gradients are computed in \
+         inference mode, in which the layer has no effect; {}, or use an algorithm that learns \
+         from mean gradients, such as VIFA, VON or Vadam",
         layer.cure()
     );
     Err(Error::config(layer.to_string(), problem))
 }
 
-/// The gradients at all draws, of a model of which all that is trained is in the layout.
+/// The gradients at all draws, for a model whose trained parameters are all in the layout.
 fn together<M: Module + ExampleLoss<Input: ExampleBatch>>(
     captured: &CapturedModel<M, M::Input>,
     model: &M,
@@ -261,8 +262,8 @@ fn together<M: Module + ExampleLoss<Input: ExampleBatch>>(
     })
 }
 
-/// What `gather` returns for the examples at these draws; fails if the mean of the gradients at the first
-/// is not the gradient of the model's own step there.
+/// The result of `gather` at these draws. Fails if the mean gradient at the first draw differs from
+/// the gradient of the model's own step.
 fn compared<M: Module + TrainStep<Input: Clone>>(
     layout: &Layout,
     model: &M,
@@ -272,7 +273,7 @@ fn compared<M: Module + TrainStep<Input: Clone>>(
 ) -> Result<ExampleLosses> {
     let weights = &draws[0].weights;
     let own = || own_loss::of_frozen_step(layout, model, weights.clone(), item.clone());
-    // A recording brings running statistics up to date: both sides see them so.
+    // Recording updates the running statistics, so both gradients must use the updated ones.
     drop(model.valid());
     let expected = own()?;
     let all = gather()?;
@@ -283,20 +284,21 @@ fn compared<M: Module + TrainStep<Input: Clone>>(
     Ok(all)
 }
 
-/// Which pass moves batch norm's running statistics, as every training step does. The gradients of
-/// examples do not: what is replayed is inference.
+/// The pass that updates batch norm's running statistics in a training step. Per-example gradients
+/// do not update them, because the recording is replayed in inference mode.
 #[derive(Clone, Copy, Debug)]
 enum StatisticsFrom {
-    /// That of `example_outputs`, which is made anyhow.
+    /// The pass of `example_outputs`.
     Outputs,
     Losses,
     Step,
-    /// None does, so that nothing is lost.
+    /// No pass updates them yet.
     Nothing,
 }
 
 impl<M: Module + ExampleLoss<Input: Clone>> Recorded<M, M::Input> {
-    /// Makes a forward pass in training mode for the running statistics, unless `example_outputs` does.
+    /// Makes a forward pass in training mode to update the running statistics, unless
+    /// `example_outputs` makes one.
     fn move_statistics(&self, model: &M, item: &M::Input, losses: &Tensor<1>) {
         let by_outputs = |model: &M| drop(model.example_outputs(item.clone(), losses.clone()));
         let by_losses = |model: &M| drop(model.clone().no_grad().example_losses(item.clone()));

@@ -1,4 +1,4 @@
-//! Whether the gradients of a module are finite, at the cost of one number from the device.
+//! Checks that the gradients of a module are finite, reading one number from the device.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
@@ -21,7 +21,7 @@ pub(crate) fn first_non_finite<M: Module>(
     if sum.is_finite() {
         return None;
     }
-    // A sum of finite numbers can overflow, so the elements decide.
+    // A sum of finite numbers can overflow, so check the elements.
     let mut search = Search {
         gradients,
         names: Vec::new(),
@@ -31,7 +31,7 @@ pub(crate) fn first_non_finite<M: Module>(
     search.found
 }
 
-/// The sum of all gradients: not finite if one of them is not.
+/// The sum of all gradients; it is not finite if any gradient is not finite.
 struct Total<'a> {
     gradients: &'a GradientsParams,
     sum: Option<Tensor<1>>,

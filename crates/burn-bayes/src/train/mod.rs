@@ -1,10 +1,9 @@
 //! Bayesian training of Burn models with Burn's own Learner.
 //!
 //! The `init` of a method's configuration, such as
-//! [`VifaConfig::init`](crate::methods::VifaConfig::init), wraps a model into a [`Bayesian`], which trains
-//! wherever the model did.
-//! [`Trainer`] is a loop with exact resume, next to Burn's Learner. [`StagedLearningRate`] and
-//! [`PowerDecay`] are schedules.
+//! [`VifaConfig::init`](crate::methods::VifaConfig::init), wraps a model into a [`Bayesian`], which replaces
+//! the model in training code. [`Trainer`] is a training loop with exact resume, an alternative to Burn's
+//! Learner. [`StagedLearningRate`] and [`PowerDecay`] are schedules.
 
 mod batched_training;
 mod bayesian;

@@ -1,15 +1,15 @@
-//! Whether recorded losses have the gradient that the model's own step returns.
+//! Checks that recorded losses have the same gradient as the model's own step.
 //!
-//! With g the gradient of the recorded losses' mean and s that of [`TrainStep::step`], parameter p
-//! agrees if
+//! With g the gradient of the mean recorded loss and s that of [`TrainStep::step`], the gradients
+//! of parameter p agree if
 //!
 //!   ‖g_p − s_p‖ ≤ τ (‖s_p‖ + φ ‖s‖).
 //!
-//! Both sides are sums of the same terms in another order. Rounding of single precision leaves about
-//! 10⁻⁶ of the norm between them, and 10⁻⁴ where the terms of a batch cancel to a hundredth; τ = 10⁻² is
-//! far above it, and below what a penalty or label smoothing changes. A parameter whose gradient is zero
-//! but for rounding, such as a bias in front of a softmax over its outputs, has nothing of its own to
-//! compare with: φ lends it a tenth of the whole gradient's norm.
+//! Both gradients are sums of the same terms in a different order. Rounding in single precision
+//! makes a relative difference of about 10⁻⁶, or 10⁻⁴ if the terms of a mini-batch cancel to a
+//! hundredth; τ = 10⁻² is far above this, and below the effect of a penalty or label smoothing. The
+//! gradient of some parameters is zero up to rounding, for example of a bias in front of a softmax
+//! over its outputs. Because of them φ adds a tenth of the norm of the full gradient to the scale.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use burn_bayes_graph::{Layout, ModulePath};
 
 use crate::error::{Error, Result};
 
-/// τ, but for devices of low precision, which have so many roundings instead.
+/// τ; devices with low precision use a multiple of their rounding error instead.
 const TOLERANCE: f64 = 1e-2;
 const ROUNDINGS: f64 = 16.0;
 /// φ.
@@ -68,8 +68,8 @@ pub(crate) fn outside<M: Module>(model: &M, gradients: &GradientsParams) -> Part
     collect.found
 }
 
-/// The gradient of the model's own step with respect to the layout's weights, with every layer as in
-/// the recording: frozen, which is as in inference.
+/// The gradient of the model's own step with respect to the layout's weights. Every layer is
+/// frozen, as in the recording, so that it behaves as in inference.
 pub(crate) fn of_frozen_step<M: Module + TrainStep>(
     layout: &Layout,
     model: &M,
@@ -84,8 +84,8 @@ pub(crate) fn of_frozen_step<M: Module + TrainStep>(
     ))
 }
 
-/// Fails unless the gradient of the recorded losses is that of the model's own step, which `again`
-/// evaluates once more.
+/// Fails unless the gradient of the recorded losses equals that of the model's own step. `again`
+/// repeats that step.
 pub(crate) fn compare(
     recorded: Parts,
     own: &Parts,
@@ -96,18 +96,18 @@ pub(crate) fn compare(
     };
     let problem = match self::worst(again()?, own) {
         Some(random) => format!(
-            "`step` is random by itself: twice on the same batch at the same weights, its gradients of \
-             `{}` differ by {:.2e}, with norms {:.2e} and {:.2e}; recorded losses have no such noise: \
-             draw it where batches are made, or train without recorded losses; `without_self_check()` \
-             leaves it out",
+            "`step` is random: two evaluations on the same mini-batch at the same weights give \
+             gradients of `{}` that differ by {:.2e}, with norms {:.2e} and {:.2e}; recorded \
+             losses cannot contain this noise: draw it where batches are made, or train without \
+             recorded losses; to train without the noise, use `without_self_check()`",
             random.path, random.difference, random.recorded, random.own
         ),
         None => format!(
-            "`example_losses` and `step` do not compute the same loss: the gradient of `{}` has norm \
-             {:.2e} by the mean of the examples' losses and {:.2e} by `step`, and the two differ by \
-             {:.2e}; put into `example_losses` what only `step` has (a penalty, label smoothing, class \
-             weights, a sum in place of the mean), or take it out of `step`; to train on \
-             `example_losses` all the same, `without_self_check()`",
+            "`example_losses` and `step` do not compute the same loss: the gradient of `{}` has \
+             norm {:.2e} with the mean of `example_losses` and {:.2e} with `step`, and the two \
+             differ by {:.2e}; add to `example_losses` what only `step` contains (a penalty, label \
+             smoothing, class weights, a sum instead of the mean), or remove it from `step`; to \
+             train on `example_losses` anyway, use `without_self_check()`",
             worst.path, worst.recorded, worst.own, worst.difference
         ),
     };
@@ -123,7 +123,7 @@ struct Norms {
     tolerance: f64,
 }
 
-/// The largest difference among the parameters that do not agree.
+/// The largest difference among the parameters whose gradients do not agree.
 fn worst(recorded: Parts, own: &Parts) -> Option<Norms> {
     let mut own = own.clone();
     let mut all: Vec<_> = recorded
@@ -137,21 +137,21 @@ fn worst(recorded: Parts, own: &Parts) -> Option<Norms> {
         own.into_iter()
             .map(|(path, own)| Norms::of(path, None, Some(own))),
     );
-    // What is not finite is for the algorithm to refuse, which names the step.
+    // The algorithm reports gradients that are not finite, with the step.
     if all.iter().any(|norms| !norms.recorded.is_finite()) {
         return None;
     }
     let whole = norm(all.iter().map(|norms| norms.own));
     let differing = all.into_iter().filter(|norms| {
         let agrees = norms.difference <= norms.tolerance * (norms.own + WHOLE * whole);
-        // A NaN must not agree.
+        // NaN counts as disagreement.
         !agrees
     });
     differing.max_by(|one, other| one.difference.total_cmp(&other.difference))
 }
 
 impl Norms {
-    /// A gradient that is missing is zero.
+    /// A missing gradient counts as zero.
     fn of(path: String, recorded: Option<Tensor<1>>, own: Option<Tensor<1>>) -> Self {
         let data = |gradient: Tensor<1>| gradient.without_autodiff().into_data();
         let (recorded, own) = (recorded.map(data), own.map(data));

@@ -1,14 +1,14 @@
-//! Whether a model's own [`TrainStep::optimize`] is the optimiser's step, as it is by default.
+//! Checks that a model's own [`TrainStep::optimize`] equals the optimiser's step, which is the
+//! default.
 //!
-//! The type system does not tell: a default method that was overridden looks like one that was not. So
-//! the model's own method is called once, on a copy, and so is the optimiser. The two results must be
-//! the same bit by bit, for the same arithmetic was done to the same numbers. The optimiser is plain
-//! gradient descent with a rate of one and gradients of ±1000, which carry every weight past any limit
-//! or norm that a model may want to keep.
+//! The type system does not show whether a default method was overridden. So the model's own method
+//! and the optimiser are each called once on a copy of the model. The two results must be
+//! bit-identical, because they apply the same arithmetic to the same numbers. The optimiser is
+//! plain gradient descent with learning rate 1 and gradients of ±1000, so that every weight exceeds
+//! any limit or norm that the model may enforce.
 //!
-//! What shows is a difference in a tensor, in a flag, or in what the module's display prints of its
-//! other fields, and a panic. What cannot show is a method that does something only now and then, or to
-//! what is outside the model.
+//! The check detects a difference in a tensor, in a flag or in the displayed text of other fields,
+//! and a panic. It does not detect effects that occur only at some steps or outside the model.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -23,12 +23,13 @@ use burn_bayes_graph::ModulePath;
 const RATE: f64 = 1.0;
 const SIZE: f32 = 1000.0;
 
-/// What the model's own `optimize` or `optimize_multi` leaves otherwise than the optimiser does.
+/// The difference between the model's own `optimize` or `optimize_multi` and the optimiser's step,
+/// if any.
 pub(crate) fn changes_of_own_optimize<M>(model: &M) -> Option<String>
 where
     M: Module + ModuleDisplay + TrainStep,
 {
-    // `valid` and `train` copy running statistics, which clones would share.
+    // `valid` and `train` copy running statistics; clones would share them.
     let model = model.valid().train();
     let gradients = || large_gradients(&model);
     let optimizer = || SgdConfig::new().init();
@@ -50,7 +51,7 @@ where
         .or_else(|| expected.difference_after(own_multi))
 }
 
-/// ±1000 in turn, for everything that is trained.
+/// Alternating ±1000 for every trained parameter.
 fn large_gradients<M: Module>(model: &M) -> GradientsParams {
     struct Large(GradientsParams);
     impl ModuleVisitor for Large {
@@ -71,7 +72,7 @@ fn large_gradients<M: Module>(model: &M) -> GradientsParams {
     large.0
 }
 
-/// All that is seen of a module: a hash of each of its tensors, its flags, and its other fields as text.
+/// The compared state of a module: a hash of each tensor, the flags, and the other fields as text.
 #[derive(PartialEq)]
 struct Snapshot {
     values: Vec<(String, u64)>,
@@ -88,10 +89,10 @@ impl Snapshot {
         }
     }
 
-    /// What the result of `own` has otherwise.
+    /// The first difference between this state and the result of `own`.
     fn difference_after<M: Module + ModuleDisplay>(&self, own: impl Fn() -> M) -> Option<String> {
         let Ok(own) = catch_unwind(AssertUnwindSafe(own)) else {
-            return Some("it panics at large gradients".into());
+            return Some("it panics on large gradients".into());
         };
         let own = Self::of(&own);
         let values = self.values.iter().zip(&own.values);
@@ -103,7 +104,7 @@ impl Snapshot {
         match lines.find(|(own, expected)| own != expected) {
             Some((own, _)) => Some(format!("it changes `{}`", own.trim())),
             None if *self == own => None,
-            None => Some("it changes which fields the model has".into()),
+            None => Some("it changes the fields of the model".into()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a training checks of the model that it was given, because nothing in its results would show it.
+//! Checks of the user's model for errors that would not show in the results.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,17 +9,17 @@ use burn::train::TrainStep;
 use super::own_optimize::changes_of_own_optimize;
 use crate::error::{Error, Result};
 
-/// Steps after which losses are compared again: by then the weights have left their start, where a
-/// penalty or a saturated loss can have no gradient.
+/// Number of steps after which losses are compared again. At the initial weights, a penalty or a
+/// saturated loss can have gradient zero.
 const AGAIN_AFTER: u64 = 100;
 
-/// Which checks are wanted, and what they found; clones of a wrapped model share what was found.
+/// The enabled checks and their results, which clones of a wrapped model share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SelfCheck {
     is_off: bool,
-    /// What the model's own `optimize` changes beside the optimiser, if it does.
+    /// A change by the model's own `optimize` beyond the optimiser's step, if there is one.
     own_optimize: Arc<OnceLock<Option<String>>>,
-    /// Gradients that were gathered from recorded losses.
+    /// The number of gradients computed from recorded losses.
     gathered: Arc<AtomicU64>,
 }
 
@@ -31,12 +31,13 @@ impl SelfCheck {
         }
     }
 
-    /// Whether anything is checked: what a recording is told when it is made.
+    /// Whether the checks are enabled; a recording is created with this setting.
     pub(crate) fn is_on(&self) -> bool {
         !self.is_off
     }
 
-    /// Fails if the model's own `optimize`, which the wrapper never calls, is not the optimiser's step.
+    /// Fails if the model's own `optimize`, which the wrapper never calls, differs from the
+    /// optimiser's step.
     pub(crate) fn optimize<M>(&self, model: &M) -> Result<()>
     where
         M: Module + ModuleDisplay + TrainStep,
@@ -52,23 +53,24 @@ impl SelfCheck {
             Some(changes) => Err(Error::config(
                 "model",
                 format!(
-                    "its own `TrainStep::optimize` does more than the optimiser's step ({changes}), and \
-                     is not called in a wrapped model, whose random weights are the algorithm's; do the \
-                     same to the gradients in `step` or by the optimiser, or in a loop of your own after \
-                     `optimize`, and take it out of the model; if the training can do without it, \
-                     `without_self_check()`"
+                    "its own `TrainStep::optimize` does more than the optimiser's step \
+                     ({changes}), but is not called in a wrapped model, because the algorithm owns \
+                     the random weights; do this in `step` or in the optimiser, or after \
+                     `optimize` in a custom training loop, and remove it from the model; if the \
+                     training does not need it, use `without_self_check()`"
                 ),
             )),
         }
     }
 
-    /// Whether the gradient of the recorded losses is to be compared with that of the model's own step.
+    /// Whether this gradient of the recorded losses must be compared with that of the model's own
+    /// step.
     pub(crate) fn is_loss_due(&self) -> bool {
         let gathered = self.gathered.load(Ordering::Relaxed);
         self.is_on() && matches!(gathered, 0 | AGAIN_AFTER)
     }
 
-    /// A gradient of the recorded losses was gathered, and passed if it was compared.
+    /// Counts a gradient of the recorded losses, after its comparison if there was one.
     pub(crate) fn gathered(&self) {
         self.gathered.fetch_add(1, Ordering::Relaxed);
     }

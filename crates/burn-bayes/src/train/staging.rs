@@ -1,17 +1,18 @@
-//! Learning rates for training a posterior: in stages, and decaying.
+//! Learning-rate schedules for training a posterior: stages and decay.
 //!
-//! **Stages.** A covariance learned around a mean that is still far away is learned twice. So the
-//! mean goes first, with draws close to it; then the rates of the factors and the log-variance ramp
-//! up from 0. At step t, counted from 0, a group of rate η uses
+//! **Stages.** A covariance that is learned while the mean is far from the optimum must be learned
+//! again. So the mean is trained first, with draws close to it; then the learning rates of the
+//! factors and the log-variance ramp up from 0. At step t, counted from 0, a group with learning
+//! rate η uses
 //!
 //!   η · min(1, max(0, t + 1 − a)/max(1, b)) · (1 + max(0, t − a − b)/τ)^−p,
 //!
-//! the mean with 1 in place of the ramp. Burn's own schedulers would make the stages, one after the
-//! other, but no product of them with a power, and none of a rate above 1; in closed form the state
-//! to save is the step alone.
+//! and for the mean 1 replaces the ramp. Burn's schedulers can be composed into the stages, but not
+//! into their product with a power, and do not accept a rate above 1. In closed form the only state
+//! to save is the step.
 //!
-//! **Decay.** The gradient at a draw is noisy, so with a constant rate the posterior never comes to
-//! rest. Σ η_t = ∞ and Σ η_t² < ∞ make it converge: ½ < p ≤ 1.
+//! **Decay.** The gradient at a draw is noisy, so with a constant learning rate the posterior does
+//! not converge. It converges if Σ η_t = ∞ and Σ η_t² < ∞, that is for ½ < p ≤ 1.
 //!
 //! | symbol | field |
 //! |---|---|
@@ -29,10 +30,10 @@ use burn::optim::lr_scheduler::{LrScheduler, LrSchedulerRecord};
 use super::parts::VifaPart;
 use crate::error::{Error, Result};
 
-/// Separate rates for the mean, the factors and the log-variance of a posterior, the latter two
-/// held back at first.
+/// Separate learning rates for the mean, the factors and the log-variance of a posterior; training
+/// starts with the mean alone.
 ///
-/// The parameters that stay point estimates follow the mean.
+/// Parameters that stay point estimates use the learning rate of the mean.
 ///
 /// ```
 /// use burn_bayes::train::StagedLearningRate;
@@ -47,19 +48,21 @@ use crate::error::{Error, Result};
 #[derive(Config, Debug)]
 #[non_exhaustive]
 pub struct StagedLearningRate {
-    /// Rate of the mean.
+    /// Learning rate of the mean.
     pub mean: f64,
-    /// Rate of the factors, once the ramp is over.
+    /// Learning rate of the factors after the ramp.
     pub factors: f64,
-    /// Rate of the log-variance, once the ramp is over.
+    /// Learning rate of the log-variance after the ramp.
     pub log_variance: f64,
-    /// Steps in which only the mean is trained.
+    /// Number of steps in which only the mean is trained.
     #[config(default = 0)]
     pub mean_only_steps: usize,
-    /// Steps in which the rates of the factors and the log-variance then rise to their values.
+    /// Number of steps in which the learning rates of the factors and the log-variance then
+    /// increase linearly to their values.
     #[config(default = 0)]
     pub ramp_steps: usize,
-    /// τ, in steps after the ramp, over which all rates decay; constant rates by default.
+    /// τ, the time constant of the decay of all learning rates, in steps after the ramp; no decay
+    /// by default.
     pub time_constant: Option<f64>,
     /// p, the power of the decay.
     #[config(default = 0.75)]
@@ -67,7 +70,7 @@ pub struct StagedLearningRate {
 }
 
 impl StagedLearningRate {
-    /// The schedule, for a `Learner` or a loop of your own.
+    /// The schedule, for a `Learner` or a custom training loop.
     ///
     /// # Panics
     ///
@@ -80,8 +83,8 @@ impl StagedLearningRate {
     ///
     /// # Errors
     ///
-    /// A rate that is negative or not finite, or a decay that [`PowerDecayConfig`] would refuse;
-    /// the message names the field.
+    /// A learning rate that is negative or not finite, or a decay that [`PowerDecayConfig`]
+    /// rejects; the message names the field.
     pub fn try_init(&self) -> Result<ModuleLrScheduler> {
         let mean = self.stage("mean", self.mean)?;
         let held_back = |field, part: VifaPart, rate| {
@@ -119,7 +122,7 @@ impl StagedLearningRate {
     }
 }
 
-/// A rate that decays as a power of the step: η (1 + t/τ)^−p.
+/// A learning rate that decays as a power of the step: η (1 + t/τ)^−p.
 ///
 /// ```
 /// use burn::optim::lr_scheduler::LrScheduler;
@@ -132,11 +135,11 @@ impl StagedLearningRate {
 #[derive(Config, Debug)]
 #[non_exhaustive]
 pub struct PowerDecayConfig {
-    /// η, the rate of the first step.
+    /// η, the learning rate of the first step.
     pub rate: f64,
-    /// τ, the steps after which the rate is 2^−p of the first.
+    /// τ, the number of steps after which the learning rate is 2^−p of the initial one.
     pub time_constant: f64,
-    /// p; from above ½ up to 1 the iterates converge.
+    /// p; the iterates converge for ½ < p ≤ 1.
     #[config(default = 0.75)]
     pub power: f64,
 }
@@ -155,8 +158,8 @@ impl PowerDecayConfig {
     ///
     /// # Errors
     ///
-    /// A rate or power that is negative or not finite, or a time constant that is not finite and
-    /// above zero; the message names the field.
+    /// A learning rate or power that is negative or not finite, or a time constant that is not
+    /// finite and above zero; the message names the field.
     pub fn try_init(&self) -> Result<PowerDecay> {
         not_negative("rate", self.rate)?;
         let decay = Decay {
@@ -293,7 +296,7 @@ mod tests {
     use crate::likelihood::GaussianNll;
     use crate::methods::VifaConfig;
 
-    /// The rates of the mean, the factors and the log-variance at the next step.
+    /// The learning rates of the mean, the factors and the log-variance at the next step.
     fn rates(schedule: &mut ModuleLrScheduler) -> [f64; 3] {
         let rates = schedule.step();
         [VifaPart::Mean, VifaPart::Factors, VifaPart::LogVariance]
@@ -375,7 +378,7 @@ mod tests {
         let mut resumed = config.init();
         resumed.load_record(saved_and_loaded(schedule.to_record()));
         assert_eq!(resumed.step(), schedule.step());
-        // At t = τ the rate is 2^−p of the first.
+        // At t = τ the learning rate is 2^−p of the initial one.
         let at_time_constant = schedule.step() / 0.5;
         assert!((resumed.step() / 0.5 - at_time_constant).abs() < f64::EPSILON);
         let expected = 0.3 * (1.0 + 6.0 / 7.0f64).powf(-0.75);

@@ -1,10 +1,10 @@
-//! The layers that act otherwise in training than in inference. A flag of each switches it.
+//! Layers that behave differently in training and inference, each switched by a flag.
 
 use std::fmt;
 
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param};
 
-/// A flag of a layer: while it is on, the layer acts otherwise in training than in inference.
+/// A flag of a layer. While it is on, the layer behaves differently in training and inference.
 #[derive(Clone, Debug)]
 pub(crate) struct TrainingFlag {
     /// The flag's own path, such as `block.noise.training`.
@@ -26,9 +26,9 @@ impl TrainingFlag {
     pub(crate) fn cure(&self) -> String {
         let path = &self.path;
         match self.is_dropout() {
-            true => "leave out `with_dropout()`".into(),
+            true => "remove `with_dropout()`".into(),
             false => format!(
-                "freeze the layer before the model is wrapped, by \
+                "freeze the layer before wrapping the model: \
                  `model.freeze_group(ParamGroup::from_path(\"{path}\"))`"
             ),
         }
@@ -41,7 +41,7 @@ impl fmt::Display for TrainingFlag {
     }
 }
 
-/// A layer, known by its path and the name of its type.
+/// A layer, identified by its path and type name.
 #[derive(Clone, Debug)]
 struct Layer {
     path: String,
@@ -63,7 +63,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// All flags of a module, whether they are Burn's or the user's.
+/// All flags of a module, in Burn's layers and in the user's.
 pub(crate) fn training_flags<M: Module>(module: &M) -> Vec<TrainingFlag> {
     let mut search = Search::default();
     module.visit(&mut search);
@@ -78,7 +78,7 @@ pub(crate) fn with_dropout<M: Module>(module: M, on: bool) -> M {
     })
 }
 
-/// The fields that a walk through a module is in, each with the type of what contains it.
+/// The path of a module traversal: the fields, each with the type of its container.
 #[derive(Default)]
 struct Place(Vec<(String, String)>);
 
@@ -96,7 +96,7 @@ impl Place {
         names.join(".")
     }
 
-    /// The innermost structure that contains this place.
+    /// The innermost structure that contains the current field.
     fn layer(&self) -> Layer {
         let structures = self.0.iter().enumerate().rev();
         let mut structures = structures.filter_map(|(depth, (_, container_type))| {

@@ -1209,7 +1209,7 @@ fn a_batch_larger_than_the_training_set_is_a_config_error() {
     let panic = catch_unwind(AssertUnwindSafe(|| {
         TrainStep::step(&direct, rows);
     }));
-    let sentence = "train_len: is 15, and a batch has 16 rows";
+    let sentence = "train_len: is 15, but a mini-batch has 16 rows";
     let message = message(panic);
     assert!(message.starts_with(sentence), "{message}");
 

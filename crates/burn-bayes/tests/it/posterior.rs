@@ -550,7 +550,7 @@ fn a_prior_group_that_selects_nothing_is_refused_by_name() {
         assert!(error.is_config(), "{error}");
         let message = error.to_string();
         assert!(
-            message.starts_with("prior: the group of precision 3,")
+            message.starts_with("prior: the group with precision 3,")
                 && message.contains(name)
                 && message.contains("`hidden.weight`"),
             "{message}"

@@ -285,21 +285,21 @@ fn what_is_no_posterior_is_refused_with_a_reason_and_the_path() {
         (Contents::good().with_metadata("layout", "[]"), "no weights"),
         (
             Contents::good().with_metadata("layout", &layout_of(&[("weight", 5)]).to_json()),
-            "`mean` is [4], its layout asks for [5]",
+            "`mean` has shape [4], but the layout requires [5]",
         ),
         (Contents::good().without_tensor("mean"), "`mean` is missing"),
         (Contents::good().without_tensor("diag"), "`diag` is missing"),
         (
             Contents::good().with_tensor("mean", &[2, 2], &[1.0; 4]),
-            "`mean` is [2, 2], its layout asks for [4]",
+            "`mean` has shape [2, 2], but the layout requires [4]",
         ),
         (
             Contents::good().with_tensor("factors", &[4, 2], &[1.0; 8]),
-            "`factors` is [4, 2], its layout asks for [4, 4]",
+            "`factors` has shape [4, 2], but the layout requires [4, 4]",
         ),
         (
             Contents::good().with_tensor("factors", &[8], &[1.0; 8]),
-            "`factors` is [8], its layout asks for [8, 4]",
+            "`factors` has shape [8], but the layout requires [8, 4]",
         ),
         (
             Contents::good().with_tensor("mean", &[4], &nan),
@@ -322,7 +322,7 @@ fn what_is_no_posterior_is_refused_with_a_reason_and_the_path() {
         (other_dtype, "mean is F64, not F32"),
         (
             Contents::good().with_tensor("offsets", &[1], &[1.0]),
-            "`offsets` is no part of a posterior",
+            "`offsets` is not part of a posterior",
         ),
     ];
     let directory = TempDir::new().unwrap();
