@@ -175,7 +175,7 @@ mod ends {
             let command = TUNE.split_whitespace().collect::<Vec<_>>().join(" ");
             let command =
                 format!("burn-bayes {command} --epochs 1000000 --threads 2 --out found --resume");
-            let expected = format!("error: interrupted; `{command}` goes on from here\n");
+            let expected = format!("error: interrupted; `{command}` continues from here\n");
             assert_eq!(message, expected, "{reach:?}");
             wait_until(|| are_gone(&workers));
         }
