@@ -70,7 +70,7 @@ fn a_risk_is_promised_only_where_rows_bear_it_out() {
     let (code, message) = place.failure("predict run moons.csv --target-risk 0.001");
     assert_eq!(code, 3);
     assert!(
-        message.contains("validation rows cannot promise"),
+        message.contains("validation rows cannot guarantee"),
         "{message}"
     );
 }
