@@ -90,7 +90,7 @@ fn a_worker_for_other_cells_refuses_and_writes_nothing() {
         .unwrap();
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{message}");
-    assert!(message.contains("has others"), "{message}");
+    assert!(message.contains("differ from those"), "{message}");
     assert!(output.stdout.is_empty());
 }
 

@@ -1,8 +1,7 @@
-//! Random search over ranges of settings, judged by cross-validation on training rows alone.
+//! Random search of settings, with cross-validation on the training rows.
 //!
-//! Trial number t is a function of the search's seed and t, and all trials meet the same folds and the
-//! same seed of the fit. So trials may be made in any order, by any number of threads, and more of them
-//! later on.
+//! Trial t depends only on the seed of the search and t, and all trials have the same folds and the same
+//! seed of the fit. So trials may run in any order and in parallel, and a search can be extended later.
 
 mod divergence;
 mod fold;
@@ -22,48 +21,48 @@ use crate::error::{Result, TabularError};
 use crate::parallel;
 use crate::settings::{FitSettings, expect_count};
 
-/// A stream of random numbers: the settings that the trials of a seed draw.
+/// The random stream of the settings of trials.
 pub const TRIALS: u64 = 0x7472_6961;
 
-/// What is searched, and how long.
+/// A random search.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// The settings that no range names.
+    /// The settings without a range.
     pub base: FitSettings,
-    /// What is drawn.
+    /// The ranges of the settings drawn.
     pub ranges: Ranges,
-    /// How many settings are drawn and judged.
+    /// Number of trials.
     pub trials: usize,
-    /// Trials that meet more folds than the first, those that did best there; all by default.
+    /// Number of trials evaluated on all folds: the best ones on the first fold; by default all.
     pub survivors: Option<usize>,
-    /// Seed of the trials and of the fits.
+    /// Seed of the trials and the fits.
     pub seed: u64,
 }
 
-/// A fit to be judged.
+/// The fit of a trial to a fold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// The number of the settings.
+    /// The number of the trial.
     pub trial: usize,
     /// The number of the fold.
     pub fold: usize,
 }
 
-/// Some settings, and what they are worth.
+/// Settings and their scores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// Which of all trials it is, from 0.
+    /// The number of the trial, from 0.
     pub number: usize,
-    /// The settings that were drawn, with those that no range names.
+    /// All settings, drawn or not.
     pub settings: FitSettings,
-    /// One for each fold that it met; nothing where the fit has no scores.
+    /// The score on each evaluated fold; `None` if the fit has no scores.
     pub judgements: Vec<Option<HoldoutScore>>,
-    /// Whether it met all folds.
+    /// Whether all folds were evaluated.
     pub is_complete: bool,
 }
 
 impl Trial {
-    /// The mean over folds; nothing if a fit has no scores.
+    /// The mean over folds; `None` if a fit has no scores.
     pub fn mean(&self) -> Option<HoldoutScore> {
         HoldoutScore::mean(
             &self
@@ -74,7 +73,7 @@ impl Trial {
         )
     }
 
-    /// The better one first; those that diverged are the last.
+    /// Orders trials from best to worst; diverged trials are last.
     pub fn compare(&self, other: &Self) -> Ordering {
         let cost = |trial: &Self| trial.mean().map_or(f64::INFINITY, |mean| mean.cost);
         self.has_diverged()
@@ -99,10 +98,10 @@ impl Search {
         self.ranges.draw(&self.base, noise)
     }
 
-    /// Refuses what no trial can come of, before one is made.
+    /// Checks the settings of all trials, before the first fit.
     ///
     /// # Errors
-    /// If there is nothing to try, or a trial has settings that cannot be used for one of the folds.
+    /// If there are no trials, or the settings of a trial are invalid for a fold.
     pub fn check<'a>(&self, folds: impl IntoIterator<Item = &'a Fold>) -> Result<()> {
         expect_count("trials", self.trials)?;
         expect_count("survivors", self.survivors.unwrap_or(self.trials))?;
