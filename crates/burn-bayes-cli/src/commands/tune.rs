@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let rows = super::dealt(&config)?;
     let tuning = Tuning::new(config, &rows, arguments.folds)?;
     let ranges = ranges.map_or_else(|| tuning.default_ranges(), Ok)?;
-    let searched = "is in the search ranges; leave it out, or give `--ranges` without it";
+    let searched = "is searched; leave it out, or give `--ranges` without it";
     let flags = ranges.names().map(|name| (name, searched));
     arguments.settings.refuse(flags)?;
     let search = tuning.search(ranges, arguments.trials, arguments.survivors)?;
