@@ -67,7 +67,7 @@ fn every_bad_file_has_its_message() {
             "data.csv, line 3, column `x`: found `1e999`, expected a finite number",
         ),
         (
-            "missing cell",
+            "missing value",
             "x,y\n1,2\n,4\n",
             &regression,
             "data.csv, line 3, column `x`: found a missing cell, expected a value",
@@ -182,7 +182,7 @@ fn fewer_rows_than_asked_is_a_setting() {
     assert!(error.is_config());
     assert_eq!(
         error.to_string(),
-        "setting `rows`: found row 2, expected rows below 2, which is all there are"
+        "setting `rows`: found row 2, expected rows below 2, the number of rows"
     );
     let error = KFold::new(10).splits(table.rows()).unwrap_err();
     assert_eq!(
