@@ -9,7 +9,7 @@ use crate::decimal::DecimalMark;
 use crate::error::DataError;
 use crate::table::ColumnKind;
 
-/// Whether the first row of a file names the columns.
+/// Whether the first row of a file is a header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Header {

@@ -169,7 +169,7 @@ impl Targets {
 /// let features = Features::new(3, 2, vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0])?;
 /// let data = Dataset::new(features, Targets::Real(vec![-1.0, 1.0, -1.0]))?;
 ///
-/// // Numbers that stand for classes become classes, in the order of the numbers.
+/// // Numeric labels become classes, in numerical order.
 /// let levels = data.target_levels()?;
 /// let data = data.with_classes(&levels)?;
 /// assert_eq!(data.targets().as_classes(), Some(&[0, 1, 0][..]));

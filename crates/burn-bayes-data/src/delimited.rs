@@ -208,7 +208,7 @@ impl LineCounter {
 mod tests {
     use super::*;
 
-    /// Rows with the lines on which they begin, and what came after them.
+    /// The rows with their line numbers, and the final result.
     fn read(mut input: impl BufRead, longest: usize) -> (Vec<(u64, Vec<String>)>, Found) {
         let mut reader = RowReader::new(&mut input, b',', longest).unwrap();
         let (mut row, mut rows) = (Row::default(), Vec::new());
@@ -236,7 +236,7 @@ mod tests {
             ("\u{feff}\r\n\r\na", &[3]),
             ("\n\r\n", &[]),
         ] {
-            // However the bytes come in pieces; a mark of the byte order comes in one.
+            // For any chunk size, as long as the first chunk contains a byte order mark.
             for size in [3, 5, 1000] {
                 let input = io::BufReader::with_capacity(size, text.as_bytes());
                 let (rows, end) = read(input, usize::MAX);

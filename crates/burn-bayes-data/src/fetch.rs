@@ -235,12 +235,11 @@ mod tests {
     const FILE: NamedFile = NamedFile {
         path: "folder/greeting.txt",
         bytes: 12,
-        // Of "hello, world".
+        // The checksum of "hello, world".
         sha256: "09ca7e4eaa6e8ae9c7d261167129184883644d07dfba7cbfbc4c8a2e08360d5b",
     };
 
-    /// Answers one connection after the other on the loopback device, then hands back the paths that
-    /// were asked for.
+    /// Answers connections on the loopback device one by one, then returns the requested paths.
     fn serve(answers: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -274,7 +273,7 @@ mod tests {
         answer("200 OK", Some(12), "hello, world")
     }
 
-    /// A fetcher that no proxy of the environment comes between.
+    /// A fetcher that ignores proxies of the environment.
     fn fetcher(root: &Path) -> Fetcher {
         let agent = Agent::config_builder().proxy(None).build().into();
         Fetcher {
@@ -406,7 +405,7 @@ mod tests {
         let set = NamedSet::find("energy").unwrap();
         let file = set.files().next().unwrap();
         source::write_whole(&root.path().join(file.path), b"mine").unwrap();
-        // Nothing listens: a file with other bytes is found before anything is asked for.
+        // No server is needed: a file with wrong content is found before any request.
         let error = fetcher(root.path())
             .with_mirror("http://127.0.0.1:9")
             .fetch(set, |_| {});

@@ -136,7 +136,7 @@ mod tests {
     fn numbers_are_in_the_order_of_numbers() {
         assert_eq!(levels(&["10", "9", "-1", "9"]).names(), ["-1", "9", "10"]);
         assert_eq!(levels(&["10", "9", "x"]).names(), ["10", "9", "x"]);
-        // Different texts are different categories, whatever they are worth.
+        // Different texts are different categories, even if they are equal as numbers.
         assert_eq!(levels(&["1", "01"]).len(), 2);
     }
 

@@ -258,7 +258,7 @@ mod tests {
         );
         let stated = options.clone().with_features(65537);
         assert_eq!(columns("1 65537:1\n", &stated).unwrap(), 65537);
-        // So do many entries.
+        // So do files with many entries.
         let row: Vec<String> = (1..=1000).map(|index| format!("{index}:1")).collect();
         let text = format!("1 {} 256000:1\n", row[..999].join(" "));
         assert_eq!(columns(&text, &options).unwrap(), 256_000);

@@ -345,7 +345,7 @@ mod tests {
             let error = ColumnScale::fit(values.iter().copied(), Scaling::Standardise);
             assert!(error.unwrap_err().is_data(), "{values:?}");
         }
-        // Subnormal differences: the squares vanish although the values differ.
+        // Subnormal differences: the squares underflow although the values differ.
         let tiny = ColumnScale::fit([0.0, 1e-200], Scaling::Standardise);
         assert!(tiny.unwrap_err().is_data());
     }

@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(read(b"a").unwrap(), "a");
         assert_eq!(read(b"plain text").unwrap(), "plain text");
         assert_eq!(read(&packed(b"packed text")).unwrap(), "packed text");
-        // Members one after the other are one text, as gunzip has it.
+        // Concatenated members are one text, as for gunzip.
         assert_eq!(
             read(&[packed(b"one "), packed(b"two")].concat()).unwrap(),
             "one two"

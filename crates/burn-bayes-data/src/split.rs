@@ -281,7 +281,7 @@ mod tests {
         let split = |seed| KFold::new(2).with_seed(seed).splits(8).unwrap()[0].clone();
         assert_eq!(split(1), split(1));
         assert_ne!(split(1), split(2));
-        // Written down from this code: a release that changes it changes everybody's results.
+        // Golden values of this code: a change would change the results of all users.
         assert_eq!(split(1).test, [7, 3, 0, 4]);
     }
 

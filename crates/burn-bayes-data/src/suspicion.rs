@@ -204,7 +204,7 @@ pub(crate) fn looks_like_date(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What is found in a column beside another feature.
+    /// The findings in a column next to another feature.
     fn found(column: Column) -> Vec<String> {
         let rows = column.len();
         let other = Column::numbers("other", vec![0.5; rows]);
@@ -224,7 +224,7 @@ mod tests {
             numbers(|row| row as f64, 50),
             numbers(|row| -(row as f64), 50),
             numbers(shuffled, 100),
-            // A part of the row numbers of a larger file.
+            // Row numbers from a part of a larger file.
             numbers(|row| shuffled(row) * 3.0, 100),
             numbers(|row| (row * row) as f64 * 1e6, 30),
         ] {
@@ -239,7 +239,7 @@ mod tests {
             numbers(|row| (row as f64).sqrt(), 50),
             numbers(|row| (row / 2) as f64, 50),
             numbers(|row| (row % 7) as f64, 50),
-            // Unique by their range, as populations and prices are.
+            // Unique because of their range, like populations and prices.
             numbers(|row| (row * 7_919 % 100_003) as f64, 50),
             numbers(|row| row as f64, FEWEST_ROWS - 1),
             numbers(|_| f64::NAN, 50),

@@ -167,12 +167,12 @@ fn interval_calibration(scores: &RegressionScores) -> Result<Figure> {
     let reading = "On the diagonal, predictions are calibrated: the 80 % quantile lies above 80 % of the targets. If the curve is flat in the middle, intervals are too narrow; if it is steep there, they are too wide; if it stays on one side of the diagonal, predictions are biased.";
     Figure::draw(
         "interval-calibration",
-        "Stated and observed frequencies",
+        "Nominal and observed frequencies",
         reading,
         SIZE,
         |area| {
             let percents = |title| Axis::new(title, (0.0, 100.0), tick);
-            let mut plane = plane(area, &percents("stated, %"), &percents("observed, %"))?;
+            let mut plane = plane(area, &percents("nominal, %"), &percents("observed, %"))?;
             plane.draw_series([PathElement::new([(0.0, 0.0), (100.0, 100.0)], guide())])?;
             let points: Vec<(f64, f64)> = scores
                 .quantiles

@@ -166,7 +166,7 @@ fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
         lines.push(line(
             &format!("Coverage at {level}"),
             &at.coverage,
-            "best at the level",
+            "best at the nominal level",
             &format!("Fraction of targets in their central {level} interval."),
         ));
     }

@@ -133,7 +133,7 @@ mod tests {
         let vifa = settings(Method::Vifa);
         assert_eq!(interval(&vifa, 751, 400, 100), 1);
         let wide = interval(&vifa, 500_000, 8_000, 2_000);
-        // Ten draws of a quarter of the rows: five sixths of the products of an epoch, at a fifth.
+        // Ten draws of a quarter of the rows: 5/6 of the multiplications of an epoch, at 1/5 of the cost.
         assert_eq!(wide, 2);
         assert!(interval(&vifa, 500_000, 5_000, 5_000) > wide);
         assert_eq!(interval(&settings(Method::Map), 500_000, 8_000, 2_000), 1);

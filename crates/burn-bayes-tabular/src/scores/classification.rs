@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn two_classes_are_scored_as_by_hand() {
-        // Averages .8, .4, .6 and .1 of class 1: the third row is wrong.
+        // The averages of class 1 are .8, .4, .6 and .1: the third row is wrong.
         let draws = [
             0.3, 0.7, 0.5, 0.5, 0.2, 0.8, 0.9, 0.1, // draw 0
             0.1, 0.9, 0.7, 0.3, 0.6, 0.4, 0.9, 0.1, // draw 1
@@ -353,7 +353,7 @@ mod tests {
             );
             assert_eq!(score.absent, None);
         }
-        // Labels were drawn with the stated probabilities.
+        // The labels were drawn with the predicted probabilities.
         let half_width = 1.96 * (0.25f64 / 300.0).sqrt();
         assert!(scores.ece.value.unwrap() < 3.0 * half_width);
     }
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn f1_is_of_the_positive_class() {
-        // Predicted 1, 0, 1, 0.
+        // The predicted classes are 1, 0, 1, 0.
         let draws = predictions(2, 1, &[0.3, 0.7, 0.8, 0.2, 0.4, 0.6, 0.9, 0.1]);
         let of = |positive| {
             let intervals = Intervals::Omitted;

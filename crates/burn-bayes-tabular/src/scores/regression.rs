@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn two_draws_are_scored_as_by_hand() {
-        // Means 2, 0 and 5; variances between draws 1, 0 and 4.
+        // The means are 2, 0 and 5; the variances between draws 1, 0 and 4.
         let draws = [1.0, 0.0, 3.0, 3.0, 0.0, 7.0];
         let scores = RegressionScores::of(
             &predictions(2, &draws, 1.0),
@@ -215,7 +215,7 @@ mod tests {
         let half = &scores.selective[0].referral[5];
         assert_eq!((half.kept, half.rmse), (2, 0.5f64.sqrt()));
         assert_eq!(scores.pit_counts.iter().sum::<usize>(), 3);
-        // The first target is the median of its mixture, the second lies one deviation above.
+        // The first target is the median of its mixture; the second is one standard deviation above.
         assert_eq!(scores.pit_counts[5], 1);
         assert_eq!(scores.pit_counts[8], 1);
         let levels: Vec<f64> = scores.intervals.iter().map(|at| at.level).collect();
@@ -237,7 +237,7 @@ mod tests {
         assert!(scores.selective[0].referral.is_empty());
         let json = serde_json::to_string(&scores).unwrap();
         assert!(!json.contains("NaN"));
-        // The name that the column of predictions has.
+        // The same name as the column of predictions.
         assert!(json.contains("\"by\":\"epistemic_std\""), "{json}");
     }
 

@@ -262,7 +262,7 @@ mod tests {
         };
         assert_eq!(judged([0.75, 0.25]), None);
         assert_eq!(judged([0.7, 0.3]), None);
-        // Frequencies have 0.56 nats, these 1.39 · 3/4 + 0.29 · 1/4.
+        // The class frequencies have 0.56 nats, these probabilities 1.39 · 3/4 + 0.29 · 1/4.
         let reason = judged([0.25, 0.75]).unwrap();
         assert!(
             reason.contains("1.1116") && reason.contains("0.5623"),

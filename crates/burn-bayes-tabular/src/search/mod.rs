@@ -115,9 +115,9 @@ impl Search {
         Ok(())
     }
 
-    /// Makes all trials, in the order of their numbers.
+    /// Runs all trials, in the order of their numbers.
     ///
-    /// `judge` fits and judges any number of units, in any order.
+    /// `judge` fits and scores any number of units, in any order.
     pub fn run(
         &self,
         folds: usize,
@@ -145,7 +145,7 @@ impl Search {
         Ok(trials)
     }
 
-    /// The best settings by folds in memory, on as many threads as rayon has here.
+    /// Runs the search on folds in memory, in parallel on rayon's threads, and returns the best trial.
     ///
     /// # Errors
     /// As [`Search::check`] and [`Search::run`], and if every trial diverged.
@@ -161,10 +161,10 @@ impl Search {
     }
 }
 
-/// The complete trial with the least mean cost.
+/// The complete trial with the smallest mean cost.
 ///
 /// # Errors
-/// If every one diverged.
+/// If every trial diverged.
 pub fn best(trials: &[Trial]) -> Result<&Trial> {
     let complete = trials
         .iter()
@@ -172,13 +172,13 @@ pub fn best(trials: &[Trial]) -> Result<&Trial> {
     complete.min_by(|a, b| a.compare(b)).ok_or_else(|| {
         TabularError::Numerical(format!(
             "all {} trials diverged: their NLL is not finite, or worse than that of a constant; lower \
-             the range of `learning_rate`, give more `epochs`, or set `clip`",
+             the range of `learning_rate`, increase `epochs`, or set `clip`",
             trials.len()
         ))
     })
 }
 
-/// Adds the judgements of some folds to some trials.
+/// Adds the scores of the given folds to the chosen trials.
 fn meet(
     trials: &mut [Trial],
     chosen: &[usize],
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// The nearer the prior precision is to one, the better.
+    /// A cost that is smallest at a prior precision of one.
     fn distance(settings: &FitSettings) -> Option<HoldoutScore> {
         let cost = settings.prior_precision.ln().abs();
         let error = cost;
@@ -240,7 +240,7 @@ mod tests {
             .map(|trial| distance(&trial.settings).unwrap().cost);
         let least = costs.fold(f64::INFINITY, f64::min);
         assert_eq!(found.mean().unwrap().cost, least);
-        // That none of forty lies so near has a probability of one in a million.
+        // The probability that none of forty trials is this close is one in a million.
         assert!(least < 1.0, "{least}");
         assert!(many.iter().all(|trial| trial.judgements.len() == 3));
     }
@@ -268,7 +268,7 @@ mod tests {
                     error: 0.0,
                     diverged: false,
                 }),
-                // With a cost, but one that is worse than a constant's.
+                // Trial 1 has a cost, but is worse than a constant.
                 (trial, _) => Some(HoldoutScore {
                     cost: trial as f64,
                     error: 1.0,

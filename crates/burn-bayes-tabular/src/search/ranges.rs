@@ -27,7 +27,7 @@ pub enum Range {
     Choice(Vec<Value>),
 }
 
-/// Ranges by the names of settings.
+/// Ranges by name of setting.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Ranges(BTreeMap<String, Range>);
@@ -177,7 +177,7 @@ mod tests {
         let share = |is: &dyn Fn(&FitSettings) -> bool| {
             drawn.iter().filter(|settings| is(settings)).count() as f64 / 400.0
         };
-        // Five deviations of a share of one half among 400 are 0.125, of one third 0.118.
+        // Five standard deviations of a fraction of 1/2 in 400 draws are 0.125, and of 1/3 0.118.
         let near = |share: f64, expected: f64| assert!((share - expected).abs() < 0.125, "{share}");
         near(share(&|settings| settings.mean_rate() < 0.1), 0.5);
         near(share(&|settings| settings.momentum < 0.7), 0.5);
@@ -253,7 +253,7 @@ mod tests {
                 (0..40).map(draw).collect()
             };
             let (many, few) = (drawn(1000), drawn(4));
-            // That one of three ranks is never drawn has a probability of 3 (2/3)⁴⁰ < 10⁻⁶.
+            // The probability that one of three ranks is never drawn is 3 (2/3)⁴⁰ < 10⁻⁶.
             assert!(many.iter().any(|settings| settings.rank == Some(5)));
             let capped = many.into_iter().map(|settings| FitSettings {
                 rank: settings.rank.map(|rank| rank.min(4)),

@@ -51,7 +51,7 @@ settings! {
     }
 }
 
-/// The format of a new file, where it differs from that of the fit.
+/// The format of a new file, if it differs from that of the fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileFormat {
     /// Decimal separator.
