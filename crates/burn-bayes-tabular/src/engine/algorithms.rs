@@ -23,7 +23,8 @@ use crate::settings::{DEFAULT_RANK, FitSettings, Method, OptimizerName, refused}
 const INITIAL_WEIGHTS: u64 = 0x696e_6974;
 /// p in η (1 + t/τ)^−p, the decay of all learning rates.
 const DECAY_POWER: f64 = 0.75;
-/// The approximate maximum number of SWAG iterates, many times more than the factors need.
+/// The approximate number of SWAG iterates if the last quarter of training has fewer epochs; many times
+/// more than the factors need.
 const SWAG_ITERATES: u64 = 40;
 /// Maximum number of weights; GPUs index elements with 32 bits.
 const MOST_WEIGHTS: usize = 1 << 31;
