@@ -1,4 +1,4 @@
-//! What a person sees of a command while it runs, on standard error: a bar on a terminal, else lines.
+//! Progress on standard error: a progress bar on a terminal, otherwise lines.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -15,7 +15,7 @@ use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::report::Summary;
 use burn_bayes_tabular::scores::Scores;
 
-/// A bar that goes when it is dropped.
+/// A progress bar that is cleared when dropped.
 #[derive(Debug)]
 struct Bar(ProgressBar);
 
@@ -30,7 +30,7 @@ const COUNTED: &str = "{msg:<24} {wide_bar} {pos}/{len} {eta}";
 const UNCOUNTED: &str = "{spinner} {msg}";
 
 impl Bar {
-    /// If standard error is a terminal.
+    /// A bar, if standard error is a terminal.
     fn new(template: &str) -> Option<Self> {
         let style = ProgressStyle::with_template(template);
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -49,7 +49,7 @@ impl Drop for Bar {
     }
 }
 
-/// Shows how many of several things are done.
+/// Shows how many of a known number of items are done.
 #[derive(Debug)]
 pub(crate) struct Counter {
     bar: Option<Bar>,
@@ -59,7 +59,7 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// None of them yet.
+    /// A counter at zero.
     pub(crate) fn new(name: &str, all: usize) -> Self {
         let bar = Bar::new(COUNTED).filter(|_| all > 0);
         if let Some(Bar(bar)) = &bar {
@@ -75,7 +75,7 @@ impl Counter {
         }
     }
 
-    /// One more is done, of which a line tells.
+    /// Counts one item, and prints a line about it.
     pub(crate) fn count(&self, what: impl Display) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         tell(format_args!("{} {done}/{}: {what}", self.name, self.all));
@@ -85,7 +85,7 @@ impl Counter {
     }
 }
 
-/// Shows how many rows of an unknown number are done.
+/// Shows how many rows are done, of an unknown total.
 #[derive(Debug)]
 pub(crate) struct RowCounter {
     bar: Option<Bar>,
@@ -93,11 +93,11 @@ pub(crate) struct RowCounter {
     told: Instant,
 }
 
-/// Time from one line to the next where there is no bar.
+/// Minimum time between lines without a bar.
 const LINE_TIME: Duration = Duration::from_secs(5);
 
 impl RowCounter {
-    /// No row yet.
+    /// A counter at zero.
     pub(crate) fn new() -> Self {
         Self {
             bar: Bar::new(UNCOUNTED),
@@ -106,7 +106,7 @@ impl RowCounter {
         }
     }
 
-    /// So many more are done.
+    /// Adds rows.
     pub(crate) fn count(&mut self, rows: usize) {
         self.rows += rows;
         let line = format!("{} rows", self.rows);
@@ -121,14 +121,14 @@ impl RowCounter {
     }
 }
 
-/// Shows how much of a file is here.
+/// Shows the progress of a download.
 #[cfg(feature = "fetch")]
 #[derive(Debug)]
 pub(crate) struct ByteCounter(Option<Bar>);
 
 #[cfg(feature = "fetch")]
 impl ByteCounter {
-    /// Nothing of it yet.
+    /// A counter at zero, for a file of `all` bytes.
     pub(crate) fn new(name: &str, all: u64) -> Self {
         let bar = Bar::new("{msg:<24} {wide_bar} {bytes}/{total_bytes} {eta}");
         match &bar {
@@ -141,7 +141,7 @@ impl ByteCounter {
         Self(bar)
     }
 
-    /// So much of it in all.
+    /// Sets the number of bytes downloaded.
     pub(crate) fn set(&self, bytes: u64) {
         if let Some(Bar(bar)) = &self.0 {
             bar.set_position(bytes);
@@ -149,24 +149,24 @@ impl ByteCounter {
     }
 }
 
-/// Shows epochs.
+/// Shows the epochs of a fit.
 #[derive(Debug)]
 pub(crate) struct Console {
     bar: Option<Bar>,
 }
 
-/// Lines that a training has where there is no bar.
+/// The number of lines per training without a bar.
 const LINES: usize = 10;
 
 impl Console {
-    /// Of the process's standard error.
+    /// Writes to standard error.
     pub(crate) fn new() -> Self {
         Self {
             bar: Bar::new(COUNTED),
         }
     }
 
-    /// After an epoch.
+    /// Shows an epoch at its end.
     pub(crate) fn epoch(&self, record: &EpochRecord) {
         let EpochRecord {
             stage,
@@ -195,8 +195,8 @@ impl Console {
     }
 }
 
-/// Does what nobody knows the length of. A terminal shows what it is and how long it has taken; elsewhere
-/// a line says so in the end, if it was long.
+/// Runs work of unknown duration. A terminal shows its name and the elapsed time; otherwise a line is
+/// printed at the end if it took long.
 pub(crate) fn busy<T>(what: impl Display, work: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let bar = Bar::new("{spinner} {msg}, {elapsed}");
@@ -212,12 +212,12 @@ pub(crate) fn busy<T>(what: impl Display, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Writes a line to standard output; a failure is an error, which a closed pipe is not for long.
+/// Writes a line to standard output. `main` treats a closed pipe as success.
 pub(crate) fn print(line: impl Display) -> Result<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
-/// Writes a line to standard error, above a bar; nothing can be done where nobody listens.
+/// Writes a line to standard error, above a bar. Errors are ignored, as they could not be reported.
 pub(crate) fn tell(line: impl Display) {
     match bars().last() {
         Some(bar) => bar.println(line.to_string()),
@@ -237,7 +237,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
     print(serde_json::to_string(value).map_err(io::Error::from)?)
 }
 
-/// Characters that the name of a score has room for, at least.
+/// Minimum width of the column of score names.
 const NAME_WIDTH: usize = 24;
 
 /// Prints all scores, with their intervals.
@@ -255,7 +255,7 @@ pub(crate) fn print_scores(scores: &Scores) -> Result<()> {
     Ok(())
 }
 
-/// The command line that started the program, as a shell would take it again.
+/// The command line that started the program, quoted for a shell.
 pub(crate) fn command_line() -> String {
     command_of("burn-bayes", std::env::args_os().skip(1))
 }

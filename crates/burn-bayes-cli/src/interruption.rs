@@ -1,8 +1,8 @@
-//! Ctrl-C, or another signal that asks the program to end.
+//! Handling of Ctrl-C and other termination signals.
 //!
-//! A command ends at once: what it has not finished goes, and the last line says how to go on if there
-//! is more to go on from than its files. Only a fit asks for time, to save where it stands. A signal
-//! that the program was told to ignore when it was started, as by `nohup`, ends nothing but a fit.
+//! A command ends at once: its unfinished files are removed, and the last line prints the command that
+//! continues it, if there is one. Only a fit delays the end, to save a checkpoint. A signal that was
+//! ignored at startup, as with `nohup`, ends only a fit.
 
 use std::io;
 use std::process;
@@ -17,26 +17,26 @@ static IS_POSTPONED: AtomicBool = AtomicBool::new(false);
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 static CONTINUATION: Mutex<Option<String>> = Mutex::new(None);
 
-/// From now on an interruption ends the process as above.
+/// Installs the handler: an interruption ends the process.
 pub(crate) fn catch() -> Result<()> {
     caught(ctrlc::try_set_handler(interrupt))
 }
 
-/// In a process that works for another one, which has all to say and to keep.
+/// Installs the handler of a worker, which prints nothing and has no files to remove.
 pub(crate) fn catch_in_worker() -> Result<()> {
     caught(ctrlc::try_set_handler(|| process::exit(INTERRUPTED.into())))
 }
 
-/// From now on the first interruption only asks to stop; a second one ends the process.
+/// From now on, the first interruption only requests a stop; a second one ends the process.
 pub(crate) fn postpone() -> Result<()> {
     IS_POSTPONED.store(true, Ordering::Relaxed);
     caught(ctrlc::set_handler(interrupt))
 }
 
-/// From now on an interruption ends the process again.
+/// From now on, an interruption ends the process again.
 ///
 /// # Errors
-/// If one was asked for since it was postponed.
+/// If an interruption occurred since [`postpone`].
 pub(crate) fn restore_handler() -> Result<()> {
     IS_POSTPONED.store(false, Ordering::Relaxed);
     match is_asked() {
@@ -45,28 +45,28 @@ pub(crate) fn restore_handler() -> Result<()> {
     }
 }
 
-/// Whether someone asked to stop.
+/// Whether an interruption occurred.
 pub(crate) fn is_asked() -> bool {
     IS_ASKED.load(Ordering::Relaxed)
 }
 
-/// From now on this command goes on with what an interruption ends.
+/// Sets the command that is printed on interruption as the one that continues.
 pub(crate) fn continue_by(command: String) {
     *CONTINUATION.lock().unwrap_or_else(PoisonError::into_inner) = Some(command);
 }
 
-/// What an interruption comes to.
+/// The error of an interruption.
 fn failure() -> TabularError {
     let continuation = CONTINUATION.lock().unwrap_or_else(PoisonError::into_inner);
     TabularError::Interrupted(match &*continuation {
-        Some(command) => format!("interrupted; `{command}` goes on from here"),
+        Some(command) => format!("interrupted; `{command}` continues from here"),
         None => "interrupted".into(),
     })
 }
 
-/// Ends the process.
+/// Removes unfinished files, prints the error and ends the process.
 pub(crate) fn end() -> ! {
-    // Who comes second waits here for the first one.
+    // A second thread blocks here until the first one ends the process.
     remove_unfinished();
     tell(format_args!("error: {}", failure()));
     process::exit(INTERRUPTED.into())
@@ -81,7 +81,7 @@ fn interrupt() {
 
 fn caught(handler: Result<(), ctrlc::Error>) -> Result<()> {
     match handler {
-        // There is one already, or the signal is to be ignored.
+        // A handler is already installed, or the signal is ignored.
         Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(()),
         Err(error) => Err(TabularError::System(io::Error::other(error))),
     }

@@ -1,8 +1,8 @@
-//! The `burn-bayes` program: from a CSV to predictions with uncertainty, without writing Rust.
+//! The `burn-bayes` program: predictions with uncertainty from CSV files, without writing Rust.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "the one crate that talks to a terminal"
+    reason = "the only crate that writes to the terminal"
 )]
 
 mod commands;
@@ -20,11 +20,11 @@ use crate::commands::Command;
 use crate::console::tell;
 use burn_bayes_tabular::error::TabularError;
 
-/// A step of a small network makes some hundred small tensors: this allocator takes a fifth off it.
+/// Takes a fifth off the time of training steps of small networks, which allocate hundreds of small tensors.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Bayesian training of small networks on tables, with predictions that know their uncertainty.
+/// Bayesian training of small networks on tabular data, with predictive uncertainty.
 #[derive(Debug, Parser)]
 #[command(
     name = "burn-bayes",
@@ -38,16 +38,15 @@ struct Program {
 }
 
 fn main() -> ExitCode {
-    // Burn loads an optimiser's state to the device that it prefers, which may be a GPU that is not
-    // there: the one that is always there is preferred, and the first step brings the state to its
-    // parameters.
-    // SAFETY: there is no other thread yet.
+    // Burn loads an optimiser's state to its default device, which may be a GPU that does not exist.
+    // The CPU always exists, and the first step moves the state to the device of the parameters.
+    // SAFETY: no other thread has been started.
     #[cfg(feature = "flex")]
     unsafe {
         std::env::set_var("BURN_DEVICE", "flex");
     }
     warnings::show();
-    // Clap leaves with 2 on a usage error, which is what `TabularError::Usage` does too.
+    // Clap exits with code 2 on a usage error, as does `TabularError::Usage`.
     let program = Program::parse();
     let caught = match program.command {
         Command::Worker => interruption::catch_in_worker(),
@@ -55,7 +54,7 @@ fn main() -> ExitCode {
     };
     match caught.and_then(|()| program.command.run()) {
         Ok(()) => ExitCode::SUCCESS,
-        // Who closes a pipe has seen enough.
+        // The reader closed the pipe, which is not an error.
         Err(TabularError::System(error)) if error.kind() == ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
@@ -80,7 +79,7 @@ mod tests {
         Program::command().debug_assert();
     }
 
-    /// The calls of the program in a page's code, in fences and within lines: what follows its name.
+    /// The calls of the program in the code blocks and inline code of a page, without its name.
     fn calls(page: &str) -> Vec<&str> {
         let mut is_fenced = false;
         let mut codes = Vec::new();
@@ -102,7 +101,7 @@ mod tests {
         calls.collect()
     }
 
-    /// The first word of a call that the program does not know.
+    /// The first unknown command or option of a call.
     fn unknown_word<'a>(mut command: &clap::Command, call: &'a str) -> Option<&'a str> {
         let mut words = call.split_whitespace().take_while(|word| *word != "#");
         while command.has_subcommands() && !call.starts_with("--") {

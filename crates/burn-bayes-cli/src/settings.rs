@@ -1,4 +1,4 @@
-//! The settings of the library as options of the command line.
+//! The settings of the library as command-line options.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use burn_bayes_tabular::settings::{
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-/// A table of settings: its heading in help, and where its values go.
+/// A table of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Rows,
@@ -43,18 +43,18 @@ impl Part {
     }
 }
 
-/// A setting with its names on the command line.
+/// A setting with the names of its option.
 #[derive(Debug)]
 struct Flag {
     part: Part,
     setting: Setting,
     long: String,
-    /// A hidden name.
+    /// The former name, a hidden alias.
     former: Option<String>,
     value: String,
 }
 
-/// All of them, in the order of help.
+/// All options, in the order of the help text.
 static FLAGS: LazyLock<Vec<Flag>> = LazyLock::new(|| {
     let parts = Part::ALL.into_iter();
     let settings = parts.flat_map(|part| part.table().into_iter().map(move |found| (part, found)));
@@ -72,17 +72,17 @@ static FLAGS: LazyLock<Vec<Flag>> = LazyLock::new(|| {
     named.collect()
 });
 
-/// The settings of a run on the command line.
+/// The settings given on the command line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ConfigFlags {
     config: Option<PathBuf>,
-    /// What was given, as it was written.
+    /// The options given, with their text.
     given: Vec<(Part, &'static str, String)>,
 }
 
 impl ConfigFlags {
-    /// Fails if one of these options was given, each with the reason. The same settings in the file are
-    /// allowed, because it may be the file of a fit.
+    /// Refuses these options, each with a reason. The same settings are allowed in the file, which may be
+    /// the file of a fit.
     pub(crate) fn refuse<'a>(
         &self,
         flags: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -93,7 +93,7 @@ impl ConfigFlags {
         found.map_or(Ok(()), |(name, problem)| Err(refused(name, problem)))
     }
 
-    /// The options that were given and that the method does not use.
+    /// The given options that the method does not use.
     pub(crate) fn unused(&self, settings: &FitSettings) -> impl Iterator<Item = &'static str> {
         let of_fit = self.given.iter().filter(|(part, ..)| *part == Part::Fit);
         of_fit
@@ -101,10 +101,10 @@ impl ConfigFlags {
             .filter(|name| settings.is_unused_by_method(name))
     }
 
-    /// The settings of the file, if there is one, and of the flags that override them.
+    /// The settings of the file, if given, overridden by the options.
     ///
     /// # Errors
-    /// If the file cannot be read, or a setting cannot be used; the message names it.
+    /// If the file cannot be read or a setting is invalid. The message names the setting.
     pub(crate) fn config(&self) -> Result<Config> {
         let file = self.config.as_deref();
         let mut config = file.map_or_else(|| Ok(Config::default()), Config::read)?;
@@ -142,7 +142,7 @@ impl Args for ConfigFlags {
             .long("config")
             .value_name("FILE")
             .value_parser(ValueParser::path_buf())
-            .help("TOML file with settings; options override it");
+            .help("TOML file with settings; options override them");
         command.arg(config).args(FLAGS.iter().map(Flag::option))
     }
 
@@ -197,7 +197,7 @@ fn named(choices: &'static [Choice]) -> Vec<PossibleValue> {
     named.collect()
 }
 
-/// A parser of one of several named values.
+/// A parser of an enumeration.
 pub(crate) fn choice<T>() -> impl TypedValueParser<Value = T>
 where
     T: SettingValue + Clone + Send + Sync + 'static,
@@ -209,12 +209,12 @@ where
     PossibleValuesParser::new(named(choices)).try_map(|text| text.parse().map_err(wrong::<T>))
 }
 
-/// What is wrong with a value, as clap wants it.
+/// Converts an error to clap's type.
 fn wrong<T: SettingValue>(error: T::Err) -> Box<dyn std::error::Error + Send + Sync> {
     error.to_string().into()
 }
 
-/// The format of a new file, where it differs from that of the fit.
+/// The format of a new file, if it differs from the fit's.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FileFlags {
     /// Decimal separator, a point or a comma [default: as in the fit]
@@ -226,7 +226,7 @@ pub(crate) struct FileFlags {
 }
 
 impl FileFlags {
-    /// The format that they say.
+    /// The format given by the options.
     pub(crate) fn format(&self) -> FileFormat {
         FileFormat {
             decimal: self.decimal,

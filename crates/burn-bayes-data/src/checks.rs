@@ -1,9 +1,9 @@
-//! What a column and its cells must be to become features and targets.
+//! Checks of columns and cells that become features and targets.
 
 use crate::error::{DataError, Place, shown};
 use crate::table::{Column, ColumnKind, Table, number_label};
 
-/// Whether a column holds what it held before.
+/// Checks that a column has the same type as in training.
 pub(crate) fn check_kind(
     table: &Table,
     column: &Column,
@@ -20,7 +20,7 @@ pub(crate) fn check_kind(
         table.whole().column(column.name()),
         name(column.kind()),
         format_args!("{}, as in training", name(expected)),
-        "declare the kind of the column when the file is read",
+        "declare the type of the column when the file is read",
     ))
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn real_target(table: &Table, column: &Column, row: usize) -> Result<
         (None, Some(text)) => Err(DataError::data(
             place(),
             shown(text),
-            "a number, since the task is regression",
+            "a number, because the task is regression",
             "choose classification, or another target",
         )),
         (None, None) => Err(DataError::missing(place())),
@@ -42,7 +42,7 @@ pub(crate) fn real_target(table: &Table, column: &Column, row: usize) -> Result<
 /// 2⁵³.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The target of a row, as the name of a class. Where `labels` are numbers, 1.0 is called 1.
+/// The target of a row, as the name of a class. If `labels` are numbers, the name of 1.0 is 1.
 pub(crate) fn class_label(
     table: &Table,
     column: &Column,
@@ -57,8 +57,8 @@ pub(crate) fn class_label(
             return Err(DataError::data(
                 table.place(row).column(column.name()),
                 shown(&label),
-                "a class below 2⁵³, from which on whole numbers are rounded to each other",
-                "declare the column to hold categories",
+                "a class below 2⁵³, because larger whole numbers are rounded",
+                "declare the column as categories",
             ));
         }
         (ColumnKind::Number, Ok(number)) => number_label(number),
@@ -66,7 +66,7 @@ pub(crate) fn class_label(
     })
 }
 
-/// Tables made in memory may hold infinities.
+/// Refuses infinities, which tables in memory may contain.
 pub(crate) fn check_finite(value: f64, place: impl Fn() -> Place) -> Result<f64, DataError> {
     if value.is_finite() {
         return Ok(value);

@@ -1,15 +1,15 @@
-//! Delimited text into typed columns, read once from front to back.
+//! Reads delimited text into typed columns, in one pass.
 //!
-//! Delimiter, header and the kind of each column are found from the first rows unless they are given:
+//! Delimiter, header and column types are detected from the first rows unless they are given:
 //!
-//! - **Delimiter**: of comma, tab, semicolon, bar and space, the one that cuts the most of the first
-//!   rows into the same number of fields, at least two; of equals, the one that leaves the most cells
-//!   that are numbers, and then the first in this list.
-//! - **Header**: a first row in which no cell is a number.
-//! - **Kind**: a column holds numbers if at least half of its cells in the first 1000 rows, missing
-//!   ones aside, are numbers. Text in a column of numbers is then an error that names its line, not a
-//!   silent change of the column into categories. So is a column of text that would hold numbers by the
-//!   same rule if the decimal mark were the other one, unless it is declared to hold categories.
+//! - **Delimiter**: among comma, tab, semicolon, bar and space, the one that splits the most of the first
+//!   rows into the same number of cells, at least two; in case of ties, the one with the most numeric
+//!   cells, then the first in this list.
+//! - **Header**: the first row is a header if none of its cells is a number.
+//! - **Type**: a column is numeric if at least half of its non-missing cells in the first 1000 rows are
+//!   numbers. Text in a numeric column is then an error that names its line, so that the column does not
+//!   silently become categorical. A text column that would be numeric with the other decimal separator is
+//!   also an error, unless it is declared as categories.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{BufRead, Cursor, Read};
@@ -23,23 +23,23 @@ use crate::growing::Growing;
 use crate::source::{self, Plain};
 use crate::table::{ColumnKind, Origin, Table, listed};
 
-/// Rows from which the kinds of the columns are found.
+/// Number of rows from which column types are detected.
 const SAMPLE_ROWS: usize = 1000;
-/// Bytes from which the delimiter is found.
+/// Number of bytes from which the delimiter is detected.
 const SAMPLE_BYTES: u64 = 1 << 16;
 
-/// Reads a whole delimited file, packed with gzip or not.
+/// Reads a whole delimited file, optionally compressed with gzip.
 ///
 /// # Errors
-/// If the file cannot be read, has no rows, or a row or cell is not what the others are.
+/// If the file cannot be read, has no rows, or a row or cell is invalid.
 pub fn read_csv(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Table, DataError> {
     CsvReader::open(path, options.clone())?.read_all()
 }
 
-/// A delimited text that is read in pieces of as many rows as wanted.
+/// Reads delimited text in chunks of rows.
 ///
-/// Nothing is kept but the rows of the present piece, so a file may be larger than memory; see
-/// [`PreprocessorFit`](crate::PreprocessorFit) for a whole preparation in two passes.
+/// Only the rows of the current chunk are in memory, so a file may be larger than memory; see
+/// [`PreprocessorFit`](crate::PreprocessorFit) for preprocessing in two passes.
 ///
 /// ```
 /// use burn_bayes_data::{CsvOptions, CsvReader};
@@ -57,7 +57,7 @@ pub struct CsvReader<'a> {
     records: Records<'a>,
     options: CsvOptions,
     columns: Vec<Field>,
-    /// The rows that the kinds were found from and that no table holds yet.
+    /// The sampled rows that were not returned yet.
     sample: std::vec::IntoIter<Row>,
 }
 
@@ -71,27 +71,27 @@ impl std::fmt::Debug for CsvReader<'_> {
     }
 }
 
-/// A field of every row.
+/// A column of the file.
 #[derive(Debug, Clone)]
 struct Field {
     name: String,
     kind: ColumnKind,
     is_kept: bool,
     keeps_text: bool,
-    /// The line and the text of the first cell that has the other decimal mark, if the column holds
-    /// categories for that alone.
+    /// The line and text of the first cell with the other decimal separator, if the column is categorical
+    /// only for that reason.
     other_mark: Option<(u64, String)>,
 }
 
 impl Field {
-    /// Its cells, none yet.
+    /// An empty column.
     fn growing(&self) -> Growing {
         Growing::new(self.is_kept.then_some(self.kind), self.keeps_text)
     }
 }
 
 impl CsvReader<'static> {
-    /// Opens a file, packed with gzip or not, and reads its first rows.
+    /// Opens a file, optionally compressed with gzip, and reads its first rows.
     ///
     /// # Errors
     /// As for [`CsvReader::new`].
@@ -102,11 +102,11 @@ impl CsvReader<'static> {
 }
 
 impl<'a> CsvReader<'a> {
-    /// Reads the first rows of `reader`, which messages call `name`.
+    /// Reads the first rows of `reader`; `name` is used in messages.
     ///
     /// # Errors
-    /// If nothing can be read, there is no row, the header is not usable, or the options name a column
-    /// that is neither there nor optional.
+    /// If nothing can be read, there are no rows, the header is invalid, or the options name a column that
+    /// does not exist and is not optional.
     pub fn new(reader: impl Read + 'a, name: &str, options: CsvOptions) -> Result<Self, DataError> {
         Self::from_plain(source::plain(reader, name)?, name, options)
     }
@@ -159,7 +159,7 @@ impl<'a> CsvReader<'a> {
         })
     }
 
-    /// The same, passing over a column from here on.
+    /// Skips a column from now on.
     ///
     /// # Errors
     /// If there is no such column.
@@ -168,7 +168,7 @@ impl<'a> CsvReader<'a> {
         Ok(self)
     }
 
-    /// The same with a column whose kind is known better than the first rows tell.
+    /// Sets the type of a column.
     ///
     /// # Errors
     /// If there is no such column.
@@ -190,18 +190,18 @@ impl<'a> CsvReader<'a> {
         }
     }
 
-    /// The columns and their kinds, in the order of the file.
+    /// The columns and their types, in the order of the file.
     pub fn columns(&self) -> impl Iterator<Item = (&str, ColumnKind)> {
         let kept = self.columns.iter().filter(|field| field.is_kept);
         kept.map(|field| (field.name.as_str(), field.kind))
     }
 
-    /// The next rows, at most `most` of them but at least one; `None` when there are no more.
+    /// The next rows, at least one and at most `most`; `None` at the end.
     ///
     /// # Errors
-    /// If a row has another number of cells than the first one, a cell is not UTF-8, or a cell of a
-    /// column of numbers is not a finite number, unless such rows [are marked](BadRows::Mark); if a
-    /// column would hold numbers with the other decimal mark.
+    /// If a row has a different number of cells than the first one, a cell is not UTF-8, or a cell of a
+    /// numeric column is not a finite number, unless such rows [are marked](BadRows::Mark). If a column
+    /// would be numeric with the other decimal separator.
     pub fn next_table(&mut self, most: usize) -> Result<Option<Table>, DataError> {
         self.check_marks()?;
         let mut cells: Vec<Growing> = self.columns.iter().map(Field::growing).collect();
@@ -243,8 +243,8 @@ impl<'a> CsvReader<'a> {
         Ok(Some(Table::of_lines(columns, origin)))
     }
 
-    /// Adds the cells of a row to their columns. What cannot be read is missing there, and the first of
-    /// it is the error.
+    /// Adds the cells of a row to their columns. Invalid cells become missing values, and the first error
+    /// is returned.
     fn push(&self, row: &Row, cells: &mut [Growing]) -> Result<(), DataError> {
         if let Err(error) = self.records.check_width(row) {
             cells.iter_mut().for_each(Growing::push_missing);
@@ -260,7 +260,7 @@ impl<'a> CsvReader<'a> {
         outcome
     }
 
-    /// Refuses a column that holds categories for its decimal mark alone.
+    /// Refuses a column that is categorical only because of its decimal separator.
     fn check_marks(&self) -> Result<(), DataError> {
         let mut kept = self.columns.iter().filter(|field| field.is_kept);
         let found = kept.find_map(|field| Some((field, field.other_mark.as_ref()?)));
@@ -273,17 +273,17 @@ impl<'a> CsvReader<'a> {
             place.column(name),
             shown(cell),
             format_args!(
-                "{}, without which the column would hold categories",
+                "{}, because otherwise the column would be categorical",
                 mark.expected()
             ),
             &format!(
-                "{}; if the column holds categories, declare it so (`--categories {name}`)",
+                "{}; if the column is categorical, declare it (`--categories {name}`)",
                 mark.cure()
             ),
         ))
     }
 
-    /// All rows that are left.
+    /// All remaining rows.
     ///
     /// # Errors
     /// As for [`CsvReader::next_table`], and if there are none.
@@ -293,13 +293,13 @@ impl<'a> CsvReader<'a> {
     }
 }
 
-/// Rows of equal width.
+/// Reads rows, and checks that their numbers of cells are equal.
 struct Records<'a> {
     rows: RowReader<Box<dyn BufRead + 'a>>,
     name: String,
     delimiter: u8,
     longest_row: usize,
-    /// The cells of the first row.
+    /// The number of cells of the first row.
     width: Option<usize>,
     bad_rows: BadRows,
 }
@@ -319,7 +319,7 @@ impl<'a> Records<'a> {
             return Err(DataError::config(
                 "delimiter",
                 shown(&char::from(delimiter).to_string()),
-                "a byte other than a quote or the end of a line",
+                "a byte other than a quote or a line break",
             ));
         }
         let whole: Box<dyn BufRead + 'a> = Box::new(Cursor::new(start).chain(bytes));
@@ -335,7 +335,7 @@ impl<'a> Records<'a> {
         })
     }
 
-    /// Whether there was another row to put into `row`.
+    /// Reads the next row into `row`; false at the end.
     fn read(&mut self, row: &mut Row) -> Result<bool, DataError> {
         let found = self.rows.read(row);
         match found.map_err(|error| DataError::io(&self.name, &error))? {
@@ -344,9 +344,9 @@ impl<'a> Records<'a> {
             Found::OpenQuote(line) => {
                 return Err(DataError::data(
                     self.place(line),
-                    "a quote that opens here and never closes",
-                    "a second quote before the end of the file",
-                    "close the quote; one that is part of the text is written twice, inside quotes",
+                    "an opening quote without a closing one",
+                    "a closing quote before the end of the file",
+                    "close the quote; inside quotes, write a quote character twice",
                 ));
             }
             Found::LongRow(line) => {
@@ -362,7 +362,7 @@ impl<'a> Records<'a> {
         Ok(true)
     }
 
-    /// Refuses a row of another width than the first.
+    /// Refuses a row with a different number of cells than the first one.
     fn check_width(&self, row: &Row) -> Result<(), DataError> {
         let width = self.width.unwrap_or(row.width());
         if row.width() == width {
@@ -375,7 +375,7 @@ impl<'a> Records<'a> {
                 "{width}, as in the first row, between delimiters {:?}",
                 char::from(self.delimiter)
             ),
-            "look for a missing or additional delimiter or quote, or give the `delimiter`",
+            "check for a missing or additional delimiter or quote, or set the `delimiter`",
         ))
     }
 
@@ -394,18 +394,18 @@ impl<'a> Records<'a> {
     }
 }
 
-/// A cell without the spaces around it; `None` if it is not text.
+/// A cell without surrounding spaces; `None` if it is not UTF-8.
 fn text_of(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok().map(str::trim)
 }
 
-/// A setting that names a column which a file lacks.
+/// The error of a setting that names a missing column.
 pub(crate) fn no_column(setting: &str, name: &str, source: &str, names: &[String]) -> DataError {
     let expected = format_args!("a column of {source}: {}", listed(names));
     DataError::config(setting, shown(name), expected)
 }
 
-/// The names that the first row gives, or numbered ones.
+/// The column names from the header, or numbered names.
 fn names(place: &Place, first: &[&str], has_header: bool) -> Result<Vec<String>, DataError> {
     let mut names = Vec::with_capacity(first.len());
     let mut seen = HashSet::new();
@@ -420,7 +420,7 @@ fn names(place: &Place, first: &[&str], has_header: bool) -> Result<Vec<String>,
                 place.clone().column(&name),
                 "the same name twice",
                 "names that differ",
-                "rename one of the columns, or say that the file has no header",
+                "rename one of the columns, or set the header to absent",
             ));
         }
         names.push(name);
@@ -428,13 +428,13 @@ fn names(place: &Place, first: &[&str], has_header: bool) -> Result<Vec<String>,
     Ok(names)
 }
 
-/// What a column without a name is called.
+/// The name of an unnamed column.
 pub(crate) fn column_name(index: usize) -> String {
     format!("column_{index}")
 }
 
-/// Numbers if at least half of the cells that are not missing are; else categories, and the first cell
-/// with the other decimal mark if at least half are numbers with one of the marks.
+/// The type of a column. For a categorical column, also the first cell with the other decimal separator,
+/// if at least half of the cells are numbers with one of the separators.
 fn kind_of(
     sample: &[Row],
     index: usize,

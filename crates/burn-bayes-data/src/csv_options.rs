@@ -1,4 +1,4 @@
-//! How a delimited file is to be read.
+//! Options for reading delimited files.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -9,33 +9,33 @@ use crate::decimal::DecimalMark;
 use crate::error::DataError;
 use crate::table::ColumnKind;
 
-/// Whether the first row of a file names the columns.
+/// Whether the first row of a file is a header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Header {
-    /// It does if none of its cells is a number.
+    /// The first row is a header if none of its cells is a number.
     #[default]
     Detect,
-    /// It does.
+    /// The first row is a header.
     Present,
-    /// It does not; columns are called `column_0`, `column_1`, ….
+    /// There is no header; columns are named `column_0`, `column_1`, ….
     Absent,
 }
 
-/// What becomes of a row that cannot be read: one with too few or too many cells, with bytes that are
-/// not UTF-8, or with text in a column of numbers.
+/// Treatment of rows that cannot be read: rows with too few or too many cells, bytes that are not UTF-8,
+/// or text in a numeric column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BadRows {
-    /// It is an error, which ends the reading.
+    /// Return an error.
     #[default]
     Refuse,
-    /// It is in the table; [`Table::fault`](crate::Table::fault) says what is wrong with it, and whoever uses the row gets
-    /// that error.
+    /// Keep the row in the table. [`Table::fault`](crate::Table::fault) returns its error, as does every use of
+    /// the row.
     Mark,
 }
 
-/// How a delimited file is to be read.
+/// Options for reading a delimited file.
 ///
 /// ```
 /// use burn_bayes_data::{ColumnKind, CsvOptions};
@@ -49,23 +49,23 @@ pub enum BadRows {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CsvOptions {
-    /// The byte between cells; found from the first rows if `None`.
+    /// The column separator; `None` detects it from the first rows.
     pub delimiter: Option<u8>,
-    /// The character before the decimal fraction of a number.
+    /// The decimal separator.
     pub decimal: DecimalMark,
     /// Whether the first row names the columns.
     pub header: Header,
-    /// Kinds that are known; the other columns' are found from the first rows.
+    /// Known column types; the others are detected from the first rows.
     pub kinds: BTreeMap<String, ColumnKind>,
-    /// The columns to keep; all of them if `None`.
+    /// The columns to read; all if `None`.
     pub only: Option<BTreeSet<String>>,
-    /// Columns that the file may lack although `kinds` or `only` name them.
+    /// Columns named by `kinds` or `only` that may be missing in the file.
     pub optional: BTreeSet<String>,
-    /// Columns whose cells are also kept as they are written, for [`Table::text`](crate::Table::text).
+    /// Columns whose text is also kept unchanged, for [`Table::text`](crate::Table::text).
     pub keep: BTreeSet<String>,
-    /// What a missing cell says, after spaces around it are taken away.
+    /// Values that count as missing, without surrounding spaces.
     pub missing: Vec<String>,
-    /// What becomes of a row that cannot be read.
+    /// Treatment of rows that cannot be read.
     pub bad_rows: BadRows,
 }
 
@@ -88,7 +88,7 @@ impl Default for CsvOptions {
 }
 
 impl CsvOptions {
-    /// The same with a delimiter.
+    /// Sets the delimiter.
     #[must_use]
     pub fn with_delimiter(self, delimiter: u8) -> Self {
         Self {
@@ -97,26 +97,26 @@ impl CsvOptions {
         }
     }
 
-    /// The same with another decimal mark.
+    /// Sets the decimal separator.
     #[must_use]
     pub fn with_decimal(self, decimal: DecimalMark) -> Self {
         Self { decimal, ..self }
     }
 
-    /// The same with another header.
+    /// Sets the header.
     #[must_use]
     pub fn with_header(self, header: Header) -> Self {
         Self { header, ..self }
     }
 
-    /// The same with a column whose kind is known.
+    /// Sets the type of a column.
     #[must_use]
     pub fn with_kind(mut self, column: impl Into<String>, kind: ColumnKind) -> Self {
         self.kinds.insert(column.into(), kind);
         self
     }
 
-    /// The same, keeping these columns alone.
+    /// Reads only these columns.
     #[must_use]
     pub fn with_only<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl CsvOptions {
         }
     }
 
-    /// The same, reading files without these columns too.
+    /// Allows these columns to be missing.
     #[must_use]
     pub fn with_optional<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Self {
         Self {
@@ -134,7 +134,7 @@ impl CsvOptions {
         }
     }
 
-    /// The same with other words for a missing cell.
+    /// Sets the values that count as missing.
     #[must_use]
     pub fn with_missing<S: Into<String>>(self, words: impl IntoIterator<Item = S>) -> Self {
         Self {
@@ -143,7 +143,7 @@ impl CsvOptions {
         }
     }
 
-    /// The same, also keeping the cells of these columns as they are written.
+    /// Also keeps the text of these columns unchanged.
     #[must_use]
     pub fn with_kept<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Self {
         Self {
@@ -152,13 +152,13 @@ impl CsvOptions {
         }
     }
 
-    /// The same with another treatment of rows that cannot be read.
+    /// Sets the treatment of rows that cannot be read.
     #[must_use]
     pub fn with_bad_rows(self, bad_rows: BadRows) -> Self {
         Self { bad_rows, ..self }
     }
 
-    /// Refuses the name of a column that `source` must have and has not.
+    /// Checks that the columns named by the options exist in `source`.
     pub(crate) fn check_names(&self, source: &str, names: &[String]) -> Result<(), DataError> {
         let known: HashSet<&String> = names.iter().chain(&self.optional).collect();
         let kinds = self.kinds.keys().map(|name| ("kinds", name));
@@ -171,12 +171,12 @@ impl CsvOptions {
         }
     }
 
-    /// Whether `cell` is a number with either decimal mark.
+    /// Whether `cell` is a number with either decimal separator.
     pub(crate) fn reads_as_number(&self, cell: &str) -> bool {
         self.decimal.number(cell).is_some() || self.decimal.is_number_with_other(cell)
     }
 
-    /// Whether `cell` says that there is nothing.
+    /// Whether `cell` is a missing value.
     pub(crate) fn is_missing(&self, cell: &str) -> bool {
         self.missing.iter().any(|word| word == cell)
     }

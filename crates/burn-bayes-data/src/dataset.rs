@@ -1,4 +1,4 @@
-//! What a model is fitted to: a dense matrix of features and a target for each row.
+//! Data sets: a dense matrix of features and a target for each row.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use crate::error::{DataError, Place};
 use crate::levels::Levels;
 use crate::table::number_label;
 
-/// A dense matrix, row by row.
+/// A dense row-major matrix.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Features {
     rows: usize,
@@ -15,7 +15,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// A matrix of `values`, row by row.
+    /// A matrix of row-major `values`.
     ///
     /// # Errors
     /// If their number is not rows · columns.
@@ -44,7 +44,7 @@ impl Features {
         self.columns
     }
 
-    /// All values, row by row.
+    /// All values, row-major.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
@@ -71,15 +71,15 @@ impl Features {
         })
     }
 
-    /// All values, row by row, in single precision.
+    /// All values, row-major, in single precision.
     pub fn to_f32(&self) -> Vec<f32> {
         self.values.iter().map(|&value| value as f32).collect()
     }
 
-    /// A data set of some of the columns, with another one as its target.
+    /// A data set with some of the columns as features and another one as target.
     ///
     /// # Errors
-    /// If there is no such column, or one of them is named twice.
+    /// If a column does not exist, or is named twice.
     pub fn into_dataset(self, features: &[usize], target: usize) -> Result<Dataset, DataError> {
         let mut named = HashSet::new();
         for &column in [&target].into_iter().chain(features) {
@@ -103,7 +103,7 @@ impl Features {
         Dataset::new(features, Targets::Real(targets))
     }
 
-    /// Changes every row, which comes with its number.
+    /// Changes every row in place.
     pub(crate) fn map_rows(
         &mut self,
         mut change: impl FnMut(usize, &mut [f64]) -> Result<(), DataError>,
@@ -114,7 +114,7 @@ impl Features {
     }
 }
 
-/// What is to be predicted, one for each row.
+/// The targets, one for each row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Targets {
     /// Numbers.
@@ -137,7 +137,7 @@ impl Targets {
         self.len() == 0
     }
 
-    /// The numbers, unless these are classes.
+    /// The numbers; `None` for classes.
     pub fn as_real(&self) -> Option<&[f64]> {
         match self {
             Self::Real(values) => Some(values),
@@ -145,7 +145,7 @@ impl Targets {
         }
     }
 
-    /// The classes, unless these are numbers.
+    /// The classes; `None` for numbers.
     pub fn as_classes(&self) -> Option<&[usize]> {
         match self {
             Self::Real(_) => None,
@@ -169,7 +169,7 @@ impl Targets {
 /// let features = Features::new(3, 2, vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0])?;
 /// let data = Dataset::new(features, Targets::Real(vec![-1.0, 1.0, -1.0]))?;
 ///
-/// // Numbers that stand for classes become classes, in the order of the numbers.
+/// // Numeric labels become classes, in numerical order.
 /// let levels = data.target_levels()?;
 /// let data = data.with_classes(&levels)?;
 /// assert_eq!(data.targets().as_classes(), Some(&[0, 1, 0][..]));
@@ -186,7 +186,7 @@ impl Dataset {
     /// Features and a target for each row.
     ///
     /// # Errors
-    /// If their numbers differ.
+    /// If the numbers of rows differ.
     pub fn new(features: Features, targets: Targets) -> Result<Self, DataError> {
         if features.rows != targets.len() {
             return Err(DataError::config(
@@ -213,7 +213,7 @@ impl Dataset {
         &self.targets
     }
 
-    /// Features and targets on their own.
+    /// The features and the targets.
     pub fn into_parts(self) -> (Features, Targets) {
         (self.features, self.targets)
     }
@@ -229,7 +229,7 @@ impl Dataset {
         })
     }
 
-    /// Adds the rows of `other` behind these.
+    /// Appends the rows of `other`.
     ///
     /// # Errors
     /// If it has other columns or another kind of target.
@@ -258,7 +258,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// The different targets, where numbers stand for classes.
+    /// The distinct targets, as classes.
     ///
     /// # Errors
     /// If the targets are classes already, or there are fewer than two of them.
@@ -270,7 +270,7 @@ impl Dataset {
         Levels::classes(names, Place::default())
     }
 
-    /// The same with classes in the place of numbers.
+    /// Converts numeric targets to classes.
     ///
     /// # Errors
     /// If the targets are classes already, or a target is not among `levels`.
@@ -292,13 +292,13 @@ impl Dataset {
     }
 }
 
-/// Whether there is a row of each of these numbers.
+/// Checks that all rows exist.
 pub(crate) fn check_rows(rows: &[usize], count: usize) -> Result<(), DataError> {
     match rows.iter().find(|&&row| row >= count) {
         Some(row) => Err(DataError::config(
             "rows",
             format_args!("row {row}"),
-            format_args!("rows below {count}, which is all there are"),
+            format_args!("rows below {count}, the number of rows"),
         )),
         None => Ok(()),
     }

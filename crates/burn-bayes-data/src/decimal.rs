@@ -1,8 +1,8 @@
-//! Numbers as they are written, with a decimal point or a decimal comma.
+//! Parsing of numbers with a decimal point or a decimal comma.
 
 use serde::{Deserialize, Serialize};
 
-/// The character before the decimal fraction of a number.
+/// The decimal separator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecimalMark {
@@ -14,18 +14,18 @@ pub enum DecimalMark {
 }
 
 impl DecimalMark {
-    /// The number that a cell holds.
+    /// Parses a cell as a number.
     pub(crate) fn number(self, cell: &str) -> Option<f64> {
         match self {
             Self::Point => cell.parse().ok(),
-            // A point could only separate thousands, which no mark allows.
+            // A point could only be a thousands separator, which is never allowed.
             Self::Comma if cell.contains('.') => None,
             Self::Comma => cell.replace(',', ".").parse().ok(),
         }
     }
 
-    /// Whether a cell is no number with this mark, but one with the other mark, whose thousands may be
-    /// separated.
+    /// Whether a cell is not a number with this separator, but with the other one, possibly with a
+    /// thousands separator.
     pub(crate) fn is_number_with_other(self, cell: &str) -> bool {
         if self.number(cell).is_some() {
             return false;
@@ -39,7 +39,7 @@ impl DecimalMark {
         }
     }
 
-    /// The name of the mark, the mark itself, and the other mark's name.
+    /// The name of the separator, the character, and the name of the other separator.
     fn words(self) -> (&'static str, char, &'static str) {
         match self {
             Self::Point => ("point", '.', "comma"),
@@ -47,19 +47,19 @@ impl DecimalMark {
         }
     }
 
-    /// What is expected of a cell that [is a number with the other mark](Self::is_number_with_other).
+    /// What is expected instead of a cell [with the other separator](Self::is_number_with_other).
     pub(crate) fn expected(self) -> String {
         let (name, ..) = self.words();
         format!("a number with a decimal {name}")
     }
 
-    /// What to do about such a cell.
+    /// The cure for such a cell.
     pub(crate) fn cure(self) -> String {
         let (_, _, other) = self.words();
         let (_, mark, _) = self.other().words();
         format!(
-            "if the {other} is the decimal mark, set `decimal` to it (`--decimal {mark}`); if it separates \
-             thousands, take it out"
+            "if the {other} is the decimal separator, set `decimal` to it (`--decimal {mark}`); if it is a \
+             thousands separator, remove it"
         )
     }
 

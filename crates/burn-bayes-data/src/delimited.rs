@@ -1,23 +1,22 @@
-//! Rows of delimited bytes, and the line on which each of them begins.
+//! Reads rows of delimited bytes with their line numbers.
 //!
-//! `csv_core` knows quotes, delimiters and the ends of rows. It passes over the ends of lines between two
-//! rows when it is asked for the later one, which is too late to say where that one begins. So they are
-//! passed over here.
+//! `csv_core` parses quotes, delimiters and ends of rows. It skips blank lines before a row only when it
+//! reads that row, so the line on which the row begins would be unknown. So they are skipped here.
 
 use std::io::{self, BufRead};
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use memchr::memchr2_iter;
 
-/// What some programs write before UTF-8.
+/// The UTF-8 byte order mark.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The cells of a row.
 #[derive(Debug, Default)]
 pub(crate) struct Row {
-    /// The cells one after the other, then room for more.
+    /// The concatenated cells, followed by spare capacity.
     bytes: Vec<u8>,
-    /// Where each cell ends, then room for more.
+    /// The end of each cell, followed by spare capacity.
     ends: Vec<usize>,
     width: usize,
     line: u64,
@@ -29,7 +28,7 @@ impl Row {
         self.width
     }
 
-    /// The line on which the row begins, from 1, as an editor counts.
+    /// The line on which the row begins, from 1.
     pub(crate) fn line(&self) -> u64 {
         self.line
     }
@@ -44,7 +43,7 @@ impl Row {
         })
     }
 
-    /// One of them, without a walk over those before it.
+    /// The cell with this index.
     pub(crate) fn cell(&self, index: usize) -> Option<&[u8]> {
         let ends = &self.ends[..self.width];
         let end = *ends.get(index)?;
@@ -52,7 +51,7 @@ impl Row {
         Some(&self.bytes[start..end])
     }
 
-    /// Leaves out the cells without a byte.
+    /// Removes empty cells.
     fn drop_empty_cells(&mut self) {
         let (mut kept, mut start) = (0, 0);
         for place in 0..self.width {
@@ -74,30 +73,30 @@ impl Row {
     }
 }
 
-/// What there was to read.
+/// The result of reading a row.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Row,
     End,
-    /// The text ends inside a quote, which opens on this line.
+    /// The text ends inside a quote that opens on this line.
     OpenQuote(u64),
-    /// A row that begins on this line has more bytes than allowed.
+    /// The row that begins on this line is too long.
     LongRow(u64),
 }
 
-/// Reads row after row.
+/// Reads rows one by one.
 pub(crate) struct RowReader<R> {
     input: R,
     cells: Box<Reader>,
     lines: LineCounter,
     longest: usize,
-    /// Whether several delimiters together are one, as are spaces, which align columns.
+    /// Whether consecutive delimiters count as one, as for spaces that align columns.
     joins_delimiters: bool,
 }
 
 impl<R: BufRead> RowReader<R> {
-    /// For rows of at most `longest` bytes. A mark of the byte order must be in the first bytes that the
-    /// input hands out.
+    /// A reader of rows with at most `longest` bytes. A byte order mark must be in the first buffer of the
+    /// input.
     pub(crate) fn new(mut input: R, delimiter: u8, longest: usize) -> io::Result<Self> {
         if input.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
             input.consume(BYTE_ORDER_MARK.len());
@@ -111,7 +110,7 @@ impl<R: BufRead> RowReader<R> {
         })
     }
 
-    /// Puts the next row into `row`.
+    /// Reads the next row into `row`.
     pub(crate) fn read(&mut self, row: &mut Row) -> io::Result<Found> {
         loop {
             let found = self.read_one(row)?;
@@ -135,7 +134,7 @@ impl<R: BufRead> RowReader<R> {
         loop {
             let input = self.input.fill_buf()?;
             let is_end = input.is_empty();
-            // The end of the text ends a row. So does that of a line, except inside a quote.
+            // At the end of the input, a line break ends the last row, except inside a quote.
             let input = if is_end { b"\n" } else { input };
             let (result, taken, written, ended) =
                 self.cells
@@ -161,7 +160,7 @@ impl<R: BufRead> RowReader<R> {
         }
     }
 
-    /// Passes over the ends of lines; whether there is anything after them.
+    /// Skips line breaks; returns whether anything follows.
     fn pass_line_ends(&mut self) -> io::Result<bool> {
         loop {
             let input = self.input.fill_buf()?;
@@ -176,10 +175,10 @@ impl<R: BufRead> RowReader<R> {
     }
 }
 
-/// The line of an editor, for which `\n`, `\r\n` and a lone `\r` end one.
+/// Counts lines, which end with `\n`, `\r\n` or `\r`.
 struct LineCounter {
     line: u64,
-    /// Whether the last byte was `\r`, with which a `\n` is one end.
+    /// Whether the last byte was `\r`, so that a following `\n` belongs to the same line break.
     is_after_return: bool,
 }
 
@@ -209,7 +208,7 @@ impl LineCounter {
 mod tests {
     use super::*;
 
-    /// Rows with the lines on which they begin, and what came after them.
+    /// The rows with their line numbers, and the final result.
     fn read(mut input: impl BufRead, longest: usize) -> (Vec<(u64, Vec<String>)>, Found) {
         let mut reader = RowReader::new(&mut input, b',', longest).unwrap();
         let (mut row, mut rows) = (Row::default(), Vec::new());
@@ -237,7 +236,7 @@ mod tests {
             ("\u{feff}\r\n\r\na", &[3]),
             ("\n\r\n", &[]),
         ] {
-            // However the bytes come in pieces; a mark of the byte order comes in one.
+            // For any chunk size, as long as the first chunk contains a byte order mark.
             for size in [3, 5, 1000] {
                 let input = io::BufReader::with_capacity(size, text.as_bytes());
                 let (rows, end) = read(input, usize::MAX);

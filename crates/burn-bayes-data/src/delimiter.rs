@@ -1,15 +1,15 @@
-//! The delimiter of a text, found from its first rows.
+//! Detection of the delimiter.
 
 use std::collections::BTreeMap;
 
 use crate::decimal::DecimalMark;
 use crate::delimited::{Found, Row, RowReader};
 
-/// Those that are looked for.
+/// The candidates.
 const DELIMITERS: [u8; 5] = [b',', b'\t', b';', b'|', b' '];
 
-/// The delimiter under which most of the first `rows` rows have the same number of cells; of equals the
-/// one that leaves the most numbers whole, and of those the first.
+/// The delimiter with which the most of the first `rows` rows have the same number of cells; in case of
+/// ties, the one with the most numeric cells, then the first one.
 pub(crate) fn delimiter_of(start: &[u8], rows: usize) -> u8 {
     let mut best = (DELIMITERS[0], (0.0, 0.0));
     for delimiter in DELIMITERS {
@@ -21,8 +21,8 @@ pub(crate) fn delimiter_of(start: &[u8], rows: usize) -> u8 {
     best.0
 }
 
-/// The share of the rows that have the most frequent number of cells, if that is at least two, and the
-/// share of the cells that are numbers, whatever their decimal mark.
+/// The fraction of rows with the most frequent number of cells, if that is at least two, and the fraction
+/// of cells that are numbers with either decimal separator.
 fn shares(start: &[u8], delimiter: u8, most: usize) -> (f64, f64) {
     let mut widths: BTreeMap<usize, usize> = BTreeMap::new();
     let Ok(mut reader) = RowReader::new(start, delimiter, usize::MAX) else {
@@ -31,7 +31,7 @@ fn shares(start: &[u8], delimiter: u8, most: usize) -> (f64, f64) {
     let mut row = Row::default();
     let (mut rows, mut cells, mut numbers) = (0, 0, 0);
     while rows < most && reader.read(&mut row).is_ok_and(|found| found != Found::End) {
-        // The last row of the sample may be cut short; it counts little among many.
+        // The last row of the sample may be incomplete, which hardly changes the fractions.
         *widths.entry(row.width()).or_default() += 1;
         rows += 1;
         cells += row.width();

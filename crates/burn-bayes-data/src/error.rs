@@ -1,8 +1,7 @@
-//! The one error type of this crate.
+//! The error type of this crate.
 //!
-//! Opaque on purpose: callers ask it questions ([`DataError::is_data`], [`DataError::line`], …) and
-//! people read its message: which file, line and column, what was found, what was expected, and the
-//! likely cure.
+//! It is opaque: code uses its methods ([`DataError::is_data`], [`DataError::line`], …), and people read
+//! its message, with file, line and column, what was found, what was expected, and the likely cure.
 
 use std::fmt;
 use std::io;
@@ -10,7 +9,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
-/// Why data could not be read, prepared, generated or fetched.
+/// An error in reading, preparing, generating or downloading data.
 ///
 /// ```
 /// use burn_bayes_data::{CsvOptions, CsvReader};
@@ -28,52 +27,53 @@ use thiserror::Error;
 pub struct DataError {
     message: Box<str>,
     kind: Kind,
-    /// None of a setting.
+    /// `None` for an invalid setting.
     place: Option<Box<Place>>,
 }
 
 impl DataError {
-    /// The content is not what it should be: a cell, a header, a label, a checksum.
+    /// Whether the content is invalid, such as a cell, a header, a label or a checksum.
     pub fn is_data(&self) -> bool {
         self.kind == Kind::Data
     }
 
-    /// A setting is wrong or does not fit the data: an unknown target, more folds than rows.
+    /// Whether a setting is invalid, alone or for the data, such as an unknown target or more folds than
+    /// rows.
     pub fn is_config(&self) -> bool {
         self.kind == Kind::Config
     }
 
-    /// The operating system refused to read or write a file.
+    /// Whether a file could not be read or written.
     pub fn is_io(&self) -> bool {
         self.kind == Kind::Io
     }
 
-    /// No mirror could be reached, or none sent the right file.
+    /// Whether a download failed: no mirror could be reached, or none sent the right file.
     pub fn is_network(&self) -> bool {
         self.kind == Kind::Network
     }
 
-    /// The file, or what else the data came from.
+    /// The file, or another source of the data.
     pub fn source_name(&self) -> Option<&str> {
         self.place.as_ref()?.source.as_deref()
     }
 
-    /// The line of a text file, from 1, as an editor counts.
+    /// The line of a text file, from 1.
     pub fn line(&self) -> Option<u64> {
         self.place.as_ref()?.line
     }
 
-    /// The row of the data, from 0, where there is no line to name.
+    /// The row of the data, from 0, if there is no line.
     pub fn row(&self) -> Option<usize> {
         self.place.as_ref()?.row
     }
 
-    /// The column; columns without a name are called `column_0`, `column_1`, ….
+    /// The column; unnamed columns are `column_0`, `column_1`, ….
     pub fn column(&self) -> Option<&str> {
         self.place.as_ref()?.column_name()
     }
 
-    /// The same error as one of this file, unless it names a source already.
+    /// Adds the file as source, unless the error has one.
     #[must_use]
     pub fn in_file(mut self, path: impl AsRef<Path>) -> Self {
         if let Some(place) = &mut self.place {
@@ -83,7 +83,7 @@ impl DataError {
         self
     }
 
-    /// Content at `place`: what was found, what was expected, and what may help.
+    /// Invalid content at `place`.
     pub(crate) fn data(
         place: Place,
         found: impl fmt::Display,
@@ -97,19 +97,19 @@ impl DataError {
         }
     }
 
-    /// A cell without a value where there must be one.
+    /// A missing value.
     pub(crate) fn missing(place: Place) -> Self {
         Self::data(
             place,
-            "a missing cell",
+            "a missing value",
             "a value",
-            "fill it in, leave the row out, or, if it is a feature, set `missing` to impute",
+            "fill it in, leave the row out, or, for a feature, set `missing` to impute",
         )
     }
 
-    /// A text without a row.
+    /// A source without rows.
     pub(crate) fn no_rows(source: &str) -> Self {
-        let cure = "check that the file is the right one and was written completely";
+        let cure = "check that the file is the right one and is complete";
         Self::data(
             Place::of(source),
             "no rows",
@@ -118,13 +118,13 @@ impl DataError {
         )
     }
 
-    /// Bytes at `place` that no text is made of.
+    /// Bytes that are not UTF-8.
     pub(crate) fn not_text(place: Place) -> Self {
         let found = "bytes that are not UTF-8";
         Self::data(place, found, "text", "save the file as UTF-8")
     }
 
-    /// The setting `name`.
+    /// An invalid setting.
     pub(crate) fn config(
         name: &str,
         found: impl fmt::Display,
@@ -137,11 +137,11 @@ impl DataError {
         }
     }
 
-    /// What the operating system, or a decoder below it, said about `source`.
+    /// An I/O error of the operating system or a decoder.
     pub(crate) fn io(source: &str, error: &io::Error) -> Self {
         let place = Place::of(source);
         match error.kind() {
-            // A decoder speaks through `io::Error` too.
+            // Errors of decoders are of these kinds.
             io::ErrorKind::InvalidData
             | io::ErrorKind::InvalidInput
             | io::ErrorKind::UnexpectedEof
@@ -158,7 +158,7 @@ impl DataError {
             },
             kind => {
                 let cure = match kind {
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room for it",
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space",
                     _ => "check the path and its permissions",
                 };
                 Self {
@@ -180,13 +180,13 @@ impl DataError {
     }
 }
 
-/// Turns the errors of reading or writing `path` into ours.
+/// Converts I/O errors about `path`.
 pub(crate) fn at_path(path: &Path) -> impl Fn(io::Error) -> DataError {
     let name = path.display().to_string();
     move |error| DataError::io(&name, &error)
 }
 
-/// Where in the data something stands.
+/// A position in the data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     source: Option<Box<str>>,
@@ -245,7 +245,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Text of a file inside a message: short, on one line, in backquotes.
+/// Text of a file for a message: shortened, escaped and in backquotes.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 40;
     let escaped: String = text
@@ -266,7 +266,7 @@ enum Kind {
     Io,
     #[cfg_attr(
         not(feature = "fetch"),
-        allow(dead_code, reason = "only a download makes one")
+        allow(dead_code, reason = "only downloads create it")
     )]
     Network,
 }

@@ -1,4 +1,4 @@
-//! Downloads of the named sets; nothing else in the library uses the network.
+//! Downloads of the named data sets; nothing else in the library uses the network.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -12,10 +12,10 @@ use crate::error::{DataError, at_path};
 use crate::named_sets::{NamedFile, NamedSet, hexadecimal};
 use crate::source;
 
-/// How long a mirror may be silent.
+/// Timeout for each response or read.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Brings named sets into a folder, each file checked against its SHA-256 before it gets its name.
+/// Downloads named data sets into a folder, and verifies each file by its SHA-256.
 ///
 /// ```no_run
 /// use burn_bayes_data::{Fetcher, NamedSet};
@@ -34,30 +34,30 @@ pub struct Fetcher {
     agent: Agent,
 }
 
-/// A file on its way.
+/// The progress of a download.
 #[derive(Debug, Clone, Copy)]
 pub struct Transfer<'a> {
     /// The file.
     pub file: &'a NamedFile,
-    /// How many of its bytes are here.
+    /// Number of bytes received.
     pub bytes: u64,
-    /// Where they are until all are here and right; nowhere before a mirror has answered.
+    /// The temporary file; `None` before a mirror has answered.
     pub place: Option<&'a Path>,
 }
 
-/// What a [`Fetcher`] did.
+/// The result of a [`Fetcher`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
-    /// The folder of the set.
+    /// The folder of the data set.
     pub folder: PathBuf,
-    /// Files that were downloaded.
+    /// Number of files downloaded.
     pub downloaded: usize,
-    /// Files that were there.
+    /// Number of files already present.
     pub present: usize,
 }
 
 impl Fetcher {
-    /// Fetches into `root`, from the public mirrors.
+    /// Downloads into `root` from the public mirrors.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let config = Agent::config_builder()
             .timeout_connect(Some(PATIENCE))
@@ -71,8 +71,7 @@ impl Fetcher {
         }
     }
 
-    /// The same from a mirror of one's own in the place of the public ones: an address below which
-    /// the files lie as they shall lie below the folder.
+    /// Uses a mirror instead of the public ones: an address with the same file layout as the folder.
     #[must_use]
     pub fn with_mirror(self, address: impl Into<String>) -> Self {
         Self {
@@ -81,12 +80,12 @@ impl Fetcher {
         }
     }
 
-    /// Downloads the files of a set that are not there; `on_progress` hears of each before it comes and
-    /// with every piece of it.
+    /// Downloads the missing files of a data set; `on_progress` is called before each file and for every
+    /// chunk.
     ///
     /// # Errors
-    /// If a file is there with other bytes, no mirror gives one with the right bytes, or one cannot be
-    /// written. Files that were downloaded before are kept, and none is half-written.
+    /// If a file exists with wrong content, no mirror sends the right content, or a file cannot be
+    /// written. Complete files are kept, and partial files are removed.
     pub fn fetch(
         &self,
         set: &NamedSet,
@@ -125,8 +124,8 @@ impl Fetcher {
 
     fn no_mirror(&self, set: &NamedSet, file: &NamedFile, failures: &str) -> DataError {
         let message = format!(
-            "no mirror gave this file ({failures}); without a network, download the {} files of `{}` \
-             from {} elsewhere and place them in {}",
+            "no mirror sent this file ({failures}); without a network, download the {} files of `{}` \
+             from {} elsewhere and copy them into {}",
             set.files().count(),
             set.name,
             set.mirrors.join(" or "),
@@ -135,7 +134,7 @@ impl Fetcher {
         DataError::network(file.path, message)
     }
 
-    /// Tries one address after the other.
+    /// Tries the addresses in order.
     fn download(
         &self,
         file: &NamedFile,
@@ -206,12 +205,12 @@ impl Fetcher {
     }
 }
 
-/// Why a download did not end well.
+/// Why a download failed.
 #[derive(Debug)]
 enum Failure {
-    /// This machine's fault, which another mirror would not cure.
+    /// A local error, which another mirror would not fix.
     Here(DataError),
-    /// The network's or the mirror's.
+    /// An error of the network or the mirror.
     There(String),
 }
 
@@ -236,12 +235,11 @@ mod tests {
     const FILE: NamedFile = NamedFile {
         path: "folder/greeting.txt",
         bytes: 12,
-        // Of "hello, world".
+        // The checksum of "hello, world".
         sha256: "09ca7e4eaa6e8ae9c7d261167129184883644d07dfba7cbfbc4c8a2e08360d5b",
     };
 
-    /// Answers one connection after the other on the loopback device, then hands back the paths that
-    /// were asked for.
+    /// Answers connections on the loopback device one by one, then returns the requested paths.
     fn serve(answers: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -275,7 +273,7 @@ mod tests {
         answer("200 OK", Some(12), "hello, world")
     }
 
-    /// A fetcher that no proxy of the environment comes between.
+    /// A fetcher that ignores proxies of the environment.
     fn fetcher(root: &Path) -> Fetcher {
         let agent = Agent::config_builder().proxy(None).build().into();
         Fetcher {
@@ -407,7 +405,7 @@ mod tests {
         let set = NamedSet::find("energy").unwrap();
         let file = set.files().next().unwrap();
         source::write_whole(&root.path().join(file.path), b"mine").unwrap();
-        // Nothing listens: a file with other bytes is found before anything is asked for.
+        // No server is needed: a file with wrong content is found before any request.
         let error = fetcher(root.path())
             .with_mirror("http://127.0.0.1:9")
             .fetch(set, |_| {});

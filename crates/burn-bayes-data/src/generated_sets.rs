@@ -1,4 +1,4 @@
-//! The tables that are generated, by name: what a first example can be fitted to without a download.
+//! Generated tables by name, for examples without a download.
 
 use crate::error::{DataError, shown};
 use crate::generators::{gap_regression, two_moons};
@@ -8,29 +8,29 @@ use crate::table::{Column, Table};
 /// Standard deviation of the noise in `gap` and `two-moons`.
 const NOISE: f64 = 0.1;
 
-/// A table that is generated.
+/// A generated data set.
 #[derive(Debug)]
 pub struct GeneratedSet {
-    /// What it is called.
+    /// The name.
     pub name: &'static str,
-    /// What is in it.
+    /// A description.
     pub about: &'static str,
     /// The column to predict.
     pub target: &'static str,
     table: fn(usize, u64) -> Result<Table, DataError>,
 }
 
-/// Every generated table, by name.
+/// All generated data sets, sorted by name.
 pub const GENERATED_SETS: &[GeneratedSet] = &[
     GeneratedSet {
         name: "gap",
-        about: "Noisy curve without examples in its middle, regression",
+        about: "Noisy curve with a gap in the inputs, regression",
         target: "y",
         table: gap,
     },
     GeneratedSet {
         name: "patients",
-        about: "Invented patients with missing cells, 2 classes",
+        about: "Invented patients with missing values, 2 classes",
         target: "ill",
         table: patients,
     },
@@ -43,10 +43,10 @@ pub const GENERATED_SETS: &[GeneratedSet] = &[
 ];
 
 impl GeneratedSet {
-    /// The table called `name`.
+    /// The data set with this name.
     ///
     /// # Errors
-    /// If there is none; the message lists what there is.
+    /// If there is none; the message lists all names.
     pub fn find(name: &str) -> Result<&'static Self, DataError> {
         let found = GENERATED_SETS.iter().find(|set| set.name == name);
         found.ok_or_else(|| {
@@ -55,7 +55,7 @@ impl GeneratedSet {
         })
     }
 
-    /// Its rows; the same for the same seed on every machine.
+    /// Generates rows; equal seeds give equal rows on every machine.
     ///
     /// ```
     /// let curve = burn_bayes_data::GeneratedSet::find("gap")?.table(50, 1)?;

@@ -1,5 +1,5 @@
-//! Data whose law is known: for tests, for pictures, and for measuring an approximate posterior
-//! against a true one. The same settings and seed give the same rows on every machine.
+//! Data with known distributions, for tests, examples, and the comparison of approximate with exact
+//! posteriors. Equal settings and seeds give equal rows on every machine.
 
 use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use crate::dataset::{Dataset, Features, Targets};
 use crate::error::DataError;
 use crate::random::{Generator, generator, normal, uniform};
 
-/// Two half circles that reach into each other, one for each class, under Gaussian noise.
+/// Two interleaving half circles with Gaussian noise, one for each class.
 ///
-/// Class 0 is (cos t, sin t) and class 1 is (1 − cos t, ½ − sin t), t uniform on [0, π]; classes take
-/// turns.
+/// Class 0 is (cos t, sin t) and class 1 is (1 − cos t, ½ − sin t), t uniform on [0, π]; the classes
+/// alternate.
 ///
 /// # Errors
 /// If there are no rows, or the noise is negative or not finite.
@@ -31,8 +31,8 @@ pub fn two_moons(rows: usize, noise_deviation: f64, seed: u64) -> Result<Dataset
     Dataset::new(Features::new(rows, 2, values)?, Targets::Classes(classes))
 }
 
-/// Noisy values of [`gap_function`] at inputs on [−2, −0.7] and [0.7, 2], in turns: what lies between,
-/// a model cannot know.
+/// Noisy values of [`gap_function`] at inputs that alternate between [−2, −0.7] and [0.7, 2], with a gap
+/// between.
 ///
 /// # Errors
 /// If there are no rows, or the noise is negative or not finite.
@@ -50,12 +50,12 @@ pub fn gap_regression(rows: usize, noise_deviation: f64, seed: u64) -> Result<Da
     Dataset::new(Features::new(rows, 1, inputs)?, Targets::Real(targets))
 }
 
-/// sin 1.6x + 0.3x, the function behind [`gap_regression`].
+/// sin 1.6x + 0.3x, the noise-free function of [`gap_regression`].
 pub fn gap_function(input: f64) -> f64 {
     libm::sin(1.6 * input) + 0.3 * input
 }
 
-/// Rows of a linear or logistic model whose weights are drawn from a Gaussian, without intercept.
+/// Data from a linear or logistic model with Gaussian random weights, without intercept.
 ///
 /// x ~ N(0, R) with ones on R's diagonal and `correlation` elsewhere, θ ~ N(0, `prior_precision`⁻¹ I).
 /// The defaults are those of the VIFA paper's section 4.1; its section B.2 is the logistic model.
@@ -72,13 +72,13 @@ pub fn gap_function(input: f64) -> f64 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinearModelConfig {
-    /// Rows; 1000 in the paper's linear, 3000 in its logistic experiment.
+    /// Number of rows; 1000 in the linear and 3000 in the logistic experiment of the paper.
     pub rows: usize,
-    /// Features and weights; 2 in the paper.
+    /// Number of features; 2 in the paper.
     pub features: usize,
     /// Covariance of any two features; 0.5 in the paper.
     pub correlation: f64,
-    /// Precision of the weights' Gaussian; 0.01 in the paper.
+    /// Precision of the weights; 0.01 in the paper.
     pub prior_precision: f64,
 }
 
@@ -93,7 +93,7 @@ impl Default for LinearModelConfig {
     }
 }
 
-/// Rows and the weights behind them.
+/// Rows and the weights that generated them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinearModelData {
     /// Features and targets.
@@ -103,7 +103,7 @@ pub struct LinearModelData {
 }
 
 impl LinearModelConfig {
-    /// Targets θᵀx + ε with ε ~ N(0, `noise_precision`⁻¹); the paper's precision is 0.1.
+    /// Targets θᵀx + ε with ε ~ N(0, `noise_precision`⁻¹); 0.1 in the paper.
     ///
     /// # Errors
     /// If a setting is outside its range.
@@ -125,7 +125,7 @@ impl LinearModelConfig {
         })
     }
 
-    /// Classes 1 with probability σ(θᵀx), else 0.
+    /// Class 1 with probability σ(θᵀx), otherwise 0.
     ///
     /// # Errors
     /// If a setting is outside its range.
@@ -159,7 +159,7 @@ impl LinearModelConfig {
         let weights: Vec<f64> = (0..self.features)
             .map(|_| deviation * normal(&mut generator))
             .collect();
-        // A shared and an own part of each feature make the covariance.
+        // The sum of a shared and an individual part has the required covariance.
         let (shared, own) = (correlation.sqrt(), (1.0 - correlation).sqrt());
         let mut values = Vec::with_capacity(self.rows * self.features);
         let mut outputs = Vec::with_capacity(self.rows);
@@ -178,7 +178,7 @@ impl LinearModelConfig {
     }
 }
 
-/// How a [`FactorModel`] is drawn, after Algorithm 4 of S. Brownlie, *Extending the Bayesian Deep
+/// The distribution of a [`FactorModel`], after Algorithm 4 of S. Brownlie, *Extending the Bayesian Deep
 /// Learning Method MultiSWAG*, 2022, "the thesis" below.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -187,7 +187,8 @@ pub struct FactorModelConfig {
     pub dimension: usize,
     /// K, the number of factors; 10 in the thesis.
     pub rank: usize,
-    /// The range [a, b] of the factors' squared norms; [1, 10], [1, 100] and [1, 1000] in the thesis.
+    /// The range [a, b] of the squared norms of the factors; [1, 10], [1, 100] and [1, 1000] in the
+    /// thesis.
     pub spectrum: [f64; 2],
 }
 
@@ -215,9 +216,9 @@ pub struct FactorModel {
 impl FactorModelConfig {
     /// Draws a model: c ~ N(0, I), orthogonal factors of squared norms sₖ² ~ U(a, b), ψ ~ U(0, max s²).
     ///
-    /// The thesis takes the directions of the factors from the eigenvectors of A·Aᵀ with A a square
-    /// matrix of normals. These are uniform among orthonormal frames, so a frame made from K vectors of
-    /// normals has the same law, without a decomposition of a D×D matrix.
+    /// In the thesis, the directions of the factors are eigenvectors of A·Aᵀ, with A a square matrix of
+    /// standard normals. These are uniform among orthonormal frames, so orthonormalising K standard normal
+    /// vectors gives the same distribution, without a decomposition of a D×D matrix.
     ///
     /// # Errors
     /// If a setting is outside its range.
@@ -257,7 +258,7 @@ impl FactorModel {
     /// Draws observations.
     ///
     /// # Errors
-    /// If no rows are asked for.
+    /// If `rows` is 0.
     pub fn sample(&self, rows: usize, seed: u64) -> Result<Features, DataError> {
         check_rows(rows)?;
         let mut generator = generator(seed, "observations");
@@ -279,12 +280,12 @@ impl FactorModel {
     }
 }
 
-/// A random unit vector at right angles to those in `frame`.
+/// A random unit vector orthogonal to those in `frame`.
 fn orthonormal(frame: &[f64], dimension: usize, generator: &mut Generator) -> Vec<f64> {
     loop {
         let mut vector = normals(dimension, generator);
         let length = dot(&vector, &vector).sqrt();
-        // The second pass removes what rounding left of the first.
+        // The second pass removes the rounding errors of the first.
         for _ in 0..2 {
             for other in frame.chunks_exact(dimension) {
                 let along = dot(&vector, other);
@@ -295,7 +296,7 @@ fn orthonormal(frame: &[f64], dimension: usize, generator: &mut Generator) -> Ve
             }
         }
         let rest = dot(&vector, &vector).sqrt();
-        // A vector that all but lies in the frame has no direction left; another one is drawn.
+        // A vector that lies almost in the span of the frame is numerically useless: draw another one.
         if rest > 1e-6 * length {
             vector.iter_mut().for_each(|value| *value /= rest);
             return vector;

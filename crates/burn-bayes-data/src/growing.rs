@@ -1,26 +1,26 @@
-//! Columns while their cells are read.
+//! Columns under construction.
 
 use crate::csv_options::CsvOptions;
 use crate::decimal::DecimalMark;
 use crate::error::{DataError, Place, shown};
 use crate::table::{Column, ColumnKind, GrowingCategories, Texts};
 
-/// A column while it is read.
+/// A column under construction.
 pub(crate) struct Growing {
-    /// None of a column that is not kept.
+    /// `None` for a skipped column.
     pub(crate) values: Option<GrowingValues>,
-    /// The cells as they are written, where they are kept.
+    /// The unchanged text of the cells, if kept.
     pub(crate) written: Option<Texts>,
 }
 
-/// The values of a column while it is read.
+/// The values of a column under construction.
 pub(crate) enum GrowingValues {
     Numbers(Vec<f64>),
     Categories(GrowingCategories),
 }
 
 impl Growing {
-    /// Nothing yet of a column of this kind, and of its texts if they are kept.
+    /// An empty column of this type, optionally with its text.
     pub(crate) fn new(kind: Option<ColumnKind>, keeps_text: bool) -> Self {
         let values = kind.map(|kind| match kind {
             ColumnKind::Number => GrowingValues::Numbers(Vec::new()),
@@ -32,7 +32,7 @@ impl Growing {
         }
     }
 
-    /// Adds a cell; if there is an error, a missing one.
+    /// Adds a cell; an invalid one becomes a missing value.
     pub(crate) fn push(
         &mut self,
         bytes: &[u8],
@@ -56,7 +56,7 @@ impl Growing {
         }
     }
 
-    /// Adds a missing cell.
+    /// Adds a missing value.
     pub(crate) fn push_missing(&mut self) {
         match &mut self.values {
             Some(GrowingValues::Numbers(cells)) => cells.push(f64::NAN),
@@ -93,7 +93,7 @@ impl GrowingValues {
     pub(crate) fn into_column(self, name: &str) -> Column {
         match self {
             Self::Numbers(mut values) => {
-                // Half of it may be room for more.
+                // Up to half of the capacity may be unused.
                 values.shrink_to_fit();
                 Column::numbers(name, values)
             }
@@ -102,7 +102,7 @@ impl GrowingValues {
     }
 }
 
-/// What is wrong with a cell of a column of numbers.
+/// The error of an invalid cell in a numeric column.
 fn not_a_number(cell: &str, mark: DecimalMark, place: Place) -> DataError {
     if mark.is_number_with_other(cell) {
         return DataError::data(place, shown(cell), mark.expected(), &mark.cure());
@@ -110,8 +110,8 @@ fn not_a_number(cell: &str, mark: DecimalMark, place: Place) -> DataError {
     DataError::data(
         place,
         shown(cell),
-        "a finite number in a column of numbers",
-        "correct the cell, list it among the words for a missing cell, or declare the column to hold \
+        "a finite number in a numeric column",
+        "correct the cell, list it as a missing value (`--na-values`), or declare the column as \
          categories",
     )
 }

@@ -1,4 +1,4 @@
-//! IDX files of bytes, the format of MNIST and the sets that are made like it.
+//! IDX files of bytes, the format of MNIST and similar data sets.
 
 use std::io::{BufRead, Read};
 use std::path::Path;
@@ -10,21 +10,22 @@ use crate::source::{self, Plain};
 /// The type code of unsigned bytes.
 const UNSIGNED_BYTE: u8 = 0x08;
 
-/// Training and test pictures of MNIST or a set made like it.
+/// Training and test images of MNIST or a similar data set.
 #[derive(Debug, Clone)]
 pub struct MnistImages {
-    /// Training pictures.
+    /// Training images.
     pub train: LabelledImages,
-    /// Test pictures.
+    /// Test images.
     pub test: LabelledImages,
 }
 
-/// Reads the four files `{train,t10k}-{images-idx3,labels-idx1}-ubyte`, each packed with gzip or not,
-/// that MNIST, Fashion-MNIST and others come as. A packed file may hold at most 2³⁰ bytes.
+/// Reads the four files `{train,t10k}-{images-idx3,labels-idx1}-ubyte` of MNIST, Fashion-MNIST and
+/// similar data sets, each optionally compressed with gzip. A compressed array may have at most 2³⁰
+/// bytes.
 ///
 /// # Errors
-/// If a file cannot be read or is not IDX of bytes, pictures and labels do not belong together, or a
-/// test picture is of a class that no training picture has.
+/// If a file cannot be read or is not IDX of bytes, images and labels do not match, or a test image has
+/// a class that no training image has.
 pub fn read_mnist(folder: impl AsRef<Path>) -> Result<MnistImages, DataError> {
     let folder = folder.as_ref();
     let part = |name: &str| -> Result<(LabelledImages, String), DataError> {
@@ -43,7 +44,7 @@ pub fn read_mnist(folder: impl AsRef<Path>) -> Result<MnistImages, DataError> {
     Ok(MnistImages { train, test })
 }
 
-/// Reads pictures and their labels from two readers, which messages call by the names beside them.
+/// Reads images and labels from two readers; the names are used in messages.
 ///
 /// # Errors
 /// As for [`read_mnist`].
@@ -56,7 +57,7 @@ pub fn read_idx_from(
     LabelledImages::new(images, labels, labels_name)
 }
 
-/// Two zeros, a type code, the number of dimensions, each length as four bytes with the highest first,
+/// The format: two zeros, a type code, the number of dimensions, each length as four big-endian bytes,
 /// then the values.
 fn read_plain(plain: Plain<'_>, source: &str) -> Result<ByteArray, DataError> {
     let Plain { mut bytes, packing } = plain;

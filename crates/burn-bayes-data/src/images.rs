@@ -1,4 +1,4 @@
-//! Pictures with a class each, as bytes.
+//! Labelled images as bytes.
 
 use std::io::Read;
 
@@ -7,27 +7,27 @@ use crate::error::{DataError, Place};
 use crate::levels::Levels;
 use crate::source::too_large;
 
-/// The extent of every picture of a set.
+/// The shape of the images of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageShape {
     /// Rows of pixels.
     pub height: usize,
-    /// Pixels in a row.
+    /// Pixels per row.
     pub width: usize,
-    /// Bytes for a pixel: 1 for grey, 3 for colour.
+    /// Bytes per pixel: 1 for grey, 3 for colour.
     pub channels: usize,
 }
 
 impl ImageShape {
-    /// Bytes of one picture.
+    /// Bytes per image.
     pub fn bytes(self) -> usize {
         self.height * self.width * self.channels
     }
 }
 
-/// Pictures of one shape and the class of each.
+/// Images of one shape with their classes.
 ///
-/// The bytes of a picture are in the order height, width, channel.
+/// The bytes of an image are in the order height, width, channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelledImages {
     shape: ImageShape,
@@ -36,7 +36,7 @@ pub struct LabelledImages {
 }
 
 impl LabelledImages {
-    /// Pictures and classes read from the arrays of a file.
+    /// Images and classes from the arrays of a file.
     pub(crate) fn new(
         images: ByteArray,
         classes: ByteArray,
@@ -57,18 +57,18 @@ impl LabelledImages {
             _ => {
                 return wrong(
                     &images.shape,
-                    "pictures of [height, width] or [height, width, channels]".into(),
+                    "images of [height, width] or [height, width, channels]".into(),
                 );
             }
         };
         let count = images.shape[0];
         if count == 0 || shape.contains(&0) {
-            return wrong(&images.shape, "at least one picture with a pixel".into());
+            return wrong(&images.shape, "at least one image with a pixel".into());
         }
         if !matches!(classes.shape[..], [rows] | [rows, 1] if rows == count) {
             return wrong(
                 &classes.shape,
-                format!("one label for each of {count} pictures"),
+                format!("one label for each of {count} images"),
             );
         }
         let [height, width, channels] = shape;
@@ -83,29 +83,29 @@ impl LabelledImages {
         })
     }
 
-    /// The number of pictures.
+    /// The number of images.
     pub fn rows(&self) -> usize {
         self.classes.len()
     }
 
-    /// The extent of every picture.
+    /// The shape of every image.
     pub fn shape(&self) -> ImageShape {
         self.shape
     }
 
-    /// The class of every picture.
+    /// The class of every image.
     pub fn classes(&self) -> &[u8] {
         &self.classes
     }
 
-    /// The number of classes: one more than the greatest of these pictures' classes. Ask the training
-    /// pictures, for other parts need not have every class.
+    /// The number of classes: one more than the largest class of these images. Use the training images,
+    /// because other parts may not have every class.
     pub fn class_count(&self) -> usize {
         let greatest = self.classes.iter().max();
         greatest.map_or(0, |&class| usize::from(class) + 1)
     }
 
-    /// Refuses pictures of `source` whose class none of these pictures has.
+    /// Refuses images of `source` with a class that none of these images has.
     pub(crate) fn check_classes_of(&self, other: &Self, source: &str) -> Result<(), DataError> {
         let classes = Levels::new(self.classes.iter().map(u8::to_string));
         for (row, class) in other.classes.iter().enumerate() {
@@ -114,19 +114,19 @@ impl LabelledImages {
         Ok(())
     }
 
-    /// The bytes of one picture.
+    /// The bytes of an image.
     ///
     /// # Panics
-    /// If there is no such picture.
+    /// If there is no such image.
     pub fn image(&self, row: usize) -> &[u8] {
         let bytes = self.shape.bytes();
         &self.bytes[row * bytes..][..bytes]
     }
 
-    /// The pictures with the given numbers one after the other, bytes divided by 255.
+    /// The concatenated images with the given indices, with bytes divided by 255.
     ///
     /// # Errors
-    /// If there is no picture of one of the numbers.
+    /// If an image does not exist.
     pub fn unit_pixels(&self, rows: &[usize]) -> Result<Vec<f32>, DataError> {
         check_rows(rows, self.rows())?;
         let bytes = rows.iter().flat_map(|&row| self.image(row));
@@ -134,7 +134,7 @@ impl LabelledImages {
     }
 }
 
-/// Bytes with a shape, whose product is their number.
+/// A byte array with a shape.
 #[derive(Debug)]
 pub(crate) struct ByteArray {
     pub(crate) shape: Vec<usize>,
@@ -142,8 +142,8 @@ pub(crate) struct ByteArray {
 }
 
 impl ByteArray {
-    /// Reads the bytes that a header promised, at most `most` of them, and no more memory is asked for
-    /// than bytes come.
+    /// Reads the bytes of a shape from a header, at most `most`. Memory grows with the bytes read, not
+    /// with the shape.
     pub(crate) fn read(
         mut reader: impl Read,
         shape: Vec<usize>,
@@ -154,19 +154,19 @@ impl ByteArray {
             DataError::data(
                 Place::of(source),
                 found,
-                format_args!("as many bytes as the shape {shape:?} has cells"),
+                format_args!("as many bytes as the shape {shape:?} has elements"),
                 "copy or fetch the file again",
             )
         };
         let count = shape
             .iter()
             .try_fold(1, |count: usize, &length| count.checked_mul(length))
-            .ok_or_else(|| wrong("a shape beyond any memory".into()))?;
+            .ok_or_else(|| wrong("a shape that exceeds any memory".into()))?;
         if count > most {
             return Err(too_large(Place::of(source), "an array", most));
         }
         let mut values = Vec::new();
-        // One byte more than promised would be one too many.
+        // One more byte is requested, to detect trailing bytes.
         (&mut reader)
             .take((count as u64).saturating_add(1))
             .read_to_end(&mut values)

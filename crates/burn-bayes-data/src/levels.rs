@@ -1,4 +1,4 @@
-//! The different values of a column of categories, in order: classes, or places in a one-hot code.
+//! The distinct values of a categorical column in order: classes, or positions in a one-hot encoding.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{DataError, Place, shown};
 use crate::table::listed;
 
-/// Different names in order; the number of a name is its class.
+/// Distinct names in order; the index of a name is its class.
 ///
-/// Names that are all numbers are in the order of the numbers, others in that of the alphabet.
-/// Stored as a list of names.
+/// If all names are numbers, they are in numerical order, otherwise in alphabetical order. Stored as a
+/// list of names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct Levels {
@@ -20,7 +20,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// The different ones of `names`.
+    /// The distinct values of `names`.
     pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Self {
         let names: std::collections::BTreeSet<String> = names.into_iter().collect();
         let mut names: Vec<String> = names.into_iter().collect();
@@ -36,7 +36,7 @@ impl Levels {
         Self::of_distinct(names)
     }
 
-    /// The same for the classes of a target, which must be at least two.
+    /// The classes of a target, at least two.
     pub(crate) fn classes(
         names: impl IntoIterator<Item = String>,
         place: Place,
@@ -76,7 +76,7 @@ impl Levels {
         self.names.is_empty()
     }
 
-    /// The class called `name`, which stands at `place`.
+    /// The class with this name, found at `place`.
     pub(crate) fn class(
         &self,
         name: &str,
@@ -92,7 +92,7 @@ impl Levels {
         })
     }
 
-    /// The number of `name`, if it is one of these.
+    /// The index of `name`, if it exists.
     pub fn index(&self, name: &str) -> Option<usize> {
         self.index.get(name).copied()
     }
@@ -107,7 +107,7 @@ impl TryFrom<Vec<String>> for Levels {
         if levels.index.len() == count {
             Ok(levels)
         } else {
-            Err(format!("a name stands twice among {levels}"))
+            Err(format!("the same name twice among {levels}"))
         }
     }
 }
@@ -136,7 +136,7 @@ mod tests {
     fn numbers_are_in_the_order_of_numbers() {
         assert_eq!(levels(&["10", "9", "-1", "9"]).names(), ["-1", "9", "10"]);
         assert_eq!(levels(&["10", "9", "x"]).names(), ["10", "9", "x"]);
-        // Different texts are different categories, whatever they are worth.
+        // Different texts are different categories, even if they are equal as numbers.
         assert_eq!(levels(&["1", "01"]).len(), 2);
     }
 

@@ -1,26 +1,25 @@
-//! Data for models that know what they do not know: read, split, prepare, generate, fetch.
+//! Data sets for Bayesian models: reading, splitting, preprocessing, generating and downloading.
 //!
-//! This crate knows no tensor library. What it hands out are plain types: a [`Table`] of raw columns, or
-//! [`Features`] (a dense matrix, row by row) in a [`Dataset`] with its targets.
+//! This crate is independent of tensor libraries. It has plain types: a [`Table`] of raw columns, and a
+//! [`Dataset`] of [`Features`] (a dense row-major matrix) and targets.
 //!
-//! | Want | Where |
+//! | Task | API |
 //! |---|---|
-//! | A delimited file of one's own | [`read_csv`], [`CsvReader`], then a [`Preprocessor`] |
-//! | The sets of the papers | [`UciFolder`], [`read_libsvm`], [`read_presplit`], [`read_numbers`] |
-//! | Pictures | [`read_mnist`], [`read_medmnist`] |
-//! | Columns that are no features, cells that are wrong | [`suspicions`] |
-//! | Training and test rows | [`KFold`], [`partition`], [`UciFolder::split`] |
-//! | Columns on one scale | [`Scaler`], [`ColumnScale`] |
-//! | Data whose law is known | [`patients`], [`two_moons`], [`gap_regression`], [`LinearModelConfig`], [`FactorModelConfig`] |
-//! | The same as a table, by its name | [`GeneratedSet`] |
-//! | A set by its name | [`NamedSet`], and `Fetcher` with the feature `fetch` |
+//! | Read a delimited file | [`read_csv`], [`CsvReader`], then a [`Preprocessor`] |
+//! | Read the data sets of the papers | [`UciFolder`], [`read_libsvm`], [`read_presplit`], [`read_numbers`] |
+//! | Read images | [`read_mnist`], [`read_medmnist`] |
+//! | Find identifier columns and wrong cells | [`suspicions`] |
+//! | Split into training and test rows | [`KFold`], [`partition`], [`UciFolder::split`] |
+//! | Standardise columns | [`Scaler`], [`ColumnScale`] |
+//! | Generate data with a known distribution | [`patients`], [`two_moons`], [`gap_regression`], [`LinearModelConfig`], [`FactorModelConfig`] |
+//! | Generate a table by name | [`GeneratedSet`] |
+//! | Download a data set by name | [`NamedSet`], and `Fetcher` with the feature `fetch` |
 //!
-//! Text files may be packed with gzip. A bad file is a [`DataError`] that names the file, the line, the
-//! column, what stood there and what was expected; nothing here panics on data, and memory grows with
-//! the bytes that were read, not with what a header promises. A packed file may unpack to far more than
-//! its bytes: there a line may have 2²⁴ bytes and an array 2³⁰, and a file with more must be unpacked
-//! first. Randomness comes from a seed alone, and a seed means the same numbers on every machine. The
-//! network is used by `Fetcher` alone.
+//! Text files may be compressed with gzip. An invalid file gives a [`DataError`] that names the file, line
+//! and column, what was found and what was expected. Invalid data never causes a panic, and memory use
+//! grows with the bytes read, not with sizes in headers. In compressed files, lines are limited to 2²⁴
+//! bytes and arrays to 2³⁰; larger ones must be decompressed first. All randomness comes from seeds, and a
+//! seed gives the same numbers on every machine. Only `Fetcher` uses the network.
 //!
 //! # Example
 //!
@@ -33,12 +32,12 @@
 //! let table = CsvReader::new(file.as_bytes(), "flowers.csv", CsvOptions::default())?.read_all()?;
 //! let split = Split { train: vec![0, 1], test: vec![2, 3] }; // or from `KFold`
 //!
-//! // Scales, categories and classes are learnt from the training rows alone …
+//! // Scales, categories and classes are learned from the training rows only …
 //! let config = PreprocessorConfig::new("kind", Task::Classification);
 //! let preprocessor = Preprocessor::fit(&config, &table, split.train.iter().copied())?;
 //! assert_eq!(preprocessor.feature_names(), ["length", "colour=blue", "colour=red"]);
 //!
-//! // … and applied to all.
+//! // … and applied to all rows.
 //! let test = preprocessor.dataset(&table, split.test.iter().copied())?;
 //! assert_eq!(test.features().row(0), [-2.0, 0.0, 1.0]);
 //! assert_eq!(test.targets(), &Targets::Classes(vec![0, 1]));

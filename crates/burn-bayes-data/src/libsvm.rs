@@ -1,4 +1,4 @@
-//! Sparse text in the format of libsvm: `label index:value index:value …`, zeros left out.
+//! The sparse text format of libsvm: `label index:value index:value …`, without zeros.
 
 use std::io::Read;
 use std::path::Path;
@@ -10,21 +10,21 @@ use crate::error::{DataError, Place, shown};
 use crate::numbers::finite;
 use crate::source::{self, Lines, Plain};
 
-/// The most cells for each entry of a file whose number of features is not given.
+/// Maximum number of cells per entry, if the number of features is not given.
 const CELLS_FOR_AN_ENTRY: usize = 256;
-/// Cells that a file of few entries may have too.
+/// Number of cells that is always allowed.
 const FEW_CELLS: usize = 1 << 16;
 
-/// How a libsvm file is to be read.
+/// Options for reading a libsvm file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LibsvmOptions {
-    /// The number of features; the highest index in the file if `None`. Give it for test files,
-    /// whose last features may be zero in every row, and for files of more than 256 zeros to each
-    /// entry: without it these are refused from 65536 cells on, since one wrong index can ask for
-    /// any number.
+    /// The number of features; `None` for the highest index in the file. Set it for test files, whose
+    /// last features may be zero in every row, and for files with more than 256 zeros per entry: without
+    /// it, such files of more than 65536 cells are refused, because one wrong index could require any
+    /// amount of memory.
     pub features: Option<usize>,
-    /// The most cells that the dense matrix may have.
+    /// Maximum number of cells of the dense matrix.
     pub most_cells: usize,
 }
 
@@ -38,7 +38,7 @@ impl Default for LibsvmOptions {
 }
 
 impl LibsvmOptions {
-    /// The same with a number of features.
+    /// Sets the number of features.
     #[must_use]
     pub fn with_features(self, features: usize) -> Self {
         Self {
@@ -48,18 +48,18 @@ impl LibsvmOptions {
     }
 }
 
-/// Reads a libsvm file, packed with gzip or not, into a dense matrix with the labels as numbers;
-/// [`Dataset::with_classes`] makes classes of them.
+/// Reads a libsvm file, optionally compressed with gzip, into a dense matrix with numeric labels;
+/// [`Dataset::with_classes`] converts them to classes.
 ///
 /// # Errors
-/// If the file cannot be read or has no rows, a row is not `label index:value …` with growing indices
-/// from 1, or the matrix would have more cells than allowed.
+/// If the file cannot be read or has no rows, a row is not `label index:value …` with increasing indices
+/// from 1, or the matrix would have too many cells.
 pub fn read_libsvm(path: impl AsRef<Path>, options: &LibsvmOptions) -> Result<Dataset, DataError> {
     let (reader, name) = source::open(path.as_ref())?;
     read_plain(reader, &name, options)
 }
 
-/// The same from any reader, which messages call `name`.
+/// Reads from any reader; `name` is used in messages.
 ///
 /// ```
 /// use burn_bayes_data::{LibsvmOptions, read_libsvm_from};
@@ -97,7 +97,7 @@ fn read_plain(
     sparse.into_dense(name, options)
 }
 
-/// The entries that a file has.
+/// The entries of a file.
 #[derive(Default)]
 struct Sparse {
     labels: Vec<f64>,
@@ -105,7 +105,7 @@ struct Sparse {
     entries: Vec<(usize, f64)>,
     /// Where the entries of each row end.
     ends: Vec<usize>,
-    /// The number of features that the entries need.
+    /// The highest index.
     width: usize,
 }
 
@@ -131,12 +131,10 @@ impl Sparse {
                 .checked_sub(1)
                 .ok_or_else(|| wrong("an index from 1"))?;
             if column < next_column {
-                return Err(wrong("indices that grow along the row"));
+                return Err(wrong("increasing indices within the row"));
             }
             if options.features.is_some_and(|features| column >= features) {
-                return Err(wrong(
-                    "an index up to the number of features that was given",
-                ));
+                return Err(wrong("an index up to the given number of features"));
             }
             next_column = index;
             let value = finite(value, || place.clone().column(&index.to_string()))?;
@@ -161,8 +159,8 @@ impl Sparse {
             return Err(DataError::data(
                 Place::of(name),
                 format_args!("{rows} rows and the feature index {columns}"),
-                format_args!("at most {most} cells in all"),
-                "look for a wrong index, give the number of features, or allow more cells",
+                format_args!("at most {most} cells in total"),
+                "check for a wrong index, set the number of features, or allow more cells",
             ));
         };
         let mut values = vec![0.0; cells];
@@ -255,12 +253,12 @@ mod tests {
         assert_eq!(columns("1 65536:1\n", &options).unwrap(), 65536);
         let error = columns("1 65537:1\n", &options).unwrap_err();
         assert!(
-            error.to_string().contains("give the number of features"),
+            error.to_string().contains("set the number of features"),
             "{error}"
         );
         let stated = options.clone().with_features(65537);
         assert_eq!(columns("1 65537:1\n", &stated).unwrap(), 65537);
-        // So do many entries.
+        // So do files with many entries.
         let row: Vec<String> = (1..=1000).map(|index| format!("{index}:1")).collect();
         let text = format!("1 {} 256000:1\n", row[..999].join(" "));
         assert_eq!(columns(&text, &options).unwrap(), 256_000);

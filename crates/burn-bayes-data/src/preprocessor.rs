@@ -1,4 +1,4 @@
-//! From raw columns to the numbers a model takes, as learnt from the training rows.
+//! The transformation of raw columns to features, fitted on the training rows.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,63 +17,63 @@ use crate::table::{Column, ColumnKind, Table};
 /// The format of a saved [`Preprocessor`].
 const FORMAT: u32 = 1;
 
-/// What the target is.
+/// Type of the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
     /// A number.
     Regression,
-    /// One of some classes.
+    /// A class.
     Classification,
 }
 
-/// What a missing feature means.
+/// Treatment of missing values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MissingPolicy {
-    /// An error. [`Table::complete_rows`] lists the rows to keep if the others are to be dropped.
+    /// Return an error. [`Table::complete_rows`] lists the rows without missing values.
     #[default]
     Refuse,
-    /// The mean of a column of numbers, the most frequent category of another one.
+    /// Replace by the mean of a numeric column, or the most frequent category.
     Impute,
 }
 
-/// What a category means that no training row has.
+/// Treatment of categories that do not occur in the training rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnseenPolicy {
-    /// An error.
+    /// Return an error.
     #[default]
     Refuse,
-    /// None of the known categories: zeros in all their places.
+    /// Encode as zeros.
     Zeros,
 }
 
-/// How a table is to be prepared.
+/// The configuration of a [`Preprocessor`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PreprocessorConfig {
     /// The column to predict.
     pub target: String,
-    /// What the target is.
+    /// Type of the task.
     pub task: Task,
     /// Columns that are neither target nor feature.
     #[serde(default)]
     pub ignore: BTreeSet<String>,
-    /// What a missing feature means.
+    /// Treatment of missing values.
     #[serde(default)]
     pub missing: MissingPolicy,
-    /// What a category means that no training row has.
+    /// Treatment of categories that do not occur in the training rows.
     #[serde(default)]
     pub unseen: UnseenPolicy,
-    /// The scale of features that are numbers.
+    /// The scaling of numeric features.
     #[serde(default)]
     pub scaling: Scaling,
-    /// The scale of a target that is a number.
+    /// The scaling of a numeric target.
     #[serde(default)]
     pub target_scaling: Scaling,
-    /// The most categories that a column, or classes that a target may have: a column of names or
-    /// identifiers has one for nearly every row, and would become as many features.
+    /// Maximum number of categories of a column, or of classes of the target. It detects columns of names
+    /// or identifiers, which would become a feature for nearly every row.
     #[serde(default = "max_categories", alias = "most_levels")]
     pub max_categories: usize,
 }
@@ -83,8 +83,8 @@ fn max_categories() -> usize {
 }
 
 impl PreprocessorConfig {
-    /// Every column but the target is a feature, nothing may be missing or new, and numbers are
-    /// standardised.
+    /// All columns but the target are features, missing values and new categories are refused, and numbers
+    /// are standardised.
     pub fn new(target: impl Into<String>, task: Task) -> Self {
         Self {
             target: target.into(),
@@ -98,7 +98,7 @@ impl PreprocessorConfig {
         }
     }
 
-    /// The same without some columns.
+    /// Ignores columns.
     #[must_use]
     pub fn with_ignored<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Self {
         Self {
@@ -107,19 +107,19 @@ impl PreprocessorConfig {
         }
     }
 
-    /// The same with another meaning of missing features.
+    /// Sets the treatment of missing values.
     #[must_use]
     pub fn with_missing(self, missing: MissingPolicy) -> Self {
         Self { missing, ..self }
     }
 
-    /// The same with another meaning of new categories.
+    /// Sets the treatment of new categories.
     #[must_use]
     pub fn with_unseen(self, unseen: UnseenPolicy) -> Self {
         Self { unseen, ..self }
     }
 
-    /// The same with another limit on categories and classes.
+    /// Sets the maximum number of categories and classes.
     #[must_use]
     pub fn with_max_categories(self, max_categories: usize) -> Self {
         Self {
@@ -128,13 +128,13 @@ impl PreprocessorConfig {
         }
     }
 
-    /// The same with another scale of the features.
+    /// Sets the scaling of features.
     #[must_use]
     pub fn with_scaling(self, scaling: Scaling) -> Self {
         Self { scaling, ..self }
     }
 
-    /// The same with another scale of the target.
+    /// Sets the scaling of the target.
     #[must_use]
     pub fn with_target_scaling(self, target_scaling: Scaling) -> Self {
         Self {
@@ -144,7 +144,7 @@ impl PreprocessorConfig {
     }
 }
 
-/// A preparation that was learnt from training rows and is saved with the model.
+/// A preprocessor fitted on training rows, saved with the model.
 ///
 /// ```
 /// use burn_bayes_data::{CsvOptions, CsvReader, Preprocessor, PreprocessorConfig, Task};
@@ -158,7 +158,7 @@ impl PreprocessorConfig {
 /// let test = preprocessor.dataset(&table, 2..3)?;
 /// assert_eq!(test.features().row(0), [3.0, 1.0, 0.0]);
 ///
-/// // A file of other people, without prices, and with a town that no training row has.
+/// // A new file without prices, and with a town that no training row has.
 /// let text = "town,size\nParis,60\n";
 /// let options = preprocessor.csv_options(CsvOptions::default());
 /// let table = CsvReader::new(text.as_bytes(), "new.csv", options)?.read_all()?;
@@ -178,18 +178,18 @@ pub struct Preprocessor {
     target: TargetPlan,
 }
 
-/// The rows of a table that a preparation can use.
+/// The rows of a table that a preprocessor can use.
 #[derive(Debug, Clone)]
 pub struct UsableRows {
-    /// The features of these rows.
+    /// The features of the usable rows.
     pub features: Features,
-    /// Their numbers in the table, in order.
+    /// The indices of the usable rows in the table, in order.
     pub rows: Vec<usize>,
-    /// The other rows, each with what is wrong with it.
+    /// The other rows with their errors.
     pub faults: Vec<(usize, DataError)>,
 }
 
-/// What becomes of one column.
+/// The transformation of a column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FeaturePlan {
@@ -197,17 +197,17 @@ pub(crate) struct FeaturePlan {
     pub(crate) code: Code,
 }
 
-/// A column in numbers.
+/// The encoding of a column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Code {
-    /// A scaled number; `imputed` stands for a missing one.
+    /// A scaled number; `imputed` replaces missing values.
     Number { scale: ColumnScale, imputed: f64 },
-    /// A one at the place of the category; `imputed` stands for a missing one.
+    /// One-hot encoding; `imputed` replaces missing values.
     OneHot { levels: Levels, imputed: String },
 }
 
-/// What becomes of the target.
+/// The transformation of the target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TargetPlan {
@@ -215,14 +215,14 @@ pub(crate) struct TargetPlan {
     pub(crate) code: TargetCode,
 }
 
-/// A target in numbers.
+/// The encoding of the target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "snake_case")]
 pub(crate) enum TargetCode {
     Regression {
         scale: ColumnScale,
     },
-    /// `labels` says how the classes are written: 1 and 01 are one number and two names.
+    /// `labels` is the type of the column: 1 and 01 are equal as numbers, but not as names.
     Classification {
         classes: Levels,
         labels: ColumnKind,
@@ -230,11 +230,11 @@ pub(crate) enum TargetCode {
 }
 
 impl Preprocessor {
-    /// Learns from some rows of a table.
+    /// Fits a preprocessor on rows of a table.
     ///
     /// # Errors
-    /// If the table has no such target, a cell of these rows is missing and may not be, a target is
-    /// constant or of one class, or a column has too many categories.
+    /// If the target does not exist, is constant or has a single class, a value is missing and the
+    /// configuration refuses that, or a column has too many categories.
     pub fn fit(
         config: &PreprocessorConfig,
         table: &Table,
@@ -259,7 +259,7 @@ impl Preprocessor {
         }
     }
 
-    /// The names of the features of a model, in order; one of a category is `column=category`.
+    /// The names of the features, in order; that of a category is `column=category`.
     pub fn feature_names(&self) -> Vec<String> {
         let names = self.features.iter().flat_map(|plan| match &plan.code {
             Code::Number { .. } => vec![plan.name.clone()],
@@ -273,17 +273,17 @@ impl Preprocessor {
         names.collect()
     }
 
-    /// The number of features of a model.
+    /// The number of features.
     pub fn width(&self) -> usize {
         self.features.iter().map(FeaturePlan::width).sum()
     }
 
-    /// The column that is predicted.
+    /// The name of the target column.
     pub fn target_name(&self) -> &str {
         &self.target.name
     }
 
-    /// What the target is.
+    /// Type of the task.
     pub fn task(&self) -> Task {
         match self.target.code {
             TargetCode::Regression { .. } => Task::Regression,
@@ -291,7 +291,7 @@ impl Preprocessor {
         }
     }
 
-    /// The scale of a target that is a number: its [`undo`](ColumnScale::undo) turns predictions back.
+    /// The scale of a numeric target; its [`undo`](ColumnScale::undo) converts predictions back.
     pub fn target_scale(&self) -> Option<ColumnScale> {
         match self.target.code {
             TargetCode::Regression { scale } => Some(scale),
@@ -307,15 +307,14 @@ impl Preprocessor {
         }
     }
 
-    /// `options`, made to read the columns that this preparation needs, as what they were in training;
-    /// other columns are passed over.
+    /// `options` for reading only the columns of this preprocessor, with the same types as in training.
     #[must_use]
     pub fn csv_options(&self, options: CsvOptions) -> CsvOptions {
         let features = self
             .features
             .iter()
             .map(|plan| (plan.name.clone(), plan.kind()));
-        // A label that is no number is a class that nobody knows, not a number that is wrong.
+        // As a category, a label that is not a number is reported as an unknown class.
         let target_kind = match self.target.code {
             TargetCode::Regression { .. } => ColumnKind::Number,
             TargetCode::Classification { .. } => ColumnKind::Category,
@@ -326,7 +325,7 @@ impl Preprocessor {
         CsvOptions {
             kinds: features.chain([target]).collect(),
             only: Some(wanted.clone()),
-            // The target may not be known yet; a feature that is not there is missed where it is used.
+            // The target may be unknown; a missing feature is reported where it is used.
             optional: wanted,
             ..options
         }
@@ -335,8 +334,8 @@ impl Preprocessor {
     /// The features of some rows.
     ///
     /// # Errors
-    /// If a column is missing or holds something else than in training, or a cell is missing or new
-    /// against the policies.
+    /// If a column is missing or has another type than in training, or the policies refuse a missing value
+    /// or a new category.
     pub fn features(
         &self,
         table: &Table,
@@ -352,10 +351,10 @@ impl Preprocessor {
         Features::new(count, self.width(), values)
     }
 
-    /// The features of those of some rows that can be prepared, and what is wrong with the others.
+    /// The features of the rows that can be used, and the errors of the others.
     ///
     /// # Errors
-    /// If a column is missing or holds something else than in training.
+    /// If a column is missing or has another type than in training.
     pub fn usable_features(
         &self,
         table: &Table,
@@ -384,12 +383,12 @@ impl Preprocessor {
         columns.collect()
     }
 
-    /// Room for the features of about so many rows of a table; a hint may be anything.
+    /// An empty vector with capacity for about `rows` rows, which is only a hint.
     fn room(&self, table: &Table, rows: usize) -> Vec<f64> {
         Vec::with_capacity(rows.min(table.rows()).saturating_mul(self.width()))
     }
 
-    /// Adds the features of a row, or nothing if it cannot be prepared.
+    /// Adds the features of a row, or nothing on error.
     fn push_row(
         &self,
         table: &Table,
@@ -441,7 +440,7 @@ impl Preprocessor {
         Dataset::new(features, targets)
     }
 
-    /// Writes this as TOML, whole or not at all. Numbers keep every bit.
+    /// Writes the preprocessor as TOML, atomically. Numbers are exact.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -452,10 +451,10 @@ impl Preprocessor {
         source::write_whole(path, text.as_bytes())
     }
 
-    /// Reads what [`Preprocessor::save`] wrote.
+    /// Reads a file written by [`Preprocessor::save`].
     ///
     /// # Errors
-    /// If the file cannot be read or was not written in this version of the format.
+    /// If the file cannot be read, is invalid or has another format version.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, DataError> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(at_path(path))?;
@@ -463,7 +462,7 @@ impl Preprocessor {
             DataError::data(
                 Place::of(&path.display().to_string()),
                 found,
-                format_args!("a preparation in format {FORMAT}"),
+                format_args!("a preprocessor in format {FORMAT}"),
                 "use the file that was saved with the model, unchanged",
             )
         };
@@ -472,7 +471,7 @@ impl Preprocessor {
         Ok(loaded)
     }
 
-    /// What an edited file could have spoilt.
+    /// Checks the consistency of a file, which may have been edited.
     fn check(&self) -> Result<(), String> {
         if self.format != FORMAT {
             return Err(format!("format {}", self.format));
@@ -501,7 +500,7 @@ impl Preprocessor {
 }
 
 impl FeaturePlan {
-    /// What the column holds.
+    /// The type of the column.
     fn kind(&self) -> ColumnKind {
         match self.code {
             Code::Number { .. } => ColumnKind::Number,
@@ -509,7 +508,7 @@ impl FeaturePlan {
         }
     }
 
-    /// The number of features that the column becomes.
+    /// The number of features of the column.
     fn width(&self) -> usize {
         match &self.code {
             Code::Number { .. } => 1,
@@ -547,8 +546,8 @@ impl FeaturePlan {
                         place(),
                         shown(category),
                         format_args!("one of {levels}, the categories of the training rows"),
-                        "correct the cell, train again, or set `unseen` to zeros, which takes \
-                         new categories for none",
+                        "correct the cell, train again, or set `unseen` to zeros, which encodes new \
+                         categories as zeros",
                     ));
                 }
                 values.extend((0..levels.len()).map(|place| f64::from(found == Some(place))));

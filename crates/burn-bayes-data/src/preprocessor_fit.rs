@@ -1,4 +1,4 @@
-//! How a [`Preprocessor`] is learnt, from one table or from a file in pieces.
+//! Fits a [`Preprocessor`] on a table, or on a file in chunks.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::scale::Spread;
 use crate::suspicion::{DATES_TO_NUMBERS, leave_out, looks_like_date};
 use crate::table::{ColumnKind, Table, listed};
 
-/// Learns a [`Preprocessor`] from rows that come in pieces, of which none is kept.
+/// Fits a [`Preprocessor`] on chunks of rows, which are not kept.
 ///
-/// Two passes over a file prepare it whatever its size: one through
-/// [`observe`](PreprocessorFit::observe), one through [`Preprocessor::dataset`].
+/// A file of any size can be prepared in two passes: one with [`observe`](PreprocessorFit::observe), and
+/// one with [`Preprocessor::dataset`].
 ///
 /// ```
 /// use burn_bayes_data::{
@@ -49,25 +49,25 @@ use crate::table::{ColumnKind, Table, listed};
 pub struct PreprocessorFit {
     config: PreprocessorConfig,
     target: Seen,
-    /// What the first table said, and what was seen since.
+    /// The features of the first table, with the statistics of all rows.
     columns: Option<Columns>,
 }
 
-/// The columns that the first table has.
+/// The columns of the first table.
 #[derive(Debug, Clone)]
 struct Columns {
     features: Vec<(String, Seen)>,
-    /// How the target is written.
+    /// The type of the target column.
     target_kind: ColumnKind,
-    /// Where the table came from.
+    /// The source of the table.
     source: Place,
 }
 
-/// What the rows so far have shown of a column.
+/// The statistics of a column.
 #[derive(Debug, Clone)]
 enum Seen {
     Numbers(Spread),
-    /// How often each category was there.
+    /// The count of each category.
     Categories(BTreeMap<String, usize>),
 }
 
@@ -88,7 +88,7 @@ impl Seen {
 }
 
 impl PreprocessorFit {
-    /// Nothing learnt yet.
+    /// A fit without rows.
     pub fn new(config: PreprocessorConfig) -> Self {
         let target = Seen::new(match config.task {
             Task::Regression => ColumnKind::Number,
@@ -101,10 +101,10 @@ impl PreprocessorFit {
         }
     }
 
-    /// Takes in some rows of a table. The first table says which features there are.
+    /// Adds rows of a table. The first table determines the features.
     ///
     /// # Errors
-    /// As for [`Preprocessor::fit`]; what was taken in before the error stays.
+    /// As for [`Preprocessor::fit`]; rows added before the error remain.
     pub fn observe(
         &mut self,
         table: &Table,
@@ -154,7 +154,8 @@ impl PreprocessorFit {
                     let label = class_label(table, target, *target_kind, row)?;
                     count(counts, &label, self.config.max_categories).map_err(|found| {
                         let place = table.place(row).column(target.name());
-                        let cure = "choose regression for a target of numbers, or raise the limit";
+                        let cure =
+                            "for a numeric target, choose regression; otherwise raise the limit";
                         DataError::data(place, found, MOST_LEVELS, cure)
                     })?;
                 }
@@ -163,11 +164,11 @@ impl PreprocessorFit {
         Ok(())
     }
 
-    /// What was learnt.
+    /// The fitted preprocessor.
     ///
     /// # Errors
-    /// If there were no rows, a column was missing in all of them, or the target was constant or of one
-    /// class.
+    /// If there were no rows, all values of a column were missing, or the target was constant or had a
+    /// single class.
     pub fn finish(self) -> Result<Preprocessor, DataError> {
         let Some(columns) = self.columns else {
             let cure = "check that the file has rows";
@@ -215,7 +216,7 @@ impl PreprocessorFit {
 }
 
 impl Columns {
-    /// The columns of a table, after a look at the names in the configuration.
+    /// The columns of a table, after checking the names in the configuration.
     fn of(table: &Table, config: &PreprocessorConfig) -> Result<Self, DataError> {
         let names = table.names();
         let ignored = config.ignore.iter().map(|name| ("ignore", name));
@@ -247,13 +248,13 @@ impl Columns {
     }
 }
 
-/// What is expected of a column of categories.
+/// The limit on categories, for messages.
 const MOST_LEVELS: &str = "at most as many as `max_categories`";
 
-/// One more of a category.
+/// Counts a category.
 ///
 /// # Errors
-/// If that is one category too many, as the beginning of a message.
+/// If there are too many categories; the text is the beginning of a message.
 fn count(counts: &mut BTreeMap<String, usize>, category: &str, most: usize) -> Result<(), String> {
     if let Some(count) = counts.get_mut(category) {
         *count += 1;
@@ -265,7 +266,7 @@ fn count(counts: &mut BTreeMap<String, usize>, category: &str, most: usize) -> R
     Ok(())
 }
 
-/// A feature with one category too many, and what it probably holds.
+/// The error of a feature with too many categories.
 fn too_many_categories(place: Place, name: &str, found: &str, category: &str) -> DataError {
     let leave_out = leave_out(name);
     match looks_like_date(category) {
@@ -279,12 +280,12 @@ fn too_many_categories(place: Place, name: &str, found: &str, category: &str) ->
             place,
             found,
             MOST_LEVELS,
-            &format!("{leave_out} if it holds names or identifiers, or raise the limit"),
+            &format!("if it contains names or identifiers, {leave_out}; otherwise raise the limit"),
         ),
     }
 }
 
-/// The code of the categories; of equally frequent ones the first is imputed.
+/// One-hot encoding. Of equally frequent categories, the first one is imputed.
 fn one_hot(counts: BTreeMap<String, usize>, place: Place) -> Result<Code, DataError> {
     let mut most: Option<(&String, usize)> = None;
     for (category, &count) in &counts {

@@ -1,4 +1,4 @@
-//! Classification sets that come split in half, as four files of numbers.
+//! Classification data sets with published train and test halves, in four files of numbers.
 
 use std::path::Path;
 
@@ -6,21 +6,21 @@ use crate::dataset::{Dataset, Targets};
 use crate::error::{DataError, Place};
 use crate::numbers::read_numbers;
 
-/// The halves of a set.
+/// The halves of a data set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Presplit {
-    /// Rows to train on.
+    /// Training rows.
     pub train: Dataset,
-    /// Rows to test on.
+    /// Test rows.
     pub test: Dataset,
 }
 
-/// Reads `{name}_X_tr.csv`, `{name}_y_tr.csv`, `{name}_X_te.csv` and `{name}_y_te.csv`, which hold
-/// numbers between spaces in spite of how they are called. Labels become classes, in the order of
-/// the numbers.
+/// Reads `{name}_X_tr.csv`, `{name}_y_tr.csv`, `{name}_X_te.csv` and `{name}_y_te.csv`, which contain
+/// numbers separated by spaces, despite their names. Labels become classes, in numerical order.
 ///
 /// # Errors
-/// If a file is missing or not of numbers, counts differ, or the test half has other labels.
+/// If a file is missing or contains other text, the numbers of rows differ, or the test half has new
+/// labels.
 pub fn read_presplit(folder: impl AsRef<Path>, name: &str) -> Result<Presplit, DataError> {
     let folder = folder.as_ref();
     let path = |what: &str, part: &str| folder.join(format!("{name}_{what}_{part}.csv"));

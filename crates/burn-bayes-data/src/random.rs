@@ -1,13 +1,13 @@
-//! The one source of random numbers: a named generator, so that a seed means the same for ever.
+//! Random numbers from a fixed generator, so that seeds are reproducible across versions.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rand_distr::StandardNormal;
 
-/// An algorithm of fixed definition, unlike the default generators of `rand`.
+/// A named algorithm: the default generators of `rand` may change.
 pub(crate) type Generator = Xoshiro256PlusPlus;
 
-/// The generator of `seed` for one purpose, so that two uses of one seed share no numbers.
+/// The generator of `seed` for a purpose, so that different uses of a seed are independent.
 pub(crate) fn generator(seed: u64, purpose: &str) -> Generator {
     // FNV-1a of the purpose's name.
     let name = purpose
@@ -23,7 +23,7 @@ pub(crate) fn normal(generator: &mut Generator) -> f64 {
     generator.sample(StandardNormal)
 }
 
-/// A number from [0, 1), all equally likely.
+/// A uniform number in [0, 1).
 pub(crate) fn uniform(generator: &mut Generator) -> f64 {
     generator.random()
 }

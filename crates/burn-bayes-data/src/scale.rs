@@ -1,4 +1,4 @@
-//! Columns brought to a common scale and back, as learnt from training rows.
+//! Scaling of columns, fitted on training rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::csv_file::column_name;
 use crate::dataset::{Features, check_rows};
 use crate::error::{DataError, Place};
 
-/// What a scaled column is like over the training rows.
+/// The scaling of a column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scaling {
@@ -15,7 +15,7 @@ pub enum Scaling {
     Standardise,
     /// From 0 to 1.
     UnitRange,
-    /// As it was.
+    /// No scaling.
     Keep,
 }
 
@@ -23,14 +23,13 @@ pub enum Scaling {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SavedScale")]
 pub struct ColumnScale {
-    /// What becomes 0: the mean or the least value.
+    /// The mean, or the minimum.
     pub centre: f64,
-    /// What becomes 1: the standard deviation or the range; 1 for a column that is constant but for
-    /// rounding.
+    /// The standard deviation, or the range; 1 for a column that is constant up to rounding.
     pub spread: f64,
 }
 
-/// A scale as it is in a file.
+/// A scale in a file.
 #[derive(Deserialize)]
 struct SavedScale {
     centre: f64,
@@ -50,15 +49,15 @@ impl TryFrom<SavedScale> for ColumnScale {
 }
 
 impl ColumnScale {
-    /// Learns the scale of some values.
+    /// Fits the scale of values.
     ///
     /// # Errors
-    /// If there are none or they are not finite, or so large that their spread is not.
+    /// If there are no values, or they or their spread are not finite.
     pub fn fit(values: impl IntoIterator<Item = f64>, scaling: Scaling) -> Result<Self, DataError> {
         Self::fit_at(&Place::default(), values.into_iter().enumerate(), scaling)
     }
 
-    /// Learns the scale of values in rows of a `column`.
+    /// Fits the scale of values in rows of a `column`.
     fn fit_at(
         column: &Place,
         values: impl Iterator<Item = (usize, f64)>,
@@ -81,8 +80,8 @@ impl ColumnScale {
         (value - self.centre) / self.spread
     }
 
-    /// The scaled value of what stands at `place`, which must be finite, in single precision too: networks
-    /// compute in it.
+    /// The scaled value, which must be finite in single precision, because networks use it; `place` is for
+    /// messages.
     pub(crate) fn apply_at(&self, value: f64, place: impl Fn() -> Place) -> Result<f64, DataError> {
         let scaled = self.apply(value);
         match (scaled as f32).is_finite() {
@@ -90,18 +89,18 @@ impl ColumnScale {
             false => Err(DataError::data(
                 place(),
                 value,
-                "a number of the size of those in the training rows",
+                "a number of similar size as in the training rows",
                 "correct the value",
             )),
         }
     }
 
-    /// The value that [`apply`](Self::apply) makes `scaled` of.
+    /// The inverse of [`apply`](Self::apply).
     pub fn undo(&self, scaled: f64) -> f64 {
         scaled * self.spread + self.centre
     }
 
-    /// Whether it can be applied and undone.
+    /// Whether the scale is invertible.
     fn is_sound(&self) -> bool {
         self.centre.is_finite() && self.spread.is_finite() && self.spread > 0.0
     }
@@ -125,10 +124,10 @@ pub struct Scaler {
 }
 
 impl Scaler {
-    /// Learns the scale of each column from the rows with the given numbers.
+    /// Fits the scale of each column on the given rows.
     ///
     /// # Errors
-    /// If there are no rows, one of them does not exist, or a value is not finite.
+    /// If there are no rows, a row does not exist, or a value is not finite.
     pub fn fit(features: &Features, rows: &[usize], scaling: Scaling) -> Result<Self, DataError> {
         check_rows(rows, features.rows())?;
         let column = |column: usize| {
@@ -148,16 +147,16 @@ impl Scaler {
         &self.columns
     }
 
-    /// The scaled matrix.
+    /// Scales a matrix.
     ///
     /// # Errors
-    /// If it has another number of columns, or a scaled value is not finite.
+    /// If the number of columns differs, or a scaled value is not finite.
     pub fn apply(&self, mut features: Features) -> Result<Features, DataError> {
         if features.columns() != self.columns.len() {
             return Err(DataError::config(
                 "features",
                 format_args!("{} columns", features.columns()),
-                format_args!("{}, as when the scales were learnt", self.columns.len()),
+                format_args!("{}, as in training", self.columns.len()),
             ));
         }
         features.map_rows(|row, values| {
@@ -171,11 +170,10 @@ impl Scaler {
     }
 }
 
-/// Values that differ by less than this, relative to the largest, are one value that was computed in
-/// several ways.
+/// Differences smaller than this, relative to the largest value, are rounding errors.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
-/// Mean and spread of values that come one at a time, by Welford's recurrence.
+/// Running mean and variance by Welford's algorithm.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spread {
     count: u64,
@@ -208,18 +206,18 @@ impl Spread {
         self.most = self.most.max(value);
     }
 
-    /// Whether all values were the same but for rounding.
+    /// Whether all values are equal up to rounding.
     pub(crate) fn is_constant(&self) -> bool {
         let largest = self.least.abs().max(self.most.abs());
         self.most - self.least <= ROUNDING * largest
     }
 
-    /// The mean, between the least and the greatest value.
+    /// The mean, which rounding errors must not move outside the range.
     pub(crate) fn mean(&self) -> f64 {
         self.mean.clamp(self.least, self.most)
     }
 
-    /// The scale of the values, which `place` names should they have none.
+    /// The scale of the values; `place` is for messages.
     pub(crate) fn scale(&self, scaling: Scaling, place: Place) -> Result<ColumnScale, DataError> {
         if self.count == 0 {
             let cure = "choose other rows, or leave the column out";
@@ -246,8 +244,8 @@ impl Spread {
             Err(DataError::data(
                 place,
                 format_args!("values from {:e} to {:e}", self.least, self.most),
-                "values whose spread is a number",
-                "give them in another unit",
+                "values whose spread does not overflow",
+                "use another unit",
             ))
         }
     }
@@ -347,7 +345,7 @@ mod tests {
             let error = ColumnScale::fit(values.iter().copied(), Scaling::Standardise);
             assert!(error.unwrap_err().is_data(), "{values:?}");
         }
-        // Subnormal differences: the squares vanish although the values differ.
+        // Subnormal differences: the squares underflow although the values differ.
         let tiny = ColumnScale::fit([0.0, 1e-200], Scaling::Standardise);
         assert!(tiny.unwrap_err().is_data());
     }

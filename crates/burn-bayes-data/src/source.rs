@@ -1,4 +1,4 @@
-//! Opening files and writing them: gzip is recognised by its bytes, and nothing is left half-written.
+//! Opens files, with detection of gzip, and writes files atomically.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read, Write};
@@ -8,14 +8,14 @@ use flate2::read::MultiGzDecoder;
 
 use crate::error::{DataError, Place, at_path};
 
-/// Plain bytes, whatever the file is packed in.
+/// The decompressed bytes of a file.
 pub(crate) struct Plain<'a> {
     pub(crate) bytes: Box<dyn BufRead + 'a>,
     pub(crate) packing: Packing,
 }
 
-/// What a file is packed in. A file that is not packed is as long as what it holds; one that is may
-/// unpack to a thousand times its length, so that what is held at once needs a limit.
+/// The compression of a file. A compressed file may expand to a thousand times its size, so memory use
+/// needs a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
     None,
@@ -23,12 +23,12 @@ pub(crate) enum Packing {
 }
 
 impl Packing {
-    /// The most bytes of a line of text: a column of one byte takes a hundred.
+    /// The maximum length of a line in bytes.
     pub(crate) fn longest_line(self) -> usize {
         self.most(1 << 24)
     }
 
-    /// The most bytes of an array: every MNIST and MedMNIST of 28 × 28 pixels is smaller.
+    /// The maximum size of an array in bytes; all MNIST and MedMNIST sets of 28 × 28 pixels are smaller.
     pub(crate) fn largest_array(self) -> usize {
         self.most(1 << 30)
     }
@@ -41,12 +41,12 @@ impl Packing {
     }
 }
 
-/// Something in a packed file that has more than `most` bytes.
+/// The error of a part of a compressed file with more than `most` bytes.
 pub(crate) fn too_large(place: Place, what: &str, most: usize) -> DataError {
     DataError::data(
         place,
-        format_args!("{what} of more than {most} bytes in a packed file"),
-        "a smaller one, since few packed bytes may hold any number",
+        format_args!("{what} of more than {most} bytes in a compressed file"),
+        "a smaller one, to limit memory use",
         "check that the file is the right one; if it is, store it without compression",
     )
 }
@@ -54,7 +54,7 @@ pub(crate) fn too_large(place: Place, what: &str, most: usize) -> DataError {
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Reads `path`, or `path` with `.gz` appended where only that exists.
+/// Opens `path`, or `path` with `.gz` appended if only that exists.
 pub(crate) fn open(path: &Path) -> Result<(Plain<'static>, String), DataError> {
     let path = &present(path);
     let file = File::open(path).map_err(at_path(path))?;
@@ -62,7 +62,7 @@ pub(crate) fn open(path: &Path) -> Result<(Plain<'static>, String), DataError> {
     Ok((plain(file, &name)?, name))
 }
 
-/// `path`, or `path` with `.gz` appended where only that exists.
+/// `path`, or `path` with `.gz` appended if only that exists.
 pub(crate) fn present(path: &Path) -> PathBuf {
     let mut packed = path.as_os_str().to_owned();
     packed.push(".gz");
@@ -74,7 +74,7 @@ pub(crate) fn present(path: &Path) -> PathBuf {
     }
 }
 
-/// Unpacks gzip where `reader` begins with its mark, and hands on other bytes as they are.
+/// Decompresses gzip, detected by its first bytes; other bytes are unchanged.
 pub(crate) fn plain<'a>(mut reader: impl Read + 'a, name: &str) -> Result<Plain<'a>, DataError> {
     let mut start = Vec::with_capacity(GZIP.len());
     (&mut reader)
@@ -96,7 +96,7 @@ pub(crate) fn plain<'a>(mut reader: impl Read + 'a, name: &str) -> Result<Plain<
     })
 }
 
-/// The lines of a text with their numbers from 1, without one being kept.
+/// The lines of a text with their numbers, from 1.
 pub(crate) struct Lines<'a> {
     bytes: Box<dyn BufRead + 'a>,
     name: String,
@@ -116,7 +116,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The next line, or `None` after the last one.
+    /// The next line; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, &str)>, DataError> {
         self.text.clear();
         let length = (&mut self.bytes)
@@ -136,7 +136,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Writes `bytes` under another name beside `path`, then renames.
+/// Writes `bytes` to a temporary file beside `path`, then renames it.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
     let mut file = temporary_beside(path)?;
     file.write_all(bytes).map_err(at_path(path))?;
@@ -145,7 +145,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
     Ok(())
 }
 
-/// A file without a name of its own in the folder of `path`, which is made if it is missing.
+/// A temporary file in the folder of `path`, which is created if needed.
 pub(crate) fn temporary_beside(path: &Path) -> Result<tempfile::NamedTempFile, DataError> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -154,7 +154,7 @@ pub(crate) fn temporary_beside(path: &Path) -> Result<tempfile::NamedTempFile, D
     std::fs::create_dir_all(folder).map_err(at_path(folder))?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".unfinished-");
-    // A temporary file is private; what it becomes is as public as any file its user makes.
+    // Temporary files are private by default, but the final file needs the usual permissions.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(folder).map_err(at_path(folder))
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(read(b"a").unwrap(), "a");
         assert_eq!(read(b"plain text").unwrap(), "plain text");
         assert_eq!(read(&packed(b"packed text")).unwrap(), "packed text");
-        // Members one after the other are one text, as gunzip has it.
+        // Concatenated members are one text, as for gunzip.
         assert_eq!(
             read(&[packed(b"one "), packed(b"two")].concat()).unwrap(),
             "one two"

@@ -1,4 +1,4 @@
-//! Which rows train a model and which test it.
+//! Splits into training and test rows.
 
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 use crate::error::DataError;
 use crate::random::{Generator, generator};
 
-/// Row numbers for training and for testing; no row is in both.
+/// Disjoint training and test rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
-    /// Rows to train on.
+    /// Training rows.
     pub train: Vec<usize>,
-    /// Rows to test on.
+    /// Test rows.
     pub test: Vec<usize>,
 }
 
 impl Split {
-    /// The same split of some of the rows of a larger set: row `i` becomes `rows[i]`.
+    /// The split for a subset of a larger data set: row `i` becomes `rows[i]`.
     ///
     /// ```
     /// use burn_bayes_data::Split;
@@ -27,7 +27,7 @@ impl Split {
     /// ```
     ///
     /// # Panics
-    /// If there are fewer rows.
+    /// If an index is out of range.
     #[must_use]
     pub fn of_rows(&self, rows: &[usize]) -> Self {
         let of = |places: &[usize]| places.iter().map(|&place| rows[place]).collect();
@@ -38,7 +38,7 @@ impl Split {
     }
 }
 
-/// Cross-validation: the rows in random order, dealt to folds, each of which is the test set once.
+/// K-fold cross-validation with shuffling: each fold is the test set once.
 ///
 /// ```
 /// use burn_bayes_data::KFold;
@@ -46,7 +46,7 @@ impl Split {
 /// let splits = KFold::new(5).with_seed(7).splits(100)?;
 /// assert_eq!((splits.len(), splits[0].train.len(), splits[0].test.len()), (5, 80, 20));
 ///
-/// // Ten times five folds, each with its share of both classes.
+/// // Ten times five folds, stratified by class.
 /// let classes = [0, 0, 0, 1].repeat(25);
 /// let splits = KFold::new(5).with_repeats(10).stratified_splits(&classes)?;
 /// assert_eq!(splits.len(), 50);
@@ -57,14 +57,14 @@ impl Split {
 pub struct KFold {
     /// The number of folds, at least two.
     pub folds: usize,
-    /// How often all rows are dealt anew.
+    /// The number of random re-splits.
     pub repeats: usize,
-    /// Names the order of the rows.
+    /// Random seed.
     pub seed: u64,
 }
 
 impl KFold {
-    /// So many folds, dealt once, with seed 0.
+    /// Folds without repeats, with seed 0.
     pub fn new(folds: usize) -> Self {
         Self {
             folds,
@@ -73,20 +73,19 @@ impl KFold {
         }
     }
 
-    /// The same, dealt more often.
+    /// Sets the number of random re-splits.
     #[must_use]
     pub fn with_repeats(self, repeats: usize) -> Self {
         Self { repeats, ..self }
     }
 
-    /// The same in another order.
+    /// Sets the random seed.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// Splits of `rows` rows, repeat by repeat and fold by fold. The sizes of folds differ by at most
-    /// one.
+    /// Splits of `rows` rows, ordered by repeat, then by fold. Fold sizes differ by at most one.
     ///
     /// # Errors
     /// If there are fewer than two folds, fewer rows than folds, or no repeats.
@@ -95,7 +94,7 @@ impl KFold {
         Ok(self.deal(vec![(0..rows).collect()]))
     }
 
-    /// Splits in which every fold has its share of every class.
+    /// Splits stratified by class.
     ///
     /// # Errors
     /// As for [`KFold::splits`], and if a class has fewer rows than there are folds.
@@ -108,7 +107,7 @@ impl KFold {
                     "folds",
                     self.folds,
                     format_args!(
-                        "at most {}, the rows of class {}",
+                        "at most {}, the number of rows of class {}",
                         rows.len(),
                         classes[rows[0]]
                     ),
@@ -132,7 +131,7 @@ impl KFold {
         Ok(())
     }
 
-    /// Deals each stratum in turn, going on with the fold after the last one that got a row.
+    /// Assigns the rows of all strata to folds in turn, so that fold sizes differ by at most one.
     fn deal(&self, strata: Vec<Vec<usize>>) -> Vec<Split> {
         let mut generator = generator(self.seed, "folds");
         let mut splits = Vec::with_capacity(self.repeats * self.folds);
@@ -155,7 +154,8 @@ impl KFold {
     }
 }
 
-/// Deals all rows at random to parts of given shares, such as training, validation and test.
+/// Random partition of the rows into parts with the given fractions, such as training, validation and
+/// test.
 ///
 /// ```
 /// let parts = burn_bayes_data::partition(1000, &[0.5, 0.2, 0.3], 1)?;
@@ -164,12 +164,12 @@ impl KFold {
 /// ```
 ///
 /// # Errors
-/// If the shares are not positive with sum 1, or there are too few rows to give each part one.
+/// If the fractions are not positive with sum 1, or there are too few rows for a part.
 pub fn partition(rows: usize, shares: &[f64], seed: u64) -> Result<Vec<Vec<usize>>, DataError> {
     deal_shares(vec![(0..rows).collect()], shares, seed)
 }
 
-/// The same with the share of every class in every part.
+/// Random partition, stratified by class.
 ///
 /// # Errors
 /// As for [`partition`], for the rows of every class.
@@ -192,7 +192,7 @@ fn deal_shares(
         return Err(DataError::config(
             "shares",
             found,
-            "positive numbers whose sum is 1",
+            "positive numbers with sum 1",
         ));
     }
     let mut generator = generator(seed, "parts");
@@ -206,7 +206,7 @@ fn deal_shares(
             let end = end.min(order.len());
             if end == start {
                 let found = format_args!("{shares:?}");
-                let expected = format_args!("a row for each part, of {} rows", order.len());
+                let expected = format_args!("a row for each part, out of {} rows", order.len());
                 return Err(DataError::config("shares", found, expected));
             }
             part.extend_from_slice(&order[start..end]);
@@ -225,7 +225,7 @@ fn strata(classes: &[usize]) -> Vec<Vec<usize>> {
     strata.into_values().collect()
 }
 
-/// The rows of all strata one after the other, each in random order.
+/// The concatenated strata, each in random order.
 fn shuffled(strata: &[Vec<usize>], generator: &mut Generator) -> Vec<usize> {
     let mut order = Vec::new();
     for rows in strata {
@@ -281,7 +281,7 @@ mod tests {
         let split = |seed| KFold::new(2).with_seed(seed).splits(8).unwrap()[0].clone();
         assert_eq!(split(1), split(1));
         assert_ne!(split(1), split(2));
-        // Written down from this code: a release that changes it changes everybody's results.
+        // Golden values of this code: a change would change the results of all users.
         assert_eq!(split(1).test, [7, 3, 0, 4]);
     }
 

@@ -1,32 +1,32 @@
-//! Columns that are probably no features, and cells that are probably wrong.
+//! Warnings about columns that are probably not features, and cells that are probably wrong.
 //!
-//! The rules are meant never to raise a false alarm:
+//! The rules are designed to avoid false alarms:
 //!
-//! - **Identifiers**: whole numbers, another one in each of n rows, which rise or fall from row to row,
-//!   or lie so close together that numbers drawn at random from their range R would repeat: n(n − 1)/2R,
-//!   the expected number of equal pairs, is at least 10. Fractions are naturally unique, and never
-//!   suspicious.
-//! - **Text**: more than half of the rows have another one, or nearly all of them are dates.
-//! - **Lone cells**: one that is more than 10⁶ standard deviations of all others away from their mean.
+//! - **Identifiers**: n unique whole numbers that increase or decrease from row to row, or that are so
+//!   dense that random numbers from their range R would repeat: the expected number of equal pairs,
+//!   n(n − 1)/2R, is at least 10. Fractions are naturally unique, and never suspicious.
+//! - **Text**: the number of distinct texts is more than half of the number of rows, or at least nine in
+//!   ten are dates.
+//! - **Outliers**: a cell is more than 10⁶ standard deviations of all others away from their mean.
 
 use std::fmt;
 
 use crate::error::{Place, shown};
 use crate::table::{Column, ColumnKind, Table};
 
-/// Rows below which nothing is suspicious: anything may be unique by chance.
+/// Minimum number of rows: in fewer, values may be unique by chance.
 const FEWEST_ROWS: usize = 20;
-/// Expected equal pairs of random numbers from which on none at all is no chance: e⁻¹⁰.
+/// Expected number of equal pairs above which unique numbers are not random: the probability is e⁻¹⁰.
 const EXPECTED_PAIRS: f64 = 10.0;
-/// Deviations from the mean of all others.
+/// Maximum distance from the mean of all others, in standard deviations.
 const FARTHEST: f64 = 1e6;
-/// A deviation that is smaller than this share of the mean is rounding.
+/// A standard deviation below this fraction of the mean is rounding error.
 const ROUNDING: f64 = 1e-9;
-/// What to do with dates.
+/// The cure for dates.
 pub(crate) const DATES_TO_NUMBERS: &str =
-    "turn dates into numbers, such as days since a fixed day, or the month";
+    "convert dates to numbers, such as days since a fixed day, or the month";
 
-/// Something in a column that is probably a mistake; its text says what, where, and the cure.
+/// A probable mistake in a column; its text has the position, the finding and the cure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suspicion {
     place: Place,
@@ -52,7 +52,7 @@ impl fmt::Display for Suspicion {
     }
 }
 
-/// What is suspicious in the columns of a table, all but the target.
+/// Suspicious findings in the columns of a table, except the target.
 ///
 /// ```
 /// use burn_bayes_data::{Column, Table, suspicions};
@@ -70,7 +70,7 @@ impl fmt::Display for Suspicion {
 pub fn suspicions(table: &Table, target: &str) -> Vec<Suspicion> {
     let columns = table.columns().iter();
     let features: Vec<_> = columns.filter(|column| column.name() != target).collect();
-    // Without its only feature nothing would be left.
+    // The only feature cannot be left out.
     let may_be_left_out = features.len() > 1;
     let of = |column: &&Column| match column.kind() {
         ColumnKind::Number => {
@@ -82,12 +82,12 @@ pub fn suspicions(table: &Table, target: &str) -> Vec<Suspicion> {
     features.iter().flat_map(of).flatten().collect()
 }
 
-/// How to be rid of a column.
+/// The advice to leave out a column.
 pub(crate) fn leave_out(column: &str) -> String {
     format!("leave the column out (`--ignore {column}`)")
 }
 
-/// A column of row numbers or identifiers.
+/// Finds a column of row numbers or identifiers.
 fn identifier(table: &Table, column: &Column) -> Option<Suspicion> {
     let values = present(column);
     if values.len() < FEWEST_ROWS || values.iter().any(|(_, value)| value.fract() != 0.0) {
@@ -103,14 +103,14 @@ fn identifier(table: &Table, column: &Column) -> Option<Suspicion> {
     (is_unique && (is_monotone || is_dense)).then(|| Suspicion {
         place: table.whole().column(column.name()),
         finding: format!(
-            "every row has another whole number, from {least} to {greatest}, as row numbers and \
-             identifiers do"
+            "every row has a different whole number, from {least} to {greatest}, like row numbers or \
+             identifiers"
         ),
-        cure: format!("if it is one, {}", leave_out(column.name())),
+        cure: format!("if it is an identifier, {}", leave_out(column.name())),
     })
 }
 
-/// A column of names, dates or identifiers.
+/// Finds a column of names, dates or identifiers.
 fn text(table: &Table, column: &Column) -> Option<Suspicion> {
     let (rows, levels) = (column.present_rows(), column.levels());
     if rows < FEWEST_ROWS {
@@ -121,13 +121,13 @@ fn text(table: &Table, column: &Column) -> Option<Suspicion> {
     let leave_out = leave_out(column.name());
     let (finding, cure) = if 10 * dates >= 9 * levels.len() {
         (
-            format!("{example} looks like a date, and each date becomes a feature of its own"),
+            format!("{example} looks like a date, and each date becomes a separate feature"),
             format!("{DATES_TO_NUMBERS}, or {leave_out}"),
         )
     } else if 2 * levels.len() > rows {
         (
             format!(
-                "{} different texts in {rows} rows, such as {example}, and each becomes a feature of its own",
+                "{} different texts in {rows} rows, such as {example}, and each becomes a separate feature",
                 levels.len()
             ),
             format!("if they are names or identifiers, {leave_out}"),
@@ -143,7 +143,7 @@ fn text(table: &Table, column: &Column) -> Option<Suspicion> {
     })
 }
 
-/// A cell that is far away from all others.
+/// Finds a cell far away from all others.
 fn lone_cell(table: &Table, column: &Column) -> Option<Suspicion> {
     let values = present(column);
     if values.len() < FEWEST_ROWS {
@@ -171,17 +171,17 @@ fn lone_cell(table: &Table, column: &Column) -> Option<Suspicion> {
     Some(Suspicion {
         place: table.place(row).column(column.name()),
         finding: format!("{value} is more than a million standard deviations away from all others"),
-        cure: "correct the cell, or leave out its row".into(),
+        cure: "correct the cell, or leave the row out".into(),
     })
 }
 
-/// The numbers that are there, with their rows.
+/// The non-missing numbers with their rows.
 fn present(column: &Column) -> Vec<(usize, f64)> {
     let cells = (0..column.len()).filter_map(|row| Some((row, column.number(row)?)));
     cells.collect()
 }
 
-/// Whether a text begins with a day that is written in numbers, as 2024-03-01, 1.3.2024 or 03/01/2024.
+/// Whether a text begins with a numeric date, such as 2024-03-01, 1.3.2024 or 03/01/2024.
 pub(crate) fn looks_like_date(text: &str) -> bool {
     let day = text.split(['T', ' ']).next().unwrap_or_default();
     let number = |part: &str| -> Option<u32> {
@@ -204,7 +204,7 @@ pub(crate) fn looks_like_date(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What is found in a column beside another feature.
+    /// The findings in a column next to another feature.
     fn found(column: Column) -> Vec<String> {
         let rows = column.len();
         let other = Column::numbers("other", vec![0.5; rows]);
@@ -224,7 +224,7 @@ mod tests {
             numbers(|row| row as f64, 50),
             numbers(|row| -(row as f64), 50),
             numbers(shuffled, 100),
-            // A part of the row numbers of a larger file.
+            // Row numbers from a part of a larger file.
             numbers(|row| shuffled(row) * 3.0, 100),
             numbers(|row| (row * row) as f64 * 1e6, 30),
         ] {
@@ -239,7 +239,7 @@ mod tests {
             numbers(|row| (row as f64).sqrt(), 50),
             numbers(|row| (row / 2) as f64, 50),
             numbers(|row| (row % 7) as f64, 50),
-            // Unique by their range, as populations and prices are.
+            // Unique because of their range, like populations and prices.
             numbers(|row| (row * 7_919 % 100_003) as f64, 50),
             numbers(|row| row as f64, FEWEST_ROWS - 1),
             numbers(|_| f64::NAN, 50),

@@ -1,4 +1,4 @@
-//! Raw columns as they stand in a file: numbers or categories, some cells missing.
+//! Tables of raw columns: numbers or categories, with missing values.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{DataError, Place};
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnKind {
     /// Finite numbers.
     Number,
-    /// Names out of a set.
+    /// Categories.
     Category,
 }
 
-/// Columns of equal length, and where each row came from.
+/// Columns of equal length, with the source of each row.
 ///
 /// ```
 /// use burn_bayes_data::{Column, Table};
@@ -40,23 +40,23 @@ pub struct Table {
     origin: Origin,
 }
 
-/// Where a table came from, and what else the reader has found there.
+/// The source of a table, and further findings of the reader.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Origin {
-    /// The file, or what else was read.
+    /// The name of the file or other source.
     pub(crate) source: String,
-    /// The line of each row in a text file; empty for a table that was made in memory.
+    /// The line of each row in a text file; empty for a table in memory.
     pub(crate) lines: Vec<u64>,
-    /// Columns that were there and were not wanted.
+    /// The names of skipped columns.
     pub(crate) passed_over: Vec<String>,
-    /// Cells as they are written, of the columns of which that is kept.
+    /// The unchanged text of cells, for columns that keep it.
     pub(crate) texts: BTreeMap<String, Texts>,
-    /// What is wrong with the rows that cannot be used.
+    /// The errors of unusable rows.
     pub(crate) faults: BTreeMap<usize, DataError>,
 }
 
 impl Table {
-    /// A table made in memory.
+    /// A table in memory.
     ///
     /// # Errors
     /// If columns differ in length or two have the same name.
@@ -70,7 +70,7 @@ impl Table {
                     place(),
                     format_args!("{} cells", column.len()),
                     format_args!("{rows}, as in the first column"),
-                    "give every column a cell for every row",
+                    "make all columns equally long",
                 ));
             }
             if !names.insert(&column.name) {
@@ -93,7 +93,7 @@ impl Table {
         })
     }
 
-    /// Columns of different names that a reader has given a cell for every line.
+    /// A table from a reader, which ensures distinct names and equal lengths.
     pub(crate) fn of_lines(columns: Vec<Column>, origin: Origin) -> Self {
         Self {
             columns,
@@ -112,23 +112,23 @@ impl Table {
         &self.columns
     }
 
-    /// The column called `name`.
+    /// The column with this name.
     ///
     /// # Errors
-    /// If there is none; the message lists what there is.
+    /// If there is none; the message lists all names.
     pub fn column(&self, name: &str) -> Result<&Column, DataError> {
         let found = self.columns.iter().find(|column| column.name == name);
         found.ok_or_else(|| {
             DataError::data(
                 self.whole().column(name),
                 format_args!("no such column among {}", listed(&self.names())),
-                "one of that name",
+                "a column with that name",
                 "check the spelling, and whether the file has a header line",
             )
         })
     }
 
-    /// The names of all columns, those included that a reader passed over.
+    /// The names of all columns, including skipped ones.
     pub(crate) fn names(&self) -> Vec<&str> {
         let passed_over = self.origin.passed_over.iter().map(String::as_str);
         self.columns
@@ -138,10 +138,10 @@ impl Table {
             .collect()
     }
 
-    /// Refuses a missing cell, and names the first.
+    /// Checks that no values are missing.
     ///
     /// # Errors
-    /// If there is one.
+    /// The first missing value.
     pub fn check_complete(&self) -> Result<(), DataError> {
         for row in 0..self.rows {
             if let Some(column) = self.columns.iter().find(|column| column.is_missing(row)) {
@@ -151,9 +151,9 @@ impl Table {
         Ok(())
     }
 
-    /// The rows without a missing cell in any column; one that is to be ignored counts too, unless it
-    /// is [not read](crate::CsvOptions::with_only). A row with a [fault](Self::fault) is among them, as
-    /// what it lacks could not be read.
+    /// The rows without missing values in any column. Ignored columns count too, unless they are [not
+    /// read](crate::CsvOptions::with_only). Rows with a [fault](Self::fault) are included, because their
+    /// unreadable cells are not missing values.
     pub fn complete_rows(&self) -> Vec<usize> {
         let is_complete = |row| !self.columns.iter().any(|column| column.is_missing(row));
         (0..self.rows)
@@ -161,13 +161,13 @@ impl Table {
             .collect()
     }
 
-    /// What is wrong with a row that a reader [has marked](crate::BadRows::Mark); `None` of a good row.
+    /// The error of a row [marked](crate::BadRows::Mark) by a reader; `None` for a valid row.
     pub fn fault(&self, row: usize) -> Option<&DataError> {
         self.origin.faults.get(&row)
     }
 
-    /// A cell as it is written in the file, spaces around it included, if [that is
-    /// kept](crate::CsvOptions::with_kept) of the column; empty in a row of a wrong number of cells.
+    /// The unchanged text of a cell, with surrounding spaces, if [kept](crate::CsvOptions::with_kept);
+    /// empty in a row with a wrong number of cells.
     pub fn text(&self, column: &str, row: usize) -> Option<&str> {
         let texts = self.origin.texts.get(column)?;
         (row < self.rows).then(|| texts.get(row as u32))
@@ -178,13 +178,13 @@ impl Table {
         Place::of(&self.origin.source)
     }
 
-    /// Refuses a row that is not there, or that could not be read.
+    /// Checks that a row exists and could be read.
     pub(crate) fn check_row(&self, row: usize) -> Result<(), DataError> {
         crate::dataset::check_rows(&[row], self.rows)?;
         self.fault(row).map_or(Ok(()), |fault| Err(fault.clone()))
     }
 
-    /// Where `row` is, for a message.
+    /// The position of `row`, for a message.
     pub(crate) fn place(&self, row: usize) -> Place {
         let place = self.whole();
         match self.origin.lines.get(row) {
@@ -203,13 +203,13 @@ pub struct Column {
 
 #[derive(Debug, Clone)]
 enum Cells {
-    /// NaN where a cell is missing.
+    /// NaN for missing values.
     Numbers(Vec<f64>),
     Categories(Categories),
 }
 
 impl Column {
-    /// A column of numbers; NaN stands for a missing cell.
+    /// A numeric column; NaN is a missing value.
     pub fn numbers(name: impl Into<String>, values: Vec<f64>) -> Self {
         Self {
             name: name.into(),
@@ -217,7 +217,7 @@ impl Column {
         }
     }
 
-    /// A column of categories; `None` stands for a missing cell.
+    /// A categorical column; `None` is a missing value.
     pub fn categories<'a>(
         name: impl Into<String>,
         values: impl IntoIterator<Item = Option<&'a str>>,
@@ -229,12 +229,12 @@ impl Column {
         cells.into_column(name.into())
     }
 
-    /// What the column is called.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the column holds.
+    /// The type.
     pub fn kind(&self) -> ColumnKind {
         match self.cells {
             Cells::Numbers(_) => ColumnKind::Number,
@@ -255,7 +255,7 @@ impl Column {
         self.len() == 0
     }
 
-    /// The number in `row`; `None` if it is missing or the column holds categories.
+    /// The number in `row`; `None` if it is missing or the column is categorical.
     pub fn number(&self, row: usize) -> Option<f64> {
         match &self.cells {
             Cells::Numbers(values) => values.get(row).copied().filter(|value| !value.is_nan()),
@@ -263,7 +263,7 @@ impl Column {
         }
     }
 
-    /// The category in `row`; `None` if it is missing or the column holds numbers.
+    /// The category in `row`; `None` if it is missing or the column is numeric.
     pub fn category(&self, row: usize) -> Option<&str> {
         match &self.cells {
             Cells::Numbers(_) => None,
@@ -281,7 +281,7 @@ impl Column {
         (0..self.len()).filter(|&row| !self.is_missing(row)).count()
     }
 
-    /// The different categories, in the order of their first appearance; none of numbers.
+    /// The distinct categories, in order of first appearance; none for a numeric column.
     pub(crate) fn levels(&self) -> Vec<&str> {
         match &self.cells {
             Cells::Numbers(_) => Vec::new(),
@@ -289,8 +289,8 @@ impl Column {
         }
     }
 
-    /// A number for each row, the same for equal cells and another one for missing cells, from 0: the
-    /// strata of [`stratified_splits`](crate::KFold::stratified_splits).
+    /// A group index for each row, from 0: equal cells have equal indices, and missing values have their
+    /// own. For [`stratified_splits`](crate::KFold::stratified_splits).
     pub fn groups(&self) -> Vec<usize> {
         let mut groups = HashMap::new();
         let rows = 0..self.len();
@@ -310,13 +310,13 @@ impl Column {
     }
 }
 
-/// The label of a class that is written as a number: `1` for 1, 1.0 and 1e0.
+/// The label of a numeric class: `1` for 1, 1.0 and 1e0.
 pub(crate) fn number_label(value: f64) -> String {
     // Negative zero is zero.
     (value + 0.0).to_string()
 }
 
-/// Categories as numbers into the different ones, in the order of their first appearance.
+/// Categories as indices of distinct texts, in order of first appearance.
 #[derive(Debug, Clone, Default)]
 struct Categories {
     codes: Vec<u32>,
@@ -324,7 +324,7 @@ struct Categories {
 }
 
 impl Categories {
-    /// The code of a missing cell.
+    /// The code of a missing value.
     const MISSING: u32 = u32::MAX;
 
     fn get(&self, row: usize) -> Option<&str> {
@@ -333,11 +333,11 @@ impl Categories {
     }
 }
 
-/// Texts one after the other, which take no more than their bytes and where each of them begins.
+/// A compact list of texts.
 #[derive(Debug, Clone)]
 pub(crate) struct Texts {
     joined: String,
-    /// Where each text begins, and where the last one ends.
+    /// The start of each text, and the end of the last one.
     bounds: Vec<usize>,
 }
 
@@ -364,12 +364,12 @@ impl Texts {
         (0..self.bounds.len() as u32 - 1).map(|number| self.get(number))
     }
 
-    /// A text without a look at where its characters begin, which takes time.
+    /// A text as bytes, without the cost of a check of character boundaries.
     fn bytes(&self, number: u32) -> &[u8] {
         &self.joined.as_bytes()[self.range(number)]
     }
 
-    /// The number of a new text.
+    /// Adds a text, and returns its index.
     pub(crate) fn push(&mut self, text: &str) -> u32 {
         // A file with 2³² different categories would not fit into memory.
         let number = self.bounds.len() as u32 - 1;
@@ -379,11 +379,11 @@ impl Texts {
     }
 }
 
-/// A column of categories while it is read.
+/// A categorical column under construction.
 #[derive(Default)]
 pub(crate) struct GrowingCategories {
     categories: Categories,
-    /// The codes, by the texts that they stand for.
+    /// The codes by their texts.
     index: HashTable<u32>,
     hasher: RandomState,
 }
@@ -420,7 +420,7 @@ impl GrowingCategories {
     }
 }
 
-/// The first few of `names`, for a message.
+/// `names` for a message, shortened if there are many.
 pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
     const MOST: usize = 12;
     let mut text: Vec<String> = names
@@ -429,7 +429,7 @@ pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
         .map(|name| crate::error::shown(name.as_ref()))
         .collect();
     if names.len() > MOST {
-        text.push(format!("… ({} in all)", names.len()));
+        text.push(format!("… ({} in total)", names.len()));
     }
     text.join(", ")
 }

@@ -1,4 +1,4 @@
-//! Regression sets with their published splits, in the layout that the papers share.
+//! UCI regression data sets with published splits.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use crate::numbers::read_numbers;
 use crate::source;
 use crate::split::Split;
 
-/// A folder with `data.txt`, the columns of features and target in `index_features.txt` and
-/// `index_target.txt`, and the rows of each split in `index_train_0.txt`, `index_test_0.txt`, …, all
-/// counted from 0. Each file may be packed with gzip and end in `.gz`.
+/// A folder with `data.txt`, the column indices of features and target in `index_features.txt` and
+/// `index_target.txt`, and the row indices of each split in `index_train_0.txt`, `index_test_0.txt`, …,
+/// all from 0. Each file may be compressed with gzip, with `.gz` appended to its name.
 ///
 /// ```no_run
 /// use burn_bayes_data::{Scaler, Scaling, UciFolder};
@@ -32,10 +32,10 @@ pub struct UciFolder {
 }
 
 impl UciFolder {
-    /// Reads the data and the number of splits, which `n_splits.txt` says.
+    /// Reads the data, and the number of splits from `n_splits.txt`.
     ///
     /// # Errors
-    /// If a file is missing or not what it should be.
+    /// If a file is missing or invalid.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, DataError> {
         let folder = folder.into();
         let numbers = read_numbers(folder.join("data.txt"))?;
@@ -45,8 +45,8 @@ impl UciFolder {
         if features.contains(&target) {
             return Err(DataError::data(
                 place(&index),
-                format_args!("column {target}, which is the target too"),
-                "columns that are not the target",
+                format_args!("column {target}, which is also the target"),
+                "columns other than the target",
                 "check that the index files belong together",
             ));
         }
@@ -67,10 +67,10 @@ impl UciFolder {
         self.splits
     }
 
-    /// A published split, counted from 0.
+    /// The published split with this number, from 0.
     ///
     /// # Errors
-    /// If there is no such split, or its files are missing or not what they should be.
+    /// If the split does not exist, or its files are missing or invalid.
     pub fn split(&self, number: usize) -> Result<Split, DataError> {
         if number >= self.splits {
             let expected = format_args!("a number below {}", self.splits);
@@ -87,8 +87,8 @@ impl UciFolder {
             None => Ok(split),
             Some(row) => Err(DataError::data(
                 place(&path("test")),
-                format_args!("row {row}, which is a training row too"),
-                "rows that are not in the training part",
+                format_args!("row {row}, which is also a training row"),
+                "rows other than training rows",
                 "copy or fetch the files of the split again",
             )),
         }
@@ -99,7 +99,7 @@ fn place(path: &Path) -> Place {
     Place::of(&source::present(path).display().to_string())
 }
 
-/// Different whole numbers below `limit`, which some of the published files write as decimals.
+/// Distinct whole numbers below `limit`; some published files write them as decimals.
 fn read_indices(path: &Path, limit: usize) -> Result<Vec<usize>, DataError> {
     let numbers = read_numbers(path)?;
     let mut seen = HashSet::new();
@@ -111,7 +111,7 @@ fn read_indices(path: &Path, limit: usize) -> Result<Vec<usize>, DataError> {
         Err(DataError::data(
             place(path),
             number,
-            format_args!("whole numbers from 0 and below {limit}, each at most once"),
+            format_args!("distinct whole numbers from 0 and below {limit}"),
             "check that the index files belong to the data",
         ))
     });

@@ -1,5 +1,5 @@
-//! Numbers within JSON, as a text of TOML: that is read back to the last bit of every number, which
-//! `serde_json` promises with its feature `float_roundtrip` alone.
+//! Values stored as TOML text within JSON. TOML reads numbers back exactly, which `serde_json` guarantees
+//! only with its feature `float_roundtrip`.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::Error as _;

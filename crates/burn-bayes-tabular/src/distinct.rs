@@ -1,6 +1,6 @@
-//! Lists without what they name twice.
+//! Removal of duplicates.
 
-/// The items in their order, without those that have the key of an earlier one.
+/// The items in order, without those with the same key as an earlier one.
 pub fn distinct<T, K: PartialEq>(
     items: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> K,

@@ -1,4 +1,4 @@
-//! Why something failed, as people read it and as a shell sees it.
+//! The error type, with messages and exit codes.
 
 use std::io;
 
@@ -10,32 +10,32 @@ use thiserror::Error;
 /// A result of this crate.
 pub type Result<T, E = TabularError> = std::result::Result<T, E>;
 
-/// Why something failed; each kind has an exit code of its own.
+/// An error; each kind has its own exit code.
 #[derive(Debug, Error)]
 pub enum TabularError {
-    /// An option or a configuration cannot be used.
+    /// An option or a setting is invalid.
     #[error("{0}")]
     Usage(String),
-    /// A file holds what it should not, or does not fit the run.
+    /// A file has invalid content, or does not match the run.
     #[error("{0}")]
     Data(String),
-    /// A computation left the finite numbers.
+    /// A computation gave a non-finite number, or the fit diverged.
     #[error("{0}")]
     Numerical(String),
-    /// The operating system refused.
+    /// An error of the operating system.
     #[error("{0}")]
     System(#[from] io::Error),
-    /// Asked to stop before it was done.
+    /// The command was interrupted.
     #[error("{0}")]
     Interrupted(String),
 }
 
-/// The exit code of an interruption, as shells have it.
+/// The exit code of an interruption, as in shells.
 pub const INTERRUPTED: u8 = 130;
 
 impl TabularError {
-    /// 2 for usage, 3 for data, 4 for numerical trouble, 130 for an interruption, 1 for everything
-    /// else.
+    /// The exit code: 2 for usage, 3 for data, 4 for numerical errors, 130 for an interruption, and 1
+    /// otherwise.
     pub fn code(&self) -> u8 {
         match self {
             Self::System(_) => 1,
@@ -46,7 +46,7 @@ impl TabularError {
         }
     }
 
-    /// A failure of another process, by its code.
+    /// The error of another process, from its exit code.
     pub(crate) fn with_code(code: u8, message: String) -> Self {
         match code {
             2 => Self::Usage(message),
@@ -89,12 +89,12 @@ impl From<burn_bayes::Error> for TabularError {
     }
 }
 
-/// Of a training that stopped, whose error others may hold too.
+/// By reference, because the error of a stopped training may be shared.
 impl From<&burn_bayes::Error> for TabularError {
     fn from(error: &burn_bayes::Error) -> Self {
         let message = error.to_string();
         if error.is_storage() || error.is_layout() {
-            // A file that cannot be used, or is of another network.
+            // A file is unusable, or of another network.
             Self::Data(message)
         } else if error.is_numerical() {
             Self::Numerical(message)

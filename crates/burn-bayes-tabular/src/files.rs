@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all, and errors that name them.
+//! Atomic writes of files, and errors with file names.
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Result, TabularError};
 
-/// Puts the name of a file before what the system said of it.
+/// Adds the name of a file to an error.
 pub fn at(path: &Path) -> impl Fn(io::Error) -> TabularError {
     let path = path.display().to_string();
     move |error| {
@@ -19,28 +19,28 @@ pub fn at(path: &Path) -> impl Fn(io::Error) -> TabularError {
     }
 }
 
-/// Reads a whole text.
+/// Reads a text file.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
     text(path, std::fs::read(path).map_err(at(path))?)
 }
 
-/// The text that was read from a file.
+/// Decodes the content of a text file.
 pub(crate) fn text(path: &Path, bytes: Vec<u8>) -> Result<String> {
     String::from_utf8(bytes)
-        .map_err(|_| TabularError::Data(format!("{}: it is not text in UTF-8", path.display())))
+        .map_err(|_| TabularError::Data(format!("{}: not valid UTF-8 text", path.display())))
 }
 
-/// The lines that were written whole: half a line at the end is cut off.
+/// Removes an incomplete line at the end.
 pub(crate) fn whole_lines(mut bytes: Vec<u8>) -> Vec<u8> {
     let end = bytes.iter().rposition(|&byte| byte == b'\n');
     bytes.truncate(end.map_or(0, |end| end + 1));
     bytes
 }
 
-/// Makes a folder and those above it, if they are not there.
+/// Creates a folder and its parents, if needed.
 pub fn make_folder(path: &Path) -> Result<()> {
     if path.is_file() {
-        let problem = format!("{}: it is a file; name a folder", path.display());
+        let problem = format!("{}: this is a file; name a folder", path.display());
         return Err(TabularError::System(io::Error::new(
             io::ErrorKind::AlreadyExists,
             problem,
@@ -49,11 +49,10 @@ pub fn make_folder(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(at(path))
 }
 
-/// Takes a file or folder for this process alone, until what is returned is dropped; nothing where
-/// the system knows no such thing.
+/// Locks a file or folder until the result is dropped; `None` if the system does not support locks.
 ///
 /// # Errors
-/// If another process has it.
+/// If another process holds the lock.
 pub(crate) fn lock(path: &Path) -> Result<Option<File>> {
     let Ok(file) = File::open(path) else {
         return Ok(None);
@@ -62,13 +61,13 @@ pub(crate) fn lock(path: &Path) -> Result<Option<File>> {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::Error(_)) => Ok(None),
         Err(TryLockError::WouldBlock) => Err(TabularError::Usage(format!(
-            "{}: another process is writing there; wait for its end, or name another folder",
+            "{}: another process is writing there; wait until it ends, or name another folder",
             path.display()
         ))),
     }
 }
 
-/// Removes a file if it is there.
+/// Removes a file if it exists.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
@@ -76,14 +75,14 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes under another name, then renames: a reader finds the old file or the new one.
+/// Writes a temporary file and renames it, so that readers find either the old file or the new one.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut unnamed = Unnamed::beside(path)?;
     unnamed.file.write_all(bytes).map_err(at(path))?;
     unnamed.persist(path)
 }
 
-/// What the system said when a table was written; its kind is kept.
+/// Converts a CSV error, keeping the kind of an I/O error.
 pub(crate) fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
@@ -91,7 +90,7 @@ pub(crate) fn io_error(error: csv::Error) -> io::Error {
     }
 }
 
-/// The bytes of a table with commas between its cells.
+/// The bytes of a CSV table.
 pub(crate) fn csv_bytes<R>(heads: &[&str], rows: impl IntoIterator<Item = R>) -> Result<Vec<u8>>
 where
     R: IntoIterator<Item: AsRef<[u8]>>,
@@ -103,30 +102,30 @@ where
     })
 }
 
-/// The bytes of the table that `write` writes.
+/// The bytes of the CSV table that `write` writes.
 pub fn csv_of(write: impl FnOnce(&mut csv::Writer<Vec<u8>>) -> csv::Result<()>) -> Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     write(&mut writer).map_err(io_error)?;
     Ok(writer.into_inner().map_err(|error| error.into_error())?)
 }
 
-/// A text that tells these bytes from damaged ones: FNV-1a, in hexadecimal.
+/// The FNV-1a checksum, in hexadecimal.
 pub(crate) fn checksum(bytes: &[u8]) -> String {
     let hash = hashed(HASH_START, bytes.iter().map(|&byte| byte.into()));
     format!("{hash:016x}")
 }
 
-/// The hash of nothing.
+/// The FNV-1a offset basis.
 pub(crate) const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// Takes words into a hash, as FNV-1a takes bytes.
+/// Continues a hash with 64-bit words, as FNV-1a does with bytes.
 pub(crate) fn hashed(hash: u64, words: impl Iterator<Item = u64>) -> u64 {
     words.fold(hash, |hash, word| {
         (hash ^ word).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// A file that gets its name when it is whole, and goes if it gets none.
+/// A temporary file that is renamed when complete, and removed otherwise.
 #[derive(Debug)]
 struct Unnamed {
     file: NamedTempFile,
@@ -134,7 +133,7 @@ struct Unnamed {
 }
 
 impl Unnamed {
-    /// In the folder of `path`.
+    /// A temporary file in the folder of `path`.
     fn beside(path: &Path) -> Result<Self> {
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -159,12 +158,12 @@ impl Unnamed {
     }
 }
 
-/// The place of a file among those without a name.
+/// Registers a file as unfinished until dropped.
 #[derive(Debug)]
 pub struct Entry(PathBuf);
 
 impl Entry {
-    /// Of a file that the program has others make.
+    /// For a file that is not written by [`write_whole`] or [`Output`].
     pub fn of(path: &Path) -> Self {
         Self::among(&mut unfinished(), path)
     }
@@ -181,24 +180,24 @@ impl Drop for Entry {
     }
 }
 
-/// All files of this process that have no name yet.
+/// The unfinished files of this process.
 fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     static PATHS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     PATHS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all files that have no name yet. The process must end: whoever begins or ends a file from
-/// now on, or comes here again, waits for ever.
+/// Removes all unfinished files. The process must then exit: all later calls, and threads that start or
+/// finish a file, block forever.
 pub fn remove_unfinished() {
     let paths = unfinished();
     for path in &*paths {
-        // Nothing can be done for one that stays.
+        // The process is about to end, so errors are ignored.
         let _ = std::fs::remove_file(path);
     }
     std::mem::forget(paths);
 }
 
-/// Where a command writes its rows.
+/// The output of a command.
 #[derive(Debug)]
 pub struct Output {
     writer: BufWriter<Sink>,
@@ -209,12 +208,12 @@ pub struct Output {
 enum Sink {
     Standard(io::Stdout),
     Unnamed(Unnamed),
-    /// A device or a pipe, which is written as it is.
+    /// A device or a pipe, which cannot be replaced atomically.
     Special(File),
 }
 
 impl Output {
-    /// To this file, or to standard output.
+    /// Writes to this file, or to standard output.
     pub fn new(path: Option<&Path>) -> Result<Self> {
         let sink = match path {
             None => Sink::Standard(io::stdout()),
@@ -230,7 +229,7 @@ impl Output {
         })
     }
 
-    /// Writes what is left, and gives the file its name.
+    /// Flushes, and renames the temporary file.
     pub fn finish(self) -> Result<()> {
         let sink = self.writer.into_inner();
         match sink.map_err(|error| at(&self.path)(error.into_error()))? {
@@ -240,7 +239,7 @@ impl Output {
         }
     }
 
-    /// What is being written, for messages.
+    /// The path, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! Fits that are made in several processes.
+//! The tasks of worker processes.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,13 +7,13 @@ use crate::error::Result;
 use crate::jobs::{Job, Task};
 use crate::search::JudgedTrials;
 
-/// What a worker may be asked for.
+/// A task of a worker.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FitsTask {
     /// Fits of trials to folds.
     Tune(JudgedTrials),
-    /// Fits of several methods to the same divisions.
+    /// Fits of several methods to the same folds.
     Compare(Runs),
 }
 

@@ -1,10 +1,10 @@
-//! From a table to a Bayesian network: everything between the rows of a file and predictions that know
-//! their uncertainty, without a command line.
+//! Bayesian networks for tabular data: from the rows of a file to predictions with uncertainty, without
+//! a command line.
 //!
-//! [`settings`] say what is wanted, [`rows`] turn a file into a training set, [`engine`] fits it, and
-//! [`predict`] and [`scores`] say what the fit knows of other rows. A [`run`] is all of that in a folder,
-//! with a [`report`], and [`new_rows`] are predicted and scored by it. [`search`] and [`comparison`] make
-//! many fits, as [`cells`] that are computed once.
+//! [`rows`] reads a file into a training set, [`engine`] fits a network to it by [`settings`], and
+//! [`predict`] and [`scores`] have its predictions and their scores. A [`run`] is a fit in a folder, with
+//! a [`report`]; [`new_rows`] predicts and scores new files by a run. [`search`] and [`comparison`] make
+//! many fits as [`jobs`], whose results are cached.
 //!
 //! ```no_run
 //! use burn_bayes_tabular::engine::{Unobserved, fit};
@@ -28,7 +28,7 @@
 //! # }
 //! ```
 //!
-//! Nothing here prints: what a person should see is returned, or told to an observer.
+//! This crate never prints: results are returned, and progress and warnings go to an observer.
 
 pub mod settings;
 

@@ -1,4 +1,4 @@
-//! The networks that the program fits: linear models and perceptrons, as ordinary Burn models.
+//! Linear models and multilayer perceptrons, as ordinary Burn models.
 
 use burn::module::{Module, Param, ParamId};
 use burn::nn::Linear;
@@ -13,7 +13,7 @@ use burn_bayes::{ExampleLoss, Noise};
 use crate::random::{first_weights, generator};
 use crate::settings::NetworkShape;
 
-/// A perceptron with rectifiers between its layers; without hidden layers, a linear model.
+/// A multilayer perceptron with ReLU activations; without hidden layers, a linear model.
 #[derive(Module, Debug)]
 pub struct Network {
     layers: Vec<Linear>,
@@ -21,25 +21,25 @@ pub struct Network {
     likelihood: Likelihood,
 }
 
-/// What the outputs of a network say of a target.
+/// The likelihood of a target, given the outputs of a network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Likelihood {
-    /// They are its mean, under noise of this precision.
+    /// Gaussian with the output as mean, and this noise precision.
     Gaussian(f64),
-    /// They are the logarithms of its classes' probabilities, up to a constant.
+    /// Categorical with the outputs as logits.
     Categorical,
 }
 
-/// Some rows, as a network takes them.
+/// A mini-batch.
 #[derive(Clone, Debug, ExampleBatch)]
 pub struct Batch {
     /// `[rows, features]`.
     pub(crate) inputs: Tensor<2>,
-    /// Numbers, `[rows, 1]`, or a one at the place of the class, `[rows, classes]`.
+    /// Numbers, `[rows, 1]`, or one-hot encoded classes, `[rows, classes]`.
     pub(crate) targets: Tensor<2>,
 }
 
-/// The width of a network's ends, and whether its layers have biases.
+/// The numbers of inputs and outputs of a network, and whether its layers have biases.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LayerSizes {
     pub(crate) features: usize,
@@ -48,7 +48,7 @@ pub(crate) struct LayerSizes {
 }
 
 impl LayerSizes {
-    /// The number of weights of a network between these ends, if it is a number.
+    /// The number of weights of a network of this shape; `None` on overflow.
     pub(crate) fn weights(&self, shape: &NetworkShape) -> Option<usize> {
         let widths = [&[self.features], shape.hidden.as_slice(), &[self.outputs]].concat();
         let bias = usize::from(self.biases);
@@ -60,7 +60,7 @@ impl LayerSizes {
 }
 
 impl Network {
-    /// A network with [`first_weights`] of its own for every `noise`.
+    /// A network with [`first_weights`] from `noise`.
     pub(crate) fn new(
         shape: &NetworkShape,
         ends: LayerSizes,
@@ -74,7 +74,7 @@ impl Network {
         let layers = widths.windows(2).map(|pair| {
             let (inputs, outputs) = (pair[0], pair[1]);
             let mut first = |count| first_weights(inputs, count, &mut generator);
-            // Fixed ids make equal networks equal files.
+            // Fixed ids, so that equal networks give equal files.
             let mut id = || ParamId::from(parameters.next().unwrap_or(0));
             let weight = TensorData::new(first(inputs * outputs), [inputs, outputs]);
             let weight = Param::initialized(id(), trained(Tensor::from_data(weight, device)));
@@ -100,16 +100,16 @@ impl Network {
     }
 }
 
-/// All that is looked at while a model is trained.
+/// The training output: the mean loss of a mini-batch.
 #[derive(Clone, Debug)]
 pub struct MeanLoss {
-    /// The mean of a batch's losses, `[1]`.
+    /// The mean loss, `[1]`.
     pub loss: Tensor<1>,
     rows: usize,
 }
 
 impl MeanLoss {
-    /// Of the losses of every row, `[rows]`.
+    /// From the losses per row, `[rows]`.
     pub fn of(losses: Tensor<1>) -> Self {
         let [rows] = losses.dims();
         Self {
@@ -134,7 +134,7 @@ impl ItemLazy for MeanLoss {
 }
 
 impl MixDraws for MeanLoss {
-    /// Predictions are averaged elsewhere, by what the model says and not by its loss.
+    /// Predictions are averaged elsewhere, from the outputs of the model.
     type Mixture = ();
 
     fn rows(&self) -> usize {
@@ -145,7 +145,7 @@ impl MixDraws for MeanLoss {
 }
 
 impl Likelihood {
-    /// −log p(y | f) of every row, `[rows]`, in nats.
+    /// −log p(y | f) per row, `[rows]`, in nats.
     fn losses(self, outputs: Tensor<2>, targets: Tensor<2>) -> Tensor<1> {
         match self {
             Self::Gaussian(precision) => losses::gaussian(outputs, targets, precision),
@@ -177,7 +177,7 @@ impl ExampleLoss for Network {
     }
 }
 
-/// Marked for gradients where the device takes any.
+/// Requires gradients if the device supports autodiff.
 fn trained<const R: usize>(value: Tensor<R>) -> Tensor<R> {
     match value.device().is_autodiff() {
         true => value.require_grad(),

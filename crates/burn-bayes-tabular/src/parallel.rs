@@ -1,4 +1,4 @@
-//! The same work for many items, on several threads.
+//! A parallel map.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -6,14 +6,14 @@ use rayon::ThreadPoolBuilder;
 
 use crate::error::{Result, TabularError};
 
-/// The results for the items 0, 1, …, in their order.
+/// The results for the items 0, 1, …, in order.
 ///
-/// Every thread takes the next item that nobody has taken. These are no tasks of rayon's, because a
-/// thread of rayon's that waits within one item would begin another one there. What an item does in
-/// parallel has its share of the threads: one, unless there are fewer items than threads.
+/// The items are not rayon tasks, because a rayon thread that waits within one item would start another
+/// one. Each item has its own rayon pool, with more than one thread only if there are fewer items than
+/// threads.
 ///
 /// # Errors
-/// The first error of an item; no further item is begun then.
+/// The first error of an item, after which no further item is started.
 pub(crate) fn map<T: Send>(
     threads: usize,
     items: usize,

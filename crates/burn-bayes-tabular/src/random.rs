@@ -1,24 +1,24 @@
-//! From a stream of noise to a generator, for what needs more than normals.
+//! Random number generators from noise streams.
 
 use burn_bayes::Noise;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt, SeedableRng};
 
-/// A generator of its own for every stream. (`Noise::seed` is the same for all streams of a seed.)
+/// The generator of a stream. (`Noise::seed` is the same for all streams of a seed.)
 pub fn generator(noise: Noise) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(noise.uniform().to_bits())
 }
 
-/// The numbers below `count` in an order of the stream's.
+/// A random permutation of the numbers below `count`.
 pub fn shuffled(count: usize, noise: Noise) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.shuffle(&mut generator(noise));
     order
 }
 
-/// First weights of a layer with so many inputs, uniform on ±1/√inputs: Burn's default, but of an explicit
-/// generator, for Burn's own is one for all threads.
+/// Initial weights of a layer, uniform on ±1/√inputs. This is Burn's default, but with an explicit
+/// generator, because Burn's is shared by all threads.
 pub fn first_weights(inputs: usize, count: usize, generator: &mut impl Rng) -> Vec<f32> {
     let bound = (inputs.max(1) as f64).sqrt().recip();
     let values = (0..count).map(|_| generator.random_range(-bound..=bound) as f32);

@@ -1,4 +1,4 @@
-//! Command lines, as a shell would take them again.
+//! Command lines quoted for a shell.
 
 use std::ffi::OsStr;
 

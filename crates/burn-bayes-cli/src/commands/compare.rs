@@ -1,4 +1,4 @@
-//! `compare`: several methods on the same divisions of the same rows.
+//! `compare`: several methods on the same folds of the same rows.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -48,20 +48,20 @@ pub(crate) struct Arguments {
     settings: ConfigFlags,
 }
 
-/// Options of `fit` that say nothing here.
+/// Options of `fit` that do not apply here.
 const REFUSED: [(&str, &str); 3] = [
-    ("method", "is of one fit; name all methods with `--methods`"),
+    ("method", "names one method; use `--methods` to name all"),
     (
         "validation",
-        "holds rows out, and here every row is a test row once; leave it out",
+        "is not used here, because every row is in a test fold once; leave it out",
     ),
     (
         "checkpoint_every",
-        "is of one fit, and here `--resume` goes on with the next one; leave it out",
+        "is not used here; `--resume` continues with the next fit; leave it out",
     ),
 ];
 
-/// Compares.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     arguments.settings.refuse(REFUSED)?;
     let config = arguments.settings.config()?;

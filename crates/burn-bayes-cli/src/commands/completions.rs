@@ -8,13 +8,13 @@ use clap_complete::Shell;
 use crate::Program;
 use burn_bayes_tabular::error::Result;
 
-/// Whose script to print.
+/// Which script to print.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     shell: Shell,
 }
 
-/// Prints the script.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(

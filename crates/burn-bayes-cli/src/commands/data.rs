@@ -1,4 +1,4 @@
-//! `data`: the data sets that are known by name, downloaded or generated.
+//! `data`: the named data sets, downloaded or generated.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::console::{print, print_json};
 
-/// What to do with sets.
+/// What to do with the data sets.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Name the sets, and say which of them are there
+    /// List the data sets, and whether they are downloaded
     List {
         #[command(flatten)]
         folder: DataFolder,
@@ -28,9 +28,9 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Bring a set into the folder, its files checked against their SHA-256
+    /// Download a data set, and verify its files by SHA-256
     Fetch {
-        /// Name of the set, as `data list` has it
+        /// Name of the data set, as `data list` shows it
         set: String,
         #[command(flatten)]
         folder: DataFolder,
@@ -47,19 +47,19 @@ enum Action {
         /// Number of rows
         #[arg(long, default_value_t = 600)]
         rows: usize,
-        /// Seed of the rows; other seeds give other rows from the same distribution
+        /// Random seed; other seeds give other rows from the same distribution
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// File for the rows; standard output by default
+        /// Output file [default: standard output]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
 }
 
-/// Where the sets are.
+/// Where the data sets are.
 #[derive(Debug, Args)]
 struct DataFolder {
-    /// Folder of all data sets; $BURN_BAYES_DATA, or `data`, by default
+    /// Folder of all data sets [default: $BURN_BAYES_DATA, or `data`]
     #[arg(long = "data", value_name = "DIR")]
     chosen: Option<PathBuf>,
 }
@@ -75,8 +75,8 @@ impl DataFolder {
 
 #[derive(Debug, Args)]
 struct Mirror {
-    /// Mirror to ask in the place of the public ones, where files lie as in the folder of all data;
-    /// $BURN_BAYES_MIRROR by default
+    /// Mirror to use instead of the public ones, with the file layout of the data folder
+    /// [default: $BURN_BAYES_MIRROR]
     #[arg(long, value_name = "ADDRESS")]
     mirror: Option<String>,
 }
@@ -90,7 +90,7 @@ impl Mirror {
     }
 }
 
-/// Lists, fetches or generates.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.action {
         Action::List { folder, json: true } => list_as_json(&folder.path()),
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// The size of a set's files.
+/// The total size of the files of a data set.
 fn bytes(set: &NamedSet) -> u64 {
     set.files().map(|file| file.bytes).sum()
 }
@@ -163,13 +163,13 @@ fn list(folder: &Path) -> Result<()> {
         ))?;
     }
     print(format_args!(
-        "\n`burn-bayes data fetch NAME` downloads one into {}; `burn-bayes data generate NAME` writes a \
-         generated one",
+        "\n`burn-bayes data fetch NAME` downloads a data set into {}; `burn-bayes data generate NAME` \
+         writes a generated one",
         folder.display()
     ))
 }
 
-/// Writes a table to a file, or to standard output; a missing cell is empty.
+/// Writes a table to a file or standard output, with missing values as empty cells.
 fn write_csv(table: &Table, path: Option<&Path>) -> Result<()> {
     let columns = table.columns();
     let bytes = csv_of(|writer| {
@@ -201,7 +201,7 @@ fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror, json: bool) -> Result<(
         let Transfer { file, bytes, .. } = transfer;
         match transfer.place {
             None => counter = Some(ByteCounter::new(file.path, file.bytes)),
-            // An interruption removes it.
+            // Registered, so that an interruption removes the unfinished file.
             Some(path) if bytes == 0 => entry = Some(Entry::of(path)),
             Some(_) => {}
         }
@@ -219,7 +219,7 @@ fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror, json: bool) -> Result<(
         }));
     }
     print(format_args!(
-        "{}: {} files downloaded, {} were there",
+        "{}: {} files downloaded, {} already present",
         fetched.folder.display(),
         fetched.downloaded,
         fetched.present
@@ -230,7 +230,7 @@ fn fetch(set: &NamedSet, folder: &Path, mirror: &Mirror, json: bool) -> Result<(
 fn fetch(set: &NamedSet, folder: &Path, _mirror: &Mirror, _json: bool) -> Result<()> {
     Err(burn_bayes_tabular::error::TabularError::Usage(format!(
         "this program was built without `fetch`; build it with `--features fetch`, or download the {} files \
-         of `{}` from {} and place them in {}",
+         of `{}` from {} into {}",
         set.files().count(),
         set.name,
         set.mirrors.join(" or "),

@@ -1,7 +1,7 @@
-//! `demo`: two small problems whose truth is known, and what four methods make of them.
+//! `demo`: four methods on two generated data sets with known distributions.
 //!
-//! Of each problem the fit sees one part of the inputs. A method is good if it predicts new rows there,
-//! says how often it is wrong, and is less sure where no row ever was.
+//! The training rows cover a part of the input space. A good method predicts new rows from that part
+//! accurately, is calibrated, and is more uncertain outside of it.
 
 use std::f64::consts::TAU;
 use std::ops::ControlFlow;
@@ -27,33 +27,33 @@ use burn_bayes_tabular::scores::{Intervals, Scores};
 use burn_bayes_tabular::search::divergence;
 use burn_bayes_tabular::settings::{Config, FitSettings, Method, NetworkShape};
 
-/// Where to leave the reports.
+/// Where to write the reports.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Folder for the reports
     #[arg(long, value_name = "DIR", default_value = "burn-bayes-demo")]
     out: PathBuf,
-    /// Seed of the data and of the fits
+    /// Random seed of the data and the fits
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object at the end in the place of tables
+    /// Print one JSON object at the end instead of tables
     #[arg(long)]
     json: bool,
 }
 
-/// What came of a method on a problem.
+/// The scores of a method on a data set.
 #[derive(Debug, Serialize)]
 struct Outcome {
     problem: &'static str,
     method: String,
     nll: Option<f64>,
-    /// Why the fit has diverged; null if it has not.
+    /// Why the fit diverged; null if it did not.
     diverged: Option<String>,
-    /// The calibration error of classes or of quantiles.
+    /// The expected calibration error, or that of quantiles for a regression.
     calibration: Option<f64>,
-    /// How unsure it is of the test rows.
+    /// Mean uncertainty of the test rows.
     unsure: f64,
-    /// How unsure it is outside.
+    /// Mean uncertainty of rows outside the training distribution.
     outside: f64,
     report: PathBuf,
 }
@@ -61,21 +61,21 @@ struct Outcome {
 const METHODS: [Method; 4] = [Method::Map, Method::MeanField, Method::Vifa, Method::Slang];
 const TRAINING_ROWS: usize = 200;
 const TEST_ROWS: usize = 500;
-/// Rows outside of what was seen.
+/// Rows outside the training distribution.
 const OUTSIDE_ROWS: usize = 100;
 
-/// A problem, rows to score, and rows where nothing can be known.
+/// Training rows, test rows, and rows outside the training distribution.
 struct DemoCase {
     name: &'static str,
     about: &'static str,
-    /// The column that says how unsure a method is.
+    /// The name of the uncertainty score.
     unsure: &'static str,
     training_set: TrainingSet,
     test: Dataset,
     outside: Features,
 }
 
-/// Records the losses of a fit.
+/// Records the training curve of a fit.
 struct Recorder(Vec<EpochMetrics>);
 
 impl Observer for Recorder {
@@ -92,7 +92,7 @@ impl Observer for Recorder {
     }
 }
 
-/// Fits, prints and reports.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut outcomes = Vec::new();
     for contest in [moons(arguments.seed)?, gap(arguments.seed)?] {
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match arguments.json {
         true => print_json(&json!({ "fits": outcomes })),
         false => print(format_args!(
-            "{} holds a report of every fit",
+            "the reports are in {}",
             arguments.out.display()
         )),
     }
@@ -137,7 +137,7 @@ impl Outcome {
     }
 }
 
-/// Two half moons; outside is a ring around them.
+/// Two half moons; the outside rows lie on a circle around them.
 fn moons(seed: u64) -> Result<DemoCase> {
     let classes = ["lower", "upper"].map(String::from).to_vec();
     let ring = (0..OUTSIDE_ROWS).flat_map(|row| {
@@ -147,7 +147,7 @@ fn moons(seed: u64) -> Result<DemoCase> {
     let train = two_moons(TRAINING_ROWS, 0.2, seed)?;
     Ok(DemoCase {
         name: "two-moons",
-        about: "classes of points in a plane; outside is a circle around all of them",
+        about: "two classes of points in a plane; the outside rows lie on a circle around all of them",
         unsure: "entropy",
         training_set: TrainingSet::new(&train, Target::Classes(classes))?,
         test: two_moons(TEST_ROWS, 0.2, seed + 1)?,
@@ -155,7 +155,7 @@ fn moons(seed: u64) -> Result<DemoCase> {
     })
 }
 
-/// A curve with a gap; outside is the gap and what lies beyond the ends.
+/// A curve with a gap; the outside rows lie in the gap and beyond the ends.
 fn gap(seed: u64) -> Result<DemoCase> {
     let train = gap_regression(TRAINING_ROWS, 0.1, seed)?;
     let values = train.targets().as_real().unwrap_or_default();
@@ -171,7 +171,7 @@ fn gap(seed: u64) -> Result<DemoCase> {
     });
     Ok(DemoCase {
         name: "gap",
-        about: "a curve that was not seen in its middle; outside is there and beyond its ends",
+        about: "a curve without training rows in its middle; the outside rows lie there and beyond its ends",
         unsure: "deviation",
         training_set: TrainingSet::new(&train, Target::Real(scale))?,
         test: gap_regression(TEST_ROWS, 0.1, seed + 1)?,
@@ -180,7 +180,7 @@ fn gap(seed: u64) -> Result<DemoCase> {
 }
 
 impl DemoCase {
-    /// Fits by one method, and leaves a report.
+    /// Fits one method, and writes a report.
     fn enter(&self, method: Method, arguments: &Arguments) -> Result<Outcome> {
         let settings = FitSettings {
             method,
@@ -254,7 +254,7 @@ impl DemoCase {
     }
 }
 
-/// The mean of what says how unsure predictions are: the entropy of classes, the deviation of numbers.
+/// The mean uncertainty of predictions: entropy for classes, standard deviation for numbers.
 fn unsureness(predictions: &Predictions) -> Result<f64> {
     let values = match predictions {
         Predictions::Classes(classes) => Uncertainty::Entropy.of(&classes.checked()?),

@@ -1,4 +1,4 @@
-//! `evaluate`: how well a run predicts the rows of a file whose targets are known.
+//! `evaluate`: scores a run on a file of rows with known targets.
 
 use std::path::{Path, PathBuf};
 
@@ -12,25 +12,25 @@ use clap::Args;
 use crate::console::{busy, command_line, print_json, print_scores, tell};
 use crate::settings::FileFlags;
 
-/// Which rows.
+/// Which run to score, and on which rows.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Folder of a finished fit
     run: PathBuf,
-    /// File of rows with their targets
+    /// File of rows with known targets
     rows: PathBuf,
-    /// Draws of the weights; as the fit says by default
+    /// Number of weight draws [default: as in the fit]
     #[arg(long)]
     draws: Option<usize>,
-    /// Positive class of F1, if there are two classes; as the fit says by default
+    /// Positive class of F1, for two classes [default: as in the fit]
     #[arg(long, value_name = "CLASS")]
     positive: Option<String>,
     #[command(flatten)]
     file: FileFlags,
-    /// Where to compute: flex, wgpu, cuda or cuda:1; as the fit says by default
+    /// Device: flex, wgpu, cuda or cuda:1 [default: as in the fit]
     #[arg(long)]
     device: Option<DeviceName>,
-    /// Folder for a page with the scores and charts, report.html, and its drawings
+    /// Folder for a report of the scores, report.html, and its charts
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     /// Print one JSON object
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Scores.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let folder = RunFolder::open(&arguments.run)?;
     let page = arguments
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if rows.left_out() > 0 {
         let (usable, all) = (rows.rows(), rows.rows() + rows.left_out());
         tell(format_args!(
-            "{usable} of {all} rows are scored; the others have a missing cell"
+            "{usable} of {all} rows are scored; the others have missing values"
         ));
     }
     let what = format!("scoring {} rows", rows.rows());
@@ -75,16 +75,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// The page in a folder, which is made if it is missing.
+/// The path of the report in a folder, which is created if needed.
 ///
 /// # Errors
-/// If it cannot be written, or holds the report of the fit, which would be lost.
+/// If the folder cannot be created, or contains the report of a fit, which would be overwritten.
 fn page(report: &Path, run: &RunFolder) -> Result<PathBuf> {
     make_folder(report)?;
     let same = |path: &Path| path.canonicalize().map_err(at(path));
     if same(report)? == same(run.path())? || RunFolder::open(report).is_ok() {
         let problem =
-            "is the folder of a run, whose report is of its validation rows; name another folder";
+            "is the folder of a run, whose report would be overwritten; name another folder";
         return Err(refused("report", problem));
     }
     Ok(report.join("report.html"))

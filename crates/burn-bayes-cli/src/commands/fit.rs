@@ -1,4 +1,4 @@
-//! `fit`: from a file of rows to a run folder with a posterior and its scores.
+//! `fit`: fits a model to a file of rows, and writes posterior, scores and report to a run folder.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ use crate::console::{Console, busy, command_line, print, print_json, print_score
 use crate::interruption;
 use crate::settings::ConfigFlags;
 
-/// What to fit, and where to put it.
+/// What to fit, and where to write it.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Folder for everything that the fit leaves
+    /// Folder for the results of the fit
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Go on with the interrupted fit in the folder
+    /// Continue the interrupted fit in the folder
     #[arg(long)]
     resume: bool,
     /// Print one JSON object at the end
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     settings: ConfigFlags,
 }
 
-/// Fits.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let start_time = Instant::now();
     let config = config(arguments)?;
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn config(arguments: &Arguments) -> Result<Config> {
     if arguments.resume {
         if arguments.settings != ConfigFlags::default() {
-            let problem = "goes on with the settings in the folder; leave all others out";
+            let problem = "uses the settings in the folder; leave out all others";
             return Err(refused("resume", problem));
         }
         let folder = RunFolder::open(&arguments.out)?;
@@ -77,23 +77,23 @@ fn config(arguments: &Arguments) -> Result<Config> {
     for setting in arguments.settings.unused(&config.fit) {
         let method = config.fit.method;
         tell(format_args!(
-            "note: `{setting}` changes nothing with {method}"
+            "note: `{setting}` has no effect with {method}"
         ));
     }
     Ok(config)
 }
 
-/// Trains; an interruption leaves a checkpoint.
+/// Trains; an interruption saves a checkpoint first.
 fn trained(fit: &FolderFit) -> Result<TrainedModel> {
     interruption::continue_by(fit.continuation());
     interruption::postpone()?;
     let fitted = fit.train(&mut Shown(Console::new()))?;
-    // What is left, scores and a report, has nothing to save.
+    // Scoring and the report have no state to save: an interruption may end the process again.
     interruption::restore_handler()?;
     Ok(fitted)
 }
 
-/// Shows epochs, and stops when it is asked to.
+/// Shows the progress, and stops when interrupted.
 struct Shown(Console);
 
 impl Observer for Shown {
@@ -126,12 +126,12 @@ fn show(fit: &FinishedFit) -> Result<()> {
     if let Some(precision) = fit.noise_precision {
         let (precision, deviation) = (number(precision), number(precision.powf(-0.5)));
         print(format_args!(
-            "noise precision {precision}, a deviation of {deviation}"
+            "noise precision {precision} (standard deviation {deviation})"
         ))?;
     }
     if let Some(scores) = &fit.scores {
-        print(format_args!("on the rows that were held out:"))?;
+        print(format_args!("scores of the held-out rows:"))?;
         print_scores(&scores.scores)?;
     }
-    print(format_args!("{} holds the run", run.display()))
+    print(format_args!("the run is in {}", run.display()))
 }

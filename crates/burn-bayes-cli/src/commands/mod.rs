@@ -1,4 +1,4 @@
-//! One command, one file: its arguments and what it does with them.
+//! The commands, one per file.
 
 mod compare;
 mod completions;
@@ -24,34 +24,34 @@ use burn_bayes_tabular::rows::{PreparedRows, SplitTable, read_table, warnings};
 use burn_bayes_tabular::run::{Run, RunFolder};
 use burn_bayes_tabular::settings::{Config, DeviceName};
 
-/// What the program can be asked to do.
+/// The commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// See in seconds what the methods say of data whose truth is known
+    /// Compare four methods on generated data, in seconds
     Demo(demo::Arguments),
-    /// Say what a fit will take in memory and time
+    /// Estimate the memory and time of a fit
     Plan(Box<plan::Arguments>),
-    /// Fit a network to the rows of a file, and learn how sure its weights are
+    /// Fit a Bayesian network to the rows of a file
     Fit(Box<fit::Arguments>),
-    /// Say what a fit predicts of the rows of a file, and how unsure it is
+    /// Predict the rows of a file, with uncertainty
     Predict(predict::Arguments),
-    /// Score a fit on the rows of a file whose targets are known
+    /// Score a fit on a file of rows with known targets
     Evaluate(evaluate::Arguments),
-    /// Search the settings of a method that are best on folds of the training rows
+    /// Tune the settings of a method by random search with cross-validation
     Tune(Box<tune::Arguments>),
-    /// Fit several methods to the same divisions of the same rows, and test their differences
+    /// Compare methods by cross-validation, with paired tests
     Compare(Box<compare::Arguments>),
-    /// List, download or generate the data sets that are known by name
+    /// List, download or generate the named data sets
     Data(data::Arguments),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions(completions::Arguments),
-    /// Make fits for another process
+    /// Run fits for another process
     #[command(hide = true)]
     Worker,
 }
 
 impl Command {
-    /// Does it.
+    /// Runs the command.
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Demo(arguments) => demo::run(&arguments),
@@ -68,7 +68,7 @@ impl Command {
     }
 }
 
-/// The run in a folder, with a warning if its fit has diverged.
+/// Loads the run in a folder, and warns if its fit diverged.
 fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
     let run = Run::load(folder, device)?;
     if let Some(reason) = &run.diverged {
@@ -78,7 +78,7 @@ fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
     Ok(run)
 }
 
-/// The rows of the settings' file, with a warning of what is suspicious in them.
+/// Reads and splits the data file, and warns about suspicious columns.
 fn dealt(config: &Config) -> Result<SplitTable> {
     let path = config.data.path()?.display();
     let table = busy(format_args!("reading {path}"), || read_table(&config.data))?;
@@ -88,21 +88,21 @@ fn dealt(config: &Config) -> Result<SplitTable> {
     SplitTable::deal(table, &config.data, config.fit.seed)
 }
 
-/// The same, prepared.
+/// Reads, splits and prepares the data file.
 fn prepared(config: &Config) -> Result<PreparedRows> {
     let dealt = dealt(config)?;
     let what = format!("preparing {} rows", dealt.table.rows());
     busy(what, || PreparedRows::prepare(dealt, &config.data))
 }
 
-/// Counts the fits of a command.
+/// Shows the progress of the fits of a command.
 struct Fits {
     name: &'static str,
     counter: OnceLock<Counter>,
 }
 
 impl Fits {
-    /// Those of the command with this name. From now on an interruption says how to go on with them.
+    /// For the command with this name. From now on, an interruption prints the command that resumes it.
     fn of(name: &'static str, resumes: bool) -> Self {
         let command = command_line();
         interruption::continue_by(match resumes {
@@ -131,8 +131,7 @@ impl Progress for Fits {
     }
 }
 
-/// Who computes the fits of a command: processes, but on a GPU threads, because each process would take a
-/// part of its memory.
+/// The workers of a command: processes, but threads on a GPU, where each process would need its own memory.
 fn worker_pool(asked: Option<NonZeroUsize>, config: &Config) -> Result<WorkerPool> {
     let data = config.data.path()?.as_path();
     Ok(match config.fit.device.is_host() {

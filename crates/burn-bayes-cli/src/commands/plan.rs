@@ -1,4 +1,4 @@
-//! `plan`: what a fit will take, before it is begun.
+//! `plan`: estimates the memory and time of a fit.
 
 use clap::Args;
 use serde::Serialize;
@@ -18,15 +18,15 @@ pub(crate) struct Arguments {
     settings: ConfigFlags,
 }
 
-/// What a fit takes.
+/// The estimate.
 #[derive(Debug, Serialize)]
 struct Plan {
     training_rows: usize,
     features: usize,
     weights: usize,
-    /// K; null where there is no posterior.
+    /// K; null for a point estimate.
     rank: Option<usize>,
-    /// Bytes of what is trained at once, without the rows and what lies between layers.
+    /// Bytes of a training step, without training rows and activations.
     memory: usize,
     /// Bytes of the training rows.
     rows_memory: usize,
@@ -35,7 +35,7 @@ struct Plan {
     seconds: f64,
 }
 
-/// Plans.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let config = arguments.settings.config()?;
     let problem = super::prepared(&config)?.train;
@@ -63,25 +63,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         problem.width()
     ))?;
     print(format_args!(
-        "\nmemory of a step, without what lies between layers:\n{memory}\n{:<11}{:>10.2} MiB",
+        "\nmemory of a training step, without activations:\n{memory}\n{:<11}{:>10.2} MiB",
         "rows",
         problem.bytes() as f64 / f64::from(1 << 20)
     ))?;
-    // For the steps there may be no memory.
+    // Printed after the memory, because these steps may run out of it.
     let time = engine::time(&problem, &config.fit)?;
     print(format_args!(
-        "\ntime of training, from the first steps: {:.0} steps of {:.2} ms, {}",
+        "\ntraining time, estimated from the first steps: {:.0} steps of {:.2} ms, {}",
         time.steps,
         1e3 * time.step,
         spoken(time.total())
     ))
 }
 
-/// Seconds as a person says them.
+/// A duration in seconds, minutes or hours.
 fn spoken(seconds: f64) -> String {
     match seconds {
-        0.0..120.0 => format!("{seconds:.1} s in all"),
-        120.0..7200.0 => format!("{:.1} min in all", seconds / 60.0),
-        _ => format!("{:.1} h in all", seconds / 3600.0),
+        0.0..120.0 => format!("{seconds:.1} s in total"),
+        120.0..7200.0 => format!("{:.1} min in total", seconds / 60.0),
+        _ => format!("{:.1} h in total", seconds / 3600.0),
     }
 }

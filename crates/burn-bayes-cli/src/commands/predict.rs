@@ -1,4 +1,4 @@
-//! `predict`: what a run says of the rows of a file.
+//! `predict`: predicts the rows of a file by a run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,35 +14,35 @@ use clap::Args;
 use crate::console::{RowCounter, tell};
 use crate::settings::{FileFlags, choice};
 
-/// Which rows, and what to say of them.
+/// Which rows to predict, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Folder of a finished fit
     run: PathBuf,
-    /// File of rows; other columns than the features are passed over, but for those of --keep
+    /// File of rows; columns that are neither features nor named by --keep are skipped
     rows: PathBuf,
-    /// File for the predictions; standard output by default
+    /// Output file [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Columns of the file to copy into the predictions, with commas between them
+    /// Columns of the file to copy into the predictions, separated by commas
     #[arg(long, value_name = "COLUMNS")]
     keep: Option<Words>,
-    /// What is done about a row that cannot be predicted
+    /// Treatment of rows that cannot be predicted
     #[arg(long, value_name = "WHAT", default_value = "refuse", value_parser = choice::<BadRowsName>())]
     bad_rows: BadRowsName,
-    /// Draws of the weights; as the fit says by default, and always with --target-risk
+    /// Number of weight draws, not with --target-risk [default: as in the fit]
     #[arg(long)]
     draws: Option<usize>,
-    /// Where to compute: flex, wgpu, cuda or cuda:1; as the fit says by default
+    /// Device: flex, wgpu, cuda or cuda:1 [default: as in the fit]
     #[arg(long)]
     device: Option<DeviceName>,
-    /// Quantiles of a regression, with commas between them [default: 0.05,0.5,0.95]
+    /// Quantiles of a regression, separated by commas [default: 0.05,0.5,0.95]
     #[arg(long, value_delimiter = ',')]
     quantiles: Option<Vec<f64>>,
-    /// Score by which rows are kept or referred; entropy of classes and std of numbers by default
+    /// Uncertainty score for abstaining [default: entropy for classes, std for numbers]
     #[arg(long)]
     score: Option<String>,
-    /// Refer the rows whose score is above this
+    /// Abstain from (refer) rows whose score is above this threshold
     #[arg(
         long,
         value_name = "SCORE",
@@ -50,20 +50,20 @@ pub(crate) struct Arguments {
         allow_negative_numbers = true
     )]
     abstain_above: Option<f64>,
-    /// Refer as many rows as it takes for the others to be wrong no more often than this
+    /// Choose the threshold such that the error rate of the kept rows is at most this
     #[arg(long, value_name = "RISK")]
     target_risk: Option<f64>,
-    /// How sure that promise is to be
+    /// Confidence level of --target-risk
     #[arg(long, default_value_t = 0.95, requires = "target_risk")]
     confidence: f64,
-    /// Write a JSON object for every row in the place of CSV
+    /// Write one JSON object per row instead of CSV
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     file: FileFlags,
 }
 
-/// Predicts.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let folder = RunFolder::open(&arguments.run)?;
     let run = super::loaded(&folder, arguments.device)?;
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         json: arguments.json,
         has_header: false,
     };
-    // Rows on standard output show themselves how far they are.
+    // Rows on standard output are progress enough.
     let mut progress = arguments.output.as_ref().map(|_| RowCounter::new());
     let (mut read, mut left_out) = (0, 0);
     while let Some(piece) = pieces.next_piece()? {
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     if left_out > 0 {
         tell(format_args!(
-            "{left_out} of {read} rows are left out; they have a missing cell"
+            "{left_out} of {read} rows are left out; they have missing values"
         ));
     }
     sheet.output.finish()
@@ -115,7 +115,7 @@ impl Arguments {
     }
 }
 
-/// Says what is promised of the rows that are kept.
+/// Prints the threshold and the bound on the error rate of the kept rows.
 fn tell_promise(decision: &Decision, confidence: f64) {
     let Decision {
         score,
@@ -126,8 +126,8 @@ fn tell_promise(decision: &Decision, confidence: f64) {
         return;
     };
     tell(format_args!(
-        "keeps rows with {score} up to {threshold:.4}: on {} validation rows of {:.1} % kept, {:.4} \
-         were wrong, and at confidence {confidence} at most {:.4} will be",
+        "keeps rows with {score} up to {threshold:.4}: {} validation rows kept ({:.1} %), error rate \
+         {:.4}; upper bound at confidence {confidence}: {:.4}",
         point.kept,
         100.0 * point.coverage,
         point.risk.unwrap_or(0.0),
@@ -135,7 +135,7 @@ fn tell_promise(decision: &Decision, confidence: f64) {
     ));
 }
 
-/// Where rows go, in which format.
+/// The output and its format.
 struct Sheet {
     output: Output,
     json: bool,
@@ -162,7 +162,7 @@ impl Sheet {
     }
 }
 
-/// Refuses to write over what is read.
+/// Refuses an output file that is also an input.
 fn expect_another(arguments: &Arguments, folder: &RunFolder) -> Result<()> {
     let Some(output) = &arguments.output else {
         return Ok(());
@@ -173,7 +173,7 @@ fn expect_another(arguments: &Arguments, folder: &RunFolder) -> Result<()> {
     };
     if is_output(&arguments.rows) || folder.files().iter().any(|file| is_output(file)) {
         let problem = format!(
-            "is {}, which would be lost; name another file",
+            "is {}, which would be overwritten; name another file",
             output.display()
         );
         return Err(refused("output", problem));

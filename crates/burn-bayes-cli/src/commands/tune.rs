@@ -1,4 +1,4 @@
-//! `tune`: settings drawn from ranges, judged by cross-validation, and the best of them as a file.
+//! `tune`: random search of settings with cross-validation, and a file of the best ones.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -15,28 +15,28 @@ use super::Fits;
 use crate::console::{print, print_json};
 use crate::settings::ConfigFlags;
 
-/// What to search, and how long.
+/// What to search.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Folder for the trials and the best settings
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Settings to draw and judge
+    /// Number of random trials
     #[arg(long, value_name = "N", default_value_t = 30)]
     trials: usize,
-    /// Folds of the training rows, each of which judges every trial once
+    /// Number of cross-validation folds of the training rows
     #[arg(long, value_name = "N", default_value_t = 5)]
     folds: usize,
-    /// Trials that meet more folds than the first, the best there; all by default
+    /// Number of trials evaluated on all folds: the best ones on the first fold [default: all]
     #[arg(long, value_name = "N")]
     survivors: Option<usize>,
-    /// TOML file of ranges, one for each setting; by default those of the method
+    /// TOML file with a range for each setting [default: the ranges of the method]
     #[arg(long, value_name = "FILE")]
     ranges: Option<PathBuf>,
-    /// Use again what the folder holds of these trials
+    /// Resume from the finished trials in the folder
     #[arg(long)]
     resume: bool,
-    /// Fits at the same time, each in a process of its own [default: one for each processor]
+    /// Number of fits at the same time, each in its own process [default: the number of processors]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Print one JSON object at the end
@@ -46,10 +46,10 @@ pub(crate) struct Arguments {
     settings: ConfigFlags,
 }
 
-/// Trials that are printed; the file has all.
+/// The number of trials printed; the file has all.
 const SHOWN: usize = 10;
 
-/// Searches.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let config = arguments.settings.config()?;
     let ranges = arguments.ranges.as_deref();
@@ -87,6 +87,6 @@ fn show(tuned: &Tuned, file: &str) -> Result<()> {
         print(format_args!("\n{rest} more trials are in trials.csv"))?;
     }
     print(format_args!(
-        "\n`burn-bayes fit --config {file} --out DIR` fits the best"
+        "\n`burn-bayes fit --config {file} --out DIR` fits the best settings"
     ))
 }

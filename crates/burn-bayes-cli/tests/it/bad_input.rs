@@ -511,7 +511,7 @@ fn what_would_be_lost() {
             (
                 "predict run moons.csv --output run/posterior.safetensors".into(),
                 USAGE,
-                &["`output`", "lost"],
+                &["`output`", "overwritten"],
             ),
             (
                 "evaluate run moons.csv --report other".into(),

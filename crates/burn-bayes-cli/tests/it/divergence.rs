@@ -63,7 +63,7 @@ fn a_regression_that_is_worse_than_a_constant() {
     // After one epoch the error is that of a constant, and the noise is said to be an eighth of it.
     let fit = format!("{GAP} --method map --noise-precision 0.04 --epochs 1");
     let words = [
-        "a Gaussian with the mean and deviation",
+        "a Gaussian with the mean and standard deviation",
         "`noise_precision`",
     ];
     check_divergence(&Workplace::with_gap(), &fit, "gap.csv", &words);

@@ -128,7 +128,7 @@ fn without_the_file_the_message_says_how_to_place_it_by_hand() {
             &address,
             first,
             &format!("download the {count} files of `{SET}` from https://"),
-            &format!("place them in {folder}"),
+            &format!("into {folder}"),
         ] {
             assert!(
                 message.to_lowercase().contains(&part.to_lowercase()),
@@ -243,7 +243,7 @@ mod needs_data {
         let count = files().len();
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(
-            said.contains(&format!("{count} files downloaded, 0 were there")),
+            said.contains(&format!("{count} files downloaded, 0 already present")),
             "{said}"
         );
         assert_eq!(below(&place.path("data")).len(), count);
@@ -255,7 +255,7 @@ mod needs_data {
             .unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(
-            said.contains(&format!("0 files downloaded, {count} were there")),
+            said.contains(&format!("0 files downloaded, {count} already present")),
             "{said}"
         );
     }

@@ -308,7 +308,7 @@ fn check_interruption(options: &str, epochs: usize, stage: &str) {
     let (code, message) = interrupted(child, Reach::Group);
     assert_eq!(code, Some(130), "{message}");
     let continuation =
-        "error: interrupted; `burn-bayes fit --resume --out run` goes on from here\n";
+        "error: interrupted; `burn-bayes fit --resume --out run` continues from here\n";
     assert!(message.ends_with(continuation), "{message}");
     assert!(!place.path("run/model.toml").exists());
     let last = metrics(&place, "run").pop().unwrap();

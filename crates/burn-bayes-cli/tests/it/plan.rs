@@ -41,7 +41,7 @@ fn a_plan_counts_weights_steps_and_bytes() {
     // vectors, and one for the comparison of recordings.
     assert_eq!(natural["memory"], 4 * weights * (2 * (2 + 3) + 1 + 5));
     let text = place.output(&GAP.replacen("fit", "plan", 1));
-    assert!(text.contains("MiB") && text.contains("in all"), "{text}");
+    assert!(text.contains("MiB") && text.contains("in total"), "{text}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn a_risk_is_promised_only_where_rows_bear_it_out() {
     let (code, message) = place.failure("predict run moons.csv --target-risk 0.001");
     assert_eq!(code, 3);
     assert!(
-        message.contains("validation rows cannot promise"),
+        message.contains("validation rows cannot guarantee"),
         "{message}"
     );
 }
@@ -277,7 +277,7 @@ fn bad_rows_may_be_marked() {
     for (line, problem) in [
         (2, "\"new.csv, line 3, column `y`: found `high`"),
         (3, "\"new.csv, line 4: found 2 cells"),
-        (4, "\"new.csv, line 5, column `x`: found a missing cell"),
+        (4, "\"new.csv, line 5, column `x`: found a missing value"),
         (5, "\"new.csv, line 6, column `x`: found 1"),
     ] {
         let found = text.lines().nth(line).unwrap();

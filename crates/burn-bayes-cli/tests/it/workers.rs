@@ -90,7 +90,7 @@ fn a_worker_for_other_cells_refuses_and_writes_nothing() {
         .unwrap();
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{message}");
-    assert!(message.contains("has others"), "{message}");
+    assert!(message.contains("differ from those"), "{message}");
     assert!(output.stdout.is_empty());
 }
 
@@ -175,7 +175,7 @@ mod ends {
             let command = TUNE.split_whitespace().collect::<Vec<_>>().join(" ");
             let command =
                 format!("burn-bayes {command} --epochs 1000000 --threads 2 --out found --resume");
-            let expected = format!("error: interrupted; `{command}` goes on from here\n");
+            let expected = format!("error: interrupted; `{command}` continues from here\n");
             assert_eq!(message, expected, "{reach:?}");
             wait_until(|| are_gone(&workers));
         }

@@ -40,19 +40,19 @@ fn every_bad_file_has_its_message() {
             "text in a target of numbers",
             "x,y\n1,low\n3,high\n",
             &regression,
-            "data.csv, line 2, column `y`: found `low`, expected a number, since the task is regression",
+            "data.csv, line 2, column `y`: found `low`, expected a number, because the task is regression",
         ),
         (
             "NaN among the features",
             "x,y\n1,2\nNaN,4\n",
             &regression,
-            "data.csv, line 3, column `x`: found a missing cell, expected a value",
+            "data.csv, line 3, column `x`: found a missing value, expected a value",
         ),
         (
             "NaN in the target",
             "x,y\n1,2\n3,nan\n",
             &regression,
-            "data.csv, line 3, column `y`: found a missing cell, expected a value",
+            "data.csv, line 3, column `y`: found a missing value, expected a value",
         ),
         (
             "infinity",
@@ -67,10 +67,10 @@ fn every_bad_file_has_its_message() {
             "data.csv, line 3, column `x`: found `1e999`, expected a finite number",
         ),
         (
-            "missing cell",
+            "missing value",
             "x,y\n1,2\n,4\n",
             &regression,
-            "data.csv, line 3, column `x`: found a missing cell, expected a value",
+            "data.csv, line 3, column `x`: found a missing value, expected a value",
         ),
         (
             "empty file",
@@ -119,13 +119,13 @@ fn every_bad_file_has_its_message() {
             "open quote in the last row",
             "x,y\n1,2\n3,\"4",
             &regression,
-            "data.csv, line 3: found a quote that opens here and never closes, expected a second quote",
+            "data.csv, line 3: found an opening quote without a closing one, expected a closing quote",
         ),
         (
             "open quote in the header",
             "x,\"y\n1,2\n3,4\n",
             &regression,
-            "data.csv, line 1: found a quote that opens here and never closes, expected a second quote",
+            "data.csv, line 1: found an opening quote without a closing one, expected a closing quote",
         ),
         (
             "nothing but the target",
@@ -182,7 +182,7 @@ fn fewer_rows_than_asked_is_a_setting() {
     assert!(error.is_config());
     assert_eq!(
         error.to_string(),
-        "setting `rows`: found row 2, expected rows below 2, which is all there are"
+        "setting `rows`: found row 2, expected rows below 2, the number of rows"
     );
     let error = KFold::new(10).splits(table.rows()).unwrap_err();
     assert_eq!(

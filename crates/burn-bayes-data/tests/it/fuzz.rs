@@ -176,7 +176,10 @@ fn is_refused<T>(read: impl FnOnce() -> Result<T, DataError>, line: Option<u64>,
         panic!("read in spite of its size");
     };
     assert!(error.is_data() && held <= most, "{held}: {error}");
-    assert!(error.to_string().contains("in a packed file"), "{error}");
+    assert!(
+        error.to_string().contains("in a compressed file"),
+        "{error}"
+    );
     assert_eq!(error.line(), line, "{error}");
 }
 

@@ -1,4 +1,4 @@
-//! Methods side by side: means over runs, and whether a difference to the best is more than chance.
+//! Comparison of methods: means over runs, and paired tests against the best method.
 
 mod runs;
 
@@ -19,12 +19,12 @@ use crate::scores::Scores;
 use crate::search::{DIVERGED, Scored};
 use crate::settings::Method;
 
-/// A score that runs are compared by.
+/// A score in the comparison table.
 #[derive(Debug)]
 struct Column {
     measure: &'static str,
     title: &'static str,
-    /// 1 if less is better, −1 if more is.
+    /// 1 if lower is better, −1 if higher is better.
     sign: f64,
 }
 
@@ -46,10 +46,10 @@ const fn more(measure: &'static str, title: &'static str) -> Column {
     }
 }
 
-/// The score of the positive class.
+/// The name of the F1 score.
 const F1: &str = "f1";
 
-/// Those that a task does not have are left out.
+/// The scores of both tasks; those without values are left out of the table.
 const COLUMNS: [Column; 10] = [
     less("nmll", "NMLL"),
     less("rmse", "RMSE"),
@@ -63,7 +63,7 @@ const COLUMNS: [Column; 10] = [
     less("ece", "ECE"),
 ];
 
-/// What a run writes down; scores that its rows leave undefined are left out.
+/// The measures that a job stores, without undefined scores.
 fn measures(scored: &Scored) -> Measures {
     let diverged = scored.diverged.then(|| (DIVERGED.to_string(), 1.0));
     let named = match &scored.scores {
@@ -93,14 +93,14 @@ fn measures(scored: &Scored) -> Measures {
         .collect()
 }
 
-/// All methods.
+/// The result of a comparison.
 #[derive(Debug, Serialize)]
 pub struct Comparison {
-    /// The command that makes it.
+    /// The command line.
     command: String,
-    /// The class of which F1 is told; null for more than two classes, and for numbers.
+    /// The positive class of F1; null for more than two classes, and for regression.
     positive: Option<String>,
-    /// Runs of every method.
+    /// Number of runs of every method.
     runs: usize,
     methods: Vec<Row>,
 }
@@ -109,28 +109,28 @@ pub struct Comparison {
 #[derive(Debug, Serialize)]
 struct Row {
     method: String,
-    /// Runs that diverged; those that have scores are in the means.
+    /// Number of diverged runs; those with scores are included in the means.
     diverged: usize,
     scores: BTreeMap<&'static str, Entry>,
-    /// Mean time of a run, by the clock.
+    /// Mean wall-clock time of a run.
     seconds: f64,
 }
 
-/// A method's score.
+/// A score of a method.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Entry {
-    /// Runs that have the score.
+    /// Number of runs with the score.
     runs: usize,
     mean: f64,
     standard_error: Option<f64>,
     is_best: bool,
-    /// Of a paired t-test against the best, times the number of other methods; null for the best, and
-    /// where there is nothing to test.
+    /// The p-value of a paired t-test against the best method, Bonferroni-corrected; null for the best
+    /// method, and without a test.
     p_value: Option<f64>,
 }
 
 impl Comparison {
-    /// Of the records of all runs, which tell F1 of the `positive` class.
+    /// From the records of all runs, with the `positive` class of F1.
     pub fn of(
         command: String,
         positive: Option<&str>,
@@ -185,7 +185,7 @@ impl Comparison {
         })
     }
 
-    /// Refuses a comparison of nothing.
+    /// Checks that there are scores.
     ///
     /// # Errors
     /// If every run of every method diverged.
@@ -211,9 +211,9 @@ impl Comparison {
         let mut page = format!("`{}`\n\n", self.command);
         let _ = writeln!(
             page,
-            "Means over {} runs ± standard error, the best in bold; p: a paired t-test of the runs \
-             against the best, Bonferroni-corrected, from {FEWEST_TESTED} runs on. Runs share rows, so p is too small rather than \
-             too large.\n",
+            "Mean ± standard error over {} runs, with the best in bold. p: paired t-test against the best \
+             method over runs, Bonferroni-corrected, for at least {FEWEST_TESTED} runs. Because runs share training rows, p \
+             tends to be too small.\n",
             self.runs
         );
         let title = |column: &&Column| match (column.measure, &self.positive) {
@@ -242,7 +242,7 @@ impl Comparison {
         page
     }
 
-    /// One line for every score of every method.
+    /// One row per method and score.
     fn csv(&self) -> Result<Vec<u8>> {
         let heads = [
             "method",
@@ -274,7 +274,7 @@ impl Comparison {
         csv_bytes(&heads, rows)
     }
 
-    /// Those that some method has.
+    /// The columns that some method has.
     fn columns(&self) -> impl Iterator<Item = &'static Column> {
         COLUMNS.iter().filter(|column| {
             let mut rows = self.methods.iter();
@@ -283,8 +283,8 @@ impl Comparison {
     }
 }
 
-/// One score of all methods, from the runs of each and how many diverged; nothing for a method without
-/// any. The best is among those of which the fewest runs diverged.
+/// One score of all methods, from the runs of each method and its number of diverged runs; `None` for a
+/// method without the score. The best method is chosen among those with the fewest diverged runs.
 fn entries(
     column: &Column,
     runs: &[Vec<Option<f64>>],
@@ -324,10 +324,10 @@ fn entries(
     (0..runs.len()).map(entry).collect()
 }
 
-/// Runs below which nothing is tested: two differences may be equal by chance.
+/// Minimum number of runs for a test: with few runs, differences may be equal by chance.
 const FEWEST_TESTED: usize = 5;
 
-/// Whether two methods differ over the runs that both have.
+/// The p-value of the difference of two methods, over the runs that both have.
 fn p_value(these: &[Option<f64>], those: &[Option<f64>], tests: usize) -> Result<Option<f64>> {
     let both = these.iter().zip(those);
     let both = both.filter_map(|(this, that)| Some((((*this)?), (*that)?)));
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!((map.diverged, vifa.diverged, comparison.runs), (0, 0, 5));
         assert_eq!(map.scores["nll"].mean, 0.625);
         assert_eq!(vifa.scores["nll"].p_value, None);
-        // Differences of mean 3/8 and deviation 1/8: t = 3√5 with four degrees of freedom, at which
+        // Differences of mean 3/8 and standard deviation 1/8: t = 3√5 with four degrees of freedom, where
         // P(|T| ≤ t) = (3/4) (x − x³/3), x = t/√(4 + t²).
         let x: f64 = (45.0 / 49.0_f64).sqrt();
         let expected = 1.0 - 1.5 * (x - x.powi(3) / 3.0);
@@ -409,7 +409,7 @@ mod tests {
             "{page}"
         );
         assert!(page.contains("**0.2500 ± 0.0000**"), "{page}");
-        // Of few runs equal differences may be chance.
+        // With few runs, equal differences may be chance.
         records.truncate(8);
         let few = Comparison::of(String::new(), None, &methods, &records).unwrap();
         assert_eq!(few.methods[0].scores["nll"].p_value, None);

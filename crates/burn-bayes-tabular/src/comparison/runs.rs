@@ -14,10 +14,10 @@ use crate::rows::{SplitTable, read_table};
 use crate::search::Fold;
 use crate::settings::{Config, FitSettings, Method, expect_at_most, refused};
 
-/// Seeds with which a table of runs is still one.
+/// Maximum number of repeats.
 const MAX_REPEATS: usize = 10_000;
 
-/// What is compared: every method on every fold of the rows, which are dealt anew for every seed.
+/// The fits of a comparison: every method on every fold, with a random re-split for every repeat.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Runs {
     #[serde(with = "as_toml")]
@@ -28,24 +28,21 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Of the settings but for the method; what they hold out to validate is not held out.
+    /// A comparison with these settings; their method and validation fraction are ignored.
     ///
     /// # Errors
-    /// If there is nothing to compare, or too much.
+    /// If there are fewer than two methods, or a count is out of range.
     pub fn new(
         mut config: Config,
         methods: &[Method],
         repeats: usize,
         folds: usize,
     ) -> Result<Self> {
-        // Every row is a test row once; none is held out beside.
+        // Every row is in a test fold once, so no validation rows are needed.
         config.data.validation = 0.0;
         let methods = distinct(methods.iter().copied(), |&method| method);
         if methods.len() < 2 {
-            return Err(refused(
-                "methods",
-                "names fewer than two methods; name two or more",
-            ));
+            return Err(refused("methods", "must name at least two methods"));
         }
         expect_at_most("repeats", repeats, MAX_REPEATS)?;
         if folds < 2 {
@@ -60,25 +57,25 @@ impl Runs {
         })
     }
 
-    /// The settings of the fits but for the method, without rows that are held out.
+    /// The settings of the fits except the method, without validation rows.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The methods, each once.
+    /// The methods, without duplicates.
     pub fn methods(&self) -> &[Method] {
         &self.methods
     }
 
-    /// The fits, and the class of which F1 is told.
+    /// The fits, and the positive class of F1.
     ///
     /// # Errors
-    /// If the rows are too few, or a setting cannot be used for one of the fits.
+    /// If the rows are too few, or a setting is invalid for one of the fits.
     pub fn of_rows(&self, rows: &SplitTable) -> Result<(Vec<Job>, Option<String>)> {
         let Config { data, fit } = &self.config;
         let most = rows.train.len();
         if self.folds > most {
-            let problem = format!("is {}, and there are {most} rows", self.folds);
+            let problem = format!("is {}, but there are only {most} rows", self.folds);
             return Err(refused("folds", problem));
         }
         let kept = KFold::new(self.folds)
@@ -105,7 +102,7 @@ impl Runs {
         Ok((jobs, positive))
     }
 
-    /// The fits, to the rows of the settings' file.
+    /// The fits, on the rows of the data file.
     pub(crate) fn jobs(&self) -> Result<Vec<Job>> {
         let Config { data, fit } = &self.config;
         let rows = SplitTable::deal(read_table(data)?, data, fit.seed)?;

@@ -1,4 +1,4 @@
-//! From settings to a network, an algorithm over its weights, an optimiser and learning rates.
+//! Creates network, algorithm, optimiser and learning rates from the settings.
 
 use burn::grad_clipping::GradientClipping;
 use burn::module::{Module, ParamGroup};
@@ -22,15 +22,15 @@ use crate::network::{LayerSizes, Likelihood, Network};
 use crate::rows::Target;
 use crate::settings::{DEFAULT_RANK, FitSettings, Method, OptimizerName, refused};
 
-/// A stream of random numbers.
+/// The random stream of the initial weights.
 const INITIAL_WEIGHTS: u64 = 0x696e_6974;
-/// The most iterates that SWAG takes where an epoch is the natural interval: as many as it needs for
-/// its factors, many times over.
+/// The approximate number of SWAG iterates if the last quarter of training has fewer epochs; many times
+/// more than the factors need.
 const SWAG_ITERATES: u64 = 40;
-/// The most weights of a network; GPUs number elements with 32 bits.
+/// Maximum number of weights; GPUs index elements with 32 bits.
 const MOST_WEIGHTS: usize = 1 << 31;
 
-/// Trains what the settings ask for.
+/// Trains with the method of the settings.
 pub(super) fn with_learner(
     training: &Training<'_>,
     checkpoint: Option<Checkpoint>,
@@ -64,7 +64,7 @@ pub(super) fn with_learner(
     }
 }
 
-/// The network before the first step.
+/// The initial network.
 pub fn network(
     settings: &FitSettings,
     features: usize,
@@ -81,7 +81,7 @@ pub fn network(
     Network::new(&settings.model, ends, likelihood, noise, device)
 }
 
-/// D, the number of weights of that network, before there is one.
+/// D, the number of weights of the network.
 pub fn weights(settings: &FitSettings, features: usize, meaning: &Target) -> Result<usize> {
     let weights = ends(settings, features, meaning).weights(&settings.model);
     weights
@@ -102,8 +102,7 @@ fn ends(settings: &FitSettings, features: usize, meaning: &Target) -> LayerSizes
     }
 }
 
-/// K, as asked for or as many factors as make sense for so many weights; 0 of a diagonal posterior, and
-/// nothing where there is none.
+/// K, the rank given or the default; 0 for a diagonal posterior, and `None` for a point estimate.
 pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
     match settings.method {
         Method::Vifa | Method::Vafc | Method::Swag | Method::Slang => {}
@@ -112,20 +111,20 @@ pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
     }
     let rank = settings.rank.unwrap_or(DEFAULT_RANK.min(weights));
     if rank > weights {
-        let problem = format!("is {rank}, and the network has {weights} weights; make it smaller");
+        let problem = format!("is {rank}, but the network has {weights} weights; make it smaller");
         return Err(refused("rank", problem));
     }
     match (settings.method, rank, settings.rank) {
         (Method::Swag, 1, None) => Ok(Some(0)),
         (Method::Swag, 1, Some(_)) => Err(refused(
             "rank",
-            "is 1, which has no spread in swag; use 0 for a diagonal, or 2 and more",
+            "is 1, but a single swag deviation has no spread; use 0 for a diagonal, or at least 2",
         )),
         _ => Ok(Some(rank)),
     }
 }
 
-/// A training that is about to begin.
+/// The start of a training.
 struct Start<'a, 'b> {
     training: &'a Training<'b>,
     checkpoint: Option<Checkpoint>,
@@ -142,8 +141,8 @@ impl Start<'_, '_> {
         self.run(bayesian.with_interrupter(Interrupter::new()))
     }
 
-    /// As [`Start::bayesian`], all draws of a step together: these networks are so small that calling
-    /// operations is most of a pass.
+    /// As [`Start::bayesian`], with batched draws: for small networks, the overhead of operations
+    /// dominates.
     fn batched<A>(&mut self, bayesian: Bayesian<Network, A>) -> Result<TrainedModel>
     where
         A: Algorithm<Signal = MeanGradients>,
@@ -180,7 +179,7 @@ impl Training<'_> {
             .with_seed(self.settings.seed)
     }
 
-    /// Iterates of the last quarter: one for each epoch, or several if there are few epochs.
+    /// SWAG collects iterates in the last quarter: one per epoch, or several if there are few epochs.
     fn swag(&self, rank: usize) -> SwagConfig {
         let steps = self.steps() as u64;
         let start = (3 * steps).div_ceil(4).max(1);
@@ -256,8 +255,7 @@ impl Training<'_> {
             .try_init()?)
     }
 
-    /// The optimiser. Where no algorithm knows of the prior, its gradient α θ/N is the optimiser's
-    /// penalty.
+    /// The optimiser. For swag and map, the gradient of the prior, α θ/N, is added as weight decay.
     fn optimizer(&self) -> ModuleOptimizer {
         let settings = self.settings;
         if !matches!(settings.method, Method::Swag | Method::Map) {

@@ -1,4 +1,4 @@
-//! What a fit will cost, in memory and in time.
+//! Estimates of the memory and time of a fit.
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -14,15 +14,16 @@ use crate::error::{Result, TabularError};
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method, NoisePrecision, OptimizerName};
 
-/// Steps that are not counted, because memory is asked for in them.
+/// Warm-up steps that are not timed, because they allocate memory.
 const WARM_UP: usize = 5;
-/// Steps that are timed, unless they take too long.
+/// Number of timed steps, unless they take too long.
 const TIMED: usize = 40;
 const LONGEST: Duration = Duration::from_secs(5);
-/// Share of the steps of a fit that learning the noise adds: two trainings on four fifths of the rows.
+/// Additional steps for learning the noise, as a fraction of the others: two trainings on four fifths of
+/// the rows.
 const NOISE_SHARE: f64 = 1.6;
 
-/// Memory of what is trained, without the rows and what lies between layers.
+/// The memory of training, without training rows and activations.
 pub fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
     let optimizer = match (settings.optimizer, settings.momentum > 0.0) {
         (OptimizerName::Adam, _) => OptimizerMemory::Adam,
@@ -53,23 +54,23 @@ pub fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
     })
 }
 
-/// What a fit takes, from the time of its first steps.
+/// The estimated time of a fit, from its first steps.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeEstimate {
-    /// Seconds of a step.
+    /// Seconds per step.
     pub step: f64,
-    /// Steps, those included that learn the noise.
+    /// Number of steps, including those that learn the noise.
     pub steps: f64,
 }
 
 impl TimeEstimate {
-    /// Seconds of all steps.
+    /// Total seconds.
     pub fn total(&self) -> f64 {
         self.step * self.steps
     }
 }
 
-/// Makes a few steps of a fit and times them.
+/// Times a few steps of a fit.
 pub fn time(training_set: &TrainingSet, settings: &FitSettings) -> Result<TimeEstimate> {
     let known = FitSettings {
         noise_precision: NoisePrecision::Given(1.0),
@@ -90,7 +91,7 @@ pub fn time(training_set: &TrainingSet, settings: &FitSettings) -> Result<TimeEs
     })
 }
 
-/// Notes when steps begin and the last one ends, and stops after enough of them.
+/// Records the times of steps, and stops the fit after enough of them.
 #[derive(Default)]
 struct Watch {
     begun: RefCell<Vec<Instant>>,
@@ -99,10 +100,10 @@ struct Watch {
 }
 
 impl Watch {
-    /// Seconds of a step; of the first ones if there are no others.
+    /// Seconds per step, including warm-up steps only if there are no others.
     fn step(&self) -> f64 {
         let mut limits = self.begun.borrow().clone();
-        // Only the end of the last step: any other is the beginning of the next one.
+        // Only the end of the last step is needed: the others end where the next one begins.
         limits.extend(self.ended.filter(|end| Some(end) > limits.last()));
         let limits = &limits[WARM_UP.min(limits.len().saturating_sub(2))..];
         match (limits.first(), limits.last()) {

@@ -1,7 +1,7 @@
-//! Fits a network to rows in memory, by any of the methods.
+//! Fits a network to rows in memory by any of the methods.
 //!
-//! A fit depends on its rows, its settings and nothing else: not on other fits in the same process, and
-//! not on whether it was interrupted and resumed.
+//! The result depends only on the rows and settings, not on other fits in the same process or on
+//! interruptions.
 
 mod algorithms;
 mod cost;
@@ -25,11 +25,12 @@ use crate::error::Result;
 use crate::rows::TrainingSet;
 use crate::settings::{FitSettings, Method, refused};
 
-/// Watches a fit, and may end it.
+/// Observes a fit, and may stop it.
 pub trait Observer {
-    /// Called after every epoch; `Break` ends this training, which keeps what it has learnt.
+    /// Called after every epoch; `Break` stops this training early.
     ///
-    /// `snapshot` makes what the training would end in here, and changes nothing of it.
+    /// `snapshot` returns the model that the training would give if it stopped here, without side
+    /// effects.
     fn epoch(
         &mut self,
         record: &EpochRecord,
@@ -39,64 +40,64 @@ pub trait Observer {
         ControlFlow::Continue(())
     }
 
-    /// Asked before every step whether to stop here, to be resumed at another time.
+    /// Called before every step: whether to interrupt the fit.
     fn interrupts(&self) -> bool {
         false
     }
 
-    /// Told what should be known of the result.
+    /// Called with warnings about the result.
     fn warn(&mut self, warning: &str) {
         let _ = warning;
     }
 
-    /// Whether checkpoints are to be made: without them nothing takes the fit up again.
+    /// Whether to make checkpoints, from which the fit can be resumed.
     fn keeps_checkpoints(&self) -> bool {
         false
     }
 
-    /// Given a checkpoint when one is due and at an interruption, if it keeps them.
+    /// Called with a checkpoint, at regular intervals and at an interruption, if `keeps_checkpoints`.
     fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
         let _ = checkpoint;
         Ok(())
     }
 }
 
-/// Nobody watches.
+/// An observer that does nothing.
 #[derive(Debug)]
 pub struct Unobserved;
 
 impl Observer for Unobserved {}
 
-/// What is known at the end of an epoch.
+/// The record of an epoch.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct EpochRecord {
-    /// What the training is for.
+    /// The purpose of the training.
     pub stage: Stage,
-    /// Which training of the fit it is, from 1.
+    /// The number of the training within the fit, from 1.
     pub round: usize,
-    /// From 1.
+    /// The epoch, from 1.
     pub epoch: usize,
-    /// How many there will be.
+    /// The number of epochs.
     pub epochs: usize,
-    /// Mean negative log-likelihood of a row under the draw of its step, in nats, on the scale on
-    /// which the network learns.
+    /// Mean negative log-likelihood per row under the draws of the training steps, in nats, on the
+    /// standardised scale of the network.
     pub loss: f64,
 }
 
-/// What a training is for.
+/// The purpose of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// To learn the noise precision from rows that are held out.
+    /// To estimate the noise precision on held-out rows.
     Noise,
-    /// To be kept.
+    /// The final fit.
     Posterior,
 }
 
-/// Fits a network to the rows of a problem.
+/// Fits a network to a training set.
 ///
 /// # Errors
-/// A setting that cannot be used, a loss or gradient that is not finite, or an interruption.
+/// If a setting is invalid, a loss or gradient is not finite, or the fit was interrupted.
 pub fn fit(
     training_set: &TrainingSet,
     settings: &FitSettings,
@@ -105,11 +106,11 @@ pub fn fit(
     trained(training_set, settings, None, observer)
 }
 
-/// Takes a fit up again where it was interrupted; the result is that of an uninterrupted one.
+/// Resumes an interrupted fit; the result is that of an uninterrupted one.
 ///
 /// # Errors
-/// As [`fit`], and if the checkpoint is of another network. That it is of these rows and settings is for
-/// the caller to know.
+/// As [`fit`], and if the checkpoint is of another network. The caller must ensure that rows and settings
+/// are the same.
 pub fn resume(
     training_set: &TrainingSet,
     settings: &FitSettings,
@@ -128,8 +129,8 @@ fn trained(
     check(training_set, settings)?;
     if settings.method == Method::Swag && settings.rate_decay() > 0.0 {
         observer.warn(
-            "swag takes the spread of the weights from the size of the last steps, and `decay` makes \
-             them smaller: the posterior is too narrow; leave `decay` out",
+            "swag estimates the spread of the weights from the last steps, which `decay` makes smaller, \
+             so the posterior is too narrow; leave `decay` out",
         );
     }
     let last = noise::rounds(training_set, settings);
@@ -152,7 +153,7 @@ fn trained(
     )
 }
 
-/// Refuses settings that cannot be used for these rows; the number of weights otherwise.
+/// Checks the settings for these rows, and returns the number of weights.
 pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize> {
     settings.validate()?;
     settings.device.device()?;
@@ -160,14 +161,15 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
     rank(settings, weights)?;
     if settings.batch_size > training_set.rows() {
         let (size, rows) = (settings.batch_size, training_set.rows());
-        let problem = format!("is {size}, and there are {rows} training rows; make it smaller");
+        let problem =
+            format!("is {size}, but there are only {rows} training rows; make it smaller");
         return Err(refused("batch_size", problem));
     }
     let steps =
         settings.epochs * noise::fewest_rows(training_set, settings).div_ceil(settings.batch_size);
     if settings.method == Method::Swag && steps < FEWEST_SWAG_STEPS {
         let problem = format!(
-            "is {}, which makes {steps} steps, and swag needs {FEWEST_SWAG_STEPS}; make it larger",
+            "is {}, which gives {steps} steps, but swag needs {FEWEST_SWAG_STEPS}; make it larger",
             settings.epochs
         );
         return Err(refused("epochs", problem));
@@ -175,5 +177,5 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
     Ok(weights)
 }
 
-/// Steps of which the last quarter has two iterates.
+/// The smallest number of steps whose last quarter has two iterates.
 const FEWEST_SWAG_STEPS: usize = 4;

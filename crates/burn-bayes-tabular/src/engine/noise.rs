@@ -1,9 +1,8 @@
-//! The precision of the noise around real targets, learnt from rows that a fit has not seen.
+//! Estimation of the noise precision of a regression on held-out rows.
 //!
-//! The residuals of training rows are too small: the more a network learns, the surer it would be of
-//! its targets. So a first fit leaves out a fifth of the rows, and the squared error of its predictions
-//! there estimates 1/β, noise and ignorance together. The fit knew a guess of β, so a second round starts
-//! from the first one's.
+//! The residuals of training rows underestimate the noise. So a first fit holds out a fifth of the rows,
+//! and the mean squared error of its predictions there estimates 1/β, which includes the error of the
+//! model. That fit used a guess of β, so a second round uses the estimate of the first one.
 
 use burn_bayes::Noise;
 use burn_bayes::eval::rmse;
@@ -15,19 +14,19 @@ use crate::rows::{Target, TrainingSet, held_out_rows};
 use crate::settings::{FitSettings, NoisePrecision, refused};
 
 const HELD_OUT: f64 = 0.2;
-/// The fewest rows of which a fifth says something.
+/// Minimum number of rows.
 const FEWEST_ROWS: usize = 10;
 /// In units of 1/variance of the targets, as are the bounds.
 const FIRST_GUESS: f64 = 10.0;
 const ROUNDS: usize = 2;
-/// Outside of these the network has learnt nothing, or everything.
+/// Bounds of the estimate: outside of them, the network has learned nothing, or fits exactly.
 const BOUNDS: (f64, f64) = (0.5, 1e6);
-/// A round that finds less than this share of the precision that it was given has failed.
+/// A round has failed if its estimate is less than this fraction of the precision that it used.
 const WORSE: f64 = 0.25;
-/// A stream of random numbers.
+/// The random stream of the split.
 const PARTING: u64 = 0x7061_7274;
 
-/// Trainings that learn β, before the one that is kept.
+/// The number of trainings that estimate β, before the final fit.
 pub(super) fn rounds(training_set: &TrainingSet, settings: &FitSettings) -> usize {
     match (training_set.meaning(), settings.noise_precision) {
         (Target::Real(_), NoisePrecision::Learned(_)) => ROUNDS,
@@ -35,7 +34,7 @@ pub(super) fn rounds(training_set: &TrainingSet, settings: &FitSettings) -> usiz
     }
 }
 
-/// Rows of the smallest training of a fit.
+/// The number of rows of the smallest training of a fit.
 pub(super) fn fewest_rows(training_set: &TrainingSet, settings: &FitSettings) -> usize {
     let held_out = match rounds(training_set, settings) {
         0 => 0,
@@ -44,8 +43,8 @@ pub(super) fn fewest_rows(training_set: &TrainingSet, settings: &FitSettings) ->
     training_set.rows() - held_out
 }
 
-/// β on the scale on which the network learns; 1 for classes, which have no noise. The rounds go on from
-/// a checkpoint if there is one.
+/// β on the standardised scale of the network; 1 for classes, which have no noise. The rounds continue
+/// from a checkpoint, if any.
 pub(super) fn precision(
     training_set: &TrainingSet,
     settings: &FitSettings,
@@ -71,7 +70,7 @@ fn learned(
 ) -> Result<f64> {
     if training_set.rows() < FEWEST_ROWS {
         let problem = format!(
-            "cannot be learned from {} rows; give a number, 1/variance of the target's noise",
+            "cannot be learned from {} rows; give a number, 1/variance of the noise of the target",
             training_set.rows()
         );
         return Err(refused("noise_precision", problem));
@@ -100,9 +99,8 @@ fn learned(
         );
         if round > 0 && precision < WORSE * last {
             observer.warn(&format!(
-                "the noise that was learnt is too large: told of the noise that the first round found, \
-                 {} learnt less; give `noise_precision`, more `epochs` or another `learning_rate`, or \
-                 choose another method",
+                "the learned noise is too large: with the noise of the first round, {} fitted worse; give \
+                 `noise_precision`, more `epochs` or another `learning_rate`, or choose another method",
                 settings.method
             ));
         }

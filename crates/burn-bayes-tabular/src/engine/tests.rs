@@ -1,4 +1,4 @@
-//! Every method learns, whatever else runs, and however often it is interrupted.
+//! Every method learns, and the result does not depend on other fits or interruptions.
 
 use std::cell::Cell;
 
@@ -59,7 +59,7 @@ fn probabilities(fitted: &TrainedModel, data: &Dataset) -> Vec<f64> {
     }
 }
 
-/// Share of rows whose most probable class is the right one.
+/// Accuracy.
 fn accuracy(probabilities: &[f64], data: &Dataset) -> f64 {
     let classes = data.targets().as_classes().unwrap();
     let draws = probabilities.len() / (2 * classes.len());
@@ -80,7 +80,7 @@ fn every_method_learns_classes() {
     for method in METHODS {
         let fitted = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
         let accuracy = accuracy(&probabilities(&fitted, &test), &test);
-        // A straight line, let alone a guess, has less.
+        // A linear classifier has a lower accuracy.
         assert!(accuracy > 0.8, "{method}: {accuracy}");
         assert_eq!(fitted.posterior().is_none(), method == Method::Map);
     }
@@ -96,7 +96,7 @@ fn every_method_learns_numbers() {
         };
         let mixture = predictions.checked().unwrap();
         let error = burn_bayes::eval::rmse(&mixture.mean(), data.targets().as_real().unwrap());
-        // The targets' own deviation is 1.12.
+        // The standard deviation of the targets is 1.12.
         assert!(error.clone().unwrap() < 0.35, "{method}: {error:?}");
         assert!((predictions.noise_deviation - 50f64.sqrt().recip()).abs() < 1e-12);
     }
@@ -112,7 +112,7 @@ fn the_noise_is_learnt_from_rows_that_were_held_out() {
         ..settings(Method::MeanField)
     };
     let fitted = fit(&training_set, &settings, &mut Unobserved).unwrap();
-    // The noise's precision is 100; the network's own error makes the estimate smaller.
+    // The true noise precision is 100; the error of the network makes the estimate smaller.
     let learnt = fitted.noise_precision();
     assert!((20.0..200.0).contains(&learnt), "{learnt}");
 }
@@ -137,7 +137,7 @@ fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
         let fitted = fit(&training_set, &settings, &mut Unobserved).unwrap();
         let deviation = training_set.target_deviation().unwrap();
         assert!((deviation / size - 1.12).abs() < 0.01, "{deviation}");
-        // As of a network that has learnt nothing, or everything.
+        // The estimate stays within its bounds.
         let learnt = fitted.noise_precision() * deviation * deviation;
         assert!((0.499..1.001e6).contains(&learnt), "{size}: {learnt}");
     }
@@ -160,7 +160,7 @@ fn a_fit_among_others_is_the_fit_alone() {
     }
 }
 
-/// Interrupts after some steps, and keeps the checkpoint.
+/// Interrupts after some steps, and stores the checkpoint.
 struct Interruption {
     after: usize,
     asked: Cell<usize>,
@@ -215,7 +215,7 @@ fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
         };
         let mut whole = Interruption::after(usize::MAX);
         let expected = fit(&training_set, &settings, &mut whole).unwrap();
-        // In the middle of the third epoch of six steps.
+        // In the middle of the third epoch, which has six steps.
         let mut first = Interruption::after(15);
         let failure = fit(&training_set, &settings, &mut first).unwrap_err();
         assert!(matches!(
@@ -250,7 +250,7 @@ fn a_fit_that_is_interrupted_while_it_learns_the_noise_ends_as_an_uninterrupted_
         };
         let mut whole = Interruption::after(usize::MAX);
         let expected = fit(&training_set, &settings, &mut whole).unwrap();
-        // Each of the two rounds has four epochs of four steps; five steps are an epoch after them.
+        // Each of the two rounds has four epochs of four steps; then an epoch has five steps.
         for steps in [0, 6, 16, 25, 32, 40] {
             let mut first = Interruption::after(steps);
             fit(&training_set, &settings, &mut first).unwrap_err();
@@ -331,7 +331,7 @@ fn looking_at_a_fit_changes_nothing_and_shows_what_it_ends_in() {
         );
         assert_eq!(onlooker.1.len(), 8);
         assert_eq!(onlooker.1[7], probabilities(&alone, &data), "{method}");
-        // Also where a posterior has to wait for iterates.
+        // Also while a posterior does not have enough iterates.
         assert!(
             onlooker.1.windows(2).all(|two| two[0] != two[1]),
             "{method}"

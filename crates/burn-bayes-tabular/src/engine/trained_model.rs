@@ -1,4 +1,4 @@
-//! What a fit ends in: a network and a posterior over its weights, which predict.
+//! The result of a fit: a network with a posterior over its weights.
 
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
@@ -12,25 +12,25 @@ use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::rows::Target;
 use crate::settings::refused;
 
-/// Rows that go through a network at once: more of them only take memory.
+/// Number of rows per forward pass; larger chunks only take more memory.
 const CHUNK: usize = 4096;
-/// Outputs that are held at once, at most: 128 GiB of them.
+/// Maximum number of outputs in memory: 128 GiB.
 const MOST_NUMBERS: usize = 1 << 34;
 
-/// A network whose weights are known as far as the data tell.
+/// A trained network with a posterior over its weights.
 #[derive(Clone, Debug)]
 pub struct TrainedModel {
     network: Network,
     /// `None` if the weights are a point.
     predictor: Option<Predictor<Network>>,
     meaning: Target,
-    /// β on the scale on which the network learns.
+    /// β on the standardised scale of the network.
     noise_precision: f64,
 }
 
 impl TrainedModel {
-    /// A network and a posterior over all its weights; without one the network's weights are all that
-    /// is known.
+    /// A network and a posterior over all its weights; without a posterior, its weights are a point
+    /// estimate.
     pub(crate) fn new(
         network: &Network,
         posterior: Option<FactorPosterior>,
@@ -50,22 +50,22 @@ impl TrainedModel {
         })
     }
 
-    /// The posterior over the weights, unless the weights are a point.
+    /// The posterior over the weights; `None` for a point estimate.
     pub fn posterior(&self) -> Option<&FactorPosterior> {
         self.predictor.as_ref().map(Predictor::posterior)
     }
 
-    /// The network; its weights matter only where there is no posterior.
+    /// The network; its weights are meaningful only for a point estimate.
     pub(crate) fn network(&self) -> &Network {
         &self.network
     }
 
-    /// The precision of the noise on the scale on which the network learns.
+    /// The noise precision on the standardised scale of the network.
     pub fn noise_precision(&self) -> f64 {
         self.noise_precision
     }
 
-    /// The same in the target's own unit; none for classes.
+    /// The noise precision in the unit of the target; `None` for classes.
     pub fn noise_precision_in_target_units(&self) -> Option<f64> {
         match &self.meaning {
             Target::Real(scale) => Some(self.noise_precision / scale.spread.powi(2)),
@@ -78,17 +78,16 @@ impl TrainedModel {
         self.network.num_params()
     }
 
-    /// What the outputs stand for.
+    /// The type of the target.
     pub fn meaning(&self) -> &Target {
         &self.meaning
     }
 
-    /// What is predicted of rows under `draws` draws of the weights, the same for equal seeds; under
-    /// the one point if there is no posterior.
+    /// Predicts rows under `draws` draws of the weights, which depend only on the seed; a point estimate
+    /// has one draw.
     ///
     /// # Errors
-    /// If the rows have another number of features than those in training, or a prediction is not
-    /// finite.
+    /// If the number of features differs from that in training, or a prediction is not finite.
     pub fn predict(&self, rows: &Features, draws: usize) -> Result<Predictions> {
         let outputs = self.outputs(rows, draws)?;
         let draws = self.draws(draws);
@@ -118,7 +117,7 @@ impl TrainedModel {
         })
     }
 
-    /// The network's outputs, `[draws, rows, outputs]`, on the scale on which it learns.
+    /// The outputs of the network, `[draws, rows, outputs]`, on the standardised scale.
     pub(super) fn outputs(&self, rows: &Features, draws: usize) -> Result<Vec<f64>> {
         let draws = self.draws(draws);
         let numbers = numbers(draws, rows.rows(), self.meaning.outputs())?;
@@ -139,14 +138,14 @@ impl TrainedModel {
         match outputs.iter().all(|output| output.is_finite()) {
             true => Ok(outputs),
             false => Err(TabularError::Numerical(
-                "a prediction is not finite; lower `learning_rate`, or look for values far outside \
-                 those of the training rows"
+                "a prediction is not finite; lower `learning_rate`, or check for values far outside \
+                 the range of the training rows"
                     .into(),
             )),
         }
     }
 
-    /// How many draws there are if `draws` are asked for.
+    /// The number of draws if `draws` are requested: 1 for a point estimate.
     pub fn draws(&self, draws: usize) -> usize {
         match self.predictor {
             Some(_) => draws.max(1),
@@ -155,15 +154,16 @@ impl TrainedModel {
     }
 }
 
-/// How many numbers the outputs of `draws` draws for all rows are.
+/// The number of outputs of `draws` draws for all rows.
 fn numbers(draws: usize, rows: usize, outputs: usize) -> Result<usize> {
     let numbers = draws.checked_mul(rows);
     let numbers = numbers.and_then(|numbers| numbers.checked_mul(outputs));
     numbers
         .filter(|&numbers| numbers <= MOST_NUMBERS)
         .ok_or_else(|| {
-            let problem =
-                format!("is {draws}, for which no memory would do at {rows} rows; make it smaller");
+            let problem = format!(
+                "is {draws}, which takes too much memory with {rows} rows; make it smaller"
+            );
             refused("draws", problem)
         })
 }

@@ -1,4 +1,4 @@
-//! The training loop: shuffled batches, one epoch after the other, from a checkpoint if there is one.
+//! The training loop over shuffled mini-batches, optionally from a checkpoint.
 
 use std::ops::ControlFlow;
 
@@ -23,31 +23,30 @@ use crate::random::shuffled;
 use crate::rows::TrainingSet;
 use crate::settings::{FitSettings, OptimizerName};
 
-/// A stream of random numbers.
+/// The random stream of shuffling.
 const SHUFFLING: u64 = 0x7368_7566;
 
-/// Where a training stands between two steps.
+/// The state of a fit between two steps.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
-    /// Trainings of the fit that are completed.
+    /// Number of completed trainings of the fit.
     pub(crate) round: usize,
-    /// Epochs completed of all of them.
+    /// Number of completed epochs, over all trainings.
     pub(crate) epochs: usize,
-    /// β on the scale on which the network learns.
+    /// β on the standardised scale of the network.
     pub(crate) noise_precision: f64,
-    /// The state of the present training.
+    /// The state of the current training.
     pub(crate) state: train::Checkpoint,
 }
 
-/// What can be trained: a network, or a posterior over its weights.
+/// A trainable model: a network, or a posterior over its weights.
 pub(super) trait Learner:
     TrainerModel + TrainStep<Input = Batch, Output = MeanLoss>
 {
-    /// The posterior, if this learns one; an error if there is none yet.
+    /// The posterior; `None` for a point estimate, and an error if it does not exist yet.
     fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, burn_bayes::Error>;
 
-    /// The network, ready for inference; its weights are those of a posterior's mean only if there is
-    /// none.
+    /// The network for inference. Its weights are meaningful only for a point estimate.
     fn network(&self) -> Network;
 }
 
@@ -74,8 +73,7 @@ where
     }
 }
 
-/// Makes training number `round` of a fit, on all rows of the problem, from `checkpoint` on if there is
-/// one.
+/// Runs training number `round` of a fit, from `checkpoint` if any.
 pub(super) fn train(
     training_set: &TrainingSet,
     settings: &FitSettings,
@@ -98,7 +96,7 @@ pub(super) fn train(
     with_learner(&training, checkpoint, observer)
 }
 
-/// What stays the same from the first step to the last.
+/// The constants of a training.
 pub(super) struct Training<'a> {
     pub(super) training_set: &'a TrainingSet,
     pub(super) settings: &'a FitSettings,
@@ -109,17 +107,17 @@ pub(super) struct Training<'a> {
 }
 
 impl Training<'_> {
-    /// Steps of an epoch.
+    /// Number of steps per epoch.
     pub(super) fn epoch_steps(&self) -> usize {
         self.training_set.rows().div_ceil(self.settings.batch_size)
     }
 
-    /// Steps of the whole training.
+    /// Number of steps of the training.
     pub(super) fn steps(&self) -> usize {
         self.settings.epochs * self.epoch_steps()
     }
 
-    /// Makes all steps.
+    /// Runs all steps.
     pub(super) fn run<L: Learner>(
         &self,
         learner: L,
@@ -131,7 +129,7 @@ impl Training<'_> {
         let mut trainer = Trainer::new(learner, optimizer, rates).with_epochs(self.settings.epochs);
         if let Some(checkpoint) = checkpoint {
             trainer = trainer.resumed(&checkpoint.state).map_err(|error| {
-                TabularError::Data(format!("{error}; fit anew without --resume"))
+                TabularError::Data(format!("{error}; fit again without --resume"))
             })?;
         }
         let mut watched = Watched {
@@ -152,7 +150,7 @@ impl Training<'_> {
         self.fitted(&learner, learner.posterior()?)
     }
 
-    /// What the training would end in now; the network alone where a posterior needs more iterates.
+    /// The current model; a point estimate if the posterior needs more iterates.
     fn snapshot(&self, learner: &impl Learner) -> Result<TrainedModel> {
         match learner.posterior() {
             Err(error) if error.is_too_early() => self.fitted(learner, None),
@@ -174,10 +172,12 @@ impl Training<'_> {
         )
     }
 
-    /// A training that left the finite numbers, and what may help.
+    /// The error of a training that reached a non-finite number, with remedies.
     fn diverged(&self, error: &burn_bayes::Error) -> TabularError {
         let rate = match self.settings.optimizer {
-            OptimizerName::Sgd => "make `learning_rate` smaller, by the number of rows with sgd",
+            OptimizerName::Sgd => {
+                "lower `learning_rate`: with sgd, divide it by the number of rows"
+            }
             OptimizerName::Adam => "lower `learning_rate`",
         };
         TabularError::Numerical(format!(
@@ -185,7 +185,7 @@ impl Training<'_> {
         ))
     }
 
-    /// The rows in the order of an epoch.
+    /// The shuffled rows of an epoch.
     fn order(&self, epoch: u64) -> Vec<usize> {
         let noise = Noise::host(self.settings.seed).fold(SHUFFLING).fold(epoch);
         shuffled(self.training_set.rows(), noise)
@@ -214,7 +214,7 @@ impl Batches for Training<'_> {
     }
 }
 
-/// The observer of a fit, as the observer of one of its trainings.
+/// Adapts the observer of a fit to the observer of the trainer.
 struct Watched<'a, 'b> {
     training: &'a Training<'b>,
     observer: &'a mut dyn Observer,

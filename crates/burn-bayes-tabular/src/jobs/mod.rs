@@ -1,7 +1,7 @@
-//! Computations that are made once: named, independent of each other, and written down as they are done.
+//! Independent jobs with cached results.
 //!
-//! A job is a function of its settings and its data alone. Several are computed at a time, each in a
-//! process of its own; a run that was stopped goes on where it was, and ends as one that was not.
+//! The result of a job depends only on its settings and data. Jobs run in parallel, each in its own
+//! process. An interrupted list of jobs resumes from the finished ones, with the same results.
 
 mod result_cache;
 mod runner;
@@ -23,20 +23,20 @@ pub use runner::{Progress, run};
 pub use summary::Summary;
 pub use workers::{Task, WorkerPool, serve};
 
-/// As many threads as are asked for; by default one for each processor.
+/// The number of threads; by default the number of processors.
 pub fn threads(asked: Option<NonZeroUsize>) -> usize {
     let available = || std::thread::available_parallelism().ok();
     asked.or_else(available).map_or(1, usize::from)
 }
 
-/// The name of a job: jobs that differ in their seed alone are averaged.
+/// The name of a job. Jobs that differ only in their seed are averaged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     /// The data.
     pub case: String,
     /// The algorithm and its settings.
     pub method: String,
-    /// The seed, or the number of a split.
+    /// The seed, or the index of a fold.
     pub seed: u64,
 }
 
@@ -46,20 +46,20 @@ impl fmt::Display for Key {
     }
 }
 
-/// What a job found, by the names of the measures.
+/// The results of a job, by name.
 pub type Measures = BTreeMap<String, f64>;
 
-/// A computation whose result depends on its settings and its data alone.
+/// A computation whose result depends only on its settings and data.
 pub struct Job {
     /// Its name.
     pub key: Key,
-    /// Everything that its result depends on; a result is used again if these are the same.
+    /// Everything that the result depends on; a cached result is reused if these are equal.
     pub(crate) settings: Value,
     work: Box<dyn Fn() -> Result<Measures> + Send + Sync>,
 }
 
 impl Job {
-    /// A job whose settings are written down as they are serialised.
+    /// A job whose settings are stored in serialised form.
     pub fn new(
         key: Key,
         settings: &impl Serialize,

@@ -1,7 +1,7 @@
-//! The file in which every finished job is a line, so that nothing is computed twice.
+//! The cache of results: a file with one line per finished job.
 //!
-//! A line is written whole. Where a run was killed in the middle of one, what it left is cut off when
-//! the file is opened again.
+//! If the process was killed while writing, the incomplete last line is removed when the file is opened
+//! again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -25,13 +25,13 @@ pub struct Record {
     pub key: Key,
     /// Everything that the result depends on.
     pub settings: Value,
-    /// What was found.
+    /// The results.
     pub measures: Measures,
-    /// How long it took, by the clock.
+    /// Wall-clock time.
     pub seconds: f64,
 }
 
-/// All finished jobs of an experiment.
+/// The finished jobs of a command.
 #[derive(Debug)]
 pub struct ResultCache {
     path: PathBuf,
@@ -40,16 +40,16 @@ pub struct ResultCache {
 }
 
 impl ResultCache {
-    /// Opens the file of a command in its folder, which is made if it is missing.
+    /// Opens the cache file of a command in its folder, which is created if needed.
     ///
     /// # Errors
-    /// If there is one already, and it was not asked to be used again.
+    /// If the file exists and `resumes` is false.
     pub fn begin(folder: &Path, name: &str, resumes: bool) -> Result<Self> {
         let path = folder.join(name);
         if path.exists() && !resumes {
             let problem = format!(
-                "is {}, which holds {name}; use it again by `--resume` and the same options, or name \
-                 another folder",
+                "is {}, which contains {name}; give `--resume` and the same options, or name another \
+                 folder",
                 folder.display()
             );
             return Err(refused("out", problem));
@@ -58,7 +58,7 @@ impl ResultCache {
         Self::open(&path)
     }
 
-    /// Reads the file, which need not be there yet.
+    /// Opens the file, and creates it if needed.
     pub fn open(path: &Path) -> Result<Self> {
         let mut file = OpenOptions::new()
             .create(true)
@@ -77,7 +77,7 @@ impl ResultCache {
         let records = lines.enumerate().map(|(index, line)| {
             serde_json::from_slice(line).map_err(|error| {
                 TabularError::Data(format!(
-                    "{}:{}: {error}; delete the line, and its job is computed again",
+                    "{}:{}: {error}; delete the line to compute its job again",
                     path.display(),
                     index + 1
                 ))
@@ -90,15 +90,15 @@ impl ResultCache {
         })
     }
 
-    /// The result of this job with these settings, if it was there when the file was opened.
+    /// The result of a job with the same settings, if it was in the file when opened.
     pub fn find(&self, job: &Job) -> Option<&Record> {
-        // A number that was read may differ from the one that was written in its last bit.
+        // Parsing may change the last bit of a number, so both sides must be parsed.
         let settings: Value = serde_json::from_str(&job.settings.to_string()).ok()?;
         let mut newest = self.records.iter().rev();
         newest.find(|record| record.key == job.key && record.settings == settings)
     }
 
-    /// Writes a result down, and gives it back as it will be read.
+    /// Appends a result, and returns it as it will be read.
     pub(crate) fn append(&self, record: &Record) -> Result<Record> {
         let mut line = serde_json::to_string(record)
             .map_err(|error| TabularError::Data(format!("{}: {error}", record.key)))?;
@@ -168,7 +168,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cells.jsonl");
         let whole = serde_json::to_string(&record(&job(0, 10), 0.1)).unwrap();
-        // The last byte begins a character of two.
+        // The last byte is the first of a two-byte character.
         let half = [whole.as_bytes(), b"\n", &whole.as_bytes()[..20], b"\xc3"].concat();
         std::fs::write(&path, half).unwrap();
         let cache = ResultCache::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Computes the jobs that are not known yet, several at a time.
+//! Computes the jobs that are not in the cache, in parallel.
 
 use crate::error::Result;
 use crate::parallel;
@@ -6,32 +6,32 @@ use crate::parallel;
 use super::workers::{Task, Workers};
 use super::{Job, Record, ResultCache, WorkerPool};
 
-/// Told how a list of jobs gets on, by any of several threads.
+/// Receives the progress of a list of jobs, from any thread.
 pub trait Progress: Sync {
-    /// So many jobs are to be computed; the others are known.
+    /// Called first, with the number of jobs to compute; the others are in the cache.
     fn begin(&self, waiting: usize) {
         let _ = waiting;
     }
 
-    /// One of them is written down.
+    /// Called when the result of a job was stored.
     fn done(&self, record: &Record) {
         let _ = record;
     }
 
-    /// Told what slows the work down.
+    /// Called with warnings.
     fn warn(&self, warning: &str) {
         let _ = warning;
     }
 }
 
-/// Nobody is told.
+/// Ignores all progress.
 impl Progress for () {}
 
-/// The results of all jobs, in the jobs' order. Other processes make the same jobs from `task`.
+/// The results of all jobs, in order. Worker processes create the same jobs from `task`.
 ///
 /// # Errors
 ///
-/// The first error of a job; no further job is begun then.
+/// The first error of a job, after which no further job is started.
 pub fn run(
     task: &impl Task,
     jobs: &[Job],
@@ -68,7 +68,7 @@ mod tests {
     use crate::error::TabularError;
     use crate::jobs::{Key, Measures};
 
-    /// No process makes these jobs.
+    /// A task without worker processes.
     #[derive(Deserialize, Serialize)]
     struct Here;
 
@@ -78,7 +78,7 @@ mod tests {
         }
     }
 
-    /// Cells that count how often they are computed; the one at `broken` fails.
+    /// Jobs that count how often they are computed; the one at `broken` fails.
     fn jobs(count: usize, broken: Option<usize>, computed: &Arc<AtomicUsize>) -> Vec<Job> {
         let one = |index: usize| {
             let computed = computed.clone();

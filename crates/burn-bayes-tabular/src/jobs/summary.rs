@@ -1,18 +1,18 @@
-//! Averages, and how sure they are.
+//! Means with standard errors.
 
-/// The average of a measure over seeds.
+/// The mean of a score over runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// The average.
+    /// The mean.
     pub mean: f64,
-    /// Of the mean; none for a single run.
+    /// The standard error of the mean; `None` for a single run.
     pub standard_error: Option<f64>,
-    /// How many values there are.
+    /// Number of values.
     pub runs: usize,
 }
 
 impl Summary {
-    /// Of these values; nothing if there are none.
+    /// The summary of these values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let runs = values.len();
         let count = runs as f64;
@@ -33,7 +33,7 @@ mod tests {
     #[test]
     fn standard_errors_are_those_of_means() {
         let summary = Summary::of(&[1.0, 3.0]).unwrap();
-        // A sample deviation of √2 over √2.
+        // The sample standard deviation is √2, and n is 2.
         assert_eq!((summary.mean, summary.standard_error), (2.0, Some(1.0)));
         assert_eq!(Summary::of(&[5.0]).unwrap().standard_error, None);
         assert_eq!(Summary::of(&[]), None);

@@ -1,10 +1,10 @@
-//! Processes that compute jobs beside this one.
+//! Worker processes that compute jobs.
 //!
-//! Burn's automatic differentiation has one registry of graphs for a whole process, behind a lock, so
-//! threads that train small networks wait for each other. A worker is this program once more, by its
-//! command `worker`. The first line of its input is a [`Task`], from which it makes the same jobs; then
-//! a line of its input is the place of a job among all, and a line of its output is what became of it.
-//! It writes nothing else but errors, and ends with its input.
+//! Burn's automatic differentiation has one global lock per process, so threads that train small
+//! networks wait for each other. A worker is another process of this program, started with the command
+//! `worker`. The first line of its input is a [`Task`], from which it creates the same jobs. Each further
+//! line is the index of a job, which the worker answers with a line with the result. It exits at the end
+//! of its input.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -24,30 +24,30 @@ use crate::parallel;
 use super::runner::Progress;
 use super::{Job, Measures, Record};
 
-/// What another process makes the same jobs from.
+/// A description of jobs from which a worker process creates the same jobs.
 pub trait Task: Serialize + DeserializeOwned {
     /// The jobs, in the same order in every process.
     ///
     /// # Errors
-    /// If what they need is not there.
+    /// If the jobs cannot be created.
     fn jobs(&self) -> Result<Vec<Job>>;
 }
 
 /// The first line of a worker's input.
 #[derive(Debug, Deserialize, Serialize)]
 struct Order<T> {
-    /// How many threads it has.
+    /// Number of threads of the worker.
     threads: usize,
-    /// What its jobs must come to.
+    /// The checksum that its jobs must have.
     checksum: String,
     task: T,
 }
 
-/// How many jobs are computed at a time, and by whom.
+/// The workers that compute jobs: their number, and whether they are processes or threads.
 #[derive(Clone, Debug)]
 pub struct WorkerPool {
     pub(super) threads: usize,
-    /// The program that computes, and its arguments; none where threads of this process do.
+    /// The worker program and its arguments; `None` for threads of this process.
     worker: Option<(PathBuf, Vec<&'static str>)>,
 }
 
@@ -58,15 +58,14 @@ impl WorkerPool {
         Self { threads, worker }
     }
 
-    /// As many processes of this program, whose command `worker` must call [`serve`].
+    /// Processes of this program, whose command `worker` must call [`serve`].
     pub fn processes(threads: usize) -> Self {
         let program = env::current_exe().ok();
         let worker = program.map(|program| (program, vec!["worker"]));
         Self { threads, worker }
     }
 
-    /// As many processes, which read these files once more; threads if a file is none that gives the
-    /// same again to another process.
+    /// Processes that read these files again; threads if a file cannot be read twice, such as a pipe.
     pub fn of_files<'a>(threads: usize, mut files: impl Iterator<Item = &'a Path>) -> Self {
         let is_of_process = |path: &Path| path.starts_with("/dev") || path.starts_with("/proc");
         match files.all(|path| path.is_file() && !is_of_process(path)) {
@@ -76,7 +75,7 @@ impl WorkerPool {
     }
 }
 
-/// The workers of a list of jobs; each is started when there is a job for it.
+/// The workers of a list of jobs; each is started when first needed.
 pub(super) struct Workers<'a> {
     jobs: &'a [Job],
     progress: &'a dyn Progress,
@@ -86,12 +85,13 @@ pub(super) struct Workers<'a> {
 #[derive(Debug)]
 struct IdleWorkers {
     idle: Vec<Worker>,
-    /// What starts a worker, and its order but for its threads; none where there are to be no more.
+    /// The command that starts a worker, and its order without the number of threads; `None` if no more
+    /// workers can be started.
     start: Option<(Command, Value)>,
 }
 
 impl<'a> Workers<'a> {
-    /// For those of the jobs that are waiting; none if one is computed after the other.
+    /// Workers for the jobs that are not in the cache; none if the jobs are computed one at a time.
     pub(super) fn new(
         task: &impl Task,
         pool: &WorkerPool,
@@ -110,7 +110,7 @@ impl<'a> Workers<'a> {
                 checksum: checksum_of(jobs),
                 task,
             };
-            // What has no text, as a path may, is left to threads.
+            // A path may not be valid UTF-8: then threads compute the jobs.
             let order = serde_json::to_value(order).ok()?;
             Some((command, order))
         });
@@ -123,7 +123,7 @@ impl<'a> Workers<'a> {
         }
     }
 
-    /// Computes the job at this place: in a worker, or in this thread if there is none to be had.
+    /// Computes the job with this index in a worker, or in this thread if there are no workers.
     pub(super) fn compute(&self, place: usize) -> Result<Record> {
         let job = &self.jobs[place];
         let Some(mut worker) = self.take() else {
@@ -134,8 +134,8 @@ impl<'a> Workers<'a> {
         answer.record(job)
     }
 
-    /// An idle worker, or a new one. Workers are started one after the other, so that none inherits the
-    /// pipes of another.
+    /// An idle worker, or a new one. Workers are started one at a time, so that none inherits the pipes of
+    /// another.
     fn take(&self) -> Option<Worker> {
         let mut idle_workers = self.idle_workers();
         let idle = idle_workers.idle.pop();
@@ -148,7 +148,7 @@ impl<'a> Workers<'a> {
             };
             let program = command.get_program().display();
             self.progress.warn(&format!(
-                "{program} cannot be started once more: {error}; threads do its work"
+                "{program} cannot be started as a worker: {error}; using threads instead"
             ));
             idle_workers.start = None;
             None
@@ -162,7 +162,7 @@ impl<'a> Workers<'a> {
     }
 }
 
-/// A process that waits for a job, or computes one.
+/// A worker process.
 #[derive(Debug)]
 struct Worker {
     child: Child,
@@ -173,7 +173,7 @@ impl Worker {
     fn start(command: &mut Command, order: &Value) -> io::Result<Self> {
         let mut child = command.spawn()?;
         if let Some(input) = &mut child.stdin {
-            // One that does not listen will not answer either.
+            // If this fails, the first answer will be missing, which is reported.
             let _ = input.write_all(format!("{order}\n").as_bytes());
         }
         let output = child.stdout.take();
@@ -192,20 +192,20 @@ impl Worker {
         if heard.is_ok() && line.ends_with('\n') {
             return serde_json::from_str(&line).map_err(|error| {
                 let line = line.trim_end();
-                TabularError::with_code(1, format!("{key}: a process answered `{line}`: {error}"))
+                TabularError::with_code(1, format!("{key}: a worker answered `{line}`: {error}"))
             });
         }
         let status = self.child.wait()?;
         if is_interrupted(status) {
             return Err(TabularError::Interrupted("interrupted".into()));
         }
-        // A worker that could not come to its jobs has said why.
+        // A worker that could not create its jobs has printed the reason.
         let code = status.code().and_then(|code| code.try_into().ok());
         Err(TabularError::with_code(
             code.unwrap_or(1),
             format!(
-                "{key}: the process that computed it ended, {status}; start the command again, with \
-                 fewer `--threads` if memory ran out"
+                "{key}: its worker ended, {status}; start the command again, with fewer `--threads` if \
+                 memory ran out"
             ),
         ))
     }
@@ -213,12 +213,12 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // This closes its input, which ends it.
+        // `wait` closes its input, which ends it.
         let _ = self.child.wait();
     }
 }
 
-/// Whether a process was asked to end, perhaps before it could hear it.
+/// Whether a process was interrupted, perhaps before it had installed its signal handler.
 fn is_interrupted(status: ExitStatus) -> bool {
     /// SIGHUP, SIGINT and SIGTERM.
     #[cfg(unix)]
@@ -230,7 +230,7 @@ fn is_interrupted(status: ExitStatus) -> bool {
     status.code() == Some(INTERRUPTED.into())
 }
 
-/// What became of a job.
+/// The result of a job.
 #[derive(Debug, Deserialize, Serialize)]
 enum Answer {
     Found {
@@ -265,21 +265,23 @@ impl Answer {
     }
 }
 
-/// What the command `worker` of a program does: computes the jobs that its input asks for, until it ends.
+/// Runs the command `worker`: computes the requested jobs until the end of the input.
 ///
 /// # Errors
-/// If the task cannot be read or comes to other jobs, and if nobody takes an answer.
+/// If the task cannot be read or gives other jobs, or an answer cannot be written.
 pub fn serve<T: Task>() -> Result<()> {
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
     let order: Order<T> = serde_json::from_str(&line).map_err(|error| {
-        TabularError::Usage(format!("the first line of the input is no task: {error}"))
+        TabularError::Usage(format!(
+            "the first line of the input is not a task: {error}"
+        ))
     })?;
     let jobs = order.task.jobs()?;
     if order.checksum != checksum_of(&jobs) {
         return Err(TabularError::Data(
-            "the process that asks for jobs has others; start the command again, and leave the files \
-             alone that it reads"
+            "the jobs of a worker differ from those of the command; start the command again, and do not \
+             change its input files"
                 .into(),
         ));
     }
@@ -294,20 +296,20 @@ fn answer(jobs: &[Job]) -> Result<()> {
         for line in lines {
             let _ = sender.send(line);
         }
-        // Nobody waits for what is being computed.
+        // The result of a running job is no longer needed.
         process::exit(0);
     });
     places.into_iter().try_for_each(|line: String| {
         let job = line.parse().ok().and_then(|place: usize| jobs.get(place));
         let job =
-            job.ok_or_else(|| TabularError::Usage(format!("`{line}` is the place of no job")))?;
+            job.ok_or_else(|| TabularError::Usage(format!("`{line}` is not the index of a job")))?;
         let answer = Answer::new(job.compute());
         let answer = serde_json::to_string(&answer).map_err(io::Error::from)?;
         Ok(writeln!(io::stdout(), "{answer}")?)
     })
 }
 
-/// Tells these jobs from others.
+/// A checksum of the names and settings of jobs.
 fn checksum_of(jobs: &[Job]) -> String {
     let lines = jobs
         .iter()
@@ -333,7 +335,7 @@ mod tests {
         (0..2).map(one).collect()
     }
 
-    /// Makes these jobs.
+    /// A task with these jobs.
     #[derive(Deserialize, Serialize)]
     struct Made;
 
@@ -343,7 +345,7 @@ mod tests {
         }
     }
 
-    /// What comes of the second job if a worker is this program.
+    /// The result of the second job, with this program as worker.
     fn computed(program: &str, arguments: &[&'static str]) -> Result<Measures> {
         let pool = WorkerPool {
             threads: 2,

@@ -1,4 +1,4 @@
-//! The rows of a file whose targets are known, scored by a run.
+//! Scores of a run on a file of rows with known targets.
 
 use std::path::{Path, PathBuf};
 
@@ -12,16 +12,16 @@ use crate::run::{Run, RunFolder, RunReport};
 use crate::scores::{Intervals, Scores};
 use crate::settings::FileFormat;
 
-/// Rows with their targets.
+/// Rows with known targets.
 #[derive(Debug)]
 pub struct KnownRows {
     path: PathBuf,
     dataset: Dataset,
-    /// Rows of the file that have a missing cell, and are left out.
+    /// Number of rows left out because of missing values.
     left_out: usize,
 }
 
-/// What a run says of them, and how true it is.
+/// Predictions of a run, and their scores.
 #[derive(Debug)]
 pub struct Evaluation {
     /// Every score.
@@ -32,10 +32,10 @@ pub struct Evaluation {
 }
 
 impl KnownRows {
-    /// Reads a file as the run's own was read.
+    /// Reads a file with the settings of the run.
     ///
     /// # Errors
-    /// If it cannot be read, or its columns are not those of the run.
+    /// If the file cannot be read, or lacks a column of the run.
     pub fn read(run: &Run, path: &Path, format: FileFormat) -> Result<Self> {
         let options = format.csv_options(&run.config.data);
         let table = read_csv(path, &run.preprocessor.csv_options(options))?;
@@ -47,17 +47,17 @@ impl KnownRows {
         })
     }
 
-    /// Rows that are scored.
+    /// Number of rows to score.
     pub fn rows(&self) -> usize {
         self.dataset.rows()
     }
 
-    /// Rows of the file that have a missing cell, and are left out.
+    /// Number of rows left out because of missing values.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Scores a run by them; F1 is told of the class `positive`.
+    /// Scores a run on these rows; `positive` is the positive class of F1.
     ///
     /// # Errors
     /// If a prediction is not finite, or there is no such class.
@@ -75,10 +75,10 @@ impl KnownRows {
 }
 
 impl Evaluation {
-    /// Writes a page with the scores and charts, which `command` asked for.
+    /// Writes a report, which names `command`.
     ///
     /// # Errors
-    /// If it cannot be written, or a file of the run is not as the fit wrote it.
+    /// If it cannot be written, or a file of the run was changed since the fit.
     pub fn report(&self, run: &Run, folder: &RunFolder, command: &str, page: &Path) -> Result<()> {
         let report = RunReport {
             config: &run.config,

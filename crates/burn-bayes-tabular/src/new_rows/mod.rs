@@ -1,4 +1,4 @@
-//! Predictions for the rows of a file, piece by piece, with decisions which rows to keep.
+//! Predictions for the rows of a file, in chunks, with decisions which rows to keep.
 
 mod known;
 mod usable;
@@ -18,46 +18,46 @@ pub use known::{Evaluation, KnownRows};
 pub use usable::BadRowsName;
 use usable::NewRows;
 
-/// Rows that are read and predicted at once.
+/// Number of rows per chunk.
 const PIECE: usize = 8192;
-/// The quantiles of a regression, unless others are asked for.
+/// The default quantiles of a regression.
 const QUANTILES: [f64; 3] = [0.05, 0.5, 0.95];
 
-/// What to say of rows.
+/// What to predict.
 #[derive(Clone, Debug)]
 pub struct PredictionRequest {
     /// Columns of the file to copy into the predictions.
     pub keep: Vec<String>,
-    /// What is done about a row that cannot be predicted.
+    /// Treatment of rows that cannot be predicted.
     pub bad_rows: BadRowsName,
-    /// Draws of the weights; as the fit says by default.
+    /// Number of weight draws; by default as in the fit.
     pub draws: Option<usize>,
     /// Quantiles of a regression; 5, 50 and 95 % by default.
     pub quantiles: Option<Vec<f64>>,
-    /// Score by which rows are kept or referred; entropy of classes and deviation of numbers by default.
+    /// Uncertainty score for abstaining; by default entropy for classes and standard deviation for numbers.
     pub score: Option<String>,
-    /// Refers the rows whose score is above this.
+    /// Abstain from (refer) rows whose score is above this threshold.
     pub abstain_above: Option<f64>,
-    /// Refers as many rows as it takes for the others to be wrong no more often than this.
+    /// Choose the threshold such that the error rate of the kept rows is at most this.
     pub target_risk: Option<f64>,
-    /// How sure that promise is to be.
+    /// Confidence level of the bound on that error rate.
     pub confidence: f64,
-    /// How the file is written.
+    /// The format of the file.
     pub file: FileFormat,
 }
 
-/// Which rows are kept.
+/// The rule that decides which rows are kept.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// The score that decides.
+    /// The name of the score.
     pub score: String,
-    /// The greatest value at which a row is kept.
+    /// The threshold: rows with a score up to it are kept.
     pub threshold: f64,
-    /// What the validation rows promise at this threshold, if a risk was asked for.
+    /// The bound on the error rate from the validation rows, if a target risk was given.
     pub promise: Option<BoundedPoint>,
 }
 
-/// Predicts the rows of files as was asked.
+/// Predicts the rows of files.
 #[derive(Debug)]
 pub struct RowPredictor<'a> {
     run: &'a Run,
@@ -69,10 +69,10 @@ pub struct RowPredictor<'a> {
 }
 
 impl<'a> RowPredictor<'a> {
-    /// A predictor by the run of a folder.
+    /// A predictor for the run in a folder.
     ///
     /// # Errors
-    /// If something is asked for that the run cannot say.
+    /// If the run cannot fulfil the request.
     pub fn new(folder: &RunFolder, run: &'a Run, request: &'a PredictionRequest) -> Result<Self> {
         let levels = request.levels(run.preprocessor.task())?;
         let draws = run.draws(request.draws)?;
@@ -86,19 +86,19 @@ impl<'a> RowPredictor<'a> {
         })
     }
 
-    /// Which rows are kept; none if nothing decides.
+    /// The decision rule, if there is one.
     pub fn decision(&self) -> Option<&Decision> {
         self.decision.as_ref()
     }
 
-    /// The rows of a file, without the target, which may be missing or not known yet.
+    /// Opens a file of rows. The target column is not read, and may be missing.
     ///
     /// # Errors
-    /// If it cannot be read, or lacks a column.
+    /// If the file cannot be read, or lacks a column.
     pub fn open(&'a self, rows: &Path) -> Result<Pieces<'a>> {
         let options = self.request.file.csv_options(&self.run.config.data);
         let mut options = self.run.preprocessor.csv_options(options);
-        // Marked here and, unless that is asked for, refused where they are used.
+        // Bad rows are marked by the reader; with `BadRowsName::Refuse`, `NewRows` refuses them.
         options = options
             .with_bad_rows(BadRows::Mark)
             .with_kept(self.kept.clone());
@@ -113,18 +113,18 @@ impl<'a> RowPredictor<'a> {
     }
 }
 
-/// Some rows, predicted.
+/// The predictions of a chunk of rows.
 #[derive(Debug)]
 pub struct Piece {
-    /// What is written of them.
+    /// The output columns.
     pub table: PredictionTable,
-    /// Rows that were read.
+    /// Number of rows read.
     pub rows: usize,
-    /// Those of them that have a missing cell and are left out.
+    /// Number of rows left out because of missing values.
     pub left_out: usize,
 }
 
-/// The rows of a file, some at a time.
+/// The rows of a file, in chunks.
 #[derive(Debug)]
 pub struct Pieces<'a> {
     predictor: &'a RowPredictor<'a>,
@@ -133,7 +133,7 @@ pub struct Pieces<'a> {
 }
 
 impl Pieces<'_> {
-    /// The next rows; nothing at the end of the file.
+    /// The next chunk; `None` at the end of the file.
     ///
     /// # Errors
     /// If a row cannot be read or predicted.
@@ -194,13 +194,13 @@ impl Default for PredictionRequest {
 }
 
 impl PredictionRequest {
-    /// The probabilities of the quantiles; none of classes.
+    /// The levels of the quantiles; none for classes.
     fn levels(&self, task: Task) -> Result<Vec<f64>> {
         let asked = self.quantiles.as_deref();
         match (task, asked) {
             (Task::Classification, None) => Ok(Vec::new()),
             (Task::Classification, Some(_)) => {
-                let problem = "are of numbers, and the run predicts classes; leave them out";
+                let problem = "are for regression, and the run predicts classes; leave them out";
                 Err(refused("quantiles", problem))
             }
             (Task::Regression, _) => {
@@ -208,7 +208,7 @@ impl PredictionRequest {
                 for (place, &level) in levels.iter().enumerate() {
                     expect_share("quantiles", level)?;
                     if levels[..place].contains(&level) {
-                        return Err(refused("quantiles", format!("have {level} twice")));
+                        return Err(refused("quantiles", format!("contain {level} twice")));
                     }
                 }
                 Ok(levels.to_vec())
@@ -221,8 +221,8 @@ impl PredictionRequest {
         let decides = self.abstain_above.is_some() || self.target_risk.is_some();
         if decides && run.fitted.draws(draws) == 1 && compares_draws(&score) {
             let problem = format!(
-                "is `{score}`, which says how draws of the weights differ, and there is one draw; leave \
-                 it out"
+                "is `{score}`, which compares weight draws, and there is only one draw; use another \
+                 score"
             );
             return Err(refused("score", problem));
         }
@@ -238,13 +238,13 @@ impl PredictionRequest {
             (None, Some(risk)) => self.promised(folder, run, score, risk).map(Some),
             (None, None) if self.score.is_some() => Err(refused(
                 "score",
-                "decides nothing without `--abstain-above` or `--target-risk`",
+                "has no effect without `--abstain-above` or `--target-risk`",
             )),
             (None, None) => Ok(None),
         }
     }
 
-    /// The threshold at which the validation rows promise a risk.
+    /// The threshold that bounds the risk, chosen on the validation rows.
     fn promised(
         &self,
         folder: &RunFolder,
@@ -258,7 +258,7 @@ impl PredictionRequest {
         };
         if let Some(draws) = self.draws {
             let problem = format!(
-                "is {draws}, and the promise of `--target-risk` is of the {} draws of the fit; leave it \
+                "is {draws}, but the bound of `--target-risk` holds for the {} draws of the fit; leave it \
                  out",
                 run.config.fit.draws
             );
@@ -269,9 +269,10 @@ impl PredictionRequest {
         let known = Uncertainty::ALL
             .into_iter()
             .find(|known| known.name() == score);
-        let known = known.ok_or_else(|| TabularError::Usage(format!("`{score}` is no score")))?;
+        let known =
+            known.ok_or_else(|| TabularError::Usage(format!("`{score}` is not a score")))?;
         let rows = run.validation_file(folder)?.ok_or_else(|| {
-            let problem = "needs validation rows, and the run has none; fit with `--validation 0.2`, \
+            let problem = "needs validation rows, but the run has none; fit with `--validation 0.2`, \
                            or give a threshold with `--abstain-above`";
             refused("target-risk", problem)
         })?;
@@ -283,7 +284,7 @@ impl PredictionRequest {
         })
     }
 
-    /// The name of the score, if it is one of the task's.
+    /// The name of the score.
     fn score(&self, task: Task) -> Result<String> {
         let names: Vec<&str> = match task {
             Task::Classification => Uncertainty::ALL.iter().map(|score| score.name()).collect(),
@@ -300,7 +301,7 @@ impl PredictionRequest {
     }
 }
 
-/// Refuses what is no share of something and of its rest.
+/// Checks that a fraction is in (0, 1).
 fn expect_share(option: &str, share: f64) -> Result<()> {
     match share > 0.0 && share < 1.0 {
         true => Ok(()),

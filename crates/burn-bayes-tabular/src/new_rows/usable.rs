@@ -1,4 +1,4 @@
-//! Rows without targets: which of them can be predicted, and what is wrong with the others.
+//! Rows without targets: which can be predicted, and why the others cannot.
 
 use burn_bayes_data::{DataError, Features, Table};
 
@@ -8,34 +8,34 @@ use crate::run::Run;
 use crate::settings::choices;
 
 choices! {
-    /// What is done about a row that cannot be predicted.
+    /// Treatment of rows that cannot be predicted.
     BadRowsName {
-        /// It ends the command with an error
+        /// Stop with an error
         Refuse = "refuse",
-        /// It has no predictions, and a column `problem` says why
+        /// Leave the predictions empty, with the reason in the column `problem`
         Mark = "mark",
     }
 }
 
-/// Rows that are predicted at once.
+/// A chunk of rows.
 #[derive(Debug)]
 pub(crate) struct NewRows {
-    /// Those that are written, by their places in the table.
+    /// Indices in the table of the rows to write.
     pub(crate) rows: Vec<usize>,
-    /// Those of them that can be predicted, by their places among these.
+    /// Indices in `rows` of those that can be predicted.
     pub(crate) predicted: Vec<usize>,
-    /// The features of those.
+    /// The features of the predictable rows.
     pub(crate) features: Features,
-    /// What is wrong with each of `rows`.
+    /// Why each of `rows` cannot be predicted.
     pub(crate) problems: Vec<Option<String>>,
 }
 
 impl NewRows {
-    /// Of the rows of a table, as the run treats missing cells.
+    /// The rows of a table, with missing values treated as in the run.
     pub(crate) fn of(run: &Run, table: &Table, bad_rows: BadRowsName) -> Result<Self> {
         let rows = match bad_rows {
             BadRowsName::Refuse => usable_rows(table, &run.config.data),
-            // All of them, so that the file and its predictions go together line by line.
+            // All of them, so that the output has one row per row of the file.
             BadRowsName::Mark => (0..table.rows()).collect(),
         };
         let usable = run
@@ -64,10 +64,10 @@ impl NewRows {
     }
 }
 
-/// What is said of the first row that cannot be predicted.
+/// The error of the first row that cannot be predicted.
 fn refusal(fault: &DataError) -> TabularError {
     TabularError::Data(format!(
-        "{fault}; `--bad-rows mark` predicts the other rows, and says of this one in the output what is \
-         wrong with it"
+        "{fault}; with `--bad-rows mark`, the other rows are predicted, and the output states the \
+         problem of this row"
     ))
 }

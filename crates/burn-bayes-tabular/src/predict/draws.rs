@@ -1,19 +1,19 @@
-//! What a fit says of rows: by draws of the weights.
+//! Predictions under draws of the weights.
 
 use burn_bayes::eval::{DrawProbabilities, GaussianMixture, NoisePrecision};
 
 use crate::error::Result;
 
-/// The predictions of some rows under every draw.
+/// The predictions of rows under every draw.
 #[derive(Clone, Debug)]
 pub enum Predictions {
-    /// Of a classification.
+    /// Predictions of a classification.
     Classes(ClassPredictions),
-    /// Of a regression.
+    /// Predictions of a regression.
     Reals(RealPredictions),
 }
 
-/// Probabilities of every class, for every draw and row.
+/// Class probabilities for every draw and row.
 #[derive(Clone, Debug)]
 pub struct ClassPredictions {
     /// The names of the classes, in the order of the probabilities.
@@ -24,7 +24,7 @@ pub struct ClassPredictions {
     pub probabilities: Vec<f64>,
 }
 
-/// A mean for every draw and row, and the deviation of the observation noise around it.
+/// Means for every draw and row, and the standard deviation of the observation noise.
 #[derive(Clone, Debug)]
 pub struct RealPredictions {
     /// The number of draws.
@@ -41,7 +41,7 @@ impl ClassPredictions {
         self.probabilities.len() / (self.draws * self.classes.len()).max(1)
     }
 
-    /// The checked probabilities, from which every score is computed.
+    /// Checks the probabilities, for the computation of scores.
     pub fn checked(&self) -> Result<DrawProbabilities<'_>> {
         let (rows, classes) = (self.rows(), self.classes.len());
         Ok(DrawProbabilities::new(
@@ -70,7 +70,7 @@ impl RealPredictions {
         self.means.len() / self.draws.max(1)
     }
 
-    /// One mixture of Gaussians for each row, from which every score is computed.
+    /// The predictive mixture of Gaussians for each row, checked, for the computation of scores.
     pub fn checked(&self) -> Result<GaussianMixture<'_>> {
         let precision = self.noise_deviation.powi(-2);
         let noise = NoisePrecision::Shared(precision);

@@ -1,4 +1,4 @@
-//! What a fit says of rows, as numbers and as a table.
+//! Predictions of a trained model, as arrays and as a table.
 
 mod draws;
 mod selection;

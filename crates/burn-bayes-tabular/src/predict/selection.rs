@@ -1,7 +1,7 @@
-//! From a risk that is acceptable to the uncertainty up to which rows are kept.
+//! The choice of an uncertainty threshold for a target risk.
 //!
-//! The bound of `SelectiveBounds` holds for thresholds that were fixed before its rows were looked at.
-//! These are: the greatest value the score can have, and that divided by √2 again and again.
+//! The bound of `SelectiveBounds` holds for thresholds that do not depend on the rows. The candidates
+//! are the maximum of the score, divided by powers of √2.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::error::{Result, TabularError};
 use crate::predict::Uncertainty;
 use crate::predict::{LABEL, TARGET};
 
-/// Candidates down to 1/256 of the greatest value; more of them would loosen every bound.
+/// Number of candidates, down to 1/256 of the maximum; more candidates would loosen all bounds.
 const CANDIDATES: i32 = 17;
 
-/// The largest threshold of a score that keeps the risk of a wrong class below `target`, with the
-/// given confidence, judging by the file of a run's validation rows.
+/// The largest threshold of a score at which the error rate is at most `target` with the given
+/// confidence, from the file of a run's validation predictions.
 ///
 /// # Errors
-/// If they are too few or too often wrong for such a promise.
+/// If no threshold has such a bound, because the rows are too few or the error rate is too high.
 pub(crate) fn threshold_at_risk(
     path: &Path,
     score: Uncertainty,
@@ -36,7 +36,7 @@ pub(crate) fn threshold_at_risk(
         .with_kind(TARGET, ColumnKind::Category)
         .with_kind(score.name(), ColumnKind::Number)
         .with_only(columns)
-        // A file without one of them is spoilt, which is no matter of settings.
+        // If a column is missing, the file is damaged: that is a data error, not a usage error.
         .with_optional(columns)
         .with_missing(Vec::<String>::new());
     let table = read_csv(path, &options)?;
@@ -56,7 +56,7 @@ pub(crate) fn threshold_at_risk(
         let least = bounds.points().iter().map(|point| point.risk_upper);
         let least = least.fold(1.0, f64::min);
         TabularError::Data(format!(
-            "{}: {} validation rows cannot promise a risk of {target}; the least they can is \
+            "{}: {} validation rows cannot guarantee a risk of {target}; the smallest possible bound is \
              {least:.3} (at confidence {confidence}): raise `--target-risk`, or fit with more \
              validation rows",
             path.display(),

@@ -1,4 +1,4 @@
-//! Predictions as columns of a file.
+//! Predictions as a table.
 
 use std::io::{self, Write};
 
@@ -11,13 +11,13 @@ use crate::predict::Uncertainty;
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::settings::refused;
 
-/// Columns of equal length, one cell for each row that was predicted.
+/// Columns of predictions, with one cell per row.
 #[derive(Clone, Debug)]
 pub struct PredictionTable {
     columns: Vec<(String, Cells)>,
 }
 
-/// Cells of a column, some of which may be empty.
+/// The cells of a column.
 #[derive(Clone, Debug)]
 enum Cells {
     Counts(Vec<usize>),
@@ -34,7 +34,7 @@ impl Cells {
         Self::Words(words.into_iter().map(Some).collect())
     }
 
-    /// The same cells in these places of more rows.
+    /// Moves the cells to these indices of a column with more rows; the other cells are empty.
     fn spread(&mut self, places: &[usize], rows: usize) {
         fn spread<T: Clone>(cells: &mut Vec<Option<T>>, places: &[usize], rows: usize) {
             let mut all = vec![None; rows];
@@ -59,24 +59,23 @@ impl Cells {
     }
 }
 
-/// The column of the number of a row in its file, from 1; a header is no row.
+/// The number of the row in its file, from 1, without the header.
 const ROW: &str = "row";
-/// The column of why a row could not be predicted.
+/// Why a row could not be predicted.
 const PROBLEM: &str = "problem";
-/// The column of the most probable class.
+/// The most probable class.
 pub(crate) const LABEL: &str = "label";
-/// The column of what was true.
+/// The true target.
 pub(crate) const TARGET: &str = "target";
-/// The column of what to do with a row.
+/// Whether to keep or refer a row.
 const DECISION: &str = "decision";
-/// The deviation of a number without its noise.
+/// The standard deviation of a number without noise.
 pub(crate) const EPISTEMIC: &str = "epistemic_std";
-/// Every score of a regression that says how unsure it is.
+/// The uncertainty scores of a regression.
 pub(crate) const DEVIATIONS: [&str; 2] = ["std", EPISTEMIC];
 
 impl PredictionTable {
-    /// What there is to say of predictions, of which there may be none; `levels` are the quantiles of a
-    /// regression.
+    /// The columns of predictions, possibly without rows; `levels` are the quantiles of a regression.
     pub fn new(predictions: &Predictions, levels: &[f64]) -> Result<Self> {
         let columns = match predictions {
             Predictions::Classes(predictions) => class_columns(predictions)?,
@@ -85,13 +84,13 @@ impl PredictionTable {
         Ok(Self { columns })
     }
 
-    /// With what was true of the rows.
+    /// Adds the true targets.
     pub fn with_targets(mut self, targets: Vec<String>) -> Self {
         self.columns.push((TARGET.into(), Cells::words(targets)));
         self
     }
 
-    /// In these places of more rows, of which the others could not be predicted.
+    /// Moves the predictions to these indices of a table with more rows, which could not be predicted.
     pub(crate) fn spread(mut self, places: &[usize], rows: usize) -> Self {
         for (_, cells) in &mut self.columns {
             cells.spread(places, rows);
@@ -99,8 +98,8 @@ impl PredictionTable {
         self
     }
 
-    /// With the decision to keep the rows whose score is at most `threshold`, and to refer the others,
-    /// those that could not be predicted among them.
+    /// Adds the decisions: rows with a score up to `threshold` are kept; all others, also those that
+    /// could not be predicted, are referred.
     pub(crate) fn with_decisions(mut self, score: &str, threshold: f64) -> Result<Self> {
         let decisions = self.numbers(score)?.iter().map(|value| {
             let is_kept = value.is_some_and(|value| value <= threshold);
@@ -112,16 +111,16 @@ impl PredictionTable {
         Ok(self)
     }
 
-    /// With what is wrong with the rows that could not be predicted.
+    /// Adds the reasons why rows could not be predicted.
     pub(crate) fn with_problems(mut self, problems: Vec<Option<String>>) -> Self {
         self.columns.push((PROBLEM.into(), Cells::Words(problems)));
         self
     }
 
-    /// After the places of the rows in their file, from 0, and columns that are copied from it.
+    /// Prepends the row numbers, from the indices of the rows in their file, and columns copied from it.
     ///
     /// # Errors
-    /// If one of these has the name of another column.
+    /// If a copied column has the name of another column.
     pub(crate) fn after(
         mut self,
         places: Vec<usize>,
@@ -148,7 +147,7 @@ impl PredictionTable {
             _ => None,
         });
         found.ok_or_else(|| {
-            TabularError::Usage(format!("`{name}` is no score of these predictions"))
+            TabularError::Usage(format!("`{name}` is not a score of these predictions"))
         })
     }
 
@@ -158,7 +157,7 @@ impl PredictionTable {
         writer.write_record(names).map_err(io_error)
     }
 
-    /// Writes a JSON object for every row.
+    /// Writes one JSON object per row.
     pub fn write_objects(&self, writer: &mut impl Write) -> io::Result<()> {
         for row in 0..self.rows() {
             let object = Object { table: self, row };
@@ -189,7 +188,7 @@ impl PredictionTable {
     }
 }
 
-/// A row, by the names of its columns.
+/// A row as a JSON object.
 struct Object<'a> {
     table: &'a PredictionTable,
     row: usize,
@@ -210,7 +209,7 @@ impl Serialize for Object<'_> {
 }
 
 fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>> {
-    // Without rows there is nothing to check, and columns have no cells.
+    // The checks refuse empty predictions.
     let draws = match predictions.rows() {
         0 => None,
         _ => Some(predictions.checked()?),
@@ -295,7 +294,7 @@ mod tests {
             lines[0].starts_with("p_a,\"p_b, c\",label,entropy,"),
             "{text}"
         );
-        // The draws contradict each other: all of ln 2 is about the weights.
+        // The draws contradict each other: the mutual information is ln 2.
         assert!(lines[1].starts_with("0.5,0.5,a,0.693147"), "{text}");
         assert!(lines[1].ends_with(",refer"), "{text}");
         assert!(lines[2].starts_with("0.25,0.75,\"b, c\","), "{text}");

@@ -1,27 +1,27 @@
-//! The scores by which the rows of a classification are sorted from certain to unsure.
+//! Uncertainty scores of a classification.
 
 use burn_bayes::eval::{
     DrawProbabilities, least_confidence, model_disagreement, mutual_information,
     predictive_entropy, variation_ratio,
 };
 
-/// How unsure the model is of a row; every score grows with uncertainty.
+/// An uncertainty score of a row; all scores increase with uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uncertainty {
-    /// Entropy of the averaged probabilities, in nats: all uncertainty.
+    /// Entropy of the averaged probabilities, in nats: the total uncertainty.
     Entropy,
-    /// What the row's label would tell of the weights, in nats.
+    /// Mutual information between label and weights, in nats.
     MutualInformation,
     /// Variance over draws of the probabilities, summed over classes.
     Disagreement,
     /// One minus the largest averaged probability.
     LeastConfidence,
-    /// Share of draws that vote against the majority.
+    /// Fraction of draws that do not predict the majority class.
     VariationRatio,
 }
 
 impl Uncertainty {
-    /// Every score, the most useful for referral first.
+    /// All scores, the most useful for referral first.
     pub const ALL: [Self; 5] = [
         Self::Entropy,
         Self::LeastConfidence,
@@ -41,7 +41,7 @@ impl Uncertainty {
         }
     }
 
-    /// Whether it compares draws, and so says nothing where there is only one.
+    /// Whether the score compares draws, so that it needs at least two.
     pub fn needs_draws(self) -> bool {
         matches!(
             self,
@@ -49,7 +49,7 @@ impl Uncertainty {
         )
     }
 
-    /// One value for each row.
+    /// The score of each row.
     pub fn of(self, draws: &DrawProbabilities<'_>) -> Vec<f64> {
         match self {
             Self::Entropy => predictive_entropy(&draws.average()),

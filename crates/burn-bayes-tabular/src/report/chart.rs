@@ -1,4 +1,4 @@
-//! What all charts share: their size, axes and keys, and how a drawing becomes a figure.
+//! Common parts of charts: size, axes, legends and SVG output.
 
 use std::io;
 
@@ -15,35 +15,35 @@ use super::palette::{GRID, INK, MUTED};
 use super::text::{shortened, unbroken};
 use crate::error::{Result, TabularError};
 
-/// Width and height of a chart in its own units; a page scales it.
+/// Width and height of a chart in SVG units; the page scales it.
 pub(crate) const SIZE: (u32, u32) = (640, 420);
 
-/// Height of letters, large enough to be read on a phone.
+/// Font size, large enough to be read on a phone.
 const LETTERS: i32 = 25;
-/// Width of a letter on average.
+/// Average width of a character.
 const LETTER_WIDTH: i32 = 11;
 const TITLE_LENGTH: usize = 46;
 
-/// A drawing before it has axes.
+/// A drawing area without axes.
 pub(crate) type Area<'b> = DrawingArea<SVGBackend<'b>, Shift>;
-/// A drawing with axes.
+/// A drawing area with axes.
 pub(crate) type Plane<'a, 'b> =
     ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-/// What drawing gives.
+/// The result of drawing.
 pub(crate) type Drawn<T = ()> = std::result::Result<T, DrawingAreaErrorKind<io::Error>>;
 
-/// A chart with what a reader needs to understand it.
+/// A chart with title and caption.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
-    /// The name of its file, without ending.
+    /// The file name, without extension.
     pub(crate) name: String,
-    /// What it shows.
+    /// The title.
     pub(crate) title: String,
-    /// How to read it.
+    /// The caption: how to read the chart.
     pub(crate) reading: String,
     /// Width and height of the drawing.
     pub(crate) size: (u32, u32),
-    /// The elements of the drawing.
+    /// The SVG elements of the drawing.
     pub(crate) body: String,
 }
 
@@ -63,7 +63,7 @@ impl Figure {
                 .and_then(|()| area.present())
                 .map_err(|error| TabularError::System(io::Error::other(error.to_string())))?;
         }
-        // The outermost element is written anew, with a name for those who cannot see the chart.
+        // The template writes the outermost element itself, with a label for screen readers.
         let body = svg.split_once(">\n").map_or("", |(_, rest)| rest);
         let body = body.trim_end().trim_end_matches("</svg>");
         Ok(Self {
@@ -79,16 +79,16 @@ impl Figure {
 /// One axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis<'t> {
-    /// What it measures, with the unit.
+    /// The quantity, with its unit.
     title: &'t str,
-    /// Its ends, which differ.
+    /// The limits, which must differ.
     range: (f64, f64),
-    /// How its numbers are printed.
+    /// The format of tick labels.
     ticks: fn(f64) -> String,
 }
 
 impl<'t> Axis<'t> {
-    /// An axis from its title, its two ends, and the way its numbers are printed.
+    /// An axis from its title, limits and tick format.
     pub(crate) fn new(title: &'t str, range: (f64, f64), ticks: fn(f64) -> String) -> Self {
         Self {
             title,
@@ -98,7 +98,7 @@ impl<'t> Axis<'t> {
     }
 }
 
-/// Axes with a grid that stays behind the data.
+/// Axes with a grid behind the data.
 pub(crate) fn plane<'a, 'b>(
     area: &'a Area<'b>,
     x: &Axis<'_>,
@@ -130,7 +130,7 @@ pub(crate) fn plane<'a, 'b>(
     Ok(plane)
 }
 
-/// A horizontal axis below `rows` rows of height 1, counted from below.
+/// A horizontal axis below `rows` rows of height 1, counted from the bottom.
 pub(crate) fn rows_plane<'a, 'b>(
     area: &'a Area<'b>,
     x: &Axis<'_>,
@@ -159,7 +159,7 @@ pub(crate) fn rows_plane<'a, 'b>(
     Ok(plane)
 }
 
-/// The form of a key's sign.
+/// The symbol of a legend entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sign {
     /// A curve.
@@ -170,19 +170,19 @@ pub(crate) enum Sign {
     Patch(f64),
 }
 
-/// What a colour stands for.
+/// A legend entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'t> {
-    /// The name of the thing.
+    /// The name of the series.
     label: &'t str,
     /// Its colour.
     colour: RGBColor,
-    /// Its form.
+    /// Its symbol.
     sign: Sign,
 }
 
 impl<'t> Key<'t> {
-    /// The meaning of a colour.
+    /// A legend entry.
     pub(crate) fn new(label: &'t str, colour: RGBColor, sign: Sign) -> Self {
         Self {
             label,
@@ -192,7 +192,7 @@ impl<'t> Key<'t> {
     }
 }
 
-/// Writes keys in rows along the upper edge and gives what is left below them.
+/// Draws a legend along the upper edge, and returns the area below it.
 pub(crate) fn keys<'b>(area: &Area<'b>, keys: &[Key<'_>]) -> Drawn<Area<'b>> {
     const ROW: i32 = 30;
     const SIGN: i32 = 26;
@@ -230,17 +230,17 @@ pub(crate) fn line(colour: RGBColor) -> ShapeStyle {
     colour.stroke_width(3)
 }
 
-/// The style of a line to compare with.
+/// The style of a reference line.
 pub(crate) fn guide() -> ShapeStyle {
     MUTED.stroke_width(2)
 }
 
-/// The style of words.
+/// The style of text.
 pub(crate) fn letters(colour: RGBColor) -> TextStyle<'static> {
     ("sans-serif", LETTERS).into_font().color(&colour)
 }
 
-/// A range that holds every finite value, with a little room on either side; never empty.
+/// A non-empty range that contains all finite values, with a margin on both sides.
 pub(crate) fn range_of(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for value in values.into_iter().filter(|value| value.is_finite()) {
@@ -259,7 +259,7 @@ pub(crate) fn range_of(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     (low - room, high + room)
 }
 
-/// A range from 0 that holds every finite value, with a little room above; never empty.
+/// A non-empty range from 0 that contains all finite values, with a margin above.
 pub(crate) fn range_from_zero(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     let highest = values
         .into_iter()
@@ -268,7 +268,7 @@ pub(crate) fn range_from_zero(values: impl IntoIterator<Item = f64>) -> (f64, f6
     (0.0, if highest > 0.0 { 1.06 * highest } else { 1.0 })
 }
 
-/// At most `count` indices below `length`, evenly spread, with both ends.
+/// At most `count` evenly spaced indices below `length`, including both ends.
 pub(crate) fn spread(length: usize, count: usize) -> Vec<usize> {
     if length <= count {
         return (0..length).collect();

@@ -20,10 +20,10 @@ use crate::predict::ClassPredictions;
 use crate::predict::Uncertainty;
 use crate::scores::ClassificationScores;
 
-/// Points that a curve needs to look smooth.
+/// Maximum number of points of a curve.
 const MOST_POINTS: usize = 300;
 const ENTROPY_BINS: usize = 20;
-/// Classes that a confusion matrix can show.
+/// Maximum number of classes in the confusion matrix.
 const MOST_CLASSES: usize = 12;
 
 /// Calibration and referral.
@@ -42,14 +42,16 @@ pub(crate) fn sections(
     let calibration = Section {
         id: "calibration",
         heading: "Calibration",
-        text: "Does a stated probability come true as often as it says, and is the model unsure where it is wrong?".into(),
+        text:
+            "Are the predicted probabilities correct, and is the model uncertain where it is wrong?"
+                .into(),
         figures: vec![reliability(scores)?, entropies(&average, &losses)?],
         tables: confusion_table(scores).into_iter().collect(),
     };
     let referral = Section {
         id: "referral",
         heading: "Referral",
-        text: "What is gained by answering only the rows that the model is surest of, and referring the others to somebody else?".into(),
+        text: "How much does the error rate decrease if the most uncertain rows are referred to an expert?".into(),
         figures: vec![risk_coverage(scores, &draws, &losses)?],
         tables: vec![accuracy_table(scores), area_table(scores), entropy_table(scores)],
     };
@@ -57,7 +59,7 @@ pub(crate) fn sections(
 }
 
 fn reliability(scores: &ClassificationScores) -> Result<Figure> {
-    let reading = "Bars on the dashed diagonal are honest: of the rows answered with a confidence of 80 %, 80 % are right. A bar below it is overconfident, above it underconfident. The lower chart shows how many rows each bar stands for.";
+    let reading = "On the dashed diagonal, predictions are calibrated: of the rows predicted with a confidence of 80 %, 80 % are correct. Bars below it are overconfident, bars above it underconfident. The lower chart shows the fraction of the rows in each bin.";
     let size = (SIZE.0, SIZE.1 + 120);
     Figure::draw(
         "reliability",
@@ -113,7 +115,7 @@ fn reliability(scores: &ClassificationScores) -> Result<Figure> {
 }
 
 fn entropies(average: &ClassProbabilities<'_>, losses: &[f64]) -> Result<Figure> {
-    let reading = "Rows that are predicted wrong should lie to the right: then the model knows when it does not know. Each colour's bars add up to 100 %.";
+    let reading = "Wrong predictions should have a higher entropy than right ones, so they should lie further to the right. The bars of each colour add up to 100 %.";
     Figure::draw(
         "entropy",
         "Entropy of right and wrong predictions",
@@ -183,7 +185,7 @@ fn risk_coverage(
     let best = percents(&RiskCoverage::new(losses, losses)?);
     let risk = scores.accuracy.value.map_or(0.0, |accuracy| 1.0 - accuracy);
     let reading = format!(
-        "Read from right to left: answering every row leaves {} wrong; the fewer rows are answered, the lower a good curve falls. “Best possible” refers exactly the wrong rows first.",
+        "The error rate of the kept rows as the most uncertain rows are referred, from right to left; with all rows kept it is {}. A good curve falls early. “Best possible” refers exactly the wrong rows first.",
         rounded_percent(risk),
     );
     Figure::draw(
@@ -207,7 +209,7 @@ fn risk_coverage(
                 &Axis::new("risk: wrong, %", range_from_zero(risks), tick),
             )?;
             plane.draw_series([PathElement::new(best, guide())])?;
-            // The most useful curve lies on top.
+            // In reverse order, so that the most useful curve is drawn on top.
             for (_, colour, points) in curves.into_iter().rev() {
                 plane.draw_series([PathElement::new(points, line(colour))])?;
             }
@@ -225,7 +227,7 @@ fn percents(curve: &RiskCoverage) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Unless there are too many classes to compare by eye.
+/// The confusion matrix; `None` if there are too many classes.
 fn confusion_table(scores: &ClassificationScores) -> Option<Table> {
     let names = || scores.classes.iter().map(|class| shortened(class, 24));
     let row = |(name, counts): (String, &Vec<usize>)| {
@@ -233,7 +235,7 @@ fn confusion_table(scores: &ClassificationScores) -> Option<Table> {
         [name].into_iter().chain(counts).collect()
     };
     (scores.classes.len() <= MOST_CLASSES).then(|| Table {
-        caption: "Rows of each true class, by the class predicted".into(),
+        caption: "Confusion matrix: rows of each true class, by predicted class".into(),
         header: ["true class".to_string()]
             .into_iter()
             .chain(names())
@@ -257,7 +259,7 @@ fn accuracy_table(scores: &ClassificationScores) -> Table {
         start.into_iter().chain(accuracies).collect()
     };
     Table {
-        caption: "Accuracy of the rows kept, by the uncertainty that sorts them".into(),
+        caption: "Accuracy of the rows kept, by uncertainty score".into(),
         header: header
             .chain(defined.iter().map(|by| label(by.by)))
             .collect(),
@@ -299,7 +301,7 @@ fn entropy_table(scores: &ClassificationScores) -> Table {
     ];
     let lines = scores.selective.first().map_or(&[][..], |by| &by.referral);
     Table {
-        caption: "The rows of least entropy".into(),
+        caption: "Scores of the rows with the lowest entropy".into(),
         header: header.map(String::from).to_vec(),
         rows: lines
             .iter()

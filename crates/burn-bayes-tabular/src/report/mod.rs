@@ -1,7 +1,7 @@
-//! `report.html`: one page that shows what a fit has learnt and how far it can be trusted.
+//! `report.html`: a page with the training curves, scores, calibration and posterior of a fit.
 //!
-//! The page needs nothing but itself: no script, no font, no picture from elsewhere. Every number on
-//! it comes from [`Scores`]; the curves are drawn from the same predictions.
+//! The page is self-contained: no scripts, external fonts or images. All numbers come from [`Scores`]; the
+//! charts are drawn from the same predictions.
 
 mod chart;
 mod classification;
@@ -34,7 +34,7 @@ use crate::predict::Predictions;
 use crate::scores::Scores;
 use page::Page;
 
-/// What a report shows.
+/// The content of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
     /// The heading.
@@ -43,32 +43,32 @@ pub struct Report<'a> {
     pub command: &'a str,
     /// The settings in effect, as TOML.
     pub config: &'a str,
-    /// What was recorded epoch by epoch.
+    /// Quantities recorded at every epoch.
     pub training: &'a [TrainingCurve],
     /// The name of the target's column.
     pub target: &'a str,
-    /// The rows that were predicted; none if the fit left the finite numbers.
+    /// The scored rows; `None` if the fit stopped at a non-finite number.
     pub rows: Option<ScoredRows<'a>>,
-    /// Why the fit has diverged; none if it has not.
+    /// Why the fit diverged; `None` if it did not.
     pub diverged: Option<&'a str>,
-    /// What was learnt of the weights; absent for a point estimate.
+    /// The posterior; `None` for a point estimate.
     pub posterior: Option<&'a PosteriorSummary>,
 }
 
-/// Rows whose targets are known, with what a fit says of them.
+/// Rows with known targets and their predictions.
 #[derive(Clone, Copy, Debug)]
 pub struct ScoredRows<'a> {
     /// Which rows these are: "validation rows", "test rows".
     pub part: &'a str,
-    /// What the fit says of them.
+    /// The predictions.
     pub predictions: &'a Predictions,
-    /// What was true of them.
+    /// The true targets.
     pub targets: &'a Targets,
     /// The scores of `predictions` against `targets`.
     pub scores: &'a Scores,
 }
 
-/// Writes a report to `path`, and its drawings into the folder `plots` beside it.
+/// Writes a report to `path`, and its charts into the folder `plots` beside it.
 pub fn write(report: &Report<'_>, path: &Path) -> Result<()> {
     let page = Page::of(report)?;
     let plots = path.with_file_name("plots");

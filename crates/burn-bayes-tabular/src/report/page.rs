@@ -1,4 +1,4 @@
-//! From sections to HTML: what the template shows, in the order of the page.
+//! The data of the HTML template, in the order of the page.
 
 use askama::Template;
 
@@ -24,14 +24,14 @@ pub(crate) struct Page<'a> {
     dark_rules: String,
 }
 
-/// One topic.
+/// A section.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     /// The anchor.
     pub(crate) id: &'static str,
     /// The heading.
     pub(crate) heading: &'static str,
-    /// What it is about.
+    /// An introduction.
     pub(crate) text: String,
     /// Its charts.
     pub(crate) figures: Vec<Figure>,
@@ -46,12 +46,12 @@ pub(crate) struct Table {
     pub(crate) caption: String,
     /// Names of the columns.
     pub(crate) header: Vec<String>,
-    /// As many cells as the header has.
+    /// Cells, as many as in the header.
     pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl<'a> Page<'a> {
-    /// Draws everything that a report shows.
+    /// Draws the charts and tables of a report.
     pub(crate) fn of(report: &Report<'a>) -> Result<Self> {
         let mut sections = Vec::new();
         sections.extend(training::section(report.training)?);
@@ -92,7 +92,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// A chart as a file of its own, on white paper.
+/// A chart as a separate SVG file, with a white background.
 pub(crate) fn drawing(figure: &Figure) -> Result<String> {
     Drawing { figure }.render().map_err(unprintable)
 }
@@ -120,13 +120,16 @@ fn subtitle(report: &Report<'_>) -> String {
     format!("{task} of “{target}”, scored on {rows} {part} with {draws}")
 }
 
-/// Parts that do not belong together.
+/// An error for parts of different tasks.
 pub(crate) fn other_task() -> TabularError {
-    TabularError::Data("predictions, targets and scores are of different tasks: score the predictions that are reported".into())
+    TabularError::Data(
+        "predictions, targets and scores have different tasks; use the scores of these predictions"
+            .into(),
+    )
 }
 
 fn unprintable(error: askama::Error) -> TabularError {
     TabularError::System(std::io::Error::other(format!(
-        "the report cannot be printed: {error}"
+        "the report cannot be written: {error}"
     )))
 }

@@ -1,7 +1,7 @@
-//! Colours that people with any colour vision tell apart, on light and on dark paper.
+//! Colours for light and dark themes that are distinguishable with any colour vision.
 //!
-//! Charts are drawn in the light colours. The page's style sheet exchanges them by attribute
-//! selectors, which prevail over attributes, so one drawing serves both.
+//! Charts are drawn in the light colours. For a dark theme, the style sheet of the page overrides them with
+//! attribute selectors, so one drawing serves both themes.
 //!
 //! Reference: M. Okabe and K. Ito, "Color universal design" (2008), for the hues.
 
@@ -9,21 +9,21 @@ use std::fmt::Write as _;
 
 use plotters::style::RGBColor;
 
-/// Axes and points of data.
+/// Axis labels and data points.
 pub(crate) const INK: RGBColor = RGBColor(0x1F, 0x29, 0x33);
-/// Labels, and lines to compare with.
+/// Tick labels and reference lines.
 pub(crate) const MUTED: RGBColor = RGBColor(0x5B, 0x67, 0x75);
-/// Lines of the grid.
+/// Grid lines.
 pub(crate) const GRID: RGBColor = RGBColor(0xE1, 0xE6, 0xEC);
-/// The first and most important thing drawn.
+/// The first series.
 pub(crate) const BLUE: RGBColor = RGBColor(0x00, 0x72, 0xB2);
-/// What is wrong, or the second thing drawn.
+/// Errors, or the second series.
 pub(crate) const VERMILION: RGBColor = RGBColor(0xD5, 0x5E, 0x00);
 const GREEN: RGBColor = RGBColor(0x00, 0x9E, 0x73);
 const PURPLE: RGBColor = RGBColor(0xCC, 0x79, 0xA7);
 const AMBER: RGBColor = RGBColor(0xE6, 0x9F, 0x00);
 
-/// Colours of curves that lie in one chart.
+/// Colours of the series of one chart.
 pub(crate) const SERIES: [RGBColor; 5] = [BLUE, VERMILION, GREEN, PURPLE, AMBER];
 
 const ON_DARK: [(RGBColor, RGBColor); 8] = [
@@ -37,7 +37,7 @@ const ON_DARK: [(RGBColor, RGBColor); 8] = [
     (AMBER, RGBColor(0xF2, 0xC1, 0x4E)),
 ];
 
-/// Rules of a style sheet that exchange every colour for its partner on dark paper.
+/// Style rules that replace every colour by its counterpart of the dark theme.
 pub(crate) fn dark_rules() -> String {
     let mut rules = String::new();
     for (light, dark) in ON_DARK {
@@ -51,7 +51,7 @@ pub(crate) fn dark_rules() -> String {
     rules
 }
 
-/// As the drawing library writes colours, whose case a selector minds.
+/// In the form that the drawing library writes; attribute selectors are case-sensitive.
 fn hexadecimal(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }

@@ -1,4 +1,4 @@
-//! What a posterior looks like: the spectrum of its factors, and how wide it is in every layer.
+//! The spectrum of a posterior's factors, and the standard deviations of the weights by parameter.
 
 use burn::tensor::Tensor;
 use burn_bayes::FactorPosterior;
@@ -17,7 +17,7 @@ use super::palette::{BLUE, INK};
 use super::text::{number, percent, plain, rounded_percent, shortened, tick, whole};
 use crate::error::{Result, TabularError};
 
-/// A posterior in numbers that fit on a page.
+/// Summary statistics of a posterior.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PosteriorSummary {
     kind: FormKind,
@@ -34,17 +34,17 @@ pub struct PosteriorSummary {
 struct ParameterDeviations {
     path: String,
     weights: usize,
-    /// At the shares of [`SHARES`].
+    /// At the levels of [`SHARES`].
     quantiles: [f64; 5],
 }
 
-/// The quantiles that are shown: the middle half, and what nine in ten weights lie between.
+/// The levels of the quantiles shown.
 const SHARES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
-/// Parameters that one chart can show.
+/// Maximum number of parameters in the chart.
 const MOST_ROWS: usize = 40;
 
 impl PosteriorSummary {
-    /// Reads a posterior.
+    /// Summarises a posterior.
     pub fn of(posterior: &FactorPosterior) -> Result<Self> {
         let variances = host(posterior.variance().map_err(of_core)?);
         let entries = posterior.layout().entries().iter();
@@ -87,12 +87,12 @@ impl PosteriorSummary {
 
     fn description(&self) -> String {
         let (form, rank) = (self.kind.name(), self.spectrum.len());
-        let start = format!("A Gaussian over {} weights in {form} form", self.weights);
+        let start = format!("Gaussian over {} weights in {form} form", self.weights);
         let squares: f64 = self.spectrum.iter().map(|value| value * value).sum();
         match self.kind {
-            _ if rank == 0 => format!("{start}, without factors: all weights are independent."),
+            _ if rank == 0 => format!("{start}, without factors: the weights are independent."),
             FormKind::Covariance => format!(
-                "{start}, with {rank} factors. They hold {} of the sum of all variances; the rest is the diagonal's.",
+                "{start}, with {rank} factors, which account for {} of the total variance; the diagonal accounts for the rest.",
                 rounded_percent(squares / self.total_variance),
             ),
             FormKind::Precision => format!("{start}, with {rank} factors and a diagonal."),
@@ -102,10 +102,10 @@ impl PosteriorSummary {
     fn spectrum_figure(&self) -> Result<Figure> {
         let reading = match self.kind {
             FormKind::Covariance => {
-                "Each value is a standard deviation of the weights along one direction. Values near zero at the end say that fewer factors would do."
+                "Each value is the standard deviation of the weights along one direction. If the last values are near zero, a smaller rank is enough."
             }
             FormKind::Precision => {
-                "Each value squared is precision that the data added along one direction. Values near zero at the end say that fewer factors would do."
+                "The square of each value is the precision added by the data along one direction. If the last values are near zero, a smaller rank is enough."
             }
         };
         Figure::draw(
@@ -140,7 +140,7 @@ impl PosteriorSummary {
         const NAMES: u32 = 246;
         let shown = &self.parameters[..self.parameters.len().min(MOST_ROWS)];
         let size = (SIZE.0, 90 + ROW * shown.len().max(2) as u32);
-        let reading = "Boxes hold the middle half of a parameter's weights, whiskers nine in ten, the line is the median. Wide means that the data say little about these weights.";
+        let reading = "For the weights of each parameter, boxes show the central 50 %, whiskers the central 90 %, and the line the median. A wide posterior means that the data say little about these weights.";
         let title = "Standard deviation of the weights, by parameter";
         Figure::draw("deviations", title, reading, size, |area| {
             let (names, chart) = area.split_horizontally(NAMES);
@@ -175,7 +175,7 @@ impl PosteriorSummary {
                 .collect()
         };
         Table {
-            caption: "Standard deviations: quantiles over the weights of each parameter".into(),
+            caption: "Quantiles of the standard deviations of each parameter's weights".into(),
             header: header.chain(SHARES.map(percent)).collect(),
             rows: self.parameters.iter().map(row).collect(),
         }
@@ -213,7 +213,7 @@ fn spectrum(posterior: &FactorPosterior) -> Result<Vec<f64>> {
         .collect())
 }
 
-/// Interpolated linearly.
+/// A quantile by linear interpolation.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
     let (below, above) = (
@@ -227,24 +227,24 @@ fn host<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
-/// Weights without any deviation lie at the left end.
+/// The logarithm, bounded below because a standard deviation may be 0.
 fn logarithm(deviation: f64) -> f64 {
     deviation.max(1e-12).log10()
 }
 
 fn power(exponent: f64) -> String {
     let value = 10f64.powf(exponent);
-    // Two digits, so that an axis shorter than a decade has numbers too.
+    // Two digits, because an axis may be shorter than a decade.
     let unit = 10f64.powf(exponent.floor() - 1.0);
     tick((value / unit).round() * unit)
 }
 
 fn of_core(error: burn_bayes::Error) -> TabularError {
-    TabularError::Numerical(format!("the posterior cannot be summed up: {error}"))
+    TabularError::Numerical(format!("the posterior cannot be summarised: {error}"))
 }
 
 fn of_algebra(error: AlgebraError) -> TabularError {
     TabularError::Numerical(format!(
-        "the factors of the posterior cannot be summed up: {error}"
+        "the factors of the posterior cannot be summarised: {error}"
     ))
 }

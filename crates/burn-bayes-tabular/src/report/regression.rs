@@ -15,12 +15,12 @@ use crate::error::Result;
 use crate::predict::RealPredictions;
 use crate::scores::{LEVELS, RegressionScores};
 
-/// Points of a cloud before it is a blot.
+/// Maximum number of points of the scatter plot.
 const MOST_POINTS: usize = 1500;
-/// Intervals that a fan can show one by one.
+/// Maximum number of rows in the interval chart.
 const MOST_INTERVALS: usize = 60;
 
-/// Fit, calibration and referral.
+/// Predictions, calibration and referral.
 pub(crate) fn sections(
     predictions: &RealPredictions,
     scores: &RegressionScores,
@@ -41,7 +41,7 @@ pub(crate) fn sections(
             id: "predictions",
             heading: "Predictions",
             text: format!(
-                "The noise around a prediction has the standard deviation {}.",
+                "The standard deviation of the observation noise is {}.",
                 number(scores.noise_deviation),
             ),
             figures: vec![cloud.against_truth()?, cloud.fan(predictions)?],
@@ -50,7 +50,7 @@ pub(crate) fn sections(
         Section {
             id: "calibration",
             heading: "Calibration",
-            text: "Do intervals hold the target as often as they say?".into(),
+            text: "Are the stated probabilities of the intervals correct?".into(),
             figures: vec![interval_calibration(scores)?, pit_histogram(scores)?],
             tables: Vec::new(),
         },
@@ -59,7 +59,7 @@ pub(crate) fn sections(
         sections.push(Section {
             id: "referral",
             heading: "Referral",
-            text: "What is gained by answering only the rows about which the draws of the weights agree, and referring the others to somebody else?".into(),
+            text: "How much does the error decrease if the rows with the most disagreement between weight draws are referred to an expert?".into(),
             figures: vec![risk_coverage(&mixture, &cloud)?],
             tables: vec![referral_table(scores)],
         });
@@ -76,7 +76,7 @@ struct Cloud<'a> {
 
 impl Cloud<'_> {
     fn against_truth(&self) -> Result<Figure> {
-        let reading = "Points on the line are predicted exactly. Their distance from it is the error; a cloud that turns away from the line is a bias.";
+        let reading = "The vertical distance from the line is the error. A systematic deviation from the line is a bias.";
         Figure::draw(
             "predicted-observed",
             "Observed against predicted",
@@ -122,7 +122,7 @@ impl Cloud<'_> {
         let (widest, _) = &bands[LEVELS.len() - 1];
         let targets: Vec<f64> = rows.iter().map(|&row| self.targets[row]).collect();
         let reading = format!(
-            "{} of {} rows, evenly chosen, by rising prediction. The bars are central intervals; about one point in twenty should lie outside the palest, and those are marked.",
+            "{} of {} rows, evenly spaced, sorted by prediction. The bars are central intervals. About one point in twenty should lie outside the palest interval; such points are marked.",
             rows.len(),
             order.len(),
         );
@@ -146,7 +146,7 @@ impl Cloud<'_> {
             )?;
             for (row, &target) in targets.iter().enumerate() {
                 let x = row as f64 + 1.0;
-                // The widest first: narrower ones lie on top.
+                // The widest interval first, so that narrower ones are drawn on top.
                 for (band, opacity) in bands.iter().rev() {
                     let corners = [(x - 0.42, band.lower()[row]), (x + 0.42, band.upper()[row])];
                     plane.draw_series([Rectangle::new(corners, BLUE.mix(*opacity).filled())])?;
@@ -160,19 +160,19 @@ impl Cloud<'_> {
     }
 }
 
-/// Of the intervals of [`LEVELS`]; what lies in several is darker.
+/// Opacities of the intervals of [`LEVELS`].
 const OPACITIES: [f64; 3] = [0.55, 0.35, 0.2];
 
 fn interval_calibration(scores: &RegressionScores) -> Result<Figure> {
-    let reading = "On the diagonal, a quantile stated at 80 % lies above 80 % of the targets. A curve that is flat in the middle says that intervals are too narrow, one that is steep there that they are too wide, and one that stays on one side of the diagonal that predictions are biased.";
+    let reading = "On the diagonal, predictions are calibrated: the 80 % quantile lies above 80 % of the targets. If the curve is flat in the middle, intervals are too narrow; if it is steep there, they are too wide; if it stays on one side of the diagonal, predictions are biased.";
     Figure::draw(
         "interval-calibration",
-        "Stated and observed frequencies",
+        "Nominal and observed frequencies",
         reading,
         SIZE,
         |area| {
             let percents = |title| Axis::new(title, (0.0, 100.0), tick);
-            let mut plane = plane(area, &percents("stated, %"), &percents("observed, %"))?;
+            let mut plane = plane(area, &percents("nominal, %"), &percents("observed, %"))?;
             plane.draw_series([PathElement::new([(0.0, 0.0), (100.0, 100.0)], guide())])?;
             let points: Vec<(f64, f64)> = scores
                 .quantiles
@@ -191,7 +191,7 @@ fn interval_calibration(scores: &RegressionScores) -> Result<Figure> {
 }
 
 fn pit_histogram(scores: &RegressionScores) -> Result<Figure> {
-    let reading = "Where targets fall in their predicted distributions: right predictions fill all bars alike, up to chance (the grey band holds 95 % of that). High ends mean intervals that are too narrow, a hill in the middle ones that are too wide, a slope a bias.";
+    let reading = "The predicted probability below each target. For calibrated predictions it is uniform; the grey band contains 95 % of the random variation of a bar. A ∪ shape means that intervals are too narrow, a ∩ shape that they are too wide, and a slope that predictions are biased.";
     Figure::draw(
         "pit",
         "Probability integral transform",
@@ -251,7 +251,7 @@ fn risk_coverage(mixture: &GaussianMixture<'_>, cloud: &Cloud<'_>) -> Result<Fig
         &squares,
     )?);
     let best = rooted(RiskCoverage::new(&squares, &squares)?);
-    let reading = "Read from right to left: the fewer rows are answered, the lower a good curve falls. “Best possible” refers the largest errors first, which nobody can know beforehand.";
+    let reading = "The error of the kept rows as the most uncertain rows are referred, from right to left. A good curve falls early. “Best possible” refers the rows with the largest errors first.";
     Figure::draw(
         "risk-coverage",
         "Error of the rows kept",
@@ -280,7 +280,7 @@ fn risk_coverage(mixture: &GaussianMixture<'_>, cloud: &Cloud<'_>) -> Result<Fig
 
 fn referral_table(scores: &RegressionScores) -> Table {
     Table {
-        caption: "The rows about which the draws agree most".into(),
+        caption: "RMSE of the rows with the least disagreement between draws".into(),
         header: ["kept", "rows", "RMSE"].map(String::from).to_vec(),
         rows: scores.selective[0]
             .referral

@@ -1,4 +1,4 @@
-//! The table of all scores, and the few that stand above it.
+//! The table of scores, and the headline scores above it.
 
 use super::text::{number_like, optional, percent, shortened, unbroken};
 use crate::scores::{ClassificationScores, RegressionScores, Score, Scores};
@@ -8,34 +8,34 @@ use crate::scores::{ClassificationScores, RegressionScores, Score, Scores};
 pub struct Summary {
     /// One line for each score.
     pub lines: Vec<SummaryLine>,
-    /// Why some have no interval.
+    /// Reasons for missing intervals.
     pub(crate) notes: Vec<String>,
 }
 
-/// One score as it is printed.
+/// A formatted score.
 #[derive(Clone, Debug)]
 pub struct SummaryLine {
     /// Its name.
     pub name: String,
-    /// Its value, or a dash.
+    /// The value, or a dash.
     pub value: String,
-    /// Its interval.
+    /// The interval.
     pub interval: Option<String>,
     /// Which values are better.
     pub(crate) better: &'static str,
-    /// What it says, and why the value is missing.
+    /// The meaning of the score, and the reason if the value is missing.
     pub(crate) meaning: String,
-    /// Why a value that is there has no interval.
+    /// The reason if only the interval is missing.
     reason: Option<String>,
 }
 
-/// How many lines are repeated in large letters.
+/// Number of headline scores.
 const HEADLINES: usize = 4;
 const HIGHER: &str = "higher is better";
 const LOWER: &str = "lower is better";
 
 impl Summary {
-    /// Prints scores, the most important ones first.
+    /// Formats scores, the most important ones first.
     pub fn of(scores: &Scores) -> Self {
         let lines = match scores {
             Scores::Classification(scores) => classification(scores),
@@ -45,7 +45,7 @@ impl Summary {
         Self { lines, notes }
     }
 
-    /// The lines that stand above the table.
+    /// The headline scores.
     pub(crate) fn headlines(&self) -> &[SummaryLine] {
         &self.lines[..HEADLINES.min(self.lines.len())]
     }
@@ -57,19 +57,19 @@ fn classification(scores: &ClassificationScores) -> Vec<SummaryLine> {
             "Accuracy",
             &scores.accuracy,
             HIGHER,
-            "Share of rows predicted right.",
+            "Fraction of rows classified correctly.",
         ),
         line(
             "NLL",
             &scores.nll,
             LOWER,
-            "Mean negative log-probability of the true class, in nats; a class that never seems possible but comes costs most.",
+            "Mean negative log-probability of the true class, in nats; confident errors cost most.",
         ),
         line(
             "ECE",
             &scores.ece,
             LOWER,
-            "Mean gap between confidence and accuracy, in 15 bins of equal width.",
+            "Expected calibration error: mean gap between confidence and accuracy, in 15 bins of equal width.",
         ),
         line(
             "AUROC",
@@ -77,10 +77,10 @@ fn classification(scores: &ClassificationScores) -> Vec<SummaryLine> {
             HIGHER,
             match scores.positive {
                 Some(_) => {
-                    "Chance that a row of one class gets a higher probability of it than a row of the other."
+                    "Probability that a row of the positive class is ranked above a row of the other."
                 }
                 None => {
-                    "Chance that a row of a class gets a higher probability of it than a row of another, averaged over classes."
+                    "Probability that a row of a class is ranked above a row of another class, averaged over classes."
                 }
             },
         ),
@@ -88,13 +88,13 @@ fn classification(scores: &ClassificationScores) -> Vec<SummaryLine> {
             "Brier score",
             &scores.brier,
             LOWER,
-            "Squared distance to the true class, summed over classes; between 0 and 2.",
+            "Mean squared error of the class probabilities, summed over classes; between 0 and 2.",
         ),
         line(
             "Balanced accuracy",
             &scores.balanced_accuracy,
             HIGHER,
-            "Share predicted right, averaged over the true classes.",
+            "Recall, averaged over the true classes.",
         ),
         line(
             "Macro F1",
@@ -116,19 +116,19 @@ fn classification(scores: &ClassificationScores) -> Vec<SummaryLine> {
             "ECE (equal mass)",
             &scores.ece_equal_mass,
             LOWER,
-            "The same gap in 15 bins of equally many rows.",
+            "Expected calibration error in 15 bins with equal numbers of rows.",
         ),
         line(
             "MCE",
             &scores.mce,
             LOWER,
-            "The widest gap of a bin of equal width.",
+            "Maximum calibration error over the 15 bins of equal width.",
         ),
         line(
             "Classwise ECE",
             &scores.classwise_ece,
             LOWER,
-            "The gap of every class's probability, averaged over classes.",
+            "Expected calibration error of the probability of each class, averaged over classes.",
         ),
     ]);
     lines
@@ -140,25 +140,25 @@ fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
             "RMSE",
             &scores.rmse,
             LOWER,
-            "Root of the mean squared error, in the unit of the target.",
+            "Root mean squared error, in the unit of the target.",
         ),
         line(
             "NMLL",
             &scores.nmll,
             LOWER,
-            "Mean negative log-likelihood of a row, in nats; falls with errors that are small and well announced.",
+            "Mean negative log-likelihood per row, in nats; low for accurate, well-calibrated predictions.",
         ),
         line(
             "CRPS",
             &scores.crps,
             LOWER,
-            "Distance of the predicted distribution from the target, in its unit; for a point prediction it would be the absolute error.",
+            "Continuous ranked probability score, in the unit of the target; for a point prediction, the absolute error.",
         ),
         line(
             "Calibration error",
             &scores.quantile_calibration_error,
             LOWER,
-            "Mean distance of stated and observed frequency, over the quantiles 5 %, 10 %, … 95 %.",
+            "Mean absolute difference between nominal and observed frequencies of the quantiles 5 %, 10 %, … 95 %.",
         ),
     ];
     for at in &scores.intervals {
@@ -166,8 +166,8 @@ fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
         lines.push(line(
             &format!("Coverage at {level}"),
             &at.coverage,
-            "best at the level",
-            &format!("Share of targets in their central {level} interval."),
+            "best at the nominal level",
+            &format!("Fraction of targets in their central {level} interval."),
         ));
     }
     for at in &scores.intervals {
@@ -175,18 +175,18 @@ fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
             &format!("Width at {}", percent(at.level)),
             &at.mean_width,
             "lower is better",
-            "Mean width of these intervals, in the unit of the target; compare widths of equal coverage.",
+            "Mean width of these intervals, in the unit of the target; compare widths only at equal coverage.",
         ));
     }
     lines
 }
 
-/// F1 with the class that it is about.
+/// F1 with the name of the positive class.
 pub(crate) fn f1_name(positive: &str) -> String {
     format!("F1 (positive: {})", shortened(positive, 24))
 }
 
-/// One note for each reason, with the scores that it concerns.
+/// One note for each reason, with its scores.
 fn notes(lines: &[SummaryLine]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in lines {

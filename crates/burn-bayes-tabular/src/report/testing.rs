@@ -1,4 +1,4 @@
-//! Reports of simulated fits, with known laws, for tests.
+//! Reports of simulated fits with known distributions, for tests.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::scores::{Intervals, Scores};
 
-/// Everything that a report borrows.
+/// Owns everything that a report borrows.
 pub(crate) struct Sample {
     pub(crate) title: String,
     pub(crate) target: String,
@@ -72,8 +72,8 @@ impl Sample {
     }
 }
 
-/// A classifier that knows some rows better than others, and is a little too sure of itself: its
-/// labels were drawn with probabilities between its own and even ones.
+/// A slightly overconfident classifier whose uncertainty differs between rows: the labels are drawn from
+/// flatter probabilities than the predicted ones.
 pub(crate) fn classification(names: &[&str], rows: usize, draws: usize) -> Sample {
     const TOO_SURE: f64 = 1.3;
     let mut random = StdRng::seed_from_u64(7);
@@ -120,7 +120,8 @@ pub(crate) fn classification(names: &[&str], rows: usize, draws: usize) -> Sampl
     )
 }
 
-/// A regression whose noise has the stated deviation, and whose draws differ as much as they err.
+/// A calibrated regression: the noise has the stated standard deviation, and the spread of the draws
+/// equals the error of their mean.
 pub(crate) fn regression(rows: usize, draws: usize) -> Sample {
     let mut random = StdRng::seed_from_u64(11);
     let truth: Vec<f64> = (0..rows)
@@ -155,7 +156,7 @@ pub(crate) fn regression(rows: usize, draws: usize) -> Sample {
     )
 }
 
-/// A posterior over three layers with factors of falling size, wider from layer to layer.
+/// A posterior over three layers with factors of decreasing size, wider from layer to layer.
 fn posterior() -> FactorPosterior {
     let device = Device::default();
     let layers = [(5, 8), (8, 8), (8, 3)]

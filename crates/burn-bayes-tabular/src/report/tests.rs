@@ -1,4 +1,4 @@
-//! Laws of every report: one self-contained page, well-formed, whatever is reported.
+//! Laws of every report: one self-contained, well-formed page.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{PosteriorSummary, ScoredRows, TrainingCurve, write};
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::scores::Scores;
 
-/// Writes a report and gives the page and the drawings beside it.
+/// Writes a report, and returns the page and its charts.
 fn written(sample: &Sample) -> (String, Vec<(String, String)>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");
@@ -34,7 +34,7 @@ fn written(sample: &Sample) -> (String, Vec<(String, String)>) {
     (read(&path), drawings.collect())
 }
 
-/// The names of elements, after a check that every one is closed in order and attributes are quoted.
+/// The names of the elements, after checking that they are closed in order and attributes are quoted.
 fn elements(markup: &str) -> BTreeSet<String> {
     let mut open: Vec<&str> = Vec::new();
     let mut names = BTreeSet::new();
@@ -64,7 +64,7 @@ fn elements(markup: &str) -> BTreeSet<String> {
     names
 }
 
-/// What holds for every report.
+/// Checks the laws of every report.
 fn checked(sample: &Sample) -> String {
     let (page, drawings) = written(sample);
     let names = elements(&page);
@@ -132,7 +132,7 @@ fn a_regression_shows_its_scores() {
     ] {
         assert!(page.contains(&number(value)), "{value}");
     }
-    // The samples follow the law that they state.
+    // The simulated predictions are calibrated.
     assert!((scores.intervals[2].coverage.value.unwrap() - 0.95).abs() < 0.05);
 }
 
@@ -220,7 +220,7 @@ fn a_posterior_is_summed_up_as_by_hand() {
     sample.posterior = Some(PosteriorSummary::of(&small).unwrap());
     let page = checked(&sample);
     // 4 + 9 of 13 + 48/4.
-    assert!(page.contains("They hold 52\u{a0}% of the sum of all variances"));
+    assert!(page.contains("which account for 52\u{a0}% of the total variance"));
     // Median of the biases, all at √0.25.
     assert!(page.contains("<th scope=\"row\">bias</th><td>8</td><td>0.5000</td>"));
 

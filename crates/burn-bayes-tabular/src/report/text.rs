@@ -1,12 +1,11 @@
-//! Numbers and names as they are printed.
+//! Formatting of numbers and names.
 
-/// Four significant digits, at most four of them behind the point; powers of ten where that says
-/// too little.
+/// At most four decimals and five digits in total; scientific notation for very small and large values.
 pub fn number(value: f64) -> String {
     number_like(value, value)
 }
 
-/// `value` with the digits that [`number`] would give to `scale`.
+/// Formats `value` with the digits of [`number`] for `scale`.
 pub(crate) fn number_like(value: f64, scale: f64) -> String {
     let size = scale.abs();
     if size != 0.0 && !(1e-3..1e5).contains(&size) {
@@ -16,39 +15,39 @@ pub(crate) fn number_like(value: f64, scale: f64) -> String {
     minus(format!("{value:.*}", 4 - digits_before.min(4)))
 }
 
-/// A share as a percentage.
+/// A fraction as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     unbroken(&format!("{} %", tick(100.0 * share)))
 }
 
-/// A text in which no line ends between a number and its percent sign.
+/// The text with a non-breaking space before each percent sign.
 pub(crate) fn unbroken(text: &str) -> String {
     text.replace(" %", "\u{a0}%")
 }
 
-/// A share as a percentage with one digit behind the point.
+/// A fraction as a percentage with one decimal.
 pub(crate) fn rounded_percent(share: f64) -> String {
     percent((1000.0 * share).round() / 1000.0)
 }
 
-/// A [`number`], or a dash where there is none.
+/// A [`number`], or a dash for `None`.
 pub(crate) fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "–".into(), number)
 }
 
-/// A name from a file as words.
+/// A name from a file, with spaces instead of underscores.
 pub(crate) fn label(name: &str) -> String {
     name.replace('_', " ")
 }
 
-/// With a capital letter.
+/// The text with a capital first letter.
 pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);
     first.chain(letters).collect()
 }
 
-/// A [`tick`] of an axis that counts: nothing between whole numbers.
+/// A [`tick`] label for whole numbers; empty for others.
 pub(crate) fn whole(value: f64) -> String {
     if value.fract() == 0.0 {
         tick(value)
@@ -57,7 +56,7 @@ pub(crate) fn whole(value: f64) -> String {
     }
 }
 
-/// The shortest form that tells neighbours on an axis apart.
+/// A short tick label.
 pub(crate) fn tick(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-3..1e6).contains(&size) {
@@ -72,7 +71,7 @@ pub(crate) fn tick(value: f64) -> String {
     })
 }
 
-/// One line without control characters, which neither pages nor drawings may hold.
+/// The text with spaces instead of control characters, which HTML and SVG must not contain.
 pub(crate) fn plain(text: &str) -> String {
     text.chars()
         .map(|character| {
@@ -85,7 +84,7 @@ pub(crate) fn plain(text: &str) -> String {
         .collect()
 }
 
-/// At most `length` characters, the middle left out.
+/// The text shortened in the middle to at most `length` characters.
 pub(crate) fn shortened(text: &str, length: usize) -> String {
     let characters: Vec<char> = plain(text).chars().collect();
     if characters.len() <= length {

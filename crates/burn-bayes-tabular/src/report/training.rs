@@ -1,4 +1,4 @@
-//! How a training went, epoch by epoch.
+//! Training curves.
 
 use plotters::prelude::{Circle, PathElement};
 use plotters::style::Color;
@@ -9,23 +9,23 @@ use super::palette::SERIES;
 use super::text::{sentence, tick, whole};
 use crate::error::Result;
 
-/// One quantity that was recorded epoch by epoch.
+/// A quantity recorded at every epoch.
 #[derive(Clone, Debug)]
 pub struct TrainingCurve {
-    /// What it is: "training loss", "validation NLL".
+    /// Its name, such as "training loss" or "validation NLL".
     pub(crate) label: String,
-    /// What it is measured in; curves of one unit share a chart.
+    /// Its unit; curves with the same unit share a chart.
     pub(crate) unit: String,
-    /// Epochs with values.
+    /// Epochs and values.
     pub(crate) points: Vec<(usize, f64)>,
 }
 
-/// Points that a line needs to look smooth.
+/// Maximum number of points of a curve.
 const MOST_POINTS: usize = 400;
-/// Up to so many points each is marked.
+/// Maximum number of points with markers.
 const MOST_MARKS: usize = 30;
 
-/// The section, unless nothing was recorded.
+/// The section; `None` if nothing was recorded.
 pub(crate) fn section(curves: &[TrainingCurve]) -> Result<Option<Section>> {
     let mut units: Vec<&str> = Vec::new();
     for curve in curves.iter().filter(|curve| curve.is_drawable()) {
@@ -44,7 +44,7 @@ pub(crate) fn section(curves: &[TrainingCurve]) -> Result<Option<Section>> {
     Ok((!figures.is_empty()).then(|| Section {
         id: "training",
         heading: "Training",
-        text: "What was recorded at the end of every epoch.".into(),
+        text: "Loss and scores at the end of every epoch.".into(),
         figures,
         tables: Vec::new(),
     }))
@@ -73,11 +73,9 @@ fn figure(index: usize, unit: &str, curves: &[&TrainingCurve]) -> Result<Figure>
     let labels: Vec<&str> = curves.iter().map(|curve| curve.label.as_str()).collect();
     let title = sentence(&labels.join(" and "));
     let reading = match curves {
-        [_] => {
-            "A curve that has levelled off has learnt what it can; one that still falls would gain by more epochs."
-        }
+        [_] => "If the curve is still falling at the end, train for more epochs.",
         _ => {
-            "A curve that has levelled off has learnt what it can. One of rows that were held out, rising while the training loss falls, says that the fit has begun to learn noise. The training loss is of the draws of single steps, so an average over draws may lie below it."
+            "If the curves are still falling at the end, train for more epochs. If the validation curve rises while the training loss falls, the model overfits. The training loss is computed with the weight draws of single steps, so the validation NLL of the average over draws may lie below it."
         }
     };
     Figure::draw(

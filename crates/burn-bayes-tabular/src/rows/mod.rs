@@ -1,4 +1,4 @@
-//! From a file of delimited text to training and validation rows.
+//! Reads a file of delimited text, and splits it into training and validation rows.
 
 mod training_set;
 
@@ -19,28 +19,28 @@ use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 pub(crate) use training_set::held_out_rows;
 pub use training_set::{Target, TrainingSet};
 
-/// What is suspicious in the columns of a table, for its reader to know.
+/// Warnings about suspicious columns of a table.
 pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
     let found = suspicions(table, settings.target()?);
     Ok(found.iter().map(ToString::to_string).collect())
 }
 
-/// The rows of a file, dealt and not yet prepared.
+/// The rows of a file, split but not yet prepared.
 #[derive(Clone, Debug)]
 pub struct SplitTable {
     /// All rows of the file.
     pub table: Table,
-    /// Rows to train on, by their places in the table.
+    /// Indices of the training rows in the table.
     pub train: Vec<usize>,
-    /// Rows that training does not see.
+    /// Indices of the validation rows in the table.
     pub validation: Vec<usize>,
 }
 
 impl SplitTable {
-    /// Deals the rows of a table; the same ones are held out for the same seed.
+    /// Splits the rows of a table at random; equal seeds give equal splits.
     ///
     /// # Errors
-    /// If a cell is missing where none may be, or rows cannot be held out.
+    /// If a value is missing and the settings refuse that, or there are too few rows to hold some out.
     pub fn deal(table: Table, settings: &DataSettings, seed: u64) -> Result<Self> {
         if settings.missing == MissingName::Refuse {
             table.check_complete()?;
@@ -48,8 +48,8 @@ impl SplitTable {
         let rows = usable_rows(&table, settings);
         if rows.is_empty() {
             return Err(TabularError::Data(format!(
-                "{}: every row has a missing cell; use `--missing impute`, or `--ignore` the \
-                 columns that are empty",
+                "{}: every row has a missing value; use `--missing impute`, or `--ignore` the empty \
+                 columns",
                 settings.path()?.display()
             )));
         }
@@ -61,7 +61,7 @@ impl SplitTable {
         })
     }
 
-    /// Divisions of the training rows; of classes, each fold has its share of every one.
+    /// Cross-validation splits of the training rows, stratified by class for a classification.
     pub fn divisions(&self, settings: &DataSettings, folds: KFold) -> Result<Vec<Split>> {
         let divisions = match settings.task()?.into() {
             Task::Regression => folds.splits(self.train.len())?,
@@ -69,13 +69,13 @@ impl SplitTable {
                 let target = self.table.column(settings.target()?)?;
                 let groups = target.groups();
                 let groups: Vec<usize> = self.train.iter().map(|&row| groups[row]).collect();
-                // What is wrong with the folds is not the fault of a class.
+                // First without classes, so that an invalid number of folds is not blamed on a class.
                 folds.splits(groups.len())?;
                 let path = settings.path()?;
                 folds.stratified_splits(&groups).map_err(|_| {
                     let rarest = rarest_class(path, target, &self.train);
-                    let cure = "ask for fewer, or leave them out";
-                    TabularError::Data(format!("{rarest}, too few for so many folds; {cure}"))
+                    let cure = "use fewer folds, or leave the rows out";
+                    TabularError::Data(format!("{rarest}, fewer than the number of folds; {cure}"))
                 })?
             }
         };
@@ -84,21 +84,21 @@ impl SplitTable {
     }
 }
 
-/// The rows of a run, prepared as the training rows taught.
+/// Training and validation rows, prepared with statistics of the training rows.
 #[derive(Clone, Debug)]
 pub struct PreparedRows {
-    /// How columns become features, as the rows to train on taught it.
+    /// The transformation of columns to features, fitted on the training rows.
     pub preprocessor: Preprocessor,
-    /// The rows to train on.
+    /// The training rows.
     pub train: TrainingSet,
-    /// Rows that training does not see; none if none were asked for.
+    /// The validation rows; `None` if no rows were held out.
     pub validation: Option<Dataset>,
-    /// The places of these rows in the file, from 0.
+    /// The indices of the validation rows in the file, from 0.
     pub validation_rows: Vec<usize>,
 }
 
 impl PreparedRows {
-    /// A number that tells these rows from others.
+    /// A hash of the rows.
     pub(crate) fn fingerprint(&self) -> u64 {
         let train = self.train.fingerprint();
         self.validation.as_ref().map_or(train, |rows| {
@@ -106,11 +106,11 @@ impl PreparedRows {
         })
     }
 
-    /// Prepares rows that were dealt.
+    /// Prepares the rows of a split table.
     ///
     /// # Errors
-    /// If the rows held out have something that those to train on have not, or a setting does not fit
-    /// the target.
+    /// If the rows cannot be prepared, for example because a validation row has a new category, or the
+    /// positive class does not exist.
     pub fn prepare(dealt: SplitTable, settings: &DataSettings) -> Result<Self> {
         let SplitTable {
             table,
@@ -134,7 +134,7 @@ impl PreparedRows {
     }
 }
 
-/// The rows of a table that are complete enough.
+/// The rows of a table that are not dropped because of missing values.
 pub(crate) fn usable_rows(table: &Table, settings: &DataSettings) -> Vec<usize> {
     match settings.missing {
         MissingName::Drop => table.complete_rows(),
@@ -142,7 +142,7 @@ pub(crate) fn usable_rows(table: &Table, settings: &DataSettings) -> Vec<usize> 
     }
 }
 
-/// A number that tells other rows, features and targets, from others, beside those with this one.
+/// Continues the hash `others` with more rows.
 pub(crate) fn fingerprint_of(others: u64, features: &[f64], targets: &Targets) -> u64 {
     let targets: Vec<u64> = match targets {
         Targets::Real(values) => values.iter().map(|value| value.to_bits()).collect(),
@@ -152,7 +152,7 @@ pub(crate) fn fingerprint_of(others: u64, features: &[f64], targets: &Targets) -
     hashed(others, features.chain(targets))
 }
 
-/// Targets on their own scale.
+/// Targets in their own unit.
 pub(crate) fn true_targets(dataset: &Dataset, meaning: &Target) -> Targets {
     match (dataset.targets(), meaning) {
         (Targets::Real(values), Target::Real(scale)) => {
@@ -162,13 +162,13 @@ pub(crate) fn true_targets(dataset: &Dataset, meaning: &Target) -> Targets {
     }
 }
 
-/// Reads the file of the rows, without the columns that are ignored.
+/// Reads the data file, without ignored columns.
 ///
 /// # Errors
-/// If it cannot be read, or a setting names a column that it has not.
+/// If it cannot be read, or a setting names a column that does not exist.
 pub fn read_table(settings: &DataSettings) -> Result<Table> {
     let (path, target) = (settings.path()?, settings.target()?);
-    // Once: a pipe tells its rows once.
+    // Opened only once, because a pipe can be read only once.
     let mut reader = CsvReader::open(path, settings.csv_options())?;
     let names: Vec<String> = reader.columns().map(|(name, _)| name.to_string()).collect();
     let asked = [
@@ -185,12 +185,12 @@ pub fn read_table(settings: &DataSettings) -> Result<Table> {
             let hint = hint.map_or(String::new(), |hint| format!("; did you mean `{hint}`"));
             let unnamed = match settings.header == HeaderName::Detect && names[0] == "column_0" {
                 true => {
-                    "; the first line was taken for a row, which `--header present` would change"
+                    "; the first line was read as data; if it is a header, use `--header present`"
                 }
                 false => "",
             };
             let problem = format!(
-                "is `{name}`, which is no column of {}{hint}; it has {}{unnamed}",
+                "is `{name}`, which is not a column of {}{hint}; its columns are {}{unnamed}",
                 path.display(),
                 listed(&names)
             );
@@ -210,7 +210,7 @@ pub fn read_table(settings: &DataSettings) -> Result<Table> {
     Ok(reader.read_all()?)
 }
 
-/// Training and validation rows; of classes, each has its share of every one.
+/// Training and validation rows, stratified by class for a classification.
 fn dealt(
     table: &Table,
     rows: &[usize],
@@ -223,7 +223,7 @@ fn dealt(
     let shares = [1.0 - settings.validation, settings.validation];
     let path = settings.path()?;
     let unfit = |problem: String| {
-        let cure = "give more rows, another share with `--validation`, or 0 to hold out none";
+        let cure = "use more rows, another fraction with `--validation`, or 0 to hold out none";
         TabularError::Data(format!("{problem}; {cure}"))
     };
     let parts = match settings.task()?.into() {
@@ -238,7 +238,9 @@ fn dealt(
             let groups: Vec<usize> = rows.iter().map(|&row| groups[row]).collect();
             stratified_partition(&groups, &shares, seed).map_err(|_| {
                 let (rarest, share) = (rarest_class(path, target, rows), settings.validation);
-                unfit(format!("{rarest}, too few to hold out a share of {share}"))
+                unfit(format!(
+                    "{rarest}, too few to hold out a fraction of {share}"
+                ))
             })?
         }
     };
@@ -246,7 +248,7 @@ fn dealt(
     Ok((numbers(&parts[0]), numbers(&parts[1])))
 }
 
-/// The class of a target that has the fewest of these rows, as the beginning of a message.
+/// The beginning of a message that names the class with the fewest of these rows.
 fn rarest_class(path: &Path, target: &Column, rows: &[usize]) -> String {
     let counts = counts(target, rows).into_iter();
     let (class, count) = counts.min_by_key(|&(_, count)| count).unwrap_or_default();
@@ -254,7 +256,7 @@ fn rarest_class(path: &Path, target: &Column, rows: &[usize]) -> String {
     format!("{path}, column `{name}`: the class `{class}` has {count} rows")
 }
 
-/// How many of these rows every class has.
+/// The number of these rows in each class.
 fn counts(target: &Column, rows: &[usize]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for label in rows.iter().filter_map(|&row| target.label(row)) {
@@ -263,7 +265,7 @@ fn counts(target: &Column, rows: &[usize]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// Refuses a class of which no row could be held out beside one to train on.
+/// Refuses classes with a single row, which cannot be in both training and validation rows.
 fn refuse_rare_classes(target: &Column, rows: &[usize], settings: &DataSettings) -> Result<()> {
     let counts = counts(target, rows);
     let Some((class, _)) = counts.iter().find(|&(_, &count)| count == 1) else {
@@ -271,16 +273,16 @@ fn refuse_rare_classes(target: &Column, rows: &[usize], settings: &DataSettings)
     };
     let (file, name) = (settings.path()?.display(), target.name());
     let cure = match target.kind() == ColumnKind::Number && 2 * counts.len() > rows.len() {
-        true => "use `--task regression` for a target of numbers",
-        false => "leave its row out, or hold out none with `--validation 0`",
+        true => "for a numeric target, use `--task regression`",
+        false => "leave the row out, or hold out no rows with `--validation 0`",
     };
     Err(TabularError::Data(format!(
-        "{file}, column `{name}`: the class `{class}` has one row, and one to train on and one to hold \
-         out are needed; {cure}"
+        "{file}, column `{name}`: the class `{class}` has one row, but at least two are needed, one for \
+         training and one to hold out; {cure}"
     )))
 }
 
-/// The name that takes the fewest changes of a character to become `name`, if that is not most of it.
+/// The name with the smallest edit distance to `name`, if at most half of its characters differ.
 fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let candidates = names

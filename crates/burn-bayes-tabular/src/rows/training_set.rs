@@ -1,4 +1,4 @@
-//! The rows that a network learns from, in memory and on the scale on which it learns.
+//! The training rows of a network, in memory, with standardised targets.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes::Noise;
@@ -10,38 +10,38 @@ use crate::network::Batch;
 use crate::random::shuffled;
 use crate::settings::{listed, refused};
 
-/// Training rows and what their targets mean.
+/// Training rows with their type of target.
 #[derive(Clone, Debug)]
 pub struct TrainingSet {
-    /// Row by row.
+    /// Row-major.
     features: Vec<f32>,
     width: usize,
-    /// Row by row: a number, or a one at the place of the class.
+    /// Row-major: a number, or the one-hot encoding of the class.
     targets: Vec<f32>,
     rows: usize,
     meaning: Target,
 }
 
-/// Rows that are prepared at a time.
+/// Number of rows per chunk.
 const PIECE: usize = 4096;
 
-/// The scale of targets that are learnt as they are.
+/// The scale of targets that are not standardised.
 const KEPT: ColumnScale = ColumnScale {
     centre: 0.0,
     spread: 1.0,
 };
 
-/// What the outputs of a network stand for.
+/// The type of a target.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
-    /// One number, on a scale of its own.
+    /// A number, with its scale.
     Real(ColumnScale),
     /// One of these classes.
     Classes(Vec<String>),
 }
 
 impl Target {
-    /// As it was learnt from training rows.
+    /// The target of a fitted preprocessor.
     pub(crate) fn of(preprocessor: &Preprocessor) -> Self {
         match (preprocessor.target_scale(), preprocessor.classes()) {
             (Some(scale), _) => Self::Real(scale),
@@ -51,15 +51,15 @@ impl Target {
         }
     }
 
-    /// The class of which F1 is told: the one that was asked for, or else the second of two; none of
-    /// numbers and of more classes.
+    /// The positive class of F1: the one asked for, by default the second of two classes; `None` for
+    /// numbers and for more than two classes.
     ///
     /// # Errors
-    /// If the one that was asked for is none of two classes.
+    /// If the class asked for is not one of two classes.
     pub fn positive(&self, asked: Option<&str>) -> Result<Option<&str>> {
         let problem = match (self, asked) {
             (Self::Real(_), None) => return Ok(None),
-            (Self::Real(_), Some(_)) => "is for classes, and the target is a number".into(),
+            (Self::Real(_), Some(_)) => "is for classification, but the target is a number".into(),
             (Self::Classes(classes), None) => {
                 let second = classes.get(1).filter(|_| classes.len() == 2);
                 return Ok(second.map(String::as_str));
@@ -67,11 +67,11 @@ impl Target {
             (Self::Classes(classes), Some(asked)) => {
                 match classes.iter().find(|class| *class == asked) {
                     Some(class) if classes.len() == 2 => return Ok(Some(class)),
-                    Some(_) => format!("is for two classes, and the target has {}", classes.len()),
+                    Some(_) => format!("is for two classes, but the target has {}", classes.len()),
                     None => {
                         let classes = listed(classes);
                         format!(
-                            "is `{asked}`, which is no class of the target; use one of {classes}"
+                            "is `{asked}`, which is not a class of the target; use one of {classes}"
                         )
                     }
                 }
@@ -80,7 +80,7 @@ impl Target {
         Err(refused("positive", problem))
     }
 
-    /// Outputs of a network.
+    /// Number of outputs of a network.
     pub(crate) fn outputs(&self) -> usize {
         match self {
             Self::Real(_) => 1,
@@ -90,10 +90,10 @@ impl Target {
 }
 
 impl TrainingSet {
-    /// Rows whose features and targets are on the scale on which a network learns.
+    /// A training set of prepared rows.
     ///
     /// # Errors
-    /// If there are no rows, or the targets are not what they are said to mean.
+    /// If there are no rows, or the targets do not match `meaning`.
     pub fn new(dataset: &Dataset, meaning: Target) -> Result<Self> {
         let width = dataset.features().columns();
         let mut problem = Self::with_room(dataset.rows(), width, meaning);
@@ -101,7 +101,7 @@ impl TrainingSet {
         problem.checked()
     }
 
-    /// Rows of a table, prepared.
+    /// Prepares rows of a table.
     ///
     /// # Errors
     /// As [`TrainingSet::new`], and if a row cannot be prepared.
@@ -112,14 +112,14 @@ impl TrainingSet {
     ) -> Result<Self> {
         let (width, meaning) = (preprocessor.width(), Target::of(preprocessor));
         let mut problem = Self::with_room(rows.len(), width, meaning);
-        // In pieces, as beside the table there shall be no second one in double precision.
+        // In chunks, to avoid a second copy of the table in double precision.
         for piece in rows.chunks(PIECE) {
             problem.append(&preprocessor.dataset(table, piece.iter().copied())?)?;
         }
         problem.checked()
     }
 
-    /// No rows, and room for so many.
+    /// An empty set with capacity for `rows` rows.
     fn with_room(rows: usize, width: usize, meaning: Target) -> Self {
         Self {
             features: Vec::with_capacity(rows * width),
@@ -130,10 +130,10 @@ impl TrainingSet {
         }
     }
 
-    /// With at least one row.
+    /// Checks that there is at least one row.
     fn checked(self) -> Result<Self> {
         if self.rows == 0 {
-            let problem = "there are no training rows; give a file with at least one";
+            let problem = "there are no training rows; use a file with at least one row";
             return Err(TabularError::Data(problem.into()));
         }
         Ok(self)
@@ -155,7 +155,7 @@ impl TrainingSet {
                 }
             }
             _ => {
-                let problem = "the targets are not of the kind that the task says";
+                let problem = "the targets do not match the task";
                 return Err(TabularError::Data(problem.into()));
             }
         }
@@ -164,17 +164,17 @@ impl TrainingSet {
         Ok(())
     }
 
-    /// How many there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes of all rows.
+    /// Memory of all rows in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.features) + size_of_val(&*self.targets)
     }
 
-    /// Features of a row.
+    /// Number of features.
     pub fn width(&self) -> usize {
         self.width
     }
@@ -183,7 +183,7 @@ impl TrainingSet {
         &self.meaning
     }
 
-    /// These rows, in this order.
+    /// A mini-batch of these rows.
     pub(crate) fn batch(&self, rows: &[usize], device: &Device) -> Batch {
         Batch {
             inputs: matrix(&self.features, self.width, rows, device),
@@ -191,7 +191,8 @@ impl TrainingSet {
         }
     }
 
-    /// Two parts in random order, the second about a `share` of the rows and at least one.
+    /// A random split into two parts; the second has about a fraction `share` of the rows, and at least
+    /// one.
     pub(crate) fn parted(&self, share: f64, noise: Noise) -> (Self, Self) {
         let order = shuffled(self.rows, noise);
         let held_out = held_out_rows(self.rows, share);
@@ -199,7 +200,7 @@ impl TrainingSet {
         (self.select(first), self.select(second))
     }
 
-    /// All rows, some of them at a time.
+    /// All rows, in chunks.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Self> {
         let starts = (0..self.rows).step_by(PIECE);
         starts.map(|start| {
@@ -218,7 +219,7 @@ impl TrainingSet {
         }
     }
 
-    /// A number that tells these rows from others: FNV-1a of every bit.
+    /// A hash of the rows: FNV-1a of all bits.
     pub(crate) fn fingerprint(&self) -> u64 {
         let values = self.features.iter().chain(&self.targets);
         hashed(HASH_START, values.map(|value| value.to_bits().into()))
@@ -230,8 +231,7 @@ impl TrainingSet {
         Ok(Features::new(self.rows, self.width, values.collect())?)
     }
 
-    /// The standard deviation of real targets on the scale on which a network learns: 1 where they are
-    /// standardised, and of classes.
+    /// The standard deviation of the stored targets: 1 for standardised targets and for classes.
     pub(crate) fn target_deviation(&self) -> Result<f64> {
         match self.meaning {
             Target::Real(KEPT) => Ok(self.target_scale()?.spread),
@@ -239,7 +239,7 @@ impl TrainingSet {
         }
     }
 
-    /// The mean and the standard deviation of real targets, in their own unit.
+    /// The mean and standard deviation of real targets, in their own unit.
     pub(crate) fn target_scale(&self) -> Result<ColumnScale> {
         match self.meaning {
             Target::Real(scale) if scale != KEPT => Ok(scale),
@@ -250,7 +250,7 @@ impl TrainingSet {
         }
     }
 
-    /// The mean of every target as a network learns it: of classes, their frequencies.
+    /// The means of the stored targets; for classes, their frequencies.
     pub(crate) fn target_means(&self) -> Vec<f64> {
         let outputs = self.meaning.outputs();
         let mean = |output: usize| {
@@ -260,7 +260,7 @@ impl TrainingSet {
         (0..outputs).map(mean).collect()
     }
 
-    /// The targets of all rows on their own scale.
+    /// The targets of all rows, in their own unit.
     pub(crate) fn true_targets(&self) -> Targets {
         match &self.meaning {
             Target::Real(scale) => {
@@ -275,18 +275,18 @@ impl TrainingSet {
         }
     }
 
-    /// The targets of all rows, row by row, as a network learns them.
+    /// The stored targets, row-major.
     pub(crate) fn targets(&self) -> &[f32] {
         &self.targets
     }
 }
 
-/// How many of some rows are about a share of them, and at least one.
+/// The number of held-out rows for a fraction, at least one.
 pub(crate) fn held_out_rows(rows: usize, share: f64) -> usize {
     ((rows as f64 * share) as usize).max(1)
 }
 
-/// `values`, row by row, on a device.
+/// The given rows of `values` as a matrix.
 fn matrix(values: &[f32], width: usize, rows: &[usize], device: &Device) -> Tensor<2> {
     let data = TensorData::new(gathered(values, width, rows), [rows.len(), width]);
     Tensor::from_data(data, device)

@@ -1,5 +1,5 @@
-//! Checkpoints as one file, so that there is always a whole one: a line with the checksum of all that
-//! follows, a line of JSON, the record of what is trained, the record of its optimiser.
+//! The checkpoint file: a line with the checksum of the rest, a line of JSON, the record of the model,
+//! and the record of the optimiser. A single file can be replaced atomically.
 
 use burn_bayes::train;
 use serde::{Deserialize, Serialize};
@@ -11,30 +11,30 @@ use crate::error::Result;
 use crate::files::{at, checksum, write_whole};
 use crate::settings::FitSettings;
 
-/// The first line.
+/// The JSON line.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
     format: u32,
-    /// Of the rows that it was trained on, and of those that were held out.
+    /// The hash of training and validation rows.
     fingerprint: u64,
-    /// Of the settings by which it was trained.
+    /// The checksum of the settings.
     settings: String,
     round: usize,
     step: u64,
     epochs: usize,
-    /// The bits of a number, which decimals might not keep.
+    /// As bits, because decimals may not be exact.
     loss_sum: u32,
-    /// Likewise.
+    /// As bits.
     noise_precision: u64,
-    /// Bytes of the first record.
+    /// Size of the record of the model in bytes.
     model: usize,
 }
 
 const FORMAT: u32 = 2;
 
 impl RunFolder {
-    /// Writes a checkpoint of a fit to rows with this fingerprint by these settings, in the place of an older one.
+    /// Writes a checkpoint of a fit to rows with this fingerprint, replacing the previous one.
     pub(crate) fn save_checkpoint(
         &self,
         checkpoint: &Checkpoint,
@@ -65,10 +65,10 @@ impl RunFolder {
         write_whole(&path, &[first, content].concat())
     }
 
-    /// The last checkpoint, if there is one.
+    /// The last checkpoint, if any.
     ///
     /// # Errors
-    /// If it is damaged, or of other rows or settings than these.
+    /// If it is damaged, or has other rows or settings.
     pub(crate) fn load_checkpoint(
         &self,
         rows: u64,
@@ -82,7 +82,7 @@ impl RunFolder {
         let (header, checkpoint) = parsed(&bytes).ok_or_else(|| {
             wrong(
                 &path,
-                "it is damaged; remove it, and the fit starts from the beginning",
+                "it is damaged; remove it to start from the beginning",
             )
         })?;
         if header.format != FORMAT {
@@ -91,20 +91,20 @@ impl RunFolder {
             return Err(wrong(&path, problem));
         }
         if header.fingerprint != rows {
-            let problem = "the rows are not those of the interrupted fit; bring them back, or fit \
+            let problem = "the rows differ from those of the interrupted fit; restore them, or fit \
                            into another folder";
             return Err(wrong(&path, problem));
         }
         if header.settings != fingerprint(settings)? {
-            let problem = "the settings of the fit in config.toml are not those of the interrupted fit; \
-                           bring them back, or fit into another folder";
+            let problem = "the fit settings in config.toml differ from those of the interrupted fit; \
+                           restore them, or fit into another folder";
             return Err(wrong(&path, problem));
         }
         Ok(Some(checkpoint))
     }
 }
 
-/// A text that tells settings apart between which a fit could not change.
+/// The checksum of the settings that must not change during a fit.
 fn fingerprint(settings: &FitSettings) -> Result<String> {
     let text = toml::to_string(&settings.identity()).map_err(std::io::Error::other)?;
     Ok(checksum(text.as_bytes()))
@@ -112,7 +112,7 @@ fn fingerprint(settings: &FitSettings) -> Result<String> {
 
 fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
     let (first, content) = first_line(bytes)?;
-    // Before anything is read: Burn trusts a record to be one that it wrote.
+    // Checked first, because Burn does not validate records.
     if first != checksum(content).as_bytes() {
         return None;
     }
@@ -133,7 +133,7 @@ fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
     Some((header, checkpoint))
 }
 
-/// A line, and what follows it.
+/// The first line and the rest.
 pub(super) fn first_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().position(|&byte| byte == b'\n')?;
     Some((&bytes[..end], &bytes[end + 1..]))

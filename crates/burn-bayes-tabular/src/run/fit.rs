@@ -1,4 +1,4 @@
-//! A fit to a folder: trained with its checkpoints, scored, and written down.
+//! A fit into a folder: training with checkpoints, scores and results.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -16,34 +16,34 @@ use crate::rows::{PreparedRows, TrainingSet};
 use crate::search::HoldoutScore;
 use crate::settings::{Config, FitSettings, NoisePrecision};
 
-/// Draws under which training rows are predicted to see whether all is finite.
+/// Number of weight draws to check that predictions of training rows are finite.
 const CHECKED_DRAWS: usize = 10;
-/// What may help against a fit that has diverged.
+/// Remedies for divergence.
 const CURE: &str = "lower `learning_rate`, give more `epochs`, or choose another `method`";
 
-/// How a fit to a folder begins.
+/// How a fit starts.
 #[derive(Clone, Copy, Debug)]
 pub enum Start<'a> {
-    /// In a new folder, by this command line.
+    /// In a new folder, with this command line.
     New(&'a str),
-    /// From the checkpoint in the folder, if there is one.
+    /// From the checkpoint in the folder, if any.
     Resumed,
 }
 
-/// A fit to a folder.
+/// A fit into a folder.
 #[derive(Debug)]
 pub struct FolderFit {
     folder: RunFolder,
     config: Config,
     rows: PreparedRows,
-    /// Of all rows.
+    /// The hash of all rows.
     fingerprint: u64,
     /// D, the number of weights.
     weights: usize,
     start: Instant,
 }
 
-/// What is said of a finished fit.
+/// The summary of a finished fit.
 #[derive(Debug, Serialize)]
 pub struct FinishedFit {
     /// The folder.
@@ -52,29 +52,29 @@ pub struct FinishedFit {
     pub method: String,
     /// The network.
     pub model: String,
-    /// Rows that it was trained on.
+    /// Number of training rows.
     pub training_rows: usize,
     /// D, the number of weights.
     pub weights: usize,
-    /// K; null where there is no posterior.
+    /// K; null for a point estimate.
     pub rank: Option<usize>,
-    /// 1/variance of the noise in the target's own unit; null for classes.
+    /// 1/variance of the noise, in the unit of the target; null for classes.
     pub noise_precision: Option<f64>,
-    /// How long it took, by the clock.
+    /// Wall-clock time.
     pub seconds: f64,
-    /// Of the rows that were held out; null if there were none.
+    /// Scores of the held-out rows; null without held-out rows.
     pub scores: Option<Validation>,
-    /// Why the fit is of no use, if it has diverged though all its numbers are finite.
+    /// The error, if the fit has diverged with finite numbers.
     #[serde(skip)]
     pub failure: Option<TabularError>,
 }
 
 impl FolderFit {
-    /// A fit that is about to begin.
+    /// Prepares a fit.
     ///
     /// # Errors
-    /// If a setting cannot be used for these rows, and if the folder holds a run that would be lost or
-    /// none to go on with.
+    /// If a setting is invalid for these rows, or the folder contains a run that would be overwritten, or
+    /// no run to resume.
     pub fn new(out: &Path, config: Config, rows: PreparedRows, start: Start<'_>) -> Result<Self> {
         let weights = engine::check(&rows.train, &config.fit)?;
         let folder = match start {
@@ -92,18 +92,18 @@ impl FolderFit {
         })
     }
 
-    /// The command that goes on with it after an interruption.
+    /// The command that continues the fit after an interruption.
     pub fn continuation(&self) -> String {
         self.folder.continuation()
     }
 
-    /// Rows by which it will be scored.
+    /// Number of held-out rows.
     pub fn scored_rows(&self) -> usize {
         self.rows.validation.as_ref().map_or(0, Dataset::rows)
     }
 
-    /// Trains anew, or from the checkpoint in the folder if there is one. `observer` is told of every
-    /// epoch; checkpoints and metrics are kept in the folder.
+    /// Trains from the start, or from the checkpoint in the folder if any. Checkpoints and metrics are
+    /// written to the folder, and `observer` is called at every epoch.
     ///
     /// # Errors
     /// As [`engine::fit`], and if a file cannot be written.
@@ -111,8 +111,8 @@ impl FolderFit {
         self.reported(|| self.trained(observer))
     }
 
-    /// Scores the rows that were held out, and marks the run as finished. Where none were, the
-    /// predictions of the training rows must be finite.
+    /// Scores the held-out rows, and marks the run as finished. Without held-out rows, checks that the
+    /// predictions of the training rows are finite.
     ///
     /// # Errors
     /// If a prediction is not finite, or a file cannot be written.
@@ -139,7 +139,7 @@ impl FolderFit {
         })
     }
 
-    /// Leaves a report if the numbers become infinite.
+    /// Writes a report if the work fails with a non-finite number.
     fn reported<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let done = work();
         if let Err(TabularError::Numerical(reason)) = &done {
@@ -186,7 +186,7 @@ impl FolderFit {
     }
 }
 
-/// Refuses a fit under which the NLL of its training rows is not finite.
+/// Checks that the NLL of the training rows is finite.
 fn expect_finite(fitted: &TrainedModel, train: &TrainingSet, settings: &FitSettings) -> Result<()> {
     for piece in train.pieces() {
         let predictions = fitted.predict(&piece.features()?, CHECKED_DRAWS)?;
@@ -199,7 +199,7 @@ fn expect_finite(fitted: &TrainedModel, train: &TrainingSet, settings: &FitSetti
     Ok(())
 }
 
-/// What is wrong with a fit that has diverged, and what may help.
+/// The error of a diverged fit, with remedies.
 fn diverged_by(reason: &str, settings: &FitSettings) -> TabularError {
     let noise = match settings.noise_precision {
         NoisePrecision::Given(_) => "check `noise_precision`, ",
@@ -208,18 +208,18 @@ fn diverged_by(reason: &str, settings: &FitSettings) -> TabularError {
     TabularError::Numerical(format!("the fit has diverged: {reason}; {noise}{CURE}"))
 }
 
-/// Keeps what a fit reports, and passes it on.
+/// Writes metrics and checkpoints to the folder, and forwards calls to another observer.
 struct RunRecorder<'a> {
     fit: &'a FolderFit,
     watched: Option<WatchedRows>,
     metrics: MetricsFile,
     observer: &'a mut dyn Observer,
-    /// Why the fit was ended.
+    /// The error that stopped the fit.
     failure: Option<TabularError>,
 }
 
 impl RunRecorder<'_> {
-    /// Adds a line to the metrics.
+    /// Writes the metrics of an epoch.
     fn keep(
         &mut self,
         record: &EpochRecord,

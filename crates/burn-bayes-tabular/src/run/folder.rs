@@ -1,4 +1,4 @@
-//! The names of a run's files.
+//! The folder of a run and its file names.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,36 +16,35 @@ use crate::shell::command_of;
 #[derive(Clone, Debug)]
 pub struct RunFolder {
     path: PathBuf,
-    /// Held while a fit writes.
+    /// Held during a fit.
     _lock: Option<Arc<File>>,
 }
 
 impl RunFolder {
-    /// A folder for a new run, with its settings and the command that begins it.
+    /// Creates the folder of a new run, with settings and command.
     ///
     /// # Errors
-    /// If it cannot be written, or holds a run that would be lost.
+    /// If it cannot be written, or contains a run, which would be overwritten.
     pub(crate) fn create(path: &Path, config: &Config, command: &str) -> Result<Self> {
         let mut folder = Self::at(path);
         folder.expect_free()?;
         make_folder(path)?;
         folder._lock = lock(path)?.map(Arc::new);
-        // Another process may have been at its end.
+        // Another process may have finished its run before the lock was taken.
         folder.expect_free()?;
-        // First, as it tells settings of a run from others.
+        // Written first, because it distinguishes the settings of a run from other settings.
         write_whole(&folder.command_file(), format!("{command}\n").as_bytes())?;
         write_whole(&folder.config_file(), config.to_toml()?.as_bytes())?;
         Ok(folder)
     }
 
-    /// A folder with a run in it, finished or not.
+    /// Opens a folder with a run, finished or not.
     pub fn open(path: &Path) -> Result<Self> {
         let folder = Self::at(path);
         for file in [folder.config_file(), folder.command_file()] {
             if !file.is_file() {
                 return Err(TabularError::Data(format!(
-                    "{}: there is no run in it (no {}); name a folder that `burn-bayes fit --out` has \
-                     made",
+                    "{}: there is no run in it (no {}); name a folder created by `burn-bayes fit --out`",
                     path.display(),
                     file.file_name().unwrap_or_default().display()
                 )));
@@ -54,7 +53,7 @@ impl RunFolder {
         Ok(folder)
     }
 
-    /// A folder with an unfinished run in it, to go on with.
+    /// Opens the folder of an unfinished run, to continue it.
     pub(crate) fn resume(path: &Path) -> Result<Self> {
         let mut folder = Self::open(path)?;
         folder._lock = lock(path)?.map(Arc::new);
@@ -68,7 +67,7 @@ impl RunFolder {
         }
     }
 
-    /// The command that goes on with the fit.
+    /// The command that continues the fit.
     pub(crate) fn continuation(&self) -> String {
         let words = ["fit", "--resume", "--out"].map(OsStr::new);
         command_of(
@@ -77,7 +76,7 @@ impl RunFolder {
         )
     }
 
-    /// All files that a run has, whether they are there yet or not.
+    /// All files of a run, existing or not.
     pub fn files(&self) -> [PathBuf; 11] {
         [
             self.config_file(),
@@ -97,26 +96,27 @@ impl RunFolder {
     fn expect_free(&self) -> Result<()> {
         let path = self.path.display();
         if self.is_finished() {
-            let problem = format!("is {path}, which holds a finished run; name another folder");
+            let problem = format!("is {path}, which contains a finished run; name another folder");
             return Err(refused("out", problem));
         }
         if self.checkpoint_file().exists() {
             let problem = format!(
-                "is {path}, which holds an interrupted run; go on with it by `--resume`, or name \
+                "is {path}, which contains an interrupted run; continue it with `--resume`, or name \
                  another folder"
             );
             return Err(refused("out", problem));
         }
         if self.config_file().exists() && !self.command_file().exists() {
             let problem = format!(
-                "is {path}, whose config.toml is of no run and would be lost; name another folder"
+                "is {path}, whose config.toml does not belong to a run and would be overwritten; name \
+                another folder"
             );
             return Err(refused("out", problem));
         }
         Ok(())
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -124,7 +124,7 @@ impl RunFolder {
     /// The settings in effect.
     ///
     /// # Errors
-    /// If the file was spoilt since the fit wrote it; the message names it.
+    /// If the file is damaged; the message names it.
     pub fn config(&self) -> Result<Config> {
         let config = Config::read(&self.config_file())?;
         let usable = config.validate();
@@ -144,17 +144,17 @@ impl RunFolder {
         })
     }
 
-    /// The command that began the run.
+    /// The command that started the run.
     pub(super) fn command(&self) -> Result<String> {
         Ok(read_text(&self.command_file())?.trim_end().into())
     }
 
-    /// What is wrong with the settings in the folder.
+    /// An error about the settings in the folder.
     fn unusable_settings(&self, failure: &TabularError) -> TabularError {
         TabularError::Usage(format!("{}: {failure}", self.config_file().display()))
     }
 
-    /// Whether everything is there.
+    /// Whether the run is finished.
     pub fn is_finished(&self) -> bool {
         self.model_file().is_file()
     }
@@ -167,7 +167,7 @@ impl RunFolder {
         self.path.join("command.txt")
     }
 
-    /// How columns become features, and what the classes are.
+    /// The preprocessor.
     pub(crate) fn preprocessor_file(&self) -> PathBuf {
         self.path.join("preprocessor.toml")
     }
@@ -177,7 +177,7 @@ impl RunFolder {
         self.path.join("posterior.safetensors")
     }
 
-    /// The weights, where there is no posterior.
+    /// The weights of a point estimate.
     pub(crate) fn weights_file(&self) -> PathBuf {
         self.path.join("weights.bpk")
     }
@@ -192,27 +192,27 @@ impl RunFolder {
         }
     }
 
-    /// One line of JSON for every epoch.
+    /// The metrics of every epoch.
     pub(crate) fn metrics_file(&self) -> PathBuf {
         self.path.join("metrics.jsonl")
     }
 
-    /// Where an unfinished fit stands.
+    /// The state of an unfinished fit.
     pub(super) fn checkpoint_file(&self) -> PathBuf {
         self.path.join("checkpoint.bin")
     }
 
-    /// The scores of the rows that were held out.
+    /// The scores of the held-out rows.
     pub(crate) fn scores_file(&self) -> PathBuf {
         self.path.join("scores.json")
     }
 
-    /// The page that shows them.
+    /// The report.
     pub(crate) fn report_file(&self) -> PathBuf {
         self.path.join("report.html")
     }
 
-    /// The predictions of the rows that were held out.
+    /// The predictions of the held-out rows.
     pub(crate) fn validation_file(&self) -> PathBuf {
         self.path.join("validation.csv")
     }

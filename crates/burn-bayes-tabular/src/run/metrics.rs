@@ -1,4 +1,4 @@
-//! `metrics.jsonl`: one line for every epoch, added as it ends.
+//! `metrics.jsonl`: one line per epoch.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,10 +15,10 @@ use crate::files::{at, text, whole_lines, write_whole};
 /// One line.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct EpochMetrics {
-    /// What the training says of the epoch.
+    /// The record of the training.
     #[serde(flatten)]
     pub record: EpochRecord,
-    /// Of the rows that were held out; nothing if this epoch was not scored.
+    /// The score of the held-out rows; `None` if the epoch was not scored.
     #[serde(flatten)]
     pub validation: Option<ValidationScore>,
 }
@@ -36,10 +36,10 @@ impl MetricsFile {
         Self::with(folder, "")
     }
 
-    /// The file of an interrupted fit, without the epochs that its checkpoint does not know.
+    /// Opens the file of an interrupted fit, without the epochs after its checkpoint.
     pub(crate) fn resume(folder: &RunFolder, epochs: usize) -> Result<Self> {
         let text = folder.metrics_text()?;
-        // As they were written: a number that is read may change in its last digit.
+        // The text is kept, because parsing may change the last digit of a number.
         let kept: String = text.split_inclusive('\n').take(epochs).collect();
         parsed(&kept, &folder.metrics_file())?;
         Self::with(folder, &kept)
@@ -64,7 +64,7 @@ impl MetricsFile {
 }
 
 impl RunFolder {
-    /// What was recorded so far.
+    /// The epochs recorded so far.
     pub(crate) fn metrics(&self) -> Result<Vec<EpochMetrics>> {
         parsed(&self.metrics_text()?, &self.metrics_file())
     }
@@ -74,7 +74,7 @@ impl RunFolder {
         if !path.exists() {
             return Ok(String::new());
         }
-        // A full disk, or an end without warning, may leave half a line.
+        // A full disk or a killed process may leave an incomplete line.
         text(&path, whole_lines(std::fs::read(&path).map_err(at(&path))?))
     }
 }
@@ -88,9 +88,9 @@ fn parsed(text: &str, path: &Path) -> Result<Vec<EpochMetrics>> {
     lines.collect()
 }
 
-/// A line, if its numbers can be drawn.
+/// Parses a line, and checks that its numbers can be plotted.
 fn line_of(line: &str) -> Result<EpochMetrics, String> {
-    /// Beyond it the range of a chart may be no number.
+    /// Beyond it, the range of an axis may overflow.
     const LARGEST: f64 = 1e300;
     let metrics: EpochMetrics = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let validation = metrics.validation.map(|score| [score.nll, score.error]);
@@ -98,6 +98,6 @@ fn line_of(line: &str) -> Result<EpochMetrics, String> {
     let mut numbers = numbers.chain(validation.into_iter().flatten());
     match numbers.find(|number| number.abs() > LARGEST) {
         None => Ok(metrics),
-        Some(number) => Err(format!("found {number:e}, which no fit leaves")),
+        Some(number) => Err(format!("found {number:e}, which no fit writes")),
     }
 }

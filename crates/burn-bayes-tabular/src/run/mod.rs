@@ -1,4 +1,4 @@
-//! A folder with everything of a run: its settings, what was learnt, and how well.
+//! Run folders: settings, trained model, metrics and scores of a fit.
 
 mod checkpoint;
 mod fit;
@@ -42,25 +42,25 @@ use crate::settings::{Config, DeviceName, MOST_DRAWS, expect_at_most};
 pub struct Run {
     /// The settings in effect.
     pub config: Config,
-    /// How columns become features, and what the classes are.
+    /// The transformation of columns to features, with the classes.
     pub preprocessor: Preprocessor,
-    /// What was learnt.
+    /// The trained model.
     pub fitted: TrainedModel,
-    /// Why the fit has diverged; nothing if it has not.
+    /// Why the fit diverged; `None` if it did not.
     pub diverged: Option<String>,
     checksums: Checksums,
 }
 
 impl Run {
-    /// Reads a finished run, to compute on a device; on that of the fit if none is named.
+    /// Loads a finished run onto a device, by default that of the fit.
     ///
     /// # Errors
-    /// If the folder holds none, or its files are not as the fit wrote them.
+    /// If the folder contains no finished run, or a file was changed since the fit.
     pub fn load(folder: &RunFolder, device: Option<DeviceName>) -> Result<Self> {
         if !folder.is_finished() {
             let path = folder.path().display();
             return Err(TabularError::Data(format!(
-                "{path}: the fit is not finished (there is no model.toml); `{}` goes on with it",
+                "{path}: the fit is not finished (there is no model.toml); continue it with `{}`",
                 folder.continuation()
             )));
         }
@@ -81,10 +81,10 @@ impl Run {
         })
     }
 
-    /// The predictions of the rows that were held out; nothing if there were none.
+    /// The file with the predictions of the held-out rows; `None` without held-out rows.
     ///
     /// # Errors
-    /// If the file is not as the fit wrote it.
+    /// If the file was changed since the fit.
     pub(crate) fn validation_file(&self, folder: &RunFolder) -> Result<Option<PathBuf>> {
         let path = folder.validation_file();
         if !self.checksums.has(&path) {
@@ -94,16 +94,16 @@ impl Run {
         Ok(Some(path))
     }
 
-    /// What was recorded epoch by epoch.
+    /// The metrics of every epoch.
     ///
     /// # Errors
-    /// If the file is not as the fit wrote it.
+    /// If the file was changed since the fit.
     pub fn metrics(&self, folder: &RunFolder) -> Result<Vec<EpochMetrics>> {
         self.checksums.verified(&folder.metrics_file())?;
         folder.metrics()
     }
 
-    /// Draws of a prediction: as many as are asked for, or as the fit says.
+    /// The number of weight draws per prediction, by default that of the fit.
     pub fn draws(&self, asked: Option<usize>) -> Result<usize> {
         let draws = asked.unwrap_or(self.config.fit.draws);
         expect_at_most("draws", draws, MOST_DRAWS)?;
@@ -111,7 +111,7 @@ impl Run {
     }
 }
 
-/// The network of a run, with what was learnt of its weights.
+/// Loads the network of a run and its posterior.
 fn fitted(
     folder: &RunFolder,
     config: &Config,
@@ -122,7 +122,7 @@ fn fitted(
     let meaning = Target::of(preprocessor);
     let features = preprocessor.feature_names().len();
     let precision = learnt.noise_precision;
-    // A layout is of what can be trained, so the network begins as one that is.
+    // The layout contains trainable parameters only, so the network is created on an autodiff device.
     let training = device.clone().autodiff();
     let network = network(&config.fit, features, &meaning, precision, &training);
     let path = folder.posterior_file();
@@ -148,13 +148,13 @@ fn fitted(
     TrainedModel::new(&network, posterior, meaning, precision, seed)
 }
 
-/// What is wrong with a file of a run.
+/// An error about a file of a run.
 fn wrong(path: &Path, problem: impl Display) -> TabularError {
     TabularError::Data(format!("{}: {problem}", path.display()))
 }
 
 impl RunFolder {
-    /// Writes what was learnt.
+    /// Writes the trained model.
     pub(crate) fn save_fitted(&self, fitted: &TrainedModel) -> Result<()> {
         match fitted.posterior() {
             Some(posterior) => {
@@ -162,7 +162,7 @@ impl RunFolder {
                 saved.map_err(|error| std::io::Error::other(error.to_string()))?;
             }
             None => {
-                // Of a fit to this folder that came to nothing.
+                // It may be left over from an earlier, unfinished fit into this folder.
                 remove(&self.posterior_file())?;
                 let path = self.weights_file();
                 let bytes = fitted.network().clone().into_record().into_bytes();
@@ -173,7 +173,7 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Removes what an earlier fit to this folder wrote of the rows that it held out.
+    /// Removes the validation results of an earlier fit into this folder.
     pub(crate) fn remove_validation(&self) -> Result<()> {
         let files = [
             self.validation_file(),
@@ -183,14 +183,14 @@ impl RunFolder {
         files.iter().try_for_each(|file| remove(file))
     }
 
-    /// Marks the run as finished, after everything else was written.
+    /// Marks the run as finished, after all other files were written.
     pub(crate) fn finish(
         &self,
         config: &Config,
         fitted: &TrainedModel,
         diverged: Option<String>,
     ) -> Result<()> {
-        // It may have been edited since the fit read it.
+        // The file may have been edited since the fit read it.
         write_whole(&self.config_file(), config.to_toml()?.as_bytes())?;
         let read = [
             self.config_file(),

@@ -1,5 +1,5 @@
-//! `model.toml`: what a fit learnt beside the weights, and the checksums of the files that are read
-//! with it. It is the last file of a run to be written; its first line is the checksum of the others.
+//! `model.toml`: results of a fit other than the weights, and the checksums of the files of the run. It
+//! is written last; its first line is the checksum of its other lines.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use crate::files::{at, checksum, write_whole};
 
 /// The format of a run's files.
 const FORMAT: u32 = 2;
-/// What helps against every damage.
+/// The remedy for a damaged file.
 const CURE: &str = "restore the file that the fit wrote, or fit again";
 
 /// Everything after the first line.
@@ -24,16 +24,16 @@ const CURE: &str = "restore the file that the fit wrote, or fit again";
 #[serde(deny_unknown_fields)]
 pub(super) struct ModelFile {
     format: u32,
-    /// β on the scale on which the network learns.
+    /// β on the standardised scale of the network.
     pub(super) noise_precision: f64,
-    /// Why the fit has diverged; absent if it has not.
+    /// Why the fit diverged; absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) diverged: Option<String>,
     pub(super) checksums: Checksums,
 }
 
 impl ModelFile {
-    /// Beside these files, those of them that are there.
+    /// With the checksums of these files, as far as they exist.
     pub(super) fn new(
         noise_precision: f64,
         diverged: Option<String>,
@@ -50,7 +50,7 @@ impl ModelFile {
     /// Reads the file of a finished run.
     ///
     /// # Errors
-    /// If it is not as the fit wrote it, or of another version of the program.
+    /// If it was changed since the fit, or written by another version of the program.
     pub(super) fn load(folder: &RunFolder) -> Result<Self> {
         let path = folder.model_file();
         let bytes = std::fs::read(&path).map_err(at(&path))?;
@@ -58,8 +58,7 @@ impl ModelFile {
             .filter(|(first, body)| *first == checksum_line(body).as_bytes())
             .and_then(|(_, body)| str::from_utf8(body).ok());
         let body = body.ok_or_else(|| {
-            let problem =
-                format!("it is damaged, or an earlier version of this program wrote it; {CURE}");
+            let problem = format!("it is damaged, or was written by an earlier version; {CURE}");
             wrong(&path, problem)
         })?;
         let learnt: Self = toml::from_str(body).map_err(|error| wrong(&path, error))?;
@@ -67,12 +66,12 @@ impl ModelFile {
             FORMAT => Ok(learnt),
             format => Err(wrong(
                 &path,
-                format!("it has format {format}, and this program reads {FORMAT}; fit again"),
+                format!("it has format {format}, but this program reads {FORMAT}; fit again"),
             )),
         }
     }
 
-    /// Writes the file, which finishes the run.
+    /// Writes the file, which marks the run as finished.
     pub(super) fn save(&self, folder: &RunFolder) -> Result<()> {
         let body = toml::to_string(self).map_err(std::io::Error::other)?;
         let text = format!("{}\n{body}", checksum_line(body.as_bytes()));
@@ -80,12 +79,12 @@ impl ModelFile {
     }
 }
 
-/// The first line of a file with this body.
+/// The first line of the file, for the rest of its content.
 fn checksum_line(body: &[u8]) -> String {
     format!("checksum = \"{}\"", checksum(body))
 }
 
-/// Checksums of files of a run, by their names.
+/// Checksums of the files of a run, by file name.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(transparent)]
 pub(super) struct Checksums(BTreeMap<String, String>);
@@ -105,10 +104,10 @@ impl Checksums {
         self.0.contains_key(&name(path))
     }
 
-    /// The bytes of a file, as the fit wrote them.
+    /// The content of a file.
     ///
     /// # Errors
-    /// If they were changed since, or are gone.
+    /// If the file was changed since the fit, or is missing.
     pub(super) fn verified(&self, path: &Path) -> Result<Vec<u8>> {
         let bytes = match std::fs::read(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -1,6 +1,6 @@
-//! How well a fit predicts the rows that were held out, while it runs.
+//! Scores of the held-out rows during training.
 //!
-//! Which epochs are scored depends on sizes alone, not on the clock, so equal settings make equal files.
+//! Which epochs are scored depends only on sizes, not on time, so equal settings give equal files.
 
 use burn_bayes_data::{Dataset, Features, Targets};
 use serde::{Deserialize, Serialize};
@@ -12,43 +12,43 @@ use crate::rows::{Target, TrainingSet};
 use crate::search::HoldoutScore;
 use crate::settings::{FitSettings, Method};
 
-/// Draws of a score, the same numbers at every epoch.
+/// Number of weight draws of a score, with the same random numbers at every epoch.
 const DRAWS: usize = 10;
-/// Share of the time of an epoch that scoring may take.
+/// Fraction of the time of an epoch that scoring may take.
 const SHARE: f64 = 0.1;
-/// What a draw of a step costs beside its multiplications, in multiplications.
+/// The overhead of a draw in a training step, in units of a multiplication.
 const STEP: f64 = 1e6;
-/// The same of a draw of a prediction.
+/// The overhead of a draw in a prediction.
 const PASS: f64 = 5e4;
-/// What a multiplication costs in a prediction, of its cost in a step, which has other work for every
-/// weight and fewer rows at once.
+/// The cost of a multiplication in a prediction relative to a training step, which has other work for
+/// every weight and smaller batches.
 const PREDICTED: f64 = 0.2;
 
-/// What is scored at the end of an epoch; less is better in both.
+/// The scores at the end of an epoch; lower is better.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub struct ValidationScore {
-    /// Mean negative log-likelihood of a row under the average over draws, in nats, on the scale on
-    /// which the network learns.
+    /// Mean negative log-likelihood per row of the average over draws, in nats, on the standardised scale
+    /// of the network.
     #[serde(rename = "validation_nll")]
     pub nll: f64,
-    /// Root mean squared error in the target's own unit; of classes, the share of wrong ones.
+    /// Root mean squared error in the unit of the target, or the misclassification rate.
     #[serde(rename = "validation_error")]
     pub error: f64,
 }
 
-/// Rows that are scored while others are learnt.
+/// Held-out rows that are scored during training.
 #[derive(Debug)]
 pub(crate) struct WatchedRows {
     features: Features,
-    /// On their own scale.
+    /// In their own unit.
     targets: Targets,
     meaning: Target,
-    /// Epochs from one score to the next.
+    /// Number of epochs between scores.
     every: usize,
 }
 
 impl WatchedRows {
-    /// The rows that were held out from a problem.
+    /// Watches the held-out rows of a fit.
     pub(crate) fn new(
         rows: &Dataset,
         training_set: &TrainingSet,
@@ -64,7 +64,7 @@ impl WatchedRows {
         }
     }
 
-    /// The score after an epoch; nothing if this epoch has none, or it is not finite.
+    /// The score after an epoch; `None` if the epoch is not scored, or the score is not finite.
     pub(crate) fn score(
         &self,
         record: &EpochRecord,
@@ -85,7 +85,7 @@ impl WatchedRows {
                 let judgement = HoldoutScore::of(&predictions, &self.targets)?;
                 Ok(self.on_learning_scale(judgement))
             }
-            // The fit may find back; whether it does is for its own checks.
+            // The fit may recover; if not, its own checks report the error.
             Err(TabularError::Numerical(_)) => Ok(None),
             Err(failure) => Err(failure),
         }
@@ -105,9 +105,9 @@ impl WatchedRows {
     }
 }
 
-/// Epochs from one score to the next, so that scoring stays within its share of the time.
+/// The number of epochs between scores, such that scoring stays within its fraction of the time.
 ///
-/// A step multiplies every weight thrice for each row and draw: forward, and twice backward.
+/// A step has three multiplications per weight, row and draw: one forward and two backward.
 fn interval(settings: &FitSettings, weights: usize, rows: usize, held_out: usize) -> usize {
     let (weights, rows, held_out) = (weights as f64, rows as f64, held_out as f64);
     let steps = (rows / settings.batch_size as f64).ceil();
@@ -133,7 +133,7 @@ mod tests {
         let vifa = settings(Method::Vifa);
         assert_eq!(interval(&vifa, 751, 400, 100), 1);
         let wide = interval(&vifa, 500_000, 8_000, 2_000);
-        // Ten draws of a quarter of the rows: five sixths of the products of an epoch, at a fifth.
+        // Ten draws of a quarter of the rows: 5/6 of the multiplications of an epoch, at 1/5 of the cost.
         assert_eq!(wide, 2);
         assert!(interval(&vifa, 500_000, 5_000, 5_000) > wide);
         assert_eq!(interval(&settings(Method::Map), 500_000, 8_000, 2_000), 1);

@@ -1,5 +1,5 @@
-//! Files of a run, settings, ranges and ledgers with random damage: each is read or refused, with an
-//! error that names it, without a panic, and for no more memory than its bytes account for.
+//! Randomly damaged run files, settings, ranges and result caches: each is read, or refused with an
+//! error that names it, without a panic and with memory bounded by its size.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::rows::{PreparedRows, SplitTable, read_table};
 use crate::search::Ranges;
 use crate::settings::{DataSettings, FitSettings};
 
-/// The files that a run may have.
+/// The files of a run.
 const FILES: [&str; 6] = [
     "config.toml",
     "preprocessor.toml",
@@ -34,13 +34,13 @@ const FILES: [&str; 6] = [
     "validation.csv",
 ];
 
-/// A finished run in a folder of its own, and its files as they were.
+/// A finished run, and the original content of its files.
 struct Site {
     folder: TempDir,
     files: Vec<(String, Vec<u8>)>,
 }
 
-/// Rows of classes in words, and a column of categories.
+/// Rows with text classes and a categorical column.
 fn moons() -> String {
     let data = two_moons(40, 0.1, 1).unwrap();
     let mut text = String::from("x,y,side,kind\n");
@@ -53,7 +53,7 @@ fn moons() -> String {
     text
 }
 
-/// Rows of numbers.
+/// Numeric rows.
 fn gap() -> String {
     let data = gap_regression(40, 0.1, 1).unwrap();
     let mut text = String::from("x,price\n");
@@ -118,7 +118,7 @@ impl Site {
         (name, bytes)
     }
 
-    /// Reads the run and predicts the first of its rows.
+    /// Reads the run and predicts its first row.
     fn predict(&self) -> Result<()> {
         let folder = RunFolder::open(&self.run())?;
         let run = Run::load(&folder, None)?;
@@ -173,8 +173,8 @@ fn spoilt_runs() {
     });
 }
 
-/// What the commands say by the files of the run: the predictions, for classes with decisions at a target
-/// risk, and the epochs of a report.
+/// The results that commands compute from the files of the run: the predictions, for classes with
+/// decisions at a target risk, and the epochs of a report.
 fn answers(site: &Site) -> Result<(Vec<u8>, Vec<EpochMetrics>)> {
     let folder = RunFolder::open(&site.run())?;
     let run = Run::load(&folder, None)?;
@@ -193,7 +193,7 @@ fn answers(site: &Site) -> Result<(Vec<u8>, Vec<EpochMetrics>)> {
     Ok((output, run.metrics(&folder)?))
 }
 
-/// One piece of damage, which leaves other bytes than there were.
+/// A damage that changes the bytes.
 fn damaged_at_random(bytes: &[u8], random: &mut StdRng) -> Vec<u8> {
     let mut damaged = bytes.to_vec();
     let place = random.random_range(0..bytes.len());
@@ -256,7 +256,7 @@ fn no_damage_to_a_file_of_a_run_changes_what_it_says_in_silence() {
             }
             std::fs::write(&path, &bytes).unwrap();
         }
-        // Of a file that is not read only its absence may be noticed.
+        // If a file is not read, only its absence may be noticed.
         assert_eq!(changed, ROUNDS * (read.len() + others.len()) + 1);
         assert!(answers(&site).unwrap() == whole);
     }
@@ -305,7 +305,7 @@ fn spoilt_validation_rows() {
     });
 }
 
-/// Keeps the last checkpoint.
+/// Stores the last checkpoint.
 #[derive(Default)]
 struct Kept(Option<Checkpoint>);
 
@@ -320,7 +320,7 @@ impl Observer for Kept {
     }
 }
 
-/// Leaves a checkpoint in the folder of a run; what it is of.
+/// Writes a checkpoint to the folder of a run, and returns its rows and settings.
 fn with_checkpoint(folder: &RunFolder) -> (TrainingSet, FitSettings) {
     let Config { data, mut fit } = folder.config().unwrap();
     fit.checkpoint_every = 1;
@@ -354,7 +354,7 @@ fn checkpoints_of_other_settings() {
         let message = load(change).unwrap_err().to_string();
         assert!(message.contains("checkpoint.bin") && message.contains("settings"));
     }
-    // This changes nothing of what a fit ends in.
+    // This setting does not change the result of a fit.
     assert!(load(|fit| fit.checkpoint_every = 5).unwrap().is_some());
 }
 
@@ -397,7 +397,7 @@ fn half_a_line_of_metrics_is_cut_off() {
     let folder = RunFolder::open(&site.run()).unwrap();
     let path = folder.metrics_file();
     let whole = std::fs::read(&path).unwrap();
-    // The last byte begins a character of two.
+    // The last byte is the first of a two-byte character.
     let half = [&whole, &whole[..20], b"\xc3"].concat();
     std::fs::write(&path, half).unwrap();
     assert_eq!(folder.metrics().unwrap().len(), 2);
@@ -427,7 +427,7 @@ fn numbers_that_no_chart_can_show() {
     }
 }
 
-/// Damages `text`, in a file, and reads it.
+/// Writes damaged `text` to a file, and reads it.
 fn spoil<T>(name: &str, text: &str, read: impl Fn(&Path) -> Result<T>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -463,7 +463,7 @@ fn spoilt_ranges() {
     spoil("ranges.toml", text, |path| {
         let ranges = Ranges::read(path, &base)?;
         for seed in 1..4 {
-            // A range that fitted once may hold a value that does not.
+            // A range that was valid in one draw may contain invalid values.
             let _ = ranges.draw(&base, Noise::host(seed));
         }
         Ok(())
@@ -483,7 +483,7 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
     let folder = RunFolder::open(&site.run()).unwrap();
     let run = Run::load(&folder, None).unwrap();
     std::fs::remove_file(folder.model_file()).unwrap();
-    // Without a posterior, into a folder that has one.
+    // A point estimate, into a folder with a posterior.
     let meaning = run.fitted.meaning().clone();
     let point = TrainedModel::new(run.fitted.network(), None, meaning, 1.0, 0).unwrap();
     folder.save_fitted(&point).unwrap();

@@ -1,4 +1,4 @@
-//! How well a run predicts the rows that were held out, in files of its folder.
+//! The validation results of a run: scores, predictions and report.
 
 use std::io;
 use std::path::Path;
@@ -20,18 +20,18 @@ use crate::scores::{Intervals, Scores};
 use crate::search::divergence;
 use crate::settings::Config;
 
-/// What is known of a fit by the rows that were held out; `scores.json` holds it.
+/// The scores of the held-out rows, the content of `scores.json`.
 #[derive(Debug, Serialize)]
 pub struct Validation {
-    /// Every score of the rows.
+    /// All scores.
     #[serde(flatten)]
     pub scores: Scores,
-    /// Why the fit has diverged; null if it has not.
+    /// Why the fit diverged; null if it did not.
     pub diverged: Option<String>,
 }
 
-/// Scores the rows that were held out from these places of the file; leaves the scores, the predictions
-/// and a report.
+/// Scores the held-out rows, with these indices in the file, and writes scores, predictions and a
+/// report.
 pub(crate) fn validate(
     folder: &RunFolder,
     config: &Config,
@@ -81,7 +81,7 @@ pub(crate) fn validate(
     Ok(validation)
 }
 
-/// Leaves a report of a fit that left the finite numbers: why, and its training up to there.
+/// Writes the report of a fit that stopped at a non-finite number: the reason and the training curves.
 pub(crate) fn report_failure(
     folder: &RunFolder,
     config: &Config,
@@ -100,22 +100,22 @@ pub(crate) fn report_failure(
     report.write(&folder.report_file())
 }
 
-/// What a report of a run is made of.
+/// The content of the report of a run.
 #[derive(Debug)]
 pub(crate) struct RunReport<'a> {
     /// The settings in effect.
     pub(crate) config: &'a Config,
-    /// The command that made it.
+    /// The command line.
     pub(crate) command: &'a str,
-    /// What the targets mean.
+    /// The type of the target.
     pub(crate) meaning: &'a Target,
-    /// What was recorded epoch by epoch.
+    /// The metrics of every epoch.
     pub(crate) metrics: &'a [EpochMetrics],
-    /// What was learnt of the weights; none for a point estimate.
+    /// The posterior; `None` for a point estimate.
     pub(crate) posterior: Option<&'a FactorPosterior>,
-    /// The rows that were predicted; none if there are none.
+    /// The scored rows, if any.
     pub(crate) rows: Option<ScoredRows<'a>>,
-    /// Why the fit has diverged; none if it has not.
+    /// Why the fit diverged; `None` if it did not.
     pub(crate) diverged: Option<&'a str>,
 }
 
@@ -139,11 +139,11 @@ impl RunReport<'_> {
     }
 }
 
-/// What was recorded of the training that was kept.
+/// The training curves of the final fit.
 pub fn curves(metrics: &[EpochMetrics], meaning: &Target) -> [TrainingCurve; 3] {
     let (nats, error) = match meaning {
-        Target::Classes(_) => ("loss, nats per row", "share of wrong classes"),
-        // The network learns on standardised targets, where a density is another one.
+        Target::Classes(_) => ("loss, nats per row", "misclassification rate"),
+        // The network is trained on standardised targets, whose densities have another scale.
         Target::Real(_) => ("nats per row, standardised", "RMSE, the target's unit"),
     };
     let curve = |label: &str, unit: &str, value: fn(&EpochMetrics) -> Option<f64>| {
@@ -167,7 +167,7 @@ pub fn curves(metrics: &[EpochMetrics], meaning: &Target) -> [TrainingCurve; 3] 
     ]
 }
 
-/// Targets as they are written.
+/// Targets as text.
 fn words(targets: &Targets, meaning: &Target) -> Vec<String> {
     match (targets, meaning) {
         (Targets::Classes(classes), Target::Classes(names)) => {

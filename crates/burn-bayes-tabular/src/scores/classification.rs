@@ -1,4 +1,4 @@
-//! Scores of class probabilities, averaged over draws.
+//! Scores of class probabilities averaged over draws.
 
 use burn_bayes::eval::{
     ClassProbabilities, ConfusionMatrix, DrawProbabilities, LabelledProbabilities, ReferralRow,
@@ -14,12 +14,12 @@ use crate::predict::ClassPredictions;
 use crate::predict::Uncertainty;
 use crate::scores::{Intervals, Score, SelectiveScores};
 
-/// Bins of the calibration errors and of the reliability diagram.
+/// Number of bins of the calibration errors and the reliability diagram.
 const BINS: usize = 15;
 const NO_CALIBRATION_INTERVAL: &str =
-    "no interval: rows that are drawn twice make every bin look worse calibrated";
+    "no interval: duplicate rows in resamples make bins look worse calibrated";
 
-/// Every score of a classification.
+/// All scores of a classification.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassificationScores {
     /// Number of rows.
@@ -28,75 +28,75 @@ pub struct ClassificationScores {
     pub draws: usize,
     /// Names of the classes.
     pub classes: Vec<String>,
-    /// Fraction of rows predicted right.
+    /// Fraction of rows classified correctly.
     pub accuracy: Score,
     /// Mean recall over the classes that occur.
     pub balanced_accuracy: Score,
-    /// The class of `f1`; null for more than two classes.
+    /// The positive class of `f1`; null for more than two classes.
     pub positive: Option<String>,
-    /// F1 of the positive one of two classes; null for more classes.
+    /// F1 of the positive class; null for more than two classes.
     pub f1: Score,
-    /// Mean of the classes' F1.
+    /// F1 averaged over classes.
     pub macro_f1: Score,
-    /// Area under the ROC: of either of two classes, else the mean of every class against the rest.
+    /// Area under the ROC curve; for more than two classes, averaged one versus rest.
     pub auroc: Score,
     /// Mean negative log-probability of the true class, in nats.
     pub nll: Score,
-    /// Squared distance to the true class, summed over classes: between 0 and 2.
+    /// Mean squared error of the class probabilities, summed over classes: between 0 and 2.
     pub brier: Score,
     /// Expected calibration error over 15 bins of equal width.
     pub ece: Score,
-    /// Expected calibration error over 15 bins of equally many rows.
+    /// Expected calibration error over 15 bins with equal numbers of rows.
     pub ece_equal_mass: Score,
-    /// Largest gap of a bin of equal width.
+    /// Maximum calibration error over the bins of equal width.
     pub mce: Score,
-    /// Calibration error of every class's probability, averaged over classes.
+    /// Expected calibration error of the probability of each class, averaged over classes.
     pub classwise_ece: Score,
-    /// Rows of each true class, by the class predicted.
+    /// Confusion matrix: the number of rows of each true class, by predicted class.
     pub confusion: Vec<Vec<usize>>,
-    /// Confidence against accuracy, in the bins of `ece`.
+    /// Confidence and accuracy in the bins of `ece`.
     pub reliability: Vec<ReliabilityBin>,
-    /// Referral by every uncertainty.
+    /// Selective prediction by each uncertainty score.
     pub selective: Vec<SelectiveScores<ReferredClasses>>,
 }
 
-/// The rows of one range of confidence.
+/// A bin of the reliability diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ReliabilityBin {
-    /// Lower limit of confidence, excluded but for 0.
+    /// Lower limit of confidence, exclusive except for 0.
     pub lower: f64,
-    /// Upper limit of confidence, included.
+    /// Upper limit of confidence, inclusive.
     pub upper: f64,
     /// Number of rows.
     pub rows: usize,
-    /// Their mean confidence; null without rows.
+    /// Mean confidence; null without rows.
     pub confidence: Option<f64>,
-    /// The fraction of them predicted right; null without rows.
+    /// Accuracy; null without rows.
     pub accuracy: Option<f64>,
 }
 
-/// The most certain rows, scored.
+/// Scores of the rows with the lowest uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ReferredClasses {
-    /// The fraction of rows kept.
+    /// Fraction of rows kept.
     pub kept_fraction: f64,
-    /// Their number.
+    /// Number of rows kept.
     pub kept: usize,
-    /// Fraction predicted right.
+    /// Accuracy.
     pub accuracy: f64,
-    /// Mean recall over the classes that occur among them.
+    /// Mean recall over the classes that occur.
     pub balanced_accuracy: f64,
-    /// F1 of the positive one of two classes; null for more classes or where neither says it.
+    /// F1 of the positive class; null for more than two classes, or if undefined.
     pub f1: Option<f64>,
-    /// Mean of the classes' F1.
+    /// F1 averaged over classes.
     pub macro_f1: f64,
-    /// Area under the ROC; null where a class has none of the rows, or all.
+    /// Area under the ROC curve; null if a class has no rows or all.
     pub auroc: Option<f64>,
 }
 
 impl ClassificationScores {
-    /// Scores probabilities against the indices of the true classes; F1 is of the `positive` one of two
-    /// classes, or else of the second.
+    /// Scores probabilities against the indices of the true classes. The default positive class is the
+    /// second one.
     pub(super) fn of_positive(
         predictions: &ClassPredictions,
         labels: &[usize],
@@ -177,7 +177,7 @@ impl Decisions<'_> {
         if self.classes == 2 {
             self.score(|matrix| matrix.f1(positive))
         } else {
-            Score::absent("one class's F1 is for two classes; see macro_f1")
+            Score::absent("it needs exactly two classes; see macro_f1")
         }
     }
 
@@ -194,14 +194,14 @@ impl Decisions<'_> {
                 .of_labelled_rows(value, self.labels, rows, |rows| {
                     scored(rows).unwrap_or(f64::NAN)
                 }),
-            None => Score::absent("no row is of the class, and none is taken for it"),
+            None => Score::absent("no row has the class, and none is predicted as it"),
         }
     }
 }
 
 fn auroc(labelled: &LabelledProbabilities<'_>, intervals: Intervals) -> Score {
     let Some(value) = one_vs_rest_auroc(labelled) else {
-        return Score::absent("a class has no row, or all of them");
+        return Score::absent("a class has no rows, or all of them");
     };
     let table = labelled.probabilities();
     let (rows, classes) = (table.rows(), table.classes());
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn two_classes_are_scored_as_by_hand() {
-        // Averages .8, .4, .6 and .1 of class 1: the third row is wrong.
+        // The averages of class 1 are .8, .4, .6 and .1: the third row is wrong.
         let draws = [
             0.3, 0.7, 0.5, 0.5, 0.2, 0.8, 0.9, 0.1, // draw 0
             0.1, 0.9, 0.7, 0.3, 0.6, 0.4, 0.9, 0.1, // draw 1
@@ -315,7 +315,7 @@ mod tests {
         close(&scores.brier, 2.0 * (0.04 + 0.16 + 0.36 + 0.01) / 4.0);
         let log: f64 = [0.8f64, 0.6, 0.4, 0.9].iter().map(|p| -p.ln()).sum();
         close(&scores.nll, log / 4.0);
-        // The draws differ by .4 about the wrong row, by .2 about two others.
+        // The draws differ by .4 for the wrong row, and by .2 for two others.
         let disagreement = &scores.selective[3];
         assert_eq!(disagreement.by, "disagreement");
         close(&disagreement.e_aurc, 0.0);
@@ -353,14 +353,14 @@ mod tests {
             );
             assert_eq!(score.absent, None);
         }
-        // Labels were drawn with the stated probabilities.
+        // The labels were drawn with the predicted probabilities.
         let half_width = 1.96 * (0.25f64 / 300.0).sqrt();
         assert!(scores.ece.value.unwrap() < 3.0 * half_width);
     }
 
     #[test]
     fn a_rare_class_has_intervals() {
-        // 3 of 100 rows are of the second class, and both classes have sure and unsure rows.
+        // 3 of 100 rows are of the second class; both classes have certain and uncertain rows.
         let positive: Vec<f64> = (0..100)
             .map(|row| f64::from(row * 37 % 101) / 101.0)
             .collect();
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn f1_is_of_the_positive_class() {
-        // Predicted 1, 0, 1, 0.
+        // The predicted classes are 1, 0, 1, 0.
         let draws = predictions(2, 1, &[0.3, 0.7, 0.8, 0.2, 0.4, 0.6, 0.9, 0.1]);
         let of = |positive| {
             let intervals = Intervals::Omitted;

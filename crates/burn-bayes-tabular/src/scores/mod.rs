@@ -1,7 +1,7 @@
-//! From predictions and targets to numbers.
+//! Scores of predictions.
 //!
-//! A score that these rows leave undefined is null, and says why; nothing is ever NaN. Intervals come
-//! of resampling the rows, so they take rows for independent.
+//! A score that is undefined for the rows is null, with a reason, and never NaN. Intervals are bootstrap
+//! intervals over rows, so they assume independent rows.
 
 mod classification;
 mod regression;
@@ -20,23 +20,23 @@ pub use selective::SelectiveScores;
 use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
 
-/// Every score of some rows.
+/// All scores of some rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "task", rename_all = "snake_case")]
 pub enum Scores {
-    /// Of classes.
+    /// Scores of a classification.
     Classification(Box<ClassificationScores>),
-    /// Of real numbers.
+    /// Scores of a regression.
     Regression(Box<RegressionScores>),
 }
 
 impl Scores {
-    /// Scores predictions against what was true, with F1 of the second of two classes.
+    /// Scores predictions against the true targets, with the second of two classes as positive class.
     pub fn of(predictions: &Predictions, targets: &Targets, intervals: Intervals) -> Result<Self> {
         Self::of_positive(predictions, targets, intervals, None)
     }
 
-    /// The same with F1 of another class.
+    /// Scores predictions, with the given positive class of F1.
     pub fn of_positive(
         predictions: &Predictions,
         targets: &Targets,
@@ -59,7 +59,7 @@ impl Scores {
     }
 }
 
-/// What the scores of a task call the mean negative log-likelihood of a row.
+/// The name of the mean negative log-likelihood among the scores of a task.
 pub(crate) fn likelihood_name(task: Task) -> &'static str {
     match task {
         Task::Classification => "nll",
@@ -69,6 +69,6 @@ pub(crate) fn likelihood_name(task: Task) -> &'static str {
 
 fn mismatch(predicted: &str, given: &str) -> TabularError {
     TabularError::Data(format!(
-        "the fit predicts {predicted}, but the target column was read as {given}: give the rows of the same task"
+        "the fit predicts {predicted}, but the target column was read as {given}; use rows of the same task"
     ))
 }

@@ -1,4 +1,4 @@
-//! Scores of real predictions: one mixture of Gaussians for each row.
+//! Scores of regression predictions: one mixture of Gaussians per row.
 
 use burn_bayes::eval::{
     GaussianMixture, PredictionIntervals, QuantileCalibration, TargetedMixture, crps_losses,
@@ -15,12 +15,12 @@ use crate::scores::{Intervals, Score, SelectiveScores};
 
 /// Levels of the prediction intervals.
 pub(crate) const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
-/// Levels at which quantiles are held against frequencies: 5 %, 10 %, … 95 %.
+/// Number of quantiles whose frequencies are compared: 5 %, 10 %, … 95 %.
 const QUANTILES: usize = 19;
-/// Bins of the histogram of transforms.
+/// Number of bins of the PIT histogram.
 const PIT_BINS: usize = 10;
 
-/// Every score of a regression, on the target's own scale.
+/// All scores of a regression, in the unit of the target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RegressionScores {
     /// Number of rows.
@@ -29,57 +29,58 @@ pub struct RegressionScores {
     pub draws: usize,
     /// Standard deviation of the observation noise.
     pub noise_deviation: f64,
-    /// Root mean squared error of the mean over draws.
+    /// Root mean squared error of the predictive mean.
     pub rmse: Score,
-    /// Mean negative log-likelihood of the mixture, in nats for each row.
+    /// Mean negative log-likelihood of the mixture, in nats per row.
     pub nmll: Score,
     /// Mean continuous ranked probability score, in the unit of the target.
     pub crps: Score,
     /// Coverage and width of central intervals.
     pub intervals: Vec<CoverageScores>,
-    /// Mean distance of stated and observed frequencies over the quantiles 5 %, 10 %, … 95 %.
+    /// Mean absolute difference between nominal and observed frequencies of the quantiles 5 %, 10 %, …
+    /// 95 %.
     pub quantile_calibration_error: Score,
-    /// Stated and observed frequencies of those quantiles.
+    /// Nominal and observed frequencies of these quantiles.
     pub quantiles: Vec<QuantileFrequency>,
-    /// Rows in each tenth of the probability integral transform; equal counts mean calibration.
+    /// Histogram of the probability integral transform, in ten bins; equal counts mean calibration.
     pub pit_counts: Vec<usize>,
-    /// Referral by the disagreement of draws, with the squared error as loss.
+    /// Selective prediction by the disagreement of draws, with the squared error as loss.
     pub selective: [SelectiveScores<ReferredReals>; 1],
 }
 
-/// How often a central interval holds the target, and how wide it is.
+/// Coverage and width of central intervals.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CoverageScores {
-    /// The stated probability.
+    /// Nominal probability.
     pub level: f64,
-    /// The fraction of targets in their interval.
+    /// Fraction of targets in their interval.
     pub coverage: Score,
-    /// Sharpness: the mean width, in the unit of the target.
+    /// Mean width, in the unit of the target.
     pub mean_width: Score,
 }
 
-/// How often targets lie below a quantile.
+/// Nominal and observed frequency of a quantile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct QuantileFrequency {
-    /// The stated probability.
+    /// Nominal probability.
     pub level: f64,
-    /// The observed frequency.
+    /// Fraction of targets below the quantile.
     pub observed: f64,
 }
 
-/// The most certain rows, scored.
+/// Scores of the rows with the lowest uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ReferredReals {
-    /// The fraction of rows kept.
+    /// Fraction of rows kept.
     pub kept_fraction: f64,
-    /// Their number.
+    /// Number of rows kept.
     pub kept: usize,
     /// Root mean squared error.
     pub rmse: f64,
 }
 
 impl RegressionScores {
-    /// Scores mixtures against the true values.
+    /// Scores predictions against the true values.
     pub(crate) fn of(
         predictions: &RealPredictions,
         targets: &[f64],
@@ -97,7 +98,7 @@ impl RegressionScores {
         let costs: Vec<f64> = log_densities(&targeted).iter().map(|log| -log).collect();
         let pit = pit_values(&targeted);
         let calibration = QuantileCalibration::new(&pit, QUANTILES)?;
-        // Quantiles are found step by step and CRPS costs S² per row: what takes time.
+        // The most expensive parts: quantiles are found iteratively, and CRPS costs S² per row.
         let (levels, crps) = rayon::join(
             || {
                 LEVELS
@@ -125,7 +126,7 @@ impl RegressionScores {
             intervals: levels?,
             quantile_calibration_error: Score::alone(
                 calibration.mean_absolute_error(),
-                "no interval: rows that are drawn twice look worse calibrated",
+                "no interval: duplicate rows in resamples look worse calibrated",
             ),
             quantiles: calibration
                 .points()
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn two_draws_are_scored_as_by_hand() {
-        // Means 2, 0 and 5; variances between draws 1, 0 and 4.
+        // The means are 2, 0 and 5; the variances between draws 1, 0 and 4.
         let draws = [1.0, 0.0, 3.0, 3.0, 0.0, 7.0];
         let scores = RegressionScores::of(
             &predictions(2, &draws, 1.0),
@@ -214,7 +215,7 @@ mod tests {
         let half = &scores.selective[0].referral[5];
         assert_eq!((half.kept, half.rmse), (2, 0.5f64.sqrt()));
         assert_eq!(scores.pit_counts.iter().sum::<usize>(), 3);
-        // The first target is the median of its mixture, the second lies one deviation above.
+        // The first target is the median of its mixture; the second is one standard deviation above.
         assert_eq!(scores.pit_counts[5], 1);
         assert_eq!(scores.pit_counts[8], 1);
         let levels: Vec<f64> = scores.intervals.iter().map(|at| at.level).collect();
@@ -236,7 +237,7 @@ mod tests {
         assert!(scores.selective[0].referral.is_empty());
         let json = serde_json::to_string(&scores).unwrap();
         assert!(!json.contains("NaN"));
-        // The name that the column of predictions has.
+        // The same name as the column of predictions.
         assert!(json.contains("\"by\":\"epistemic_std\""), "{json}");
     }
 

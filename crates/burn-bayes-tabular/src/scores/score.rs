@@ -1,4 +1,4 @@
-//! One number with how sure it is, or the reason why there is none.
+//! A score with a confidence interval, or the reason why it is missing.
 
 use burn_bayes::eval::{Bootstrap, EvalError, ScoreInterval};
 use serde::Serialize;
@@ -6,11 +6,11 @@ use serde::Serialize;
 /// A score of some rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Score {
-    /// The score of the rows; null where it is not defined.
+    /// The value; null if undefined.
     pub value: Option<f64>,
-    /// Where it would lie on other rows of the same kind, at 95 %; null where that is not known.
+    /// The 95 % confidence interval; null if unknown.
     pub interval: Option<Interval>,
-    /// Why the value or else the interval is null.
+    /// Why the value or the interval is null.
     pub absent: Option<String>,
 }
 
@@ -23,45 +23,45 @@ pub struct Interval {
     pub upper: f64,
 }
 
-/// The level of the intervals.
+/// Confidence level.
 const LEVEL: f64 = 0.95;
-/// Resamples of a score that is cheap to compute.
+/// Default number of resamples.
 const RESAMPLES: usize = 1000;
-/// Fewer resamples than these place no 95 % interval.
+/// Minimum number of resamples for a 95 % interval.
 const FEWEST_RESAMPLES: usize = 100;
-/// Numbers that all resamples of one score may sort together: a fraction of a second.
+/// Maximum count of numbers sorted in all resamples of one score: a fraction of a second.
 const SORTED_NUMBERS: usize = 4_000_000;
-/// Relative error of a sum that is no difference.
+/// Relative width below which an interval is rounding error.
 const ROUNDING: f64 = 1e-12;
-/// What stands where there is no interval.
-const OMITTED: &str = "no interval: it was not asked for";
-/// The same rows are resampled for every score and every run.
+/// Reason for an omitted interval.
+const OMITTED: &str = "no interval: it was not requested";
+/// Fixed, so that the same rows are resampled for every score and every run.
 const SEED: u64 = 1;
 
-/// Whether scores get intervals: resampling the rows is most of the work.
+/// Whether to compute intervals, which is most of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intervals {
-    /// By the bootstrap.
+    /// Bootstrap intervals.
     Bootstrapped,
-    /// Of scores that are compared with those of other rows.
+    /// No intervals.
     Omitted,
 }
 
 impl Intervals {
-    /// The means of several values of each row.
+    /// Scores that are means over rows.
     pub(crate) fn of_means<const N: usize>(self, columns: [&[f64]; N]) -> [Score; N] {
         if self == Self::Omitted {
             return columns.map(|values| Score::alone(mean(values), OMITTED));
         }
         match Bootstrap::of_means(columns, RESAMPLES, SEED) {
             Ok(resampled) => resampled.map(|bootstrap| {
-                // The corrected interval needs two rows and resamples on either side of the mean.
+                // The BCa interval needs two rows, and resamples on both sides of the mean.
                 let interval = bootstrap
                     .bca_interval(LEVEL)
                     .or_else(|_| bootstrap.percentile_interval(LEVEL));
                 Score::with(bootstrap.estimate(), interval)
             }),
-            // One that is not defined takes nothing from the others.
+            // An undefined mean must not affect the others, so each is resampled on its own.
             Err(_) if N > 1 => columns.map(|values| {
                 let [score] = self.of_means([values]);
                 score
@@ -70,14 +70,14 @@ impl Intervals {
                 let row = values.iter().position(|value| !value.is_finite());
                 Score::absent(row.map_or_else(
                     || error.to_string(),
-                    |row| format!("row {row}, from 0, makes the mean {}", values[row]),
+                    |row| format!("the value of row {row} (from 0) is {}", values[row]),
                 ))
             }),
         }
     }
 
-    /// Any score of a set of rows, which sorts `sorted` numbers to be computed once; NaN where the
-    /// rows leave it undefined.
+    /// Any score of a set of rows, whose computation sorts `sorted` numbers; NaN if it is undefined for
+    /// the rows.
     pub(crate) fn of_rows(
         self,
         value: f64,
@@ -90,8 +90,8 @@ impl Intervals {
         })
     }
 
-    /// As [`of_rows`](Self::of_rows), with as many rows of each true class in every resample as there
-    /// are: no resample is without a rare class.
+    /// As [`of_rows`](Self::of_rows), with resampling stratified by true class, so that every resample
+    /// contains the rare classes.
     pub(crate) fn of_labelled_rows(
         self,
         value: f64,
@@ -114,7 +114,7 @@ impl Intervals {
         match self {
             Self::Omitted => Score::alone(value, OMITTED),
             Self::Bootstrapped if resamples < FEWEST_RESAMPLES => {
-                Score::alone(value, "no interval: too many rows to score again and again")
+                Score::alone(value, "no interval: too many rows for resampling")
             }
             Self::Bootstrapped => Score::with(
                 value,
@@ -125,7 +125,7 @@ impl Intervals {
 }
 
 impl Score {
-    /// A score that is not defined for these rows.
+    /// A score that is undefined for these rows.
     pub(crate) fn absent(reason: impl Into<String>) -> Self {
         Self {
             value: None,
@@ -134,7 +134,7 @@ impl Score {
         }
     }
 
-    /// A score without an interval, for a reason.
+    /// A score without an interval, with the reason.
     pub(crate) fn alone(value: f64, reason: impl Into<String>) -> Self {
         if !value.is_finite() {
             return Self::absent(format!("the score is {value}"));
@@ -146,9 +146,9 @@ impl Score {
         }
     }
 
-    /// The root of a mean.
+    /// The square root of a mean.
     ///
-    /// Quantiles go through a rising function, so the interval is that of the mean, rooted.
+    /// Quantiles commute with increasing functions, so the limits of the interval are square roots too.
     pub(crate) fn root(self) -> Self {
         let root = |interval: Interval| Interval {
             lower: interval.lower.sqrt(),
@@ -163,7 +163,7 @@ impl Score {
 
     fn with(value: f64, interval: Result<ScoreInterval, EvalError>) -> Self {
         match interval {
-            // Means of equal numbers may differ by rounding.
+            // Means of equal numbers may differ by rounding errors.
             Ok(interval) if interval.upper - interval.lower > ROUNDING * value.abs() => Self {
                 value: Some(value),
                 interval: Some(Interval {
@@ -172,10 +172,10 @@ impl Score {
                 }),
                 absent: None,
             },
-            Ok(_) => Self::alone(value, "no interval: resampled rows all score alike"),
+            Ok(_) => Self::alone(value, "no interval: all resamples have the same score"),
             Err(_) => Self::alone(
                 value,
-                "no interval: some resamples leave the score undefined",
+                "no interval: the score is undefined for some resamples",
             ),
         }
     }

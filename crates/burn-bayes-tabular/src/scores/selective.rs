@@ -1,4 +1,4 @@
-//! What is gained by keeping the rows a model is most certain of.
+//! Scores of selective prediction: keeping the rows with the lowest uncertainty.
 
 use burn_bayes::eval::RiskCoverage;
 use serde::Serialize;
@@ -6,26 +6,28 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::scores::{Intervals, Score};
 
-/// Fractions of the rows that referral tables keep.
+/// Kept fractions of the rows in referral tables.
 pub(crate) const KEPT_FRACTIONS: [f64; 6] = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5];
 
-/// The risk–coverage curve of one uncertainty, in numbers; the lower the better.
+/// Summaries of the risk–coverage curve of one uncertainty score; lower is better.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SelectiveScores<Row> {
-    /// The uncertainty that sorts the rows.
+    /// The uncertainty score that ranks the rows.
     pub by: &'static str,
-    /// Mean loss of the kept rows, averaged over every number of rows kept.
+    /// Area under the risk–coverage curve: mean loss of the kept rows, averaged over all numbers of kept
+    /// rows.
     pub aurc: Score,
-    /// What of it a perfect order of the rows would save.
+    /// AURC in excess of that of a perfect ranking.
     pub e_aurc: Score,
-    /// Area under the loss of kept rows as a share of all rows.
+    /// Area under the generalised risk curve: the loss of the kept rows, divided by the number of all
+    /// rows.
     pub augrc: Score,
-    /// The kept rows scored; empty where the uncertainty is not defined.
+    /// Scores of the kept rows; empty if the uncertainty is undefined.
     pub referral: Vec<Row>,
 }
 
 impl<Row> SelectiveScores<Row> {
-    /// Sorts losses by an uncertainty of each row.
+    /// From the uncertainty and the loss of each row.
     pub(crate) fn of(
         by: &'static str,
         uncertainty: &[f64],
@@ -49,9 +51,9 @@ impl<Row> SelectiveScores<Row> {
         })
     }
 
-    /// The scores of an uncertainty that compares draws, where there is only one.
+    /// The scores of an uncertainty that compares draws, if there is only one draw.
     pub(crate) fn of_one_draw(by: &'static str) -> Self {
-        let absent = Score::absent("one draw cannot disagree with itself");
+        let absent = Score::absent("disagreement needs at least two draws");
         Self {
             by,
             aurc: absent.clone(),

@@ -1,15 +1,15 @@
-//! Whether a fit has diverged: one definition for all commands.
+//! The definition of divergence, for all commands.
 //!
-//! A fit has diverged if one of these holds for rows that it has not seen:
+//! A fit has diverged if one of these conditions holds for held-out rows:
 //!
 //! 1. Their negative log-likelihood (NLL) is not finite.
-//! 2. Their NLL is above that of a constant: the class frequencies of the training rows, or a Gaussian
-//!    with the mean and the standard deviation of the training targets. With d_r the difference of row r,
-//!    N rows, mean d̄ and sample deviation s: d̄ > 2 s/√N and d̄ > 0.1 nats. The first condition is for the
-//!    noise of few rows. The second is for many rows, where any fit to pure noise is slightly but
-//!    significantly worse than the constant.
-//! 3. The RMSE of real targets is above ten standard deviations of the training targets. A single
-//!    prediction that is far off can cause that, and its large s hides it from the second test.
+//! 2. Their NLL is worse than that of a constant prediction: the class frequencies of the training rows,
+//!    or a Gaussian with the mean and standard deviation of the training targets. With d_r the difference
+//!    of row r, N rows, mean d̄ and sample standard deviation s: d̄ > 2 s/√N and d̄ > 0.1 nats. The first
+//!    inequality allows for the noise of few rows. The second matters for many rows, where a fit to pure
+//!    noise is always slightly but significantly worse than the constant.
+//! 3. The RMSE of real targets is above ten standard deviations of the training targets. A single extreme
+//!    prediction can cause this, and its large s hides it from condition 2.
 
 use std::fmt;
 
@@ -23,11 +23,11 @@ use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::report::number;
 use crate::rows::{Target, TrainingSet};
 
-/// The least difference of the second test, in standard errors.
+/// The threshold of condition 2, in standard errors.
 const STANDARD_ERRORS: f64 = 2.0;
-/// The same in nats per row.
+/// The threshold of condition 2, in nats per row.
 const NATS: f64 = 0.1;
-/// The largest RMSE of the third test, in standard deviations of the training targets.
+/// The threshold of condition 3, in standard deviations of the training targets.
 const DEVIATIONS: f64 = 10.0;
 
 /// Why a fit has diverged.
@@ -35,26 +35,26 @@ const DEVIATIONS: f64 = 10.0;
 pub enum Divergence {
     /// The NLL is not finite.
     NotFinite,
-    /// The NLL is above that of the training targets' Gaussian, or of the class frequencies.
+    /// The NLL is worse than that of a constant prediction.
     WorseThanConstant {
-        /// Of the fit.
+        /// The NLL of the fit.
         nll: f64,
-        /// Of the constant.
+        /// The NLL of the constant.
         constant: f64,
         /// What the constant is.
         constant_name: &'static str,
     },
-    /// The RMSE is many deviations of the training targets.
+    /// The RMSE is many standard deviations of the training targets.
     FarOff {
-        /// The error of the fit.
+        /// The RMSE of the fit.
         rmse: f64,
-        /// The deviation of the targets.
+        /// The standard deviation of the training targets.
         deviation: f64,
     },
 }
 
 impl Divergence {
-    /// Whether the scores are numbers that means over runs should hold.
+    /// Whether the scores are included in means over runs.
     pub fn has_scores(self) -> bool {
         matches!(self, Self::WorseThanConstant { .. })
     }
@@ -63,22 +63,21 @@ impl Divergence {
 impl fmt::Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::NotFinite => f.write_str("the NLL of the rows that were held out is not finite"),
+            Self::NotFinite => f.write_str("the NLL of the held-out rows is not finite"),
             Self::WorseThanConstant {
                 nll,
                 constant,
                 constant_name,
             } => write!(
                 f,
-                "the NLL of the rows that were held out is {} nats, worse than the {} nats of \
-                 {constant_name}",
+                "the NLL of the held-out rows is {} nats, worse than the {} nats of {constant_name}",
                 number(nll),
                 number(constant)
             ),
             Self::FarOff { rmse, deviation } => write!(
                 f,
-                "the RMSE of the rows that were held out is {}, and the standard deviation of the \
-                 training targets is {}",
+                "the RMSE of the held-out rows is {}, and the standard deviation of the training targets \
+                 is {}",
                 number(rmse),
                 number(deviation)
             ),
@@ -86,10 +85,10 @@ impl fmt::Display for Divergence {
     }
 }
 
-/// Whether a fit to the training rows has diverged, by its predictions of other rows.
+/// Whether a fit has diverged, from its predictions of held-out rows.
 ///
 /// # Errors
-/// If the predictions are not of these rows.
+/// If predictions and targets do not match.
 pub fn divergence(
     train: &TrainingSet,
     predictions: &Predictions,
@@ -120,13 +119,13 @@ pub fn divergence(
         constant_name: match constant {
             Predictions::Classes(_) => "the class frequencies of the training rows",
             Predictions::Reals(_) => {
-                "a Gaussian with the mean and deviation of the training targets"
+                "a Gaussian with the mean and standard deviation of the training targets"
             }
         },
     }))
 }
 
-/// What the training targets alone predict, the same for every row.
+/// The constant prediction from the training targets.
 pub(super) fn constant(train: &TrainingSet, rows: usize) -> Result<Predictions> {
     Ok(match train.meaning() {
         Target::Real(_) => {
@@ -145,7 +144,7 @@ pub(super) fn constant(train: &TrainingSet, rows: usize) -> Result<Predictions> 
     })
 }
 
-/// The NLL of every row, in nats, of the target on its own scale.
+/// The NLL of every row in nats, in the unit of the target.
 fn row_costs(predictions: &Predictions, targets: &Targets) -> Result<Vec<f64>> {
     match (predictions, targets) {
         (Predictions::Reals(predictions), Targets::Real(targets)) => {
@@ -161,7 +160,7 @@ fn row_costs(predictions: &Predictions, targets: &Targets) -> Result<Vec<f64>> {
     }
 }
 
-/// Whether differences of rows have a mean that the second test calls worse.
+/// Whether condition 2 holds for the differences of rows.
 fn is_beyond_noise(differences: &[f64]) -> bool {
     Summary::of(differences).is_some_and(
         |Summary {
@@ -183,7 +182,7 @@ mod tests {
 
     const ROWS: usize = 200;
 
-    /// Numbers without a pattern, of mean 0 and deviation 1.
+    /// Standard normal random numbers.
     fn normals(seed: u64, rows: usize) -> Vec<f64> {
         let uniforms = |seed| burn_bayes::eval::uniforms(rows, seed);
         let pairs = uniforms(seed).into_iter().zip(uniforms(seed + 1));
@@ -198,7 +197,7 @@ mod tests {
         TrainingSet::new(&Dataset::new(features, targets).unwrap(), meaning).unwrap()
     }
 
-    /// Targets around 1000 with a deviation of about 50, not standardised.
+    /// Targets with mean 1000 and standard deviation 50, not standardised.
     fn targets(seed: u64, rows: usize) -> Vec<f64> {
         let values = normals(seed, rows).into_iter();
         values.map(|value| 1000.0 + 50.0 * value).collect()
@@ -230,12 +229,12 @@ mod tests {
         };
         let constant = constant(&train, ROWS).unwrap();
         assert_eq!(judged(&constant), None);
-        // A little too wide, and a little beside the mean.
+        // Slightly too wide and slightly biased.
         assert_eq!(judged(&reals(vec![1010.0; ROWS], 55.0)), None);
         assert_eq!(judged(&reals(found.clone(), 1.0)), None);
         let sure = judged(&reals(targets(5, ROWS), 10.0)).unwrap();
         assert!(sure.contains("NLL") && sure.contains("Gaussian"), "{sure}");
-        // One of many rows is far off, under a law wide enough to hide it.
+        // One prediction is far off, with a distribution wide enough to hide it.
         let mut means = found;
         means[7] += 1e6;
         let far = judged(&reals(means, 50.0)).unwrap();
@@ -252,7 +251,7 @@ mod tests {
                 probabilities,
             })
         };
-        // One row of four is of the second class.
+        // One row in four is of the second class.
         let labels: Vec<usize> = (0..ROWS).map(|row| usize::from(row % 4 == 0)).collect();
         let meaning = Target::Classes(["a", "b"].map(String::from).to_vec());
         let train = problem(Targets::Classes(labels.clone()), meaning);
@@ -263,7 +262,7 @@ mod tests {
         };
         assert_eq!(judged([0.75, 0.25]), None);
         assert_eq!(judged([0.7, 0.3]), None);
-        // Frequencies have 0.56 nats, these 1.39 · 3/4 + 0.29 · 1/4.
+        // The class frequencies have 0.56 nats, these probabilities 1.39 · 3/4 + 0.29 · 1/4.
         let reason = judged([0.25, 0.75]).unwrap();
         assert!(
             reason.contains("1.1116") && reason.contains("0.5623"),

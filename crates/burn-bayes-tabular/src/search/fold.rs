@@ -1,4 +1,4 @@
-//! Rows to learn from and rows to be judged by, prepared as the former alone teach.
+//! Training and test rows of a fold, prepared with statistics of the training rows only.
 
 use std::sync::Arc;
 
@@ -19,43 +19,43 @@ use crate::rows::{fingerprint_of, true_targets};
 use crate::scores::{Intervals, Scores};
 use crate::settings::{DataSettings, FitSettings};
 
-/// The measure, 1, of a cell whose fit diverged.
+/// The name of the measure that is 1 if the fit of a job diverged.
 pub const DIVERGED: &str = "diverged";
-/// The measure of a judgement's error.
+/// The name of the measure of the error.
 const ERROR: &str = "error";
 
-/// One division of some rows.
+/// A training and test split.
 #[derive(Clone, Debug)]
 pub struct Fold {
     train: TrainingSet,
     test: Features,
-    /// Of the test rows, on their own scale.
+    /// The targets of the test rows, in their own unit.
     targets: Targets,
 }
 
-/// What a fit is worth on rows that it has not seen; less is better in both.
+/// The score of a fit on held-out rows; lower is better.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub struct HoldoutScore {
-    /// Mean negative log-likelihood of a row under the average over draws, in nats, of the target on
-    /// its own scale: what a search minimises.
+    /// Mean negative log-likelihood per row of the average over draws, in nats and in the unit of the
+    /// target. A search minimises it.
     pub cost: f64,
-    /// Root mean squared error; of classes, the share of wrong ones.
+    /// Root mean squared error, or the misclassification rate.
     pub error: f64,
-    /// Whether the fit has diverged though it has scores: it is worse than a constant.
+    /// Whether the fit has diverged although it has scores: it is worse than a constant.
     pub diverged: bool,
 }
 
-/// Every score of a fit on rows that it has not seen.
+/// All scores of a fit on held-out rows.
 #[derive(Clone, Debug)]
 pub struct Scored {
-    /// Nothing if the fit has none.
+    /// `None` if the fit has no scores.
     pub scores: Option<Scores>,
     /// Whether the fit has diverged.
     pub diverged: bool,
 }
 
 impl Fold {
-    /// A division of rows with real targets; features and target are standardised.
+    /// A split of rows with real targets; features and target are standardised.
     pub fn standardised(dataset: &Dataset, split: &Split) -> Result<Self> {
         let Some(targets) = dataset.targets().as_real() else {
             return Err(TabularError::Data(
@@ -77,10 +77,10 @@ impl Fold {
         })
     }
 
-    /// A division of the rows of a table.
+    /// A split of the rows of a table.
     ///
     /// # Errors
-    /// If the training rows cannot be prepared, or the others have something that these have not.
+    /// If the rows cannot be prepared, for example because a test row has a new category.
     pub fn prepared(table: &Table, config: &PreprocessorConfig, split: &Split) -> Result<Self> {
         let preprocessor = Preprocessor::fit(config, table, split.train.iter().copied())?;
         let train = TrainingSet::prepared(&preprocessor, table, &split.train)?;
@@ -92,10 +92,10 @@ impl Fold {
         })
     }
 
-    /// The divisions of the training rows, as a file's settings say how they are prepared.
+    /// The folds of the training rows of a table.
     ///
     /// # Errors
-    /// If the rows cannot be divided so, or as [`Fold::prepared`].
+    /// If the rows cannot be divided into folds, or as [`Fold::prepared`].
     pub(crate) fn all(
         rows: &SplitTable,
         settings: &DataSettings,
@@ -109,7 +109,7 @@ impl Fold {
             .collect()
     }
 
-    /// Refuses settings that cannot be used for the training rows.
+    /// Checks the settings for these training rows.
     pub fn check(&self, settings: &FitSettings) -> Result<()> {
         check(&self.train, settings).map(drop)
     }
@@ -119,10 +119,10 @@ impl Fold {
         weights(settings, self.train.width(), self.train.meaning())
     }
 
-    /// Fits the training rows and judges by the others; nothing if the fit has no scores.
+    /// Fits the training rows and scores the test rows; `None` if the fit has no scores.
     ///
     /// # Errors
-    /// If a setting cannot be used.
+    /// If a setting is invalid.
     pub fn judge(&self, settings: &FitSettings) -> Result<Option<HoldoutScore>> {
         match self.predictions(settings)? {
             Some(predictions) => self.judge_predictions(&predictions),
@@ -130,12 +130,12 @@ impl Fold {
         }
     }
 
-    /// The class of which F1 is told; see [`Target::positive`].
+    /// The positive class of F1; see [`Target::positive`].
     pub fn positive(&self, asked: Option<&str>) -> Result<Option<&str>> {
         self.train.meaning().positive(asked)
     }
 
-    /// As [`Fold::judge`], with every score there is.
+    /// As [`Fold::judge`], with all scores.
     pub fn score(&self, settings: &FitSettings, positive: Option<&str>) -> Result<Scored> {
         let predictions = self.predictions(settings)?;
         let judgement = match &predictions {
@@ -152,7 +152,7 @@ impl Fold {
         })
     }
 
-    /// Predictions of the test rows; nothing if the fit left the finite numbers.
+    /// Predictions of the test rows; `None` if the fit stopped at a non-finite number.
     fn predictions(&self, settings: &FitSettings) -> Result<Option<Predictions>> {
         let predictions = fit(&self.train, settings, &mut Unobserved)
             .and_then(|fitted| fitted.predict(&self.test, settings.draws));
@@ -163,12 +163,12 @@ impl Fold {
         }
     }
 
-    /// A number that tells these rows from others.
+    /// A hash of the rows.
     pub(crate) fn fingerprint(&self) -> u64 {
         fingerprint_of(self.train.fingerprint(), self.test.values(), &self.targets)
     }
 
-    /// Judges predictions of the test rows; nothing if the fit has no scores.
+    /// Scores predictions of the test rows; `None` if they have no scores.
     fn judge_predictions(&self, predictions: &Predictions) -> Result<Option<HoldoutScore>> {
         let divergence = divergence(&self.train, predictions, &self.targets)?;
         if divergence.is_some_and(|divergence| !divergence.has_scores()) {
@@ -180,7 +180,7 @@ impl Fold {
         }))
     }
 
-    /// Judges what the training targets alone predict of the test rows.
+    /// Scores the constant prediction from the training targets.
     pub fn judge_constant(&self) -> Result<HoldoutScore> {
         let predictions = constant(&self.train, self.targets.len())?;
         HoldoutScore::of(&predictions, &self.targets)
@@ -189,11 +189,11 @@ impl Fold {
 
 /// Predictions and targets of different tasks.
 pub(super) fn mismatch() -> TabularError {
-    TabularError::Data("the targets are not of the kind that was predicted".into())
+    TabularError::Data("predictions and targets are of different tasks".into())
 }
 
 impl HoldoutScore {
-    /// Judges predictions by what was true, without a constant to compare with.
+    /// Scores predictions, without a comparison with the constant.
     pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
         match (predictions, targets) {
             (Predictions::Reals(predictions), Targets::Real(targets)) => {
@@ -217,7 +217,7 @@ impl HoldoutScore {
         }
     }
 
-    /// What a cell writes down of a fit, the cost by its name in the scores.
+    /// The measures that a job stores, with the cost by its name among the scores.
     pub fn measures(judgement: Option<Self>, cost_name: &str) -> Measures {
         let mut measures = Measures::new();
         if judgement.is_none_or(|judgement| judgement.diverged) {
@@ -229,7 +229,7 @@ impl HoldoutScore {
         measures
     }
 
-    /// What a cell has written down; nothing if the fit has no scores.
+    /// The score from stored measures; `None` if the fit has no scores.
     ///
     /// # Errors
     /// If a measure is missing.
@@ -250,7 +250,7 @@ impl HoldoutScore {
         }))
     }
 
-    /// The mean of both, diverged if one of them is; nothing of none.
+    /// The means of cost and error, diverged if one of the scores is; `None` for an empty slice.
     pub(crate) fn mean(judgements: &[Self]) -> Option<Self> {
         let count = judgements.len() as f64;
         let mean = |of: fn(&Self) -> f64| judgements.iter().map(of).sum::<f64>() / count;

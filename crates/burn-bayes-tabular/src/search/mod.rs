@@ -1,8 +1,7 @@
-//! Random search over ranges of settings, judged by cross-validation on training rows alone.
+//! Random search of settings, with cross-validation on the training rows.
 //!
-//! Trial number t is a function of the search's seed and t, and all trials meet the same folds and the
-//! same seed of the fit. So trials may be made in any order, by any number of threads, and more of them
-//! later on.
+//! Trial t depends only on the seed of the search and t, and all trials have the same folds and the same
+//! seed of the fit. So trials may run in any order and in parallel, and a search can be extended later.
 
 mod divergence;
 mod fold;
@@ -22,48 +21,48 @@ use crate::error::{Result, TabularError};
 use crate::parallel;
 use crate::settings::{FitSettings, expect_count};
 
-/// A stream of random numbers: the settings that the trials of a seed draw.
+/// The random stream of the settings of trials.
 pub const TRIALS: u64 = 0x7472_6961;
 
-/// What is searched, and how long.
+/// A random search.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// The settings that no range names.
+    /// The settings without a range.
     pub base: FitSettings,
-    /// What is drawn.
+    /// The ranges of the settings drawn.
     pub ranges: Ranges,
-    /// How many settings are drawn and judged.
+    /// Number of trials.
     pub trials: usize,
-    /// Trials that meet more folds than the first, those that did best there; all by default.
+    /// Number of trials evaluated on all folds: the best ones on the first fold; by default all.
     pub survivors: Option<usize>,
-    /// Seed of the trials and of the fits.
+    /// Seed of the trials and the fits.
     pub seed: u64,
 }
 
-/// A fit to be judged.
+/// The fit of a trial to a fold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// The number of the settings.
+    /// The number of the trial.
     pub trial: usize,
     /// The number of the fold.
     pub fold: usize,
 }
 
-/// Some settings, and what they are worth.
+/// Settings and their scores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// Which of all trials it is, from 0.
+    /// The number of the trial, from 0.
     pub number: usize,
-    /// The settings that were drawn, with those that no range names.
+    /// All settings, drawn or not.
     pub settings: FitSettings,
-    /// One for each fold that it met; nothing where the fit has no scores.
+    /// The score on each evaluated fold; `None` if the fit has no scores.
     pub judgements: Vec<Option<HoldoutScore>>,
-    /// Whether it met all folds.
+    /// Whether all folds were evaluated.
     pub is_complete: bool,
 }
 
 impl Trial {
-    /// The mean over folds; nothing if a fit has no scores.
+    /// The mean over folds; `None` if a fit has no scores.
     pub fn mean(&self) -> Option<HoldoutScore> {
         HoldoutScore::mean(
             &self
@@ -74,7 +73,7 @@ impl Trial {
         )
     }
 
-    /// The better one first; those that diverged are the last.
+    /// Orders trials from best to worst; diverged trials are last.
     pub fn compare(&self, other: &Self) -> Ordering {
         let cost = |trial: &Self| trial.mean().map_or(f64::INFINITY, |mean| mean.cost);
         self.has_diverged()
@@ -99,10 +98,10 @@ impl Search {
         self.ranges.draw(&self.base, noise)
     }
 
-    /// Refuses what no trial can come of, before one is made.
+    /// Checks the settings of all trials, before the first fit.
     ///
     /// # Errors
-    /// If there is nothing to try, or a trial has settings that cannot be used for one of the folds.
+    /// If there are no trials, or the settings of a trial are invalid for a fold.
     pub fn check<'a>(&self, folds: impl IntoIterator<Item = &'a Fold>) -> Result<()> {
         expect_count("trials", self.trials)?;
         expect_count("survivors", self.survivors.unwrap_or(self.trials))?;
@@ -116,9 +115,9 @@ impl Search {
         Ok(())
     }
 
-    /// Makes all trials, in the order of their numbers.
+    /// Runs all trials, in the order of their numbers.
     ///
-    /// `judge` fits and judges any number of units, in any order.
+    /// `judge` fits and scores any number of units, in any order.
     pub fn run(
         &self,
         folds: usize,
@@ -146,7 +145,7 @@ impl Search {
         Ok(trials)
     }
 
-    /// The best settings by folds in memory, on as many threads as rayon has here.
+    /// Runs the search on folds in memory, in parallel on rayon's threads, and returns the best trial.
     ///
     /// # Errors
     /// As [`Search::check`] and [`Search::run`], and if every trial diverged.
@@ -162,10 +161,10 @@ impl Search {
     }
 }
 
-/// The complete trial with the least mean cost.
+/// The complete trial with the smallest mean cost.
 ///
 /// # Errors
-/// If every one diverged.
+/// If every trial diverged.
 pub fn best(trials: &[Trial]) -> Result<&Trial> {
     let complete = trials
         .iter()
@@ -173,13 +172,13 @@ pub fn best(trials: &[Trial]) -> Result<&Trial> {
     complete.min_by(|a, b| a.compare(b)).ok_or_else(|| {
         TabularError::Numerical(format!(
             "all {} trials diverged: their NLL is not finite, or worse than that of a constant; lower \
-             the range of `learning_rate`, give more `epochs`, or set `clip`",
+             the range of `learning_rate`, increase `epochs`, or set `clip`",
             trials.len()
         ))
     })
 }
 
-/// Adds the judgements of some folds to some trials.
+/// Adds the scores of the given folds to the chosen trials.
 fn meet(
     trials: &mut [Trial],
     chosen: &[usize],
@@ -212,7 +211,7 @@ mod tests {
         }
     }
 
-    /// The nearer the prior precision is to one, the better.
+    /// A cost that is smallest at a prior precision of one.
     fn distance(settings: &FitSettings) -> Option<HoldoutScore> {
         let cost = settings.prior_precision.ln().abs();
         let error = cost;
@@ -241,7 +240,7 @@ mod tests {
             .map(|trial| distance(&trial.settings).unwrap().cost);
         let least = costs.fold(f64::INFINITY, f64::min);
         assert_eq!(found.mean().unwrap().cost, least);
-        // That none of forty lies so near has a probability of one in a million.
+        // The probability that none of forty trials is this close is one in a million.
         assert!(least < 1.0, "{least}");
         assert!(many.iter().all(|trial| trial.judgements.len() == 3));
     }
@@ -269,7 +268,7 @@ mod tests {
                     error: 0.0,
                     diverged: false,
                 }),
-                // With a cost, but one that is worse than a constant's.
+                // Trial 1 has a cost, but is worse than a constant.
                 (trial, _) => Some(HoldoutScore {
                     cost: trial as f64,
                     error: 1.0,

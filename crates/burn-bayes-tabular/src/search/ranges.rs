@@ -13,26 +13,26 @@ use crate::files::read_text;
 use crate::random::generator;
 use crate::settings::{FitSettings, Method, refused};
 
-/// Where a setting is drawn from.
+/// The distribution of a setting.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Range {
-    /// Between two numbers, its logarithm uniform.
+    /// Log-uniform between two numbers.
     LogUniform([f64; 2]),
-    /// Between two numbers.
+    /// Uniform between two numbers.
     Uniform([f64; 2]),
-    /// A whole number, both ends included.
+    /// A whole number, both limits inclusive.
     Integer([u64; 2]),
-    /// One of these.
+    /// One of these values.
     Choice(Vec<Value>),
 }
 
-/// Ranges by the names of settings.
+/// Ranges by name of setting.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Ranges(BTreeMap<String, Range>);
 
-/// What is searched of every method if nothing else is asked for.
+/// The default ranges of all methods.
 const DEFAULTS: &str = include_str!("ranges.toml");
 
 impl Ranges {
@@ -41,11 +41,16 @@ impl Ranges {
         let wrong = |error| TabularError::Usage(format!("the default ranges: {error}"));
         let mut all: BTreeMap<String, Self> = toml::from_str(DEFAULTS).map_err(wrong)?;
         let ranges = all.remove(&method.to_string());
-        let missing = || refused("ranges", format!("are missing for {method}; give a file"));
+        let missing = || {
+            refused(
+                "ranges",
+                format!("have no default for {method}; give a file"),
+            )
+        };
         let mut ranges = ranges.ok_or_else(missing)?;
         if let Some(Range::Choice(ranks)) = ranges.0.get_mut("rank") {
             let is_too_large = |rank: &Value| rank.as_u64() > Some(weights as u64);
-            // As many choices as before, so that a trial draws its other settings as before.
+            // The number of choices stays the same, so that the other settings of a trial do not change.
             for rank in ranks.iter_mut().filter(|rank| is_too_large(rank)) {
                 *rank = weights.into();
             }
@@ -53,10 +58,10 @@ impl Ranges {
         Ok(ranges)
     }
 
-    /// Reads a TOML file of ranges of these settings.
+    /// Reads a TOML file of ranges.
     ///
     /// # Errors
-    /// If it cannot be read, or a first draw finds a range that does not fit its setting.
+    /// If the file cannot be read, or a range is invalid for its setting.
     pub fn read(path: &Path, base: &FitSettings) -> Result<Self> {
         let path_shown = path.display();
         let ranges: Self = toml::from_str(&read_text(path)?).map_err(|error| {
@@ -70,7 +75,7 @@ impl Ranges {
         Ok(ranges)
     }
 
-    /// The names of the settings, in the order of the alphabet.
+    /// The names of the settings, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -81,10 +86,10 @@ impl Ranges {
         Self(named.map(|(name, range)| (name.into(), range)).collect())
     }
 
-    /// Settings with a value from every range, and for the rest as they are.
+    /// Draws the settings with ranges; the others are those of `base`.
     ///
     /// # Errors
-    /// If a range is empty, or its name or its values are not those of a setting.
+    /// If a range is empty, or its name or its values are invalid.
     pub(crate) fn draw(&self, base: &FitSettings, noise: Noise) -> Result<FitSettings> {
         let mut generator = generator(noise);
         let mut settings = base.clone();
@@ -104,12 +109,12 @@ impl Range {
                 if !(0.0 < *least && least <= most && most.is_finite()) {
                     return Err(empty(name, "two numbers above zero, the smaller first"));
                 }
-                // Rounding must not leave the range.
+                // Rounding errors may leave the range.
                 let drawn = generator.random_range(least.ln()..=most.ln()).exp();
                 Ok(drawn.clamp(*least, *most).into())
             }
             Self::Uniform([least, most]) => {
-                // The generator needs room above the difference.
+                // The generator panics if the difference overflows.
                 if !(least <= most && most - least <= f64::MAX / 2.0) {
                     return Err(empty(name, "two numbers, the smaller first"));
                 }
@@ -130,14 +135,13 @@ impl Range {
 fn empty(name: &str, expected: &str) -> TabularError {
     refused(
         name,
-        format!("has a range without values; give it {expected}"),
+        format!("has an empty or invalid range; give {expected}"),
     )
 }
 
-/// The settings with another value of one of them.
+/// The settings with a new value of one of them.
 fn with(settings: &FitSettings, name: &str, value: Value) -> Result<FitSettings> {
-    let wrong =
-        |error: serde_json::Error| refused(name, format!("has a range that does not fit: {error}"));
+    let wrong = |error: serde_json::Error| refused(name, format!("has an invalid range: {error}"));
     let mut table = serde_json::to_value(settings).map_err(wrong)?;
     table[name] = value;
     serde_json::from_value(table).map_err(wrong)
@@ -173,7 +177,7 @@ mod tests {
         let share = |is: &dyn Fn(&FitSettings) -> bool| {
             drawn.iter().filter(|settings| is(settings)).count() as f64 / 400.0
         };
-        // Five deviations of a share of one half among 400 are 0.125, of one third 0.118.
+        // Five standard deviations of a fraction of 1/2 in 400 draws are 0.125, and of 1/3 0.118.
         let near = |share: f64, expected: f64| assert!((share - expected).abs() < 0.125, "{share}");
         near(share(&|settings| settings.mean_rate() < 0.1), 0.5);
         near(share(&|settings| settings.momentum < 0.7), 0.5);
@@ -249,7 +253,7 @@ mod tests {
                 (0..40).map(draw).collect()
             };
             let (many, few) = (drawn(1000), drawn(4));
-            // That one of three ranks is never drawn has a probability of 3 (2/3)⁴⁰ < 10⁻⁶.
+            // The probability that one of three ranks is never drawn is 3 (2/3)⁴⁰ < 10⁻⁶.
             assert!(many.iter().any(|settings| settings.rank == Some(5)));
             let capped = many.into_iter().map(|settings| FitSettings {
                 rank: settings.rank.map(|rank| rank.min(4)),

@@ -1,4 +1,4 @@
-//! A search whose trials are fitted as jobs, and what it found.
+//! A search whose trials are fitted as jobs, and its results.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,13 +26,13 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// By folds of the rows to train on: those that a fit will be scored by are not for choosing.
+    /// A search on folds of the training rows; validation rows are not used.
     ///
     /// # Errors
-    /// If the rows cannot be divided so, or have not the class that F1 is to be told of.
+    /// If the rows cannot be divided into folds, or the positive class does not exist.
     pub fn new(config: Config, rows: &SplitTable, folds: usize) -> Result<Self> {
         let folds = folds_of(&config, rows, folds)?;
-        // A search does not look at F1, but the fit takes over what it finds.
+        // The search does not use F1, but the fit with the resulting settings does.
         for fold in &folds {
             fold.positive(config.data.positive.as_deref())?;
         }
@@ -43,10 +43,10 @@ impl Tuning {
         })
     }
 
-    /// The ranges of the method, for the networks of all folds.
+    /// The default ranges of the method, for the networks of all folds.
     ///
     /// # Errors
-    /// If the settings are of no network.
+    /// If the settings are invalid.
     pub fn default_ranges(&self) -> Result<Ranges> {
         let settings = &self.config.fit;
         let weights = self.folds.iter().map(|fold| fold.weights(settings));
@@ -76,11 +76,11 @@ impl Tuning {
         Ok(search)
     }
 
-    /// Searches; what the cache has of the trials is not fitted again. `task` makes what a worker of
-    /// this program is given.
+    /// Runs the search. Fits in the cache are not repeated. `task` converts the fits to the task of a
+    /// worker.
     ///
     /// # Errors
-    /// As a fit, and if every trial diverged.
+    /// As for a fit, and if every trial diverged.
     pub fn run<T: Task>(
         mut self,
         search: &Search,
@@ -107,17 +107,17 @@ impl Tuning {
     }
 }
 
-/// Fits of trials to folds, as another process makes them.
+/// Fits of trials to folds, as sent to a worker.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct JudgedTrials {
     #[serde(with = "as_toml")]
     config: Config,
-    /// Into how many the rows are divided.
+    /// Number of folds.
     folds: usize,
     units: Vec<Planned>,
 }
 
-/// A fit of these settings.
+/// The fit of a trial to a fold.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Planned {
     trial: usize,
@@ -150,7 +150,7 @@ impl Planned {
 }
 
 impl JudgedTrials {
-    /// The fits, to the rows of the settings' file.
+    /// The fits, on the rows of the data file.
     pub(crate) fn jobs(&self) -> Result<Vec<Job>> {
         let Config { data, fit } = &self.config;
         let rows = SplitTable::deal(read_table(data)?, data, fit.seed)?;
@@ -171,29 +171,29 @@ fn folds_of(config: &Config, rows: &SplitTable, count: usize) -> Result<Vec<Arc<
     Fold::all(rows, &config.data, kept)
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Tuned {
-    /// The settings with the best ones in them.
+    /// The settings of the best trial.
     pub config: Config,
-    /// The best one first.
+    /// All trials, the best one first.
     pub trials: Vec<TrialRow>,
 }
 
-/// A trial, as it is shown.
+/// A trial as a table row.
 #[derive(Clone, Debug, Serialize)]
 pub struct TrialRow {
     trial: usize,
     /// The settings that were drawn.
     settings: Map<String, Value>,
-    /// The mean cost over folds, by its name in the scores; null if a fit has no scores.
+    /// The mean cost over folds, by its name among the scores; null if a fit has no scores.
     #[serde(flatten)]
     cost: BTreeMap<&'static str, Option<f64>>,
-    /// The mean over folds; null if a fit has no scores.
+    /// The mean error over folds; null if a fit has no scores.
     error: Option<f64>,
     /// Whether a fit diverged.
     diverged: bool,
-    /// Folds that it met.
+    /// Number of folds evaluated.
     folds: usize,
 }
 
@@ -240,7 +240,7 @@ impl Tuned {
         write_whole(&folder.join("config.toml"), config.as_bytes())
     }
 
-    /// The heads of the table of trials.
+    /// The header of the table of trials.
     pub fn heads(&self) -> Vec<&str> {
         let row = self.trials.first();
         let drawn = row.into_iter().flat_map(|row| row.settings.keys());
@@ -255,7 +255,7 @@ impl Tuned {
 }
 
 impl TrialRow {
-    /// The entries below the heads, with numbers as `shown` shows them.
+    /// The cells of the row, with numbers formatted by `shown`.
     pub fn entries(&self, shown: impl Fn(&f64) -> String) -> Vec<String> {
         let setting = |value: &Value| match (value.as_f64(), value) {
             (Some(number), Value::Number(whole)) if whole.is_f64() => shown(&number),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::table::SettingValue;
 
-/// Defines an enumeration whose values have names, in settings and on command lines.
+/// Defines an enumeration whose values have names in settings and on command lines.
 macro_rules! choices {
     (
         $(#[$meta:meta])*
@@ -42,7 +42,7 @@ macro_rules! choices {
             fn from_str(text: &str) -> std::result::Result<Self, String> {
                 match text {
                     $($name => Ok(Self::$choice),)+
-                    _ => Err(format!("`{text}` is none of {}", [$($name),+].join(", "))),
+                    _ => Err(format!("`{text}` is not one of {}", [$($name),+].join(", "))),
                 }
             }
         }
@@ -58,31 +58,31 @@ macro_rules! choices {
 pub(crate) use choices;
 
 choices! {
-    /// How the posterior is found.
+    /// Inference method.
     Method {
         /// Variational inference with a factor-analysis covariance.
         Vifa = "vifa",
-        /// The same without factors: Bayes by backprop.
+        /// VIFA without factors: Bayes by backprop.
         MeanField = "mean-field",
         /// Variational approximation with factor covariance.
         Vafc = "vafc",
-        /// A Gaussian from the iterates of an ordinary training.
+        /// Gaussian from the iterates of ordinary training.
         Swag = "swag",
-        /// Natural gradients with a low-rank-plus-diagonal precision.
+        /// Natural gradients with a low-rank plus diagonal precision.
         Slang = "slang",
-        /// The same without factors.
+        /// SLANG without factors.
         Vogn = "vogn",
         /// Natural gradients with a diagonal precision from Price's theorem.
         Von = "von",
         /// Adam with perturbed weights.
         Vadam = "vadam",
-        /// No posterior: the most probable weights alone.
+        /// Maximum a posteriori estimate, without a posterior.
         Map = "map",
     }
 }
 
 choices! {
-    /// What moves the weights.
+    /// Optimiser.
     OptimizerName {
         /// Adam.
         Adam = "adam",
@@ -92,11 +92,11 @@ choices! {
 }
 
 choices! {
-    /// What the target is.
+    /// Type of the task.
     TaskName {
         /// A number.
         Regression = "regression",
-        /// One of some classes.
+        /// A class.
         Classification = "classification",
     }
 }
@@ -111,7 +111,7 @@ impl From<TaskName> for Task {
 }
 
 choices! {
-    /// The character before the decimal fraction of a number.
+    /// Decimal separator.
     DecimalName {
         /// 1.5
         Point = ".",
@@ -132,11 +132,11 @@ impl From<DecimalName> for DecimalMark {
 choices! {
     /// Whether the first row of a file names the columns.
     HeaderName {
-        /// It does if none of its cells is a number.
+        /// The first row is a header if none of its cells is a number.
         Detect = "detect",
-        /// It does.
+        /// The first row is a header.
         Present = "present",
-        /// It does not; columns are called column_0, column_1, ….
+        /// There is no header; columns are named column_0, column_1, ….
         Absent = "absent",
     }
 }
@@ -152,13 +152,13 @@ impl From<HeaderName> for Header {
 }
 
 choices! {
-    /// What is done about a missing cell.
+    /// Treatment of missing values.
     MissingName {
-        /// It is an error.
+        /// Stop with an error.
         Refuse = "refuse",
-        /// It becomes the mean of its column, or the most frequent category.
+        /// Replace by the mean of the column, or its most frequent category.
         Impute = "impute",
-        /// Its row is left out of training, scores and predictions.
+        /// Leave the row out of training, scores and predictions.
         Drop = "drop",
     }
 }
@@ -173,11 +173,11 @@ impl From<MissingName> for MissingPolicy {
 }
 
 choices! {
-    /// What is done about a category that no training row has.
+    /// Treatment of categories that do not occur in the training rows.
     UnseenName {
-        /// It is an error.
+        /// Stop with an error.
         Refuse = "refuse",
-        /// It is none of the known ones.
+        /// Encode as zeros.
         Zeros = "zeros",
     }
 }
@@ -191,7 +191,7 @@ impl From<UnseenName> for UnseenPolicy {
     }
 }
 
-/// The shape of a network: `linear`, or `mlp:50,50` for two hidden layers of 50 rectifiers.
+/// The shape of a network: `linear`, or `mlp:50,50` for two hidden layers of 50 ReLU units.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NetworkShape {
@@ -214,7 +214,7 @@ impl FromStr for NetworkShape {
         };
         let hidden = hidden.ok_or_else(|| {
             format!(
-                "`{text}` is no model; use `linear`, or `mlp:` and the widths of the hidden layers, \
+                "`{text}` is not a model; use `linear`, or `mlp:` and the widths of the hidden layers, \
                  as in `mlp:50,50`"
             )
         })?;
@@ -232,16 +232,16 @@ impl fmt::Display for NetworkShape {
     }
 }
 
-/// The precision of the noise around a real target, 1/variance in the target's own unit.
+/// The noise precision of a regression target, 1/variance in the unit of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(
     untagged,
     expecting = "`noise_precision` is neither a number nor `learned`"
 )]
 pub enum NoisePrecision {
-    /// Known beforehand.
+    /// A fixed value.
     Given(f64),
-    /// Estimated on training rows that a first fit has not seen.
+    /// Estimated on training rows held out from preliminary fits.
     Learned(LearnedWord),
 }
 
@@ -254,7 +254,7 @@ pub enum LearnedWord {
 }
 
 impl NoisePrecision {
-    /// To be estimated.
+    /// Estimated from the data.
     pub const LEARNED: Self = Self::Learned(LearnedWord::Learned);
 }
 
@@ -281,7 +281,7 @@ impl fmt::Display for NoisePrecision {
     }
 }
 
-/// The character between cells: itself, or `tab`.
+/// A column separator: one character, or `tab`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Delimiter(pub u8);
@@ -294,7 +294,7 @@ impl FromStr for Delimiter {
             b"tab" | b"\\t" => Ok(Self(b'\t')),
             &[byte] if byte.is_ascii() && !b"\"\n\r".contains(&byte) => Ok(Self(byte)),
             _ => Err(format!(
-                "`{text}` is no delimiter; use one character, or `tab`"
+                "`{text}` is not a delimiter; use one character, or `tab`"
             )),
         }
     }
@@ -309,7 +309,7 @@ impl fmt::Display for Delimiter {
     }
 }
 
-/// Names or words, with commas between them on the command line.
+/// A list of names or words, separated by commas on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Words(pub Vec<String>);
@@ -329,7 +329,7 @@ impl fmt::Display for Words {
     }
 }
 
-/// Serde reads and writes what has a text of its own.
+/// Conversions for serde, by `FromStr` and `Display`.
 macro_rules! as_text {
     ($($type:ty),+) => {
         $(

@@ -51,7 +51,7 @@ settings! {
     }
 }
 
-/// The format of a new file, where it differs from that of the fit.
+/// The format of a new file, if it differs from that of the fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileFormat {
     /// Decimal separator.
@@ -79,7 +79,7 @@ fn na_values() -> Words {
 }
 
 impl DataSettings {
-    /// Refuses what cannot be used, naming the field.
+    /// Checks all values. An error names the field.
     pub(crate) fn validate(&self) -> Result<()> {
         if !(0.0..1.0).contains(&self.validation) {
             let problem = format!("is {}; it must be in [0, 1)", self.validation);
@@ -102,13 +102,13 @@ impl DataSettings {
             .ok_or_else(|| refused("target", problem))
     }
 
-    /// What the target is.
+    /// The type of the task.
     pub fn task(&self) -> Result<TaskName> {
         let problem = "is not given; use regression or classification";
         self.task.ok_or_else(|| refused("task", problem))
     }
 
-    /// How the file is read. What its columns hold, the reader finds, or a preparation knows.
+    /// How the file is read. The column types are detected, or taken from a fitted preprocessor.
     pub(crate) fn csv_options(&self) -> CsvOptions {
         let words = self.na_values.0.iter().cloned();
         CsvOptions {

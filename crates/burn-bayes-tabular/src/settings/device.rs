@@ -1,4 +1,4 @@
-//! Where to compute: the one place of the program that names backends.
+//! Devices: the only place of the program that names backends.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::table::SettingValue;
 use crate::error::{Result, TabularError};
 
-/// Where to compute: `flex`, `wgpu`, `cuda` or `cuda:1`.
+/// A device: `flex`, `wgpu`, `cuda` or `cuda:1`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceName {
@@ -28,7 +28,7 @@ impl DeviceName {
         self == Self::Flex
     }
 
-    /// The CPU, for what no option places elsewhere.
+    /// The CPU, for computations without a device option.
     ///
     /// # Errors
     /// If the program was built without it.
@@ -48,7 +48,7 @@ impl DeviceName {
             Self::Wgpu => Ok(Device::wgpu(Default::default())),
             #[cfg(feature = "cuda")]
             Self::Cuda(index) => Ok(Device::cuda(index)),
-            #[allow(unreachable_patterns, reason = "with every feature there is none left")]
+            #[allow(unreachable_patterns, reason = "reachable unless every feature is on")]
             _ => {
                 let feature = self.to_string();
                 let feature = feature.split(':').next().unwrap_or_default();
@@ -73,7 +73,7 @@ impl FromStr for DeviceName {
             Some(("cuda", index)) => cuda(index),
             _ => None,
         };
-        device.ok_or_else(|| format!("`{text}` is no device; use flex, wgpu, cuda or cuda:1"))
+        device.ok_or_else(|| format!("`{text}` is not a device; use flex, wgpu, cuda or cuda:1"))
     }
 }
 

@@ -116,7 +116,7 @@ impl FitSettings {
         }
     }
 
-    /// Whether the method, with the other settings as they are, does not use a setting.
+    /// Whether the method does not use a setting, given the other settings.
     pub fn is_unused_by_method(&self, field: &str) -> bool {
         let moves_itself = matches!(self.method, Slang | Vogn | Von | Vadam);
         let table = Self::table();
@@ -131,7 +131,7 @@ impl FitSettings {
             }
     }
 
-    /// The settings that were not given and have a default of the method, with their values.
+    /// The settings that were not given and whose default depends on the method, with their values.
     pub(crate) fn method_defaults(&self) -> Vec<(&'static str, String)> {
         let default = |name, is_left: bool, value: String| {
             (is_left && !self.is_unused_by_method(name)).then_some((name, value))
@@ -139,7 +139,7 @@ impl FitSettings {
         let number = |name, given: Option<f64>, value: f64| {
             default(name, given.is_none(), value.to_string())
         };
-        let rank = format!("{DEFAULT_RANK}, or as many as there are weights");
+        let rank = format!("{DEFAULT_RANK}, or the number of weights if that is smaller");
         let draws = self.step_draws().to_string();
         let settings = [
             default("rank", self.rank.is_none(), rank),
@@ -219,7 +219,7 @@ pub fn refused(field: &str, problem: impl std::fmt::Display) -> TabularError {
     TabularError::Usage(format!("`{field}` {problem}"))
 }
 
-/// Names in quotes, the first of them if there are many.
+/// Names in quotes, shortened if there are many.
 pub(crate) fn listed(names: &[String]) -> String {
     const MOST: usize = 12;
     let mut shown: Vec<String> = names
@@ -233,20 +233,21 @@ pub(crate) fn listed(names: &[String]) -> String {
     shown.join(", ")
 }
 
-/// Factors of a posterior, unless another number is asked for.
+/// The default rank of a posterior.
 pub(crate) const DEFAULT_RANK: usize = 5;
-/// More draws in a step cost time and memory, and a mean of a thousand gradients is hardly better than
-/// one of a hundred.
+/// More draws per step cost time and memory, and the mean of a thousand gradients is hardly better than
+/// that of a hundred.
 const MOST_TRAIN_DRAWS: usize = 1000;
-/// Draws with which a mean of predictions is exact to a third of a percent of its deviation.
+/// With this many draws, the standard error of a mean prediction is a third of a percent of the standard
+/// deviation.
 pub(crate) const MOST_DRAWS: usize = 100_000;
 
-/// Refuses a count of nothing, and one with which nothing ever ends.
+/// Checks that a count is at least 1 and fits in 32 bits.
 pub(crate) fn expect_count(field: &str, value: usize) -> Result<()> {
     expect_at_most(field, value, u32::MAX as usize)
 }
 
-/// Refuses a count of nothing, and one above `most`.
+/// Checks that a count is between 1 and `most`.
 pub(crate) fn expect_at_most(field: &str, value: usize, most: usize) -> Result<()> {
     match value {
         0 => Err(refused(field, "is 0; it must be at least 1")),

@@ -1,4 +1,4 @@
-//! What may be chosen: structures, their TOML, and tables that say of each setting what it is.
+//! The settings: structures, their TOML form, and tables with the name and meaning of each setting.
 
 mod choices;
 mod config;
