@@ -15,7 +15,9 @@ use burn::lr_scheduler::LrScheduler;
 use burn::module::ParamGroup;
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
-use burn_bayes::eval::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture, nmll, rmse};
+use burn_bayes::eval::{
+    GaussianMixture, NoisePrecision, TargetScale, TargetedMixture, mixture_nll, rmse,
+};
 use burn_bayes::methods::{Algorithm, InitialDeviation, Rate};
 use burn_bayes::prelude::*;
 use burn_bayes::train::{Gather, PowerDecayConfig};
@@ -105,7 +107,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "{method}, split {split}: RMSE {:.3}, log-likelihood {:.3} on {} test rows",
         rmse(&mixture.mean(), targets)?,
-        -nmll(&TargetedMixture::new(&mixture, targets)?),
+        -mixture_nll(&TargetedMixture::new(&mixture, targets)?),
         targets.len()
     );
     Ok(())

@@ -13,7 +13,7 @@
 //! | How uncertain is the prediction for a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
 //! | What is gained by referring uncertain rows (abstention)? | [`referral_table`], [`RiskCoverage`], with a guarantee [`SelectiveBounds`] |
 //! | Does a score separate known from unknown inputs? | [`auroc`], [`average_precision`], [`false_positive_rate_at`] |
-//! | How good are real-valued predictive distributions? | [`rmse`], [`nmll`], [`crps`], [`PredictionIntervals`], [`QuantileCalibration`] |
+//! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`PredictionIntervals`], [`QuantileCalibration`] |
 //! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalAps`], [`ConformalResidual`], … |
 //! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`] |
 //!
@@ -99,7 +99,7 @@ pub use referral::{
     ReferralRow, ReferralScore, SelectedRow, Selection, referral_scores, referral_table,
     referral_table_of_class,
 };
-pub use regression::{joint_log_densities, log_densities, nmll, rmse};
+pub use regression::{joint_log_densities, log_densities, mixture_nll, rmse};
 pub use risk_coverage::{OperatingPoint, RiskCoverage, RiskCoveragePoint};
 pub use selective_bounds::{BoundedPoint, SelectiveBounds};
 pub use temperature::Temperature;

@@ -142,15 +142,15 @@ impl<'a> GaussianMixture<'a> {
     /// The predictions on the original scale of the targets.
     ///
     /// ```
-    /// use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture, nmll};
+    /// use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture, mixture_nll};
     ///
     /// let scale = TargetScale { mean: 10.0, deviation: 2.0 };
     /// let normalised = GaussianMixture::new(&[0.5], 1, 1, NoisePrecision::Shared(1.0))?;
     /// let original = normalised.unnormalised(scale)?;
     /// assert_eq!((original.mean()[0], original.variance()[0]), (11.0, 4.0));
     ///
-    /// let on_normalised = nmll(&TargetedMixture::new(&normalised, &[1.0])?);
-    /// let on_original = nmll(&TargetedMixture::new(&original, &[12.0])?);
+    /// let on_normalised = mixture_nll(&TargetedMixture::new(&normalised, &[1.0])?);
+    /// let on_original = mixture_nll(&TargetedMixture::new(&original, &[12.0])?);
     /// assert!((on_original - (on_normalised + 2f64.ln())).abs() < 1e-14);
     /// # Ok::<(), burn_bayes_eval::EvalError>(())
     /// ```

@@ -1,7 +1,7 @@
 //! Scores of real-valued predictions: root mean squared error and the mixture's likelihood.
 //!
 //!   RMSE = √((1/N) Σ_r (ŷ_r − y_r)²)
-//!   NMLL = −(1/N) Σ_r ln (1/S) Σ_s N(y_r; f_sr, 1/β_sr)
+//!   NLL = −(1/N) Σ_r ln (1/S) Σ_s N(y_r; f_sr, 1/β_sr)
 //!
 //! Several targets of a row are predicted by the same draws, so they have a joint mixture:
 //!
@@ -51,19 +51,19 @@ pub fn rmse(predictions: &[f64], targets: &[f64]) -> Result<f64, EvalError> {
 /// per row; for several, use [`joint_log_densities`].
 ///
 /// ```
-/// use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture, nmll};
+/// use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture, mixture_nll};
 ///
 /// let mixture = GaussianMixture::new(&[-1.0, 1.0], 2, 1, NoisePrecision::Shared(1.0))?;
-/// let score = nmll(&TargetedMixture::new(&mixture, &[0.0])?);
+/// let score = mixture_nll(&TargetedMixture::new(&mixture, &[0.0])?);
 /// // Both components have the density exp(−1/2)/√(2π) at 0.
 /// assert!((score - (0.5 + 0.5 * (2.0 * std::f64::consts::PI).ln())).abs() < 1e-15);
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
-pub fn nmll(targeted: &TargetedMixture<'_>) -> f64 {
+pub fn mixture_nll(targeted: &TargetedMixture<'_>) -> f64 {
     -mean(&log_densities(targeted))
 }
 
-/// Log-density of each target under its mixture, in nats: the negative terms of [`nmll`].
+/// Log-density of each target under its mixture, in nats: the negative terms of [`mixture_nll`].
 pub fn log_densities(targeted: &TargetedMixture<'_>) -> Vec<f64> {
     grouped(targeted, 1)
 }
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn one_gaussian_has_the_textbook_likelihood() {
         let mixture = GaussianMixture::new(&[1.0], 1, 1, NoisePrecision::Shared(4.0)).unwrap();
-        let score = nmll(&TargetedMixture::new(&mixture, &[2.0]).unwrap());
+        let score = mixture_nll(&TargetedMixture::new(&mixture, &[2.0]).unwrap());
         let expected = 0.5 * (2.0 * PI).ln() - 2f64.ln() + 2.0;
         assert!((score - expected).abs() < 8.0 * f64::EPSILON);
     }
@@ -146,7 +146,7 @@ mod tests {
         // One component at distance 100, the other at 1000: exp underflows, the score does not.
         let mixture =
             GaussianMixture::new(&[100.0, 1000.0], 2, 1, NoisePrecision::Shared(1.0)).unwrap();
-        let score = nmll(&TargetedMixture::new(&mixture, &[0.0]).unwrap());
+        let score = mixture_nll(&TargetedMixture::new(&mixture, &[0.0]).unwrap());
         let expected = 5000.0 + 0.5 * (2.0 * PI).ln() + 2f64.ln();
         assert!((score - expected).abs() < 5000.0 * 4.0 * f64::EPSILON);
     }
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn an_overflowing_distance_is_infinitely_bad_and_no_nan() {
         let mixture = GaussianMixture::new(&[0.0], 1, 1, NoisePrecision::Shared(1.0)).unwrap();
-        let score = nmll(&TargetedMixture::new(&mixture, &[1e200]).unwrap());
+        let score = mixture_nll(&TargetedMixture::new(&mixture, &[1e200]).unwrap());
         assert_eq!(score, f64::INFINITY);
     }
 

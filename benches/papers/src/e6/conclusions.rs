@@ -10,7 +10,7 @@ use super::protocols::{
 };
 use super::published::PUBLISHED;
 use super::sets::{SETS, Set};
-use super::{NMLL, RMSE};
+use super::{NLL, RMSE};
 
 /// Ours that compete with the best published ones.
 const BAYESIAN: [&str; 5] = [MEAN_FIELD, VIFA_DEFAULTS, VIFA, SLANG_UNTUNED, SLANG];
@@ -53,11 +53,11 @@ fn beside_the_papers(set: &Set, results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let case = set.name;
     let ours = |method: &str, measure| results.mean(case, method, measure);
-    let measures = [RMSE, NMLL];
-    if let [Some(rmse), Some(nmll)] = measures.map(|measure| published(case, VIFA, measure)) {
+    let measures = [RMSE, NLL];
+    if let [Some(rmse), Some(nll)] = measures.map(|measure| published(case, VIFA, measure)) {
         findings.push(Finding::at_most(
-            format!("{case}: VIFA is better than the paper's VIFA in RMSE and NMLL"),
-            &[(ours(VIFA, RMSE), rmse), (ours(VIFA, NMLL), nmll)],
+            format!("{case}: VIFA is better than the paper's VIFA in RMSE and NLL"),
+            &[(ours(VIFA, RMSE), rmse), (ours(VIFA, NLL), nll)],
         ));
     }
     for measure in measures {
@@ -85,10 +85,10 @@ fn beside_the_papers(set: &Set, results: &Results<'_>) -> Vec<Finding> {
 
 fn something_learnt(set: &Set, results: &Results<'_>, effort: Effort) -> Finding {
     let case = set.name;
-    let nmll = |name: &str| results.mean(case, &label(name, effort), NMLL);
+    let nll = |name: &str| results.mean(case, &label(name, effort), NLL);
     Finding::falling(
-        format!("{case}: VIFA's defaults have a lower NMLL than the constant"),
-        &[nmll(CONSTANT), nmll(VIFA_DEFAULTS)],
+        format!("{case}: VIFA's defaults have a lower NLL than the constant"),
+        &[nll(CONSTANT), nll(VIFA_DEFAULTS)],
     )
 }
 
@@ -103,15 +103,15 @@ fn worth_having(sets: &[&Set], results: &Results<'_>, effort: Effort) -> [Findin
     };
     // Errors are in different units.
     let rmse = |name| Some(mean(name, RMSE, f64::ln)?.exp());
-    let nmll = |name| mean(name, NMLL, |nmll| nmll);
+    let nll = |name| mean(name, NLL, |nll| nll);
     [
         Finding::falling(
             "over all sets the geometric mean RMSE falls from the plain network to VIFA's defaults",
             &[rmse(PLAIN), rmse(VIFA_DEFAULTS)],
         ),
         Finding::falling(
-            "over all sets the mean NMLL falls from the plain network to SLANG without a search",
-            &[nmll(PLAIN), nmll(SLANG_UNTUNED)],
+            "over all sets the mean NLL falls from the plain network to SLANG without a search",
+            &[nll(PLAIN), nll(SLANG_UNTUNED)],
         ),
     ]
 }

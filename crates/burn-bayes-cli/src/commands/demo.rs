@@ -197,7 +197,7 @@ impl DemoCase {
         let scores = Scores::of(&inside, self.test.targets(), Intervals::Bootstrapped)?;
         let (nll, calibration) = match &scores {
             Scores::Classification(scores) => (&scores.nll, &scores.ece),
-            Scores::Regression(scores) => (&scores.nmll, &scores.quantile_calibration_error),
+            Scores::Regression(scores) => (&scores.nll, &scores.quantile_calibration_error),
         };
         let diverged = divergence(&self.training_set, &inside, self.test.targets())?;
         let diverged = diverged.map(|found| found.to_string());

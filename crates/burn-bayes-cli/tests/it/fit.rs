@@ -159,7 +159,7 @@ fn numbers_are_scored_on_the_scale_of_the_loss() {
     let spread = (learning_scale / own_scale).sqrt();
     let score = |name: &str| outcome["scores"][name]["value"].as_f64().unwrap();
     let nll = last["validation_nll"].as_f64().unwrap();
-    assert!((nll + spread.ln() - score("nmll")).abs() < 1e-9, "{nll}");
+    assert!((nll + spread.ln() - score("nll")).abs() < 1e-9, "{nll}");
     assert_eq!(last["validation_error"].as_f64(), Some(score("rmse")));
 }
 

@@ -7,9 +7,9 @@ use burn_bayes_eval::{
     LabelledProbabilities, NoisePrecision, PredictionIntervals, QuantileCalibration, ReferralRow,
     ReliabilityDiagram, RiskCoverage, Selection, TargetedMixture, Temperature, accuracy, auroc,
     average_precision, brier, classwise_calibration_error, crps, crps_gaussian, expected_entropy,
-    false_positive_rate_at, model_disagreement, mutual_information, nll, nmll, one_vs_rest_auroc,
-    pit_values, predictive_entropy, quantiles, referral_table, uniforms, variation_ratio,
-    zero_one_losses,
+    false_positive_rate_at, mixture_nll, model_disagreement, mutual_information, nll,
+    one_vs_rest_auroc, pit_values, predictive_entropy, quantiles, referral_table, uniforms,
+    variation_ratio, zero_one_losses,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -368,10 +368,10 @@ proptest! {
             let noise = NoisePrecision::Shared(precision);
             let single = GaussianMixture::new(means, 1, case.rows, noise).unwrap();
             let targeted = TargetedMixture::new(&single, &case.targets).unwrap();
-            likelihood += nmll(&targeted) / case.draws as f64;
+            likelihood += mixture_nll(&targeted) / case.draws as f64;
             ranked += crps(&targeted) / case.draws as f64;
         }
-        prop_assert!(nmll(&targeted) <= likelihood + ROUNDING * likelihood.abs().max(1.0));
+        prop_assert!(mixture_nll(&targeted) <= likelihood + ROUNDING * likelihood.abs().max(1.0));
         prop_assert!(crps(&targeted) <= ranked + ROUNDING * ranked.max(1.0));
     }
 

@@ -50,12 +50,11 @@ const fn more(measure: &'static str, title: &'static str) -> Column {
 const F1: &str = "f1";
 
 /// The scores of both tasks; those without values are left out of the table.
-const COLUMNS: [Column; 10] = [
-    less("nmll", "NMLL"),
+const COLUMNS: [Column; 9] = [
+    less("nll", "NLL"),
     less("rmse", "RMSE"),
     less("crps", "CRPS"),
     less("quantile_calibration_error", "quantile calibration error"),
-    less("nll", "NLL"),
     more("accuracy", "accuracy"),
     more("auroc", "AUROC"),
     more(F1, "F1"),
@@ -69,7 +68,7 @@ fn measures(scored: &Scored) -> Measures {
     let named = match &scored.scores {
         None => Vec::new(),
         Some(Scores::Regression(scores)) => vec![
-            ("nmll", &scores.nmll),
+            ("nll", &scores.nll),
             ("rmse", &scores.rmse),
             ("crps", &scores.crps),
             (

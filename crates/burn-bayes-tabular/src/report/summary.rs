@@ -143,8 +143,8 @@ fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
             "Root mean squared error, in the unit of the target.",
         ),
         line(
-            "NMLL",
-            &scores.nmll,
+            "NLL",
+            &scores.nll,
             LOWER,
             "Mean negative log-likelihood per row, in nats; low for accurate, well-calibrated predictions.",
         ),

@@ -473,7 +473,7 @@ fn spoilt_ranges() {
 #[test]
 fn spoilt_ledgers() {
     let line = "{\"case\":\"trial 0\",\"method\":\"vifa\",\"seed\":0,\"settings\":{\"epochs\":3},\
-        \"measures\":{\"nmll\":0.5},\"seconds\":1.5}\n";
+        \"measures\":{\"nll\":0.5},\"seconds\":1.5}\n";
     spoil("trials.jsonl", &line.repeat(3), ResultCache::open);
 }
 

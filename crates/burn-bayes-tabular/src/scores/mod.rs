@@ -63,7 +63,7 @@ impl Scores {
 pub(crate) fn likelihood_name(task: Task) -> &'static str {
     match task {
         Task::Classification => "nll",
-        Task::Regression => "nmll",
+        Task::Regression => "nll",
     }
 }
 

@@ -32,7 +32,7 @@ pub struct RegressionScores {
     /// Root mean squared error of the predictive mean.
     pub rmse: Score,
     /// Mean negative log-likelihood of the mixture, in nats per row.
-    pub nmll: Score,
+    pub nll: Score,
     /// Mean continuous ranked probability score, in the unit of the target.
     pub crps: Score,
     /// Coverage and width of central intervals.
@@ -115,13 +115,13 @@ impl RegressionScores {
             let referral = referral(&uncertainty, &squares)?;
             SelectiveScores::of(EPISTEMIC, &uncertainty, &squares, referral, intervals)?
         };
-        let [mse, nmll, crps] = intervals.of_means([&squares, &costs, &crps]);
+        let [mse, nll, crps] = intervals.of_means([&squares, &costs, &crps]);
         Ok(Self {
             rows: mixture.rows(),
             draws: mixture.draws(),
             noise_deviation: predictions.noise_deviation,
             rmse: mse.root(),
-            nmll,
+            nll,
             crps,
             intervals: levels?,
             quantile_calibration_error: Score::alone(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burn_bayes::eval::{LabelledProbabilities, TargetedMixture, accuracy, nll, nmll, rmse};
+use burn_bayes::eval::{LabelledProbabilities, TargetedMixture, accuracy, mixture_nll, nll, rmse};
 use burn_bayes_data::{
     ColumnScale, Dataset, Features, KFold, Preprocessor, PreprocessorConfig, Scaler, Scaling,
     Split, Table, Targets,
@@ -199,7 +199,7 @@ impl HoldoutScore {
             (Predictions::Reals(predictions), Targets::Real(targets)) => {
                 let mixture = predictions.checked()?;
                 Ok(Self {
-                    cost: nmll(&TargetedMixture::new(&mixture, targets)?),
+                    cost: mixture_nll(&TargetedMixture::new(&mixture, targets)?),
                     error: rmse(&mixture.mean(), targets)?,
                     diverged: false,
                 })
@@ -343,7 +343,7 @@ mod tests {
                 judgement
             );
         }
-        let other = HoldoutScore::measures(Some(judgement), "nmll");
+        let other = HoldoutScore::measures(Some(judgement), "nll");
         let failure = HoldoutScore::of_measures(&other, "nll").unwrap_err();
         assert!(failure.to_string().contains("`nll`"), "{failure}");
     }

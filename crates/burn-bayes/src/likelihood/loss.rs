@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn it_is_the_likelihood_that_the_metrics_score() {
-        use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture, nmll};
+        use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture, mixture_nll};
 
         let device = Device::default();
         let (outputs, targets) = ([0.5, -1.0, 2.0], [1.0, -1.25, 0.0]);
@@ -136,7 +136,7 @@ mod tests {
         };
         let loss = GaussianNll::new(2.5).forward(column(outputs), column(targets));
         let mixture = GaussianMixture::new(&outputs, 1, 3, NoisePrecision::Shared(2.5)).unwrap();
-        let expected = nmll(&TargetedMixture::new(&mixture, &targets).unwrap());
+        let expected = mixture_nll(&TargetedMixture::new(&mixture, &targets).unwrap());
         assert_close(value(loss), expected, 4);
     }
 

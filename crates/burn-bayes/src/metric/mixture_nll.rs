@@ -1,4 +1,4 @@
-//! The negative log-likelihood of the mixture of the draws (NMLL).
+//! The negative log-likelihood of the mixture of the draws (NLL).
 //!
 //! −ln (1/S) Σ_s Π_t N(y_t; f_st, 1/β) over the targets t of a row, by log-sum-exp; on the original
 //! scale it grows by the logarithm of the standard deviation of each target.

@@ -182,7 +182,7 @@ mod tests {
                     MixtureNllMetric::new(2.0).with_target_scale(scale),
                     &batches,
                 ),
-                eval::nmll(&targeted),
+                eval::mixture_nll(&targeted),
             ),
             (
                 epoch(CrpsMetric::new(2.0).with_target_scale(scale), &batches),
