@@ -29,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let model = Classifier::new(Glyphs::PIXELS, 64, Glyphs::CLASSES, &training_device);
     let all = model.num_params();
 
-    // ANCHOR: group `println!("{model}")` shows the paths: `head.weight` and `head.bias` here.
+    // ANCHOR: group
+    // `println!("{model}")` shows the paths: `head.weight` and `head.bias` here.
     let bayesian = VifaConfig::new(train.len())
         .with_group(ParamGroup::from_predicate("head."))
         .with_rank(4)

@@ -135,7 +135,8 @@ fn regress(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>
     let train = batch(rows(1, 100), &training_device);
     let valid = batch(rows(2, 400), &device);
 
-    // ANCHOR: regression The model learns (y − 50)/10; the scale reports scores of the original
+    // ANCHOR: regression
+    // The model learns (y − 50)/10; the scale reports scores of the original
     // targets.
     let noise_precision = f64::from(NOISE_DEVIATION).powi(-2);
     let scale = TargetScale {

@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let training_device = device.clone().autodiff();
     let model = Classifier::new(Glyphs::PIXELS, 64, Glyphs::CLASSES, &training_device);
 
-    // ANCHOR: stages The first third of the steps trains only the mean, the learning rates of the
+    // ANCHOR: stages
+    // The first third of the steps trains only the mean, the learning rates of the
     // covariance ramp up in the next sixth, and all learning rates decay in the second half.
     let steps = epochs * train.len().div_ceil(BATCH);
     let rates = StagedLearningRate::new(2e-3, 2e-3, 1e-2)
@@ -45,7 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .init();
     // ANCHOR_END: stages
 
-    // ANCHOR: checkpoints A new run and a resumed run are set up in the same way.
+    // ANCHOR: checkpoints
+    // A new run and a resumed run are set up in the same way.
     let bayesian = VifaConfig::new(train.len())
         .with_rank(4)
         .with_seed(seed)
