@@ -66,9 +66,11 @@ mod npz;
 mod numbers;
 mod patients;
 mod preprocessor;
+mod preprocessor_config;
 mod preprocessor_fit;
 mod presplit;
 mod random;
+mod records;
 mod scale;
 mod source;
 mod split;
@@ -96,9 +98,8 @@ pub use named_sets::{NAMED_SETS, NamedFile, NamedSet};
 pub use npz::{MedMnistImages, read_medmnist, read_medmnist_from};
 pub use numbers::{read_numbers, read_numbers_from};
 pub use patients::patients;
-pub use preprocessor::{
-    MissingPolicy, Preprocessor, PreprocessorConfig, Task, UnseenPolicy, UsableRows,
-};
+pub use preprocessor::{Preprocessor, UsableRows};
+pub use preprocessor_config::{MissingPolicy, PreprocessorConfig, Task, UnseenPolicy};
 pub use preprocessor_fit::PreprocessorFit;
 pub use presplit::{Presplit, read_presplit};
 pub use scale::{ColumnScale, Scaler, Scaling};

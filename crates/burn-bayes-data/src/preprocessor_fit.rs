@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use crate::checks::{check_finite, check_kind, class_label, real_target};
 use crate::error::{DataError, Place, shown};
 use crate::levels::Levels;
-use crate::preprocessor::{
-    Code, FeaturePlan, MissingPolicy, Preprocessor, PreprocessorConfig, TargetCode, TargetPlan,
-    Task,
-};
+use crate::preprocessor::{Code, FeaturePlan, Preprocessor, TargetCode, TargetPlan};
+use crate::preprocessor_config::{MissingPolicy, PreprocessorConfig, Task};
 use crate::scale::Spread;
 use crate::suspicion::{DATES_TO_NUMBERS, leave_out, looks_like_date};
 use crate::table::{ColumnKind, Table, listed};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::cpu::Scratch;
-use crate::layout::{Entry, Layout};
+use crate::layout::{Layout, LayoutEntry};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
@@ -37,7 +37,7 @@ use crate::stop_gradient::check_gradients;
 ///
 /// ```
 /// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};
-/// use burn_bayes_graph::{Entry, Layout};
+/// use burn_bayes_graph::{LayoutEntry, Layout};
 /// use burn_bayes_graph::CapturedModel;
 ///
 /// let device = Device::default();
@@ -235,7 +235,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     /// none if the recording gives all of them.
     pub fn looped_paths(&self, model: &M, batch: &B) -> Result<Vec<String>> {
         let entries = self.layout.entries();
-        let path = |entry: &Entry| entry.path.clone();
+        let path = |entry: &LayoutEntry| entry.path.clone();
         let key = Key::new(model, batch, 1);
         Ok(match self.player(model, batch, &key)? {
             Some(player) => {

@@ -13,21 +13,25 @@
 //!
 //! Parameters are known by path, not by `ParamId`: ids change when a record is loaded.
 
-use std::any::Any;
+mod visitors;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamGroup, ParamId};
+use burn::module::{Module, ParamGroup};
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
 use crate::module_path::ModulePath;
+use visitors::{
+    FlattenVisitor, GradientVisitor, ShapeVisitor, WriteMapper, Written, collect, paths,
+};
 
 /// Where one parameter lies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct LayoutEntry {
     /// The path in the module, such as `layer2.weight`.
     pub path: String,
     /// The parameter's shape.
@@ -39,7 +43,7 @@ pub struct Entry {
     pub tied: Vec<String>,
 }
 
-impl Entry {
+impl LayoutEntry {
     /// The number of weights.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
@@ -68,7 +72,7 @@ impl Entry {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Layout {
-    entries: Vec<Entry>,
+    entries: Vec<LayoutEntry>,
     places: HashMap<String, usize>,
     len: usize,
 }
@@ -101,8 +105,8 @@ impl Layout {
         Ok(Self::from_entries(entries))
     }
 
-    fn from_entries(entries: Vec<Entry>) -> Self {
-        let len = entries.iter().map(Entry::len).sum();
+    fn from_entries(entries: Vec<LayoutEntry>) -> Self {
+        let len = entries.iter().map(LayoutEntry::len).sum();
         let mut places = HashMap::new();
         for (index, entry) in entries.iter().enumerate() {
             for path in paths(entry) {
@@ -127,12 +131,12 @@ impl Layout {
     }
 
     /// The parameters, in the order of the flat vector.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[LayoutEntry] {
         &self.entries
     }
 
     /// The parameter at `path`, which may be any of a tied parameter's paths.
-    pub fn entry(&self, path: &str) -> Option<&Entry> {
+    pub fn entry(&self, path: &str) -> Option<&LayoutEntry> {
         self.places.get(path).map(|&index| &self.entries[index])
     }
 
@@ -318,7 +322,7 @@ impl Layout {
     /// Reads [`to_json`](Self::to_json)'s form; refuses a layout without weights, a path that
     /// occurs twice, and offsets that do not follow one another.
     pub fn from_json(json: &str) -> Result<Self> {
-        let entries: Vec<Entry> = serde_json::from_str(json)
+        let entries: Vec<LayoutEntry> = serde_json::from_str(json)
             .map_err(|error| Error::storage(format!("the layout is not readable: {error}")))?;
         let mut offset = 0usize;
         let mut seen = HashSet::new();
@@ -355,232 +359,5 @@ impl fmt::Display for Layout {
             writeln!(f, "{:>10}  {} {:?}", entry.offset, entry.path, entry.shape)?;
         }
         write!(f, "{:>10}  weights", self.len)
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Written {
-    AsBefore,
-    Leaves,
-}
-
-/// The trainable float parameters that `group` selects; a tied one by any of its paths.
-fn collect<M: Module>(module: &M, group: &ParamGroup) -> Vec<Entry> {
-    let mut collector = Collector::default();
-    module.visit(&mut collector);
-    let mut offset = 0;
-    let is_selected =
-        |(id, entry): &(ParamId, Entry)| paths(entry).any(|path| group.matches(id, Some(path)));
-    let selected = collector
-        .found
-        .into_iter()
-        .filter(is_selected)
-        .map(|(_, mut entry)| {
-            entry.offset = offset;
-            offset += entry.len();
-            entry
-        });
-    selected.collect()
-}
-
-/// All paths of a parameter, the first of them first.
-fn paths(entry: &Entry) -> impl Iterator<Item = &String> {
-    std::iter::once(&entry.path).chain(&entry.tied)
-}
-
-/// Every trainable float parameter, whatever its place will be.
-#[derive(Default)]
-struct Collector {
-    path: ModulePath,
-    found: Vec<(ParamId, Entry)>,
-    seen: HashMap<ParamId, usize>,
-}
-
-impl ModuleVisitor for Collector {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
-
-    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
-        if !param.is_require_grad() {
-            return;
-        }
-        let path = self.path.as_str().to_owned();
-        if let Some(&index) = self.seen.get(&param.id) {
-            self.found[index].1.tied.push(path);
-            return;
-        }
-        let shape = param.lazy_shape().iter().copied().collect();
-        self.seen.insert(param.id, self.found.len());
-        self.found.push((
-            param.id,
-            Entry {
-                path,
-                shape,
-                offset: 0,
-                tied: Vec::new(),
-            },
-        ));
-    }
-}
-
-#[derive(Default)]
-struct ShapeVisitor {
-    path: ModulePath,
-    shapes: HashMap<String, Vec<usize>>,
-}
-
-impl ModuleVisitor for ShapeVisitor {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
-
-    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
-        let shape = param.lazy_shape().iter().copied().collect();
-        self.shapes.insert(self.path.as_str().to_owned(), shape);
-    }
-}
-
-struct FlattenVisitor<'a> {
-    layout: &'a Layout,
-    path: ModulePath,
-    parts: Vec<Option<Tensor<1>>>,
-}
-
-impl ModuleVisitor for FlattenVisitor<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
-
-    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
-        if let Some(&index) = self.layout.places.get(self.path.as_str()) {
-            let len = self.layout.entries[index].len();
-            self.parts[index] = Some(param.base().without_autodiff().reshape([len]));
-        }
-    }
-}
-
-struct GradientVisitor<'a> {
-    layout: &'a Layout,
-    path: ModulePath,
-    parts: Vec<Option<Tensor<1>>>,
-    gradients: &'a mut GradientsParams,
-    device: Option<Device>,
-}
-
-impl ModuleVisitor for GradientVisitor<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
-
-    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
-        let Some(&index) = self.layout.places.get(self.path.as_str()) else {
-            return;
-        };
-        if self.device.is_none() {
-            self.device = Some(param.lazy_device().inner());
-        }
-        if let Some(gradient) = self.gradients.remove::<R>(param.id) {
-            let len = self.layout.entries[index].len();
-            self.parts[index] = Some(gradient.without_autodiff().reshape([len]));
-        }
-    }
-}
-
-struct WriteMapper<'a> {
-    layout: &'a Layout,
-    path: ModulePath,
-    flat: Tensor<1>,
-    written: Written,
-    /// Tied parameters share one leaf, so that their gradients add up.
-    leaves: HashMap<usize, Box<dyn Any>>,
-    found: usize,
-    problem: Option<String>,
-}
-
-impl WriteMapper<'_> {
-    fn value<const R: usize>(&self, entry: &Entry, id: ParamId, before: &Tensor<R>) -> Tensor<R> {
-        let shape: [usize; R] = entry
-            .shape
-            .as_slice()
-            .try_into()
-            .expect("ranks were compared");
-        let range = entry.offset..entry.offset + entry.len();
-        let value = self.flat.clone().slice([range]).reshape(shape);
-        let require_grad = match self.written {
-            Written::AsBefore if !before.is_autodiff() => return value,
-            Written::AsBefore => before.is_require_grad(),
-            Written::Leaves => true,
-        };
-        let mut value = Tensor::from_inner(value);
-        if let Some(strategy) = before.gradient_checkpointing_strategy() {
-            value = value.with_gradient_checkpointing_strategy(strategy);
-        }
-        value = value.set_require_grad(require_grad);
-        // Replicas that train together reduce the gradients of the parameters marked so.
-        if before.is_autodiff() && before.is_distributed() {
-            value.set_distributed(id)
-        } else {
-            value
-        }
-    }
-}
-
-impl ModuleMapper for WriteMapper<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
-
-    fn map_float<const R: usize>(&mut self, param: Param<Tensor<R>>) -> Param<Tensor<R>> {
-        let Some(&index) = self.layout.places.get(self.path.as_str()) else {
-            return param;
-        };
-        let entry = &self.layout.entries[index];
-        let (id, before, mapper) = param.consume();
-        if before.dims().as_slice() != entry.shape {
-            self.problem.get_or_insert(format!(
-                "{} is {:?} in the model, {:?} in the posterior",
-                self.path.as_str(),
-                before.dims(),
-                entry.shape
-            ));
-            return Param::from_mapped_value(id, before, mapper);
-        }
-        self.found += 1;
-        let value = match self
-            .leaves
-            .get(&index)
-            .and_then(|leaf| leaf.downcast_ref::<Tensor<R>>())
-        {
-            Some(leaf) => leaf.clone(),
-            None => {
-                let value = self.value(entry, id, &before);
-                if !entry.tied.is_empty() {
-                    self.leaves.insert(index, Box::new(value.clone()));
-                }
-                value
-            }
-        };
-        Param::from_mapped_value(id, value, mapper)
     }
 }

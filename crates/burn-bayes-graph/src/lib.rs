@@ -48,5 +48,5 @@ pub use draws::CapturedForward;
 pub use error::{Error, Result};
 pub use factor::Term;
 pub use gradients::{Block, ExampleGradients, ExampleLosses};
-pub use layout::{Entry, Layout};
+pub use layout::{Layout, LayoutEntry};
 pub use module_path::ModulePath;

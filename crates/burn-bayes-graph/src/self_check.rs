@@ -4,7 +4,7 @@
 //! two examples are also computed by ordinary autodiff. At the second to fourth batch, only the losses are.
 //! At the first, more examples are evaluated alone, because a loss may depend on the others of its batch.
 
-use crate::layout::{Entry, Layout};
+use crate::layout::{Layout, LayoutEntry};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
@@ -213,7 +213,7 @@ fn compared(
     expected: Vec<Tensor<1>>,
     scale: f64,
 ) -> (f64, Option<Wrong>) {
-    let lens = layout.entries().iter().map(Entry::len);
+    let lens = layout.entries().iter().map(LayoutEntry::len);
     let norms = norms(found, &Tensor::cat(expected, 0), lens);
     let whole = whole(&norms);
     let floor = FLOOR * scale.max(whole);

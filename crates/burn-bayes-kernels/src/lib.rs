@@ -13,11 +13,13 @@ mod moments;
 mod normal;
 mod parallel;
 mod precision;
+mod precision_step;
 mod product;
 mod register_tiles;
 mod scale;
 mod segments;
 mod sgd;
+mod tile_sums;
 mod vifa_gradient;
 mod vifa_leaf;
 
@@ -27,10 +29,8 @@ pub use gaussian::{Diagonal, Draw, LowRankGaussian};
 pub use gram::{draw_and_gram, gram};
 pub use moments::update_moments;
 pub use normal::{NormalStream, normal};
-pub use precision::{
-    MeanStep, PrecisionGaussian, PrecisionOut, PrecisionStep, SignedNoise, mean_step,
-    noise_products, precision_draw, precision_step, projections,
-};
+pub use precision::{PrecisionGaussian, SignedNoise, noise_products, precision_draw, projections};
+pub use precision_step::{MeanStep, PrecisionOut, PrecisionStep, mean_step, precision_step};
 pub use product::weighted_product;
 pub use scale::scale;
 pub use sgd::{Momentum, SgdStep, Velocity, sgd_momentum_step, sgd_step};

@@ -32,12 +32,12 @@ impl<'a> Concatenation<'a> {
 
 /// A piecewise constant vector, given as (length, value).
 #[derive(Debug)]
-pub(crate) struct Steps<'a> {
+pub(crate) struct ConstantRuns<'a> {
     stretches: &'a [(usize, f32)],
     ends: Vec<usize>,
 }
 
-impl<'a> Steps<'a> {
+impl<'a> ConstantRuns<'a> {
     /// From the pieces in order.
     pub(crate) fn new(stretches: &'a [(usize, f32)]) -> Self {
         Self {
@@ -119,7 +119,7 @@ mod tests {
     fn any_range_of_steps_is_written() {
         let stretches = [(3, 1.0), (0, 9.0), (4, 2.0), (1, 3.0)];
         let flat = [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 3.0];
-        let steps = Steps::new(&stretches);
+        let steps = ConstantRuns::new(&stretches);
         assert_eq!(steps.len(), 8);
         for start in 0..8 {
             for end in start..=8 {
@@ -133,6 +133,6 @@ mod tests {
     #[test]
     fn nothing_has_no_elements() {
         assert_eq!(Concatenation::new(&[]).len(), 0);
-        Steps::new(&[]).copy_to(0, &mut []);
+        ConstantRuns::new(&[]).copy_to(0, &mut []);
     }
 }

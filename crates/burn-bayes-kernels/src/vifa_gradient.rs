@@ -16,7 +16,7 @@
 use crate::gaussian::Draw;
 use crate::normal::GROUP;
 use crate::parallel::{RowsMut, dispatch, tree_reduce, with_scratch};
-use crate::segments::{Concatenation, Steps};
+use crate::segments::{Concatenation, ConstantRuns};
 use crate::vifa_leaf::{Leaf, PANEL, Plan, TILE, panel_height};
 
 /// Target size of the scaled factors in scratch memory, in numbers: half the level-2 cache of a
@@ -105,7 +105,7 @@ pub fn vifa_gradient(
         .iter()
         .map(|(count, alpha)| (*count, state.temperature * alpha))
         .collect();
-    let prior = Steps::new(&tempered);
+    let prior = ConstantRuns::new(&tempered);
     let gradients: Vec<_> = draws
         .iter()
         .map(|draw| Concatenation::new(draw.gradient))

@@ -9,7 +9,7 @@ use crate::gaussian::Draw;
 use crate::normal::{GROUP, fill_groups};
 use crate::parallel::{Tile, squared_norm};
 use crate::register_tiles::{STRIP, combine_rows, pack_scaled_row};
-use crate::segments::{Concatenation, Steps};
+use crate::segments::{Concatenation, ConstantRuns};
 use crate::vifa_gradient::{DrawGradient, GradientSummary, VifaState};
 use pulp::{Simd, WithSimd};
 
@@ -26,7 +26,7 @@ pub(crate) struct Plan<'a> {
     pub draws: &'a [DrawGradient<'a>],
     pub gradients: &'a [Concatenation<'a>],
     /// τ α.
-    pub prior: &'a Steps<'a>,
+    pub prior: &'a ConstantRuns<'a>,
     pub weights: &'a [f32],
     pub rank: usize,
     pub tile: usize,

@@ -119,14 +119,14 @@ fn a_fit_that_stops_within_the_training_leaves_a_report() {
 }
 
 #[test]
-fn steps_that_are_left_out_are_told() {
+fn skipped_steps_are_reported() {
     let place = Workplace::with_gap();
     let wild = "--method slang --noise-precision 1 --initial-deviation 1e13";
     let (code, message) = place.failure(&format!("{GAP} {wild} --out run"));
     assert_eq!(code, NUMERICAL, "{message}");
     let warnings: Vec<_> = message
         .lines()
-        .filter(|line| line.contains("left out"))
+        .filter(|line| line.contains("skipped"))
         .collect();
     let [warning] = warnings[..] else {
         panic!("{message}");

@@ -343,7 +343,7 @@ mod tests {
                 judgement
             );
         }
-        let other = HoldoutScore::measures(Some(judgement), "nll");
+        let other = HoldoutScore::measures(Some(judgement), "rmse");
         let failure = HoldoutScore::of_measures(&other, "nll").unwrap_err();
         assert!(failure.to_string().contains("`nll`"), "{failure}");
     }

@@ -43,7 +43,7 @@ pub trait MixDraws: Sized {
 /// returns the same as [`mix`](MixDraws::mix) given all outputs.
 pub trait MixStacked: MixDraws {
     /// The numbers that depend on the weights, `[rows, width]`.
-    fn numbers(self) -> Tensor<2>;
+    fn stacked_values(self) -> Tensor<2>;
 
     /// The average, from the output at one draw and the numbers at all of them, `[draws, rows, width]`.
     fn mix_stacked(one: Self, numbers: Tensor<3>) -> Self::Mixture;
@@ -82,7 +82,7 @@ impl MixDraws for ClassificationOutput {
 }
 
 impl MixStacked for ClassificationOutput {
-    fn numbers(self) -> Tensor<2> {
+    fn stacked_values(self) -> Tensor<2> {
         self.output
     }
 
@@ -202,7 +202,7 @@ impl MixDraws for RegressionOutput {
 
 /// The loss is an additional column.
 impl MixStacked for RegressionOutput {
-    fn numbers(self) -> Tensor<2> {
+    fn stacked_values(self) -> Tensor<2> {
         let [rows, _] = self.output.dims();
         let loss = self.loss.reshape([1, 1]).expand([rows, 1]);
         Tensor::cat(vec![self.output, loss], 1)

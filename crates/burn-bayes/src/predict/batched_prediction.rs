@@ -41,8 +41,8 @@ where
         let forward = OnceLock::new();
         Self(Box::new(move |model, draws, item, is_checked| {
             let forward = forward.get_or_init(|| {
-                let numbers = |model: &M, batch| InferenceStep::step(model, batch).numbers();
-                let forward = CapturedForward::new(layout.clone(), numbers);
+                let values = |model: &M, batch| InferenceStep::step(model, batch).stacked_values();
+                let forward = CapturedForward::new(layout.clone(), values);
                 match is_checked {
                     true => forward,
                     false => forward.without_self_check(),

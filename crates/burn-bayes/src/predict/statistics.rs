@@ -325,7 +325,7 @@ mod tests {
         let net = Net::new(0.1, &device);
         let none: [Tensor<2>; 0] = [];
         let error = refresh_running_statistics(&net, none, Net::forward).unwrap_err();
-        assert!(error.is_config() && error.to_string().contains("none"));
+        assert!(error.is_config() && error.to_string().contains("empty"));
 
         let outside_training = |net: &Net, batch: &Tensor<2>| {
             net.norm.forward(batch.clone().inner());

@@ -1,12 +1,13 @@
 //! [`Bayesian`]: a user's model and an algorithm, as one module that Burn's Learner can train.
 
+mod steps;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param, ParamId};
-use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
-use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
-use burn::train::{InferenceStep, Interrupter, TrainOutput, TrainStep};
+use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::train::{InferenceStep, Interrupter};
 use burn_bayes_graph::{ExampleBatch, Layout};
 
 use super::batched_training::BatchedTraining;
@@ -14,7 +15,6 @@ use super::cache::PosteriorCache;
 use super::clock::Clock;
 use super::deferred_step::{Deferred, DeferredStep};
 use super::divergence_stop::DivergenceStop;
-use super::gather::{Gather, stopped};
 use super::gather_per_example::ExampleLoss;
 use super::self_check::SelfCheck;
 use super::training_layers::{TrainingFlag, training_flags, with_dropout};
@@ -26,9 +26,9 @@ use crate::predict::{BatchedPrediction, Predictor, RecordingCache};
 
 /// A model and an algorithm that learns a posterior over the model's weights.
 ///
-/// It implements Burn's [`TrainStep`] and [`InferenceStep`], so it replaces the model in a
+/// It implements Burn's [`TrainStep`](burn::train::TrainStep) and [`InferenceStep`], so it replaces the model in a
 /// `Learner`, with any optimiser, scheduler, metric and checkpointer, or in a custom training loop
-/// that calls [`step`](TrainStep::step) and [`optimize`](TrainStep::optimize).
+/// that calls [`step`](burn::train::TrainStep::step) and [`optimize`](burn::train::TrainStep::optimize).
 ///
 /// The wrapped model must return the **mean** negative log-likelihood as its loss. Dropout is
 /// switched off, because the posterior already perturbs the weights;
@@ -40,7 +40,7 @@ use crate::predict::{BatchedPrediction, Predictor, RecordingCache};
 /// algorithm. Batch norm is an exception: these algorithms use its running statistics, which are
 /// still updated from the mini-batches.
 ///
-/// The model's own [`TrainStep::optimize`] and [`optimize_multi`](TrainStep::optimize_multi) are
+/// The model's own [`TrainStep::optimize`](burn::train::TrainStep::optimize) and [`optimize_multi`](burn::train::TrainStep::optimize_multi) are
 /// not called: a Learner calls those of the wrapper, and the random weights belong to the
 /// algorithm. The first step runs both on a copy of the model and fails if they do more than the
 /// optimiser's step. This check does not detect effects that occur only at some steps or outside
@@ -65,21 +65,11 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     self_check: SelfCheck,
 }
 
-/// The path of the algorithm in the parameter paths of an optimiser.
-const ALGORITHM: &str = "algorithm";
-
 /// Number of consecutive rejected steps after which training stops.
 pub const MAX_REJECTIONS: u32 = 10;
 
 /// Default number of draws averaged in validation.
 pub const DEFAULT_PREDICTION_DRAWS: usize = 10;
-
-/// The part that an optimiser maps: everything except the clock.
-#[derive(Module, Debug)]
-pub(crate) struct Trainable<M: Module, A: Module> {
-    model: M,
-    algorithm: A,
-}
 
 impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// Wraps a model and an algorithm that was built for it.
@@ -243,7 +233,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         self.recording.known()
     }
 
-    /// The gradients that pass an algorithm's update to [`optimize`](TrainStep::optimize).
+    /// The gradients that pass an algorithm's update to [`optimize`](burn::train::TrainStep::optimize).
     ///
     /// # Errors
     ///
@@ -273,61 +263,6 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// Stops the training; the current parameters are the last good state.
     pub(crate) fn stop(&self, error: Error) {
         self.divergence_stop.stop(error, self);
-    }
-
-    /// Applies an optimiser step, which may have been rejected.
-    fn after_step<S>(
-        self,
-        is_rejected: bool,
-        step: impl FnOnce(Trainable<M, A>) -> Trainable<M, A>,
-    ) -> Self
-    where
-        M: TrainStep,
-        A: Algorithm<Signal = S>,
-        S: Gather<M, A>,
-    {
-        let Self {
-            model,
-            algorithm,
-            clock,
-            deferred,
-            recording,
-            prediction,
-            prediction_draws,
-            divergence_stop,
-            self_check,
-            ..
-        } = self;
-        let Trainable { model, algorithm } = step(Trainable { model, algorithm });
-        let clock = clock.after_step(is_rejected);
-        let algorithm = S::after_step(algorithm, &model, clock.step());
-        Self {
-            model,
-            algorithm,
-            clock,
-            posterior: PosteriorCache::default(),
-            deferred,
-            recording,
-            prediction,
-            prediction_draws,
-            divergence_stop,
-            self_check,
-        }
-        .flushed()
-    }
-
-    /// Submits the queued work of a step before the thread of another replica reads its results.
-    ///
-    /// On Burn's GPU backends every thread has its own queue. An in-place operation is queued by
-    /// the thread that requests it, but the memory remains associated with the thread that
-    /// allocated it: a replica whose gradient buffer became the new parameter would not wait for
-    /// the update.
-    fn flushed(self) -> Self {
-        for device in self.devices() {
-            // A device error is reported again when the tensors are read.
-            let _ = device.flush();
-        }
-        self
     }
 }
 
@@ -396,96 +331,6 @@ where
             }
             Err(error) => Err(error),
         }
-    }
-}
-
-impl<M, A> TrainStep for Bayesian<M, A>
-where
-    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws>,
-    A: Algorithm,
-    A::Signal: Gather<M, A>,
-{
-    type Input = <M as TrainStep>::Input;
-    type Output = <M as TrainStep>::Output;
-
-    fn step(&self, item: Self::Input) -> TrainOutput<Self::Output> {
-        if let Err(error) = self.self_check.optimize(&self.model) {
-            return stopped(self, item, error);
-        }
-        let output = A::Signal::step(self, item);
-        let (rows, train_len) = (output.item.rows(), self.algorithm.setup().train_len);
-        if rows > train_len {
-            self.stop(Error::config(
-                "train_len",
-                format!(
-                    "is {train_len}, but a mini-batch has {rows} rows; it is the number of \
-                     training examples, not of mini-batches"
-                ),
-            ));
-        }
-        output
-    }
-
-    fn optimize(
-        self,
-        optim: &mut ModuleOptimizer,
-        learning_rate: ModuleLearningRate,
-        mut gradients: GradientsParams,
-    ) -> Self {
-        if self.divergence_stop.has_stopped() {
-            // The parameters are the last good state; accumulated gradients are ignored.
-            return self;
-        }
-        let rate = learning_rate.lr_from_param(ParamId::new(), Some(ALGORITHM));
-        let deferred = match self.deferred.take(&mut gradients) {
-            Ok(deferred) => deferred,
-            Err(error) => {
-                self.stop(error);
-                return self;
-            }
-        };
-        let (algorithm, is_rejected) = match deferred {
-            Some(Deferred::Update(update)) => (self.algorithm.apply_step(update, rate), false),
-            Some(Deferred::Rejection) => (self.algorithm, true),
-            None => (self.algorithm, false),
-        };
-        Self { algorithm, ..self }.after_step(is_rejected, |trainable| match gradients.is_empty() {
-            true => trainable,
-            false => optim.step(learning_rate, trainable, gradients),
-        })
-    }
-
-    fn optimize_multi(
-        self,
-        optim: &mut ModuleOptimizer,
-        learning_rate: ModuleLearningRate,
-        gradients: MultiGradientsParams,
-    ) -> Self {
-        if self.divergence_stop.has_stopped() {
-            return self;
-        }
-        // Accumulated gradients cannot contain a closed-form update.
-        if let Err(error) = self.deferred.take(&mut GradientsParams::new()) {
-            self.stop(error);
-            return self;
-        }
-        self.after_step(false, |trainable| {
-            optim.step_multi(learning_rate, trainable, gradients)
-        })
-    }
-}
-
-impl<M, A> InferenceStep for Bayesian<M, A>
-where
-    M: Module + ModuleDisplay + InferenceStep<Input: Clone, Output: MixDraws> + 'static,
-    A: Algorithm,
-{
-    type Input = <M as InferenceStep>::Input;
-    type Output = <<M as InferenceStep>::Output as MixDraws>::Mixture;
-
-    fn step(&self, item: Self::Input) -> Self::Output {
-        self.predict(item, self.prediction_draws)
-            .unwrap_or_else(|error| panic!("{error}"))
     }
 }
 

@@ -456,17 +456,17 @@ fn numbers_that_are_no_gaussian_are_refused_by_name_and_place() {
         (
             build(&good[..2], &good, &good),
             |error| error.is_layout(),
-            "mean holds 2 numbers",
+            "mean has 2 numbers",
         ),
         (
             build(&good, &good[..1], &good),
             |error| error.is_layout(),
-            "factors holds 1 numbers",
+            "factors has 1 numbers",
         ),
         (
             build(&good, &good, &[1.0; 4]),
             |error| error.is_layout(),
-            "variance holds 4 numbers",
+            "variance has 4 numbers",
         ),
     ];
     for (result, kind, message) in cases {

@@ -1,0 +1,134 @@
+//! The configuration of a preprocessor.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::scale::Scaling;
+
+/// Type of the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// A number.
+    Regression,
+    /// A class.
+    Classification,
+}
+
+/// Treatment of missing values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MissingPolicy {
+    /// Return an error. [`Table::complete_rows`] lists the rows without missing values.
+    #[default]
+    Refuse,
+    /// Replace by the mean of a numeric column, or the most frequent category.
+    Impute,
+}
+
+/// Treatment of categories that do not occur in the training rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnseenPolicy {
+    /// Return an error.
+    #[default]
+    Refuse,
+    /// Encode as zeros.
+    Zeros,
+}
+
+/// The configuration of a [`Preprocessor`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PreprocessorConfig {
+    /// The column to predict.
+    pub target: String,
+    /// Type of the task.
+    pub task: Task,
+    /// Columns that are neither target nor feature.
+    #[serde(default)]
+    pub ignore: BTreeSet<String>,
+    /// Treatment of missing values.
+    #[serde(default)]
+    pub missing: MissingPolicy,
+    /// Treatment of categories that do not occur in the training rows.
+    #[serde(default)]
+    pub unseen: UnseenPolicy,
+    /// The scaling of numeric features.
+    #[serde(default)]
+    pub scaling: Scaling,
+    /// The scaling of a numeric target.
+    #[serde(default)]
+    pub target_scaling: Scaling,
+    /// Maximum number of categories of a column, or of classes of the target. It detects columns of names
+    /// or identifiers, which would become a feature for nearly every row.
+    #[serde(default = "max_categories", alias = "most_levels")]
+    pub max_categories: usize,
+}
+
+fn max_categories() -> usize {
+    1000
+}
+
+impl PreprocessorConfig {
+    /// All columns but the target are features, missing values and new categories are refused, and numbers
+    /// are standardised.
+    pub fn new(target: impl Into<String>, task: Task) -> Self {
+        Self {
+            target: target.into(),
+            task,
+            ignore: BTreeSet::new(),
+            missing: MissingPolicy::Refuse,
+            unseen: UnseenPolicy::Refuse,
+            scaling: Scaling::Standardise,
+            target_scaling: Scaling::Standardise,
+            max_categories: max_categories(),
+        }
+    }
+
+    /// Ignores columns.
+    #[must_use]
+    pub fn with_ignored<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Self {
+        Self {
+            ignore: columns.into_iter().map(Into::into).collect(),
+            ..self
+        }
+    }
+
+    /// Sets the treatment of missing values.
+    #[must_use]
+    pub fn with_missing(self, missing: MissingPolicy) -> Self {
+        Self { missing, ..self }
+    }
+
+    /// Sets the treatment of new categories.
+    #[must_use]
+    pub fn with_unseen(self, unseen: UnseenPolicy) -> Self {
+        Self { unseen, ..self }
+    }
+
+    /// Sets the maximum number of categories and classes.
+    #[must_use]
+    pub fn with_max_categories(self, max_categories: usize) -> Self {
+        Self {
+            max_categories,
+            ..self
+        }
+    }
+
+    /// Sets the scaling of features.
+    #[must_use]
+    pub fn with_scaling(self, scaling: Scaling) -> Self {
+        Self { scaling, ..self }
+    }
+
+    /// Sets the scaling of the target.
+    #[must_use]
+    pub fn with_target_scaling(self, target_scaling: Scaling) -> Self {
+        Self {
+            target_scaling,
+            ..self
+        }
+    }
+}

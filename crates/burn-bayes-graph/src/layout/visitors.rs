@@ -1,0 +1,244 @@
+//! The walks through a module's parameters that a [`Layout`] needs.
+
+use std::any::Any;
+use std::collections::HashMap;
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamGroup, ParamId};
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor};
+
+use super::{Layout, LayoutEntry};
+use crate::module_path::ModulePath;
+
+#[derive(Clone, Copy)]
+pub(super) enum Written {
+    AsBefore,
+    Leaves,
+}
+
+/// The trainable float parameters that `group` selects; a tied one by any of its paths.
+pub(super) fn collect<M: Module>(module: &M, group: &ParamGroup) -> Vec<LayoutEntry> {
+    let mut collector = Collector::default();
+    module.visit(&mut collector);
+    let mut offset = 0;
+    let is_selected = |(id, entry): &(ParamId, LayoutEntry)| {
+        paths(entry).any(|path| group.matches(id, Some(path)))
+    };
+    let selected = collector
+        .found
+        .into_iter()
+        .filter(is_selected)
+        .map(|(_, mut entry)| {
+            entry.offset = offset;
+            offset += entry.len();
+            entry
+        });
+    selected.collect()
+}
+
+/// All paths of a parameter, the first of them first.
+pub(super) fn paths(entry: &LayoutEntry) -> impl Iterator<Item = &String> {
+    std::iter::once(&entry.path).chain(&entry.tied)
+}
+
+/// Every trainable float parameter, whatever its place will be.
+#[derive(Default)]
+struct Collector {
+    path: ModulePath,
+    found: Vec<(ParamId, LayoutEntry)>,
+    seen: HashMap<ParamId, usize>,
+}
+
+impl ModuleVisitor for Collector {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.enter(name);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+        if !param.is_require_grad() {
+            return;
+        }
+        let path = self.path.as_str().to_owned();
+        if let Some(&index) = self.seen.get(&param.id) {
+            self.found[index].1.tied.push(path);
+            return;
+        }
+        let shape = param.lazy_shape().iter().copied().collect();
+        self.seen.insert(param.id, self.found.len());
+        self.found.push((
+            param.id,
+            LayoutEntry {
+                path,
+                shape,
+                offset: 0,
+                tied: Vec::new(),
+            },
+        ));
+    }
+}
+
+#[derive(Default)]
+pub(super) struct ShapeVisitor {
+    pub(super) path: ModulePath,
+    pub(super) shapes: HashMap<String, Vec<usize>>,
+}
+
+impl ModuleVisitor for ShapeVisitor {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.enter(name);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+        let shape = param.lazy_shape().iter().copied().collect();
+        self.shapes.insert(self.path.as_str().to_owned(), shape);
+    }
+}
+
+pub(super) struct FlattenVisitor<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) path: ModulePath,
+    pub(super) parts: Vec<Option<Tensor<1>>>,
+}
+
+impl ModuleVisitor for FlattenVisitor<'_> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.enter(name);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+        if let Some(&index) = self.layout.places.get(self.path.as_str()) {
+            let len = self.layout.entries[index].len();
+            self.parts[index] = Some(param.base().without_autodiff().reshape([len]));
+        }
+    }
+}
+
+pub(super) struct GradientVisitor<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) path: ModulePath,
+    pub(super) parts: Vec<Option<Tensor<1>>>,
+    pub(super) gradients: &'a mut GradientsParams,
+    pub(super) device: Option<Device>,
+}
+
+impl ModuleVisitor for GradientVisitor<'_> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.enter(name);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+        let Some(&index) = self.layout.places.get(self.path.as_str()) else {
+            return;
+        };
+        if self.device.is_none() {
+            self.device = Some(param.lazy_device().inner());
+        }
+        if let Some(gradient) = self.gradients.remove::<R>(param.id) {
+            let len = self.layout.entries[index].len();
+            self.parts[index] = Some(gradient.without_autodiff().reshape([len]));
+        }
+    }
+}
+
+pub(super) struct WriteMapper<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) path: ModulePath,
+    pub(super) flat: Tensor<1>,
+    pub(super) written: Written,
+    /// Tied parameters share one leaf, so that their gradients add up.
+    pub(super) leaves: HashMap<usize, Box<dyn Any>>,
+    pub(super) found: usize,
+    pub(super) problem: Option<String>,
+}
+
+impl WriteMapper<'_> {
+    fn value<const R: usize>(
+        &self,
+        entry: &LayoutEntry,
+        id: ParamId,
+        before: &Tensor<R>,
+    ) -> Tensor<R> {
+        let shape: [usize; R] = entry
+            .shape
+            .as_slice()
+            .try_into()
+            .expect("ranks were compared");
+        let range = entry.offset..entry.offset + entry.len();
+        let value = self.flat.clone().slice([range]).reshape(shape);
+        let require_grad = match self.written {
+            Written::AsBefore if !before.is_autodiff() => return value,
+            Written::AsBefore => before.is_require_grad(),
+            Written::Leaves => true,
+        };
+        let mut value = Tensor::from_inner(value);
+        if let Some(strategy) = before.gradient_checkpointing_strategy() {
+            value = value.with_gradient_checkpointing_strategy(strategy);
+        }
+        value = value.set_require_grad(require_grad);
+        // Replicas that train together reduce the gradients of the parameters marked so.
+        if before.is_autodiff() && before.is_distributed() {
+            value.set_distributed(id)
+        } else {
+            value
+        }
+    }
+}
+
+impl ModuleMapper for WriteMapper<'_> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.enter(name);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.exit();
+    }
+
+    fn map_float<const R: usize>(&mut self, param: Param<Tensor<R>>) -> Param<Tensor<R>> {
+        let Some(&index) = self.layout.places.get(self.path.as_str()) else {
+            return param;
+        };
+        let entry = &self.layout.entries[index];
+        let (id, before, mapper) = param.consume();
+        if before.dims().as_slice() != entry.shape {
+            self.problem.get_or_insert(format!(
+                "{} is {:?} in the model, {:?} in the posterior",
+                self.path.as_str(),
+                before.dims(),
+                entry.shape
+            ));
+            return Param::from_mapped_value(id, before, mapper);
+        }
+        self.found += 1;
+        let value = match self
+            .leaves
+            .get(&index)
+            .and_then(|leaf| leaf.downcast_ref::<Tensor<R>>())
+        {
+            Some(leaf) => leaf.clone(),
+            None => {
+                let value = self.value(entry, id, &before);
+                if !entry.tied.is_empty() {
+                    self.leaves.insert(index, Box::new(value.clone()));
+                }
+                value
+            }
+        };
+        Param::from_mapped_value(id, value, mapper)
+    }
+}

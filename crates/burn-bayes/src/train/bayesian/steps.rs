@@ -1,0 +1,171 @@
+//! Training and validation of a wrapped model: Burn's [`TrainStep`] and [`InferenceStep`].
+
+use burn::module::{Module, ModuleDisplay, ParamId};
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
+use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
+use burn::train::{InferenceStep, TrainOutput, TrainStep};
+
+use super::super::cache::PosteriorCache;
+use super::super::deferred_step::Deferred;
+use super::super::gather::{Gather, stopped};
+use super::Bayesian;
+use crate::error::Error;
+use crate::likelihood::MixDraws;
+use crate::methods::Algorithm;
+
+/// The path of the algorithm in the parameter paths of an optimiser.
+const ALGORITHM: &str = "algorithm";
+
+/// The part that an optimiser maps: everything except the clock.
+#[derive(Module, Debug)]
+struct Trainable<M: Module, A: Module> {
+    model: M,
+    algorithm: A,
+}
+
+impl<M, A> TrainStep for Bayesian<M, A>
+where
+    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws>,
+    A: Algorithm,
+    A::Signal: Gather<M, A>,
+{
+    type Input = <M as TrainStep>::Input;
+    type Output = <M as TrainStep>::Output;
+
+    fn step(&self, item: Self::Input) -> TrainOutput<Self::Output> {
+        if let Err(error) = self.self_check.optimize(&self.model) {
+            return stopped(self, item, error);
+        }
+        let output = A::Signal::step(self, item);
+        let (rows, train_len) = (output.item.rows(), self.algorithm.setup().train_len);
+        if rows > train_len {
+            self.stop(Error::config(
+                "train_len",
+                format!(
+                    "is {train_len}, but a mini-batch has {rows} rows; it is the number of \
+                     training examples, not of mini-batches"
+                ),
+            ));
+        }
+        output
+    }
+
+    fn optimize(
+        self,
+        optim: &mut ModuleOptimizer,
+        learning_rate: ModuleLearningRate,
+        mut gradients: GradientsParams,
+    ) -> Self {
+        if self.divergence_stop.has_stopped() {
+            // The parameters are the last good state; accumulated gradients are ignored.
+            return self;
+        }
+        let rate = learning_rate.lr_from_param(ParamId::new(), Some(ALGORITHM));
+        let deferred = match self.deferred.take(&mut gradients) {
+            Ok(deferred) => deferred,
+            Err(error) => {
+                self.stop(error);
+                return self;
+            }
+        };
+        let (algorithm, is_rejected) = match deferred {
+            Some(Deferred::Update(update)) => (self.algorithm.apply_step(update, rate), false),
+            Some(Deferred::Rejection) => (self.algorithm, true),
+            None => (self.algorithm, false),
+        };
+        Self { algorithm, ..self }.after_step(is_rejected, |trainable| match gradients.is_empty() {
+            true => trainable,
+            false => optim.step(learning_rate, trainable, gradients),
+        })
+    }
+
+    fn optimize_multi(
+        self,
+        optim: &mut ModuleOptimizer,
+        learning_rate: ModuleLearningRate,
+        gradients: MultiGradientsParams,
+    ) -> Self {
+        if self.divergence_stop.has_stopped() {
+            return self;
+        }
+        // Accumulated gradients cannot contain a closed-form update.
+        if let Err(error) = self.deferred.take(&mut GradientsParams::new()) {
+            self.stop(error);
+            return self;
+        }
+        self.after_step(false, |trainable| {
+            optim.step_multi(learning_rate, trainable, gradients)
+        })
+    }
+}
+
+impl<M, A> InferenceStep for Bayesian<M, A>
+where
+    M: Module + ModuleDisplay + InferenceStep<Input: Clone, Output: MixDraws> + 'static,
+    A: Algorithm,
+{
+    type Input = <M as InferenceStep>::Input;
+    type Output = <<M as InferenceStep>::Output as MixDraws>::Mixture;
+
+    fn step(&self, item: Self::Input) -> Self::Output {
+        self.predict(item, self.prediction_draws)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
+    /// Applies an optimiser step, which may have been rejected.
+    fn after_step<S>(
+        self,
+        is_rejected: bool,
+        step: impl FnOnce(Trainable<M, A>) -> Trainable<M, A>,
+    ) -> Self
+    where
+        M: TrainStep,
+        A: Algorithm<Signal = S>,
+        S: Gather<M, A>,
+    {
+        let Self {
+            model,
+            algorithm,
+            clock,
+            deferred,
+            recording,
+            prediction,
+            prediction_draws,
+            divergence_stop,
+            self_check,
+            ..
+        } = self;
+        let Trainable { model, algorithm } = step(Trainable { model, algorithm });
+        let clock = clock.after_step(is_rejected);
+        let algorithm = S::after_step(algorithm, &model, clock.step());
+        Self {
+            model,
+            algorithm,
+            clock,
+            posterior: PosteriorCache::default(),
+            deferred,
+            recording,
+            prediction,
+            prediction_draws,
+            divergence_stop,
+            self_check,
+        }
+        .flushed()
+    }
+
+    /// Submits the queued work of a step before the thread of another replica reads its results.
+    ///
+    /// On Burn's GPU backends every thread has its own queue. An in-place operation is queued by
+    /// the thread that requests it, but the memory remains associated with the thread that
+    /// allocated it: a replica whose gradient buffer became the new parameter would not wait for
+    /// the update.
+    fn flushed(self) -> Self {
+        for device in self.devices() {
+            // A device error is reported again when the tensors are read.
+            let _ = device.flush();
+        }
+        self
+    }
+}
