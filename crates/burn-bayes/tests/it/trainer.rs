@@ -77,10 +77,12 @@ fn bayesian(seed: u64) -> Bayesian<Line, burn_bayes::methods::Vifa> {
     VifaConfig::new(20).init(filled(line, seed, 0.5))
 }
 
+// ANCHOR: trainer
 fn trainer<L: TrainerModel>(model: L) -> Trainer<L> {
     let rates = PowerDecayConfig::new(0.05, 4.0).init();
     Trainer::new(model, AdamConfig::new().init(), rates).with_epochs(EPOCHS)
 }
+// ANCHOR_END: trainer
 
 /// Interrupts after some steps, and keeps the checkpoint and the summaries.
 #[derive(Default)]
