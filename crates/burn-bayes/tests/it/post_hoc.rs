@@ -54,9 +54,12 @@ fn batch(first: usize, end: usize) -> Batch {
 fn laplace_has_the_empirical_fisher_information_of_all_batches() {
     let layer = LinearConfig::new(2, 1).init(&autodiff());
     let model = filled(Line { layer }, 3, 0.5);
-    // Twice as many examples as there are rows: what a subset of the data stands for.
+    let batches = [batch(0, 4), batch(4, ROWS)];
+    // The batches are a half of the training data.
+    // ANCHOR: fit
     let laplace = Laplace::new(2 * ROWS).with_prior(Prior::isotropic(ALPHA));
-    let posterior = laplace.fit(&model, [batch(0, 4), batch(4, ROWS)]).unwrap();
+    let posterior = laplace.fit(&model, batches).unwrap();
+    // ANCHOR_END: fit
 
     let weights = values(&posterior.mean());
     let (inputs, targets) = batch(0, ROWS);
