@@ -36,7 +36,7 @@ pub(crate) fn write(root: &Path) -> Outcome {
     Ok(())
 }
 
-/// The pages whose tables are not what [`write`] would write.
+/// The pages whose tables are not what [`write()`] would write.
 pub(crate) fn problems(files: &[TextFile]) -> Vec<String> {
     let tables = tables(files);
     pages(files)

@@ -20,7 +20,7 @@ pub enum Task {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MissingPolicy {
-    /// Return an error. [`Table::complete_rows`] lists the rows without missing values.
+    /// Return an error. [`Table::complete_rows`](crate::Table::complete_rows) lists the rows without missing values.
     #[default]
     Refuse,
     /// Replace by the mean of a numeric column, or the most frequent category.
@@ -38,7 +38,7 @@ pub enum UnseenPolicy {
     Zeros,
 }
 
-/// The configuration of a [`Preprocessor`].
+/// The configuration of a [`Preprocessor`](crate::Preprocessor).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PreprocessorConfig {
