@@ -53,7 +53,7 @@ pub(crate) fn end() -> ! {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let command = command_line(&arguments);
     tell(format_args!(
-        "error: interrupted; `{command}` goes on from here"
+        "error: interrupted; `{command}` continues from here"
     ));
     process::exit(INTERRUPTED.into())
 }

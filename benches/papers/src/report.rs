@@ -214,7 +214,7 @@ mod tests {
         let report = Report {
             experiment: &EXPERIMENT,
             effort: Effort::Full,
-            command: "burn-bayes reproduce E0",
+            command: "papers E0",
             results: &results,
             findings: &findings,
         };
@@ -222,7 +222,7 @@ mod tests {
         report.write(folder.path()).unwrap();
         let page = std::fs::read_to_string(folder.path().join("results.md")).unwrap();
         for line in [
-            "`burn-bayes reproduce E0`",
+            "`papers E0`",
             "| data | method | mean loss | seconds |",
             "| set | ours | 2.000 ± 1.000 (2.500) | 2.000 |",
             "| set | other | 7.000 | 2.000 |",

@@ -125,7 +125,7 @@ fn an_interrupted_experiment_goes_on_by_the_same_command() {
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{message}");
     let expected = format!(
-        "error: interrupted; `cargo run --release -p burn-bayes-papers -- {arguments}` goes on from here"
+        "error: interrupted; `cargo run --release -p burn-bayes-papers -- {arguments}` continues from here"
     );
     assert_eq!(message.lines().last(), Some(expected.as_str()));
 }

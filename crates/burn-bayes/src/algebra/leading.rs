@@ -15,7 +15,7 @@ const WEYL: f64 = 0.618_033_988_749_894_8;
 /// matrix consists of rounding errors.
 const LEFT_OVER: f64 = 1e-8;
 /// Rows per requested pair below which a full decomposition is as fast.
-const ROWS_PER_PAIR: usize = 16;
+const ROWS_PER_PAIR: usize = 32;
 
 /// An eigenvalue and its eigenvector of norm 1, whose entry of largest magnitude is positive.
 #[derive(Debug, Clone, PartialEq)]

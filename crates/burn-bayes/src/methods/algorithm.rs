@@ -1,4 +1,4 @@
-//! What an algorithm is: a module whose parameters describe a posterior, and a rule that learns
+//! Algorithms: modules whose parameters describe a posterior, each with a rule that learns
 //! them from one kind of signal.
 //!
 //! The training loop gathers the signal. An algorithm never calls backward and never sees data.

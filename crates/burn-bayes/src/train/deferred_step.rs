@@ -2,8 +2,8 @@
 //! it, to [`TrainStep::optimize`](burn::train::TrainStep::optimize), which knows the learning rate.
 //!
 //! The update waits beside the model. The gradients carry a token under an id that no parameter has.
-//! Whatever sums gradients (accumulation, several devices) drops the token, because it only visits the
-//! parameters of the model. Then the update is not applied, and the caller gets an error.
+//! Accumulation and training on several devices drop the token, because they sum the gradients of the model's
+//! parameters only. Then the update is not applied, and the caller gets an error.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -286,12 +286,12 @@ impl<L: TrainerModel> Trainer<L> {
         Ok(self)
     }
 
-    /// The model as it is now.
+    /// The model in its current state.
     pub fn model(&self) -> &L {
         &self.model
     }
 
-    /// The model as it is now.
+    /// The model, without its optimiser.
     pub fn into_model(self) -> L {
         self.model
     }
