@@ -31,7 +31,7 @@ const SWAG_ITERATES: u64 = 40;
 const MOST_WEIGHTS: usize = 1 << 31;
 
 /// Trains with the method of the settings.
-pub(super) fn with_learner(
+pub(super) fn train(
     training: &Training<'_>,
     checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,

@@ -20,6 +20,7 @@ pub use algorithms::{network, rank, weights};
 pub use cost::{TimeEstimate, memory, time};
 pub use trained_model::TrainedModel;
 pub use training::Checkpoint;
+use training::Training;
 
 use crate::error::Result;
 use crate::rows::TrainingSet;
@@ -143,14 +144,8 @@ fn trained(
             (precision, None)
         }
     };
-    training::train(
-        training_set,
-        settings,
-        precision,
-        last,
-        checkpoint,
-        observer,
-    )
+    let training = Training::new(training_set, settings, precision, (last, Stage::Posterior))?;
+    algorithms::train(&training, checkpoint, observer)
 }
 
 /// Checks the settings for these rows, and returns the number of weights.

@@ -7,8 +7,9 @@
 use burn_bayes::Noise;
 use burn_bayes::eval::rmse;
 
-use super::Observer;
-use super::training::{Checkpoint, train};
+use super::algorithms::train;
+use super::training::{Checkpoint, Training};
+use super::{Observer, Stage};
 use crate::error::{Result, TabularError};
 use crate::rows::{Target, TrainingSet, held_out_rows};
 use crate::settings::{FitSettings, NoisePrecision, refused};
@@ -85,7 +86,8 @@ fn learned(
     };
     for round in first..ROUNDS {
         let checkpoint = checkpoint.take();
-        let fitted = train(&seen, settings, precision, round, checkpoint, observer)?;
+        let training = Training::new(&seen, settings, precision, (round, Stage::Noise))?;
+        let fitted = train(&training, checkpoint, observer)?;
         let draws = fitted.outputs(&held_out.features()?, settings.draws)?;
         let mean = mean_over_draws(&draws, targets.len());
         let error = rmse(&mean, &targets)?;

@@ -14,9 +14,8 @@ use burn_bayes::train::{
 };
 use burn_bayes::{Bayesian, FactorPosterior, Noise};
 
-use super::algorithms::with_learner;
 use super::trained_model::TrainedModel;
-use super::{EpochRecord, Observer, Stage, noise};
+use super::{EpochRecord, Observer, Stage};
 use crate::error::{Result, TabularError};
 use crate::network::{Batch, MeanLoss, Network};
 use crate::random::shuffled;
@@ -73,29 +72,6 @@ where
     }
 }
 
-/// Runs training number `round` of a fit, from `checkpoint` if any.
-pub(super) fn train(
-    training_set: &TrainingSet,
-    settings: &FitSettings,
-    noise_precision: f64,
-    round: usize,
-    checkpoint: Option<Checkpoint>,
-    observer: &mut dyn Observer,
-) -> Result<TrainedModel> {
-    let training = Training {
-        training_set,
-        settings,
-        noise_precision,
-        round,
-        stage: match round < noise::rounds(training_set, settings) {
-            true => Stage::Noise,
-            false => Stage::Posterior,
-        },
-        device: settings.device.device()?.autodiff(),
-    };
-    with_learner(&training, checkpoint, observer)
-}
-
 /// The constants of a training.
 pub(super) struct Training<'a> {
     pub(super) training_set: &'a TrainingSet,
@@ -104,6 +80,25 @@ pub(super) struct Training<'a> {
     round: usize,
     stage: Stage,
     pub(super) device: Device,
+}
+
+impl<'a> Training<'a> {
+    /// Training number `round` of a fit.
+    pub(super) fn new(
+        training_set: &'a TrainingSet,
+        settings: &'a FitSettings,
+        noise_precision: f64,
+        (round, stage): (usize, Stage),
+    ) -> Result<Self> {
+        Ok(Self {
+            training_set,
+            settings,
+            noise_precision,
+            round,
+            stage,
+            device: settings.device.device()?.autodiff(),
+        })
+    }
 }
 
 impl Training<'_> {
