@@ -64,20 +64,20 @@ impl Run {
                 folder.continuation()
             )));
         }
-        let learnt = ModelFile::load(folder)?;
+        let model_file = ModelFile::load(folder)?;
         for file in [folder.config_file(), folder.preprocessor_file()] {
-            learnt.checksums.verified(&file)?;
+            model_file.checksums.verified(&file)?;
         }
         let config = folder.config()?;
         let device = device.map_or_else(|| folder.device(&config), DeviceName::device)?;
         let preprocessor = Preprocessor::load(folder.preprocessor_file())?;
-        let fitted = fitted(folder, &config, &preprocessor, &learnt, &device)?;
+        let fitted = fitted(folder, &config, &preprocessor, &model_file, &device)?;
         Ok(Self {
             config,
             preprocessor,
             fitted,
-            diverged: learnt.diverged,
-            checksums: learnt.checksums,
+            diverged: model_file.diverged,
+            checksums: model_file.checksums,
         })
     }
 
@@ -116,19 +116,19 @@ fn fitted(
     folder: &RunFolder,
     config: &Config,
     preprocessor: &Preprocessor,
-    learnt: &ModelFile,
+    model_file: &ModelFile,
     device: &Device,
 ) -> Result<TrainedModel> {
     let meaning = Target::of(preprocessor);
     let features = preprocessor.feature_names().len();
-    let precision = learnt.noise_precision;
+    let precision = model_file.noise_precision;
     // The layout contains trainable parameters only, so the network is created on an autodiff device.
     let training = device.clone().autodiff();
     let network = network(&config.fit, features, &meaning, precision, &training);
     let path = folder.posterior_file();
-    let (network, posterior) = match learnt.checksums.has(&path) {
+    let (network, posterior) = match model_file.checksums.has(&path) {
         true => {
-            learnt.checksums.verified(&path)?;
+            model_file.checksums.verified(&path)?;
             let posterior = FactorPosterior::load_safetensors(&path, device)?;
             let layout = Layout::new(&network, &ParamGroup::all())?;
             let same = posterior.expect_layout(&layout);
@@ -137,7 +137,7 @@ fn fitted(
         }
         false => {
             let path = folder.weights_file();
-            let bytes = learnt.checksums.verified(&path)?;
+            let bytes = model_file.checksums.verified(&path)?;
             let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes));
             let loaded = record.and_then(|record| network.try_load_record(record));
             (loaded.map_err(|error| wrong(&path, error))?, None)
