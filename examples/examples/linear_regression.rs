@@ -11,6 +11,7 @@ use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::{GradientsAccumulator, ModuleOptimizer};
 use burn::tensor::Device;
 use burn::train::TrainStep;
+use burn_bayes::methods::Averaging;
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
 use burn_bayes::prelude::*;
@@ -95,7 +96,7 @@ impl Setting {
             Self::Ours => config
                 .with_draws(2)
                 .with_antithetic(true)
-                .with_average_from(Some(steps / 2)),
+                .with_averaging(Averaging::From(steps / 2)),
         }
     }
 

@@ -4,7 +4,7 @@ use burn::grad_clipping::GradientClippingConfig;
 use burn::optim::ModuleOptimizer;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::train::Interrupter;
-use burn_bayes::methods::{InitialDeviation, InitialMean};
+use burn_bayes::methods::{Averaging, FactorUnits, InitialDeviation, InitialMean, MeanStage};
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
@@ -91,9 +91,10 @@ impl VifaFit {
             Recipe::Ours { .. } => VifaConfig::new(rows.len())
                 .with_initial_mean(InitialMean::Zero)
                 .with_initial_deviation(InitialDeviation::Constant(0.1))
-                .with_draws(2)
-                .with_antithetic(true)
-                .with_average_from(Some(steps / 2)),
+                .with_factor_units(FactorUnits::Weights)
+                .with_factor_scale(0.01)
+                .with_mean_stage(MeanStage::None)
+                .with_averaging(Averaging::From(steps / 2)),
         }
         .with_rank(self.rank.min(rows.width))
         .with_prior(Prior::isotropic(prior))

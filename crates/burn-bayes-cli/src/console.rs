@@ -10,7 +10,7 @@ use burn_bayes_tabular::shell::command_of;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use burn_bayes_tabular::engine::{EpochRecord, Stage};
+use burn_bayes_tabular::engine::EpochRecord;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::report::Summary;
 use burn_bayes_tabular::scores::Scores;
@@ -169,26 +169,18 @@ impl Console {
     /// Shows an epoch at its end.
     pub(crate) fn epoch(&self, record: &EpochRecord) {
         let EpochRecord {
-            stage,
-            round,
             epoch,
             epochs,
             loss,
         } = *record;
-        let name = match stage {
-            Stage::Noise => format!("noise {round}"),
-            Stage::Posterior => "fit".into(),
-        };
         match &self.bar {
             Some(Bar(bar)) => {
                 bar.set_length(epochs as u64);
                 bar.set_position(epoch as u64);
-                bar.set_message(format!("{name}, loss {loss:.4}"));
+                bar.set_message(format!("loss {loss:.4}"));
             }
             None if epoch == epochs || epoch.is_multiple_of(epochs.div_ceil(LINES)) => {
-                tell(format_args!(
-                    "{name}: epoch {epoch} of {epochs}, loss {loss:.4}"
-                ));
+                tell(format_args!("epoch {epoch} of {epochs}, loss {loss:.4}"));
             }
             None => {}
         }

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! θ = mean + Σ_k h_k F_k + sign · ψ^½ ⊙ z
+//!   = mean + ψ^½ ⊙ (Σ_k h_k V_k + sign · z)
 //! ```
 //!
 //! z is generated on the fly and never stored: a gradient regenerates it from the same stream.
 //! Several draws are computed tile by tile, so that the factors are read from main memory only
 //! once.
 
-use crate::gaussian::{Draw, LowRankGaussian, add_rows};
+use crate::gaussian::{Draw, FactorUnits, LowRankGaussian, add_rows};
 use crate::normal::{GROUP, fill_groups};
 use crate::parallel::{RowsMut, Tile, for_each_block, vectorise};
 
@@ -97,19 +98,32 @@ pub(crate) fn draw_tile<const LENGTH: usize>(
     );
     let (noise, deviations) = (&noise.0[..length], &deviations[..length]);
     let mean = &gaussian.mean[start..start + length];
-    for i in 0..length {
-        out[i] = (draw.sign * noise[i]).mul_add(deviations[i], mean[i]);
-    }
     let stride = gaussian.mean.len();
-    add_rows(out, draw.latent, |k| {
-        &gaussian.factors[k * stride + start..]
-    });
+    let row = |k: usize| &gaussian.factors[k * stride + start..];
+    match gaussian.units {
+        FactorUnits::Weights => {
+            for i in 0..length {
+                out[i] = (draw.sign * noise[i]).mul_add(deviations[i], mean[i]);
+            }
+            add_rows(out, draw.latent, row);
+        }
+        FactorUnits::Deviations => {
+            for i in 0..length {
+                out[i] = draw.sign * noise[i];
+            }
+            add_rows(out, draw.latent, row);
+            for i in 0..length {
+                out[i] = out[i].mul_add(deviations[i], mean[i]);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::gaussian::Diagonal;
+    use crate::gaussian::FactorUnits::{Deviations, Weights};
     use crate::normal::{NormalStream, normal};
     use crate::parallel::tests::{LENGTHS, numbers, on_any_thread_count};
 
@@ -126,13 +140,15 @@ mod tests {
                 let mut noise = vec![0.0; length];
                 normal(NOISE, &mut noise);
                 for sign in [1.0, -1.0] {
-                    for diagonal in [
-                        Diagonal::LogVariance(&log_variance),
-                        Diagonal::Variance(&variance),
+                    for (diagonal, units) in [
+                        (Diagonal::LogVariance(&log_variance), Weights),
+                        (Diagonal::LogVariance(&log_variance), Deviations),
+                        (Diagonal::Variance(&variance), Weights),
                     ] {
                         let gaussian = LowRankGaussian {
                             mean: &mean,
                             factors: &factors,
+                            units,
                             diagonal,
                         };
                         let one = Draw {
@@ -151,8 +167,12 @@ mod tests {
                             exact += f64::from(sign * noise[i]) * deviation;
                             let mut size = exact.abs() + 7.0 * deviation;
                             for k in 0..rank {
-                                let part =
-                                    f64::from(latent[k]) * f64::from(factors[k * length + i]);
+                                let unit = match units {
+                                    Weights => 1.0,
+                                    Deviations => deviation,
+                                };
+                                let factor = unit * f64::from(factors[k * length + i]);
+                                let part = f64::from(latent[k]) * factor;
                                 exact += part;
                                 size += part.abs();
                             }
@@ -174,6 +194,7 @@ mod tests {
         let gaussian = LowRankGaussian {
             mean: &mean,
             factors: &factors,
+            units: Deviations,
             diagonal,
         };
         let five: Vec<_> = latents
@@ -207,6 +228,7 @@ mod tests {
             &LowRankGaussian {
                 mean: &[0.0],
                 factors: &[],
+                units: Weights,
                 diagonal,
             },
             &[],

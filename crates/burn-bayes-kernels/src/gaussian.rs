@@ -1,4 +1,5 @@
-//! The Gaussian of the kernels: N(mean, FᵀF + diag ψ), with F of shape K × D.
+//! The Gaussian of the kernels: N(mean, FᵀF + diag ψ), with F of shape K × D, given as such or in units of
+//! the deviations, F = V diag(ψ^½).
 
 use crate::elementary::exponential_pair;
 use crate::normal::NormalStream;
@@ -58,13 +59,24 @@ impl Diagonal<'_> {
     }
 }
 
+/// The units in which the factors are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FactorUnits {
+    /// F, in the units of the weights.
+    Weights,
+    /// V, in units of the deviations ψ^½: F = V diag(ψ^½).
+    Deviations,
+}
+
 /// A borrowed Gaussian with a low-rank-plus-diagonal covariance.
 #[derive(Clone, Copy, Debug)]
 pub struct LowRankGaussian<'a> {
     /// Mean, one number per parameter.
     pub mean: &'a [f32],
-    /// The factors F, row-major; empty for rank 0.
+    /// The factors F or V, row-major; empty for rank 0.
     pub factors: &'a [f32],
+    /// Which of the two they are.
+    pub units: FactorUnits,
     /// The diagonal part of the covariance.
     pub diagonal: Diagonal<'a>,
 }

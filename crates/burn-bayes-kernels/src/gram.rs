@@ -1,11 +1,11 @@
-//! The K × K matrix B = F diag(1/ψ) Fᵀ, alone or fused with a draw that reads the same factors.
+//! The K × K matrix B = F diag(1/ψ) Fᵀ = V Vᵀ, alone or fused with a draw that reads the same factors.
 //!
 //! The rows of F, scaled by ψ^-½, are packed tile by tile into panels that fit the cache. Products
 //! are summed in `f32` in separate lanes within a block, and in `f64` across blocks. Only the upper
 //! triangle is computed.
 
 use crate::draw::draw_tile;
-use crate::gaussian::{Diagonal, Draw, LowRankGaussian};
+use crate::gaussian::{Draw, FactorUnits, LowRankGaussian};
 use crate::parallel::{BLOCK, LANES, Tile, dispatch, sum_lanes, tree_reduce, with_scratch};
 use crate::register_tiles::{add_inner_products, pack_scaled_row};
 use pulp::{Simd, WithSimd};
@@ -21,19 +21,9 @@ const SCRATCH: usize = 1 << 15;
 /// # Panics
 ///
 /// If the lengths do not match.
-pub fn gram(factors: &[f32], rank: usize, diagonal: Diagonal<'_>, gram: &mut [f64]) {
-    // The mean is only read for a draw.
-    let gaussian = LowRankGaussian {
-        mean: &[],
-        factors,
-        diagonal,
-    };
-    assert_eq!(
-        factors.len(),
-        rank * diagonal.len(),
-        "the factors do not match the diagonal"
-    );
-    reduce(&gaussian, rank, None, gram);
+pub fn gram(gaussian: &LowRankGaussian<'_>, rank: usize, gram: &mut [f64]) {
+    gaussian.check(rank);
+    reduce(gaussian, rank, None, gram);
 }
 
 /// Writes one draw to `theta` and B to `gram`, which is [rank, rank].
@@ -173,6 +163,9 @@ impl<const HEIGHT: usize> WithSimd for Leaf<'_, HEIGHT> {
             gaussian
                 .diagonal
                 .deviations_and_inverses(first, deviations, inverses);
+            if gaussian.units == FactorUnits::Deviations {
+                inverses.fill(1.0);
+            }
             if let Some((draw, theta)) = &mut draw {
                 let theta = &mut theta[offset..offset + width];
                 draw_tile::<TILE>(gaussian, draw, first, deviations, theta);
@@ -224,8 +217,16 @@ fn write_sums<const HEIGHT: usize>(
 mod tests {
     use super::*;
     use crate::draw::draw as draw_alone;
+    use crate::gaussian::Diagonal;
+    use crate::gaussian::FactorUnits::{Deviations, Weights};
     use crate::normal::NormalStream;
     use crate::parallel::tests::{LENGTHS, numbers, on_any_thread_count};
+
+    fn gram_alone(gaussian: &LowRankGaussian<'_>, rank: usize) -> Vec<f64> {
+        let mut result = vec![f64::NAN; rank * rank];
+        gram(gaussian, rank, &mut result);
+        result
+    }
 
     fn oracle(factors: &[f32], rank: usize, log_variance: &[f32]) -> (Vec<f64>, Vec<f64>) {
         let length = log_variance.len();
@@ -250,25 +251,25 @@ mod tests {
             for rank in [0, 1, 2, 3, 4, 5, 8, 33] {
                 let factors = numbers(2, rank * length);
                 let log_variance: Vec<f32> = numbers(3, length).iter().map(|x| 3.0 * x).collect();
-                let result = on_any_thread_count(|| {
-                    let mut result = vec![f64::NAN; rank * rank];
-                    gram(
-                        &factors,
-                        rank,
-                        Diagonal::LogVariance(&log_variance),
-                        &mut result,
-                    );
-                    result
-                });
-                let (sums, sizes) = oracle(&factors, rank, &log_variance);
-                for ((result, sum), size) in result.iter().zip(sums).zip(sizes) {
-                    // Each scaled factor has an error of 2.5 eps; sums of 64 terms in f32 add some
-                    // more.
-                    assert!((result - sum).abs() <= 8.0 * f64::from(f32::EPSILON) * size);
-                }
-                for row in 0..rank {
-                    for column in 0..rank {
-                        assert_eq!(result[row * rank + column], result[column * rank + row]);
+                let zeros = vec![0.0; length];
+                for (units, scale) in [(Weights, &log_variance), (Deviations, &zeros)] {
+                    let gaussian = LowRankGaussian {
+                        mean: &zeros,
+                        factors: &factors,
+                        units,
+                        diagonal: Diagonal::LogVariance(&log_variance),
+                    };
+                    let result = on_any_thread_count(|| gram_alone(&gaussian, rank));
+                    let (sums, sizes) = oracle(&factors, rank, scale);
+                    for ((result, sum), size) in result.iter().zip(sums).zip(sizes) {
+                        // Each scaled factor has an error of 2.5 eps; sums of 64 terms in f32 add
+                        // some more.
+                        assert!((result - sum).abs() <= 8.0 * f64::from(f32::EPSILON) * size);
+                    }
+                    for row in 0..rank {
+                        for column in 0..rank {
+                            assert_eq!(result[row * rank + column], result[column * rank + row]);
+                        }
                     }
                 }
             }
@@ -281,8 +282,13 @@ mod tests {
         let factors = numbers(2, rank * length);
         let log_variance = numbers(3, length);
         let variance: Vec<f32> = log_variance.iter().map(|x| x.exp()).collect();
-        let mut result = vec![f64::NAN; rank * rank];
-        gram(&factors, rank, Diagonal::Variance(&variance), &mut result);
+        let gaussian = LowRankGaussian {
+            mean: &vec![0.0; length],
+            factors: &factors,
+            units: Weights,
+            diagonal: Diagonal::Variance(&variance),
+        };
+        let result = gram_alone(&gaussian, rank);
         let (sums, sizes) = oracle(&factors, rank, &log_variance);
         for ((result, sum), size) in result.iter().zip(sums).zip(sizes) {
             assert!((result - sum).abs() <= 8.0 * f64::from(f32::EPSILON) * size);
@@ -292,13 +298,14 @@ mod tests {
     #[test]
     fn together_is_the_same_as_separately() {
         for length in LENGTHS {
-            for rank in [0, 1, 2, 6] {
+            for (rank, units) in [(0, Weights), (1, Weights), (2, Deviations), (6, Weights)] {
                 let (mean, factors) = (numbers(1, length), numbers(2, rank * length));
                 let (variance, latent) = (vec![0.3; length], numbers(4, rank));
                 let diagonal = Diagonal::Variance(&variance);
                 let gaussian = LowRankGaussian {
                     mean: &mean,
                     factors: &factors,
+                    units,
                     diagonal,
                 };
                 let noise = NormalStream { seed: 5, stream: 6 };
@@ -312,11 +319,10 @@ mod tests {
                     draw_and_gram(&gaussian, &one, &mut theta, &mut both);
                     (theta, both)
                 });
-                let (mut theta_alone, mut gram_alone) = (vec![0.0; length], vec![0.0; rank * rank]);
+                let mut theta_alone = vec![0.0; length];
                 draw_alone(&gaussian, &one, &mut theta_alone);
-                gram(&factors, rank, diagonal, &mut gram_alone);
                 assert_eq!(theta, theta_alone);
-                assert_eq!(both, gram_alone);
+                assert_eq!(both, gram_alone(&gaussian, rank));
             }
         }
     }

@@ -25,7 +25,7 @@ mod vifa_leaf;
 
 pub use adam::{AdamMoments, AdamStep, adam_step};
 pub use draw::{draw, draws};
-pub use gaussian::{Diagonal, Draw, LowRankGaussian};
+pub use gaussian::{Diagonal, Draw, FactorUnits, LowRankGaussian};
 pub use gram::{draw_and_gram, gram};
 pub use moments::update_moments;
 pub use normal::{NormalStream, normal};
@@ -44,7 +44,10 @@ mod tests {
     #[test]
     fn kernels_give_the_same_numbers_with_any_instructions() {
         const LENGTH: usize = 1103;
-        for rank in [0, 1, 2, 7, 21] {
+        for (rank, units) in [0, 1, 2, 7, 21]
+            .into_iter()
+            .flat_map(|rank| [FactorUnits::Weights, FactorUnits::Deviations].map(|u| (rank, u)))
+        {
             let (mean, log_variance) = (numbers(1, LENGTH), numbers(2, LENGTH));
             let (factors, inverse) = (numbers(3, rank * LENGTH), numbers(4, rank * rank));
             let latents = [numbers(5, rank), numbers(6, rank)];
@@ -60,6 +63,7 @@ mod tests {
             let gaussian = LowRankGaussian {
                 mean: &mean,
                 factors: &factors,
+                units,
                 diagonal,
             };
             let pieces = [&mean[..100], &mean[100..]];
@@ -67,6 +71,7 @@ mod tests {
                 mean: &mean,
                 log_variance: &log_variance,
                 factors: &factors,
+                units,
                 inner_inverse: &inverse,
                 prior_precision: &[(LENGTH, 0.1)],
                 data_scale: 100.0,

@@ -10,10 +10,17 @@
 //! ∇γ = ½ [ (N/L) Σ_l sign_l g_l⊙ψ^½⊙z_l + τ (−1 + Σ_k C_k⊙F_k + α⊙ψ) ]
 //! ```
 //!
+//! With factors in units of the deviations, F = V diag(ψ^½), B = V Vᵀ and C = (I + V Vᵀ)⁻¹ V:
+//!
+//! ```text
+//! ∇V = (N/L) Σ_l h_l (g_l⊙ψ^½)ᵀ + τ (α⊙ψ⊙V − C)
+//! ∇γ = ½ [ (N/L) Σ_l g_l⊙ψ^½⊙(sign_l z_l + Σ_k h_lk V_k) + τ (−1 + α⊙ψ⊙(1 + Σ_k V_k²)) ]
+//! ```
+//!
 //! "Stochastic variational inference with factor analysis" (VIFA), with the corrections of the
 //! book's table of departures: −C replaces the papers' −A + C Bᵀ, which is equal.
 
-use crate::gaussian::Draw;
+use crate::gaussian::{Draw, FactorUnits};
 use crate::normal::GROUP;
 use crate::parallel::{RowsMut, dispatch, tree_reduce, with_scratch};
 use crate::segments::{Concatenation, ConstantRuns};
@@ -39,8 +46,10 @@ pub struct VifaState<'a> {
     pub mean: &'a [f32],
     /// γ = ln ψ, one number per parameter.
     pub log_variance: &'a [f32],
-    /// F, row-major; empty for rank 0.
+    /// F or V, row-major; empty for rank 0.
     pub factors: &'a [f32],
+    /// Which of the two they are.
+    pub units: FactorUnits,
     /// W = (I + B)⁻¹, [rank, rank].
     pub inner_inverse: &'a [f32],
     /// α as (number of parameters, precision), in the order of the parameters.
@@ -58,7 +67,7 @@ pub struct VifaGradient<'a> {
     pub mean: &'a mut [f32],
     /// ∇γ.
     pub log_variance: &'a mut [f32],
-    /// ∇F, with the layout of F.
+    /// ∇F or ∇V, with the layout of the factors.
     pub factors: &'a mut [f32],
 }
 
@@ -69,7 +78,7 @@ pub struct GradientSummary {
     pub mean_squared_norm: f64,
     /// ‖∇γ‖².
     pub log_variance_squared_norm: f64,
-    /// ‖∇F‖².
+    /// ‖∇F‖² or ‖∇V‖².
     pub factors_squared_norm: f64,
     /// Lowest parameter index at which any g_l is infinite or NaN.
     pub first_non_finite: Option<usize>,
@@ -225,6 +234,7 @@ mod tests {
         latents: Vec<Vec<f32>>,
         gradients: Vec<Vec<f32>>,
         rank: usize,
+        units: FactorUnits,
     }
 
     const DATA_SCALE: f32 = 50.0;
@@ -243,7 +253,12 @@ mod tests {
 
     impl Case {
         fn new(length: usize, rank: usize, draws: usize) -> Self {
+            Self::in_units(FactorUnits::Weights, length, rank, draws)
+        }
+
+        fn in_units(units: FactorUnits, length: usize, rank: usize, draws: usize) -> Self {
             Self {
+                units,
                 mean: numbers(1, length),
                 log_variance: numbers(2, length).iter().map(|x| 2.0 * x).collect(),
                 factors: numbers(3, rank * length),
@@ -293,6 +308,7 @@ mod tests {
                 mean: &self.mean,
                 log_variance: &self.log_variance,
                 factors: &self.factors,
+                units: self.units,
                 inner_inverse: &self.inner_inverse,
                 prior_precision: &self.prior,
                 data_scale: DATA_SCALE,
@@ -332,6 +348,12 @@ mod tests {
                 let alpha = f64::from(if i < length / 2 { 0.5f32 } else { 2.0 });
                 let deviation = f64::from(self.log_variance[i] / 2.0).exp();
                 let factor = |k: usize| f64::from(self.factors[k * length + i]);
+                let is_scaled = self.units == FactorUnits::Deviations;
+                // The unit of the factors, and the precision that A is F times.
+                let (unit, precision) = match self.units {
+                    FactorUnits::Weights => (1.0, deviation.powi(-2)),
+                    FactorUnits::Deviations => (deviation, 1.0),
+                };
                 let gradient = |draw: usize| scale * f64::from(self.gradients[draw][i]);
                 let mut terms: Vec<f64> = (0..draws).map(gradient).collect();
                 terms.push(tau * alpha * f64::from(self.mean[i]));
@@ -341,15 +363,21 @@ mod tests {
                     let combined: Vec<f64> = (0..rank)
                         .map(|j| {
                             let weight = f64::from(self.inner_inverse[k * rank + j]);
-                            -tau * weight * factor(j) / (deviation * deviation)
+                            -tau * weight * factor(j) * precision
                         })
                         .collect();
-                    explained.extend(combined.iter().map(|part| -part * factor(k)));
                     let mut terms: Vec<f64> = (0..draws)
-                        .map(|draw| gradient(draw) * f64::from(self.latents[draw][k]))
+                        .map(|draw| unit * gradient(draw) * f64::from(self.latents[draw][k]))
                         .collect();
+                    terms.push(tau * alpha * unit * unit * factor(k));
+                    explained.extend(match is_scaled {
+                        true => terms
+                            .iter()
+                            .map(|part| part * factor(k))
+                            .collect::<Vec<_>>(),
+                        false => combined.iter().map(|part| -part * factor(k)).collect(),
+                    });
                     terms.extend(combined);
-                    terms.push(tau * alpha * factor(k));
                     close(factors[k * length + i], &terms, "factors");
                 }
                 let mut terms: Vec<f64> = (0..draws)
@@ -381,6 +409,7 @@ mod tests {
         for length in LENGTHS {
             for (rank, draws) in [(0, 1), (1, 1), (3, 2), (4, 3)] {
                 Case::new(length, rank, draws).check();
+                Case::in_units(FactorUnits::Deviations, length, rank, draws).check();
             }
         }
     }
@@ -389,6 +418,7 @@ mod tests {
     fn gradients_are_those_of_the_formulas_at_any_rank() {
         for rank in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 32, 47] {
             Case::new(777, rank, 1).check();
+            Case::in_units(FactorUnits::Deviations, 777, rank, 1).check();
             Case::new(BLOCK + 33, rank, 2).check();
         }
         Case::new(130, 600, 1).check();

@@ -1,11 +1,11 @@
 //! One block of the gradient of `vifa_gradient.rs`, tile by tile.
 //!
-//! Per tile: the sums over draws, ∇c, then A packed into strips, C = W A panel by panel, with ∇F
-//! and Σ_k C_k ⊙ F_k as soon as a panel of C is available, and ∇γ last. All data except F, the
+//! Per tile: the sums over draws, ∇c, then A (or V) packed into strips, C = W A (or W V) panel by panel,
+//! with ∇F (or ∇V) and the factors' share of ∇γ as soon as a panel of C is available, and ∇γ last. All data except F, the
 //! gradients and the outputs stay in the level-2 cache.
 
 use crate::elementary::exponential_pair;
-use crate::gaussian::Draw;
+use crate::gaussian::{Draw, FactorUnits};
 use crate::normal::{GROUP, fill_groups};
 use crate::parallel::{Tile, squared_norm};
 use crate::register_tiles::{STRIP, combine_rows, pack_scaled_row};
@@ -48,6 +48,7 @@ pub(crate) struct Leaf<'a> {
 /// Values per element of a tile that several steps use.
 struct Columns {
     deviations: Tile<TILE>,
+    /// What A is F times: 1/ψ, or 1 in units of the deviations.
     inverses: Tile<TILE>,
     /// τ α.
     prior: Tile<TILE>,
@@ -58,7 +59,7 @@ struct Columns {
     gradient_sum: Tile<TILE>,
     /// Σ_l sign_l g_l ⊙ z_l.
     noise_sum: Tile<TILE>,
-    /// τ Σ_k C_k ⊙ F_k.
+    /// τ Σ_k C_k ⊙ F_k, or Σ_k V_k ⊙ (∇V_k + τ C_k).
     explained: Tile<TILE>,
 }
 
@@ -116,7 +117,7 @@ impl WithSimd for Leaf<'_> {
     }
 }
 
-/// ψ^½, 1/ψ and τ α, and zero for the sum over factors.
+/// ψ^½, the scale of A and τ α, and zero for the sum over factors.
 #[inline(always)]
 fn prepare(plan: &Plan<'_>, first: usize, width: usize, columns: &mut Columns) {
     let deviations = &mut columns.deviations.0[..width];
@@ -126,6 +127,9 @@ fn prepare(plan: &Plan<'_>, first: usize, width: usize, columns: &mut Columns) {
         let (deviation, inverse) = exponential_pair(0.5 * log_variance[i]);
         deviations[i] = deviation;
         inverses[i] = inverse * inverse;
+    }
+    if plan.state.units == FactorUnits::Deviations {
+        inverses.fill(1.0);
     }
     plan.prior.copy_to(first, &mut columns.prior.0[..width]);
     columns.explained.0[..width].fill(0.0);
@@ -232,7 +236,7 @@ fn log_variance_gradient(plan: &Plan<'_>, columns: &Columns, out: &mut [f32]) {
     }
 }
 
-/// ∇F of a tile and τ Σ_k C_k ⊙ F_k; returns the squared norm.
+/// The factors' gradient of a tile and their share of ∇γ; returns the squared norm.
 #[inline(always)]
 #[allow(
     clippy::too_many_arguments,
@@ -284,7 +288,7 @@ fn factors_gradient<S: Simd>(
     squared
 }
 
-/// ∇F of one factor.
+/// The gradient of one factor.
 #[inline(always)]
 fn factor_gradient(
     plan: &Plan<'_>,
@@ -299,9 +303,22 @@ fn factor_gradient(
     let factor = &plan.state.factors[k * plan.state.mean.len() + first..][..width];
     let prior = &columns.prior.0[..width];
     let explained = &mut columns.explained.0[..width];
-    if let [only] = plan.draws {
+    let gradient = &columns.gradient_sum.0[..width];
+    if plan.state.units == FactorUnits::Deviations {
+        let deviations = &columns.deviations.0[..width];
+        if let [only] = plan.draws {
+            for i in 0..width {
+                out[i] = only.draw.latent[k] * gradient[i];
+            }
+        }
+        for i in 0..width {
+            let pull = (prior[i] * deviations[i]) * (deviations[i] * factor[i]);
+            let drive = (plan.scale * deviations[i]).mul_add(out[i], pull);
+            out[i] = drive - combined[i];
+            explained[i] = drive.mul_add(factor[i], explained[i]);
+        }
+    } else if let [only] = plan.draws {
         let scale = plan.scale * only.draw.latent[k];
-        let gradient = &columns.gradient_sum.0[..width];
         for i in 0..width {
             let divergence = prior[i].mul_add(factor[i], -combined[i]);
             out[i] = scale.mul_add(gradient[i], divergence);

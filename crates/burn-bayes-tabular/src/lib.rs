@@ -56,7 +56,6 @@ pub mod files;
 pub mod random;
 pub mod shell;
 
-mod as_toml;
 mod parallel;
 
 pub use error::{Result, TabularError};

@@ -90,6 +90,15 @@ impl Network {
         }
     }
 
+    /// The network with another noise precision, if its likelihood has one.
+    #[must_use]
+    pub(crate) fn with_noise_precision(mut self, precision: f64) -> Self {
+        if let Likelihood::Gaussian(present) = &mut self.likelihood {
+            *present = precision;
+        }
+        self
+    }
+
     /// Means, `[rows, 1]`, or logits, `[rows, classes]`.
     pub(crate) fn forward(&self, inputs: Tensor<2>) -> Tensor<2> {
         let mut layers = self.layers.iter();

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 pub mod algebra;
+#[cfg(feature = "train")]
+pub mod diagnostics;
 mod error;
 #[doc(hidden)]
 pub mod kernels;

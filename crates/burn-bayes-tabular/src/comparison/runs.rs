@@ -6,7 +6,6 @@ use burn_bayes_data::KFold;
 use serde::{Deserialize, Serialize};
 
 use super::measures;
-use crate::as_toml;
 use crate::distinct::distinct;
 use crate::error::Result;
 use crate::jobs::{Job, Key, Measures};
@@ -20,7 +19,6 @@ const MAX_REPEATS: usize = 10_000;
 /// The fits of a comparison: every method on every fold, with a random re-split for every repeat.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Runs {
-    #[serde(with = "as_toml")]
     config: Config,
     methods: Vec<Method>,
     repeats: usize,

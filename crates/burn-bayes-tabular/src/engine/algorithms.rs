@@ -9,7 +9,7 @@ use burn::optim::momentum::MomentumConfig;
 use burn::tensor::Device;
 use burn::train::Interrupter;
 use burn_bayes::methods::{
-    Algorithm, InitialDeviation, MeanGradients, Rate, VadamConfig, VonConfig,
+    Algorithm, InitialDeviation, MeanGradients, MeanStage, Rate, VadamConfig, VonConfig,
 };
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::train::{Preset, StagedLearningRate};
@@ -24,6 +24,8 @@ use crate::settings::{DEFAULT_RANK, FitSettings, Method, OptimizerName, refused}
 
 /// The random stream of the initial weights.
 const INITIAL_WEIGHTS: u64 = 0x696e_6974;
+/// The largest fraction of a training in which only the mean learns.
+const MEAN_STAGE: f64 = 0.3;
 /// The approximate number of SWAG iterates if the last quarter of training has fewer epochs; many times
 /// more than the factors need.
 const SWAG_ITERATES: u64 = 40;
@@ -163,9 +165,15 @@ impl Start<'_, '_> {
 impl Training<'_> {
     fn vifa(&self) -> VifaConfig {
         let settings = self.settings;
+        let draws = settings.step_draws();
+        let mean_stage = MeanStage::UntilArrival {
+            at_most: Some((MEAN_STAGE * self.steps() as f64) as u64),
+        };
         VifaConfig::new(self.training_set.rows())
             .with_prior(self.prior())
-            .with_draws(settings.step_draws())
+            .with_draws(draws)
+            .with_antithetic(draws.is_multiple_of(2))
+            .with_mean_stage(mean_stage)
             .with_clip(settings.clip)
             .with_initial_deviation(self.initial_deviation())
             .with_seed(settings.seed)

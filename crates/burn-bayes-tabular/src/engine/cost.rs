@@ -11,7 +11,7 @@ use burn_bayes::{SlangConfig, SwagConfig, VifaConfig};
 use super::algorithms::rank;
 use super::{EpochRecord, Observer, TrainedModel, fit};
 use crate::error::{Result, TabularError};
-use crate::rows::{Target, TrainingSet};
+use crate::rows::TrainingSet;
 use crate::settings::{FitSettings, Method, NoisePrecision, OptimizerName};
 
 /// Warm-up steps that are not timed, because they allocate memory.
@@ -19,9 +19,6 @@ const WARM_UP: usize = 5;
 /// Number of timed steps, unless they take too long.
 const TIMED: usize = 40;
 const LONGEST: Duration = Duration::from_secs(5);
-/// Additional steps for learning the noise, as a fraction of the others: two trainings on four fifths of
-/// the rows.
-const NOISE_SHARE: f64 = 1.6;
 
 /// The memory of training, without training rows and activations.
 pub fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
@@ -81,13 +78,10 @@ pub fn time(training_set: &TrainingSet, settings: &FitSettings) -> Result<TimeEs
         Ok(_) | Err(TabularError::Interrupted(_)) => {}
         Err(failure) => return Err(failure),
     }
-    let learns_noise = matches!(training_set.meaning(), Target::Real(_))
-        && settings.noise_precision == NoisePrecision::LEARNED;
     let steps = settings.epochs * training_set.rows().div_ceil(settings.batch_size);
-    let share = if learns_noise { 1.0 + NOISE_SHARE } else { 1.0 };
     Ok(TimeEstimate {
         step: watch.step(),
-        steps: steps as f64 * share,
+        steps: steps as f64,
     })
 }
 

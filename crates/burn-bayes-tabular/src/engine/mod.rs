@@ -5,6 +5,7 @@
 
 mod algorithms;
 mod cost;
+mod linear;
 mod noise;
 mod trained_model;
 mod training;
@@ -72,10 +73,6 @@ impl Observer for Unobserved {}
 /// The record of an epoch.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct EpochRecord {
-    /// The purpose of the training.
-    pub stage: Stage,
-    /// The number of the training within the fit, from 1.
-    pub round: usize,
     /// The epoch, from 1.
     pub epoch: usize,
     /// The number of epochs.
@@ -83,16 +80,6 @@ pub struct EpochRecord {
     /// Mean negative log-likelihood per row under the draws of the training steps, in nats, on the
     /// standardised scale of the network.
     pub loss: f64,
-}
-
-/// The purpose of a training.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    /// To estimate the noise precision on held-out rows.
-    Noise,
-    /// The final fit.
-    Posterior,
 }
 
 /// Fits a network to a training set.
@@ -128,23 +115,20 @@ fn trained(
     observer: &mut dyn Observer,
 ) -> Result<TrainedModel> {
     check(training_set, settings)?;
+    if linear::applies(training_set, settings) {
+        return linear::fit(training_set, settings);
+    }
     if settings.method == Method::Swag && settings.rate_decay() > 0.0 {
         observer.warn(
             "swag estimates the spread of the weights from the last steps, which `decay` makes smaller, \
              so the posterior is too narrow; leave `decay` out",
         );
     }
-    let last = noise::rounds(training_set, settings);
-    let (precision, checkpoint) = match checkpoint {
-        Some(checkpoint) if checkpoint.round == last => {
-            (checkpoint.noise_precision, Some(checkpoint))
-        }
-        earlier => {
-            let precision = noise::precision(training_set, settings, earlier, observer)?;
-            (precision, None)
-        }
+    let precision = match &checkpoint {
+        Some(checkpoint) => checkpoint.noise_precision,
+        None => noise::initial(training_set, settings)?,
     };
-    let training = Training::new(training_set, settings, precision, (last, Stage::Posterior))?;
+    let training = Training::new(training_set, settings, precision)?;
     algorithms::train(&training, checkpoint, observer)
 }
 
@@ -154,14 +138,7 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
     settings.device.device()?;
     let weights = weights(settings, training_set.width(), training_set.meaning())?;
     rank(settings, weights)?;
-    if settings.batch_size > training_set.rows() {
-        let (size, rows) = (settings.batch_size, training_set.rows());
-        let problem =
-            format!("is {size}, but there are only {rows} training rows; make it smaller");
-        return Err(refused("batch_size", problem));
-    }
-    let steps =
-        settings.epochs * noise::fewest_rows(training_set, settings).div_ceil(settings.batch_size);
+    let steps = settings.epochs * training_set.rows().div_ceil(settings.batch_size);
     if settings.method == Method::Swag && steps < FEWEST_SWAG_STEPS {
         let problem = format!(
             "is {}, which gives {steps} steps, but swag needs {FEWEST_SWAG_STEPS}; make it larger",

@@ -14,8 +14,9 @@ use burn_bayes::train::{
 };
 use burn_bayes::{Bayesian, FactorPosterior, Noise};
 
+use super::noise::LearnedNoise;
 use super::trained_model::TrainedModel;
-use super::{EpochRecord, Observer, Stage};
+use super::{EpochRecord, Observer};
 use crate::error::{Result, TabularError};
 use crate::network::{Batch, MeanLoss, Network};
 use crate::random::shuffled;
@@ -28,9 +29,7 @@ const SHUFFLING: u64 = 0x7368_7566;
 /// The state of a fit between two steps.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
-    /// Number of completed trainings of the fit.
-    pub(crate) round: usize,
-    /// Number of completed epochs, over all trainings.
+    /// Number of completed epochs.
     pub(crate) epochs: usize,
     /// β on the standardised scale of the network.
     pub(crate) noise_precision: f64,
@@ -47,6 +46,10 @@ pub(super) trait Learner:
 
     /// The network for inference. Its weights are meaningful only for a point estimate.
     fn network(&self) -> Network;
+
+    /// The same with another noise precision of the likelihood.
+    #[must_use]
+    fn with_noise_precision(self, precision: f64) -> Self;
 }
 
 impl Learner for Network {
@@ -56,6 +59,10 @@ impl Learner for Network {
 
     fn network(&self) -> Network {
         self.valid()
+    }
+
+    fn with_noise_precision(self, precision: f64) -> Self {
+        Network::with_noise_precision(self, precision)
     }
 }
 
@@ -70,32 +77,34 @@ where
     fn network(&self) -> Network {
         self.template().valid()
     }
+
+    fn with_noise_precision(self, precision: f64) -> Self {
+        self.map_template(|network| network.with_noise_precision(precision))
+    }
 }
 
 /// The constants of a training.
 pub(super) struct Training<'a> {
     pub(super) training_set: &'a TrainingSet,
     pub(super) settings: &'a FitSettings,
+    /// β at the start.
     pub(super) noise_precision: f64,
-    round: usize,
-    stage: Stage,
+    /// The rows held out while β is learned.
+    learned_noise: Option<LearnedNoise>,
     pub(super) device: Device,
 }
 
 impl<'a> Training<'a> {
-    /// Training number `round` of a fit.
     pub(super) fn new(
         training_set: &'a TrainingSet,
         settings: &'a FitSettings,
         noise_precision: f64,
-        (round, stage): (usize, Stage),
     ) -> Result<Self> {
         Ok(Self {
             training_set,
             settings,
             noise_precision,
-            round,
-            stage,
+            learned_noise: LearnedNoise::new(training_set, settings)?,
             device: settings.device.device()?.autodiff(),
         })
     }
@@ -130,6 +139,7 @@ impl Training<'_> {
         let mut watched = Watched {
             training: self,
             observer,
+            noise_precision: self.noise_precision,
         };
         let run = trainer
             .run(self, &mut watched)
@@ -142,14 +152,14 @@ impl Training<'_> {
             return Err(TabularError::Interrupted("interrupted".into()));
         }
         let learner = run.trainer.into_model();
-        self.fitted(&learner, learner.posterior()?)
+        self.fitted(&learner, learner.posterior()?, watched.noise_precision)
     }
 
     /// The current model; a point estimate if the posterior needs more iterates.
-    fn snapshot(&self, learner: &impl Learner) -> Result<TrainedModel> {
+    fn snapshot(&self, learner: &impl Learner, noise_precision: f64) -> Result<TrainedModel> {
         match learner.posterior() {
-            Err(error) if error.is_too_early() => self.fitted(learner, None),
-            posterior => self.fitted(learner, posterior?),
+            Err(error) if error.is_too_early() => self.fitted(learner, None, noise_precision),
+            posterior => self.fitted(learner, posterior?, noise_precision),
         }
     }
 
@@ -157,12 +167,13 @@ impl Training<'_> {
         &self,
         learner: &impl Learner,
         posterior: Option<FactorPosterior>,
+        noise_precision: f64,
     ) -> Result<TrainedModel> {
         TrainedModel::new(
             &learner.network(),
             posterior,
             self.training_set.meaning().clone(),
-            self.noise_precision,
+            noise_precision,
             self.settings.seed,
         )
     }
@@ -180,10 +191,23 @@ impl Training<'_> {
         ))
     }
 
-    /// The shuffled rows of an epoch.
-    fn order(&self, epoch: u64) -> Vec<usize> {
-        let noise = Noise::host(self.settings.seed).fold(SHUFFLING).fold(epoch);
-        shuffled(self.training_set.rows(), noise)
+    /// The shuffled rows of an epoch. While rows are held out, some of the others come twice, so that all
+    /// epochs have the same number of steps.
+    fn order(&self, epoch: usize) -> Vec<usize> {
+        let noise = Noise::host(self.settings.seed).fold(SHUFFLING);
+        let noise = noise.fold(epoch as u64);
+        let rows = self.training_set.rows();
+        let noise_rows = self.learned_noise.as_ref();
+        match noise_rows.and_then(|learned| learned.seen(epoch)) {
+            None => shuffled(rows, noise),
+            Some(seen) => {
+                let rounds = (0..rows.div_ceil(seen.len()) as u64).flat_map(|round| {
+                    let order = shuffled(seen.len(), noise.row(round));
+                    order.into_iter().map(|at| seen[at])
+                });
+                rounds.take(rows).collect()
+            }
+        }
     }
 
     fn is_checkpoint_due(&self, epoch: usize) -> bool {
@@ -200,7 +224,7 @@ impl Batches for Training<'_> {
     }
 
     fn epoch(&self, epoch: usize, first: usize) -> impl Iterator<Item = Batch> {
-        let order = self.order(epoch as u64);
+        let order = self.order(epoch);
         let size = self.settings.batch_size;
         (first..self.epoch_steps()).map(move |batch| {
             let rows = &order[batch * size..order.len().min((batch + 1) * size)];
@@ -213,6 +237,8 @@ impl Batches for Training<'_> {
 struct Watched<'a, 'b> {
     training: &'a Training<'b>,
     observer: &'a mut dyn Observer,
+    /// β after the last epoch.
+    noise_precision: f64,
 }
 
 /// Why a training failed.
@@ -232,14 +258,24 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
 
     fn epoch(&mut self, summary: &EpochSummary, model: &L) -> Result<ControlFlow<()>, Failure> {
         let record = EpochRecord {
-            stage: self.training.stage,
-            round: self.training.round + 1,
             epoch: summary.epoch,
             epochs: self.training.settings.epochs,
             loss: summary.loss,
         };
-        let snapshot = || self.training.snapshot(model);
+        let snapshot = || self.training.snapshot(model, self.noise_precision);
         Ok(self.observer.epoch(&record, &snapshot))
+    }
+
+    fn adjusted(&mut self, summary: &EpochSummary, model: L) -> Result<L, Failure> {
+        let training = self.training;
+        let learned = training.learned_noise.as_ref();
+        let Some(learned) = learned.filter(|learned| learned.is_due(summary.epoch)) else {
+            return Ok(model);
+        };
+        let snapshot = training.snapshot(&model, self.noise_precision);
+        let estimate = snapshot.and_then(|snapshot| learned.estimate(&snapshot));
+        self.noise_precision = estimate.map_err(Failure::Observer)?;
+        Ok(model.with_noise_precision(self.noise_precision))
     }
 
     fn interrupts(&self) -> bool {
@@ -262,9 +298,8 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
         let state = checkpoint()?;
         let epochs = state.step as usize / training.epoch_steps();
         let checkpoint = Checkpoint {
-            round: training.round,
-            epochs: training.round * training.settings.epochs + epochs,
-            noise_precision: training.noise_precision,
+            epochs,
+            noise_precision: self.noise_precision,
             state,
         };
         self.observer

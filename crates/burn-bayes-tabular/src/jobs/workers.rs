@@ -16,7 +16,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::as_toml;
 use crate::error::{INTERRUPTED, Result, TabularError};
 use crate::files::checksum;
 use crate::parallel;
@@ -233,15 +232,8 @@ fn is_interrupted(status: ExitStatus) -> bool {
 /// The result of a job.
 #[derive(Debug, Deserialize, Serialize)]
 enum Answer {
-    Found {
-        #[serde(with = "as_toml")]
-        measures: Measures,
-        seconds: f64,
-    },
-    Failed {
-        code: u8,
-        message: String,
-    },
+    Found { measures: Measures, seconds: f64 },
+    Failed { code: u8, message: String },
 }
 
 impl Answer {

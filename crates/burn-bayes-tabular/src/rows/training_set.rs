@@ -1,13 +1,11 @@
 //! The training rows of a network, in memory, with standardised targets.
 
 use burn::tensor::{Device, Tensor, TensorData};
-use burn_bayes::Noise;
 use burn_bayes_data::{ColumnScale, Dataset, Features, Preprocessor, Scaling, Table, Targets};
 
 use crate::error::{Result, TabularError};
 use crate::files::{HASH_START, hashed};
 use crate::network::Batch;
-use crate::random::shuffled;
 use crate::settings::{listed, refused};
 
 /// Training rows with their type of target.
@@ -179,6 +177,15 @@ impl TrainingSet {
         self.width
     }
 
+    /// Features and targets of every row.
+    pub(crate) fn examples(&self) -> impl Iterator<Item = (&[f32], &[f32])> {
+        let outputs = self.meaning.outputs();
+        (0..self.rows).map(move |row| {
+            let features = &self.features[row * self.width..(row + 1) * self.width];
+            (features, &self.targets[row * outputs..(row + 1) * outputs])
+        })
+    }
+
     pub(crate) fn meaning(&self) -> &Target {
         &self.meaning
     }
@@ -191,15 +198,6 @@ impl TrainingSet {
         }
     }
 
-    /// A random split into two parts; the second has about a fraction `share` of the rows, and at least
-    /// one.
-    pub(crate) fn parted(&self, share: f64, noise: Noise) -> (Self, Self) {
-        let order = shuffled(self.rows, noise);
-        let held_out = held_out_rows(self.rows, share);
-        let (second, first) = order.split_at(held_out);
-        (self.select(first), self.select(second))
-    }
-
     /// All rows, in chunks.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Self> {
         let starts = (0..self.rows).step_by(PIECE);
@@ -209,7 +207,7 @@ impl TrainingSet {
         })
     }
 
-    fn select(&self, rows: &[usize]) -> Self {
+    pub(crate) fn select(&self, rows: &[usize]) -> Self {
         Self {
             features: gathered(&self.features, self.width, rows),
             width: self.width,

@@ -20,18 +20,15 @@ struct Header {
     fingerprint: u64,
     /// The checksum of the settings.
     settings: String,
-    round: usize,
     step: u64,
     epochs: usize,
-    /// As bits, because decimals may not be exact.
-    loss_sum: u32,
-    /// As bits.
-    noise_precision: u64,
+    loss_sum: f32,
+    noise_precision: f64,
     /// Size of the record of the model in bytes.
     model: usize,
 }
 
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 impl RunFolder {
     /// Writes a checkpoint of a fit to rows with this fingerprint, replacing the previous one.
@@ -46,11 +43,10 @@ impl RunFolder {
             format: FORMAT,
             fingerprint: rows,
             settings: fingerprint(settings)?,
-            round: checkpoint.round,
             step: checkpoint.state.step,
             epochs: checkpoint.epochs,
-            loss_sum: checkpoint.state.loss_sum.to_bits(),
-            noise_precision: checkpoint.noise_precision.to_bits(),
+            loss_sum: checkpoint.state.loss_sum,
+            noise_precision: checkpoint.noise_precision,
             model: checkpoint.state.model.len(),
         };
         let header = serde_json::to_string(&header).map_err(|error| at(&path)(error.into()))?;
@@ -120,12 +116,11 @@ fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
     let header: Header = serde_json::from_slice(header).ok()?;
     let (model, optimizer) = records.split_at_checked(header.model)?;
     let checkpoint = Checkpoint {
-        round: header.round,
         epochs: header.epochs,
-        noise_precision: f64::from_bits(header.noise_precision),
+        noise_precision: header.noise_precision,
         state: train::Checkpoint {
             step: header.step,
-            loss_sum: f32::from_bits(header.loss_sum),
+            loss_sum: header.loss_sum,
             model: model.to_vec(),
             optimizer: optimizer.to_vec(),
         },

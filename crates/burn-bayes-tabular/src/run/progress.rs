@@ -5,7 +5,7 @@
 use burn_bayes_data::{Dataset, Features, Targets};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{EpochRecord, Stage, TrainedModel};
+use crate::engine::{EpochRecord, TrainedModel};
 use crate::error::{Result, TabularError};
 use crate::rows::true_targets;
 use crate::rows::{Target, TrainingSet};
@@ -70,14 +70,9 @@ impl WatchedRows {
         record: &EpochRecord,
         snapshot: &dyn Fn() -> Result<TrainedModel>,
     ) -> Result<Option<ValidationScore>> {
-        let EpochRecord {
-            stage,
-            epoch,
-            epochs,
-            ..
-        } = *record;
+        let EpochRecord { epoch, epochs, .. } = *record;
         let is_due = epoch == 1 || epoch == epochs || epoch.is_multiple_of(self.every);
-        if stage != Stage::Posterior || !is_due {
+        if !is_due {
             return Ok(None);
         }
         match snapshot().and_then(|fitted| fitted.predict(&self.features, DRAWS)) {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::folder::RunFolder;
 use super::metrics::EpochMetrics;
-use crate::engine::{Stage, TrainedModel};
+use crate::engine::TrainedModel;
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::predict::PredictionTable;
@@ -146,17 +146,13 @@ pub fn curves(metrics: &[EpochMetrics], meaning: &Target) -> [TrainingCurve; 3] 
         // The network is trained on standardised targets, whose densities have another scale.
         Target::Real(_) => ("nats per row, standardised", "RMSE, the target's unit"),
     };
-    let curve = |label: &str, unit: &str, value: fn(&EpochMetrics) -> Option<f64>| {
-        let kept = metrics
+    let curve = |label: &str, unit: &str, value: fn(&EpochMetrics) -> Option<f64>| TrainingCurve {
+        label: label.into(),
+        unit: unit.into(),
+        points: metrics
             .iter()
-            .filter(|line| line.record.stage == Stage::Posterior);
-        TrainingCurve {
-            label: label.into(),
-            unit: unit.into(),
-            points: kept
-                .filter_map(|line| Some((line.record.epoch, value(line)?)))
-                .collect(),
-        }
+            .filter_map(|line| Some((line.record.epoch, value(line)?)))
+            .collect(),
     };
     [
         curve("training loss", nats, |line| Some(line.record.loss)),

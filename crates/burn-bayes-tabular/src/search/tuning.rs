@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Fold, HoldoutScore, Ranges, Search, Trial, Unit, best};
-use crate::as_toml;
 use crate::error::Result;
 use crate::files::{csv_bytes, write_whole};
 use crate::jobs::{self, Job, Key, Progress, ResultCache, Task, WorkerPool};
@@ -110,7 +109,6 @@ impl Tuning {
 /// Fits of trials to folds, as sent to a worker.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct JudgedTrials {
-    #[serde(with = "as_toml")]
     config: Config,
     /// Number of folds.
     folds: usize,
@@ -122,7 +120,6 @@ pub struct JudgedTrials {
 struct Planned {
     trial: usize,
     fold: usize,
-    #[serde(with = "as_toml")]
     settings: FitSettings,
 }
 

@@ -58,6 +58,16 @@ macro_rules! choices {
 pub(crate) use choices;
 
 choices! {
+    /// How a linear model is fitted.
+    Solver {
+        /// Directly if it has at most 1000 weights (all methods but swag), otherwise by gradient steps.
+        Auto = "auto",
+        /// By gradient steps, as a network.
+        Gradient = "gradient",
+    }
+}
+
+choices! {
     /// Inference method.
     Method {
         /// Variational inference with a factor-analysis covariance.

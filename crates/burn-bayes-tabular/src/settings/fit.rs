@@ -3,7 +3,7 @@
 use burn_bayes::train::Preset;
 
 use super::choices::Method::{Map, MeanField, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von};
-use super::choices::{Method, NetworkShape, NoisePrecision, OptimizerName};
+use super::choices::{Method, NetworkShape, NoisePrecision, OptimizerName, Solver};
 use super::device::DeviceName;
 use super::table::settings;
 use crate::error::{Result, TabularError};
@@ -30,6 +30,8 @@ settings! {
         /// Number of weight draws per prediction.
         [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam]]
         draws: usize = 100;
+        /// How a linear model is fitted.
+        solver: Solver = Solver::Auto;
         /// Optimiser (slang, vogn, von and vadam have update rules of their own).
         [methods: &[Vifa, MeanField, Vafc, Swag, Map]]
         optimizer: OptimizerName = OptimizerName::Adam;
@@ -168,7 +170,8 @@ impl FitSettings {
     /// The tuned settings of the method, with the given settings in their place.
     pub(crate) fn preset(&self) -> Preset {
         let tuned = match self.method {
-            Vifa | MeanField | Vafc | Map => Preset::VIFA,
+            Vifa | MeanField => Preset::VIFA,
+            Vafc | Map => Preset::MAP,
             Swag => Preset::SWAG,
             Slang => Preset::SLANG,
             Vogn => Preset::VOGN,
@@ -210,7 +213,11 @@ impl FitSettings {
 
     /// The learning rate of the diagonal.
     pub(crate) fn diagonal_rate(&self) -> f64 {
-        self.diagonal_learning_rate.unwrap_or(self.mean_rate())
+        let tuned = match self.method {
+            Vifa | MeanField => Preset::VIFA_DIAGONAL_RATE * self.mean_rate(),
+            _ => self.mean_rate(),
+        };
+        self.diagonal_learning_rate.unwrap_or(tuned)
     }
 }
 

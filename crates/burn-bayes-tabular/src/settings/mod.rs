@@ -10,7 +10,7 @@ mod table;
 pub(crate) use choices::choices;
 pub use choices::{
     DecimalName, Delimiter, HeaderName, Method, MissingName, NetworkShape, NoisePrecision,
-    OptimizerName, TaskName, UnseenName, Words,
+    OptimizerName, Solver, TaskName, UnseenName, Words,
 };
 pub use config::Config;
 pub use data::{DataSettings, FileFormat};

@@ -3,8 +3,8 @@
 use burn::tensor::{Tensor, TensorData};
 
 use super::{
-    AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments,
-    Objective, Scratch, SgdStep, SgdValues,
+    AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, FactorUnits,
+    Moments, Objective, Scratch, SgdStep, SgdValues,
 };
 use crate::noise::Noise;
 
@@ -36,15 +36,16 @@ fn latent(gaussian: &CovarianceParts, noise: Noise) -> Tensor<2> {
 pub(crate) fn draw(gaussian: &CovarianceParts, noise: Noise) -> Tensor<1> {
     let [len] = gaussian.mean.dims();
     let normal = noise.normal(len, &gaussian.mean.device());
-    let theta = gaussian.mean.clone() + gaussian.diagonal.deviation() * normal;
-    match &gaussian.factors {
-        Some(factors) => {
-            theta
-                + latent(gaussian, noise)
-                    .matmul(factors.clone())
-                    .reshape([len])
-        }
-        None => theta,
+    let deviation = gaussian.diagonal.deviation();
+    let mean = gaussian.mean.clone();
+    let combined = gaussian.factors.as_ref().map(|factors| {
+        let combined = latent(gaussian, noise).matmul(factors.clone());
+        combined.reshape([len])
+    });
+    match (combined, gaussian.units) {
+        (None, _) => mean + deviation * normal,
+        (Some(combined), FactorUnits::Weights) => mean + deviation * normal + combined,
+        (Some(combined), FactorUnits::Deviations) => mean + deviation * (normal + combined),
     }
 }
 
@@ -60,7 +61,10 @@ pub(crate) fn gram(gaussian: &CovarianceParts) -> Vec<f64> {
     let Some(factors) = &gaussian.factors else {
         return Vec::new();
     };
-    let scaled = factors.clone() / gaussian.diagonal.variance().unsqueeze::<2>();
+    let scaled = match gaussian.units {
+        FactorUnits::Weights => factors.clone() / gaussian.diagonal.variance().unsqueeze::<2>(),
+        FactorUnits::Deviations => factors.clone(),
+    };
     to_host(factors.clone().matmul(scaled.transpose()))
 }
 
@@ -77,6 +81,9 @@ pub(crate) fn covariance_gradient(
     draws: &[DrawGradient],
     objective: Objective<'_>,
 ) -> CovarianceGradient {
+    if gaussian.units == FactorUnits::Deviations {
+        return relative_gradient(gaussian, draws, objective);
+    }
     let device = gaussian.mean.device();
     let [len] = gaussian.mean.dims();
     let rank = gaussian.rank();
@@ -159,6 +166,34 @@ pub(crate) fn covariance_gradient(
         squared_norms,
         first_non_finite,
     }
+}
+
+/// The gradient for factors in units of the deviations, by the chain rule: ∇V = ∇F⊙ψ^½, and ∇γ gains
+/// ½ Σ_k F_k⊙∇F_k.
+fn relative_gradient(
+    gaussian: &CovarianceParts,
+    draws: &[DrawGradient],
+    objective: Objective<'_>,
+) -> CovarianceGradient {
+    let plain = gaussian.clone().in_units_of_weights();
+    let mut gradient = covariance_gradient(&plain, draws, objective);
+    let (Some(values), Some(factors)) = (&gradient.factors, plain.factors) else {
+        return gradient;
+    };
+    let [_, len] = factors.dims();
+    let shared = (factors * values.clone()).sum_dim(0).reshape([len]);
+    let deviation = gaussian.diagonal.deviation().unsqueeze::<2>();
+    let values = values.clone() * deviation;
+    gradient.log_variance = gradient.log_variance + shared.mul_scalar(0.5);
+    let squares = Tensor::cat(
+        vec![square_sum(&values), square_sum(&gradient.log_variance)],
+        0,
+    );
+    let squares = to_host(squares);
+    gradient.squared_norms[1] = squares[0];
+    gradient.squared_norms[2] = squares[1];
+    gradient.factors = Some(values);
+    gradient
 }
 
 fn square_sum<const R: usize>(tensor: &Tensor<R>) -> Tensor<1> {

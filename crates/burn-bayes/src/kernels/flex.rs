@@ -9,8 +9,8 @@ use burn_bayes_graph::cpu::{Contiguous, is_whole, lent, primitive, tensor};
 use burn_bayes_kernels as host;
 
 use super::{
-    AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments,
-    Objective, Scratch, SgdStep, SgdValues,
+    AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, FactorUnits,
+    Moments, Objective, Scratch, SgdStep, SgdValues,
 };
 use crate::noise::{Noise, NoiseSource};
 
@@ -20,6 +20,7 @@ struct Gaussian {
     factors: Option<Contiguous>,
     diagonal: Contiguous,
     is_log: bool,
+    units: host::FactorUnits,
     rank: usize,
 }
 
@@ -38,6 +39,10 @@ impl Gaussian {
             factors,
             diagonal: Contiguous::new(diagonal)?,
             is_log,
+            units: match parts.units {
+                FactorUnits::Weights => host::FactorUnits::Weights,
+                FactorUnits::Deviations => host::FactorUnits::Deviations,
+            },
             rank: parts.rank(),
         })
     }
@@ -61,6 +66,7 @@ impl Gaussian {
         host::LowRankGaussian {
             mean: self.mean.values(),
             factors: self.factors(),
+            units: self.units,
             diagonal: self.diagonal(),
         }
     }
@@ -114,12 +120,7 @@ pub(super) fn draws(parts: &CovarianceParts, noise: Noise, count: usize) -> Opti
 pub(super) fn gram(parts: &CovarianceParts) -> Option<Vec<f64>> {
     let gaussian = Gaussian::new(parts)?;
     let mut gram = vec![0.0; gaussian.rank * gaussian.rank];
-    host::gram(
-        gaussian.factors(),
-        gaussian.rank,
-        gaussian.diagonal(),
-        &mut gram,
-    );
+    host::gram(&gaussian.view(), gaussian.rank, &mut gram);
     Some(gram)
 }
 
@@ -182,6 +183,7 @@ pub(super) fn covariance_gradient(
         mean: gaussian.mean.values(),
         log_variance,
         factors: gaussian.factors(),
+        units: gaussian.units,
         inner_inverse: &inner_inverse,
         prior_precision: &prior_precision,
         // The kernel averages over the draws; the objective's scale is for their sum.

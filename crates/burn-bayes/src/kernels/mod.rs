@@ -18,6 +18,7 @@ mod precision;
 pub mod statistics;
 
 use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
 
 pub use self::precision::{
     MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
@@ -26,6 +27,16 @@ pub use self::precision::{
 use crate::noise::Noise;
 use crate::prior::PriorPrecisions;
 pub use burn_bayes_graph::cpu::Scratch;
+
+/// The units of the factors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum FactorUnits {
+    /// F, in the units of the weights.
+    Weights,
+    /// V, in units of the deviations: F = V diag(ψ^½).
+    Deviations,
+}
 
 /// The diagonal of a Gaussian in covariance form.
 #[derive(Clone, Debug)]
@@ -41,8 +52,10 @@ pub enum Diagonal {
 pub struct CovarianceParts {
     /// c, `[D]`.
     pub mean: Tensor<1>,
-    /// F, `[K, D]`; absent at rank 0.
+    /// F, or V in units of the deviations, `[K, D]`; absent at rank 0.
     pub factors: Option<Tensor<2>>,
+    /// Which of the two they are.
+    pub units: FactorUnits,
     /// ψ, `[D]`.
     pub diagonal: Diagonal,
 }
@@ -51,6 +64,23 @@ impl CovarianceParts {
     /// K.
     pub fn rank(&self) -> usize {
         self.factors.as_ref().map_or(0, |factors| factors.dims()[0])
+    }
+
+    /// The same Gaussian with factors in the units of the weights.
+    pub(crate) fn in_units_of_weights(self) -> Self {
+        let factors = match self.units {
+            FactorUnits::Weights => self.factors,
+            FactorUnits::Deviations => {
+                let deviation = self.diagonal.deviation();
+                self.factors
+                    .map(|factors| factors * deviation.unsqueeze::<2>())
+            }
+        };
+        Self {
+            factors,
+            units: FactorUnits::Weights,
+            ..self
+        }
     }
 }
 
@@ -83,11 +113,11 @@ pub struct Objective<'a> {
 pub struct CovarianceGradient {
     /// ∇c, `[D]`.
     pub mean: Tensor<1>,
-    /// ∇F, `[K, D]`.
+    /// ∇F or ∇V, `[K, D]`.
     pub factors: Option<Tensor<2>>,
     /// ∇γ, `[D]`.
     pub log_variance: Tensor<1>,
-    /// ‖∇c‖², ‖∇F‖², ‖∇γ‖².
+    /// The squared norms of the gradients of mean, factors and log-variances.
     pub squared_norms: [f64; 3],
     /// The first weight at which a draw's gradient is not finite.
     pub first_non_finite: Option<usize>,

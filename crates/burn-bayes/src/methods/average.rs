@@ -9,10 +9,49 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, TensorData};
+use serde::{Deserialize, Serialize};
 
 use super::start::{buffer, updated};
 use crate::algebra::SquareMatrix;
-use crate::kernels::{CovarianceParts, Diagonal};
+use crate::kernels::{CovarianceParts, Diagonal, FactorUnits};
+
+/// Which iterates the posterior is the average of. With a constant learning rate they fluctuate around the
+/// optimum, and their average is closer to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Averaging {
+    /// None: the posterior is the last iterate.
+    None,
+    /// All iterates from this step on, with equal weights.
+    From(u64),
+    /// All iterates of the second stage, with weights that grow with the third power of their number: half
+    /// of the weight is on the last sixth. This needs no knowledge of the training's length (Shamir and
+    /// Zhang 2013).
+    Recent,
+}
+
+/// The power with which the weights of [`Averaging::Recent`] grow.
+const POWER: f64 = 3.0;
+
+impl Averaging {
+    /// The number of iterates in the average after `step` steps; the second stage began after step
+    /// `second_stage`, if it has.
+    pub(crate) fn count(self, second_stage: Option<u64>, step: u64) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::From(from) => (step + 1).saturating_sub(from.max(1)),
+            Self::Recent => second_stage.map_or(0, |end| step.saturating_sub(end)),
+        }
+    }
+
+    /// The weight of iterate number `count` (from 1) against the average of those before it.
+    pub(crate) fn weight(self, count: u64) -> f64 {
+        match self {
+            Self::Recent => (POWER + 1.0) / (count as f64 + POWER),
+            _ => 1.0 / count as f64,
+        }
+    }
+}
 
 /// Steps between two alignments. An alignment is a product of K×D matrices and costs as much as the
 /// rest of a step; the factors rotate very little in so few steps.
@@ -41,23 +80,24 @@ impl Average {
     }
 
     /// The averaged parameters.
-    pub(crate) fn parts(&self) -> CovarianceParts {
+    pub(crate) fn parts(&self, units: FactorUnits) -> CovarianceParts {
         CovarianceParts {
             mean: self.mean.val().without_autodiff(),
             factors: self
                 .factors
                 .as_ref()
                 .map(|factors| factors.val().without_autodiff()),
+            units,
             diagonal: Diagonal::LogVariance(self.log_variance.val().without_autodiff()),
         }
     }
 
-    /// Adds the `count`-th set of parameters to the average.
-    pub(crate) fn with(self, current: &CovarianceParts, count: u64) -> Self {
+    /// Adds the `count`-th set of parameters (from 1) to the average, with a weight that is 1 for the
+    /// first.
+    pub(crate) fn with(self, current: &CovarianceParts, count: u64, weight: f64) -> Self {
         let Diagonal::LogVariance(log_variance) = &current.diagonal else {
             return self;
         };
-        let weight = 1.0 / count as f64;
         let factors = self.factors.zip(current.factors.as_ref());
         let factors = factors.map(|(average, current)| {
             let average = match count.is_multiple_of(TURNED_EVERY) {
@@ -116,6 +156,7 @@ mod tests {
         CovarianceParts {
             mean: Tensor::zeros([WEIGHTS], &device),
             factors: Some(Tensor::from_data(factors, &device)),
+            units: FactorUnits::Weights,
             diagonal: Diagonal::LogVariance(Tensor::zeros([WEIGHTS], &device)),
         }
     }
@@ -138,9 +179,12 @@ mod tests {
             Tensor::zeros([WEIGHTS], &Device::default()),
         );
         for step in 1..=400 {
-            average = average.with(&at(step), step);
+            average = average.with(&at(step), step, Averaging::From(1).weight(step));
         }
-        let factors = average.parts().factors.expect("it has factors");
+        let factors = average
+            .parts(FactorUnits::Weights)
+            .factors
+            .expect("it has factors");
         let covariance = factors.clone().transpose().matmul(factors);
         covariance.into_data().iter::<f32>().collect()
     }

@@ -15,6 +15,7 @@ mod algorithm;
 mod average;
 mod bayesian_ridge;
 mod full_matrix;
+mod mean_stage;
 mod natural;
 mod rate;
 mod slang;
@@ -25,12 +26,15 @@ mod vadam;
 mod vifa;
 mod von;
 
+pub use crate::kernels::FactorUnits;
 pub use algorithm::{
     Algorithm, Draw, FromExamples, FromGradients, FromIterates, GradientPieces, Iterates,
     MeanGradients, Proposal, Setup, StepId, Update,
 };
+pub use average::Averaging;
 pub use bayesian_ridge::BayesianRidge;
 pub use full_matrix::{FullMatrixStep, FullMatrixVon, empirical_fisher};
+pub use mean_stage::MeanStage;
 pub use natural::NaturalStep;
 pub use rate::Rate;
 pub use slang::{Slang, SlangConfig};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::algebra::{AlgebraError, Cholesky, SquareMatrix};
 use crate::error::{Error, Result};
-use crate::kernels::{self, CovarianceParts, Diagonal, statistics};
+use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, statistics};
 use crate::noise::Noise;
 
 /// The initial mean.
@@ -95,6 +95,7 @@ pub(crate) fn orthogonal_rows(
         let unit = CovarianceParts {
             mean: Tensor::zeros([len], device),
             factors: Some(rows.clone()),
+            units: FactorUnits::Weights,
             diagonal: Diagonal::Variance(Tensor::ones([len], device)),
         };
         let inverse = inverse_root(rank, kernels::gram(&unit)).map_err(Error::from)?;

@@ -11,10 +11,19 @@
 //! with A = F/ψ, B = F Aᵀ, C = (I+B)⁻¹A. The paper's −A + C Bᵀ is −C exactly; the N-terms are
 //! averaged over L draws. No automatic differentiation through the posterior is needed.
 //!
+//! By default the factors are in units of the deviations, F = V diag(ψ^½), so that a step of an optimiser
+//! has the same relative effect on a narrow and on a wide posterior. With C = (I + V Vᵀ)⁻¹V
+//!
+//! * ∇V = N h (g⊙ψ^½)ᵀ + τ (α⊙ψ⊙V − C)
+//! * ∇γ = ½ [ N g⊙(θ−c) + τ (α⊙diag S − 1) ]
+//!
+//! Training has two stages: first the mean alone ([`MeanStage`]), then everything. The posterior is the
+//! average of the iterates of the second stage ([`Averaging`]).
+//!
 //! | symbol | field |
 //! |---|---|
 //! | c | `mean` |
-//! | F, K | `factors`, `rank` |
+//! | F or V, K | `factors`, `rank` |
 //! | γ | `log_variance` |
 //! | N | `train_len` |
 //! | α | `prior` |
@@ -33,12 +42,14 @@ use super::algorithm::{
     Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
     draw_noises, purpose,
 };
-use super::average::Average;
+use super::average::{Average, Averaging};
+use super::mean_stage::{MeanProgress, MeanStage};
 use super::start::{InitialDeviation, InitialMean, orthogonal_rows, trained};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::{Error, Result};
 use crate::kernels::{
-    self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Objective, Scratch,
+    self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, FactorUnits, Objective,
+    Scratch,
 };
 use crate::memory::{MemoryPlan, OptimizerMemory};
 use crate::noise::{Noise, NoiseSource};
@@ -68,10 +79,10 @@ pub struct VifaConfig {
     #[config(default = 1.0)]
     pub temperature: f64,
     /// Draws per mini-batch. Paper: 1.
-    #[config(default = 1)]
+    #[config(default = 2)]
     pub draws: usize,
     /// Whether draws are antithetic pairs (h, z), (−h, −z); `draws` must then be even. Paper: no.
-    #[config(default = false)]
+    #[config(default = true)]
     pub antithetic: bool,
     /// Number of mini-batches whose gradients are added before a step; set it to the Learner's
     /// `grads_accumulation`. Each gradient is divided by this number, so that the sum is an
@@ -88,12 +99,18 @@ pub struct VifaConfig {
     /// The initial ψ^½. Paper: 1.
     #[config(default = "InitialDeviation::FanInScaled(0.03)")]
     pub initial_deviation: InitialDeviation,
-    /// The initial norm of each row of F; the rows are orthogonal. Paper: 1.
-    #[config(default = 0.01)]
+    /// The units of the factors. Paper: those of the weights.
+    #[config(default = "FactorUnits::Deviations")]
+    pub factor_units: FactorUnits,
+    /// The initial norm of each row of factors; the rows are orthogonal. Paper: 1.
+    #[config(default = 0.1)]
     pub factor_scale: f64,
-    /// Step from which the posterior is the running average of (c, F, γ), with aligned factors;
-    /// none by default.
-    pub average_from: Option<u64>,
+    /// The first stage, in which only the mean learns. Paper: none.
+    #[config(default = "MeanStage::UntilArrival { at_most: None }")]
+    pub mean_stage: MeanStage,
+    /// The average of the iterates that is the posterior, with aligned factors. Paper: none.
+    #[config(default = "Averaging::Recent")]
+    pub averaging: Averaging,
     /// The parameters that get a posterior; the others stay point estimates.
     #[config(default = "ParamGroup::all()")]
     pub group: ParamGroup,
@@ -114,6 +131,16 @@ impl VifaConfig {
             .with_initial_deviation(InitialDeviation::Constant(1.0))
             .with_factor_scale(1.0)
             .with_clip(Some(10.0))
+            .published()
+    }
+
+    /// One draw per step, factors in the units of the weights, one stage and no average.
+    fn published(self) -> Self {
+        self.with_draws(1)
+            .with_antithetic(false)
+            .with_factor_units(FactorUnits::Weights)
+            .with_mean_stage(MeanStage::None)
+            .with_averaging(Averaging::None)
     }
 
     /// Variational approximation with factor covariance (Ong, Nott and Smith 2018): the same
@@ -124,6 +151,7 @@ impl VifaConfig {
             .with_rank(rank)
             .with_initial_deviation(InitialDeviation::Constant(0.01))
             .with_factor_scale(0.01)
+            .published()
     }
 
     /// Checks the settings. The error names the field.
@@ -175,7 +203,7 @@ impl VifaConfig {
     /// The memory needed to train `weights` weights.
     pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
         let mut plan = MemoryPlan::gaussian(weights, self.rank, self.draws, optimizer);
-        if self.average_from.is_some() {
+        if self.averaging != Averaging::None {
             plan.parameters *= 2;
         }
         plan
@@ -200,10 +228,10 @@ impl VifaConfig {
         let noise = setup.noise.fold(purpose::INITIAL_FACTORS);
         let factors = orthogonal_rows(self.rank, layout.len(), noise, &device)?
             .map(|rows| rows.mul_scalar(self.factor_scale));
-        let average = self
-            .average_from
-            .map(|_| Average::new(mean.clone(), factors.clone(), log_variance.clone()));
+        let average = (self.averaging != Averaging::None)
+            .then(|| Average::new(mean.clone(), factors.clone(), log_variance.clone()));
         Ok(Vifa {
+            progress: (self.mean_stage != MeanStage::None).then(|| MeanProgress::new(&mean)),
             mean: trained(mean),
             factors: factors.map(trained),
             log_variance: trained(log_variance),
@@ -225,6 +253,7 @@ pub struct Vifa {
     factors: Option<Param<Tensor<2>>>,
     log_variance: Param<Tensor<1>>,
     average: Option<Average>,
+    progress: Option<MeanProgress>,
     #[module(skip)]
     settings: Arc<Settings>,
 }
@@ -250,7 +279,16 @@ impl Vifa {
                 .factors
                 .as_ref()
                 .map(|factors| factors.val().without_autodiff()),
+            units: self.config().factor_units,
             diagonal: Diagonal::LogVariance(self.log_variance.val().without_autodiff()),
+        }
+    }
+
+    /// The step after which everything learns; `None` while only the mean does.
+    fn second_stage(&self) -> Option<u64> {
+        match &self.progress {
+            Some(progress) => progress.end(),
+            None => Some(0),
         }
     }
 }
@@ -265,11 +303,12 @@ impl Algorithm for Vifa {
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        let averaged = self.config().average_from.is_some_and(|from| step >= from);
+        let count = self.config().averaging.count(self.second_stage(), step);
         let parts = match &self.average {
-            Some(average) if averaged => average.parts(),
+            Some(average) if count > 0 => average.parts(self.config().factor_units),
             _ => self.parts(),
         };
+        let parts = parts.in_units_of_weights();
         let layout = self.setup().layout.clone();
         FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())
     }
@@ -283,6 +322,13 @@ impl FromGradients for Vifa {
     fn propose(&self, id: StepId) -> Result<Proposal> {
         let parts = self.parts();
         let config = self.config();
+        if self.second_stage().is_none() {
+            let draw = Draw {
+                weights: parts.mean,
+                noise: id.noise(self.setup().noise),
+            };
+            return Ok(Proposal::new(id, vec![draw]));
+        }
         let noises = draw_noises(
             id.noise(self.setup().noise),
             config.draws,
@@ -309,7 +355,11 @@ impl FromGradients for Vifa {
             prior,
             scratch,
         } = self.settings.as_ref();
-        let rank = self.factors.as_ref().map_or(0, |_| config.rank);
+        let mut parts = self.parts();
+        if self.second_stage().is_none() {
+            parts.factors = None;
+        }
+        let rank = parts.rank();
         let inner_inverse = SquareMatrix::from_row_major(rank, proposal.gram)
             .and_then(|gram| IdentityPlus::new(&gram))
             .map_err(Error::from)?
@@ -331,7 +381,7 @@ impl FromGradients for Vifa {
             inner_inverse: inner_inverse.as_slice(),
             scratch,
         };
-        let gradient = kernels::covariance_gradient(&self.parts(), &draws, objective);
+        let gradient = kernels::covariance_gradient(&parts, &draws, objective);
         if let Some(index) = gradient.first_non_finite {
             let path = setup.layout.path_at(index).unwrap_or("?");
             return Err(Error::non_finite(proposal.id.step + 1, path));
@@ -340,13 +390,18 @@ impl FromGradients for Vifa {
     }
 
     fn after_step(mut self, step: u64) -> Self {
-        let Some(from) = self.settings.config.average_from else {
-            return self;
-        };
-        // Before `from` the average equals the current parameters, so that it is never stale.
-        let count = step.saturating_sub(from).saturating_add(1);
         let parts = self.parts();
-        self.average = self.average.map(|average| average.with(&parts, count));
+        let config = &self.settings.config;
+        self.progress = self
+            .progress
+            .map(|progress| progress.after_step(&parts.mean, step, config.mean_stage));
+        let count = config.averaging.count(self.second_stage(), step);
+        if count > 0 {
+            let weight = config.averaging.weight(count);
+            self.average = self
+                .average
+                .map(|average| average.with(&parts, count, weight));
+        }
         self
     }
 }
@@ -360,6 +415,9 @@ impl Vifa {
         let [mean, factors, log_variance] = gradient.squared_norms.map(factor);
         let mut gradients = GradientsParams::new();
         gradients.register(self.mean.id, kernels::scale(gradient.mean, mean));
+        if self.second_stage().is_none() {
+            return gradients;
+        }
         if let (Some(param), Some(value)) = (&self.factors, gradient.factors) {
             gradients.register(param.id, kernels::scale(value, factors));
         }

@@ -17,7 +17,7 @@ use super::Sampler;
 use super::form::{GaussianForm, Moments};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::Result;
-use crate::kernels::{self, CovarianceParts, Diagonal, statistics};
+use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, statistics};
 use crate::noise::Noise;
 
 /// The parameters of a Gaussian in covariance form.
@@ -33,6 +33,7 @@ impl CovarianceForm {
         CovarianceParts {
             mean: self.mean.val(),
             factors: self.factors.as_ref().map(Param::val),
+            units: FactorUnits::Weights,
             diagonal: Diagonal::Variance(self.diagonal.val()),
         }
     }
@@ -71,6 +72,17 @@ impl GaussianForm for CovarianceForm {
             }
             None => product,
         })
+    }
+
+    fn precision_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>> {
+        let parts = self.parts();
+        let scaled = vector.clone() / self.diagonal.val();
+        let Some(factors) = &parts.factors else {
+            return Ok(scaled);
+        };
+        let projection = statistics::project(factors, &scaled);
+        let solved = self.inner(&parts)?.inverse().multiply_vector(&projection)?;
+        Ok(scaled - statistics::combine(factors, &solved) / self.diagonal.val())
     }
 
     fn covariance_roots(&self, jacobian: Tensor<2>) -> Result<Vec<Tensor<2>>> {

@@ -205,6 +205,12 @@ impl FactorPosterior {
         self.form.gaussian().covariance_product(vector)
     }
 
+    /// Σ⁻¹ v, without forming Σ.
+    pub fn precision_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>> {
+        self.check_len(vector)?;
+        self.form.gaussian().precision_product(vector)
+    }
+
     /// The variances of functions that are linear in the weights, `[R]`: the diagonal of J Σ Jᵀ. Row r of
     /// `jacobian`, `[R, D]`, is the gradient of function r.
     ///

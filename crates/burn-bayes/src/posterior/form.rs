@@ -23,6 +23,9 @@ pub(super) trait GaussianForm {
     /// Σ v.
     fn covariance_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>>;
 
+    /// Σ⁻¹ v.
+    fn precision_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>>;
+
     /// Matrices H, `[R, ·]`, with J Σ Jᵀ = Σ H Hᵀ for a J of `[R, D]`.
     fn covariance_roots(&self, jacobian: Tensor<2>) -> Result<Vec<Tensor<2>>>;
 

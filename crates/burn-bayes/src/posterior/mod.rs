@@ -10,6 +10,7 @@ mod divergence;
 mod factor;
 mod form;
 mod mixture;
+mod nearest;
 mod point;
 mod precision;
 mod storage;
@@ -27,6 +28,7 @@ pub use self::dense::{DenseGaussian, SYMMETRY_TOLERANCE, linear_regression_poste
 pub use self::divergence::GaussianDistance;
 pub use self::factor::{DENSE_LIMIT, FactorPosterior, FormKind};
 pub use self::mixture::Mixture;
+pub use self::nearest::NearestGaussian;
 pub use self::point::PointPosterior;
 pub use self::precision::{PrecisionDraws, PrecisionForm, precision_draws};
 pub use self::storage::FORMAT_VERSION;

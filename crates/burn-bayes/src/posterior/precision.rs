@@ -148,6 +148,17 @@ impl GaussianForm for PrecisionForm {
         Ok(scaled - statistics::combine(factors, &solved) / parts.precision)
     }
 
+    fn precision_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>> {
+        let parts = self.parts();
+        let scaled = vector.clone() * parts.precision.clone();
+        Ok(match &parts.factors {
+            Some(factors) => {
+                scaled + statistics::combine(factors, &statistics::project(factors, vector))
+            }
+            None => scaled,
+        })
+    }
+
     fn covariance_roots(&self, jacobian: Tensor<2>) -> Result<Vec<Tensor<2>>> {
         let parts = self.parts();
         let deviation = parts.precision.clone().sqrt().recip().unsqueeze::<2>();

@@ -170,6 +170,16 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         &self.model
     }
 
+    /// Changes the wrapped model between two steps, for example the noise of its likelihood. Its random
+    /// weights belong to the algorithm and do not change.
+    #[must_use]
+    pub fn map_template(self, change: impl FnOnce(M) -> M) -> Self {
+        Self {
+            model: change(self.model),
+            ..self
+        }
+    }
+
     /// The posterior over the weights.
     ///
     /// # Errors

@@ -27,6 +27,7 @@ mod training_layers;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
 pub use gather::Gather;
+pub(crate) use gather::one_by_one;
 pub use gather_per_example::ExampleLoss;
 pub use parts::VifaPart;
 pub use post_hoc::{Laplace, PostHoc};

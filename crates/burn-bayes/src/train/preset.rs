@@ -33,26 +33,36 @@ pub struct Preset {
 }
 
 impl Preset {
+    /// The learning rate of VIFA's log-variances, in units of that of the mean. Small deviations grow slowly,
+    /// which stops before weights without curvature are as uncertain as under the prior.
+    pub const VIFA_DIAGONAL_RATE: f64 = 0.3;
+
     /// The power with which learning rates decay.
     pub const DECAY_POWER: f64 = 0.75;
 
-    /// VIFA, VAFC and mean-field variational inference; ordinary training, too.
-    pub const VIFA: Self = Self {
+    /// Ordinary training, and VAFC.
+    pub const MAP: Self = Self {
         learning_rate: 0.01,
         decay: 0.1,
         initial_deviation: 0.03,
         draws: 1,
     };
+    /// VIFA and mean-field variational inference, with an antithetic pair of draws.
+    pub const VIFA: Self = Self {
+        decay: 0.2,
+        draws: 2,
+        ..Self::MAP
+    };
     /// SWAG. Its covariance is that of steps of constant size.
     pub const SWAG: Self = Self {
         decay: 0.0,
-        ..Self::VIFA
+        ..Self::MAP
     };
     /// SLANG.
     pub const SLANG: Self = Self {
         learning_rate: 0.1,
         initial_deviation: 0.3,
-        ..Self::VIFA
+        ..Self::MAP
     };
     /// VOGN.
     pub const VOGN: Self = Self {
@@ -67,7 +77,7 @@ impl Preset {
     /// Vadam. Its initial deviation is not divided by the square root of the fan-in.
     pub const VADAM: Self = Self {
         learning_rate: 0.03,
-        ..Self::VIFA
+        ..Self::MAP
     };
 
     /// The time constant of the decay in a training of `steps` steps; `None` for constant rates.

@@ -80,6 +80,13 @@ pub trait TrainingObserver<L> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Called after every epoch that does not end the training: the model to go on with, which is part of the
+    /// checkpoint of this epoch.
+    fn adjusted(&mut self, summary: &EpochSummary, model: L) -> Result<L, Self::Error> {
+        let _ = summary;
+        Ok(model)
+    }
+
     /// Asked before every step whether to interrupt the training.
     fn interrupts(&self) -> bool {
         false
@@ -346,6 +353,7 @@ impl<L: TrainerModel> Trainer<L> {
             if observer.epoch(&summary, &self.model)?.is_break() {
                 return Ok(self.ended(TrainingEnd::Stopped));
             }
+            self.model = observer.adjusted(&summary, self.model)?;
             observer.checkpoint(CheckpointTime::Epoch(epoch + 1), &|| self.checkpoint())?;
         }
         Ok(self.ended(TrainingEnd::Finished))

@@ -9,7 +9,9 @@ use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
-use burn_bayes::methods::{Algorithm, Curvature, VadamConfig, VonConfig};
+use burn_bayes::methods::{
+    Algorithm, Averaging, Curvature, FactorUnits, MeanStage, VadamConfig, VonConfig,
+};
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::Mixture;
 use burn_bayes::train::Gather;
@@ -554,7 +556,7 @@ macro_rules! gradient_conformance {
 conformance! {
     vifa_of_rank_one: VifaConfig::new(LEN), 1;
     vifa_of_rank_three: VifaConfig::new(LEN).with_rank(3).with_draws(2).with_antithetic(true), 3;
-    vifa_averaged: VifaConfig::new(LEN).with_rank(2).with_average_from(Some(5)), 2;
+    vifa_averaged: VifaConfig::new(LEN).with_rank(2).with_averaging(Averaging::From(5)), 2;
     mean_field: VifaConfig::new(LEN).with_rank(0), 0;
     vafc: VifaConfig::vafc(LEN, 2), 2;
     swag: SwagConfig::new(LEN, 5).with_interval(3).with_max_rank(4), 4;
@@ -575,9 +577,15 @@ additive_conformance! {
     swag_does_not_depend_on_the_batch_size: SwagConfig::new(LEN, 1).with_max_rank(0);
 }
 
+/// VIFA whose covariance learns from the first step on.
+fn one_stage(len: usize) -> VifaConfig {
+    VifaConfig::new(len).with_mean_stage(MeanStage::None)
+}
+
 gradient_conformance! {
-    vifa_of_rank_one_objective: VifaConfig::new;
-    vifa_of_rank_three_objective: |len| VifaConfig::new(len).with_rank(3).with_draws(2);
-    mean_field_objective: |len| VifaConfig::new(len).with_rank(0);
+    vifa_of_rank_one_objective: one_stage;
+    vifa_of_rank_three_objective: |len| one_stage(len).with_rank(3);
+    vifa_in_units_of_weights_objective: |len| one_stage(len).with_rank(3).with_factor_units(FactorUnits::Weights);
+    mean_field_objective: |len| one_stage(len).with_rank(0);
     vafc_objective: |len| VifaConfig::vafc(len, 2);
 }

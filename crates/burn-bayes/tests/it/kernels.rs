@@ -12,7 +12,8 @@ use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer, Optimizer, SgdCo
 use burn::tensor::{Tensor, s};
 use burn_bayes::graph::cpu::Assembly;
 use burn_bayes::kernels::{
-    self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, Moments, Objective, Scratch,
+    self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, FactorUnits, Moments,
+    Objective, Scratch,
 };
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::prior::PriorPrecisions;
@@ -120,8 +121,22 @@ impl Gaussian {
             mean: self.memory.vector(&self.mean),
             factors: (self.rank > 0)
                 .then(|| self.memory.matrix(self.rank, self.len, &self.factors)),
+            units: FactorUnits::Weights,
             diagonal,
         }
+    }
+
+    /// The same Gaussian with factors in units of the deviations.
+    fn relative_parts(&self) -> CovarianceParts {
+        let mut parts = self.parts(true);
+        let scaled = (0..self.rank * self.len)
+            .map(|at| self.factors[at] * (-0.5 * self.log_variance[at % self.len]).exp());
+        let scaled: Vec<f32> = scaled.collect();
+        parts.factors = parts
+            .factors
+            .map(|_| self.memory.matrix(self.rank, self.len, &scaled));
+        parts.units = FactorUnits::Deviations;
+        parts
     }
 
     /// The draw, and the sum of its terms' sizes.
@@ -222,6 +237,88 @@ fn a_gram_matrix_is_its_equation_alone_or_with_a_draw() {
             if let Some((draw, before)) = held.replace((draw.clone(), bits(&draw))) {
                 assert_eq!(bits(&draw), before, "{what}");
             }
+        }
+    }
+}
+
+/// For factors in units of the deviations, the kernels against those in the units of the weights and the
+/// chain rule: ∇V = ∇F⊙ψ^½ and ∇γ + ½ Σ_k F_k⊙∇F_k.
+#[test]
+fn factors_in_units_of_the_deviations_give_the_same_gaussian() {
+    let scratch = Scratch::default();
+    for shape in shapes() {
+        let gaussian = Gaussian::new(shape);
+        let (len, rank) = (shape.len, shape.rank);
+        let (plain, relative) = (gaussian.parts(true), gaussian.relative_parts());
+        let (expected, scales) = gaussian.gram();
+        let tolerance = gaussian.gram_tolerance();
+        let what = format!("{shape:?}");
+        assert_close(
+            &what,
+            &kernels::gram(&relative),
+            &expected,
+            &scales,
+            tolerance,
+        );
+        let noise = Noise::host(2);
+        let (expected, scales) = gaussian.draw(noise);
+        let draw = values(&kernels::draw(&relative, noise));
+        assert_close(&what, &draw, &expected, &scales, gaussian.draw_tolerance());
+
+        let prior = prior(len);
+        let inverse = inner_inverse(rank);
+        let objective = Objective {
+            scale: 12.5,
+            temperature: 0.7,
+            prior: &prior,
+            inner_inverse: &inverse,
+            scratch: &scratch,
+        };
+        for noises in [vec![noise], vec![noise, noise.negated(), noise.row(3)]] {
+            let draws: Vec<DrawGradient> = (0..)
+                .zip(&noises)
+                .map(|(draw, &noise)| DrawGradient {
+                    noise,
+                    parts: pieces(shape.memory, &normals(50 + draw, len)),
+                })
+                .collect();
+            let plain = kernels::covariance_gradient(&plain, &draws, objective);
+            let found = kernels::covariance_gradient(&relative, &draws, objective);
+            let deviation: Vec<f64> = gaussian.variance().iter().map(|v| v.sqrt()).collect();
+            assert_eq!(bits(&found.mean), bits(&plain.mean), "{what}");
+            let gradients = plain.factors.as_ref().map(values).unwrap_or_default();
+            let share =
+                |k: usize, at: usize| 0.5 * gaussian.factor(k, at) * gradients[k * len + at];
+            // Each gradient is a sum of terms of this size.
+            let size = |at: usize| 100.0 * (1.0 + deviation[at]) * (1.0 + rank as f64);
+            let factors: Vec<f64> = (0..rank * len)
+                .map(|at| gradients[at] * deviation[at % len])
+                .collect();
+            let sizes: Vec<f64> = (0..rank * len).map(|at| size(at % len)).collect();
+            let tolerance = 16.0 * EPSILON * (rank + 4) as f64;
+            if let Some(found) = &found.factors {
+                assert_close(&what, &values(found), &factors, &sizes, tolerance);
+            }
+            let log_variance: Vec<f64> = (0..len)
+                .zip(values(&plain.log_variance))
+                .map(|(at, value)| value + (0..rank).map(|k| share(k, at)).sum::<f64>())
+                .collect();
+            let sizes: Vec<f64> = (0..len).map(size).collect();
+            assert_close(
+                &what,
+                &values(&found.log_variance),
+                &log_variance,
+                &sizes,
+                tolerance,
+            );
+            let squares = |values: Vec<f64>| values.iter().map(|v| v * v).sum::<f64>();
+            let norms = [
+                squares(values(&found.mean)),
+                found.factors.as_ref().map_or(0.0, |f| squares(values(f))),
+                squares(values(&found.log_variance)),
+            ];
+            let tolerance = 8.0 * EPSILON * ((len * rank.max(1)) as f64).sqrt();
+            assert_close(&what, &found.squared_norms, &norms, &norms, tolerance);
         }
     }
 }

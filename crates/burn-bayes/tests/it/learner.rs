@@ -38,7 +38,8 @@ use burn::train::{
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::methods::{
-    Algorithm, FromExamples, FromGradients, InitialDeviation, Rate, Slang, StepId, Vifa,
+    Algorithm, Averaging, FromExamples, FromGradients, InitialDeviation, MeanStage, Rate, Slang,
+    StepId, Vifa,
 };
 use burn_bayes::metric::{
     ExpectedCalibrationErrorMetric, ModelDisagreementMetric, PredictiveEntropyMetric,
@@ -184,7 +185,13 @@ fn classifier(seed: u64) -> Classifier {
 }
 
 fn vifa() -> VifaConfig {
-    VifaConfig::new(TRAIN_LEN).with_rank(2).with_seed(3)
+    VifaConfig::new(TRAIN_LEN)
+        .with_rank(2)
+        .with_seed(3)
+        .with_draws(1)
+        .with_antithetic(false)
+        .with_mean_stage(MeanStage::None)
+        .with_averaging(Averaging::None)
 }
 
 fn slang() -> SlangConfig {
@@ -486,7 +493,7 @@ fn a_resumed_training_is_the_uninterrupted_one_with_burns_adam() {
 
 #[test]
 fn a_resumed_training_is_the_uninterrupted_one_with_the_fused_adam() {
-    let config = vifa().with_average_from(Some(8));
+    let config = vifa().with_averaging(Averaging::From(8));
     resumes(
         |seed| config.init(classifier(seed)),
         || FusedAdamConfig::new().init(),
@@ -1349,7 +1356,9 @@ fn a_sharded_optimiser_may_spread_parameters_over_devices() {
         ];
         ExecutionStrategy::multi(devices, MultiDeviceOptim::OptimSharded)
     };
-    let config = vifa().with_accumulation(2).with_average_from(Some(2));
+    let config = vifa()
+        .with_accumulation(2)
+        .with_averaging(Averaging::From(2));
     let train = loader(data(), 8);
     let result = run(
         config.init(classifier(1)),

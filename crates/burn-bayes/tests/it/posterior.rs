@@ -173,6 +173,19 @@ proptest! {
     }
 
     #[test]
+    fn the_precision_product_undoes_the_covariance_product(case in cases()) {
+        let (posterior, dense) = (case.posterior(), case.dense());
+        let direction = normals(case.seed + 4, case.len);
+        let product = posterior.precision_product(&vector(&direction)).unwrap();
+        let expected = dense.precision().multiply_vector(&widened(&direction)).unwrap();
+        // What rounding may change is at most the condition of the covariance times the result.
+        let norm = |matrix: &[f64]| matrix.iter().map(|v| v * v).sum::<f64>().sqrt();
+        let condition = norm(dense.covariance().as_slice()) * norm(dense.precision().as_slice());
+        let size = norm(&expected) * condition.max(1.0);
+        assert_close("precision", &values(&product), &expected, &vec![size; case.len], case.tolerance());
+    }
+
+    #[test]
     fn linear_functions_vary_as_under_the_dense_gaussian(case in cases(), functions in 1usize..5) {
         let (posterior, dense) = (case.posterior(), case.dense());
         let rows: Vec<Vec<f32>> = (0..functions as u64)

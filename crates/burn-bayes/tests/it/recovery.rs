@@ -9,7 +9,8 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::{
-    Algorithm, FromGradients, GradientPieces, InitialDeviation, Proposal, StepId, Update, Vifa,
+    Algorithm, Averaging, FromGradients, GradientPieces, InitialDeviation, MeanStage, Proposal,
+    StepId, Update, Vifa,
 };
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
 use burn_bayes::{FusedAdamConfig, Prior, VifaConfig};
@@ -36,6 +37,7 @@ fn config() -> VifaConfig {
         .with_prior(prior())
         .with_initial_deviation(InitialDeviation::Constant(0.6))
         .with_factor_scale(0.8)
+        .with_mean_stage(MeanStage::None)
 }
 
 fn prior() -> Prior {
@@ -363,7 +365,8 @@ fn linear_regression_is_solved_exactly() {
         .with_antithetic(true)
         .with_initial_deviation(InitialDeviation::Constant(0.1))
         .with_factor_scale(0.1)
-        .with_average_from(Some(STEPS / 2))
+        .with_mean_stage(MeanStage::None)
+        .with_averaging(Averaging::From(STEPS / 2))
         .init(filled(model, 3, 0.5));
     let batch = (
         Tensor::from_inner(matrix(ROWS, INPUTS, &inputs)),

@@ -1,0 +1,466 @@
+//! Linear models, fitted without an optimiser.
+//!
+//! The negative log joint density U of the weights of a linear model is convex, so its posterior needs neither
+//! learning rates nor epochs.
+//!
+//! * **Regression.** The posterior is N(m, H⁻¹) with H = β XᵀX + diag α. Learned noise is the fixed point
+//!   1/β = (‖y − Xm‖² + tr(X H⁻¹ Xᵀ))/N, the maximum of the evidence, found in the eigenbasis of
+//!   α^-½ XᵀX α^-½.
+//! * **Classification.** Newton's method finds the mode. From there the fixed point of
+//!   c ← c − H̄⁻¹ḡ with ḡ = E_q ∇U and H̄ = E_q ∇²U under q = N(c, H̄⁻¹) is the best Gaussian approximation; the
+//!   expectations are averages over antithetic draws that are the same in every iteration.
+//!
+//! The posterior of a method is the member of its family with the least divergence from that Gaussian.
+//!
+//! Weights are in the network's order: the weight of input i for output k is number i·K + k, and the bias is the
+//! last input.
+
+use burn::module::{Module, ParamGroup};
+use burn::tensor::{Tensor, TensorData};
+use burn_bayes::algebra::{Cholesky, SquareMatrix, SymmetricEigen};
+use burn_bayes::graph::Layout;
+use burn_bayes::posterior::{DenseGaussian, FormKind};
+use burn_bayes::{FactorPosterior, Noise};
+
+use super::TrainedModel;
+use super::algorithms::{network, rank, weights};
+use super::noise::BOUNDS;
+use crate::error::{Result, TabularError};
+use crate::rows::{Target, TrainingSet};
+use crate::settings::{FitSettings, Method, NoisePrecision, Solver};
+
+/// The largest number of weights, whose curvature is a dense matrix.
+const MOST_WEIGHTS: usize = 1000;
+/// The largest number of multiplications that one curvature matrix may take.
+const MOST_WORK: f64 = 4e10;
+/// Newton steps to the mode, and iterations of the noise; both stop early.
+const MOST_STEPS: usize = 100;
+/// Steps of the expectations after the mode, with a dense covariance and with that of the family.
+const DENSE_STEPS: usize = 8;
+const FAMILY_STEPS: usize = 2;
+/// Antithetic pairs of draws of the expectations.
+const PAIRS: u64 = 32;
+/// A Newton step has converged below this decrement, in nats.
+const CONVERGED: f64 = 1e-9;
+/// The random stream of the draws.
+const DRAWS: u64 = 0x6c69_6e65;
+
+/// Whether a fit is solved directly.
+pub(super) fn applies(training_set: &TrainingSet, settings: &FitSettings) -> bool {
+    if settings.solver == Solver::Gradient
+        || !settings.model.hidden.is_empty()
+        || settings.method == Method::Swag
+    {
+        return false;
+    }
+    let count = weights(settings, training_set.width(), training_set.meaning());
+    let count = count.unwrap_or(usize::MAX);
+    let work = training_set.rows() as f64 * (count as f64).powi(2);
+    count <= MOST_WEIGHTS && work <= MOST_WORK
+}
+
+/// Fits a linear model.
+pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<TrainedModel> {
+    let device = settings.device.device()?;
+    let target = training_set.meaning();
+    let design = Design::new(training_set, settings);
+    let (precision, gaussian) = match target {
+        Target::Real(_) => design.regression(settings)?,
+        Target::Classes(_) => (1.0, design.classification(settings)?),
+    };
+    let trained = device.clone().autodiff();
+    let network = network(settings, training_set.width(), target, precision, &trained);
+    let layout = Layout::new(&network, &ParamGroup::all()).map_err(burn_bayes::Error::from)?;
+    let vector = |values: &[f64]| {
+        let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+        Tensor::<1>::from_data(TensorData::new(values, [design.len()]), &device)
+    };
+    let mean = vector(gaussian.mean());
+    let network = layout.write(network.valid(), mean.clone());
+    let network = network.map_err(burn_bayes::Error::from)?;
+    let posterior = match family(settings, design.len())? {
+        None => None,
+        Some((form, rank)) => {
+            let nearest = gaussian.nearest(form, rank, &[])?;
+            let factors: Vec<f32> = nearest.factors.iter().map(|&value| value as f32).collect();
+            let rows = factors.len() / design.len();
+            let factors = (rows > 0).then(|| {
+                Tensor::<2>::from_data(TensorData::new(factors, [rows, design.len()]), &device)
+            });
+            let diagonal = vector(&nearest.diagonal);
+            let layout = layout.into();
+            Some(match form {
+                FormKind::Covariance => {
+                    FactorPosterior::covariance(layout, mean, factors, diagonal)?
+                }
+                FormKind::Precision => FactorPosterior::precision(layout, mean, factors, diagonal)?,
+            })
+        }
+    };
+    TrainedModel::new(
+        &network,
+        posterior,
+        target.clone(),
+        precision,
+        settings.seed,
+    )
+}
+
+/// The family of a method's posteriors; `None` for a point estimate.
+fn family(settings: &FitSettings, weights: usize) -> Result<Option<(FormKind, usize)>> {
+    let form = match settings.method {
+        Method::Slang | Method::Vogn | Method::Von | Method::Vadam => FormKind::Precision,
+        _ => FormKind::Covariance,
+    };
+    Ok(rank(settings, weights)?.map(|rank| (form, rank)))
+}
+
+/// The rows of a linear model, in double precision.
+struct Design<'a> {
+    training_set: &'a TrainingSet,
+    /// Inputs with the constant of the bias.
+    inputs: usize,
+    outputs: usize,
+    /// α of every weight.
+    prior: Vec<f64>,
+}
+
+impl<'a> Design<'a> {
+    fn new(training_set: &'a TrainingSet, settings: &FitSettings) -> Self {
+        let outputs = training_set.meaning().outputs();
+        let mut prior = vec![settings.prior_precision; training_set.width() * outputs];
+        if !settings.no_intercept {
+            let bias = settings
+                .bias_prior_precision
+                .unwrap_or(settings.prior_precision);
+            prior.extend(vec![bias; outputs]);
+        }
+        Self {
+            training_set,
+            inputs: prior.len() / outputs,
+            outputs,
+            prior,
+        }
+    }
+
+    /// D.
+    fn len(&self) -> usize {
+        self.prior.len()
+    }
+
+    /// Every row's inputs, with 1 for the bias, and targets.
+    fn for_each_row(&self, mut visit: impl FnMut(usize, &[f64], &[f32])) {
+        let mut inputs = vec![1.0; self.inputs];
+        for (index, (features, targets)) in self.training_set.examples().enumerate() {
+            for (input, &feature) in inputs.iter_mut().zip(features) {
+                *input = feature.into();
+            }
+            visit(index, &inputs, targets);
+        }
+    }
+
+    /// β and the posterior of a regression.
+    fn regression(&self, settings: &FitSettings) -> Result<(f64, DenseGaussian)> {
+        let len = self.len();
+        let (mut gram, mut moment, mut square) = (vec![0.0; len * len], vec![0.0; len], 0.0);
+        self.for_each_row(|_, inputs, targets| {
+            let target = f64::from(targets[0]);
+            add_outer(&mut gram, 1.0, inputs);
+            add(&mut moment, target, inputs);
+            square += target * target;
+        });
+        mirror(&mut gram, len);
+        let beta = match settings.noise_precision {
+            NoisePrecision::Given(precision) => match self.training_set.meaning() {
+                Target::Real(scale) => precision * scale.spread * scale.spread,
+                Target::Classes(_) => precision,
+            },
+            NoisePrecision::Learned(_) => self.evidence_noise(&gram, &moment, square)?,
+        };
+        let mut precision = gram;
+        precision.iter_mut().for_each(|entry| *entry *= beta);
+        for (at, alpha) in self.prior.iter().enumerate() {
+            precision[at * len + at] += alpha;
+        }
+        let mut mean: Vec<f64> = moment.iter().map(|entry| beta * entry).collect();
+        let matrix = SquareMatrix::from_row_major(len, precision)?;
+        Cholesky::new(&matrix)?.solve(&mut mean)?;
+        let gaussian = DenseGaussian::from_precision(mean, matrix.into_row_major())?;
+        Ok((beta, gaussian))
+    }
+
+    /// β at the maximum of the evidence, from XᵀX, Xᵀy and yᵀy.
+    fn evidence_noise(&self, gram: &[f64], moment: &[f64], square: f64) -> Result<f64> {
+        let len = self.len();
+        let root: Vec<f64> = self
+            .prior
+            .iter()
+            .map(|alpha| alpha.sqrt().recip())
+            .collect();
+        let scaled = SquareMatrix::from_fn(len, |i, j| root[i] * gram[i * len + j] * root[j]);
+        let eigen = SymmetricEigen::new(&scaled)?;
+        let vectors = eigen.vectors();
+        let moment: Vec<f64> = (0..len)
+            .map(|k| {
+                let parts = vectors.row(k).iter().zip(&root).zip(moment);
+                parts
+                    .map(|((entry, root), moment)| entry * root * moment)
+                    .sum()
+            })
+            .collect();
+        let values: Vec<f64> = eigen.values().iter().map(|value| value.max(0.0)).collect();
+        let unit = self.training_set.target_deviation()?.powi(-2);
+        let bounds = (BOUNDS.0 * unit, BOUNDS.1 * unit);
+        let mut beta = bounds.0;
+        for _ in 0..MOST_STEPS {
+            let (mut residual, mut spread) = (square, 0.0);
+            for (value, moment) in values.iter().zip(&moment) {
+                let variance = 1.0 / (1.0 + beta * value);
+                let weight = beta * moment * variance;
+                residual += weight * (weight * value - 2.0 * moment);
+                spread += value * variance;
+            }
+            let mean = (residual.max(0.0) + spread) / self.training_set.rows() as f64;
+            let next = mean.recip().clamp(bounds.0, bounds.1);
+            let change = (next / beta).ln().abs();
+            beta = next;
+            if change < 1e-8 {
+                break;
+            }
+        }
+        Ok(beta)
+    }
+
+    /// The best Gaussian approximation of the posterior of a classification.
+    fn classification(&self, settings: &FitSettings) -> Result<DenseGaussian> {
+        let mut weights = vec![0.0; self.len()];
+        let mut value = self.energy(&weights);
+        for _ in 0..MOST_STEPS {
+            let expected = self.expected(&[weights.clone()])?;
+            let (step, decrement) = expected.newton_step()?;
+            if decrement < CONVERGED {
+                break;
+            }
+            // Halved until the energy falls by a part of what the tangent says (Armijo's condition).
+            let mut length = 1.0;
+            loop {
+                let mut next = weights.clone();
+                add(&mut next, -length, &step);
+                let energy = self.energy(&next);
+                if energy <= value - 0.5 * length * decrement || length < 1e-6 {
+                    (weights, value) = (next, energy);
+                    break;
+                }
+                length *= 0.5;
+            }
+        }
+        let noise = Noise::host(settings.seed).fold(DRAWS);
+        let curvature = self.expected(&[weights.clone()])?.curvature;
+        let mut gaussian = DenseGaussian::from_precision(weights, curvature.into_row_major())?;
+        for _ in 0..DENSE_STEPS {
+            gaussian = self.refined(gaussian, None, noise)?;
+        }
+        if let Some(family) = family(settings, self.len())? {
+            for _ in 0..FAMILY_STEPS {
+                gaussian = self.refined(gaussian, Some(family), noise)?;
+            }
+        }
+        Ok(gaussian)
+    }
+
+    /// One step of the expectations, under the Gaussian itself or its nearest in a family.
+    fn refined(
+        &self,
+        gaussian: DenseGaussian,
+        family: Option<(FormKind, usize)>,
+        noise: Noise,
+    ) -> Result<DenseGaussian> {
+        let len = self.len();
+        let mean = gaussian.mean().to_vec();
+        let curvature = gaussian.precision();
+        let under = match family {
+            None => gaussian,
+            Some((form, rank)) => {
+                let nearest = gaussian.nearest(form, rank, &[])?;
+                let (factors, diagonal) = (&nearest.factors, &nearest.diagonal);
+                match form {
+                    FormKind::Covariance => {
+                        DenseGaussian::from_covariance_factors(mean.clone(), factors, diagonal)?
+                    }
+                    FormKind::Precision => {
+                        DenseGaussian::from_precision_factors(mean.clone(), factors, diagonal)?
+                    }
+                }
+            }
+        };
+        let mut draws = Vec::with_capacity(2 * PAIRS as usize);
+        for pair in 0..PAIRS {
+            let normals = noise.row(pair).latent(len);
+            let normals: Vec<f64> = normals.into_iter().map(f64::from).collect();
+            let draw = under.draw(&normals)?;
+            draws.push(mean.iter().zip(&draw).map(|(c, w)| 2.0 * c - w).collect());
+            draws.push(draw);
+        }
+        let mut expected = self.expected(&draws)?;
+        // Half of the way in the curvature and at most a deviation in the mean, because the iteration
+        // overshoots where the curvature depends strongly on the spread.
+        let before = curvature.as_slice().iter();
+        let halves = before.zip(expected.curvature.as_slice());
+        let halves = halves
+            .map(|(before, after)| 0.5 * (before + after))
+            .collect();
+        expected.curvature = SquareMatrix::from_row_major(len, halves)?;
+        let (step, decrement) = expected.newton_step()?;
+        let length = (2.0 * decrement).sqrt().recip().min(1.0);
+        let mut mean = mean;
+        add(&mut mean, -length, &step);
+        Ok(DenseGaussian::from_precision(
+            mean,
+            expected.curvature.into_row_major(),
+        )?)
+    }
+
+    /// U, up to a constant.
+    fn energy(&self, weights: &[f64]) -> f64 {
+        let mut sum = 0.0;
+        let mut logits = vec![0.0; self.outputs];
+        self.for_each_row(|_, inputs, targets| {
+            self.logits(weights, inputs, &mut logits);
+            let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let total: f64 = logits.iter().map(|logit| (logit - most).exp()).sum();
+            let own = logits.iter().zip(targets);
+            let own: f64 = own.map(|(logit, &target)| logit * f64::from(target)).sum();
+            sum += most + total.ln() - own;
+        });
+        let prior = weights.iter().zip(&self.prior);
+        sum + 0.5
+            * prior
+                .map(|(weight, alpha)| alpha * weight * weight)
+                .sum::<f64>()
+    }
+
+    fn logits(&self, weights: &[f64], inputs: &[f64], logits: &mut [f64]) {
+        logits.fill(0.0);
+        for (input, row) in inputs.iter().zip(weights.chunks_exact(self.outputs)) {
+            add(logits, *input, row);
+        }
+    }
+
+    /// The gradient and the curvature of U, averaged over weights.
+    fn expected(&self, draws: &[Vec<f64>]) -> Result<Expected> {
+        let (len, outputs, inputs) = (self.len(), self.outputs, self.inputs);
+        let share = 1.0 / draws.len() as f64;
+        let mut gradient = vec![0.0; len];
+        // A block of inputs × inputs for every pair of outputs.
+        let pairs: Vec<(usize, usize)> = (0..outputs)
+            .flat_map(|left| (left..outputs).map(move |right| (left, right)))
+            .collect();
+        let mut blocks = vec![vec![0.0; inputs * inputs]; pairs.len()];
+        let (mut logits, mut mean) = (vec![0.0; outputs], vec![0.0; outputs]);
+        let mut products = vec![0.0; pairs.len()];
+        self.for_each_row(|_, row, targets| {
+            mean.fill(0.0);
+            products.fill(0.0);
+            for weights in draws {
+                self.logits(weights, row, &mut logits);
+                softmax(&mut logits);
+                add(&mut mean, share, &logits);
+                for (product, &(left, right)) in products.iter_mut().zip(&pairs) {
+                    *product += share * logits[left] * logits[right];
+                }
+            }
+            for (input, gradient) in row.iter().zip(gradient.chunks_exact_mut(outputs)) {
+                for ((gradient, mean), &target) in gradient.iter_mut().zip(&mean).zip(targets) {
+                    *gradient += input * (mean - f64::from(target));
+                }
+            }
+            for ((block, product), &(left, right)) in blocks.iter_mut().zip(&products).zip(&pairs) {
+                let own = if left == right { mean[left] } else { 0.0 };
+                add_outer(block, own - product, row);
+            }
+        });
+        for block in &mut blocks {
+            mirror(block, inputs);
+        }
+        for weights in draws {
+            for ((gradient, alpha), weight) in gradient.iter_mut().zip(&self.prior).zip(weights) {
+                *gradient += share * alpha * weight;
+            }
+        }
+        let index = |left: usize, right: usize| {
+            let (left, right) = (left.min(right), left.max(right));
+            left * outputs - left * (left + 1) / 2 + right
+        };
+        let curvature = SquareMatrix::from_fn(len, |i, j| {
+            let block = &blocks[index(i % outputs, j % outputs)];
+            let data = block[(i / outputs) * inputs + j / outputs];
+            if i == j { data + self.prior[i] } else { data }
+        });
+        Ok(Expected {
+            gradient,
+            curvature,
+        })
+    }
+}
+
+/// The gradient and the curvature of U.
+struct Expected {
+    gradient: Vec<f64>,
+    curvature: SquareMatrix,
+}
+
+impl Expected {
+    /// H⁻¹g, and gᵀH⁻¹g/2.
+    fn newton_step(&self) -> Result<(Vec<f64>, f64)> {
+        let mut step = self.gradient.clone();
+        Cholesky::new(&self.curvature)?.solve(&mut step)?;
+        let products = step.iter().zip(&self.gradient);
+        let decrement = 0.5
+            * products
+                .map(|(step, gradient)| step * gradient)
+                .sum::<f64>();
+        match decrement.is_finite() {
+            true => Ok((step, decrement)),
+            false => Err(TabularError::Numerical(
+                "the curvature of the linear model is not finite; standardise the columns".into(),
+            )),
+        }
+    }
+}
+
+fn softmax(logits: &mut [f64]) {
+    let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    logits
+        .iter_mut()
+        .for_each(|logit| *logit = (*logit - most).exp());
+    let total: f64 = logits.iter().sum();
+    logits.iter_mut().for_each(|logit| *logit /= total);
+}
+
+/// target += scale · source
+fn add(target: &mut [f64], scale: f64, source: &[f64]) {
+    for (target, source) in target.iter_mut().zip(source) {
+        *target += scale * source;
+    }
+}
+
+/// Adds scale · vᵀv to the upper triangle of a square matrix.
+fn add_outer(matrix: &mut [f64], scale: f64, vector: &[f64]) {
+    let size = vector.len();
+    for (row, value) in vector.iter().enumerate() {
+        add(
+            &mut matrix[row * size + row..(row + 1) * size],
+            scale * value,
+            &vector[row..],
+        );
+    }
+}
+
+/// Copies the upper triangle to the lower one.
+fn mirror(matrix: &mut [f64], size: usize) {
+    for row in 1..size {
+        for column in 0..row {
+            matrix[row * size + column] = matrix[column * size + row];
+        }
+    }
+}

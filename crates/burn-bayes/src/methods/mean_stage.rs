@@ -1,0 +1,303 @@
+//! The first stage of a training, in which only the mean learns, and the test that ends it.
+//!
+//! Far from the mode, gradients with respect to a covariance describe the way there and not the posterior.
+//! So the mean is trained first, as in an ordinary training with weight decay. It has arrived when it
+//! fluctuates instead of travelling: with the means a and b of a coordinate over two successive windows of
+//! steps, and its variance v within the second, the test statistic is the average over coordinates of
+//!
+//! * r/(1+r) with r = (a−b)²/v,
+//!
+//! which is .87 for a constant velocity, about .75 for a random walk, and near 0 for fluctuations that are
+//! short compared with a window. Windows double, so the test needs neither the scale of the weights nor the
+//! length of the training.
+
+use burn::module::{
+    Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
+    Param, ParamId,
+};
+use burn::tensor::{Device, Int, Tensor};
+use serde::{Deserialize, Serialize};
+
+use super::start::{buffer, updated};
+
+/// When a training goes on from the mean alone to the whole posterior.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum MeanStage {
+    /// Everything learns from the first step on.
+    None,
+    /// After this many steps.
+    Steps(u64),
+    /// When the mean has arrived: it fluctuates more than it travels. The test is made at steps that are
+    /// powers of two.
+    UntilArrival {
+        /// The largest number of steps, if any.
+        at_most: Option<u64>,
+    },
+}
+
+/// Steps of the first window.
+const FIRST_WINDOW: u64 = 64;
+/// The mean has arrived below this value of the test statistic.
+const ARRIVED: f64 = 0.5;
+
+/// What the test remembers, and whether the stage is over.
+#[derive(Module, Debug)]
+pub(crate) struct MeanProgress {
+    /// The mean over the previous window.
+    previous: Param<Tensor<1>>,
+    /// The mean over the current window so far.
+    current: Param<Tensor<1>>,
+    /// The sum of squared distances from it.
+    scatter: Param<Tensor<1>>,
+    end: StageEnd,
+}
+
+impl MeanProgress {
+    pub(crate) fn new(mean: &Tensor<1>) -> Self {
+        Self {
+            previous: buffer(mean.clone()),
+            current: buffer(mean.clone()),
+            scatter: buffer(mean.zeros_like()),
+            end: StageEnd::new(&mean.device()),
+        }
+    }
+
+    /// The step after which the stage ended, if it has.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.end.step
+    }
+
+    /// Takes in the mean after step number `step` (from 1).
+    pub(crate) fn after_step(mut self, mean: &Tensor<1>, step: u64, stage: MeanStage) -> Self {
+        if self.end.step.is_some() {
+            return self;
+        }
+        let is_over = match stage {
+            MeanStage::None => true,
+            MeanStage::Steps(steps) => step >= steps,
+            MeanStage::UntilArrival { at_most } => {
+                self = self.with(mean, step);
+                at_most.is_some_and(|most| step >= most)
+                    || (is_test(step) && self.has_arrived(step))
+            }
+        };
+        if is_over {
+            self.end.step = Some(step);
+        } else if is_test(step) {
+            self.previous = self.current;
+            self.current = buffer(mean.clone());
+            self.scatter = buffer(mean.zeros_like());
+        }
+        self
+    }
+
+    /// Welford's update of the current window.
+    fn with(self, mean: &Tensor<1>, step: u64) -> Self {
+        let share = 1.0 / window_steps(step) as f64;
+        let before = self.current.val().without_autodiff();
+        let mean = mean.clone().to_device(&before.device());
+        let gap = mean.clone() - before;
+        let current = updated(self.current, |before| {
+            before + gap.clone().mul_scalar(share)
+        });
+        let left = mean - current.val().without_autodiff();
+        let scatter = updated(self.scatter, |scatter| scatter + gap * left);
+        Self {
+            current,
+            scatter,
+            ..self
+        }
+    }
+
+    fn has_arrived(&self, step: u64) -> bool {
+        let [previous, current, scatter] = [&self.previous, &self.current, &self.scatter]
+            .map(|param| param.val().without_autodiff());
+        let variance = scatter.div_scalar(window_steps(step) as f64);
+        let travelled = (current - previous).square();
+        let both = (travelled.clone() + variance).add_scalar(f32::MIN_POSITIVE);
+        let statistic: f64 = (travelled / both).mean().into_scalar();
+        statistic < ARRIVED
+    }
+}
+
+/// Whether a window ends at this step.
+fn is_test(step: u64) -> bool {
+    step >= FIRST_WINDOW && step.is_power_of_two()
+}
+
+/// The number of steps of the current window, this one included.
+fn window_steps(step: u64) -> u64 {
+    match step {
+        0..=FIRST_WINDOW => step.max(1),
+        // Steps since the last power of two.
+        _ => step - (1 << (step - 1).ilog2()),
+    }
+}
+
+/// The step at which the stage ended: an integer tensor in records and a plain number in memory, so that a
+/// step reads nothing from a device.
+#[derive(Clone, Debug)]
+struct StageEnd {
+    device: Device,
+    id: ParamId,
+    step: Option<u64>,
+}
+
+/// Steps are stored as two digits in this base.
+const BASE: u64 = 1 << 30;
+
+impl StageEnd {
+    fn new(device: &Device) -> Self {
+        Self {
+            device: device.clone().inner(),
+            id: ParamId::new(),
+            step: None,
+        }
+    }
+
+    fn param(&self) -> Param<Tensor<1, Int>> {
+        let number = self.step.map_or(0, |step| step + 1);
+        let digits = [(number / BASE) as i32, (number % BASE) as i32];
+        Param::initialized(self.id, Tensor::from_data(digits, &self.device))
+    }
+}
+
+impl Module for StageEnd {
+    fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
+        visitor.visit_int(&self.param());
+    }
+
+    fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
+        let param = mapper.map_int(self.param());
+        let digits: Vec<i64> = param.val().into_data().iter::<i64>().collect();
+        let digit = |at: usize| digits.get(at).map_or(0, |digit| digit.unsigned_abs());
+        let number = digit(0) * BASE + digit(1);
+        Self {
+            id: param.id,
+            step: number.checked_sub(1),
+            ..self
+        }
+    }
+
+    fn to_device(self, device: &Device) -> Self {
+        Self {
+            device: device.clone().inner(),
+            ..self
+        }
+    }
+
+    fn fork(self, device: &Device) -> Self {
+        self.to_device(device)
+    }
+
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        devices
+    }
+
+    fn materialize(self) -> Self {
+        self
+    }
+
+    fn valid(&self) -> Self {
+        self.clone()
+    }
+
+    fn train(self) -> Self {
+        self
+    }
+}
+
+impl ModuleDisplayDefault for StageEnd {
+    fn content(&self, content: Content) -> Option<Content> {
+        let step = self.step.map_or("none".into(), |step| step.to_string());
+        content.add("step", &step).optional()
+    }
+}
+
+impl ModuleDisplay for StageEnd {}
+
+impl std::fmt::Display for StageEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "StageEnd(step={:?})", self.step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::Noise;
+
+    const UNTIL: MeanStage = MeanStage::UntilArrival { at_most: None };
+
+    /// The step at which the stage of a path ends, at most `steps`.
+    fn end(steps: u64, stage: MeanStage, path: impl Fn(u64) -> Tensor<1>) -> Option<u64> {
+        let mut progress = MeanProgress::new(&path(0));
+        for step in 1..=steps {
+            progress = progress.after_step(&path(step), step, stage);
+        }
+        progress.end()
+    }
+
+    #[test]
+    fn travelling_means_have_not_arrived() {
+        let device = Device::default();
+        let line = |step: u64| Tensor::from_data([step as f32, -(step as f32)], &device);
+        assert_eq!(end(5000, UNTIL, line), None);
+        let most = MeanStage::UntilArrival { at_most: Some(700) };
+        assert_eq!(end(5000, most, line), Some(700));
+        assert_eq!(end(5000, MeanStage::Steps(33), line), Some(33));
+    }
+
+    #[test]
+    fn random_walks_have_not_arrived() {
+        let device = Device::default();
+        let mut walk = vec![Tensor::<1>::zeros([200], &device)];
+        for step in 0..2048 {
+            let last = walk[walk.len() - 1].clone();
+            walk.push(last + Noise::host(3).row(step).normal(200, &device));
+        }
+        assert_eq!(end(2048, UNTIL, |step| walk[step as usize].clone()), None);
+    }
+
+    #[test]
+    fn fluctuations_around_a_limit_have_arrived_when_its_approach_is_over() {
+        let device = Device::default();
+        let path = |scale: f32| {
+            let device = device.clone();
+            move |step: u64| {
+                let noise = Noise::host(4).row(step).normal(50, &device);
+                noise.mul_scalar(0.1 * scale) + (scale * 20.0 * (-(step as f32) / 100.0).exp())
+            }
+        };
+        let found = end(4096, UNTIL, path(1.0)).expect("it arrives");
+        assert!((512..=2048).contains(&found), "{found}");
+        assert_eq!(end(4096, UNTIL, path(1e-4)), Some(found));
+    }
+
+    #[test]
+    fn a_record_restores_the_end_and_the_windows() {
+        let device = Device::default();
+        let at = |step: u64| Noise::host(9).row(step).normal(3, &device);
+        let mut progress = MeanProgress::new(&at(0));
+        for step in 1..100 {
+            progress = progress.after_step(&at(step), step, MeanStage::Steps(40));
+        }
+        let fresh = MeanProgress::new(&at(0)).load_record(progress.clone().into_record());
+        assert_eq!(fresh.end(), Some(40));
+        let mut progress = MeanProgress::new(&at(0)).after_step(&at(1), 1, UNTIL);
+        progress.end.step = Some(5 * BASE + 7);
+        let fresh = MeanProgress::new(&at(0)).load_record(progress.clone().into_record());
+        assert_eq!(fresh.end(), progress.end());
+        assert_eq!(
+            fresh.current.val().into_data(),
+            progress.current.val().into_data()
+        );
+    }
+
+    #[test]
+    fn windows_double() {
+        let sizes = [1, 64, 65, 128, 129, 256, 257].map(window_steps);
+        assert_eq!(sizes, [1, 64, 1, 64, 1, 128, 1]);
+    }
+}
