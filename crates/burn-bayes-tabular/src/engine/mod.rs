@@ -5,6 +5,7 @@
 
 mod algorithms;
 mod cost;
+mod method;
 mod noise;
 mod trained_model;
 mod training;
@@ -16,8 +17,9 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-pub use algorithms::{network, rank, weights};
+pub use algorithms::{network, weights};
 pub use cost::{TimeEstimate, memory, time};
+pub use method::rank;
 pub use trained_model::TrainedModel;
 pub use training::Checkpoint;
 use training::Training;
@@ -128,7 +130,7 @@ fn trained(
     observer: &mut dyn Observer,
 ) -> Result<TrainedModel> {
     check(training_set, settings)?;
-    if settings.method == Method::Swag && settings.rate_decay() > 0.0 {
+    if settings.method == Method::Swag && settings.preset().decay > 0.0 {
         observer.warn(
             "swag estimates the spread of the weights from the last steps, which `decay` makes smaller, \
              so the posterior is too narrow; leave `decay` out",
@@ -160,8 +162,7 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
             format!("is {size}, but there are only {rows} training rows; make it smaller");
         return Err(refused("batch_size", problem));
     }
-    let steps =
-        settings.epochs * noise::fewest_rows(training_set, settings).div_ceil(settings.batch_size);
+    let steps = settings.steps(noise::fewest_rows(training_set, settings));
     if settings.method == Method::Swag && steps < FEWEST_SWAG_STEPS {
         let problem = format!(
             "is {}, which gives {steps} steps, but swag needs {FEWEST_SWAG_STEPS}; make it larger",
