@@ -126,8 +126,9 @@ fn vadam(settings: &FitSettings, rows: usize) -> VadamConfig {
 fn prior(settings: &FitSettings) -> Prior {
     let prior = Prior::isotropic(settings.prior_precision);
     match settings.bias_prior_precision {
-        Some(precision) => prior.with_group(biases(), precision),
-        None => prior,
+        // A group without parameters would be refused.
+        Some(precision) if !settings.no_intercept => prior.with_group(biases(), precision),
+        _ => prior,
     }
 }
 
