@@ -142,7 +142,7 @@ fn measures(judgement: Option<HoldoutScore>) -> Measures {
 /// What a search may have chosen.
 fn choices(settings: &FitSettings) -> Measures {
     let mut choices = Measures::from([
-        ("learning_rate".into(), settings.mean_rate()),
+        ("learning_rate".into(), settings.preset().learning_rate),
         ("prior_precision".into(), settings.prior_precision),
     ]);
     if let NoisePrecision::Given(precision) = settings.noise_precision {

@@ -5,14 +5,12 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
-use burn_bayes::methods::{VadamConfig, VonConfig};
-use burn_bayes::{SlangConfig, SwagConfig, VifaConfig};
 
-use super::algorithms::rank;
+use super::method::MethodConfig;
 use super::{EpochRecord, Observer, TrainedModel, fit};
 use crate::error::{Result, TabularError};
 use crate::rows::TrainingSet;
-use crate::settings::{FitSettings, Method, NoisePrecision, OptimizerName};
+use crate::settings::{FitSettings, NoisePrecision, OptimizerName};
 
 /// Warm-up steps that are not timed, because they allocate memory.
 const WARM_UP: usize = 5;
@@ -27,27 +25,14 @@ pub fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
         (OptimizerName::Sgd, true) => OptimizerMemory::Momentum,
         (OptimizerName::Sgd, false) => OptimizerMemory::Plain,
     };
-    let rank = rank(settings, weights)?.unwrap_or(0);
-    let (draws, momentum) = (settings.step_draws(), settings.momentum);
-    Ok(match settings.method {
-        Method::Vifa | Method::Vafc | Method::MeanField => VifaConfig::new(1)
-            .with_rank(rank)
-            .with_draws(draws)
-            .memory(weights, optimizer),
-        Method::Swag => SwagConfig::new(1, 1)
-            .with_max_rank(rank)
-            .memory(weights, optimizer),
-        Method::Map => MemoryPlan::iterates(weights, 0, optimizer),
-        Method::Slang | Method::Vogn => SlangConfig::new(1)
-            .with_rank(rank)
-            .with_draws(draws)
-            .with_momentum(momentum)
-            .memory(weights),
-        Method::Von => VonConfig::new(1)
-            .with_draws(draws)
-            .with_momentum(momentum)
-            .memory(weights),
-        Method::Vadam => VadamConfig::new(1).with_draws(draws).memory(weights),
+    // The number of rows does not matter.
+    Ok(match MethodConfig::new(settings, 1, weights)? {
+        MethodConfig::Vifa(config) => config.memory(weights, optimizer),
+        MethodConfig::Swag(config) => config.memory(weights, optimizer),
+        MethodConfig::Slang(config) => config.memory(weights),
+        MethodConfig::Von(config) => config.memory(weights),
+        MethodConfig::Vadam(config) => config.memory(weights),
+        MethodConfig::Map => MemoryPlan::iterates(weights, 0, optimizer),
     })
 }
 
@@ -78,7 +63,7 @@ pub fn time(training_set: &TrainingSet, settings: &FitSettings) -> Result<TimeEs
         Ok(_) | Err(TabularError::Interrupted(_)) => {}
         Err(failure) => return Err(failure),
     }
-    let steps = settings.epochs * training_set.rows().div_ceil(settings.batch_size);
+    let steps = settings.steps(training_set.rows());
     Ok(TimeEstimate {
         step: watch.step(),
         steps: steps as f64,

@@ -23,7 +23,8 @@ use burn_bayes::posterior::{DenseGaussian, FormKind};
 use burn_bayes::{FactorPosterior, Noise};
 
 use super::TrainedModel;
-use super::algorithms::{network, rank, weights};
+use super::algorithms::{network, weights};
+use super::method::rank;
 use super::noise::BOUNDS;
 use crate::error::{Result, TabularError};
 use crate::rows::{Target, TrainingSet};

@@ -6,6 +6,7 @@
 mod algorithms;
 mod cost;
 mod linear;
+mod method;
 mod noise;
 mod trained_model;
 mod training;
@@ -17,8 +18,9 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-pub use algorithms::{network, rank, weights};
+pub use algorithms::{network, weights};
 pub use cost::{TimeEstimate, memory, time};
+pub use method::rank;
 pub use trained_model::TrainedModel;
 pub use training::Checkpoint;
 use training::Training;
@@ -118,7 +120,7 @@ fn trained(
     if linear::applies(training_set, settings) {
         return linear::fit(training_set, settings);
     }
-    if settings.method == Method::Swag && settings.rate_decay() > 0.0 {
+    if settings.method == Method::Swag && settings.preset().decay > 0.0 {
         observer.warn(
             "swag estimates the spread of the weights from the last steps, which `decay` makes smaller, \
              so the posterior is too narrow; leave `decay` out",
@@ -138,7 +140,7 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
     settings.device.device()?;
     let weights = weights(settings, training_set.width(), training_set.meaning())?;
     rank(settings, weights)?;
-    let steps = settings.epochs * training_set.rows().div_ceil(settings.batch_size);
+    let steps = settings.steps(training_set.rows());
     if settings.method == Method::Swag && steps < FEWEST_SWAG_STEPS {
         let problem = format!(
             "is {}, which gives {steps} steps, but swag needs {FEWEST_SWAG_STEPS}; make it larger",

@@ -421,6 +421,24 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
+fn a_prior_over_biases_has_no_effect_without_biases() {
+    let (data, training_set) = moons(1);
+    for method in [Method::Vifa, Method::Slang, Method::Map] {
+        let run = |bias_prior_precision| {
+            let settings = FitSettings {
+                epochs: 2,
+                no_intercept: true,
+                bias_prior_precision,
+                ..settings(method)
+            };
+            let fitted = fit(&training_set, &settings, &mut Unobserved).unwrap();
+            probabilities(&fitted, &data)
+        };
+        assert_eq!(run(Some(3.0)), run(None), "{method}");
+    }
+}
+
+#[test]
 fn a_fit_that_leaves_the_finite_numbers_says_so() {
     let (_, training_set) = gap();
     for method in [Method::Vifa, Method::Map] {

@@ -116,11 +116,6 @@ impl Training<'_> {
         self.training_set.rows().div_ceil(self.settings.batch_size)
     }
 
-    /// Number of steps of the training.
-    pub(super) fn steps(&self) -> usize {
-        self.settings.epochs * self.epoch_steps()
-    }
-
     /// Runs all steps.
     pub(super) fn run<L: Learner>(
         &self,

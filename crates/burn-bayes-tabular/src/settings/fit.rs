@@ -1,6 +1,7 @@
 //! The settings of a fit.
 
 use burn_bayes::train::Preset;
+use serde_json::Value;
 
 use super::choices::Method::{Map, MeanField, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von};
 use super::choices::{Method, NetworkShape, NoisePrecision, OptimizerName, Solver};
@@ -9,7 +10,7 @@ use super::table::settings;
 use crate::error::{Result, TabularError};
 
 settings! {
-    /// The settings of a fit, independent of the data.
+    /// The settings of a fit, independent of the data: those of all methods, as they were given.
     FitSettings {
         /// Inference method.
         method: Method = Method::Vifa;
@@ -17,16 +18,16 @@ settings! {
         model: NetworkShape = NetworkShape { hidden: vec![50] };
         /// Rank of the posterior's low-rank factors; at least 2 with swag [default: 5, or the number of
         /// weights if that is smaller].
-        [methods: &[Vifa, Vafc, Swag, Slang]]
+        [methods: &[Vifa, Vafc, Swag, Slang], method_default: Some(default_rank)]
         rank: usize;
         /// Number of passes over the training rows.
         epochs: usize = 100;
         /// Mini-batch size.
         batch_size: usize = 32;
         /// Number of weight draws per training step (not with swag and map) [default: an antithetic pair
-        /// with von, otherwise 1].
+        /// with vifa, mean-field and von, otherwise 1].
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam]]
-        train_draws: usize;
+        train_draws: usize, preset draws;
         /// Number of weight draws per prediction.
         [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam]]
         draws: usize = 100;
@@ -39,29 +40,32 @@ settings! {
         /// otherwise 0.01]. With sgd and a variational method the gradient is summed over all training
         /// rows, so divide the rate by their number.
         [alias: Some("lr")]
-        learning_rate: f64;
+        learning_rate: f64, preset learning_rate;
         /// Learning rate of the low-rank factors [default: that of the mean].
-        [methods: &[Vifa, Vafc]]
-        factors_learning_rate: f64;
+        [methods: &[Vifa, Vafc], unless: Some(("rank", "0"))]
+        factors_learning_rate: f64, preset learning_rate;
         /// Learning rate of the diagonal; with slang, vogn and von, the weight of a mini-batch in the moving
-        /// average of the precision [default: that of the mean].
+        /// average of the precision [default: 0.3 times that of the mean with vifa and mean-field, otherwise
+        /// that of the mean].
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von]]
-        diagonal_learning_rate: f64;
+        diagonal_learning_rate: f64, preset diagonal_learning_rate;
         /// Decay time constant of the learning rates, as a fraction of training; 0 for constant rates
-        /// [default: 0 with swag, which needs a constant rate, otherwise 0.1].
-        decay: f64;
+        /// [default: 0 with swag, which needs a constant rate, 0.2 with vifa and mean-field, otherwise 0.1].
+        decay: f64, preset decay;
         /// Momentum (sgd, slang, vogn, von and vadam).
+        [unless: Some(("optimizer", "adam"))]
         momentum: f64 = 0.9;
         /// Precision (1/variance) of the Gaussian prior over the weights.
         prior_precision: f64 = 1.0;
         /// Precision of the prior over biases [default: that of the weights].
+        [unless: Some(("no_intercept", "true"))]
         bias_prior_precision: f64;
         /// Noise precision of a regression target (1/variance, in units of the target), or `learned`.
         noise_precision: NoisePrecision = NoisePrecision::LEARNED;
         /// Initial posterior standard deviation of a weight, divided by the square root of the fan-in except
         /// with vadam [default: 0.3 with slang, otherwise 0.03].
         [methods: &[Vifa, MeanField, Slang, Vogn, Von, Vadam]]
-        initial_deviation: f64;
+        initial_deviation: f64, preset initial_deviation;
         /// Maximum gradient norm (vifa, mean-field, vafc, swag and map) [default: no clipping].
         [methods: &[Vifa, MeanField, Vafc, Swag, Map]]
         clip: f64;
@@ -81,7 +85,7 @@ impl FitSettings {
     pub fn validate(&self) -> Result<()> {
         expect_count("epochs", self.epochs)?;
         expect_count("batch_size", self.batch_size)?;
-        expect_at_most("train_draws", self.step_draws(), MOST_TRAIN_DRAWS)?;
+        expect_at_most("train_draws", self.preset().draws, MOST_TRAIN_DRAWS)?;
         expect_at_most("draws", self.draws, MOST_DRAWS)?;
         positive("prior_precision", self.prior_precision)?;
         for (field, value) in [
@@ -97,7 +101,7 @@ impl FitSettings {
         if let NoisePrecision::Given(precision) = self.noise_precision {
             positive("noise_precision", precision)?;
         }
-        let decay = self.rate_decay();
+        let decay = self.preset().decay;
         if !(0.0..=f64::MAX).contains(&decay) {
             let problem = format!("is {decay}; it must be finite and not below zero");
             return Err(refused("decay", problem));
@@ -113,62 +117,45 @@ impl FitSettings {
     pub fn identity(&self) -> Self {
         Self {
             checkpoint_every: 0,
-            decay: Some(self.rate_decay()),
+            decay: Some(self.preset().decay),
             ..self.clone()
         }
     }
 
     /// Whether the method does not use a setting, given the other settings.
-    pub fn is_unused_by_method(&self, field: &str) -> bool {
-        let moves_itself = matches!(self.method, Slang | Vogn | Von | Vadam);
+    pub fn is_unused_by_method(&self, name: &str) -> bool {
         let table = Self::table();
-        let setting = table.iter().find(|setting| setting.name == field);
-        let is_of_method = setting.is_none_or(|setting| setting.methods.contains(&self.method));
-        !is_of_method
-            || match field {
-                "momentum" => !moves_itself && self.optimizer == OptimizerName::Adam,
-                "factors_learning_rate" => self.rank == Some(0),
-                "bias_prior_precision" => self.no_intercept,
-                _ => false,
-            }
+        let setting = table.iter().find(|setting| setting.name == name);
+        setting.is_some_and(|setting| {
+            let is_ruled_out = setting.unless.is_some_and(|(other, value)| {
+                !self.is_unused_by_method(other) && self.value(other).as_deref() == Some(value)
+            });
+            is_ruled_out || !setting.methods.contains(&self.method)
+        })
     }
 
     /// The settings that were not given and whose default depends on the method, with their values.
     pub(crate) fn method_defaults(&self) -> Vec<(&'static str, String)> {
-        let default = |name, is_left: bool, value: String| {
-            (is_left && !self.is_unused_by_method(name)).then_some((name, value))
-        };
-        let number = |name, given: Option<f64>, value: f64| {
-            default(name, given.is_none(), value.to_string())
-        };
-        let rank = format!("{DEFAULT_RANK}, or the number of weights if that is smaller");
-        let draws = self.step_draws().to_string();
-        let settings = [
-            default("rank", self.rank.is_none(), rank),
-            default("train_draws", self.train_draws.is_none(), draws),
-            number("learning_rate", self.learning_rate, self.mean_rate()),
-            number(
-                "factors_learning_rate",
-                self.factors_learning_rate,
-                self.factors_rate(),
-            ),
-            number(
-                "diagonal_learning_rate",
-                self.diagonal_learning_rate,
-                self.diagonal_rate(),
-            ),
-            number("decay", self.decay, self.rate_decay()),
-            number(
-                "initial_deviation",
-                self.initial_deviation,
-                self.start_deviation(),
-            ),
-        ];
-        settings.into_iter().flatten().collect()
+        let preset = self.preset();
+        let table = Self::table().into_iter();
+        let left = table.filter(|setting| {
+            self.value(setting.name).is_none() && !self.is_unused_by_method(setting.name)
+        });
+        left.filter_map(|setting| Some((setting.name, setting.method_default?(&preset))))
+            .collect()
+    }
+
+    /// A setting as text; `None` if it is not given and has no default.
+    fn value(&self, name: &str) -> Option<String> {
+        match serde_json::to_value(self).ok()?.get(name)? {
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            value => Some(value.to_string()),
+        }
     }
 
     /// The tuned settings of the method, with the given settings in their place.
-    pub(crate) fn preset(&self) -> Preset {
+    pub fn preset(&self) -> Preset {
         let tuned = match self.method {
             Vifa | MeanField => Preset::VIFA,
             Vafc | Map => Preset::MAP,
@@ -181,43 +168,17 @@ impl FitSettings {
         let mut preset = tuned;
         preset.draws = self.train_draws.unwrap_or(tuned.draws);
         preset.learning_rate = self.learning_rate.unwrap_or(tuned.learning_rate);
+        let scale = preset.learning_rate / tuned.learning_rate;
+        let diagonal = scale * tuned.diagonal_learning_rate;
+        preset.diagonal_learning_rate = self.diagonal_learning_rate.unwrap_or(diagonal);
         preset.decay = self.decay.unwrap_or(tuned.decay);
         preset.initial_deviation = self.initial_deviation.unwrap_or(tuned.initial_deviation);
         preset
     }
 
-    /// The number of weight draws per training step.
-    pub(crate) fn step_draws(&self) -> usize {
-        self.preset().draws
-    }
-
-    /// The learning rate of the mean.
-    pub fn mean_rate(&self) -> f64 {
-        self.preset().learning_rate
-    }
-
-    /// The decay time constant of the learning rates, as a fraction of training; 0 for constant rates.
-    pub(crate) fn rate_decay(&self) -> f64 {
-        self.preset().decay
-    }
-
-    /// The initial posterior standard deviation.
-    pub(crate) fn start_deviation(&self) -> f64 {
-        self.preset().initial_deviation
-    }
-
-    /// The learning rate of the factors.
-    pub(crate) fn factors_rate(&self) -> f64 {
-        self.factors_learning_rate.unwrap_or(self.mean_rate())
-    }
-
-    /// The learning rate of the diagonal.
-    pub(crate) fn diagonal_rate(&self) -> f64 {
-        let tuned = match self.method {
-            Vifa | MeanField => Preset::VIFA_DIAGONAL_RATE * self.mean_rate(),
-            _ => self.mean_rate(),
-        };
-        self.diagonal_learning_rate.unwrap_or(tuned)
+    /// The number of steps of a training on this number of rows.
+    pub(crate) fn steps(&self, rows: usize) -> usize {
+        self.epochs * rows.div_ceil(self.batch_size)
     }
 }
 
@@ -242,6 +203,11 @@ pub(crate) fn listed(names: &[String]) -> String {
 
 /// The default rank of a posterior.
 pub(crate) const DEFAULT_RANK: usize = 5;
+
+fn default_rank(_: &Preset) -> String {
+    format!("{DEFAULT_RANK}, or the number of weights if that is smaller")
+}
+
 /// More draws per step cost time and memory, and the mean of a thousand gradients is hardly better than
 /// that of a hundred.
 const MOST_TRAIN_DRAWS: usize = 1000;
@@ -326,8 +292,46 @@ mod tests {
         };
         assert!(!unused(Vifa, "rank") && unused(Von, "rank"));
         assert!(unused(Slang, "clip") && !unused(Map, "clip"));
-        assert!(unused(Vifa, "momentum") && !unused(Vadam, "momentum"));
-        assert!(!unused(Map, "epochs"));
+        assert!(!unused(Map, "epochs") && !unused(Vifa, "bias_prior_precision"));
+    }
+
+    #[test]
+    fn a_setting_is_unused_if_another_one_rules_it_out() {
+        let unused = |text: &str, name: &str| {
+            let settings: FitSettings = toml::from_str(text).unwrap();
+            settings.is_unused_by_method(name)
+        };
+        assert!(unused("optimizer = 'adam'", "momentum"));
+        assert!(!unused("optimizer = 'sgd'", "momentum"));
+        // Vadam does not use the optimiser.
+        assert!(!unused("method = 'vadam'\noptimizer = 'adam'", "momentum"));
+        assert!(unused("rank = 0", "factors_learning_rate"));
+        assert!(!unused("rank = 1", "factors_learning_rate"));
+        assert!(unused("no_intercept = true", "bias_prior_precision"));
+    }
+
+    #[test]
+    fn defaults_of_the_method_are_shown_where_none_is_given() {
+        let shown = |text: &str| {
+            let settings: FitSettings = toml::from_str(text).unwrap();
+            let defaults = settings.method_defaults().into_iter();
+            let lines = defaults.map(|(name, value)| format!("{name} = {value}"));
+            lines.collect::<Vec<_>>().join("; ")
+        };
+        assert_eq!(
+            shown("method = 'slang'\ninitial_deviation = 1"),
+            "rank = 5, or the number of weights if that is smaller; train_draws = 1; \
+             learning_rate = 0.1; diagonal_learning_rate = 0.1; decay = 0.1"
+        );
+        assert_eq!(
+            shown("rank = 1\nlearning_rate = 0.5"),
+            "train_draws = 1; factors_learning_rate = 0.5; diagonal_learning_rate = 0.5; \
+             decay = 0.1; initial_deviation = 0.03"
+        );
+        assert_eq!(
+            shown("method = 'swag'\nrank = 0"),
+            "learning_rate = 0.01; decay = 0"
+        );
     }
 
     #[test]
@@ -338,8 +342,9 @@ mod tests {
                 decay,
                 ..FitSettings::default()
             };
-            assert_eq!(settings.identity().decay, Some(settings.rate_decay()));
-            settings.rate_decay()
+            let decay = settings.preset().decay;
+            assert_eq!(settings.identity().decay, Some(decay));
+            decay
         };
         assert_eq!(decay(Method::Swag, None), 0.0);
         assert_eq!(decay(Method::Swag, Some(0.2)), 0.2);

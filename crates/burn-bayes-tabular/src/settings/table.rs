@@ -5,6 +5,8 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use burn_bayes::train::Preset;
+
 use super::choices::Method;
 
 /// A setting, as a program may offer it.
@@ -20,6 +22,10 @@ pub struct Setting {
     pub default: Option<String>,
     /// The methods that use it.
     pub methods: &'static [Method],
+    /// Another setting and its value with which this one is not used.
+    pub unless: Option<(&'static str, &'static str)>,
+    /// The default of a method with this preset, as text; `None` if it does not depend on the method.
+    pub method_default: Option<fn(&Preset) -> String>,
     /// The name of its option, if it differs from `name`.
     pub option: Option<&'static str>,
     /// A shorter name of the option.
@@ -74,8 +80,8 @@ pub(super) fn parsed<T: SettingValue>(text: &str) -> Result<T, String> {
 
 /// Defines a structure of settings with its table.
 ///
-/// A field with a default is a value; one without is an `Option`. Every type is a [`SettingValue`] that
-/// serde reads and writes.
+/// A field with a default is a value; one without is an `Option`, and may name its default in the
+/// [`Preset`] of a method. Every type is a [`SettingValue`] that serde reads and writes.
 macro_rules! settings {
     (
         $(#[$meta:meta])*
@@ -83,7 +89,8 @@ macro_rules! settings {
             $(
                 $(#[doc = $doc:literal])+
                 $([$($key:ident: $value:expr),+])?
-                $field:ident: $type:ty $(= $default:expr)? $(, formerly $former:literal)?;
+                $field:ident: $type:ty $(= $default:expr)?
+                    $(, preset $preset:ident)? $(, formerly $former:literal)?;
             )+
         }
     ) => {
@@ -109,6 +116,7 @@ macro_rules! settings {
             pub fn table() -> Vec<$crate::settings::Setting> {
                 vec![$($crate::settings::Setting {
                     $($($key: $value,)+)?
+                    $(method_default: Some(|preset| preset.$preset.to_string()),)?
                     $(former: Some($former),)?
                     ..$crate::settings::table::blank::<$type>(
                         stringify!($field),
@@ -158,6 +166,8 @@ pub(super) fn blank<T: SettingValue>(
         kind: T::KIND,
         default: default.filter(|text| !text.is_empty()),
         methods: &Method::ALL,
+        unless: None,
+        method_default: None,
         option: None,
         alias: None,
         former: None,

@@ -22,8 +22,10 @@ use crate::methods::{InitialDeviation, Rate};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Preset {
-    /// The learning rate of the mean, the factors and the diagonal.
+    /// The learning rate of the mean and the factors.
     pub learning_rate: f64,
+    /// The learning rate of the diagonal.
+    pub diagonal_learning_rate: f64,
     /// The decay time constant of the learning rates, as a fraction of training; 0 for constant rates.
     pub decay: f64,
     /// The initial posterior standard deviation of a weight, times the square root of its fan-in.
@@ -33,22 +35,21 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// The learning rate of VIFA's log-variances, in units of that of the mean. Small deviations grow slowly,
-    /// which stops before weights without curvature are as uncertain as under the prior.
-    pub const VIFA_DIAGONAL_RATE: f64 = 0.3;
-
     /// The power with which learning rates decay.
     pub const DECAY_POWER: f64 = 0.75;
 
     /// Ordinary training, and VAFC.
     pub const MAP: Self = Self {
         learning_rate: 0.01,
+        diagonal_learning_rate: 0.01,
         decay: 0.1,
         initial_deviation: 0.03,
         draws: 1,
     };
-    /// VIFA and mean-field variational inference, with an antithetic pair of draws.
+    /// VIFA and mean-field variational inference, with an antithetic pair of draws. The small initial
+    /// deviations grow slowly.
     pub const VIFA: Self = Self {
+        diagonal_learning_rate: 0.003,
         decay: 0.2,
         draws: 2,
         ..Self::MAP
@@ -61,6 +62,7 @@ impl Preset {
     /// SLANG.
     pub const SLANG: Self = Self {
         learning_rate: 0.1,
+        diagonal_learning_rate: 0.1,
         initial_deviation: 0.3,
         ..Self::MAP
     };
@@ -77,6 +79,7 @@ impl Preset {
     /// Vadam. Its initial deviation is not divided by the square root of the fan-in.
     pub const VADAM: Self = Self {
         learning_rate: 0.03,
+        diagonal_learning_rate: 0.03,
         ..Self::MAP
     };
 
@@ -89,14 +92,14 @@ impl Preset {
     /// The learning rates of a training of `steps` steps.
     pub fn learning_rates(&self, steps: usize) -> StagedLearningRate {
         let rate = self.learning_rate;
-        StagedLearningRate::new(rate, rate, rate)
+        StagedLearningRate::new(rate, rate, self.diagonal_learning_rate)
             .with_time_constant(self.time_constant(steps))
             .with_power(Self::DECAY_POWER)
     }
 
     /// The rate of the precision of SLANG, VOGN and VON in a training of `steps` steps.
     pub fn precision_rate(&self, steps: usize) -> Rate {
-        let initial = self.learning_rate.min(1.0);
+        let initial = self.diagonal_learning_rate.min(1.0);
         match self.time_constant(steps) {
             Some(time_constant) => Rate::Power {
                 initial,

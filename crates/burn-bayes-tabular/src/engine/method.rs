@@ -1,0 +1,194 @@
+//! The configuration of each method, made from the settings of a fit.
+//!
+//! The settings are those of all methods, and many of them may be absent. Here they become the
+//! configuration of one method, where every field has a value.
+
+use burn::module::ParamGroup;
+use burn_bayes::methods::{MeanStage, VadamConfig, VonConfig};
+use burn_bayes::train::StagedLearningRate;
+use burn_bayes::{Prior, SlangConfig, SwagConfig, VifaConfig};
+
+use crate::error::Result;
+use crate::settings::{DEFAULT_RANK, FitSettings, Method, refused};
+
+/// The largest fraction of a training in which only the mean learns.
+const MEAN_STAGE: f64 = 0.3;
+/// The approximate number of SWAG iterates if the last quarter of training has fewer epochs; many times
+/// more than the factors need.
+const SWAG_ITERATES: u64 = 40;
+
+/// The configuration of a method.
+#[derive(Debug)]
+pub(super) enum MethodConfig {
+    /// VIFA, mean-field and VAFC.
+    Vifa(VifaConfig),
+    Swag(SwagConfig),
+    /// SLANG and VOGN.
+    Slang(SlangConfig),
+    Von(VonConfig),
+    Vadam(VadamConfig),
+    /// A point estimate, which needs an optimiser only.
+    Map,
+}
+
+impl MethodConfig {
+    /// The configuration for a training on `rows` rows of a network with `weights` weights.
+    pub(super) fn new(settings: &FitSettings, rows: usize, weights: usize) -> Result<Self> {
+        let rank = rank(settings, weights)?.unwrap_or(0);
+        Ok(match settings.method {
+            Method::Vifa | Method::MeanField => Self::Vifa(vifa(settings, rows).with_rank(rank)),
+            Method::Vafc => Self::Vifa(variational(VifaConfig::vafc(rows, rank), settings)),
+            Method::Swag => Self::Swag(swag(settings, rows).with_max_rank(rank)),
+            Method::Slang | Method::Vogn => Self::Slang(slang(settings, rows).with_rank(rank)),
+            Method::Von => Self::Von(von(settings, rows)),
+            Method::Vadam => Self::Vadam(vadam(settings, rows)),
+            Method::Map => Self::Map,
+        })
+    }
+}
+
+/// K, the rank given or the default; 0 for a diagonal posterior, and `None` for a point estimate.
+pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
+    match settings.method {
+        Method::Vifa | Method::Vafc | Method::Swag | Method::Slang => {}
+        Method::MeanField | Method::Vogn | Method::Von | Method::Vadam => return Ok(Some(0)),
+        Method::Map => return Ok(None),
+    }
+    let rank = settings.rank.unwrap_or(DEFAULT_RANK.min(weights));
+    if rank > weights {
+        let problem = format!("is {rank}, but the network has {weights} weights; make it smaller");
+        return Err(refused("rank", problem));
+    }
+    match (settings.method, rank, settings.rank) {
+        (Method::Swag, 1, None) => Ok(Some(0)),
+        (Method::Swag, 1, Some(_)) => Err(refused(
+            "rank",
+            "is 1, but a single swag deviation has no spread; use 0 for a diagonal, or at least 2",
+        )),
+        _ => Ok(Some(rank)),
+    }
+}
+
+fn vifa(settings: &FitSettings, rows: usize) -> VifaConfig {
+    let preset = settings.preset();
+    let at_most = (MEAN_STAGE * settings.steps(rows) as f64) as u64;
+    variational(VifaConfig::new(rows), settings)
+        .with_antithetic(preset.draws.is_multiple_of(2))
+        .with_mean_stage(MeanStage::UntilArrival {
+            at_most: Some(at_most),
+        })
+        .with_initial_deviation(preset.initial_deviation())
+}
+
+fn variational(config: VifaConfig, settings: &FitSettings) -> VifaConfig {
+    config
+        .with_prior(prior(settings))
+        .with_draws(settings.preset().draws)
+        .with_clip(settings.clip)
+        .with_seed(settings.seed)
+}
+
+/// SWAG collects iterates in the last quarter: one per epoch, or several if there are few epochs.
+fn swag(settings: &FitSettings, rows: usize) -> SwagConfig {
+    let epoch = rows.div_ceil(settings.batch_size) as u64;
+    let steps = settings.steps(rows) as u64;
+    let start = (3 * steps).div_ceil(4).max(1);
+    let spacing = steps.saturating_sub(start) / SWAG_ITERATES;
+    SwagConfig::new(rows, start)
+        .with_interval(spacing.clamp(1, epoch))
+        .with_seed(settings.seed)
+}
+
+fn slang(settings: &FitSettings, rows: usize) -> SlangConfig {
+    let preset = settings.preset();
+    SlangConfig::new(rows)
+        .with_prior(prior(settings))
+        .with_draws(preset.draws)
+        .with_precision_rate(preset.precision_rate(settings.steps(rows)))
+        .with_momentum(settings.momentum)
+        .with_initial_deviation(Some(preset.initial_deviation()))
+        .with_seed(settings.seed)
+}
+
+fn von(settings: &FitSettings, rows: usize) -> VonConfig {
+    let preset = settings.preset();
+    VonConfig::new(rows)
+        .with_prior(prior(settings))
+        .with_draws(preset.draws)
+        .with_antithetic(preset.draws.is_multiple_of(2))
+        .with_precision_rate(preset.precision_rate(settings.steps(rows)))
+        .with_momentum(settings.momentum)
+        .with_initial_deviation(Some(preset.initial_deviation()))
+        .with_seed(settings.seed)
+}
+
+fn vadam(settings: &FitSettings, rows: usize) -> VadamConfig {
+    let preset = settings.preset();
+    VadamConfig::new(rows)
+        .with_prior(prior(settings))
+        .with_draws(preset.draws)
+        .with_gamma_1(settings.momentum)
+        .with_square_scale(settings.batch_size as f64)
+        .with_initial_precision(preset.initial_deviation.powi(-2))
+        .with_seed(settings.seed)
+}
+
+fn prior(settings: &FitSettings) -> Prior {
+    let prior = Prior::isotropic(settings.prior_precision);
+    match settings.bias_prior_precision {
+        // A group without parameters would be refused.
+        Some(precision) if !settings.no_intercept => prior.with_group(biases(), precision),
+        _ => prior,
+    }
+}
+
+/// The parameters with a precision of their own in the prior.
+pub(super) fn biases() -> ParamGroup {
+    ParamGroup::from_predicate("bias")
+}
+
+/// The learning rates of a training on `rows` rows.
+pub(super) fn rates(settings: &FitSettings, rows: usize) -> StagedLearningRate {
+    let mut rates = settings.preset().learning_rates(settings.steps(rows));
+    rates.factors = settings.factors_learning_rate.unwrap_or(rates.mean);
+    rates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_uses_the_settings_that_the_table_lists_for_it() {
+        let shown = |settings: &FitSettings| {
+            let config = MethodConfig::new(settings, 100, 50).unwrap();
+            (format!("{config:?}"), rates(settings, 100))
+        };
+        for method in Method::ALL {
+            let base = FitSettings {
+                method,
+                ..FitSettings::default()
+            };
+            let (config, base_rates) = shown(&base);
+            for (name, value) in [
+                ("rank", "3"),
+                ("train_draws", "4"),
+                ("factors_learning_rate", "0.5"),
+                ("diagonal_learning_rate", "0.5"),
+                ("initial_deviation", "0.5"),
+                ("clip", "2"),
+            ] {
+                let mut settings = base.clone();
+                settings.set(name, value).unwrap();
+                let (changed, changed_rates) = shown(&settings);
+                let changes_rates = format!("{changed_rates:?}") != format!("{base_rates:?}");
+                match base.is_unused_by_method(name) {
+                    true => assert_eq!(changed, config, "{method}: {name}"),
+                    // Swag and map clip in the optimiser.
+                    false if name == "clip" && matches!(method, Method::Swag | Method::Map) => {}
+                    false => assert!(changed != config || changes_rates, "{method}: {name}"),
+                }
+            }
+        }
+    }
+}
