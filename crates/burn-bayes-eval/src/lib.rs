@@ -16,6 +16,7 @@
 //! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`PredictionIntervals`], [`QuantileCalibration`] |
 //! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalAps`], [`ConformalResidual`], … |
 //! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`] |
+//! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`] |
 //!
 //! Bad input (a wrong length, a probability of NaN, a label out of range) is an [`EvalError`] that
 //! names the draw, row and column, counted from 0; nothing here panics on data. All logarithms are
@@ -61,6 +62,7 @@ mod mixture;
 mod normal;
 mod order;
 mod paired;
+mod pareto_smoothing;
 mod probabilities;
 mod quantile_calibration;
 mod random;
@@ -89,6 +91,7 @@ pub use mixture::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture}
 pub use paired::{
     McNemarTest, PairedLosses, PairedTest, mcnemar, paired_t_test, wilcoxon_signed_rank,
 };
+pub use pareto_smoothing::ParetoSmoothing;
 pub use probabilities::ClassProbabilities;
 pub use quantile_calibration::{QuantileCalibration, QuantilePoint, pit_values};
 pub use random::uniforms;
