@@ -16,7 +16,7 @@
 //! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`PredictionIntervals`], [`QuantileCalibration`] |
 //! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalAps`], [`ConformalResidual`], … |
 //! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`] |
-//! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`] |
+//! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`], over many simulated data sets [`SimulationBasedCalibration`] |
 //!
 //! Bad input (a wrong length, a probability of NaN, a label out of range) is an [`EvalError`] that
 //! names the draw, row and column, counted from 0; nothing here panics on data. All logarithms are
@@ -72,8 +72,10 @@ mod regression;
 mod risk_coverage;
 mod roots;
 mod selective_bounds;
+mod simulation_based_calibration;
 mod temperature;
 mod uncertainty;
+mod uniform_counts;
 
 pub use bootstrap::{Bootstrap, ScoreInterval};
 pub use calibration::{ReliabilityBin, ReliabilityDiagram, classwise_calibration_error};
@@ -105,6 +107,9 @@ pub use referral::{
 pub use regression::{joint_log_densities, log_densities, mixture_nll, rmse};
 pub use risk_coverage::{OperatingPoint, RiskCoverage, RiskCoveragePoint};
 pub use selective_bounds::{BoundedPoint, SelectiveBounds};
+pub use simulation_based_calibration::{
+    RankBin, RankDeviation, RankEcdf, RankEcdfPoint, SimulationBasedCalibration, posterior_rank,
+};
 pub use temperature::Temperature;
 pub use uncertainty::{
     expected_entropy, least_confidence, max_probability, model_disagreement, mutual_information,
