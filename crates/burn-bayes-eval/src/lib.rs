@@ -17,6 +17,7 @@
 //! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalAps`], [`ConformalResidual`], … |
 //! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`] |
 //! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`], over many simulated data sets [`SimulationBasedCalibration`] |
+//! | Have repeated runs or chains converged to the same distribution? | [`Chains`] |
 //!
 //! Bad input (a wrong length, a probability of NaN, a label out of range) is an [`EvalError`] that
 //! names the draw, row and column, counted from 0; nothing here panics on data. All logarithms are
@@ -46,6 +47,7 @@ mod beta;
 mod binomial;
 mod bootstrap;
 mod calibration;
+mod chains;
 mod check;
 mod classification;
 mod conformal;
@@ -79,6 +81,7 @@ mod uniform_counts;
 
 pub use bootstrap::{Bootstrap, ScoreInterval};
 pub use calibration::{ReliabilityBin, ReliabilityDiagram, classwise_calibration_error};
+pub use chains::Chains;
 pub use classification::{accuracy, brier, brier_losses, log_losses, nll, zero_one_losses};
 pub use conformal::conformal_threshold;
 pub use conformal_residuals::{ConformalNormalisedResidual, ConformalResidual};

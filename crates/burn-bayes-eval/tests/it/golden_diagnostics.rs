@@ -1,8 +1,8 @@
-//! Agreement of importance weights with ArviZ's `psislw`, on `golden/diagnostics.json` as written by
+//! Agreement of importance weights and of the convergence of chains with ArviZ, on `golden/diagnostics.json` as written by
 //! `xtask/golden/diagnostics.py`; never edited by hand. The inputs follow from the settings of a
 //! case, by the formulas of the script.
 
-use burn_bayes_eval::ParetoSmoothing;
+use burn_bayes_eval::{Chains, ParetoSmoothing};
 use serde::Deserialize;
 
 use crate::golden::assert_close;
@@ -10,6 +10,7 @@ use crate::golden::assert_close;
 #[derive(Deserialize)]
 struct Golden {
     importance: Vec<Importance>,
+    convergence: Vec<Convergence>,
 }
 
 #[derive(Deserialize)]
@@ -24,6 +25,19 @@ struct Importance {
     effective_sample_size: f64,
     /// Of some draws.
     log_weights: Vec<(usize, f64)>,
+}
+
+#[derive(Deserialize)]
+struct Convergence {
+    number: usize,
+    length: usize,
+    seed: u64,
+    memory: f64,
+    shift: f64,
+    growth: f64,
+    step: f64,
+    r_hat: f64,
+    bulk_effective_sample_size: f64,
 }
 
 fn golden() -> Golden {
@@ -64,13 +78,32 @@ impl Importance {
     }
 }
 
-/// The input is equal to rounding and the ratios are of the size of `offset`, so far more than
-/// rounding would be a different formula.
+impl Convergence {
+    /// Autoregressive sequences of logistic noise, of which each later one is scaled and shifted.
+    fn sequences(&self) -> Vec<f64> {
+        let mut value = 0.0;
+        let step = |(index, uniform): (usize, f64)| {
+            let sequence = (index / self.length) as f64;
+            if index % self.length == 0 {
+                value = 0.0;
+            }
+            value = self.memory * value + (uniform / (1.0 - uniform)).ln();
+            let scaled = value * self.growth.powf(sequence) + sequence * self.shift;
+            rounded_down(scaled, self.step)
+        };
+        let uniforms = uniforms(self.number * self.length, self.seed);
+        uniforms.enumerate().map(step).collect()
+    }
+}
+
+/// Relative. Rounding of the inputs, which both languages compute, is far below it.
+const TOLERANCE: f64 = 1e-9;
+
 #[test]
 fn importance_weights_agree_with_arviz() {
     for case in golden().importance {
         let smoothing = ParetoSmoothing::new(&case.log_ratios()).unwrap();
-        let tolerance = |expected: f64| 1e-9 * expected.abs().max(1.0);
+        let tolerance = |expected: f64| TOLERANCE * expected.abs().max(1.0);
         match case.pareto_k {
             Some(expected) => {
                 assert_close(smoothing.pareto_k(), expected, tolerance(expected));
@@ -84,5 +117,16 @@ fn importance_weights_agree_with_arviz() {
             let found = smoothing.log_weights()[draw];
             assert_close(found, expected, tolerance(expected));
         }
+    }
+}
+
+#[test]
+fn convergence_agrees_with_arviz() {
+    for case in golden().convergence {
+        let chains = Chains::new(&case.sequences(), case.number, case.length).unwrap();
+        assert_close(chains.r_hat().unwrap(), case.r_hat, TOLERANCE * case.r_hat);
+        let expected = case.bulk_effective_sample_size;
+        let found = chains.bulk_effective_sample_size().unwrap();
+        assert_close(found, expected, TOLERANCE * expected);
     }
 }
