@@ -16,6 +16,8 @@
 //! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`PredictionIntervals`], [`QuantileCalibration`] |
 //! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalAps`], [`ConformalResidual`], … |
 //! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`] |
+//! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`], over many simulated data sets [`SimulationBasedCalibration`] |
+//! | Have repeated runs or chains converged to the same distribution? | [`Chains`] |
 //!
 //! Bad input (a wrong length, a probability of NaN, a label out of range) is an [`EvalError`] that
 //! names the draw, row and column, counted from 0; nothing here panics on data. All logarithms are
@@ -45,6 +47,7 @@ mod beta;
 mod binomial;
 mod bootstrap;
 mod calibration;
+mod chains;
 mod check;
 mod classification;
 mod conformal;
@@ -61,6 +64,7 @@ mod mixture;
 mod normal;
 mod order;
 mod paired;
+mod pareto_smoothing;
 mod probabilities;
 mod quantile_calibration;
 mod random;
@@ -70,11 +74,14 @@ mod regression;
 mod risk_coverage;
 mod roots;
 mod selective_bounds;
+mod simulation_based_calibration;
 mod temperature;
 mod uncertainty;
+mod uniform_counts;
 
 pub use bootstrap::{Bootstrap, ScoreInterval};
 pub use calibration::{ReliabilityBin, ReliabilityDiagram, classwise_calibration_error};
+pub use chains::Chains;
 pub use classification::{accuracy, brier, brier_losses, log_losses, nll, zero_one_losses};
 pub use conformal::conformal_threshold;
 pub use conformal_residuals::{ConformalNormalisedResidual, ConformalResidual};
@@ -89,6 +96,7 @@ pub use mixture::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture}
 pub use paired::{
     McNemarTest, PairedLosses, PairedTest, mcnemar, paired_t_test, wilcoxon_signed_rank,
 };
+pub use pareto_smoothing::ParetoSmoothing;
 pub use probabilities::ClassProbabilities;
 pub use quantile_calibration::{QuantileCalibration, QuantilePoint, pit_values};
 pub use random::uniforms;
@@ -102,6 +110,9 @@ pub use referral::{
 pub use regression::{joint_log_densities, log_densities, mixture_nll, rmse};
 pub use risk_coverage::{OperatingPoint, RiskCoverage, RiskCoveragePoint};
 pub use selective_bounds::{BoundedPoint, SelectiveBounds};
+pub use simulation_based_calibration::{
+    RankBin, RankDeviation, RankEcdf, RankEcdfPoint, SimulationBasedCalibration, posterior_rank,
+};
 pub use temperature::Temperature;
 pub use uncertainty::{
     expected_entropy, least_confidence, max_probability, model_disagreement, mutual_information,

@@ -2,4 +2,5 @@
 
 mod golden;
 mod golden_decisions;
+mod golden_diagnostics;
 mod properties;
