@@ -4,6 +4,8 @@ use burn::module::{Initializer, Lora, Module, ModuleVisitor, Param, ParamGroup, 
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::GradientsParams;
 use burn::tensor::{Bool, Int, Tensor};
+#[cfg(feature = "train")]
+use burn_bayes::VifaConfig;
 use burn_bayes::graph::Layout;
 
 use crate::support::{autodiff, bits, device, filled, normals, values, vector};
@@ -324,6 +326,23 @@ fn an_adapter_is_random_and_its_base_is_not() {
         let piece = &gradient[entry.offset..entry.offset + entry.len()];
         assert!(piece.iter().any(|value| *value != 0.0), "{}", entry.path);
     }
+}
+
+#[cfg(feature = "train")]
+#[test]
+fn training_with_adapters_draws_the_adapters() {
+    let train_len = 100;
+    let model = filled(Mlp::new(4, &autodiff()), 9, 1.0);
+    let base = bits(&model.layer1.weight.base());
+    // ANCHOR: lora
+    let model = model.apply_lora(Lora::new(8, 16.0)); // rank 8, α = 16
+    let bayesian = VifaConfig::new(train_len).init(model); // only the adapters are random
+    // ANCHOR_END: lora
+    // Rank 8: [3, 8] and [8, 4] for the first layer, [4, 8] and [8, 1] for the second.
+    assert_eq!(bayesian.layout().len(), 24 + 32 + 32 + 8);
+    let drawn = bayesian.drawn_model(0).unwrap();
+    assert_eq!(bits(&drawn.layer1.weight.base()), base);
+    assert_ne!(bits(&drawn.layer1.weight.val()), base);
 }
 
 #[test]
