@@ -31,6 +31,8 @@ mod recovery;
 mod silent_training;
 #[cfg(feature = "train")]
 mod trainer;
+#[cfg(feature = "train")]
+mod warnings;
 
 #[global_allocator]
 static ALLOCATOR: burn_bayes_testing::CountingAllocator = burn_bayes_testing::CountingAllocator;
