@@ -1,4 +1,4 @@
-//! From a module to a flat vector and back: nothing is lost, nothing else is touched.
+//! From a module to a flat vector and back: nothing is lost, and nothing else changes.
 
 use burn::module::{Initializer, Lora, Module, ModuleVisitor, Param, ParamGroup, ParamId};
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
@@ -37,7 +37,7 @@ fn paths(layout: &Layout) -> Vec<&str> {
     layout.entries().iter().map(|e| e.path.as_str()).collect()
 }
 
-/// Ids, requirements and bits of every float parameter.
+/// The ids, `require_grad` flags and bits of every float parameter.
 #[derive(Default)]
 struct Snapshot(Vec<(ParamId, bool, Vec<u32>)>);
 
@@ -112,7 +112,7 @@ fn a_flat_vector_carries_no_autodiff() {
     let layout = all(&model);
     let flat = layout.flatten(&model).unwrap();
     assert!(!flat.is_autodiff());
-    // One that does is taken for its values.
+    // For a constant with gradients, only the values are used.
     let tracked = Tensor::from_inner(flat.clone()).require_grad() * 2.0;
     let model = layout.write_leaves(model, tracked).unwrap();
     assert!(model.layer1.weight.val().is_require_grad());
@@ -144,7 +144,7 @@ fn what_is_not_trained_is_neither_listed_nor_touched() {
         paths(&layout),
         ["trained.weight", "trained.bias", "norm.gamma", "norm.beta"]
     );
-    // Statistics that are not the initial ones.
+    // Statistics that differ from the initial ones.
     let rows = Tensor::<2>::from_data([[1.0, 2.0], [3.0, 8.0]], &device);
     model.norm.forward(rows);
     let statistics = |model: &Mixed| {
@@ -285,7 +285,7 @@ fn a_lazy_parameter_can_be_written_before_it_was_ever_read() {
     assert!(!fresh.layer1.weight.is_initialized());
     let written = layout.write(fresh.clone(), flat.clone()).unwrap();
     assert_eq!(bits(&layout.flatten(&written).unwrap()), bits(&flat));
-    // Two clones of a lazy module agree on what it becomes.
+    // Two clones of a lazy module get the same initial values.
     let seen = layout.flatten(&fresh.clone()).unwrap();
     assert_eq!(bits(&layout.flatten(&fresh).unwrap()), bits(&seen));
 }
@@ -495,7 +495,7 @@ fn a_plain_model_is_laid_out_and_written_as_the_trained_one() {
     let written = layout.write(plain, flat.clone()).unwrap();
     assert!(!written.layer1.weight.val().is_autodiff());
     assert_eq!(bits(&layout.flatten(&written).unwrap()), bits(&flat));
-    // Going back to training, it trains what it trained before.
+    // Back in training mode, the same parameters are trained as before.
     assert!(written.train().layer1.weight.val().is_require_grad());
 }
 

@@ -1,4 +1,4 @@
-//! Predictions by a model and any posterior: after training, and from files.
+//! Predictions of a model with any posterior: after training, and from files.
 
 use burn::module::{Module, ParamGroup};
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig, loss::CrossEntropyLossConfig};
@@ -180,7 +180,7 @@ fn a_posterior_of_another_model_is_refused() {
     let posterior = PointPosterior::of(&other, &ParamGroup::all()).unwrap();
     let error = Predictor::new(Net::new(&device()), posterior, Noise::host(1)).unwrap_err();
     assert!(error.is_layout(), "{error}");
-    // SWAG has no posterior before it has collected.
+    // SWAG has no posterior until it has collected iterates.
     let swag = SwagConfig::new(1, 2).init(Net::new(&autodiff()));
     assert!(swag.predictor().is_err_and(|error| error.is_too_early()));
 }
