@@ -104,7 +104,7 @@ fn a_prediction_needs_a_draw() {
     let bayesian = VifaConfig::new(100).init(Net::new(&autodiff()));
     let error = bayesian.predict(batch(5, 2, &device()), 0).unwrap_err();
     assert!(error.is_config(), "{error}");
-    assert!(error.to_string().starts_with("draws is 0"), "{error}");
+    assert!(error.to_string().starts_with("draws: is 0"), "{error}");
 }
 
 #[test]
