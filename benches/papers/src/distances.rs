@@ -5,7 +5,7 @@ use burn_bayes::posterior::{DenseGaussian, GaussianDistance};
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::jobs::Measures;
 
-use super::experiment::{Column, Figure, figure};
+use super::experiment::Column;
 
 pub(crate) const MEAN: &str = "relative_mean";
 pub(crate) const COVARIANCE: &str = "relative_covariance";
@@ -16,31 +16,13 @@ pub(crate) const MEASURES: [&str; 3] = [MEAN, COVARIANCE, WASSERSTEIN];
 
 /// The columns of their tables.
 pub(crate) const COLUMNS: [Column; 3] = [
-    Column {
-        measure: MEAN,
-        title: "relative mean",
-    },
-    Column {
-        measure: COVARIANCE,
-        title: "relative covariance",
-    },
-    Column {
-        measure: WASSERSTEIN,
-        title: "W₂/D",
-    },
+    Column::new(MEAN, "relative mean"),
+    Column::new(COVARIANCE, "relative covariance"),
+    Column::new(WASSERSTEIN, "W₂/D"),
 ];
 
 /// A distance in a published setting may be so many times the published one, which is of one run.
 pub(crate) const ALIKE: f64 = 1.5;
-
-/// What a paper reports of them, without standard errors.
-pub(crate) const fn published(mean: f64, covariance: f64, wasserstein: f64) -> [Figure; 3] {
-    [
-        figure(MEAN, mean),
-        figure(COVARIANCE, covariance),
-        figure(WASSERSTEIN, wasserstein),
-    ]
-}
 
 /// How far `found` is from `truth`.
 pub(crate) fn measures(truth: &DenseGaussian, found: &DenseGaussian) -> Result<Measures> {

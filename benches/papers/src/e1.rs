@@ -13,8 +13,8 @@ use serde::Serialize;
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::settings::DeviceName;
 
-use super::distances::{self, COLUMNS, COVARIANCE, MEAN, MEASURES, WASSERSTEIN};
-use super::experiment::{Context, Experiment, Figure, Job, Key, Published, figure, row};
+use super::distances::{self, COLUMNS, COVARIANCE, MEASURES};
+use super::experiment::{Context, Experiment, Job, Key};
 use super::findings::Finding;
 use super::linear_model::{Likelihood, LinearModel, Rows};
 use super::results::Results;
@@ -28,7 +28,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             descent passes through, taken for draws of the posterior.",
     needs: &[],
     columns: &COLUMNS,
-    published: &PUBLISHED,
+    published: include_str!("../published/e1.csv"),
     jobs,
     findings,
 };
@@ -201,8 +201,7 @@ fn findings(results: &Results<'_>) -> Vec<Finding> {
         .and_then(|distances| distances.into_iter().reduce(f64::min));
     let published = |method: &str| {
         MEASURES.map(|measure| {
-            let row = PUBLISHED.iter().find(|row| row.method == method)?;
-            let figure = row.figure(measure)?;
+            let figure = results.published.figure(CASE, method, measure)?;
             // Ten seeds against ten seeds: two standard errors of both.
             let found = results.summary(CASE, method, measure)?;
             let errors = [found.standard_error?, figure.standard_error?];
@@ -227,80 +226,6 @@ fn findings(results: &Results<'_>) -> Vec<Finding> {
         ),
     ]
 }
-
-const fn plus_minus(measure: &'static str, value: f64, standard_error: f64) -> Figure {
-    Figure {
-        measure,
-        value,
-        standard_error: Some(standard_error),
-    }
-}
-
-const PUBLISHED: [Published; 7] = [
-    row(
-        CASE,
-        PAPER_1,
-        &[
-            plus_minus(MEAN, 0.0031, 0.0005),
-            plus_minus(COVARIANCE, 0.0983, 0.0129),
-            plus_minus(WASSERSTEIN, 0.0194, 0.0023),
-        ],
-    ),
-    row(
-        CASE,
-        PAPER_2,
-        &[
-            figure(MEAN, 0.0040),
-            figure(COVARIANCE, 0.1053),
-            figure(WASSERSTEIN, 0.0242),
-        ],
-    ),
-    row(
-        CASE,
-        OURS,
-        &[
-            plus_minus(MEAN, 0.0031, 0.0005),
-            plus_minus(COVARIANCE, 0.0983, 0.0129),
-            plus_minus(WASSERSTEIN, 0.0194, 0.0023),
-        ],
-    ),
-    row(
-        CASE,
-        ITERATES[0].0,
-        &[
-            plus_minus(MEAN, 0.0666, 0.0078),
-            plus_minus(COVARIANCE, 0.62, 0.075),
-            plus_minus(WASSERSTEIN, 0.4946, 0.1013),
-        ],
-    ),
-    row(
-        CASE,
-        ITERATES[1].0,
-        &[
-            plus_minus(MEAN, 0.0006, 0.0001),
-            plus_minus(COVARIANCE, 0.8065, 0.0101),
-            plus_minus(WASSERSTEIN, 0.0439, 0.0012),
-        ],
-    ),
-    row(
-        CASE,
-        ITERATES[2].0,
-        &[
-            plus_minus(MEAN, 0.062, 0.007),
-            plus_minus(COVARIANCE, 1.711, 0.6187),
-            plus_minus(WASSERSTEIN, 0.4641, 0.0937),
-        ],
-    ),
-    row(
-        CASE,
-        ITERATES[3].0,
-        &[
-            plus_minus(MEAN, 0.001, 0.0002),
-            plus_minus(COVARIANCE, 0.987, 0.0042),
-            plus_minus(WASSERSTEIN, 0.0739, 0.001),
-        ],
-    ),
-];
 
 #[cfg(test)]
 mod tests {

@@ -28,19 +28,13 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             best Gaussians are those with the best bound, by quadrature.",
     needs: &[],
     columns: &[
-        Column {
-            measure: REVERSE,
-            title: "KL(q‖p)",
-        },
-        Column {
-            measure: FORWARD,
-            title: "KL(p‖q)",
-        },
+        Column::new(REVERSE, "KL(q‖p)"),
+        Column::new(FORWARD, "KL(p‖q)"),
         COLUMNS[0],
         COLUMNS[1],
         COLUMNS[2],
     ],
-    published: &[],
+    published: "",
     jobs,
     findings,
 };

@@ -11,7 +11,7 @@ use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::jobs::{Job, Key};
 
 use super::distances::{self, ALIKE, COLUMNS, MEASURES};
-use super::experiment::{Column, Context, Experiment, Figure, Published, figure, row};
+use super::experiment::{Column, Context, Experiment};
 use super::findings::Finding;
 use super::linear_model::{Likelihood, Rows};
 use super::results::Results;
@@ -31,16 +31,10 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         COLUMNS[0],
         COLUMNS[1],
         COLUMNS[2],
-        Column {
-            measure: PRIOR,
-            title: "α",
-        },
-        Column {
-            measure: NOISE,
-            title: "β",
-        },
+        Column::new(PRIOR, "α"),
+        Column::new(NOISE, "β"),
     ],
-    published: &PUBLISHED,
+    published: include_str!("../published/e3.csv"),
     jobs,
     findings,
 };
@@ -185,75 +179,31 @@ fn truth(folder: &Path, seed: u64) -> Result<Truth> {
 }
 
 fn findings(results: &Results<'_>) -> Vec<Finding> {
-    let within = |measure| {
-        PUBLISHED
-            .iter()
-            .filter(|row| row.method == PAPER)
-            .map(move |row| {
-                let theirs = row.figure(measure)?.value;
-                let ours = results.mean(row.case, row.method, measure)?;
-                Some(((ours / theirs).ln().abs(), 1.6f64.ln()))
-            })
-    };
-    let precisions: Vec<_> = within(PRIOR).chain(within(NOISE)).collect();
-    let rows = |methods: &'static [&str]| {
-        let rows = PUBLISHED.iter();
-        rows.filter(move |row| methods.contains(&row.method))
-    };
+    let apart = |(found, published): (f64, f64)| ((found / published).ln().abs(), 1.6f64.ln());
     let nearly = |(found, published)| (found, ALIKE * published);
-    let theirs =
-        rows(&[PAPER, THESIS]).flat_map(|row| MEASURES.map(|measure| results.beside(row, measure)));
-    let ours = rows(&[OURS]).flat_map(|row| MEASURES.map(|measure| results.beside(row, measure)));
+    let precisions = results.beside_published(&[PAPER], &[PRIOR, NOISE]);
+    let theirs = results.beside_published(&[PAPER, THESIS], &MEASURES);
     vec![
         Finding::mostly_at_most(
             "evidence maximisation finds the published precisions, within a factor of 1.6 on other halves",
             1.0,
-            &precisions,
+            &precisions
+                .into_iter()
+                .map(|pair| pair.map(apart))
+                .collect::<Vec<_>>(),
         ),
         Finding::mostly_at_most(
             "in the published settings nine of ten distances are at most 1.5 times the published, which are of one half",
             0.9,
-            &theirs.map(|pair| pair.map(nearly)).collect::<Vec<_>>(),
+            &theirs
+                .into_iter()
+                .map(|pair| pair.map(nearly))
+                .collect::<Vec<_>>(),
         ),
         Finding::mostly_at_most(
             "in our setting all distances are at or below those of the paper",
             1.0,
-            &ours.collect::<Vec<_>>(),
+            &results.beside_published(&[OURS], &MEASURES),
         ),
     ]
 }
-
-/// The three distances, and the precisions of the weights and of the noise.
-const fn published(
-    [mean, covariance, wasserstein]: [f64; 3],
-    prior: f64,
-    noise: f64,
-) -> [Figure; 5] {
-    let [mean, covariance, wasserstein] = distances::published(mean, covariance, wasserstein);
-    let (prior, noise) = (figure(PRIOR, prior), figure(NOISE, noise));
-    [mean, covariance, wasserstein, prior, noise]
-}
-
-const ENERGY: [Figure; 5] = published([0.0051, 0.0421, 0.0564], 0.0608, 0.1246);
-const ENERGY_THESIS: [Figure; 5] = published([0.0042, 0.0765, 0.0646], 0.0539, 0.1082);
-const BOSTON: [Figure; 5] = published([0.0262, 0.3185, 0.0468], 0.2859, 0.0429);
-const BOSTON_THESIS: [Figure; 5] = published([0.0253, 0.1467, 0.0333], 0.2523, 0.0462);
-const CONCRETE: [Figure; 5] = published([0.0047, 0.0840, 0.0278], 0.0254, 0.0101);
-const CONCRETE_THESIS: [Figure; 5] = published([0.0058, 0.1267, 0.0477], 0.0278, 0.0086);
-const YACHT: [Figure; 5] = published([0.0435, 0.0391, 0.1210], 0.0291, 0.0114);
-const YACHT_THESIS: [Figure; 5] = published([0.0437, 0.0477, 0.1113], 0.0371, 0.0139);
-
-const PUBLISHED: [Published; 12] = [
-    row("energy", PAPER, &ENERGY),
-    row("energy", THESIS, &ENERGY_THESIS),
-    row("energy", OURS, &ENERGY),
-    row("boston", PAPER, &BOSTON),
-    row("boston", THESIS, &BOSTON_THESIS),
-    row("boston", OURS, &BOSTON),
-    row("concrete", PAPER, &CONCRETE),
-    row("concrete", THESIS, &CONCRETE_THESIS),
-    row("concrete", OURS, &CONCRETE),
-    row("yacht", PAPER, &YACHT),
-    row("yacht", THESIS, &YACHT_THESIS),
-    row("yacht", OURS, &YACHT),
-];

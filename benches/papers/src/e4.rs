@@ -9,7 +9,7 @@ use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::jobs::{Job, Key};
 
 use super::distances::{self, ALIKE, COLUMNS, MEASURES};
-use super::experiment::{Column, Context, Experiment, Figure, Published, row};
+use super::experiment::{Column, Context, Experiment};
 use super::findings::Finding;
 use super::linear_model::{Likelihood, Rows};
 use super::logistic::{self, Family};
@@ -32,12 +32,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         COLUMNS[0],
         COLUMNS[1],
         COLUMNS[2],
-        Column {
-            measure: ERROR,
-            title: "error of the true covariance",
-        },
+        Column::new(ERROR, "error of the true covariance"),
     ],
-    published: &PUBLISHED,
+    published: include_str!("../published/e4.csv"),
     jobs,
     findings,
 };
@@ -189,36 +186,21 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
 }
 
 fn findings(results: &Results<'_>) -> Vec<Finding> {
-    let rows = |method| PUBLISHED.iter().filter(move |row| row.method == method);
     let nearly = |(found, published)| (found, ALIKE * published);
-    let theirs = rows(PAPER).flat_map(|row| MEASURES.map(|measure| results.beside(row, measure)));
-    let ours = rows(OURS).flat_map(|row| MEASURES.map(|measure| results.beside(row, measure)));
+    let theirs = results.beside_published(&[PAPER], &MEASURES);
     vec![
         Finding::mostly_at_most(
             "in the paper's setting nine of ten distances are at most 1.5 times the published, which are of one run",
             0.9,
-            &theirs.map(|pair| pair.map(nearly)).collect::<Vec<_>>(),
+            &theirs
+                .into_iter()
+                .map(|pair| pair.map(nearly))
+                .collect::<Vec<_>>(),
         ),
         Finding::mostly_at_most(
             "in our setting all distances are at or below the published",
             1.0,
-            &ours.collect::<Vec<_>>(),
+            &results.beside_published(&[OURS], &MEASURES),
         ),
     ]
 }
-
-const USPS: [Figure; 3] = distances::published(0.4078, 0.5199, 0.0044);
-const A1A: [Figure; 3] = distances::published(0.0204, 0.3882, 0.0116);
-const AUSTRALIAN: [Figure; 3] = distances::published(0.0215, 0.1018, 0.0390);
-const BREAST: [Figure; 3] = distances::published(0.0205, 0.1729, 0.0297);
-
-const PUBLISHED: [Published; 8] = [
-    row("usps", PAPER, &USPS),
-    row("usps", OURS, &USPS),
-    row("a1a", PAPER, &A1A),
-    row("a1a", OURS, &A1A),
-    row("australian", PAPER, &AUSTRALIAN),
-    row("australian", OURS, &AUSTRALIAN),
-    row("breast", PAPER, &BREAST),
-    row("breast", OURS, &BREAST),
-];

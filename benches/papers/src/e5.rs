@@ -15,7 +15,7 @@ use serde::Serialize;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::settings::DeviceName;
 
-use super::experiment::{Column, Context, Experiment, Job, Key, Measures, Published, figure, row};
+use super::experiment::{Column, Context, Experiment, Job, Key, Measures};
 use super::findings::{Finding, Verdict, significant};
 use super::linear_model::{Likelihood, LinearModel, Rows};
 use super::logistic::{self, Family};
@@ -31,20 +31,11 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             second one is for training. The divergence is KL to the best full Gaussian plus KL from it.",
     needs: logistic_sets::FOLDERS,
     columns: &[
-        Column {
-            measure: BOUND,
-            title: "−ELBO per row",
-        },
-        Column {
-            measure: NLL,
-            title: "test NLL",
-        },
-        Column {
-            measure: DIVERGENCE,
-            title: "symmetric divergence",
-        },
+        Column::new(BOUND, "−ELBO per row"),
+        Column::new(NLL, "test NLL"),
+        Column::new(DIVERGENCE, "symmetric divergence"),
     ],
-    published: &PUBLISHED,
+    published: include_str!("../published/e5.csv"),
     jobs,
     findings,
 };
@@ -265,162 +256,3 @@ fn between(results: &Results<'_>, case: &str, bounds: &[Option<f64>]) -> Finding
         verdict: holds.into(),
     }
 }
-
-const PUBLISHED: [Published; 20] = [
-    row(
-        "australian",
-        FULL,
-        &[figure(BOUND, 0.558), figure(NLL, 0.339)],
-    ),
-    row(
-        "australian",
-        MEAN_FIELD,
-        &[
-            figure(BOUND, 0.593),
-            figure(NLL, 0.341),
-            figure(DIVERGENCE, 1946.0),
-        ],
-    ),
-    row(
-        "australian",
-        "SLANG-1",
-        &[
-            figure(BOUND, 0.574),
-            figure(NLL, 0.342),
-            figure(DIVERGENCE, 332.0),
-        ],
-    ),
-    row(
-        "australian",
-        "SLANG-5",
-        &[
-            figure(BOUND, 0.569),
-            figure(NLL, 0.339),
-            figure(DIVERGENCE, 84.0),
-        ],
-    ),
-    row(
-        "australian",
-        "SLANG-10",
-        &[
-            figure(BOUND, 0.566),
-            figure(NLL, 0.338),
-            figure(DIVERGENCE, 17.3),
-        ],
-    ),
-    row(
-        "breast",
-        FULL,
-        &[figure(BOUND, 0.1086), figure(NLL, 0.0912)],
-    ),
-    row(
-        "breast",
-        MEAN_FIELD,
-        &[
-            figure(BOUND, 0.1205),
-            figure(NLL, 0.0937),
-            figure(DIVERGENCE, 7.77),
-        ],
-    ),
-    row(
-        "breast",
-        "SLANG-1",
-        &[
-            figure(BOUND, 0.1117),
-            figure(NLL, 0.0921),
-            figure(DIVERGENCE, 0.911),
-        ],
-    ),
-    row(
-        "breast",
-        "SLANG-5",
-        &[
-            figure(BOUND, 0.1114),
-            figure(NLL, 0.0919),
-            figure(DIVERGENCE, 0.842),
-        ],
-    ),
-    row(
-        "breast",
-        "SLANG-10",
-        &[
-            figure(BOUND, 0.1107),
-            figure(NLL, 0.0920),
-            figure(DIVERGENCE, 0.638),
-        ],
-    ),
-    row("a1a", FULL, &[figure(BOUND, 0.3678), figure(NLL, 0.3385)]),
-    row(
-        "a1a",
-        MEAN_FIELD,
-        &[
-            figure(BOUND, 0.3828),
-            figure(NLL, 0.3385),
-            figure(DIVERGENCE, 129.0),
-        ],
-    ),
-    row(
-        "a1a",
-        "SLANG-1",
-        &[
-            figure(BOUND, 0.3766),
-            figure(NLL, 0.3386),
-            figure(DIVERGENCE, 30.5),
-        ],
-    ),
-    row(
-        "a1a",
-        "SLANG-5",
-        &[
-            figure(BOUND, 0.3744),
-            figure(NLL, 0.3386),
-            figure(DIVERGENCE, 17.3),
-        ],
-    ),
-    row(
-        "a1a",
-        "SLANG-10",
-        &[
-            figure(BOUND, 0.3732),
-            figure(NLL, 0.3386),
-            figure(DIVERGENCE, 11.8),
-        ],
-    ),
-    row("usps", FULL, &[figure(BOUND, 0.1860), figure(NLL, 0.1300)]),
-    row(
-        "usps",
-        MEAN_FIELD,
-        &[
-            figure(BOUND, 0.2672),
-            figure(NLL, 0.1383),
-            figure(DIVERGENCE, 70.8),
-        ],
-    ),
-    row(
-        "usps",
-        "SLANG-1",
-        &[
-            figure(BOUND, 0.2096),
-            figure(NLL, 0.1325),
-            figure(DIVERGENCE, 14.9),
-        ],
-    ),
-    row(
-        "usps",
-        "SLANG-5",
-        &[
-            figure(BOUND, 0.1979),
-            figure(NLL, 0.1317),
-            figure(DIVERGENCE, 7.55),
-        ],
-    ),
-    row(
-        "usps",
-        "SLANG-10",
-        &[
-            figure(BOUND, 0.1929),
-            figure(NLL, 0.1314),
-            figure(DIVERGENCE, 4.48),
-        ],
-    ),
-];

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::error::{Result, TabularError};
 
 pub(crate) use burn_bayes_tabular::jobs::{Job, Key, Measures};
 
 use super::findings::Finding;
+use super::published::Published;
 use super::results::Results;
 
 /// Something that a paper measured.
@@ -24,12 +25,21 @@ pub(crate) struct Experiment {
     pub(crate) needs: &'static [&'static str],
     /// The columns of its table.
     pub(crate) columns: &'static [Column],
-    /// What the papers report.
-    pub(crate) published: &'static [Published],
+    /// What the papers report: the content of a file in `published/`; empty if they give no numbers.
+    pub(crate) published: &'static str,
     /// All its jobs, in the order of the table.
     pub(crate) jobs: fn(&Context) -> Result<Vec<Job>>,
     /// What the paper concludes, judged by the results.
     pub(crate) findings: fn(&Results<'_>) -> Vec<Finding>,
+}
+
+impl Experiment {
+    /// What the papers report.
+    pub(crate) fn published(&self) -> Result<Published> {
+        Published::parse(self.published).map_err(|error| {
+            TabularError::Data(format!("published figures of {}: {error}", self.name))
+        })
+    }
 }
 
 /// A measure, and what a table calls it.
@@ -39,49 +49,9 @@ pub(crate) struct Column {
     pub(crate) title: &'static str,
 }
 
-/// A row of a paper's table.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Published {
-    pub(crate) case: &'static str,
-    pub(crate) method: &'static str,
-    pub(crate) figures: &'static [Figure],
-}
-
-impl Published {
-    /// The number that the paper gives for a measure.
-    pub(crate) fn figure(&self, measure: &str) -> Option<&'static Figure> {
-        let mut figures = self.figures.iter();
-        figures.find(|figure| figure.measure == measure)
-    }
-}
-
-/// A published number.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Figure {
-    pub(crate) measure: &'static str,
-    pub(crate) value: f64,
-    pub(crate) standard_error: Option<f64>,
-}
-
-/// A row of a paper's table.
-pub(crate) const fn row(
-    case: &'static str,
-    method: &'static str,
-    figures: &'static [Figure],
-) -> Published {
-    Published {
-        case,
-        method,
-        figures,
-    }
-}
-
-/// A published number without a standard error.
-pub(crate) const fn figure(measure: &'static str, value: f64) -> Figure {
-    Figure {
-        measure,
-        value,
-        standard_error: None,
+impl Column {
+    pub(crate) const fn new(measure: &'static str, title: &'static str) -> Self {
+        Self { measure, title }
     }
 }
 

@@ -20,6 +20,7 @@ mod grid;
 mod linear_model;
 mod logistic;
 mod logistic_sets;
+mod published;
 mod report;
 mod results;
 mod run;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::files::{csv_of, write_whole};
 
-use super::experiment::{Effort, Experiment, Figure};
+use super::experiment::{Effort, Experiment};
 use super::findings::{Finding, significant};
 use super::results::Results;
 
@@ -97,7 +97,7 @@ impl Report<'_> {
             let columns = self.experiment.columns.iter();
             columns.filter_map(move |column| {
                 let found = self.results.summary(case, method, column.measure)?;
-                let published = self.published(case, method, column.measure);
+                let published = self.results.published.figure(case, method, column.measure);
                 Some(Row {
                     data: case.into(),
                     method: method.into(),
@@ -119,8 +119,10 @@ impl Report<'_> {
         let groups = self.results.groups();
         let mut cases: Vec<&str> = groups.iter().map(|(case, _)| *case).collect();
         cases.dedup();
-        let published = self.experiment.published.iter();
-        let published: Vec<_> = published.map(|row| (row.case, row.method)).collect();
+        let published = self.results.published.rows().iter();
+        let published: Vec<_> = published
+            .map(|row| (row.case.as_str(), row.method.as_str()))
+            .collect();
         let of_case = |case: &str| {
             let ours = groups.iter().filter(|row| row.0 == case);
             let theirs = published
@@ -137,17 +139,11 @@ impl Report<'_> {
             Some(found) => with_error(found.mean, found.standard_error),
             None => "–".into(),
         };
-        if let Some(figure) = self.published(case, method, measure) {
+        if let Some(figure) = self.results.published.figure(case, method, measure) {
             let shown = with_error(figure.value, figure.standard_error);
             let _ = write!(entry, " ({shown})");
         }
         entry
-    }
-
-    fn published(&self, case: &str, method: &str, measure: &str) -> Option<&'static Figure> {
-        let mut rows = self.experiment.published.iter();
-        let row = rows.find(|row| row.case == case && row.method == method)?;
-        row.figure(measure)
     }
 }
 
@@ -168,7 +164,7 @@ fn line(page: &mut String, entries: impl Iterator<Item = impl AsRef<str>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Column, Published, figure};
+    use crate::experiment::Column;
     use burn_bayes_tabular::jobs::{Key, Record};
 
     const EXPERIMENT: Experiment = Experiment {
@@ -176,15 +172,8 @@ mod tests {
         title: "a test",
         notes: "No notes.",
         needs: &[],
-        columns: &[Column {
-            measure: "loss",
-            title: "mean loss",
-        }],
-        published: &[Published {
-            case: "set",
-            method: "ours",
-            figures: &[figure("loss", 2.5)],
-        }],
+        columns: &[Column::new("loss", "mean loss")],
+        published: "data,method,loss,source\nset,ours,2.5,a paper\n",
         jobs: |_| Ok(Vec::new()),
         findings: |_| Vec::new(),
     };
@@ -209,7 +198,8 @@ mod tests {
             record("ours", 1, 3.0),
             record("other", 0, 7.0),
         ];
-        let results = Results::new(&records);
+        let published = EXPERIMENT.published().unwrap();
+        let results = Results::new(&records, &published);
         let findings = [Finding::falling("it falls", &[Some(2.0), Some(1.0)])];
         let report = Report {
             experiment: &EXPERIMENT,

@@ -1,18 +1,20 @@
 //! Results by data and method, averaged over seeds.
 
-use super::experiment::Published;
 use burn_bayes_tabular::jobs::{Record, Summary};
 
-/// The results of an experiment's cells.
+use super::published::Published;
+
+/// The results of an experiment's jobs, and what the papers report.
 #[derive(Debug)]
 pub(crate) struct Results<'a> {
     records: &'a [Record],
+    pub(crate) published: &'a Published,
 }
 
 impl<'a> Results<'a> {
     /// Of these records, in the order of the table.
-    pub(crate) fn new(records: &'a [Record]) -> Self {
-        Self { records }
+    pub(crate) fn new(records: &'a [Record], published: &'a Published) -> Self {
+        Self { records, published }
     }
 
     /// Every pair of data and method, in order.
@@ -41,10 +43,22 @@ impl<'a> Results<'a> {
         Some(self.summary(case, method, measure)?.mean)
     }
 
-    /// The mean of a measure beside the published figure, if there are both.
-    pub(crate) fn beside(&self, row: &Published, measure: &str) -> Option<(f64, f64)> {
-        let ours = self.mean(row.case, row.method, measure)?;
-        Some((ours, row.figure(measure)?.value))
+    /// Our mean beside the published figure, for each of these measures in every published row of these
+    /// methods; `None` if either is missing.
+    pub(crate) fn beside_published(
+        &self,
+        methods: &[&str],
+        measures: &[&str],
+    ) -> Vec<Option<(f64, f64)>> {
+        let rows = self.published.rows().iter();
+        let rows = rows.filter(|row| methods.contains(&row.method.as_str()));
+        let pairs = rows.flat_map(|row| {
+            measures.iter().map(move |&measure| {
+                let ours = self.mean(&row.case, &row.method, measure)?;
+                Some((ours, row.figures.get(measure)?.value))
+            })
+        });
+        pairs.collect()
     }
 
     /// The time that a run took, averaged.

@@ -174,7 +174,8 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Optio
     let mut records = jobs::run(&task, &wanted, &cache, &pool, &lines)?;
     records.extend(others.iter().filter_map(|job| cache.find(job).cloned()));
     records.sort_by_cached_key(|record| order.iter().position(|key| *key == record.key));
-    let results = Results::new(&records);
+    let published = experiment.published()?;
+    let results = Results::new(&records, &published);
     let findings = (experiment.findings)(&results);
     let report = Report {
         experiment,
@@ -262,20 +263,55 @@ mod tests {
         }
     }
 
+    /// The jobs of an experiment. They read no data before they are computed.
+    fn jobs(experiment: &Experiment, effort: Effort, only: Option<String>) -> Vec<Job> {
+        let data = PathBuf::from("absent");
+        let context = Context { data, effort, only };
+        (experiment.jobs)(&context).unwrap()
+    }
+
     #[test]
     fn cells_have_names_of_their_own() {
         for experiment in &EXPERIMENTS {
             for effort in [Effort::Quick, Effort::Full] {
-                // Data are read when a job is computed.
-                let data = PathBuf::from("absent");
-                let only = None;
-                let context = Context { data, effort, only };
-                let jobs = (experiment.jobs)(&context).unwrap();
+                let jobs = jobs(experiment, effort, None);
                 let mut keys: Vec<_> = jobs.iter().map(|job| job.key.to_string()).collect();
                 let count = keys.len();
                 keys.sort();
                 keys.dedup();
                 assert_eq!(keys.len(), count, "{} {effort:?}", experiment.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_published_figure_has_its_place_in_the_table() {
+        // Methods of the papers that no job computes.
+        let others = [
+            "dropout",
+            "published: plain ResNet-18, APTOS",
+            "published: VIFA ResNet-18, APTOS",
+        ];
+        for experiment in &EXPERIMENTS {
+            let published = experiment.published().unwrap();
+            let cases = published.rows().iter().map(|row| row.case.as_str());
+            // Large sets have jobs only if they are named.
+            let jobs = jobs(experiment, Effort::Full, Some(cases.collect()));
+            for row in published.rows() {
+                let is_known = jobs.iter().any(|Job { key, .. }| {
+                    key.case == row.case
+                        && (key.method == row.method || others.contains(&row.method.as_str()))
+                });
+                assert!(
+                    is_known,
+                    "{}: {}, {}",
+                    experiment.name, row.case, row.method
+                );
+                for measure in row.figures.keys() {
+                    let mut columns = experiment.columns.iter();
+                    let is_column = columns.any(|column| column.measure == measure);
+                    assert!(is_column, "{}: {measure}", experiment.name);
+                }
             }
         }
     }

@@ -160,7 +160,9 @@ impl Fetcher {
         let path = self.root.join(file.path);
         let mut response = self.agent.get(address).call().map_err(Failure::there)?;
         let mut body = response.body_mut().as_reader();
-        let mut unfinished = source::temporary_beside(&path).map_err(Failure::Here)?;
+        source::make_folder_of(&path).map_err(Failure::Here)?;
+        let unfinished = source::temporary_beside(&path);
+        let mut unfinished = unfinished.map_err(|error| Failure::here(&path, error))?;
         let (mut hasher, mut count) = (Sha256::new(), 0);
         let mut piece = vec![0; 1 << 16];
         loop {

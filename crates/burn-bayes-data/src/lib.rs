@@ -103,6 +103,8 @@ pub use preprocessor_config::{MissingPolicy, PreprocessorConfig, Task, UnseenPol
 pub use preprocessor_fit::PreprocessorFit;
 pub use presplit::{Presplit, read_presplit};
 pub use scale::{ColumnScale, Scaler, Scaling};
+#[doc(hidden)]
+pub use source::temporary_beside;
 pub use split::{KFold, Split, partition, stratified_partition};
 pub use suspicion::{Suspicion, suspicions};
 pub use table::{Column, ColumnKind, Table};

@@ -1,10 +1,11 @@
 //! Opens files, with detection of gzip, and writes files atomically.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Cursor, Read, Write};
+use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+use tempfile::NamedTempFile;
 
 use crate::error::{DataError, Place, at_path};
 
@@ -138,26 +139,36 @@ impl<'a> Lines<'a> {
 
 /// Writes `bytes` to a temporary file beside `path`, then renames it.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
-    let mut file = temporary_beside(path)?;
+    make_folder_of(path)?;
+    let mut file = temporary_beside(path).map_err(at_path(path))?;
     file.write_all(bytes).map_err(at_path(path))?;
     file.persist(path)
         .map_err(|error| at_path(path)(error.error))?;
     Ok(())
 }
 
-/// A temporary file in the folder of `path`, which is created if needed.
-pub(crate) fn temporary_beside(path: &Path) -> Result<tempfile::NamedTempFile, DataError> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    std::fs::create_dir_all(folder).map_err(at_path(folder))?;
+/// Creates the folder of `path`, if needed.
+pub(crate) fn make_folder_of(path: &Path) -> Result<(), DataError> {
+    let folder = folder_of(path);
+    std::fs::create_dir_all(folder).map_err(at_path(folder))
+}
+
+/// A temporary file in the folder of `path`, to be renamed to `path` when complete.
+///
+/// For this crate and `burn-bayes-tabular`. `burn-bayes` does not depend on this crate, so its posterior
+/// files are written by code of its own.
+pub fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".unfinished-");
     // Temporary files are private by default, but the final file needs the usual permissions.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder).map_err(at_path(folder))
+    builder.tempfile_in(folder_of(path))
+}
+
+/// The folder of a file; empty for the current one.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use burn_bayes_data::temporary_beside;
 use tempfile::NamedTempFile;
 
 use crate::error::{Result, TabularError};
@@ -135,16 +136,8 @@ struct Unnamed {
 impl Unnamed {
     /// A temporary file in the folder of `path`.
     fn beside(path: &Path) -> Result<Self> {
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".unfinished-");
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut paths = unfinished();
-        let file = builder.tempfile_in(folder).map_err(at(folder))?;
+        let file = temporary_beside(path).map_err(at(path))?;
         let entry = Entry::among(&mut paths, file.path());
         Ok(Self { file, entry })
     }

@@ -1,12 +1,12 @@
-//! Random damage to files, for tests of what reads them.
+//! Random damage to files, for tests of readers.
 //!
-//! `BURN_BAYES_FUZZ_CASES` sets the number of cases for each reader.
+//! `BURN_BAYES_FUZZ_CASES` sets the number of cases per reader.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// Proptest's settings with `cases` cases, if nothing else is asked for.
+/// Proptest's settings with `cases` cases, unless the environment sets another number.
 pub fn config(cases: u32) -> ProptestConfig {
     let asked = std::env::var("BURN_BAYES_FUZZ_CASES");
     ProptestConfig {
@@ -15,7 +15,7 @@ pub fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-/// Numbers that a file may hold in the place of a sensible one.
+/// Numbers that can replace a valid one in a text file.
 const NUMBERS: [&str; 12] = [
     "0",
     "-1",
@@ -31,36 +31,36 @@ const NUMBERS: [&str; 12] = [
     "18446744073709551616",
 ];
 
-/// The same where a file holds lengths in binary.
+/// The same for binary lengths.
 const LENGTHS: [u64; 6] = [0, 1 << 31, 1 << 32, 1 << 40, i64::MAX as u64, u64::MAX];
 
 /// One piece of damage.
 #[derive(Debug, Clone)]
 pub enum Edit {
-    /// A byte becomes another.
+    /// Replaces a byte.
     Set(Index, u8),
-    /// A bit of a byte turns.
+    /// Flips a bit of a byte.
     Flip(Index, u8),
-    /// Bytes come in between.
+    /// Inserts bytes.
     Insert(Index, Vec<u8>),
-    /// So many bytes are lost.
+    /// Removes this many bytes.
     Remove(Index, usize),
-    /// So many bytes come again, so many times.
+    /// Repeats this many bytes this many times.
     Repeat(Index, usize, usize),
-    /// Bytes from one place over those of another.
+    /// Copies bytes from one position over those of another.
     Copy(Index, usize, Index),
-    /// The first digits from here on become another number.
+    /// Replaces the next digits by another number.
     Number(Index, &'static str),
-    /// Eight bytes become another length.
+    /// Replaces eight bytes by another length.
     Length(Index, u64),
-    /// The file ends here.
+    /// Ends the file here.
     Cut(Index),
 }
 
 /// A few pieces of damage.
 pub fn edits() -> impl Strategy<Value = Vec<Edit>> {
     let place = any::<Index>;
-    // Bytes that mean something in one of the formats, and any others.
+    // Bytes with a meaning in one of the formats, and any others.
     let byte = || {
         prop_oneof![
             select(b"\0\x01\x08\x7f\x80\xff\"'\n\r,;:|# \t.+-0159eEnNiI()[]{}=".to_vec()),
@@ -83,7 +83,7 @@ pub fn edits() -> impl Strategy<Value = Vec<Edit>> {
     vec(edit, 1..8)
 }
 
-/// The file with damage.
+/// The damaged file.
 pub fn damaged(file: &[u8], edits: &[Edit]) -> Vec<u8> {
     let mut bytes = file.to_vec();
     for edit in edits {
@@ -125,7 +125,7 @@ pub fn damaged(file: &[u8], edits: &[Edit]) -> Vec<u8> {
     bytes
 }
 
-/// Where the first digits from `start` on are; nowhere, at the end, if there are none.
+/// The range of the first digits from `start` on; empty, at the end, if there are none.
 fn digits(bytes: &[u8], start: usize) -> std::ops::Range<usize> {
     let skipped = bytes[start..]
         .iter()

@@ -1,8 +1,8 @@
-//! What the tests of several crates share: files with random damage, bounds on the memory that a reader
-//! takes, and the folder of the data sets.
+//! Shared by the tests of several crates: files with random damage, bounds on a reader's memory, and the folder of
+//! the data sets.
 //!
-//! A test that needs the data sets stands in a module called `needs_data`, and takes their folder from
-//! [`data_folder`]. `cargo xtask test` leaves these modules out where there is no such folder.
+//! A test that needs the data sets is in a module called `needs_data`, and gets their folder from [`data_folder`].
+//! `cargo xtask test` skips these modules if the folder is missing.
 
 mod damage;
 mod memory;
@@ -12,11 +12,11 @@ use std::path::PathBuf;
 pub use damage::{Edit, config, damaged, edits};
 pub use memory::{CountingAllocator, bounded, most_held};
 
-/// The folder of the data sets: `$BURN_BAYES_DATA`, or `../shared/data` beside the repository.
+/// The folder of the data sets: `$BURN_BAYES_DATA`, by default `../shared/data` beside the repository.
 ///
 /// # Panics
 ///
-/// If there is no such folder, so that no test passes without having tested anything.
+/// If the folder is missing, so that no test passes without testing anything.
 pub fn data_folder() -> PathBuf {
     let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
     let folder = std::env::var_os("BURN_BAYES_DATA").unwrap_or_else(|| default.into());

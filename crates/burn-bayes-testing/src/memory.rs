@@ -1,4 +1,4 @@
-//! What a thread holds of memory, counted by the allocator, so that tests can bound what a reader asks for.
+//! The memory of a thread, counted by the allocator, so that tests can bound a reader's use.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -6,11 +6,11 @@ use std::hint::black_box;
 
 use proptest::prelude::*;
 
-/// Fails if `read` takes more memory than buffers and a generous share for each byte.
+/// Fails if `read` takes more memory than buffers and a generous amount per byte.
 pub fn bounded<T>(bytes: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<T, TestCaseError> {
-    /// Text buffers, the state of a decoder, and the cells that libsvm may have for few entries.
+    /// Text buffers, the state of a decoder, and the cells of a libsvm file with few entries.
     const BUFFERS: usize = 1 << 20;
-    /// A column of one cell of one byte has a name, a place in tables of names, and vectors.
+    /// A column with one cell of one byte has a name, an entry in tables of names, and vectors.
     const FOR_A_BYTE: usize = 1 << 10;
     let (result, most) = most_held(|| read(bytes));
     let allowed = BUFFERS + FOR_A_BYTE * bytes.len();
@@ -22,10 +22,10 @@ pub fn bounded<T>(bytes: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<T, Test
     Ok(result)
 }
 
-/// Bytes of the largest allocation that is granted.
+/// The maximum size of an allocation in bytes.
 const LARGEST: usize = 1 << 32;
 
-/// The system's allocator, which counts what each thread holds.
+/// The system's allocator, with a count of the bytes that each thread holds.
 ///
 /// A test program that calls [`most_held`] or [`bounded`] declares it as its `#[global_allocator]`.
 #[derive(Debug)]
@@ -41,11 +41,10 @@ fn count(bytes: isize) {
     MOST.set(MOST.get().max(HELD.get()));
 }
 
-// SAFETY: everything is handed on to the system's allocator unchanged; counting neither allocates
-// nor unwinds.
+// SAFETY: all calls are passed unchanged to the system's allocator; counting neither allocates nor unwinds.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // No test needs so much at once; what does not get it ends here, and not with the machine.
+        // No test needs as much at once, so the test fails here instead of exhausting the machine.
         if layout.size() > LARGEST {
             return std::ptr::null_mut();
         }
@@ -61,7 +60,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
-/// The result of `work`, and the most bytes that this thread held during it beyond those before.
+/// The result of `work`, and the peak of the bytes that this thread held during it, above those before.
 ///
 /// # Panics
 ///

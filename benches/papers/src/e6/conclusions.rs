@@ -8,7 +8,6 @@ use burn_bayes_tabular::search::DIVERGED;
 use super::protocols::{
     CONSTANT, MEAN_FIELD, PLAIN, SLANG, SLANG_UNTUNED, VIFA, VIFA_DEFAULTS, label,
 };
-use super::published::PUBLISHED;
 use super::sets::{SETS, Set};
 use super::{NLL, RMSE};
 
@@ -53,15 +52,15 @@ fn beside_the_papers(set: &Set, results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let case = set.name;
     let ours = |method: &str, measure| results.mean(case, method, measure);
-    let measures = [RMSE, NLL];
-    if let [Some(rmse), Some(nll)] = measures.map(|measure| published(case, VIFA, measure)) {
+    let published = |method, measure| Some(results.published.figure(case, method, measure)?.value);
+    if let Some((rmse, nll)) = published(VIFA, RMSE).zip(published(VIFA, NLL)) {
         findings.push(Finding::at_most(
             format!("{case}: VIFA is better than the paper's VIFA in RMSE and NLL"),
             &[(ours(VIFA, RMSE), rmse), (ours(VIFA, NLL), nll)],
         ));
     }
-    for measure in measures {
-        if let Some(theirs) = published(case, SLANG, measure) {
+    for measure in [RMSE, NLL] {
+        if let Some(theirs) = published(SLANG, measure) {
             let means = BAYESIAN.iter().filter_map(|method| {
                 let mean = ours(method, measure)?;
                 Some((*method, mean))
@@ -131,14 +130,4 @@ fn none_diverged(method: &str, results: &Results<'_>) -> Finding {
         measured: format!("{diverged:.0} of {runs}"),
         verdict: (diverged.round() == 0.0).into(),
     }
-}
-
-fn published(case: &str, method: &str, measure: &str) -> Option<f64> {
-    let mut rows = PUBLISHED.iter();
-    let row = rows.find(|row| row.case == case && row.method == method)?;
-    let figure = row
-        .figures
-        .iter()
-        .find(|figure| figure.measure == measure)?;
-    Some(figure.value)
 }

@@ -9,10 +9,39 @@ use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::jobs::Measures;
 use burn_bayes_tabular::predict::Uncertainty;
 
+use crate::experiment::Column;
+
 pub(super) const ACCURACY: &str = "accuracy";
 pub(super) const BALANCED: &str = "balanced_accuracy";
 pub(super) const AUROC: &str = "auroc";
 pub(super) const NLL: &str = "nll";
+
+/// The columns of the table.
+pub(super) const COLUMNS: [Column; 20] = [
+    Column::new(ACCURACY, "accuracy"),
+    Column::new("entropy_90", "90 % by entropy"),
+    Column::new("entropy_80", "80 %"),
+    Column::new("entropy_70", "70 %"),
+    Column::new("entropy_60", "60 %"),
+    Column::new("entropy_50", "50 %"),
+    Column::new("disagreement_90", "90 % by disagreement"),
+    Column::new("disagreement_80", "80 %"),
+    Column::new("disagreement_70", "70 %"),
+    Column::new("disagreement_60", "60 %"),
+    Column::new("disagreement_50", "50 %"),
+    Column::new(BALANCED, "balanced accuracy"),
+    Column::new("balanced_entropy_50", "balanced, 50 % by entropy"),
+    Column::new("balanced_disagreement_50", "balanced, 50 % by disagreement"),
+    Column::new(AUROC, "AUROC"),
+    Column::new(NLL, "NLL"),
+    Column::new("foreign_auroc_entropy", "digits, AUROC by entropy"),
+    Column::new("foreign_fpr95_entropy", "FPR95"),
+    Column::new(
+        "foreign_auroc_mutual_information",
+        "digits, AUROC by information",
+    ),
+    Column::new("foreign_fpr95_mutual_information", "FPR95"),
+];
 
 /// Per cent of the rows that are kept.
 pub(super) const KEPT: [u32; 6] = [100, 90, 80, 70, 60, 50];
@@ -86,7 +115,6 @@ fn overall(labelled: &LabelledProbabilities<'_>) -> Measures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::e8::published::{COLUMNS, PUBLISHED};
 
     /// Two draws of four rows, the last of which they disagree about.
     fn draws() -> DrawProbabilities<'static> {
@@ -116,19 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn every_column_and_every_published_figure_is_measured() {
+    fn every_column_is_measured() {
         let mut found = selective(&draws(), &[0, 1, 1, 0]).unwrap();
         found.extend(detection(&draws(), &[0, 1, 1, 0], &draws()).unwrap());
         for column in &COLUMNS {
             assert!(found.contains_key(column.measure), "{}", column.measure);
-        }
-        for figure in PUBLISHED.iter().flat_map(|row| row.figures) {
-            let mut columns = COLUMNS.iter();
-            assert!(
-                columns.any(|column| column.measure == figure.measure),
-                "{}",
-                figure.measure
-            );
         }
     }
 }

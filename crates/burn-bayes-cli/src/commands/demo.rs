@@ -95,16 +95,16 @@ impl Observer for Recorder {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut outcomes = Vec::new();
-    for contest in [moons(arguments.seed)?, gap(arguments.seed)?] {
+    for case in [moons(arguments.seed)?, gap(arguments.seed)?] {
         if !arguments.json {
-            print(format_args!("{}: {}", contest.name, contest.about))?;
+            print(format_args!("{}: {}", case.name, case.about))?;
             print(format_args!(
                 "{:<12}{:>10}{:>14}{:>18}{:>18}",
-                "method", "NLL", "calibration", contest.unsure, "outside"
+                "method", "NLL", "calibration", case.unsure, "outside"
             ))?;
         }
         for method in METHODS {
-            let outcome = contest.enter(method, arguments)?;
+            let outcome = case.run(method, arguments)?;
             if !arguments.json {
                 outcome.print()?;
             }
@@ -139,7 +139,7 @@ impl Outcome {
 
 /// Two half moons; the outside rows lie on a circle around them.
 fn moons(seed: u64) -> Result<DemoCase> {
-    let classes = ["lower", "upper"].map(String::from).to_vec();
+    let classes = ["upper", "lower"].map(String::from).to_vec();
     let ring = (0..OUTSIDE_ROWS).flat_map(|row| {
         let (sine, cosine) = (TAU * row as f64 / OUTSIDE_ROWS as f64).sin_cos();
         [0.5 + 4.0 * cosine, 0.25 + 4.0 * sine]
@@ -181,7 +181,7 @@ fn gap(seed: u64) -> Result<DemoCase> {
 
 impl DemoCase {
     /// Fits one method, and writes a report.
-    fn enter(&self, method: Method, arguments: &Arguments) -> Result<Outcome> {
+    fn run(&self, method: Method, arguments: &Arguments) -> Result<Outcome> {
         let settings = FitSettings {
             method,
             model: NetworkShape { hidden: vec![50] },

@@ -1,4 +1,4 @@
-//! Bad input: every row a clear message with its exit code, and never a panic.
+//! Bad input: each row has a clear message and an exit code, and nothing panics.
 
 use crate::workplace::{GAP, MOONS, Workplace};
 
@@ -7,7 +7,7 @@ const DATA: i32 = 3;
 const NUMERICAL: i32 = 4;
 const SYSTEM: i32 = 1;
 
-/// A command line, the exit code, and words of the message.
+/// A command line, its exit code, and words of the message.
 type Case<'a> = (String, i32, &'a [&'a str]);
 
 fn check(place: &Workplace, cases: &[Case<'_>]) {
@@ -191,7 +191,7 @@ fn files_that_cannot_be_fitted() {
     place.write(
         "missing.csv",
         &rows(&|row| match row {
-            // The first of them is named, whichever rows are held out.
+            // The message names the first one, whichever rows are held out.
             20.. => "1,NaN,2".into(),
             _ => format!("{row},{row},{}", row % 7),
         }),
@@ -447,7 +447,7 @@ fn rows_held_out_that_were_changed() {
         &place,
         &[(predict.into(), DATA, &["validation.csv", "missing"])],
     );
-    // Other commands read the rest of the run.
+    // Other commands read the remaining files of the run.
     place.output("predict run moons.csv");
 
     let metrics = place.read("run/metrics.jsonl");

@@ -2,12 +2,12 @@
 
 use crate::workplace::Workplace;
 
-/// Share of wrong rows that the commands promise at most.
+/// The maximum share of wrong rows that the commands allow.
 const RISK: f64 = 0.05;
 
 const DECISION: &str = include_str!("decision.sh");
 
-/// What the commands of a chapter print.
+/// The output of a chapter's commands.
 fn outputs(place: &Workplace, chapter: &str) -> Vec<String> {
     let commands = chapter
         .lines()
@@ -15,7 +15,7 @@ fn outputs(place: &Workplace, chapter: &str) -> Vec<String> {
     commands.map(|command| place.output(command)).collect()
 }
 
-/// A column of a file whose cells hold no commas.
+/// A column of a file without commas in its cells.
 fn column(place: &Workplace, file: &str, name: &str) -> Vec<String> {
     let text = place.read(file);
     let mut rows = text.lines().map(|line| line.split(','));
@@ -39,7 +39,7 @@ fn a_first_fit_knows_what_it_does_not_know() {
         .filter(|(label, truth)| label != truth);
     assert!(wrong.count() < 15, "{labels:?}");
     assert!(place.read("first/report.html").contains("</html>"));
-    // Beyond the ends, draws of the weights differ more than among the examples.
+    // Beyond the ends, the draws differ more than between the examples.
     let [.., curve, _] = outputs.as_slice() else {
         panic!("two predictions on standard output");
     };
@@ -92,7 +92,7 @@ fn a_method_and_its_settings_are_chosen() {
         assert!(compared.contains(&row), "{compared}");
     }
     assert_eq!(place.read("compared/runs.jsonl").lines().count(), 3 * 5);
-    // The best of the four that met all folds leads, and is what `fit` takes.
+    // The best of the four that were scored on all folds is first, and `fit` uses it.
     assert_eq!(place.read("tuned/trials.jsonl").lines().count(), 12 + 4 * 4);
     let trials = place.read("tuned/trials.csv");
     let best: Vec<&str> = trials.lines().nth(1).unwrap().split(',').collect();

@@ -1,5 +1,4 @@
-//! The program on the device that `BURN_BAYES_TEST_DEVICE` names, beside the CPU: the same run but for
-//! rounding.
+//! The program on the device in `BURN_BAYES_TEST_DEVICE` and on the CPU: runs that are equal except for rounding.
 
 use crate::workplace::{GAP, MOONS, Workplace};
 
@@ -19,15 +18,15 @@ fn device() -> String {
     name
 }
 
-/// The cells of predictions that are numbers.
+/// The numeric cells of predictions.
 fn numbers(predictions: &str) -> Vec<f64> {
     let rows = predictions.lines().skip(1);
     rows.flat_map(|row| row.split(',').filter_map(|cell| cell.parse().ok()))
         .collect()
 }
 
-/// Fits, predicts and evaluates on the device and on the CPU; the largest difference between their
-/// predictions, over the largest of these.
+/// Fits, predicts and evaluates on the device and on the CPU. Returns the largest difference between their
+/// predictions, relative to the largest prediction.
 fn difference(place: &Workplace, fit: &str, rows: &str, device: &str) -> f64 {
     let mut predictions = [device, "flex"].map(|device| {
         let run = format!("on_{device}");
@@ -52,7 +51,7 @@ fn difference(place: &Workplace, fit: &str, rows: &str, device: &str) -> f64 {
 fn a_device_makes_the_run_that_the_cpu_makes() {
     let device = device();
     let (moons, gap) = (Workplace::with_moons(), Workplace::with_gap());
-    // Rounding differs and grows from step to step; on one device nothing does.
+    // Rounding differs between devices and grows with the steps; on one device nothing differs.
     let allowed = if device == "flex" { 0.0 } else { 1e-3 };
     for method in [
         "vifa --rank 2",

@@ -1,4 +1,4 @@
-//! Fits that diverge: what they leave, what is said of them, and what is no divergence.
+//! Fits that diverge: their files and messages, and fits that do not count as diverged.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::workplace::{GAP, MOONS, Workplace};
 /// The exit code of a fit that has diverged.
 const NUMERICAL: i32 = 4;
 
-/// What a command says on standard error, though it succeeds.
+/// The messages of a command that succeeds.
 fn warnings(place: &Workplace, arguments: &str) -> String {
     let output = place.burn_bayes(arguments).output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -18,13 +18,13 @@ fn warnings(place: &Workplace, arguments: &str) -> String {
     errors
 }
 
-/// Whether a page says before anything else that the fit has diverged.
+/// Whether a page begins with the message that the fit has diverged.
 fn has_banner(page: &str) -> bool {
     let banner = page.find("This fit has diverged");
     banner.is_some_and(|banner| banner < page.find("<nav").unwrap())
 }
 
-/// A fit with finite weights that has diverged, with these words in the error.
+/// Checks a diverged fit with finite weights, whose error contains these words.
 fn check_divergence(place: &Workplace, fit: &str, rows: &str, words: &[&str]) {
     let (code, message) = place.failure(&format!("{fit} --out run"));
     assert_eq!(code, NUMERICAL, "{message}");
@@ -60,7 +60,7 @@ fn a_regression_that_is_far_off() {
 
 #[test]
 fn a_regression_that_is_worse_than_a_constant() {
-    // After one epoch the error is that of a constant, and the noise is said to be an eighth of it.
+    // After one epoch the error is that of a constant, and the given noise is an eighth of it.
     let fit = format!("{GAP} --method map --noise-precision 0.04 --epochs 1");
     let words = [
         "a Gaussian with the mean and standard deviation",
@@ -87,7 +87,7 @@ fn a_classification_that_rules_out_what_happens() {
 #[test]
 fn a_fit_whose_last_step_leaves_the_finite_numbers() {
     let place = Workplace::with_gap();
-    // The only step starts from a finite loss.
+    // The only step starts at a finite loss.
     let step =
         "--method map --noise-precision 1 --optimizer sgd --lr 1e38 --epochs 1 --batch-size 120";
     for held_out in ["--validation 0.2", "--validation 0"] {
@@ -113,7 +113,7 @@ fn a_fit_that_stops_within_the_training_leaves_a_report() {
     assert_eq!(code, NUMERICAL, "{message}");
     let page = place.read("run/report.html");
     assert!(has_banner(&page) && page.contains("finite"), "{message}");
-    // The next fit into the folder is another one.
+    // The next fit into the folder is independent.
     place.output(&format!("{GAP} --epochs 2 --validation 0 --out run"));
     assert!(!place.path("run/report.html").exists());
 }
@@ -137,7 +137,7 @@ fn skipped_steps_are_reported() {
     );
 }
 
-/// A folder with `noise.csv`, whose targets have nothing to do with its feature.
+/// A folder with `noise.csv`, whose targets do not depend on its feature.
 fn with_noise() -> Workplace {
     let place = Workplace::new();
     let mut text = String::from("x,number,class\n");

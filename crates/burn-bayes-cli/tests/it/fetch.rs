@@ -1,4 +1,4 @@
-//! `data fetch` against a mirror on the loopback device: the right files, or nothing and a word of help.
+//! `data fetch` from a mirror on the loopback device: the right files, or none and a helpful message.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,10 +16,10 @@ fn files() -> Vec<NamedFile> {
     NamedSet::find(SET).unwrap().files().collect()
 }
 
-/// What a mirror does with the file of a path.
+/// The mirror's answer for the file of a path.
 type Answer = Box<dyn Fn(&str, TcpStream) + Send>;
 
-/// Answers every request until the test ends; its address.
+/// Answers all requests until the test ends. Returns the address.
 fn mirror(answer: Answer) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -44,7 +44,7 @@ fn length(path: &str) -> u64 {
     files().into_iter().find(of_path).unwrap().bytes
 }
 
-/// A file of the right length with other bytes.
+/// A file with the right length and wrong bytes.
 fn zeros(path: &str, mut stream: TcpStream) {
     let body = vec![0; length(path) as usize];
     stream
@@ -53,7 +53,7 @@ fn zeros(path: &str, mut stream: TcpStream) {
     stream.write_all(&body).unwrap();
 }
 
-/// The program, which no proxy of the environment comes between.
+/// The program, without a proxy of the environment.
 fn fetch(place: &Workplace, address: &str) -> assert_cmd::Command {
     let mut command = place.burn_bayes(&format!("data fetch {SET} --data data"));
     command
@@ -73,7 +73,7 @@ fn refused(place: &Workplace, address: &str) -> (i32, String) {
     (output.status.code().unwrap_or(-1), message)
 }
 
-/// Every file below a folder.
+/// All files below a folder.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
@@ -113,7 +113,7 @@ fn without_the_file_the_message_says_how_to_place_it_by_hand() {
             .write_all(head("404 Not Found", 0).as_bytes())
             .unwrap();
     }));
-    // A port that was free a moment ago refuses connections.
+    // A port that was just free refuses connections.
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -139,7 +139,7 @@ fn without_the_file_the_message_says_how_to_place_it_by_hand() {
     }
 }
 
-/// Promises a file, and sends half of it.
+/// Announces a file and sends half of it.
 fn send_half(path: &str, stream: &mut TcpStream) {
     stream
         .write_all(head("200 OK", length(path)).as_bytes())
@@ -161,7 +161,7 @@ fn half_a_file_is_no_file() {
     assert_eq!(below(&place.path("data")), [""; 0].map(PathBuf::from));
 }
 
-/// A mirror that sends half of a file, says so, and never goes on.
+/// A mirror that sends half of a file, says so, and stops.
 fn stalling() -> (String, Receiver<TcpStream>) {
     let (sender, receiver) = channel();
     let address = mirror(Box::new(move |path, mut stream| {
@@ -176,7 +176,7 @@ mod ends {
     use super::*;
     use crate::signals::{Reach, interrupted, wait_until};
 
-    /// A transfer that has come half of its way.
+    /// A transfer of which half has arrived.
     fn half_done(place: &Workplace) -> (Child, TcpStream) {
         let (address, half_sent) = stalling();
         let child = place.start(&format!("data fetch {SET} --data data --mirror {address}"));
@@ -220,7 +220,7 @@ mod ends {
     }
 }
 
-/// `cargo xtask test` skips it where the folder of the data sets is missing.
+/// `cargo xtask test` skips it without the folder of the data sets.
 mod needs_data {
     use burn_bayes_testing::data_folder;
 
@@ -247,7 +247,7 @@ mod needs_data {
             "{said}"
         );
         assert_eq!(below(&place.path("data")).len(), count);
-        // The flag comes before the environment, and nobody asks for what is there.
+        // The option takes precedence over the environment, and existing files are not requested.
         let mut again = fetch(&place, &address);
         let output = again
             .args(["--mirror", "http://127.0.0.1:9"])

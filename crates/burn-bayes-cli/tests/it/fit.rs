@@ -1,4 +1,4 @@
-//! `fit`: what it leaves behind, and how it is interrupted.
+//! `fit`: its files, and interruption.
 
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ fn every_method_fits_and_predicts() {
         assert_eq!(plan["rank"], rank, "{method}");
         let predictions = place.output(&format!("predict {method} moons.csv"));
         assert_eq!(predictions.lines().count(), 1 + 200);
-        // What a run says of its validation rows is the same after it was loaded.
+        // The scores of the validation rows are the same after loading the run.
         let all = place.output(&format!("evaluate {method} moons.csv --json"));
         assert_eq!(json(&all)["rows"], 200);
     }
@@ -88,7 +88,7 @@ fn numbers_come_back_in_their_own_unit() {
     let place = Workplace::with_gap();
     let outcome = json(&place.output(&format!("{GAP} --json --out run")));
     let rmse = outcome["scores"]["rmse"]["value"].as_f64().unwrap();
-    // The target's deviation is about 40, its noise's 5.
+    // The target has a deviation of about 40, and its noise 5.
     assert!(rmse > 3.0 && rmse < 20.0, "{rmse}");
     let noise = outcome["noise_precision"].as_f64().unwrap().powf(-0.5);
     assert!(noise > 3.0 && noise < 20.0, "{noise}");
@@ -116,7 +116,7 @@ fn epochs_tell_how_well_the_held_out_rows_are_predicted() {
     let outcome = json(&place.output(&format!("{MOONS} --draws 10 --json --out run")));
     let lines = metrics(&place, "run");
     let of = |line: &Value, name: &str| line[name].as_f64().unwrap();
-    // The same ten draws as those of the scores.
+    // The same ten draws as for the scores.
     let score = |name: &str| outcome["scores"][name]["value"].as_f64().unwrap();
     assert_eq!(of(&lines[29], "validation_nll"), score("nll"));
     assert_eq!(of(&lines[29], "validation_error"), 1.0 - score("accuracy"));
@@ -124,7 +124,7 @@ fn epochs_tell_how_well_the_held_out_rows_are_predicted() {
         .iter()
         .filter_map(|line| line["validation_nll"].as_f64())
         .collect();
-    // The first, every second and the last: an epoch of five steps is as short as five scores.
+    // The first epoch, every second one and the last one: five steps take as long as five evaluations.
     assert_eq!(nll.len(), 16, "{nll:?}");
     assert!(nll[15] < 0.8 * nll[0], "{nll:?}");
     let page = place.read("run/report.html");
@@ -184,7 +184,7 @@ fn a_file_of_settings_is_overridden_by_options() {
             .read("run/config.toml")
             .contains("# learning_rate = 0.01\n")
     );
-    // The settings of a run make the same run.
+    // The settings of a run reproduce the run.
     std::fs::copy(place.path("run/config.toml"), place.path("again.toml")).unwrap();
     place.output("fit --config again.toml --out again");
     for name in ["config.toml", "weights.bpk", "metrics.jsonl", "scores.json"] {
@@ -288,7 +288,7 @@ fn a_run_is_not_overwritten() {
     assert_eq!((code, message.contains("finished")), (2, true), "{message}");
 }
 
-/// All files of a finished run, but its plots.
+/// All files of a finished run except plots.
 #[cfg(unix)]
 const FILES: [&str; 9] = [
     "command.txt",
@@ -324,7 +324,7 @@ fn a_fit_that_was_killed_before_its_last_file_is_resumed_to_the_same_bytes() {
     }
 }
 
-/// Interrupts a fit in the stage in which it is after so many epochs, and goes on with it.
+/// Interrupts a fit after this many epochs, and continues it.
 #[cfg(unix)]
 fn check_interruption(options: &str, epochs: usize, stage: &str) {
     let place = Workplace::with_gap();
@@ -388,7 +388,7 @@ fn a_fit_that_is_interrupted_while_it_learns_the_noise_is_resumed_to_the_same_by
 #[test]
 fn f1_names_its_class() {
     let place = Workplace::with_moons();
-    // Classes of different sizes, so that their F1 differ.
+    // Classes of different sizes, so that their F1 scores differ.
     let rows = place.read("moons.csv");
     let rows = rows.lines().enumerate();
     let rows = rows.filter(|(row, line)| row % 3 == 0 || !line.ends_with("upper"));
@@ -404,7 +404,7 @@ fn f1_names_its_class() {
             .read("first/report.html")
             .contains("F1 (positive: lower)")
     );
-    // As the fit says, unless another one is asked for.
+    // By default as in the fit.
     for (more, class) in [("", "lower"), ("--positive upper", "upper")] {
         let scores = place.output(&format!("evaluate first moons.csv {more}"));
         assert!(

@@ -18,8 +18,8 @@ mod workplace;
 
 use assert_cmd::Command;
 
-/// The program, where the environment prefers a device that does not exist: no command may use
-/// another than its settings say.
+/// The program, in an environment that prefers a missing device: commands must use only the device of their
+/// settings.
 fn burn_bayes() -> Command {
     let mut command = Command::cargo_bin("burn-bayes").expect("the binary is built with its tests");
     command.env("BURN_DEVICE", "none");

@@ -1,4 +1,4 @@
-//! `plan`, `data` and `demo`: what can be had without a fit of one's own.
+//! `plan`, `data` and `demo`, which need no fit of the user.
 
 use burn_bayes_data::{Column, CsvOptions, GENERATED_SETS, read_csv};
 use serde_json::Value;
@@ -18,8 +18,7 @@ fn a_plan_counts_weights_steps_and_bytes() {
     assert_eq!(known["weights"], weights);
     assert_eq!(known["training_rows"], 120);
     assert_eq!(known["steps"], 60.0 * 12.0);
-    // Mean and diagonal three times over for Adam, their gradients, and the network, a draw and its
-    // gradient.
+    // Three copies of mean and diagonal for Adam, their gradients, and the network, a draw and its gradient.
     assert_eq!(known["memory"], 4 * weights * (2 * 3 + 2 + 3));
     // One feature and one target.
     assert_eq!(known["rows_memory"], 4 * 120 * 2);
@@ -37,8 +36,8 @@ fn a_plan_counts_weights_steps_and_bytes() {
     );
     assert!(factors["memory"].as_u64() > known["memory"].as_u64());
     let natural = plan(&place, "--noise-precision 0.04 --method slang --rank 3");
-    // Mean, precision and factors before and after the step, momentum, the network, a draw, two more
-    // vectors, and one for the comparison of recordings.
+    // Mean, precision and factors before and after the step, momentum, the network, a draw, two more vectors, and
+    // one for the comparison of recordings.
     assert_eq!(natural["memory"], 4 * weights * (2 * (2 + 3) + 1 + 5));
     let text = place.output(&GAP.replacen("fit", "plan", 1));
     assert!(text.contains("MiB") && text.contains("in total"), "{text}");
@@ -118,8 +117,7 @@ fn the_demonstration_tells_methods_apart() {
         }
         assert!(fit["nll"].as_f64().unwrap() < 0.5, "{fit}");
     }
-    // A point is as sure of a number wherever it is asked, a posterior is not; and of classes it is
-    // surer where it knows nothing.
+    // A point estimate is equally certain of all numbers, unlike a posterior, and more certain of classes far from the data.
     let (unsure, outside) = (of("gap", "map", "unsure"), of("gap", "map", "outside"));
     assert!((outside / unsure - 1.0).abs() < 1e-12, "{unsure} {outside}");
     for method in ["mean-field", "vifa", "slang"] {

@@ -1,4 +1,4 @@
-//! `predict` and `evaluate`: what they say, and when they abstain.
+//! `predict` and `evaluate`: their output, and abstention.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ fn numbers(text: &str, name: &str) -> Vec<f64> {
 fn classes_are_predicted_with_what_is_unsure() {
     let place = Workplace::with_moons();
     place.output(&format!("{MOONS} --out run"));
-    // Without the target, in another order, with a column more.
+    // Without the target, in another order, with an additional column.
     place.write("new.csv", "note,y,x\nnear,0.9,0\nnear,-0.4,1\nfar,40,40\n");
     let text = place.output("predict run new.csv");
     assert_eq!(column(&text, "label")[..2], ["lower", "upper"]);
@@ -246,7 +246,7 @@ fn predictions_carry_row_numbers_and_columns_of_the_file() {
     let text = place.output("predict run new.csv --keep note,id,y,kind");
     let head = "row,note,id,y,kind,p_lower,";
     assert!(text.starts_with(head), "{text}");
-    // As they are written, and blank lines are no rows.
+    // Kept cells are as they were written, and blank lines are not rows.
     let lines: Vec<&str> = text.lines().skip(1).collect();
     assert!(lines[0].starts_with("1, near,007,0.90,lower,0."), "{text}");
     assert!(lines[1].starts_with("2,?,008,-0.40,,0."), "{text}");
@@ -283,7 +283,7 @@ fn bad_rows_may_be_marked() {
         let found = text.lines().nth(line).unwrap();
         assert!(found.contains(problem), "{found}");
     }
-    // The good rows are predicted as if they were alone.
+    // The predictions of the good rows do not depend on the others.
     place.write("good.csv", "x,y\n1,1\n0,1\n");
     let good = place.output("predict run good.csv");
     let (found, expected) = (column(&text, "p_upper"), column(&good, "p_upper"));
@@ -292,7 +292,7 @@ fn bad_rows_may_be_marked() {
     let object: Value = serde_json::from_str(object.lines().nth(1).unwrap()).unwrap();
     assert!(object["p_lower"].is_null() && object["label"].is_null());
     assert!(object["problem"].as_str().unwrap().contains("line 3"));
-    // Also where there is no other row.
+    // The same if there is no other row.
     place.write("none.csv", "x,y\n1,high\n");
     let none = place.output("predict run none.csv --bad-rows mark");
     let head = format!("{},problem", good.lines().next().unwrap());
@@ -311,11 +311,11 @@ fn missing_cells_are_what_they_were_in_the_fit() {
         let text = place.output(&format!("predict {missing} new.csv"));
         assert_eq!(column(&text, "row"), rows, "{missing}");
     }
-    // No row of the file is without a line.
+    // Each row of the file has a line.
     let marked = place.output("predict drop new.csv --bad-rows mark");
     assert_eq!(column(&marked, "row"), ["1", "2", "3"]);
     assert_eq!(column(&marked, "mean")[1], "");
-    // What cannot be read is not imputed.
+    // Unreadable cells are not imputed.
     place.write("text.csv", "x\n-1\nhigh\n1\n");
     let (code, message) = place.failure("predict impute text.csv");
     assert!(
@@ -341,7 +341,7 @@ fn decimal_commas_are_those_of_the_fit_or_of_the_file() {
         scores,
         place.output("evaluate run gap.csv --decimal . --json")
     );
-    // Another delimiter, too.
+    // The same with another delimiter.
     place.write("tabs.csv", &points.replace(';', "\t"));
     assert_eq!(
         commas,

@@ -1,4 +1,4 @@
-//! `tune` and `compare`: what they leave behind, and that nothing depends on threads or interruptions.
+//! `tune` and `compare`: their files, and independence of threads and interruptions.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Everything but times and commands.
+/// All columns except times and commands.
 fn scores(comparison: &str) -> Vec<Value> {
     let comparison = json(comparison);
     let methods = comparison["methods"].as_array().unwrap().iter();
@@ -50,7 +50,7 @@ fn a_search_is_the_same_on_any_number_of_threads_and_after_an_interruption() {
     let one = place.output(&format!("{TUNE} --threads 1 --out one"));
     let two = place.output(&format!("{TUNE} --threads 2 --out two"));
     assert_eq!(one.replace("one/", ""), two.replace("two/", ""));
-    // What a killed search leaves: some fits, and half a line.
+    // The files of a killed search: some fits, and an incomplete line.
     let lines = place.read("one/trials.jsonl");
     let kept: Vec<&str> = lines.lines().take(5).collect();
     std::fs::create_dir(place.path("three")).unwrap();
@@ -118,7 +118,7 @@ fn default_ranks_fit_a_network_of_few_weights() {
         let outcome = json(&place.output(&tune));
         let trials = outcome["trials"].as_array().unwrap().iter();
         let ranks = trials.map(|trial| trial["settings"]["rank"].as_u64().unwrap());
-        // One feature and a bias for each of two classes.
+        // One feature and a bias, for each of two classes.
         assert_eq!(ranks.max(), Some(4), "{outcome}");
     }
 }
@@ -157,7 +157,7 @@ fn options_that_would_say_nothing_are_refused() {
     assert_eq!(code, 2, "{message}");
     assert!(message.contains("`learning_rate` is searched"), "{message}");
     assert!(!place.path("found").exists(), "nothing was begun");
-    // The file of a fit may hold all of it.
+    // The file may contain all settings of a fit.
     place.write(
         "fit.toml",
         "[data]\nvalidation = 0.3\n[fit]\nmethod = \"vifa\"\ncheckpoint_every = 5\n",
@@ -200,7 +200,7 @@ fn an_error_as_large_as_the_targets_is_no_divergence() {
     let compare = "compare --data large.csv --target price --task regression --methods map,mean-field \
                    --no-standardize --epochs 4 --draws 5 --repeats 1 --folds 2 --json --out compared";
     let comparison = json(&place.output(compare));
-    // More than ten units off, where the targets have a deviation of 28.
+    // Errors above ten, with a target deviation of 28.
     for method in comparison["methods"].as_array().unwrap() {
         assert_eq!(method["diverged"], 0, "{comparison}");
         let rmse = method["scores"]["rmse"]["mean"].as_f64();
@@ -251,7 +251,7 @@ fn a_comparison_names_the_class_of_f1() {
     let compare = format!("{COMPARE} --out both");
     let upper = json(&place.output(&compare));
     assert_eq!(upper["positive"], "upper");
-    // Another class is another result, also where runs are used again.
+    // Another positive class gives other scores, also if the runs are resumed.
     let lower = json(&place.output(&format!("{compare} --resume --positive lower")));
     assert_eq!(lower["positive"], "lower");
     let f1 = |comparison: &Value| comparison["methods"][0]["scores"]["f1"]["mean"].clone();

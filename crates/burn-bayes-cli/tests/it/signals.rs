@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::workplace::Workplace;
 
 impl Workplace {
-    /// The program in the background, in a group of processes of its own. It hears every signal, also
-    /// those that this process ignores, and no proxy of the environment comes before a test's server.
+    /// The program in the background, in its own process group. It receives every signal, also those that this
+    /// process ignores, and does not use a proxy of the environment.
     pub(crate) fn start(&self, arguments: &str) -> Child {
         let program = assert_cmd::cargo::cargo_bin("burn-bayes");
         let mut command = match cfg!(target_os = "linux") {
@@ -30,16 +30,16 @@ impl Workplace {
     }
 }
 
-/// Who is interrupted.
+/// The receiver of a signal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reach {
-    /// The process alone.
+    /// Only the process.
     Process,
-    /// All that it has started too, as by Ctrl-C.
+    /// The process and its children, as with Ctrl-C.
     Group,
 }
 
-/// Interrupts the program; its exit code and what it has said until it and its children were gone.
+/// Interrupts the program. Returns its exit code and its messages once it and its children have ended.
 pub(crate) fn interrupted(child: Child, reach: Reach) -> (Option<i32>, String) {
     let id = child.id();
     send(
@@ -54,13 +54,13 @@ pub(crate) fn interrupted(child: Child, reach: Reach) -> (Option<i32>, String) {
     (output.status.code(), message)
 }
 
-/// Sends a signal to a process, or to a group of them.
+/// Sends a signal to a process or a process group.
 pub(crate) fn send(signal: &str, to: &str) {
     let status = Command::new("kill").args(["-s", signal, "--", to]).status();
     assert!(status.unwrap().success());
 }
 
-/// Far longer than anything that is waited for takes on a busy machine.
+/// Much longer than any wait on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
@@ -71,7 +71,7 @@ pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a file has so many lines.
+/// Waits until a file has this many lines.
 pub(crate) fn wait_for_lines(place: &Workplace, name: &str, lines: usize) {
     wait_until(|| {
         let text = std::fs::read_to_string(place.path(name)).unwrap_or_default();

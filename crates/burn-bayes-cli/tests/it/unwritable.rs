@@ -1,5 +1,4 @@
-//! Folders that cannot be written and disks that are full: what could not be written is named, and
-//! nothing is left half-written.
+//! Read-only folders and full disks: the error names the file, and nothing is half-written.
 
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +7,7 @@ use std::process::{Command, Output};
 
 use crate::workplace::{MOONS, Workplace};
 
-/// The system's refusal.
+/// The error message of the system.
 const SYSTEM: i32 = 1;
 
 #[track_caller]
@@ -61,7 +60,7 @@ fn a_folder_without_permission() {
     let locked = place.path("locked");
     std::fs::create_dir(&locked).unwrap();
     std::fs::set_permissions(&locked, Permissions::from_mode(0o555)).unwrap();
-    // To a superuser every folder is open; this one is so to nobody.
+    // A superuser can write to every folder except /proc.
     let folder = match File::create(locked.join("open")).is_ok() {
         true => Path::new("/proc").to_path_buf(),
         false => locked,
@@ -80,7 +79,7 @@ fn a_folder_without_permission() {
     );
 }
 
-/// A device on which nothing has room.
+/// A device without free space.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_device() {
@@ -108,8 +107,8 @@ fn a_full_device() {
     }
 }
 
-/// The program where no file may be longer than `blocks` of 512 bytes, which ends a write in the middle as
-/// a full disk does.
+/// Runs the program with a limit of `blocks` × 512 bytes per file, so that a write ends in the middle as on a full
+/// disk.
 fn within(place: &Workplace, blocks: u32, arguments: &str) -> Output {
     let program = assert_cmd::cargo::cargo_bin("burn-bayes");
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {arguments}");
@@ -121,8 +120,8 @@ fn within(place: &Workplace, blocks: u32, arguments: &str) -> Output {
     shell.output().unwrap()
 }
 
-/// What the program says of a fit that found no room, if it found none; nothing is half-written, and
-/// once there is room the fit is made as if nothing had been.
+/// The error of a fit that runs out of space, if it does. Nothing may be half-written, and with enough space the
+/// fit succeeds.
 fn without_room(place: &Workplace, blocks: u32, fit: &str) -> Option<String> {
     let output = within(place, blocks, fit);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -190,7 +189,7 @@ fn a_disk_that_fills_up() {
 #[test]
 fn a_disk_that_fills_up_in_the_middle_of_a_line() {
     let place = Workplace::with_moons();
-    // The lines of so many epochs need more room than a checkpoint.
+    // The metrics of this many epochs need more space than a checkpoint.
     let fit = format!("{MOONS} --epochs 150 --checkpoint-every 1 --out run");
     let output = within(&place, 24, &fit);
     assert_eq!(output.status.code(), Some(SYSTEM));

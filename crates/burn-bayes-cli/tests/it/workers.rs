@@ -1,4 +1,4 @@
-//! `tune` and `compare` in several processes: the same numbers, and clear ends.
+//! `tune` and `compare` in several processes: the same numbers, and clear errors.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ const TUNE: &str = "tune --data gap.csv --target price --task regression --metho
 const COMPARE: &str = "compare --data moons.csv --target kind --task classification \
                        --methods map,vifa --model mlp:10 --epochs 10 --draws 10 --repeats 2 --folds 2";
 
-/// The lines of a file of finished cells but for their times, in the order of the alphabet.
+/// The lines of a file of finished cells without their times, sorted.
 fn cells(place: &Workplace, file: &str) -> Vec<String> {
     let text = place.read(file);
     let lines = text.lines();
@@ -19,7 +19,7 @@ fn cells(place: &Workplace, file: &str) -> Vec<String> {
     cells
 }
 
-/// The last line that a command writes, which must fail, and its exit code.
+/// The last line of the messages of a command, which must fail, and its exit code.
 fn error(place: &Workplace, arguments: &str) -> (i32, String) {
     let (code, message) = place.failure(arguments);
     (code, message.lines().last().unwrap().into())
@@ -42,7 +42,7 @@ fn processes_find_what_one_thread_finds() {
         assert_eq!(one, two, "{command}");
         assert_eq!(one, three, "{command}");
 
-        // What was done when a run was stopped stays as it is.
+        // Cells that were finished when the run was stopped are unchanged.
         let done: Vec<String> = place
             .read(&format!("2/{file}"))
             .lines()
@@ -65,7 +65,7 @@ fn a_cell_that_fails_ends_the_command_as_on_one_thread() {
     let place = Workplace::new();
     let rows: String = (0..12).map(|row| format!("{row},{}\n", row % 5)).collect();
     place.write("few.csv", &format!("x,y\n{rows}"));
-    // Of the eight rows of a fit no fifth says how large the noise is.
+    // A fifth of the eight rows of a fit is too small to estimate the noise.
     let failing = "compare --data few.csv --target y --task regression --methods map,vifa --epochs 1 \
                    --batch-size 4 --repeats 1 --folds 3";
     let (code, one) = error(&place, &format!("{failing} --threads 1 --out one"));
@@ -102,7 +102,7 @@ mod ends {
     use super::*;
     use crate::signals::{Reach, interrupted, send, wait_for_lines, wait_until};
 
-    /// A search whose fits last, once it has two workers.
+    /// A search with long fits, once it has two workers.
     fn started(place: &Workplace) -> (Child, Vec<u32>) {
         let search = place.start(&format!("{TUNE} --epochs 1000000 --threads 2 --out found"));
         let mut workers = Vec::new();
@@ -113,7 +113,7 @@ mod ends {
         (search, workers)
     }
 
-    /// The state of a process and who started it; nothing if it is gone.
+    /// The state of a process and its parent; `None` if it has ended.
     fn state(id: u32) -> Option<(String, u32)> {
         let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
         let mut words = text.rsplit_once(')')?.1.split_whitespace();
@@ -132,7 +132,7 @@ mod ends {
         ids.iter().all(is_gone)
     }
 
-    /// Whether a process has come so far that it has a word to say when it is interrupted.
+    /// Whether a process has installed its signal handler.
     fn catches_interruptions(id: u32) -> bool {
         let text = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
         let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -195,7 +195,7 @@ mod ends {
             wait_for_lines(place, &format!("parts/{file}"), 1);
             let (code, message) = interrupted(child, Reach::Group);
             assert_eq!(code, Some(130), "{message}");
-            // The workers say nothing.
+            // The workers print nothing.
             let name = command.split(' ').next().unwrap();
             let is_progress = |line: &&str| line.starts_with(name);
             let errors: Vec<&str> = message.lines().filter(|line| !is_progress(line)).collect();

@@ -1,4 +1,4 @@
-//! A folder for a test, with files to fit.
+//! A temporary folder with files to fit.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use assert_cmd::Command;
 use burn_bayes_data::{gap_regression, two_moons};
 use tempfile::TempDir;
 
-/// A folder that goes when the test ends.
+/// A folder that is removed at the end of the test.
 pub(crate) struct Workplace {
     folder: TempDir,
 }
@@ -33,7 +33,7 @@ impl Workplace {
         place
     }
 
-    /// A folder with `gap.csv`, whose target is far from the scale of a standard normal.
+    /// A folder with `gap.csv`, whose target has a large mean and scale.
     pub(crate) fn with_gap() -> Self {
         let place = Self::new();
         let data = gap_regression(150, 0.1, 1).unwrap();
@@ -58,7 +58,7 @@ impl Workplace {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// The program, started in the folder.
+    /// The program, run in the folder.
     pub(crate) fn burn_bayes(&self, arguments: &str) -> Command {
         let mut command = super::burn_bayes();
         command.current_dir(self.folder.path());
@@ -66,7 +66,7 @@ impl Workplace {
         command
     }
 
-    /// What the program printed, which must have succeeded.
+    /// The output of the program, which must succeed.
     pub(crate) fn output(&self, arguments: &str) -> String {
         let output = self.burn_bayes(arguments).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -74,7 +74,7 @@ impl Workplace {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The exit code and what the program said of its failure.
+    /// The exit code and the error message.
     pub(crate) fn failure(&self, arguments: &str) -> (i32, String) {
         let output = self.burn_bayes(arguments).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -83,10 +83,10 @@ impl Workplace {
     }
 }
 
-/// The options of a small fit of classes.
+/// The options of a small classification fit.
 pub(crate) const MOONS: &str = "fit --data moons.csv --target kind --task classification \
     --model mlp:20 --method mean-field --epochs 30 --draws 20";
 
-/// The options of a small fit of numbers.
+/// The options of a small regression fit.
 pub(crate) const GAP: &str = "fit --data gap.csv --target price --task regression \
     --model mlp:20 --method mean-field --epochs 60 --batch-size 10 --draws 20";

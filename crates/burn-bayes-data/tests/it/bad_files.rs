@@ -1,10 +1,10 @@
-//! What is wrong with a file, and what a user is told: one row for each case.
+//! Invalid files and their error messages, one row per case.
 
 use burn_bayes_data::{
     CsvOptions, CsvReader, DataError, KFold, Preprocessor, PreprocessorConfig, Task,
 };
 
-/// Reads, learns from all rows and applies, as a program would.
+/// Reads, fits to all rows and applies, like a program.
 fn prepare(text: &str, config: &PreprocessorConfig) -> Result<(), DataError> {
     let reader = CsvReader::new(text.as_bytes(), "data.csv", CsvOptions::default())?;
     let table = reader.read_all()?;
@@ -142,7 +142,7 @@ fn every_bad_file_has_its_message() {
 
 #[test]
 fn a_quote_that_never_closes_does_not_swallow_the_rest() {
-    // In the first rows, by which the columns are known, and far behind them.
+    // Within the first rows, which determine the column types, and far behind them.
     for before in [20, 2000] {
         let row = "10.0,\"Rome, old\"\n";
         let rows = [

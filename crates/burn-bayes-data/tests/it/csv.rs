@@ -1,4 +1,4 @@
-//! Delimited text in the shapes it comes in.
+//! Delimited text in its common variants.
 
 use burn_bayes_data::{
     BadRows, ColumnKind, CsvOptions, CsvReader, DataError, DecimalMark, Header, MissingPolicy,
@@ -55,7 +55,7 @@ fn every_delimiter_is_found() {
             "{delimiter:?}"
         );
     }
-    // Commas inside quotes or sentences do not mislead.
+    // Commas inside quotes or sentences do not mislead the detection.
     let table = read("id;remark\n1;\"so, so, so\"\n2;well, yes\n3;no\n");
     assert_eq!(
         categories(&table, "remark"),
@@ -114,7 +114,7 @@ fn columns_that_are_not_wanted_are_not_looked_at() {
     text.push_str("1500,what is this,1500\n");
     let table = read_with(&text, CsvOptions::default().with_only(["x", "z"]));
     assert_eq!((names(&table), table.rows()), (vec!["x", "z"], 1501));
-    // They are named where one is looked for in vain.
+    // The error of a missing column lists them.
     let message = table.column("w").unwrap_err().to_string();
     assert!(message.contains("among `x`, `z`, `y`"), "{message}");
     let options = CsvOptions::default().with_only(["w"]).with_optional(["w"]);
@@ -183,7 +183,7 @@ fn every_end_of_a_line_counts_and_every_blank_line() {
         ("\u{feff}\r\nx,y\n1,2\r\nfive,3", 4),
         ("x,y\r\n\"1\r\n\",2\r\nfive,3\r\n", 4),
     ] {
-        // In the first rows, by which the columns are known, and far behind them.
+        // Within the first rows, which determine the column types, and far behind them.
         for rows in [0, 1500] {
             let text = text.replace("five", &format!("{}five", "4,5\n".repeat(rows)));
             let options = CsvOptions::default().with_kind("x", ColumnKind::Number);
@@ -203,7 +203,7 @@ fn a_wide_sample_does_not_hide_a_short_row() {
 }
 
 proptest! {
-    /// Numbers of every size, and text with whatever needs quotes, come back as they were written.
+    /// Numbers of any size, and text that needs quotes, are read as they were written.
     #[test]
     fn what_was_written_is_read(
         rows in vec((proptest::num::f64::NORMAL, "[a-z\"',;|\t\n é]{0,12}"), 1..40),
@@ -234,7 +234,7 @@ fn decimal_commas_are_read_or_named() {
     assert_eq!(numbers(&table, "a"), [Some(1.5), Some(-0.25), Some(7.0)]);
     assert_eq!(numbers(&table, "y"), [Some(2.0), Some(15.0), None]);
     assert_eq!(table.column("b").unwrap().kind(), ColumnKind::Category);
-    // Between quotes they may be delimiters too, and a first row of them is no header.
+    // In quotes, decimal commas may also be the delimiter, and a first row of them is not a header.
     let table = read_with("\"1,5\",\"2,5\"\n\"3,5\",4\n", options());
     assert_eq!(numbers(&table, "column_1"), [Some(2.5), Some(4.0)]);
 
@@ -242,7 +242,7 @@ fn decimal_commas_are_read_or_named() {
         let reader = CsvReader::new(text.as_bytes(), "test.csv", options).unwrap();
         reader.read_all().unwrap_err()
     };
-    // The column would hold categories, or numbers with a few exceptions.
+    // The column would become categories, or numbers with a few exceptions.
     let categories = "x;y\n1;2\n1,5;2\n2,5;2\n3,5;2\n";
     let numbers = "x;y\n1;2\n1,5;2\n2;2\n";
     for text in [
@@ -260,7 +260,7 @@ fn decimal_commas_are_read_or_named() {
     let error = failure("x;y\n1.5;2\n2.5;2\n", options());
     assert!(error.to_string().contains("--decimal ."), "{error}");
 
-    // Declared categories, and a column that is not wanted, are left alone.
+    // Declared categories and unused columns are not affected.
     let declared = CsvOptions::default().with_kind("x", ColumnKind::Category);
     assert_eq!(read_with(categories, declared).rows(), 4);
     let reader = CsvReader::new(categories.as_bytes(), "test.csv", CsvOptions::default());
@@ -315,7 +315,7 @@ fn bad_rows_may_be_marked() {
             );
             faults.extend(usable.faults.into_iter().map(|(_, fault)| fault));
         }
-        // The missing number is imputed; what could not be read is not.
+        // The missing number is imputed; the unreadable cell is not.
         assert_eq!(used, ["1", "6", "7"]);
         let places: Vec<_> = faults
             .iter()
@@ -332,7 +332,7 @@ fn bad_rows_may_be_marked() {
             ]
         );
     }
-    // Nobody uses a marked row unawares.
+    // Marked rows are never used silently.
     let mut reader = CsvReader::new(&*text, "new.csv", options).unwrap();
     let table = reader.next_table(100).unwrap().unwrap();
     assert!(table.fault(0).is_none() && table.fault(1).is_some());

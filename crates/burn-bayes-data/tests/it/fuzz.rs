@@ -1,5 +1,4 @@
-//! Readers on files with random damage: no panic, no more memory than the bytes account for, and an
-//! error that names the file.
+//! Readers on files with random damage: no panic, no excessive use of memory, and errors that name the file.
 
 use std::io::{Cursor, Write};
 use std::sync::LazyLock;
@@ -21,7 +20,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Packs some of the files, chosen at random.
+/// Compresses some of the files, chosen at random.
 fn maybe_packed(bytes: Vec<u8>, is_packed: bool) -> Vec<u8> {
     if is_packed { gzip(&bytes) } else { bytes }
 }
@@ -51,7 +50,7 @@ fn npy(shape: &str, values: &[u8]) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), values].concat()
 }
 
-/// An archive in the layout of MedMNIST, with `change` made to its arrays.
+/// An archive in the layout of MedMNIST, with arrays modified by `change`.
 fn npz(method: CompressionMethod, change: impl Fn(&str, Vec<u8>) -> Vec<u8>) -> Vec<u8> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default().compression_method(method);
@@ -86,7 +85,7 @@ fn undamaged_files_are_read() {
     }
 }
 
-/// Saved preparations of every kind of column, one for each task.
+/// Saved preprocessors with all kinds of columns, one per task.
 static PREPARATIONS: LazyLock<[String; 2]> =
     LazyLock::new(|| [Task::Regression, Task::Classification].map(preparation));
 
@@ -124,14 +123,14 @@ fn a_picture_of_a_class_without_training_pictures_is_refused() {
     assert_eq!(set.train.class_count(), 2);
 }
 
-/// A text that unpacks to `length` bytes after its first line.
+/// A text that decompresses to `length` bytes after its first line.
 fn bomb(first: &str, byte: u8, length: usize) -> Vec<u8> {
     gzip(&[first.as_bytes(), &vec![byte; length]].concat())
 }
 
 #[test]
 fn packed_files_that_would_fill_the_memory_are_refused() {
-    // Rows without end: of one cell, of empty cells, of a quote.
+    // Endless rows: one cell, empty cells, an open quote.
     const ROW: usize = (1 << 24) + (1 << 20);
     for (first, byte) in [
         ("x,y\n1,2\n", b'3'),
@@ -154,7 +153,7 @@ fn packed_files_that_would_fill_the_memory_are_refused() {
         Some(2),
         3 * ROW,
     );
-    // Arrays whose headers promise more than 2³⁰ bytes.
+    // Arrays with headers that announce more than 2³⁰ bytes.
     let mut images = IMAGES.to_vec();
     images[4..8].copy_from_slice(&(1_u32 << 28).to_be_bytes());
     let file = gzip(&images);
@@ -169,7 +168,7 @@ fn packed_files_that_would_fill_the_memory_are_refused() {
     );
 }
 
-/// Reading fails because something packed is too large, and without holding more than `most` bytes.
+/// Reading fails because a compressed part is too large, and holds at most `most` bytes.
 fn is_refused<T>(read: impl FnOnce() -> Result<T, DataError>, line: Option<u64>, most: usize) {
     let (result, held) = most_held(read);
     let Err(error) = result else {
@@ -194,7 +193,7 @@ fn files_that_are_not_packed_are_as_large_as_they_are() {
     assert_eq!(reader.read_all().unwrap().rows(), 1);
 }
 
-/// What was read is used; an error is one of the data, and names the file.
+/// Uses what was read; an error is a data error and names the file.
 fn named<T>(read: Result<T, DataError>, file: &str) -> Result<Option<T>, TestCaseError> {
     match read {
         Ok(value) => Ok(Some(value)),
@@ -285,7 +284,7 @@ proptest! {
         std::fs::write(file.path(), &bytes).unwrap();
         let read = bounded(&bytes, |_| {
             let preparation = Preprocessor::load(file.path())?;
-            // Whatever it says, rows are prepared or refused.
+            // Whatever the file says, rows are prepared or refused.
             let options = preparation.csv_options(CsvOptions::default());
             let rows = "size,town,price,kind\n60,Oslo,11,b\n".as_bytes();
             let table = CsvReader::new(rows, "rows", options).and_then(CsvReader::read_all);

@@ -1,11 +1,11 @@
-//! The generated tables, and the law of the invented patients.
+//! The generated tables, and the distribution of the generated patients.
 
 use burn_bayes_data::{GENERATED_SETS, GeneratedSet, Table, patients};
 
-/// Standard errors that a sound generator stays within, for a fixed seed.
+/// The number of standard errors that a correct generator stays within, for a fixed seed.
 const STANDARD_ERRORS: f64 = 4.0;
 
-/// A row as it stands in a CSV file.
+/// A row as written in a CSV file.
 fn written(table: &Table, row: usize) -> String {
     let cells = table.columns().iter().map(|column| column.label(row));
     cells
@@ -32,7 +32,7 @@ fn every_set_has_its_target_and_a_name_of_its_own() {
 
 #[test]
 fn patients_are_the_same_for_ever() {
-    // Written down from this code: a release that changes a row changes the chapters' results.
+    // Recorded from this code: a release that changes a row changes the results in the book.
     let few = patients(3, 1).unwrap();
     let many = patients(50, 1).unwrap();
     for row in 0..3 {
@@ -50,7 +50,7 @@ fn patients_follow_their_law() {
     let is = |name: &str, row: usize, level: &str| {
         table.column(name).unwrap().category(row) == Some(level)
     };
-    // The share of rows that are counted among some, against its probability.
+    // Compares the relative frequency of a condition with its probability.
     let check = |expected: f64, among: &dyn Fn(usize) -> bool, counted: &dyn Fn(usize) -> bool| {
         let among: Vec<usize> = (0..ROWS).filter(|&row| among(row)).collect();
         let count = among.len() as f64;
@@ -71,11 +71,11 @@ fn patients_follow_their_law() {
     check(0.04, &all, &|row| number("oxygen", row).is_none());
     check(0.75, &is_healthy, &|row| is("cough", row, "none"));
     check(0.5, &is_ill, &|row| is("cough", row, "productive"));
-    // σ is symmetric about the age of 50 in those who smoke.
+    // For smokers, σ is symmetric about the age of 50.
     let age = |row: usize| number("age", row).unwrap();
     let smokes = |row: usize| is("smoker", row, "current") && (age(row) - 50.0).abs() < 15.5;
     check(0.5, &smokes, &is_ill);
-    // Thresholds halfway between two written values, and the normal distribution's mass above them.
+    // Thresholds halfway between two written values, and the normal probability above them.
     let is_above = |name: &'static str, threshold: f64| {
         move |row: usize| number(name, row).is_some_and(|value| value > threshold)
     };

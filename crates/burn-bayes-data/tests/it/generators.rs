@@ -1,13 +1,13 @@
-//! Generated data against the laws they promise.
+//! Generated data and their documented distributions.
 
 use burn_bayes_data::{
     FactorModelConfig, Features, LinearModelConfig, gap_function, gap_regression, two_moons,
 };
 
-/// Standard errors that a sound generator stays within, for a fixed seed.
+/// The number of standard errors that a correct generator stays within, for a fixed seed.
 const STANDARD_ERRORS: f64 = 4.0;
 
-/// Mean of the products of two columns around their means.
+/// The sample covariance of two columns, divided by n.
 fn covariance(features: &Features, left: usize, right: usize) -> f64 {
     let count = features.rows() as f64;
     let mean = |column: usize| {
@@ -43,7 +43,7 @@ fn a_seed_names_the_rows_and_the_settings_matter() {
 
 #[test]
 fn a_seed_means_the_same_for_ever() {
-    // Written down from this code: a release that changes a value changes everybody's results.
+    // Recorded from this code: a release that changes a value changes all results.
     let moons = two_moons(1, 0.1, 1).unwrap();
     assert_eq!(
         moons.features().values(),
@@ -138,7 +138,7 @@ fn linear_data_follow_the_weights() {
 
 #[test]
 fn classes_follow_the_logistic_function() {
-    // Weights of size one, so that both classes are common.
+    // Weights of size one make both classes common.
     let config = LinearModelConfig {
         rows: 20_000,
         prior_precision: 1.0,

@@ -1,5 +1,5 @@
-//! Integration tests of `burn-bayes-data`, one binary: files good, bad and damaged at random, the shared
-//! data sets, downloads, preparation, generators, and memory.
+//! Integration tests of `burn-bayes-data` in one binary: valid, invalid and damaged files, the shared data sets,
+//! downloads, preprocessing, generators, and memory.
 
 mod bad_files;
 mod csv;
@@ -10,7 +10,7 @@ mod memory;
 mod preparation;
 mod splits;
 
-/// Tests of the data sets, which `cargo xtask test` skips where their folder is missing.
+/// Tests with the data sets, which `cargo xtask test` skips if their folder is missing.
 mod needs_data {
     mod fetch;
     mod shared_sets;

@@ -1,16 +1,16 @@
-//! What reading takes of memory.
+//! The memory of reading.
 
 use std::io::{self, BufReader, Read};
 
 use burn_bayes_data::{CsvOptions, CsvReader, PreprocessorConfig, PreprocessorFit, Task};
 use burn_bayes_testing::most_held;
 
-/// Rows of text, made as they are read.
+/// Rows of text, generated while they are read.
 struct Rows<F> {
     row: u64,
     rows: u64,
     line: io::Cursor<Vec<u8>>,
-    /// A cell of a row and a column from 1.
+    /// The cell in a row and a column, counted from 1.
     cell: F,
 }
 
@@ -69,14 +69,14 @@ fn a_whole_file_is_held_as_numbers_and_not_as_text() {
     };
     let (table, most) = most_held(read);
     assert_eq!(table.rows() as u64, ROWS);
-    // Twenty bytes of text for each cell; numbers take eight, and twice that while they grow.
+    // Twenty bytes of text per cell; numbers take eight, and twice that while they grow.
     assert!(most < (20 * ROWS * COLUMNS) as usize, "{most}");
 }
 
 #[test]
 fn each_different_text_is_held_once() {
     const ROWS: u64 = 50_000;
-    /// Bytes of a cell.
+    /// Bytes per cell.
     const LENGTH: usize = 40;
     let most = |levels| {
         let cell = |row, column| format!("{:x>LENGTH$}", row % levels * COLUMNS + column);
@@ -89,7 +89,7 @@ fn each_different_text_is_held_once() {
         assert_eq!(table.columns()[0].category(7), Some(&*cell(7, 1)));
         most / (ROWS * COLUMNS) as usize
     };
-    // The text, where it begins, its code, and a place in a table while the file is read.
+    // The text, its offset, its code, and an entry of a hash table while the file is read.
     let of_different = most(ROWS);
     assert!(
         (LENGTH..2 * LENGTH).contains(&of_different),

@@ -1,4 +1,4 @@
-//! What a preprocessor learns, keeps and refuses.
+//! What a preprocessor learns, stores and refuses.
 
 use burn_bayes_data::{
     Column, CsvOptions, CsvReader, DataError, MissingPolicy, Preprocessor, PreprocessorConfig,
@@ -42,7 +42,7 @@ fn missing_cells_are_refused_or_imputed() {
     let config = config().with_missing(MissingPolicy::Impute);
     let preprocessor = Preprocessor::fit(&config, &table(), [0, 1, 2, 3]).unwrap();
     let data = preprocessor.features(&table(), [3]).unwrap();
-    // The mean of the sizes, which is 0 when scaled, and the most frequent town.
+    // The mean size, which is 0 after scaling, and the most frequent town.
     assert_eq!(data.row(0), [0.0, 1.0, 0.0, 0.0]);
     let nothing = read("size,price\n,1\n,2\n", CsvOptions::default()).unwrap();
     let error = Preprocessor::fit(&config, &nothing, 0..2).unwrap_err();
@@ -108,7 +108,7 @@ fn a_number_that_no_scale_can_hold_is_refused() {
 
 #[test]
 fn labels_are_read_as_they_were_written() {
-    // Labels with a leading zero are names, also in a file where each of them is a number.
+    // Labels with a leading zero are names, even if all labels of the file are numbers.
     let table = read("x,kind\n1,01\n2,b\n3,c\n", CsvOptions::default()).unwrap();
     let config = PreprocessorConfig::new("kind", Task::Classification);
     let preprocessor = Preprocessor::fit(&config, &table, 0..3).unwrap();
@@ -183,7 +183,7 @@ fn a_spoilt_preparation_is_refused() {
 fn a_new_file_may_have_other_columns_but_must_have_these() {
     let preprocessor = Preprocessor::fit(&config(), &table(), [0, 1]).unwrap();
     let options = preprocessor.csv_options(CsvOptions::default());
-    // In another order, with a column nobody knows, and with towns that look like numbers.
+    // In another order, with an unknown column, and with towns that look like numbers.
     let table = read("note,flat,size,town\nhello,1,60,7\n", options.clone()).unwrap();
     let error = preprocessor.features(&table, 0..1).unwrap_err();
     assert!(
@@ -195,7 +195,7 @@ fn a_new_file_may_have_other_columns_but_must_have_these() {
     let table = read("flat,size,town\n1,60,Rome\n", options.clone()).unwrap();
     let features = preprocessor.features(&table, 0..1).unwrap();
     assert_eq!(features.row(0), [0.0, 0.0, 1.0, 0.0]);
-    // No targets, as is usual where something is to be predicted.
+    // Without targets, as in prediction.
     assert!(
         preprocessor
             .dataset(&table, 0..1)

@@ -1,4 +1,4 @@
-//! Splits of any size: every row on one side, every fold and class with its share.
+//! Splits of any size: every row is on one side, and every fold and class has its share.
 
 use std::collections::BTreeMap;
 

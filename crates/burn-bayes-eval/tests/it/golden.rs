@@ -1,8 +1,8 @@
-//! Agreement with scikit-learn and SciPy, on `golden/eval.json` as written by
-//! `xtask/golden/eval.py`; never edited by hand.
+//! Agreement with scikit-learn and SciPy, on `golden/eval.json`, which `xtask/golden/eval.py` writes. Never edit it
+//! by hand.
 //!
-//! A value that sums n terms may differ by 8·ε·n of its size (at least of 1): rounding and nothing
-//! else. Where the expected value comes from numerical integration its own error bound is added.
+//! A sum of n terms may differ by 8·ε·n of its size (at least 1), which is rounding. If the expected value comes
+//! from numerical integration, its error bound is added.
 
 use burn_bayes_eval::{
     BinaryScores, ClassProbabilities, ConfusionMatrix, DrawProbabilities, GaussianMixture,
@@ -315,7 +315,7 @@ fn referral_agrees_with_weighted_scikit_learn() {
 fn risk_coverage_is_the_mean_over_all_orders_of_tied_rows() {
     let golden = golden().selective;
     let curve = RiskCoverage::new(&golden.uncertainty, &golden.losses).unwrap();
-    // The brute force averages thousands of orders, and so collects their rounding.
+    // The brute force averages thousands of orders, and accumulates their rounding.
     let tolerance = rounding(100, 1.0);
     assert_eq!(curve.points().len(), golden.risks.len());
     for (point, expected) in curve.points().iter().zip(&golden.risks) {
@@ -377,7 +377,7 @@ fn intervals_and_quantiles_agree_with_root_finding() {
     let golden = golden().regression;
     let mixture = golden.mixture();
     let intervals = PredictionIntervals::central(&mixture, golden.level).unwrap();
-    // A root is as good as its residual, ε·S, over the density there, at least .05 at this level.
+    // The error of a root is its residual, ε·S, over the local density, which is at least .05 at this level.
     let terms = golden.draws * 20;
     assert_all_close(intervals.lower(), &golden.lower, terms);
     assert_all_close(intervals.upper(), &golden.upper, terms);

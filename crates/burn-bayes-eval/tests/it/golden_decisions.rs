@@ -1,5 +1,5 @@
-//! Agreement with SciPy and NumPy of what is built on top of scores: temperature scaling, conformal
-//! sets and intervals, bounds and tests. Values and tolerances as in `golden.rs`.
+//! Agreement with SciPy and NumPy: temperature scaling, conformal sets and intervals, bounds and tests. For values
+//! and tolerances see `golden.rs`.
 
 use burn_bayes_eval::{
     ClassProbabilities, ConformalAps, ConformalLac, ConformalNormalisedResidual,
@@ -82,7 +82,7 @@ struct ConformalRegression {
     normalised_threshold: f64,
 }
 
-/// Differences of losses; statistic and p-value of each test.
+/// Differences of losses, and the statistic and p-value of each test.
 #[derive(Deserialize)]
 struct PairedCase {
     differences: Vec<f64>,
@@ -101,7 +101,7 @@ fn the_temperature_is_the_root_that_scipy_finds() {
     let table = ClassProbabilities::new(&golden.probabilities, rows, classes).unwrap();
     let labelled = LabelledProbabilities::new(&table, &golden.labels).unwrap();
     let temperature = Temperature::fit(&labelled).unwrap();
-    // The slope is a sum over the table of terms of about one, and so is its own slope.
+    // The slope is a sum over the table with terms of about one, and so is its derivative.
     assert_close(
         temperature.value(),
         golden.value,
@@ -196,12 +196,12 @@ fn mcnemar_is_the_binomial_test() {
 #[test]
 fn bounds_agree_with_quantiles_of_the_beta_distribution() {
     for (events, trials, tail, lower, upper) in golden().clopper_pearson {
-        // A tail's relative error moves a limit by as many standard errors, 1/√(4n) at most.
+        // A relative error of a tail moves a limit by as many standard errors, at most 1/√(4n).
         let tolerance = rounding(1, 1.0) + cancellation(trials) * (0.25 / trials as f64).sqrt();
         let is_event: Vec<f64> = (0..trials)
             .map(|row| f64::from(u8::from(row < events)))
             .collect();
-        // One threshold has two bounds, which share what the confidence leaves.
+        // One threshold has two bounds, which share the remaining error probability.
         let bounds = |uncertainty: &[f64], losses: &[f64], threshold: f64| {
             let confidence = 1.0 - 2.0 * tail;
             SelectiveBounds::exact(uncertainty, losses, &[threshold], confidence)
@@ -217,7 +217,7 @@ fn bounds_agree_with_quantiles_of_the_beta_distribution() {
     }
 }
 
-/// The relative error of a binomial tail, whose logarithms of factorials cancel.
+/// The relative error of a binomial tail, in which logarithms of factorials cancel.
 fn cancellation(trials: usize) -> f64 {
     let trials = trials as f64 + 2.0;
     8.0 * f64::EPSILON * trials * trials.ln()

@@ -1,4 +1,4 @@
-//! Integration tests of `burn-bayes-eval`, one binary: values of other libraries, and properties.
+//! Integration tests of `burn-bayes-eval` in one binary: reference values of other libraries, and properties.
 
 mod golden;
 mod golden_decisions;

@@ -1,5 +1,4 @@
-//! Properties that hold for every input: ranges, identities between scores, and indifference to the
-//! order of the rows.
+//! Properties for every input: ranges, identities between scores, and invariance to the order of rows.
 
 use burn_bayes_eval::{
     BinaryScores, ClassProbabilities, ConformalAps, ConformalLac, ConformalNormalisedResidual,
@@ -34,7 +33,7 @@ impl Case {
         DrawProbabilities::new(&self.values, self.draws, self.rows, self.classes).unwrap()
     }
 
-    /// The same rows in the order of the case.
+    /// The same rows in the given order.
     fn reordered(&self) -> Self {
         let classes = self.classes;
         let mut values = Vec::with_capacity(self.values.len());
@@ -60,7 +59,7 @@ impl Case {
 
 fn cases() -> impl Strategy<Value = Case> {
     (1usize..5, 1usize..25, 1usize..5).prop_flat_map(|(draws, rows, classes)| {
-        // Whole weights, so that equal probabilities, zeros and certainties are common.
+        // Integer weights, so that equal probabilities, zeros and ones are common.
         let weights = vec(vec(0u8..6, classes), draws * rows);
         let labels = vec(0..classes, rows);
         let uncertainty = vec((0u8..5).prop_map(f64::from), rows);
@@ -96,7 +95,7 @@ fn distribution(weights: &[u8]) -> Vec<f64> {
         .collect()
 }
 
-/// Draws of means, precisions and targets of the same rows.
+/// Draws of means, precisions and targets for the same rows.
 #[derive(Debug, Clone)]
 struct RealCase {
     draws: usize,
@@ -155,15 +154,15 @@ proptest! {
         for row in 0..case.rows {
             prop_assert!((0.0..=most).contains(&total[row]));
             prop_assert!((0.0..=most).contains(&expected[row]));
-            // Jensen: the average is at least as unsure as the draws are on average.
+            // Jensen: the average is at least as uncertain as the draws are on average.
             prop_assert!(total[row] - expected[row] >= -ROUNDING);
             prop_assert!((0.0..=most).contains(&information[row]));
             prop_assert!((information[row] - (total[row] - expected[row])).abs() <= ROUNDING);
             prop_assert!((0.0..=1.0 - 1.0 / case.classes as f64 + ROUNDING).contains(&votes[row]));
-            // MD² = mean ‖p_s‖² − ‖p̄‖², the first at most 1 and the second at least 1/C.
+            // MD² = mean ‖p_s‖² − ‖p̄‖²: the first term is at most 1, the second at least 1/C.
             let most = 1.0 - 1.0 / case.classes as f64 + ROUNDING;
             prop_assert!((0.0..=most).contains(&disagreement[row]));
-            // Pinsker: I is the mean divergence of draws from their average, ½‖·‖₁² or more.
+            // Pinsker: I is the mean divergence of draws from their average, which is at least ½‖·‖₁².
             prop_assert!(information[row] >= 0.5 * disagreement[row] - ROUNDING);
         }
     }
@@ -267,7 +266,7 @@ proptest! {
         let best = RiskCoverage::new(&losses, &losses).unwrap();
         prop_assert_eq!(best.excess_aurc(), 0.0);
 
-        // More risk allowed never keeps fewer rows, and what is promised is kept.
+        // A higher risk never keeps fewer rows, and the guarantee holds.
         let strict = curve.coverage_at_risk(0.5 * target).unwrap();
         let lenient = curve.coverage_at_risk(target).unwrap();
         prop_assert!(strict.map_or(0, |p| p.kept) <= lenient.map_or(0, |p| p.kept));
@@ -288,7 +287,7 @@ proptest! {
         let wrong: Vec<bool> = losses.iter().map(|&loss| loss == 1.0).collect();
         let curve = RiskCoverage::new(&case.uncertainty, &losses).unwrap();
         let a = accuracy(&labelled);
-        // Without right or without wrong rows the first term is zero whatever the AUROC.
+        // Without correct or without wrong rows, the first term is zero for any AUROC.
         let area = BinaryScores::new(&case.uncertainty, &wrong).map_or(0.5, |s| auroc(&s));
         let expected = (1.0 - area) * a * (1.0 - a) + 0.5 * (1.0 - a) * (1.0 - a);
         prop_assert!(close(curve.augrc(), expected));
@@ -420,7 +419,7 @@ proptest! {
         level in 0.05f64..0.95,
         seed in any::<u64>(),
     ) {
-        // With n rows, ⌈(n + 1)ℓ⌉ of them score at most the threshold, which is at least ℓn.
+        // ⌈(n + 1)ℓ⌉ of n rows score at most the threshold, which is at least ℓn.
         let average = case.draws().average();
         let labelled = LabelledProbabilities::new(&average, &case.labels).unwrap();
         let uniforms = uniforms(case.rows, seed);
@@ -436,7 +435,7 @@ proptest! {
             prop_assert!(sets.coverage(&case.labels).unwrap() >= level - ROUNDING);
             prop_assert!(sets.mean_size() <= case.classes as f64);
         }
-        // A class in a set brings every more probable one with it.
+        // A set with a class contains all classes that are more probable.
         let sets = aps.sets(&average).unwrap();
         for row in 0..case.rows {
             let least = sets.classes_of(row).iter().map(|&c| average.row(row)[c]).fold(1.0, f64::min);
@@ -474,7 +473,7 @@ proptest! {
         let predicted = mixture.mean();
         let plain = ConformalResidual::calibrate(&predicted, &case.targets, level).unwrap();
         let intervals = plain.intervals(&predicted).unwrap();
-        // A residual on the threshold may leave its interval by rounding.
+        // A residual on the threshold may be outside its interval because of rounding.
         let slack = |limits: &[f64], by: f64| limits.iter().map(|l| l + by).collect::<Vec<_>>();
         let (lower, upper) = (intervals.lower(), intervals.upper());
         let wider =

@@ -261,7 +261,7 @@ fn from_burnpack(path: &Path, bytes: Vec<u8>) -> Result<MetadataAndTensors> {
     Ok((metadata, tensors.collect::<Result<_>>()?))
 }
 
-pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.part", std::process::id()));
     std::fs::write(&beside, bytes)

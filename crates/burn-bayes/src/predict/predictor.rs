@@ -9,7 +9,7 @@ use burn_bayes_graph::ExampleBatch;
 use super::batched_prediction::BatchedPrediction;
 use super::recording::RecordingCache;
 use super::statistics::refresh_running_statistics;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
 use crate::noise::Noise;
 use crate::posterior::{FactorPosterior, Posterior, Sampler};
@@ -150,14 +150,19 @@ where
     M: Module + InferenceStep<Input: Clone, Output: MixDraws> + 'static,
     P: Posterior,
 {
-    /// The average of `draws` predictions (at least one), each with a different draw of the
-    /// weights.
+    /// The average of `draws` predictions, each with a different draw of the weights.
+    ///
+    /// # Errors
+    ///
+    /// If `draws` is 0, or a draw fails.
     pub fn predict(
         &self,
         batch: <M as InferenceStep>::Input,
         draws: usize,
     ) -> Result<<<M as InferenceStep>::Output as MixDraws>::Mixture> {
-        let draws = draws.max(1);
+        if draws == 0 {
+            return Err(Error::config("draws", "is 0; it must be at least 1"));
+        }
         if let Some(batched) = self.batched.known::<BatchedPrediction<M>>() {
             let all = || self.sampler.draws(self.noise, draws);
             let mixture = batched.mixture(&self.model, &all, &batch, self.is_checked)?;

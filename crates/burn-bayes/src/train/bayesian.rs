@@ -91,9 +91,14 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     }
 
     /// Sets the number of draws averaged in validation.
+    ///
+    /// # Panics
+    ///
+    /// If `draws` is 0.
     #[must_use]
     pub fn with_prediction_draws(mut self, draws: usize) -> Self {
-        self.prediction_draws = draws.max(1);
+        assert!(draws > 0, "prediction_draws is 0; it must be at least 1");
+        self.prediction_draws = draws;
         self
     }
 

@@ -1,5 +1,5 @@
-//! The laws of [`Algorithm`], each tested once, for every algorithm: one row of the table at the
-//! end per algorithm.
+//! The laws of [`Algorithm`], each tested once for all algorithms. The table at the end has one row per
+//! algorithm.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::{Linear, LinearConfig};
@@ -23,7 +23,7 @@ use crate::support::{
     EPSILON, assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, state, values,
 };
 
-/// Rows of a regression of one number on one number.
+/// Rows of a regression with one feature and one target.
 #[derive(Clone, Debug, ExampleBatch)]
 struct Batch {
     inputs: Tensor<2>,
@@ -55,16 +55,16 @@ impl Batch {
     }
 }
 
-/// A user's model: nothing in it knows of this library.
+/// A user's model, which does not use this library.
 #[derive(Module, Debug)]
 struct Regressor {
     hidden: Linear,
     output: Linear,
 }
 
-/// Precision of the targets' noise.
+/// The precision of the target noise.
 const NOISE_PRECISION: f64 = 16.0;
-/// Training examples.
+/// The number of training examples.
 const LEN: usize = 40;
 
 impl Regressor {
@@ -129,7 +129,7 @@ fn adam() -> ModuleOptimizer {
     FusedAdamConfig::new().init()
 }
 
-/// What the Learner does, without one.
+/// Trains without the Learner.
 fn trained<A>(mut bayesian: Bayes<A>, optimizer: &mut ModuleOptimizer, steps: usize) -> Bayes<A>
 where
     A: Algorithm,
@@ -153,11 +153,11 @@ fn fingerprint(posterior: &FactorPosterior) -> [Vec<u32>; 3] {
     ]
 }
 
-/// The laws that hold for every algorithm, of which `init` wraps the model of a seed.
+/// The laws of all algorithms. `init` wraps the model of a seed.
 mod law {
     use super::*;
 
-    /// 1. Two trainings from the same model and seed agree in every bit.
+    /// 1. Two trainings from the same model and seed agree bit for bit.
     pub(super) fn pure<A>(init: impl Fn(u64) -> Bayes<A>)
     where
         A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
@@ -172,7 +172,7 @@ mod law {
         assert_eq!(first.steps(), 20);
     }
 
-    /// 2. Saved, loaded into a fresh model with other weights and continued, it goes on bit for bit.
+    /// 2. A training that is saved and loaded into a model with other weights continues bit for bit.
     pub(super) fn round_trip<A>(init: impl Fn(u64) -> Bayes<A>)
     where
         A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
@@ -183,7 +183,7 @@ mod law {
         let optimizer_record = optimizer.into_bytes().unwrap();
 
         let fresh = init(2);
-        // A posterior that was asked for before must not outlive the record.
+        // A posterior computed before the record is loaded must be discarded.
         let _ = fresh.try_posterior();
         let restored = fresh.load_record(ModuleRecord::from_bytes(record).unwrap());
         assert_eq!(restored.steps(), 13);
@@ -199,12 +199,12 @@ mod law {
             let found = trained(restored.clone(), &mut restored_optimizer.clone(), steps);
             assert_eq!(state(&found), state(&expected), "after {steps} more steps");
         }
-        // Not because nothing moves.
+        // The test would be void if nothing changed.
         let moved = trained(restored.clone(), &mut restored_optimizer, 1);
         assert_ne!(state(&moved), state(&restored));
     }
 
-    /// 3. A thousand steps from the default initialisation stay finite, and learn.
+    /// 3. A thousand steps from the default initialisation are finite and reduce the loss.
     pub(super) fn finite<A>(init: impl Fn(u64) -> Bayes<A>)
     where
         A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
@@ -236,7 +236,7 @@ mod law {
         );
     }
 
-    /// 5. The posterior has the layout's length and the rank that was asked for.
+    /// 5. The posterior has the layout's length and the requested rank.
     pub(super) fn shape<A>(init: impl Fn(u64) -> Bayes<A>, rank: usize)
     where
         A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
@@ -249,14 +249,14 @@ mod law {
         assert_eq!(bayesian.algorithm().setup().train_len, LEN);
     }
 
-    /// The gradient of a batch is the mean of its halves', at the same draw.
+    /// The gradient of a batch is the mean of the gradients of its halves at the same draw.
     pub(super) fn batch_size<A>(init: impl Fn(u64) -> Bayes<A>)
     where
         A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
     {
         let bayesian = trained(init(1), &mut adam(), 5);
         let data = Batch::new(LEN, 1);
-        // A fork has a clock of its own, so each of them evaluates at the same draws.
+        // A fork has its own clock, so all of them use the same draws.
         let gradient = |batch: Batch| {
             let fork = bayesian.clone().fork(&autodiff());
             joined_gradients(&fork, &TrainStep::step(&fork, batch).grads)
@@ -266,7 +266,7 @@ mod law {
         let mean: Vec<f64> = (0..whole.len())
             .map(|at| 0.5 * (halves[0][at] + halves[1][at]))
             .collect();
-        // Every element is a sum over the batch: the terms are no larger than the largest gradient.
+        // Every element is a sum over the batch, so no term exceeds the largest gradient.
         let scale = halves
             .concat()
             .iter()
@@ -283,7 +283,7 @@ mod law {
         assert!(difference > 1e-3 * scale, "the halves are different data");
     }
 
-    /// Burn marks every float parameter for its collective reductions, which asks for autodiff.
+    /// Burn marks each float parameter for collective reductions, which requires autodiff.
     pub(super) fn autodiff_everywhere<A>(init: impl Fn(u64) -> Bayes<A>)
     where
         A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
@@ -307,7 +307,7 @@ mod law {
     }
 }
 
-/// The laws of algorithms that learn from gradients, whose objective is N·NLL + τ·KL.
+/// The laws of algorithms that learn from gradients, with the objective N·NLL + τ·KL.
 mod gradient_law {
     use super::*;
 
@@ -317,8 +317,8 @@ mod gradient_law {
         joined_gradients(bayesian.algorithm(), &output.grads)
     }
 
-    /// 4. Twice the examples at twice the temperature is twice the objective; and the divergence's
-    ///    share, 2·∇(N) − ∇(2N), does not depend on the data.
+    /// 4. Twice the examples at twice the temperature doubles the objective. The part of the divergence,
+    ///    2·∇(N) − ∇(2N), does not depend on the data.
     pub(super) fn scale(config: impl Fn(usize) -> VifaConfig) {
         let data = Batch::new(LEN, 1);
         let single = gradient(&config(LEN), &data);
@@ -347,14 +347,14 @@ mod gradient_law {
             "a share to be seen"
         );
 
-        // τ = 0 leaves the likelihood alone: no share at all.
+        // With τ = 0 only the likelihood remains.
         let cold = |len| gradient(&config(len).with_temperature(0.0), &data);
         let (single, double) = (cold(LEN), cold(2 * LEN));
         let doubled: Vec<f64> = single.iter().map(|g| 2.0 * g).collect();
         assert_close("likelihood", &double, &doubled, &scales, 8.0 * EPSILON);
     }
 
-    /// Another seed is another training.
+    /// Another seed gives another training.
     pub(super) fn seeds(config: impl Fn(usize) -> VifaConfig) {
         let run = |seed| {
             state(&trained(
@@ -382,8 +382,8 @@ fn everything_can_be_sent_and_shared() {
     sent_and_shared::<burn_bayes::Error>();
 }
 
-/// An example that fills a batch has the mean gradient that it has alone, but stands for as many
-/// examples: a batch that is shorter than others counts for less.
+/// A batch of copies of one example has the same mean gradient as the example alone, but represents more
+/// examples: a shorter batch has less weight.
 #[test]
 fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
     const ROWS: usize = 4;
@@ -396,7 +396,7 @@ fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
             inputs: one.inputs.clone().repeat_dim(0, ROWS),
             targets: one.targets.clone().repeat_dim(0, ROWS),
         };
-        // What one step from the prior's precision, 1, adds to it.
+        // What one step adds to the prior precision of 1.
         let added = |batch: Batch| -> (Vec<f64>, Vec<f64>) {
             let bayesian = init(regressor(1));
             let output = TrainStep::step(&bayesian, batch);
@@ -407,7 +407,7 @@ fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
         };
         let ((one, _), (many, sizes)) = (added(one), added(many));
         let expected: Vec<f64> = one.iter().map(|added| ROWS as f64 * added).collect();
-        // The rounding of 1 + x is ROWS times as large in what is expected.
+        // The expected value multiplies the rounding of 1 + x by ROWS.
         let tolerance = 16.0 * ROWS as f64 * EPSILON;
         assert_close("precision", &many, &expected, &sizes, tolerance);
         assert!(one.iter().any(|&added| added > 0.1), "{one:?}");
@@ -418,7 +418,7 @@ fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
     counts(|model| von.init(model));
 }
 
-/// SWAG through the seam against the moments of the weights, worked out in double precision.
+/// SWAG through `Bayesian` against the moments of the weights, computed in double precision.
 #[test]
 fn swag_is_the_moments_of_the_weights_a_training_passes_through() {
     const RANK: usize = 3;
@@ -463,7 +463,7 @@ fn swag_is_the_moments_of_the_weights_a_training_passes_through() {
     let variance: Vec<f64> = (0..len)
         .map(|at| 0.5 * (squares[at] - mean[at] * mean[at]))
         .collect();
-    // A weight's rounding moves a squared deviation by twice the deviation.
+    // Rounding of a weight changes a squared deviation by twice the deviation.
     let spreads: Vec<f64> = variance
         .iter()
         .zip(&sizes)
@@ -477,7 +477,7 @@ fn swag_is_the_moments_of_the_weights_a_training_passes_through() {
             .zip(&spreads)
             .any(|(v, spread)| *v > 100.0 * 8.0 * EPSILON * spread)
     );
-    // Deviations are kept in a ring: the order of the rows means nothing.
+    // Deviations are stored in a ring buffer, so the order of the rows has no meaning.
     let factors = values(&posterior.factors().unwrap());
     assert_eq!(factors.len(), RANK * len);
     for deviation in &deviations[deviations.len() - RANK..] {
@@ -525,7 +525,7 @@ macro_rules! conformance {
     )+};
 }
 
-/// Of algorithms whose gradients go to an optimiser.
+/// For algorithms whose gradients go to an optimiser.
 macro_rules! additive_conformance {
     ($($name:ident: $config:expr;)+) => {$(
         #[test]

@@ -26,7 +26,7 @@ where
 #[derive(Clone, Debug, ExampleBatch)]
 struct Pair(Tensor<2>, #[batch(shared)] &'static str, Tensor<2>);
 
-/// Keeps the first example and notes the rank of every tensor.
+/// Keeps the first example and records the rank of every tensor.
 #[derive(Default)]
 struct First(Vec<usize>);
 

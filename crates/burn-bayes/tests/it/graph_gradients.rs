@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::support::{EPSILON, assert_close, device, matrix, normals, values, widened};
 
-/// What a term is made from; numbers follow from the seed.
+/// The specification of a term; the seed determines its numbers.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Outer {
@@ -24,14 +24,14 @@ enum Form {
     },
 }
 
-/// The parameter's length, and the terms whose sum is its gradient.
+/// The length of a parameter, and the terms that add up to its gradient.
 #[derive(Clone, Debug)]
 struct Parameter {
     len: usize,
     forms: Vec<Form>,
 }
 
-/// Gradients, and the same on the host.
+/// Gradients, and the same numbers on the host.
 struct Case {
     gradients: ExampleGradients,
     dense: Dense,
@@ -43,7 +43,7 @@ struct Dense {
     count: usize,
     len: usize,
     rows: Vec<f64>,
-    /// The sizes of the terms that each element is the sum of.
+    /// For each element, the sum of the sizes of its terms.
     sizes: Vec<f64>,
 }
 
@@ -60,7 +60,7 @@ impl Form {
         }
     }
 
-    /// The term, and adds its rows to a parameter's.
+    /// Builds the term and adds its rows to those of the parameter.
     fn term(self, seed: u64, dense: &mut Dense) -> Term {
         let count = dense.count;
         match self {
@@ -133,7 +133,7 @@ impl Case {
         Self::of_set(0, count, parameters)
     }
 
-    /// Sets of other numbers have other gradients.
+    /// Sets with other numbers have other gradients.
     fn of_set(number: usize, count: usize, parameters: &[Parameter]) -> Self {
         let mut blocks = Vec::new();
         let mut dense = Dense::zeros(count, 0);
@@ -158,7 +158,7 @@ impl Case {
         assert_eq!((self.gradients.count(), self.gradients.len()), (count, len));
         let close =
             |what: &str, found: Vec<f64>, [expected, sizes]: [Vec<f64>; 2], terms: usize| {
-                // Every number is a sum of such products, each itself rounded.
+                // Every number is a sum of such products, each of which is rounded.
                 let tolerance = 8.0 * EPSILON * (1.0 + terms as f64).sqrt();
                 assert_close(what, &found, &expected, &sizes, tolerance);
             };
@@ -263,7 +263,7 @@ impl Dense {
         }
     }
 
-    /// Sums of `size` rows each times (number of groups)/M.
+    /// Sums of `size` rows each, times (number of groups)/M.
     fn grouped(&self, size: usize) -> Self {
         let groups = self.count.div_ceil(size);
         let mut weights = vec![0.0; groups * self.count];
@@ -279,7 +279,7 @@ impl Dense {
         }
     }
 
-    /// weights · rows, and the sizes of the sums' terms; `weights` is row-major, `[_, M]`.
+    /// weights · rows, and the sizes of the terms; `weights` is row-major, `[_, M]`.
     fn weigh(&self, weights: &[f64]) -> [Vec<f64>; 2] {
         let (mut sums, mut sizes) = (vec![], vec![]);
         for weights in weights.chunks(self.count) {
@@ -297,7 +297,7 @@ impl Dense {
         [sums, sizes]
     }
 
-    /// rows · vectorsᵀ, and the sizes of the sums' terms; `vectors` is row-major, `[_, D]`.
+    /// rows · vectorsᵀ, and the sizes of the terms; `vectors` is row-major, `[_, D]`.
     fn dot(&self, vectors: &[f64], vector_sizes: &[f64]) -> [Vec<f64>; 2] {
         let products = |left: &[f64], right: &[f64]| {
             let mut sums = vec![];
@@ -328,7 +328,7 @@ impl Dense {
     }
 }
 
-/// Up to three terms of any form for a parameter that is `[G, P, Q]`; none is a zero block.
+/// Up to three terms of any form for a parameter `[G, P, Q]`; no term gives a zero block.
 fn parameter() -> impl Strategy<Value = Parameter> {
     (1..=3usize, 1..=12usize, 1..=12usize).prop_flat_map(|(groups, height, width)| {
         let len = groups * height * width;
@@ -388,7 +388,7 @@ proptest! {
         let grouped = counts.iter().zip(0..).map(|(&count, number)| sets(count, number).grouped(size));
         Case::joined(grouped.collect()).check(vectors);
 
-        // The last set holds its gradients in other forms.
+        // The last set has its gradients in other forms.
         let mut last = parameters.clone();
         for (parameter, other) in last.iter_mut().zip(others) {
             let fits = other.forms.iter().filter(|form| form.len() == parameter.len);
@@ -401,7 +401,7 @@ proptest! {
 
 #[test]
 fn parameters_larger_than_the_scratch_are_answered_in_pieces() {
-    // As rows these are 4·480 000 numbers and more; the factors are few.
+    // As rows these are at least 4·480 000 numbers; the factors are few.
     let parameters = [
         Form::Outer {
             groups: 1,

@@ -1,4 +1,4 @@
-//! The kernels against plain loops in double precision, whichever body runs them.
+//! The kernels against plain loops in double precision, for both implementations.
 #![allow(
     clippy::needless_range_loop,
     reason = "the oracles are the formulas, index by index"
@@ -24,11 +24,11 @@ use crate::support::{
     vector, widened,
 };
 
-/// How the tensors lie in memory.
+/// The memory layout of the tensors.
 #[derive(Clone, Copy, Debug)]
 enum Memory {
     Contiguous,
-    /// Every other element of a longer vector, the transpose of a matrix.
+    /// Every second element of a longer vector, or the transpose of a matrix.
     Strided,
 }
 
@@ -94,7 +94,7 @@ impl Gaussian {
             memory,
             mean: normals(1, len),
             factors: normals(2, rank * len),
-            // ψ between e^-4 and e^0, mostly.
+            // ψ is mostly between e^-4 and e^0.
             log_variance: exponents.iter().map(|value| value - 2.0).collect(),
         }
     }
@@ -139,7 +139,7 @@ impl Gaussian {
         parts
     }
 
-    /// The draw, and the sum of its terms' sizes.
+    /// The draw, and the sum of the sizes of its terms.
     fn draw(&self, noise: Noise) -> (Vec<f64>, Vec<f64>) {
         let normal = values(&noise.normal(self.len, &device()));
         let latent = widened(&noise.latent(self.rank));
@@ -157,7 +157,7 @@ impl Gaussian {
             .unzip()
     }
 
-    /// B = F diag(ψ)⁻¹ Fᵀ, and the sum of its terms' sizes.
+    /// B = F diag(ψ)⁻¹ Fᵀ, and the sum of the sizes of its terms.
     fn gram(&self) -> (Vec<f64>, Vec<f64>) {
         let variance = self.variance();
         (0..self.rank * self.rank)
@@ -170,12 +170,12 @@ impl Gaussian {
             .unzip()
     }
 
-    /// Rounding of a draw: one of each term, a few of the exponential.
+    /// Rounding of a draw: one per term, a few for the exponential.
     fn draw_tolerance(&self) -> f64 {
         4.0 * EPSILON * (self.rank + 4) as f64
     }
 
-    /// Rounding of a sum of `len` products of single-precision numbers, added in any order.
+    /// Rounding of a sum of `len` products of single-precision numbers, in any order.
     fn gram_tolerance(&self) -> f64 {
         16.0 * EPSILON * (self.len as f64).sqrt()
     }
@@ -218,7 +218,7 @@ fn rows_of_draws_are_single_draws_bit_for_bit() {
 
 #[test]
 fn a_gram_matrix_is_its_equation_alone_or_with_a_draw() {
-    // One scratch for all, as a training has: what it lends must not be what it has lent.
+    // One scratch for all, as in a training: memory that is in use must not be lent again.
     let scratch = Scratch::default();
     let mut held: Option<(Tensor<1>, Vec<u32>)> = None;
     for shape in shapes() {
@@ -323,7 +323,7 @@ fn factors_in_units_of_the_deviations_give_the_same_gaussian() {
     }
 }
 
-/// A symmetric matrix with a definite sign, in place of (I+B)⁻¹: the kernel only multiplies by it.
+/// A symmetric matrix with a definite sign, instead of (I+B)⁻¹: the kernel only multiplies by it.
 fn inner_inverse(rank: usize) -> Vec<f64> {
     (0..rank * rank)
         .map(|index| {
@@ -356,7 +356,7 @@ fn precisions(prior: &PriorPrecisions) -> Vec<f64> {
         .collect()
 }
 
-/// A gradient in pieces, as a model has parameters.
+/// A gradient in pieces, one per parameter of a model.
 fn pieces(memory: Memory, gradient: &[f32]) -> Vec<Tensor<1>> {
     let len = gradient.len();
     [0, 1.min(len), len / 3 + 1, len]
@@ -366,7 +366,7 @@ fn pieces(memory: Memory, gradient: &[f32]) -> Vec<Tensor<1>> {
         .collect()
 }
 
-/// Numbers and the sums of their terms' sizes.
+/// Numbers, and the sums of the sizes of their terms.
 #[derive(Default)]
 struct Sums {
     values: Vec<f64>,
@@ -483,7 +483,7 @@ fn the_gradient_of_the_objective_is_its_equation() {
                 Some(found) => check("factors", &values(found), &factors),
                 None => assert_eq!(rank, 0),
             }
-            // The norms are those of what was returned.
+            // The norms are those of the returned tensors.
             let squares = |values: Vec<f64>| values.iter().map(|v| v * v).sum::<f64>();
             let expected = [
                 squares(values(&found.mean)),
@@ -570,7 +570,7 @@ fn the_first_bad_element_of_any_draw_is_found() {
     }
 }
 
-/// With g = 1, N/L = 2 and no divergence, the gradient of γ is ψ^½⊙z: the z of the draw.
+/// With g = 1, N/L = 2 and no divergence, the gradient of γ is ψ^½⊙z with the z of the draw.
 #[test]
 fn the_gradient_sees_the_noise_of_the_draw() {
     let shape = Shape {
@@ -616,7 +616,7 @@ fn the_gradient_sees_the_noise_of_the_draw() {
     };
     assert!(agree(Noise::host(4)));
     assert!(agree(Noise::host(4).negated()));
-    // A device has one generator: another test that uses it in between disturbs the numbers.
+    // A device has one generator, so a test that uses it in between changes the numbers.
     assert!((0..5).any(|seed| agree(Noise::device(seed))));
 }
 
@@ -627,7 +627,7 @@ fn same<const R: usize>(what: &str, ours: &Tensor<R>, theirs: &Tensor<R>, steps:
     assert_close(what, &values(ours), &theirs, &scales, tolerance);
 }
 
-/// Twenty steps of two optimisers; nothing that a caller still holds may change under them.
+/// Twenty steps of two optimisers. Tensors that the caller still holds must not change.
 fn race<A: Optimizer, B: Optimizer>(what: &str, ours: &A, theirs: &B, memory: Memory) {
     const STEPS: u64 = 20;
     for (rows, columns) in [(1, 1), (3, 1001), (20, 500)] {
@@ -641,7 +641,7 @@ fn race<A: Optimizer, B: Optimizer>(what: &str, ours: &A, theirs: &B, memory: Me
             left = ours.step(rate, left.0, gradient.clone(), left.1);
             right = theirs.step(rate, right.0, gradient, right.1);
             assert_eq!((bits(&held.0), bits(&held.2)), before, "{what}");
-            // The state that was held leads to the same step again.
+            // The same state leads to the same step again.
             let again = ours.step(rate, held.0, held.2, held.1).0;
             assert_eq!(bits(&again), bits(&left.0), "{what}");
             let what = format!("{what}, step {step}, {rows}×{columns}, {memory:?}");
@@ -654,7 +654,7 @@ fn race<A: Optimizer, B: Optimizer>(what: &str, ours: &A, theirs: &B, memory: Me
     }
 }
 
-/// Settings that our configuration and Burn's take alike, and the race of the two optimisers.
+/// Settings that our configuration and Burn's share, and a comparison of the two optimisers.
 macro_rules! race_with {
     ($ours:ident, $theirs:ident $(, $setter:ident($value:expr))*) => {
         for memory in MEMORIES {
@@ -678,7 +678,7 @@ fn adam_is_burns_own() {
         AdamConfig,
         with_weight_decay(Some(decay.clone()))
     );
-    // The largest second moment is soon another one than the present.
+    // Soon the largest second moment is not the present one.
     race_with!(
         FusedAdamConfig,
         AdamConfig,
@@ -788,7 +788,7 @@ fn running_moments_are_the_moments_of_the_iterates() {
     const COUNT: usize = 9;
     for memory in MEMORIES {
         for len in [1, 1000, 10_007] {
-            // Wherever the moments were, the first iterate replaces them.
+            // Whatever the moments were, the first iterate replaces them.
             let start = vector(&normals(0, len));
             let mut moments = Moments {
                 mean: start.clone(),
@@ -796,7 +796,7 @@ fn running_moments_are_the_moments_of_the_iterates() {
             };
             let mut iterates = vec![Vec::new(); len];
             for count in 1..=COUNT {
-                // Some weights wander far, others by a ten-thousandth of their size.
+                // Some weights move far, others by a ten-thousandth of their size.
                 let iterate: Vec<f32> = normals(count as u64, len)
                     .iter()
                     .enumerate()
@@ -836,7 +836,7 @@ fn running_moments_are_the_moments_of_the_iterates() {
                         .fold(0.0f64, |size, value| size.max(value.abs()));
                     let reach = gaps().fold(0.0f64, |reach, gap| reach.max(gap.abs()));
                     sizes.push(size);
-                    // An error of the mean moves a squared deviation by twice the deviation.
+                    // An error of the mean changes a squared deviation by twice the deviation.
                     spreads.push(2.0 * reach * size + EPSILON * size * size);
                 }
                 let what = format!("{memory:?}, {len}, iterate {count}");
@@ -869,7 +869,7 @@ fn pieces_are_assembled_where_they_belong() {
     let (scratch, whole) = (Scratch::default(), normals(5, 4 * 6));
     for memory in MEMORIES {
         let whole = memory.matrix(4, 6, &whole);
-        // The memory of the first matrix is that of the second.
+        // The second matrix reuses the memory of the first.
         for _ in 0..2 {
             let options = (&whole.device(), whole.dtype());
             let piece = |rows, columns| whole.clone().slice([rows, columns]);

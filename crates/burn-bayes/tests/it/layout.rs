@@ -1,9 +1,11 @@
-//! From a module to a flat vector and back: nothing is lost, nothing else is touched.
+//! From a module to a flat vector and back: nothing is lost, and nothing else changes.
 
 use burn::module::{Initializer, Lora, Module, ModuleVisitor, Param, ParamGroup, ParamId};
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::GradientsParams;
 use burn::tensor::{Bool, Int, Tensor};
+#[cfg(feature = "train")]
+use burn_bayes::VifaConfig;
 use burn_bayes::graph::Layout;
 
 use crate::support::{autodiff, bits, device, filled, normals, values, vector};
@@ -35,7 +37,7 @@ fn paths(layout: &Layout) -> Vec<&str> {
     layout.entries().iter().map(|e| e.path.as_str()).collect()
 }
 
-/// Ids, requirements and bits of every float parameter.
+/// The ids, `require_grad` flags and bits of every float parameter.
 #[derive(Default)]
 struct Snapshot(Vec<(ParamId, bool, Vec<u32>)>);
 
@@ -110,7 +112,7 @@ fn a_flat_vector_carries_no_autodiff() {
     let layout = all(&model);
     let flat = layout.flatten(&model).unwrap();
     assert!(!flat.is_autodiff());
-    // One that does is taken for its values.
+    // For a constant with gradients, only the values are used.
     let tracked = Tensor::from_inner(flat.clone()).require_grad() * 2.0;
     let model = layout.write_leaves(model, tracked).unwrap();
     assert!(model.layer1.weight.val().is_require_grad());
@@ -142,7 +144,7 @@ fn what_is_not_trained_is_neither_listed_nor_touched() {
         paths(&layout),
         ["trained.weight", "trained.bias", "norm.gamma", "norm.beta"]
     );
-    // Statistics that are not the initial ones.
+    // Statistics that differ from the initial ones.
     let rows = Tensor::<2>::from_data([[1.0, 2.0], [3.0, 8.0]], &device);
     model.norm.forward(rows);
     let statistics = |model: &Mixed| {
@@ -283,7 +285,7 @@ fn a_lazy_parameter_can_be_written_before_it_was_ever_read() {
     assert!(!fresh.layer1.weight.is_initialized());
     let written = layout.write(fresh.clone(), flat.clone()).unwrap();
     assert_eq!(bits(&layout.flatten(&written).unwrap()), bits(&flat));
-    // Two clones of a lazy module agree on what it becomes.
+    // Two clones of a lazy module get the same initial values.
     let seen = layout.flatten(&fresh.clone()).unwrap();
     assert_eq!(bits(&layout.flatten(&fresh).unwrap()), bits(&seen));
 }
@@ -324,6 +326,23 @@ fn an_adapter_is_random_and_its_base_is_not() {
         let piece = &gradient[entry.offset..entry.offset + entry.len()];
         assert!(piece.iter().any(|value| *value != 0.0), "{}", entry.path);
     }
+}
+
+#[cfg(feature = "train")]
+#[test]
+fn training_with_adapters_draws_the_adapters() {
+    let train_len = 100;
+    let model = filled(Mlp::new(4, &autodiff()), 9, 1.0);
+    let base = bits(&model.layer1.weight.base());
+    // ANCHOR: lora
+    let model = model.apply_lora(Lora::new(8, 16.0)); // rank 8, α = 16
+    let bayesian = VifaConfig::new(train_len).init(model); // only the adapters are random
+    // ANCHOR_END: lora
+    // Rank 8: [3, 8] and [8, 4] for the first layer, [4, 8] and [8, 1] for the second.
+    assert_eq!(bayesian.layout().len(), 24 + 32 + 32 + 8);
+    let drawn = bayesian.drawn_model(0).unwrap();
+    assert_eq!(bits(&drawn.layer1.weight.base()), base);
+    assert_ne!(bits(&drawn.layer1.weight.val()), base);
 }
 
 #[test]
@@ -476,7 +495,7 @@ fn a_plain_model_is_laid_out_and_written_as_the_trained_one() {
     let written = layout.write(plain, flat.clone()).unwrap();
     assert!(!written.layer1.weight.val().is_autodiff());
     assert_eq!(bits(&layout.flatten(&written).unwrap()), bits(&flat));
-    // Going back to training, it trains what it trained before.
+    // Back in training mode, the same parameters are trained as before.
     assert!(written.train().layer1.weight.val().is_require_grad());
 }
 

@@ -1,8 +1,7 @@
-//! Burn's own Learner, end to end: everything it offers must work on a wrapped model as it did on
-//! the model.
+//! Burn's own Learner, end to end: all its features must work with a wrapped model as with the model.
 //!
-//! The data loaders do not shuffle: Burn does not restore the state of a shuffle when a training
-//! resumes, so only the order that every epoch repeats is the same with and without a break.
+//! The data loaders do not shuffle. Burn does not restore the state of a shuffle when a training resumes, so
+//! only a fixed order is the same with and without an interruption.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -64,7 +63,7 @@ struct Point {
     class: i32,
 }
 
-/// Three noisy clusters, one class after the other.
+/// Three noisy clusters with alternating classes.
 fn points(len: usize, seed: u64) -> Vec<Point> {
     const CENTRES: [[f32; 2]; 3] = [[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.9]];
     normals(seed, 2 * len)
@@ -111,7 +110,7 @@ fn loader(points: Vec<Point>, batch_size: usize) -> Arc<dyn DataLoader<Batch>> {
         .build(InMemDataset::new(points))
 }
 
-/// A user's model: nothing in it knows of this library.
+/// A user's model, which does not use this library.
 #[derive(Module, Debug)]
 struct Classifier {
     hidden: Linear,
@@ -201,7 +200,7 @@ fn slang() -> SlangConfig {
         .with_seed(3)
 }
 
-/// A renderer that shows nothing.
+/// A renderer without output.
 struct Quiet;
 
 impl MetricsRendererTraining for Quiet {
@@ -237,7 +236,7 @@ impl MetricsRenderer for Quiet {
     fn register_metric(&mut self, _definition: MetricDefinition) {}
 }
 
-/// A quiet training with the metrics of a classification.
+/// A training without output, with the metrics of a classification.
 fn training<A>(
     directory: &Path,
     train: Arc<dyn DataLoader<Batch>>,
@@ -262,7 +261,7 @@ fn sgd() -> ModuleOptimizer {
     FusedSgdConfig::new().init()
 }
 
-/// One whole training in a directory of its own.
+/// A whole training in its own directory.
 fn run<A>(
     bayesian: Bayes<A>,
     optimizer: ModuleOptimizer,
@@ -302,7 +301,7 @@ fn a_wrapped_model_learns() {
     assert!(result.error.is_none() && result.interrupted.is_none());
     assert_eq!(result.model.steps(), 10 * STEPS_PER_EPOCH);
     let found = accuracy(&result.model);
-    // Clusters of deviation 0.4 around points 1.75 apart overlap by a few per cent.
+    // Clusters with deviation 0.4 around points 1.75 apart overlap by a few per cent.
     assert!(found > 0.85, "{found}");
     let shown = result.model.to_string();
     assert!(
@@ -312,7 +311,7 @@ fn a_wrapped_model_learns() {
     assert!(result.model.template().hidden.weight.val().device() == device());
 }
 
-/// The rate is the Newton step's; the optimiser has nothing to do.
+/// The learning rate is that of the Newton step; the optimiser is not used.
 #[test]
 fn a_closed_form_step_learns_with_the_learners_rate() {
     let run = |rate| {
@@ -335,7 +334,7 @@ fn a_closed_form_step_learns_with_the_learners_rate() {
     assert_ne!(mean(0.1), start);
 }
 
-/// Its step has one rate, that of the mean; nothing else waits for a stage.
+/// The step has one learning rate, that of the mean; stages do not apply.
 #[test]
 fn a_closed_form_step_takes_the_staged_rate_of_the_mean() {
     let run = |rates: ModuleLrScheduler| {
@@ -360,7 +359,7 @@ fn a_closed_form_step_takes_the_staged_rate_of_the_mean() {
     assert_ne!(decay(0.05), staged(0.0));
 }
 
-/// Steps in closed form cannot be added up, so whatever adds gradients up is told so.
+/// Closed-form steps cannot be accumulated, and the error says so.
 #[test]
 fn a_closed_form_step_refuses_accumulation_and_several_devices() {
     let replicas = |optim| ExecutionStrategy::multi(vec![autodiff(), autodiff()], optim);
@@ -451,8 +450,7 @@ where
     training(parts.path(), loader(data(), BATCH), 2)
         .with_default_checkpointers()
         .launch(Learner::new(wrapped(1), optimizer(), rates()));
-    // What another process would have: another object with other weights and other ids, which
-    // predicted before.
+    // As in another process: another object with other weights and other ids, which has made predictions.
     let fresh = wrapped(2);
     let _ = fresh.try_posterior();
     let resumed = training(parts.path(), loader(data(), BATCH), 4)
@@ -468,7 +466,7 @@ where
         bits(&resumed.model.posterior().draw(noise).unwrap()),
         bits(&expected.model.posterior().draw(noise).unwrap())
     );
-    // The numbers that were logged after the break are those of the whole training.
+    // The values logged after the interruption are those of the whole training.
     for epoch in [3, 4] {
         let numbers = |directory: &TempDir| {
             let logs = logs(directory.path());
@@ -535,7 +533,7 @@ fn a_resumed_training_is_the_uninterrupted_one_in_one_pass() {
     );
 }
 
-/// Every metric's log, by its path in the directory.
+/// The log of each metric, by its path in the directory.
 fn logs(directory: &Path) -> BTreeMap<String, String> {
     fn collect(root: &Path, directory: &Path, found: &mut BTreeMap<String, String>) {
         for entry in std::fs::read_dir(directory).unwrap() {
@@ -572,7 +570,7 @@ fn two_runs_with_one_seed_log_the_same_numbers() {
 
 #[test]
 fn accumulated_batches_are_one_big_batch_where_the_noise_is_negligible() {
-    // Where draws are the mean, the gradient of the mean is that of the batches together.
+    // If the draws equal the mean, the gradient of the mean is that of the joined batches.
     let config = vifa()
         .with_rank(0)
         .with_initial_deviation(InitialDeviation::Constant(1e-6));
@@ -596,7 +594,7 @@ fn accumulated_batches_are_one_big_batch_where_the_noise_is_negligible() {
 
 #[test]
 fn accumulated_batches_of_an_ordinary_training_add_up() {
-    // Burn adds accumulated gradients, so half the rate is the same step.
+    // Burn sums accumulated gradients, so half the learning rate gives the same step.
     let config = SwagConfig::new(TRAIN_LEN, 1).with_max_rank(2);
     let big = run(
         config.init(classifier(1)),
@@ -616,7 +614,7 @@ fn accumulated_batches_of_an_ordinary_training_add_up() {
     near(&small.model, &big.model, 256.0 * EPSILON);
 }
 
-/// The means of two posteriors agree, relative to the largest weight, and are not where they began.
+/// The means of two posteriors agree, relative to the largest weight, and differ from the start.
 #[track_caller]
 fn near<A: Algorithm<Posterior = FactorPosterior>, B: Algorithm<Posterior = FactorPosterior>>(
     found: &Bayes<A>,
@@ -642,7 +640,7 @@ fn near<A: Algorithm<Posterior = FactorPosterior>, B: Algorithm<Posterior = Fact
     assert!(moved > 30.0 * tolerance * largest, "nothing moved: {moved}");
 }
 
-/// The order in which two halves of the data meet in one batch of twice the size.
+/// The order in which batches of twice the size join two halves of the data.
 fn interleaved(points: &[Point], batch: usize) -> Vec<Point> {
     let (first, second) = points.split_at(points.len() / 2);
     first
@@ -652,8 +650,8 @@ fn interleaved(points: &[Point], batch: usize) -> Vec<Point> {
         .collect()
 }
 
-/// Replicas on two devices use the same noise, so the sum of their gradients, each divided by their
-/// number, is the gradient of their batches together.
+/// Replicas on two devices use the same noise. The sum of their gradients, each divided by the number of
+/// replicas, is therefore the gradient of the joined batches.
 #[test]
 fn replicas_on_devices_are_one_big_batch() {
     let accumulated = vifa().with_accumulation(2);
@@ -697,8 +695,8 @@ fn check_replicas(single: Bayes<Vifa>, replica: Bayes<Vifa>) {
     }
 }
 
-/// What replicas on one device rely on. Without the flush Burn's GPU backends read the old value: the
-/// memory is the owner's, the change in place is queued with another thread.
+/// Replicas on one device rely on this. Without the flush, Burn's GPU backends read the old value: the memory
+/// belongs to one thread, and the change in place is queued by another.
 #[test]
 fn a_change_in_place_by_another_thread_is_seen_after_a_flush() {
     let (lent, to_change) = channel::<Tensor<1>>();
@@ -714,14 +712,14 @@ fn a_change_in_place_by_another_thread_is_seen_after_a_flush() {
     assert_eq!(found, [2.0; 4]);
 }
 
-/// A replica whose data ends earlier leaves the step to the others.
+/// If the data of a replica ends earlier, the others make the step.
 #[test]
 fn replicas_with_unequal_data_lose_no_step() {
     for optim in [
         MultiDeviceOptim::OptimMainDevice,
         MultiDeviceOptim::OptimSharded,
     ] {
-        // Eight rows for the first device, nine for the second: one batch, and two.
+        // Eight rows for the first device and nine for the second: one batch and two.
         let result = run(
             vifa().with_accumulation(2).init(classifier(1)),
             sgd(),
@@ -737,8 +735,7 @@ fn replicas_with_unequal_data_lose_no_step() {
     }
 }
 
-/// Burn reduces gradients across processes on its GPU backends alone; elsewhere it says so before
-/// any training starts.
+/// Burn reduces gradients across processes only on GPU backends; elsewhere the training fails before it starts.
 #[cfg(feature = "flex")]
 #[test]
 fn distributed_training_on_cpu_devices_is_refused_by_burn() {
@@ -773,7 +770,7 @@ fn early_stopping_stops() {
         Split::Valid,
         StoppingCondition::NoImprovementSince { n_epochs: 2 },
     );
-    // At a rate of zero the loss of the same draws stays what it was at the first epoch.
+    // With a learning rate of zero, the loss at the same draws stays that of the first epoch.
     let result = run(
         vifa().init(classifier(1)),
         sgd(),
@@ -814,7 +811,7 @@ fn rates_and_schedules_reach_each_part_of_the_posterior() {
             );
         }
     }
-    // A schedule that ends at zero for one part alone: it stands still from then on.
+    // A schedule that ends at zero for one part only, which then no longer changes.
     let schedule = |steps| {
         ModuleLrSchedulerConfig::new(burn::optim::lr_scheduler::LrSchedulerConfig::Constant(0.01))
             .with_group(
@@ -894,7 +891,7 @@ fn a_last_layer_posterior_trains_the_rest_as_point_estimates() {
     assert!(found > 0.85, "{found}");
 }
 
-/// The gradient of a point estimate is the mean of the user's own over the draws.
+/// The gradient of a point estimate is the mean of the user's gradients over the draws.
 #[test]
 fn the_rest_of_a_model_has_the_gradient_of_the_average_loss() {
     let config = vifa()
@@ -971,7 +968,7 @@ fn metrics_of_uncertainty_report_the_scores_of_the_epoch() {
     let [train, valid] = [&summary.metrics.train, &summary.metrics.valid]
         .map(|split| names.map(|name| value(split, name)));
     assert_close("validation", &valid, &expected, &[1.0; 3], EPSILON);
-    // A training step is one draw, which disagrees with nobody.
+    // A training step has one draw, so there is no disagreement.
     assert!(train[0] > 0.0 && train[1] == 0.0 && train[2] > 0.0);
 }
 
@@ -1014,7 +1011,7 @@ fn check_average(bayesian: Bayes<Vifa>) {
         / 7.0;
     let found = values(&mixture.loss);
     assert_close("loss", &found, &[loss], &[1.0 + loss], 16.0 * EPSILON);
-    // An algorithm without a posterior predicts with the model alone.
+    // Without a posterior, predictions use the model's own weights.
     let swag = SwagConfig::new(TRAIN_LEN, 1).init(classifier(1));
     assert_eq!(
         swag.predict(batch_of_one(), 5)
@@ -1054,7 +1051,7 @@ fn rejected_steps_are_left_out_and_counted_across_a_restart() {
     assert_eq!(posterior(&bayesian), before);
     assert_eq!(bayesian.steps(), 1 + u64::from(MAX_REJECTIONS));
 
-    // A good step starts the count again.
+    // A successful step resets the count.
     let recovered = trained(trained(bayesian.clone(), &good), &bad);
     assert_ne!(posterior(&recovered), before);
 
@@ -1242,7 +1239,7 @@ fn a_batch_larger_than_the_training_set_is_a_config_error() {
     let rescued = config.init(classifier(2)).load_file(&rescue);
     assert_eq!(state(&rescued), before);
     assert_eq!((result.model.steps(), state(&result.model)), (0, before));
-    // As many rows as there are examples is one full batch.
+    // A batch with as many rows as there are examples is one full batch.
     let full = VifaConfig::new(BATCH).init(classifier(1));
     TrainStep::step(&full, batch(&data()[..BATCH], &autodiff()));
 }
@@ -1251,7 +1248,7 @@ fn a_batch_larger_than_the_training_set_is_a_config_error() {
 fn dropout_is_off_unless_it_is_asked_for() {
     let model = || filled(Classifier::new(0.5), 1, 0.5);
     let batch = batch(&data()[..BATCH], &autodiff());
-    // A fork has a clock of its own, so both evaluate at the same draw.
+    // A fork has its own clock, so both use the same draw.
     let losses = |bayesian: &Bayes<Vifa>| -> Vec<u32> {
         (0..8)
             .flat_map(|_| {
@@ -1267,7 +1264,7 @@ fn dropout_is_off_unless_it_is_asked_for() {
     };
     let off = vifa().init(model());
     assert_eq!(distinct(losses(&off)), 1);
-    // Going to validation and back does not bring it back, nor does a record.
+    // Neither switching to validation and back nor a record brings it back.
     let back = off.valid().train();
     assert_eq!(distinct(losses(&back)), 1);
     let loaded = off.clone().load_record(off.clone().into_record());
@@ -1345,7 +1342,7 @@ fn running_statistics_follow_the_training_and_reach_predictions() {
     }
 }
 
-/// Burn's sharded optimiser leaves the parts of a posterior on different devices.
+/// Burn's sharded optimiser places the parts of a posterior on different devices.
 #[cfg(all(feature = "flex", feature = "ndarray"))]
 #[test]
 fn a_sharded_optimiser_may_spread_parameters_over_devices() {

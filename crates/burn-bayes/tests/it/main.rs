@@ -1,7 +1,7 @@
-//! The integration suite: every test is written once, for any device.
+//! The integration suite: each test is written once, for any device.
 //!
-//! `BURN_BAYES_TEST_DEVICE` chooses the device: `flex` (the default), `ndarray`, `wgpu`, `vulkan`
-//! or `cuda`, of those that were compiled in.
+//! `BURN_BAYES_TEST_DEVICE` selects the device: `flex` (the default), `ndarray`, `wgpu`, `vulkan` or `cuda`, if
+//! compiled in.
 
 mod example_batch;
 mod grammar;
@@ -31,6 +31,8 @@ mod recovery;
 mod silent_training;
 #[cfg(feature = "train")]
 mod trainer;
+#[cfg(feature = "train")]
+mod warnings;
 
 #[global_allocator]
 static ALLOCATOR: burn_bayes_testing::CountingAllocator = burn_bayes_testing::CountingAllocator;

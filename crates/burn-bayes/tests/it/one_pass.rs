@@ -1,4 +1,4 @@
-//! All draws of a training step in one pass against the model's own step at each of them.
+//! All draws of a training step in one pass, against the model's own step at each draw.
 
 use burn::module::{Module, Param, ParamGroup};
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig};
@@ -15,7 +15,7 @@ use crate::support::{
 
 const LEN: usize = 12;
 
-/// A regression network that uses its middle layer's weight twice, under two paths.
+/// A regression network that uses its middle layer's weight twice, with two paths.
 #[derive(Module, Debug)]
 struct Regressor {
     first: Linear,
@@ -28,14 +28,14 @@ struct Regressor {
     course: Course,
 }
 
-/// What the loss does besides.
+/// What the loss does in addition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Course {
     /// Nothing.
     Straight,
-    /// The model's own step breaks its word and doubles the loss, which shows that it was taken.
+    /// The model's own step doubles the loss, which shows that this step was used.
     Doubled,
-    /// The same, and the loss looks at a number that it computed.
+    /// The same, and the loss reads a number that it computed.
     Forked,
 }
 
@@ -116,7 +116,7 @@ fn regressor(course: Course) -> Regressor {
     filled(Regressor::new(0.5, course), 1, 0.5)
 }
 
-/// The gradients of everything that is trained, and the loss at the first draw.
+/// The gradients of all trained parameters, and the loss at the first draw.
 fn stepped<A>(bayesian: &Bayes<A>, rows: usize) -> (GradientsParams, f64)
 where
     A: Algorithm<Signal = MeanGradients>,
@@ -126,7 +126,7 @@ where
     (output.grads, values(&output.item.loss)[0])
 }
 
-/// Two steps in one pass have the gradients that the loop's have.
+/// Two steps in one pass have the gradients of the loop.
 #[track_caller]
 fn compared<A>(init: impl Fn(Regressor) -> Bayes<A>)
 where
@@ -210,7 +210,7 @@ fn what_cannot_be_recorded_is_evaluated_draw_by_draw() {
 #[test]
 fn dropout_is_not_lost_in_a_recording() {
     let config = VifaConfig::new(LEN).with_draws(2);
-    // A fork has a clock of its own, so all evaluate at the same draws.
+    // A fork has its own clock, so all use the same draws.
     let is_random = |bayesian: Bayes<_>| {
         let gradients = || {
             let fork = bayesian.clone().fork(&autodiff());
@@ -287,7 +287,7 @@ fn predictions_have_the_outputs_and_the_loss_of_the_draws_one_by_one() {
     }
 }
 
-/// A recording is of one batch; what is asked of it later must not be answered with that batch's.
+/// A recording belongs to one batch; later calls must not return results for that batch.
 #[test]
 fn a_prediction_follows_the_weights_and_the_batch() {
     let together = VifaConfig::new(LEN)

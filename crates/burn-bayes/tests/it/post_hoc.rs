@@ -1,4 +1,4 @@
-//! Posteriors of trained models, against the formulas on the data.
+//! Posteriors of trained models, compared with the formulas.
 
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -40,7 +40,7 @@ impl TrainStep for Line {
 const ROWS: usize = 7;
 const ALPHA: f64 = 0.3;
 
-/// The rows from `first` to before `end`.
+/// Rows `first..end`.
 fn batch(first: usize, end: usize) -> Batch {
     let (inputs, targets) = (normals(1, 2 * ROWS), normals(2, ROWS));
     let rows = end - first;
@@ -55,7 +55,7 @@ fn laplace_has_the_empirical_fisher_information_of_all_batches() {
     let layer = LinearConfig::new(2, 1).init(&autodiff());
     let model = filled(Line { layer }, 3, 0.5);
     let batches = [batch(0, 4), batch(4, ROWS)];
-    // The batches are a half of the training data.
+    // The batches are half of the training data.
     // ANCHOR: fit
     let laplace = Laplace::new(2 * ROWS).with_prior(Prior::isotropic(ALPHA));
     let posterior = laplace.fit(&model, batches).unwrap();

@@ -1,4 +1,4 @@
-//! The low-rank formulas against dense matrices in double precision that share no algebra with them.
+//! The low-rank formulas against dense matrices in double precision with independent algebra.
 
 use burn::module::{Module, ParamGroup, ParamId};
 use burn::nn::LinearConfig;
@@ -13,7 +13,7 @@ use crate::support::{
     matrix, normals, values, vector, widened,
 };
 
-/// A Gaussian in either form, described by numbers that a seed makes.
+/// A Gaussian in either form; the seed determines its numbers.
 #[derive(Clone, Debug)]
 struct Case {
     kind: FormKind,
@@ -39,7 +39,7 @@ impl Case {
         factors
     }
 
-    /// Between e^-1.5 and e^1.5, mostly.
+    /// Mostly between e^-1.5 and e^1.5.
     fn diagonal(&self) -> Vec<f32> {
         let exponents = normals(self.seed + 2, self.len);
         exponents.iter().map(|value| (0.5 * value).exp()).collect()
@@ -69,7 +69,7 @@ impl Case {
         .unwrap()
     }
 
-    /// The trace of B = F diag(diagonal)⁻¹ Fᵀ: how much an error of (I+B)⁻¹ can be amplified.
+    /// The trace of B = F diag(diagonal)⁻¹ Fᵀ, which bounds the amplification of errors of (I+B)⁻¹.
     fn gram_trace(&self) -> f64 {
         let diagonal = widened(&self.diagonal());
         let factors = widened(&self.factors());
@@ -84,13 +84,13 @@ impl Case {
         4.0 * EPSILON * (self.len + self.rank) as f64 * (1.0 + self.gram_trace())
     }
 
-    /// The size of the terms of log|Σ|, besides those of log|I+B|.
+    /// The size of the terms of log|Σ| other than log|I+B|.
     fn log_size(&self) -> f64 {
         let logs = widened(&self.diagonal()).into_iter().map(f64::ln);
         logs.map(f64::abs).sum::<f64>() + self.len as f64
     }
 
-    /// What a marginal variance is made of: a sum, or a difference from 1/d.
+    /// The terms of a marginal variance: a sum, or a difference from 1/d.
     fn variance_scales(&self, dense: &DenseGaussian) -> Vec<f64> {
         match self.kind {
             FormKind::Covariance => dense.variances(),
@@ -101,7 +101,7 @@ impl Case {
         }
     }
 
-    /// What the squared distance of a point is made of, before anything cancels.
+    /// The terms of the squared distance of a point, before any cancellation.
     fn distance_size(&self, point: &[f64], dense: &DenseGaussian) -> f64 {
         let deviations: Vec<f64> = point.iter().zip(dense.mean()).map(|(p, m)| p - m).collect();
         let diagonal = widened(&self.diagonal());
@@ -258,7 +258,7 @@ proptest! {
     #[test]
     fn the_dense_copy_is_the_dense_gaussian(case in cases()) {
         let (copy, dense) = (case.posterior().to_dense().unwrap(), case.dense());
-        // Both are made from the same single-precision numbers.
+        // Both are computed from the same single-precision numbers.
         prop_assert_eq!(copy, dense);
     }
 
@@ -294,7 +294,7 @@ proptest! {
     fn a_draw_in_covariance_form_is_its_equation(case in cases()) {
         let case = Case { kind: FormKind::Covariance, ..case };
         let noise = Noise::host(case.seed).fold(2);
-        // Host noise is the same on every device, so it is taken from the host here.
+        // Host noise is equal on all devices, so the test uses it.
         let normal = values(&noise.normal(case.len, &device()));
         let latent = widened(&noise.latent(case.rank));
         let (mean, factors, diagonal) =
@@ -311,9 +311,9 @@ proptest! {
     }
 }
 
-/// Mean and covariance of many draws: each entry within five standard errors, which for a Gaussian
-/// are √(Sᵢᵢ/n) and √((SᵢᵢSⱼⱼ + Sᵢⱼ²)/n). A false alarm has odds of about one in 10⁵ for one seed,
-/// and the seeds are fixed.
+/// The mean and covariance of many draws: each entry is within five standard errors, which for a Gaussian are
+/// √(Sᵢᵢ/n) and √((SᵢᵢSⱼⱼ + Sᵢⱼ²)/n). The probability of a false alarm is about 10⁻⁵ per seed, and the seeds
+/// are fixed.
 #[test]
 fn draws_have_the_mean_and_the_covariance_of_the_gaussian() {
     const COUNT: usize = 4000;
@@ -354,7 +354,7 @@ fn draws_have_the_mean_and_the_covariance_of_the_gaussian() {
     }
 }
 
-/// The reference device of this comparison is the CPU backend, where it was compiled in.
+/// Compared with the CPU backend, if it is compiled in.
 #[cfg(feature = "flex")]
 #[test]
 fn host_noise_is_the_same_on_every_device() {
@@ -404,7 +404,7 @@ fn without_factors_everything_is_diagonal() {
         let found = values(&posterior.variance().unwrap());
         assert_close("variance", &found, &variance, &variance, 4.0 * EPSILON);
     }
-    // A matrix of no rows is the same as no matrix.
+    // A matrix without rows is the same as no matrix.
     let layout = flat_layout(3);
     let none = Tensor::<2>::zeros([0, 3], &device());
     let ones = vector(&[1.0; 3]);
@@ -493,7 +493,7 @@ fn numbers_that_are_no_gaussian_are_refused_by_name_and_place() {
 
 #[test]
 fn what_is_left_of_a_settled_direction_is_not_lost() {
-    // Along the factor the precision is 1 + 2·10⁶, where 1/d alone would say a variance of one.
+    // Along the factor the precision is 1 + 2·10⁶, although 1/d alone is a variance of one.
     let posterior = FactorPosterior::precision(
         flat_layout(2),
         vector(&[0.0; 2]),
@@ -628,7 +628,7 @@ fn a_posterior_is_a_module() {
             bits(&posterior.draw(noise).unwrap())
         );
         assert_eq!(posterior.num_params(), 5 + 10 + 5);
-        // Trained further or not, it never tracks gradients.
+        // It never tracks gradients, whether it is trained further or not.
         assert!(!posterior.train().mean().is_require_grad());
     }
 }
@@ -675,7 +675,7 @@ fn the_density_of_a_mixture_is_the_weighted_sum() {
             .fold(0.0, f64::max);
         assert_near("log density", found, expected, allowed);
     }
-    // Far away, where every density underflows, the logarithm does not.
+    // Far away all densities underflow, but their logarithms do not.
     let far = mixture.log_density(&vector(&[1e6; 3])).unwrap();
     assert!(far.is_finite() && far < -1e9, "{far}");
 }
@@ -696,7 +696,7 @@ fn a_mixture_draws_from_its_components_in_proportion() {
         assert_ne!(matching, 2, "a component without weight was drawn");
         from_first += usize::from(matching == 0);
     }
-    // Standard error of a share of 1/4 among 2000: 0.0097.
+    // The standard error of a frequency of 1/4 among 2000 is 0.0097.
     assert_near(
         "share",
         from_first as f64 / COUNT as f64,

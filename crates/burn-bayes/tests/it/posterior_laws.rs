@@ -1,4 +1,4 @@
-//! The laws of every posterior, stated once, and one row for each kind.
+//! The laws of all posteriors, stated once, with one row per kind.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn point(seed: u64) -> PointPosterior {
     PointPosterior::new(flat_layout(LEN), vector(&normals(seed, LEN))).unwrap()
 }
 
-/// What the laws of [`Posterior`] say; `name` is that of its file.
+/// The laws of [`Posterior`]; `name` is the file name.
 fn obeys_the_laws<P: Posterior>(posterior: &P, name: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -54,7 +54,7 @@ fn obeys_the_laws<P: Posterior>(posterior: &P, name: &str) {
     let another = |noise| posterior.sampler().unwrap().draw(noise).unwrap();
     assert_eq!(of_rows(&another), rows, "{name}: another sampler");
 
-    // Twice: what was saved before is replaced.
+    // Twice, because the second replaces the first.
     posterior.save(&path).unwrap();
     posterior.save(&path).unwrap();
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
@@ -119,7 +119,7 @@ fn a_mixture_on_disk_is_the_one_in_memory() {
         opened.log_density(&weights).unwrap(),
         held.log_density(&weights).unwrap()
     );
-    // It is read when it is drawn from.
+    // Components are read when a draw needs them.
     std::fs::remove_file(path.join("component-1.bpk")).unwrap();
     let error = opened.sampler().unwrap().draws(Noise::host(2), 20);
     assert!(error.unwrap_err().to_string().contains("component-1.bpk"));
@@ -194,7 +194,7 @@ fn weights_of_another_layout_or_without_end_are_refused() {
     let other = PointPosterior::new(layout_of(&[("a", LEN)]), vector(&normals(1, LEN)));
     let mixed = Mixture::uniform(vec![point(1), other.unwrap()]);
     assert!(mixed.unwrap_err().is_layout());
-    // One form is not taken for another.
+    // A form is never mistaken for another.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("q.bpk");
     point(1).save(&path).unwrap();

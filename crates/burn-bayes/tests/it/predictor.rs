@@ -1,4 +1,4 @@
-//! Predictions by a model and any posterior: after training, and from files.
+//! Predictions of a model with any posterior: after training, and from files.
 
 use burn::module::{Module, ParamGroup};
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig, loss::CrossEntropyLossConfig};
@@ -100,6 +100,21 @@ fn a_predictor_from_files_predicts_as_the_training_did() {
 }
 
 #[test]
+fn a_prediction_needs_a_draw() {
+    let bayesian = VifaConfig::new(100).init(Net::new(&autodiff()));
+    let error = bayesian.predict(batch(5, 2, &device()), 0).unwrap_err();
+    assert!(error.is_config(), "{error}");
+    assert!(error.to_string().starts_with("draws: is 0"), "{error}");
+}
+
+#[test]
+#[should_panic(expected = "prediction_draws is 0")]
+fn validation_needs_a_draw() {
+    let bayesian = VifaConfig::new(100).init(Net::new(&autodiff()));
+    let _ = bayesian.with_prediction_draws(0);
+}
+
+#[test]
 fn batched_draws_are_those_one_by_one() {
     let net = || filled(Net::new(&device()), 1, 0.5);
     let slang = SlangConfig::new(100).with_rank(2).init(net()).posterior();
@@ -165,7 +180,7 @@ fn a_posterior_of_another_model_is_refused() {
     let posterior = PointPosterior::of(&other, &ParamGroup::all()).unwrap();
     let error = Predictor::new(Net::new(&device()), posterior, Noise::host(1)).unwrap_err();
     assert!(error.is_layout(), "{error}");
-    // SWAG has no posterior before it has collected.
+    // SWAG has no posterior until it has collected iterates.
     let swag = SwagConfig::new(1, 2).init(Net::new(&autodiff()));
     assert!(swag.predictor().is_err_and(|error| error.is_too_early()));
 }

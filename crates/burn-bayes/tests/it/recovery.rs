@@ -1,4 +1,4 @@
-//! VIFA's analytic gradients against its objective, and the exact posterior it converges to.
+//! VIFA's analytic gradients against its objective, and its convergence to the exact posterior.
 
 mod natural;
 mod von;
@@ -20,7 +20,7 @@ use crate::support::{
     values, vector, widened,
 };
 
-/// D: a matrix of two weights and a bias.
+/// D: a matrix with two weights, and a bias.
 const LEN: usize = 3;
 const RANK: usize = 2;
 const TRAIN_LEN: usize = 7;
@@ -89,7 +89,7 @@ fn objective(parameters: &[f64]) -> f64 {
     TRAIN_LEN as f64 * expectation + TEMPERATURE * divergence(parameters)
 }
 
-/// Central differences: their error is of the order of the square of the step.
+/// Central differences, whose error is of the order of the squared step.
 fn differences(function: impl Fn(&[f64]) -> f64, at: &[f64]) -> Vec<f64> {
     const STEP: f64 = 1e-4;
     (0..at.len())
@@ -123,7 +123,7 @@ fn answered(vifa: &Vifa, proposal: Proposal) -> Vec<f64> {
     joined_gradients(vifa, &gradients(vifa, proposal, pieces))
 }
 
-/// What an optimiser gets.
+/// The gradients for the optimiser.
 fn gradients(vifa: &Vifa, proposal: Proposal, pieces: GradientPieces) -> GradientsParams {
     match vifa.step(proposal, pieces, 1).unwrap() {
         Update::Gradients(gradients) => gradients,
@@ -135,8 +135,8 @@ fn id(step: u64, pass: u64) -> StepId {
     StepId { step, pass }
 }
 
-/// The mean of many gradients is the gradient of the objective, each element within five of its
-/// own standard errors; the seeds are fixed.
+/// The mean of many gradients is the gradient of the objective: each element is within five of its own
+/// standard errors. The seeds are fixed.
 #[test]
 fn gradients_are_unbiased() {
     const COUNT: u64 = 1500;
@@ -171,7 +171,7 @@ fn gradients_are_unbiased() {
                 5.0 * error + rounding,
             );
         }
-        // The errors are small enough for a wrong term to show.
+        // The errors are small enough to reveal a wrong term.
         assert!(
             norm(&errors) < 0.05 * norm(&expected),
             "{errors:?} of {expected:?}"
@@ -179,7 +179,7 @@ fn gradients_are_unbiased() {
     }
 }
 
-/// Where the likelihood is flat, the gradient is τ∇KL, without noise.
+/// For a flat likelihood, the gradient is τ∇KL, without noise.
 #[test]
 fn the_divergence_has_its_exact_gradient() {
     for config in [config(), config().with_rank(0), config().with_rank(3)] {
@@ -193,7 +193,7 @@ fn the_divergence_has_its_exact_gradient() {
         let flat = vec![vec![vector(&[0.0; 2]), vector(&[0.0])]];
         let found = joined_gradients(&vifa, &gradients(&vifa, proposal, flat));
         let sizes: Vec<f64> = expected.iter().map(|value| value.abs() + 1.0).collect();
-        // Differences are off by their step's square, 1e-8, times a third derivative of order ten.
+        // The error of differences is the squared step, 1e-8, times a third derivative of order ten.
         assert_close(
             "divergence",
             &found,
@@ -204,7 +204,7 @@ fn the_divergence_has_its_exact_gradient() {
     }
 }
 
-/// Antithetic pairs cancel what is odd: for a quadratic the gradient of the mean has no noise.
+/// Antithetic pairs cancel odd terms: for a quadratic, the gradient of the mean has no noise.
 #[test]
 fn antithetic_draws_give_the_exact_gradient_of_the_mean() {
     let vifa = algorithm(&config().with_draws(2).with_antithetic(true));
@@ -227,7 +227,7 @@ fn antithetic_draws_give_the_exact_gradient_of_the_mean() {
     }
 }
 
-/// Batches that are accumulated use draws of their own, and their sum is an average.
+/// Accumulated batches use different draws, and their sum is an average.
 #[test]
 fn accumulated_gradients_add_up_to_their_average() {
     let single = algorithm(&config());
@@ -327,7 +327,7 @@ impl InferenceStep for LinearRegression {
     }
 }
 
-/// With K = D−1 the family holds the exact posterior, and training finds it.
+/// With K = D−1 the family contains the exact posterior, and training finds it.
 #[test]
 fn linear_regression_is_solved_exactly() {
     const INPUTS: usize = 4;

@@ -1,6 +1,6 @@
-//! What a model does that an algorithm cannot follow is refused by name, and never lost in silence:
-//! noise in a recording, a loss that is not that of the model's own step, running statistics that
-//! nothing moves, an `optimize` of the model's own.
+//! Behaviour of a model that an algorithm cannot follow is refused with its name, never silently lost: noise in
+//! a recording, a loss that differs from the model's own step, running statistics that are never updated, and
+//! a model's own `optimize`.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +25,7 @@ use crate::support::{
 
 const LEN: usize = 12;
 
-/// A layer that is not Burn's, with a flag of its own.
+/// A layer that is not one of Burn's, with its own training flag.
 #[derive(Module, Debug)]
 struct Shift {
     active: Param<Flag>,
@@ -40,7 +40,7 @@ impl Shift {
     }
 }
 
-/// A regression network, with what a test adds to it.
+/// A regression network, with the additions of a test.
 #[derive(Module, Debug)]
 struct Net {
     norm: Option<BatchNorm>,
@@ -58,7 +58,7 @@ struct Net {
     own_optimize: OwnOptimize,
 }
 
-/// What `step` adds to the mean of the examples' losses.
+/// What `step` adds to the mean loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OwnLoss {
     Nothing,
@@ -66,11 +66,11 @@ enum OwnLoss {
     PenaltyOutside,
     Smoothed,
     Random,
-    /// A penalty from this step of the model's life on.
+    /// A penalty from this step on.
     Later,
 }
 
-/// Where the output for metrics comes from.
+/// The source of the output for metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Outputs {
     Step,
@@ -79,7 +79,7 @@ enum Outputs {
     NoPass,
 }
 
-/// What follows the optimiser's step.
+/// What the model does after the optimiser's step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OwnOptimize {
     Nothing,
@@ -196,7 +196,7 @@ impl Net {
 thread_local! {
     /// Whether [`OwnLoss::Later`] has begun.
     static LATER: Cell<bool> = const { Cell::new(false) };
-    /// How often a model's own step was taken.
+    /// The number of calls of the model's own step.
     static STEPS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -298,7 +298,7 @@ fn vifa() -> VifaConfig {
     VifaConfig::new(LEN).with_rank(2).with_draws(2)
 }
 
-/// The error on which the first step stops, which then moves nothing.
+/// The error that stops the first step, which then changes nothing.
 #[track_caller]
 fn refused<A>(bayesian: Bayesian<Net, A>) -> String
 where
@@ -316,7 +316,7 @@ where
     fault.to_string()
 }
 
-/// Makes so many steps, each with a batch of its own.
+/// Makes this many steps, each with another batch.
 fn trained<A>(mut bayesian: Bayesian<Net, A>, steps: u64) -> Bayesian<Net, A>
 where
     A: Algorithm,
@@ -337,7 +337,7 @@ fn contains(message: &str, parts: &[&str]) {
     }
 }
 
-// Layers that act otherwise in training.
+// Layers that behave differently in training.
 
 #[test]
 fn gradients_of_examples_refuse_noise_by_the_layers_path() {
@@ -370,7 +370,7 @@ fn gradients_of_examples_take_noise_that_is_off() {
 #[test]
 fn noise_is_not_lost_in_one_pass() {
     let gradients = |bayesian: &Bayesian<Net, _>| {
-        // A fork has a clock of its own, so all evaluate at the same draws.
+        // A fork has its own clock, so all use the same draws.
         let fork = bayesian.clone().fork(&autodiff());
         let output = TrainStep::step(&fork, batch(1));
         joined_gradients(fork.algorithm(), &output.grads)
@@ -379,7 +379,7 @@ fn noise_is_not_lost_in_one_pass() {
     let first = gradients(&noisy);
     assert!((0..8).any(|_| gradients(&noisy) != first));
 
-    // Ten rows of a shift by one are no rounding.
+    // Ten rows shifted by one are more than rounding.
     let shifted = gradients(&vifa().init(Net::with_shift()).with_batched_draws());
     assert_eq!(
         shifted,
@@ -391,7 +391,7 @@ fn noise_is_not_lost_in_one_pass() {
     assert_ne!(shifted, gradients(&frozen));
 }
 
-// Losses of examples and the loss of the model's own step.
+// The losses of the examples and the loss of the model's own step.
 
 #[test]
 fn a_loss_that_is_not_the_steps_is_refused_by_the_parameter() {
@@ -412,7 +412,7 @@ fn a_loss_that_is_not_the_steps_is_refused_by_the_parameter() {
     let model = || Net::with_loss(OwnLoss::Penalty);
     contains(&refused(part.init(model())), &[sentence, "last.weight"]);
 
-    // Only in one pass are gradients outside the layout those of the examples' losses.
+    // Only with one pass are gradients outside the layout those of the example losses.
     let outside = || Net::with_loss(OwnLoss::PenaltyOutside);
     let in_one_pass = vifa()
         .with_group(inside)
@@ -458,7 +458,7 @@ fn the_losses_are_compared_again_after_a_hundred_steps() {
 fn without_a_self_check_another_loss_is_trained() {
     let penalised = || Net::with_loss(OwnLoss::Penalty);
     trained(slang().init(penalised()).without_self_check(), 1);
-    // In whichever order they are asked for.
+    // In either order.
     let vifa = vifa();
     trained(
         vifa.init(penalised())
@@ -476,7 +476,7 @@ fn without_a_self_check_another_loss_is_trained() {
     trained(vifa.init(penalised()), 1);
 }
 
-/// Two passes of the model's own step for each draw, in however many steps.
+/// Two passes of the model's own step per draw, for any number of steps.
 #[test]
 fn a_self_check_costs_two_passes() {
     fn passes<A>(bayesian: Bayesian<Net, A>) -> usize
@@ -527,7 +527,7 @@ fn statistics(model: &Net) -> Vec<u32> {
         .collect()
 }
 
-/// Batch norm is the first layer, so its statistics depend on the data alone.
+/// Batch norm is the first layer, so its statistics depend only on the data.
 #[test]
 fn running_statistics_follow_a_training_by_gradients_of_examples() {
     let ordinary = trained(vifa().with_draws(1).init(Net::with_norm(Outputs::Step)), 4);
@@ -546,7 +546,7 @@ fn running_statistics_follow_a_training_by_gradients_of_examples() {
             assert_eq!(statistics(&mean_model), expected, "{outputs:?}");
         }
     }
-    // Four moving averages with a momentum of 0.1, from 0 to the mean of each batch.
+    // Four updates with a momentum of 0.1, from 0 towards the mean of each batch.
     let mut mean = [0.0; 2];
     for step in 0..4 {
         let means = values(&batch(step).0.mean_dim(0));
@@ -615,7 +615,7 @@ fn an_optimize_that_is_the_optimisers_step_is_taken() {
             .without_self_check(),
         2,
     );
-    // A refusal is not forgotten at the next step.
+    // The next step still refuses.
     let bayesian = vifa().init(Net::with_optimize(OwnOptimize::Clip));
     for _ in 0..2 {
         let step = AssertUnwindSafe(|| TrainStep::step(&bayesian, batch(1)));

@@ -1,5 +1,5 @@
-//! Posterior files with random damage: read or refused, with an error that names the file, without a
-//! panic, and for no more memory than their bytes account for.
+//! Posterior files with random damage are read or refused, with an error that names the file, without a panic
+//! and without excessive use of memory.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::storage::{Contents, FORMATS, Format, saved};
 use crate::support::values;
 
-/// A file that is read holds a posterior; an error is one of storage and names the file.
+/// A file that is read contains a posterior; an error is a storage error and names the file.
 fn read(format: Format, path: &Path) -> Result<(), TestCaseError> {
     let bytes = std::fs::read(path).unwrap();
     match bounded(&bytes, |_| format.load(path))? {
@@ -54,7 +54,7 @@ fn files_with_damage_anywhere() {
     }
 }
 
-/// The header is damaged, and its length is right.
+/// The header is damaged, but its length is correct.
 #[test]
 fn headers_with_damage() {
     let (_folder, path) = saved(Format::Safetensors);
@@ -70,7 +70,7 @@ fn headers_with_damage() {
     });
 }
 
-/// A value of the metadata is damaged, and all around it is as it should be.
+/// A value of the metadata is damaged, and everything else is intact.
 #[test]
 fn metadata_with_damage() {
     let folder = TempDir::new().unwrap();

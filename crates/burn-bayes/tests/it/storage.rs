@@ -1,5 +1,5 @@
-//! Posterior files: what was saved is what is read, and what is no posterior is refused, never
-//! with a panic and never half-written.
+//! Posterior files: what is read equals what was saved. Other files are refused without a panic, and no file
+//! is half-written.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ impl Format {
         }
     }
 
-    /// A file of anything, written without the library.
+    /// A file with any content, written without the library.
     pub(crate) fn write(self, contents: &Contents, path: &Path) {
         match self {
             Self::Safetensors => {
@@ -72,7 +72,7 @@ impl Format {
     }
 }
 
-/// The contents of a file, to be spoilt.
+/// The contents of a file, to be damaged.
 #[derive(Clone)]
 pub(crate) struct Contents {
     pub(crate) metadata: HashMap<String, String>,
@@ -87,7 +87,7 @@ fn bytes_of(values: &[f32]) -> Vec<u8> {
 }
 
 impl Contents {
-    /// A good file: rank 2 over three weights and a bias.
+    /// A valid file: rank 2 over three weights and a bias.
     pub(crate) fn good() -> Self {
         let metadata = [
             ("form", "covariance".to_string()),
@@ -140,7 +140,7 @@ impl Contents {
 
 fn posterior(kind: FormKind, rank: usize) -> FactorPosterior {
     let layout = layout_of(&[("layer.weight", 6), ("layer.bias", 3)]);
-    // Every kind of number a file must keep: signed zero, the smallest, the largest.
+    // All kinds of numbers: signed zero, the smallest, the largest.
     let mut mean = normals(1, 9);
     mean[..4].copy_from_slice(&[-0.0, f32::MIN_POSITIVE / 8.0, f32::MAX, -1.0e-30]);
     let mean = vector(&mean);
@@ -154,7 +154,7 @@ fn posterior(kind: FormKind, rank: usize) -> FactorPosterior {
     .unwrap()
 }
 
-/// A directory with one good posterior in it.
+/// A directory with one valid posterior.
 pub(crate) fn saved(format: Format) -> (TempDir, PathBuf) {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("posterior");
@@ -194,7 +194,7 @@ fn what_is_saved_is_read_bit_for_bit() {
             }
         }
     }
-    // Nothing but the files themselves.
+    // Only the files themselves.
     assert_eq!(files(directory.path()).len(), 12);
 }
 
@@ -232,7 +232,7 @@ fn equal_posteriors_make_equal_files() {
             std::fs::read(path).unwrap()
         };
         let first = bytes();
-        // Three keys in an order left to chance would agree this often once in 5·10¹¹.
+        // Three keys in random order would agree this often with a probability of 1 in 5·10¹¹.
         for _ in 0..15 {
             assert_eq!(bytes(), first, "{format:?}");
         }
@@ -370,7 +370,7 @@ fn a_file_cut_anywhere_is_refused() {
     for format in FORMATS {
         let (_directory, path) = saved(format);
         let whole = std::fs::read(&path).unwrap();
-        // Everywhere near the ends, at every seventh place in between.
+        // Every position near the ends, and every seventh position in between.
         let near = |len: usize| len < 64 || len + 16 > whole.len() || len.is_multiple_of(7);
         for len in (0..whole.len()).filter(|&len| near(len)) {
             std::fs::write(&path, &whole[..len]).unwrap();
@@ -395,7 +395,7 @@ fn other_files_are_refused() {
             let error = format.load(&path).map(|_| ()).unwrap_err();
             assert!(error.is_storage(), "{error}");
         }
-        // The other format, and no file at all.
+        // The other format, and a missing file.
         let (_other, other) = saved(match format {
             Format::Safetensors => Format::Burnpack,
             Format::Burnpack => Format::Safetensors,
@@ -415,7 +415,7 @@ fn a_place_that_cannot_be_written_keeps_nothing_half_done() {
     for format in FORMATS {
         let directory = TempDir::new().unwrap();
         let posterior = posterior(FormKind::Covariance, 1);
-        // A directory that does not exist, and a place that a directory occupies.
+        // A missing directory, and the path of an existing directory.
         let occupied = directory.path().join("occupied");
         std::fs::create_dir(&occupied).unwrap();
         std::fs::write(occupied.join("inside"), "kept").unwrap();

@@ -1,4 +1,4 @@
-//! What all modules of the suite share: the device, numbers from seeds, comparisons.
+//! Shared by all modules of the suite: the device, numbers from seeds, comparisons.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes::Noise;
 use burn_bayes::graph::Layout;
 
-/// Rounding of one operation in single precision.
+/// The rounding error of one operation in single precision.
 pub(crate) const EPSILON: f64 = f32::EPSILON as f64;
 
 /// The device under test.
@@ -41,7 +41,7 @@ pub(crate) fn autodiff() -> Device {
     device().autodiff()
 }
 
-/// Standard normals that depend on the seed alone.
+/// Standard normals that depend only on the seed.
 pub(crate) fn normals(seed: u64, len: usize) -> Vec<f32> {
     Noise::host(seed).latent(len)
 }
@@ -70,7 +70,7 @@ pub(crate) fn widened(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&value| value.into()).collect()
 }
 
-/// Each element within `tolerance` times its scale, the size of the terms it is a sum of.
+/// Each element is within `tolerance` times its scale, the size of the terms of its sum.
 #[track_caller]
 pub(crate) fn assert_close(
     what: &str,
@@ -117,14 +117,14 @@ pub(crate) fn layout_of(parts: &[(&str, usize)]) -> Arc<Layout> {
     Arc::new(Layout::from_json(&json).unwrap())
 }
 
-/// The model with weights that depend on the seed alone, of standard deviation `scale`.
+/// The model with weights of standard deviation `scale` that depend only on the seed.
 pub(crate) fn filled<M: Module>(model: M, seed: u64, scale: f32) -> M {
     let layout = Layout::new(&model, &ParamGroup::all()).unwrap();
     let weights = vector(&normals(seed, layout.len())) * scale;
     layout.write(model, weights).unwrap()
 }
 
-/// The gradients of a module's parameters, joined in the order in which it visits them.
+/// The gradients of a module's parameters, concatenated in visiting order.
 pub(crate) fn joined_gradients<M: Module>(module: &M, gradients: &GradientsParams) -> Vec<f64> {
     struct Join<'a>(&'a GradientsParams, Vec<f64>);
     impl ModuleVisitor for Join<'_> {
@@ -139,7 +139,7 @@ pub(crate) fn joined_gradients<M: Module>(module: &M, gradients: &GradientsParam
     join.1
 }
 
-/// The bits of every float parameter, in the order in which the module visits them.
+/// The bits of every float parameter, in visiting order.
 pub(crate) fn state<M: Module>(module: &M) -> Vec<Vec<u32>> {
     #[derive(Default)]
     struct State(Vec<Vec<u32>>);

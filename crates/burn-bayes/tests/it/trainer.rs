@@ -1,4 +1,4 @@
-//! The trainer: exact resume from any step, and what observers see.
+//! The trainer: exact resume from any step, and the calls of observers.
 
 use std::ops::ControlFlow;
 
@@ -40,7 +40,7 @@ impl TrainStep for Line {
 
 impl TrainerModel for Line {}
 
-/// Five batches an epoch; the last one has other numbers if it is `bad`.
+/// Five batches per epoch; the last one has other numbers if it is `bad`.
 struct Rows {
     bad: bool,
 }
@@ -84,7 +84,7 @@ fn trainer<L: TrainerModel>(model: L) -> Trainer<L> {
 }
 // ANCHOR_END: trainer
 
-/// Interrupts after some steps, and keeps the checkpoint and the summaries.
+/// Interrupts after some steps, and stores the checkpoint and the summaries.
 #[derive(Default)]
 struct Interrupting {
     after: Option<u64>,
@@ -118,7 +118,7 @@ impl<L> TrainingObserver<L> for Interrupting {
     }
 }
 
-/// Resumes after every possible number of steps, in the middle of an epoch and between two.
+/// Resumes after each possible number of steps, within an epoch and between two.
 fn resumes_exactly<L: TrainerModel + TrainStep<Input = Batch>>(model: impl Fn(u64) -> L) {
     let batches = Rows { bad: false };
     let mut whole = Interrupting::default();
@@ -135,7 +135,7 @@ fn resumes_exactly<L: TrainerModel + TrainStep<Input = Batch>>(model: impl Fn(u6
             (run.end, run.trainer.steps()),
             (TrainingEnd::Interrupted, after)
         );
-        // Another object with other weights, as another process has it.
+        // Another object with other weights, as in another process.
         let checkpoint = observer.checkpoint.take().unwrap();
         let resumed = trainer(model(2)).resumed(&checkpoint).unwrap();
         let mut rest = Interrupting::default();
@@ -158,7 +158,7 @@ fn accumulated_batches_make_one_step() {
         .with_accumulation(2)
         .run(&Rows { bad: false }, &mut Unobserved)
         .unwrap();
-    // The fifth batch of an epoch has no partner.
+    // The fifth batch of an epoch is accumulated alone.
     assert_eq!(run.trainer.steps(), (EPOCHS * (PER_EPOCH / 2)) as u64);
 }
 

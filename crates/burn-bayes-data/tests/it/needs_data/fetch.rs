@@ -1,4 +1,4 @@
-//! Named sets against the shared data: every checksum, and a whole download from the loopback device.
+//! Named sets and the shared data: all checksums, and a whole download from the loopback device.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -63,7 +63,7 @@ fn a_set_comes_once() {
     assert_eq!((fetched.downloaded, fetched.present), (files.len(), 0));
     assert_eq!((&begun, &whole), (&files, &files));
     server.join().unwrap();
-    // The mirror is gone, and nobody asks for it.
+    // The mirror has stopped, and it is not contacted.
     let again = fetcher.fetch(set, |_| {}).unwrap();
     assert_eq!((again.downloaded, again.present), (0, files.len()));
     read_presplit(again.folder, "breast_cancer_scale").unwrap();

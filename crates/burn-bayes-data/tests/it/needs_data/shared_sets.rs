@@ -1,5 +1,4 @@
-//! The sets of the papers as they lie in the shared folder: counts, values and splits that were
-//! published.
+//! The papers' data sets in the shared folder: their published counts, values and splits.
 
 use burn_bayes_data::{
     Column, CsvOptions, Features, LabelledImages, LibsvmOptions, Preprocessor, PreprocessorConfig,
@@ -63,7 +62,7 @@ fn constant_features_of_the_naval_set_scale_to_zero() {
         let values = || split.train.iter().map(|&row| scaled.row(row)[column]);
         let mean = values().sum::<f64>() / count;
         let variance = values().map(|value| value * value).sum::<f64>() / count - mean * mean;
-        // Centring loses digits in proportion to how far the column lies from 0 for its spread.
+        // Centring loses digits in proportion to the column's distance from 0, relative to its spread.
         let scale = scaler.columns()[column];
         let rounding = count * f64::EPSILON * (1.0 + (scale.centre / scale.spread).abs());
         assert!(
@@ -92,7 +91,7 @@ fn libsvm_sets_have_their_published_counts() {
     assert_eq!((count(&train, -1.0), count(&train, 1.0)), (1210, 395));
     assert_eq!((count(&test, -1.0), count(&test, 1.0)), (23510, 7446));
     assert_eq!(train.features().row(0).iter().sum::<f64>(), 14.0);
-    // The highest index of the training file alone is too low for the test file.
+    // The highest index of the training file is too low for the test file.
     let narrow = read_libsvm(data.join("a1a/a1a"), &LibsvmOptions::default()).unwrap();
     assert_eq!(narrow.features().columns(), 119);
     assert!(
@@ -183,7 +182,7 @@ fn mnist_and_fashion_mnist_are_read() {
     assert_eq!((mnist.train.rows(), mnist.test.rows()), (60_000, 10_000));
     assert_eq!(mnist.train.classes()[..5], [5, 0, 4, 1, 9]);
     assert_eq!(mnist.train.shape().bytes(), 784);
-    // The mean pixel that everybody's normalisation of MNIST quotes as 0.1307.
+    // The mean pixel of MNIST, commonly quoted as 0.1307.
     let rows: Vec<usize> = (0..60_000).collect();
     let sum: f64 = rows
         .chunks(1000)

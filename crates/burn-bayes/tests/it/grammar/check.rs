@@ -1,4 +1,4 @@
-//! One case: everything that the library says of a program, against the oracle.
+//! One case: all results of the library for a program, against the oracle.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::program::{Program, Sizes};
 use super::quiet::caught;
 use crate::support::{normals, values, vector};
 
-/// Where the gradients per example of a case came from.
+/// The source of the per-example gradients of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Answer {
     Graph,
@@ -24,19 +24,19 @@ pub(crate) enum Answer {
     Refused(&'static str),
 }
 
-/// What the library did with a case.
+/// The library's answers for a case.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) answer: Answer,
-    /// Whether the mean gradients of the draws were left to one pass for each.
+    /// Whether the mean gradients at the draws needed one pass per draw.
     pub(crate) is_left: bool,
-    /// What was wrong, and where.
+    /// The errors, with their places.
     pub(crate) failures: Vec<String>,
 }
 
-/// Checks a program at some weights; on the same recordings at others and with other data, then with
-/// other values in what no recording is given, which are the model's plain fields and what the batch
-/// does not map; and for another number of examples.
+/// Checks a program at some weights, and with the same recordings at other weights and other data. Then it
+/// changes what recordings do not contain, which are plain fields of the model and unmapped parts of the
+/// batch, and then the number of examples.
 pub(crate) fn checked(program: &Arc<Program>) -> Report {
     let net = Net::new(program.clone());
     let layout = Arc::new(Layout::new(&net, &ParamGroup::all()).expect("a program has parameters"));
@@ -79,7 +79,7 @@ pub(crate) fn checked(program: &Arc<Program>) -> Report {
     }
 }
 
-/// What the library keeps of a program, and what was wrong.
+/// The recordings of a program, and the errors.
 struct Case {
     layout: Arc<Layout>,
     model: CapturedModel<Net, Examples>,
@@ -90,7 +90,7 @@ struct Case {
 }
 
 impl Case {
-    /// All results at draws of the weights, the first of which are the model's.
+    /// All results at draws of the weights; the first is the model itself.
     fn run(
         &mut self,
         name: &'static str,
@@ -180,7 +180,7 @@ impl Case {
         self.failures.extend(problems);
     }
 
-    /// The result, if there is one; a panic and an error that names nothing are failures.
+    /// The result, if any; a panic, and an error that names nothing, are failures.
     fn answered<T>(&mut self, what: &str, found: Caught<T>) -> Option<T> {
         match found {
             Ok(Ok(found)) => return Some(found),
@@ -191,12 +191,12 @@ impl Case {
         None
     }
 
-    /// Whether an error names an operation, a parameter, a field or the type of the batch.
+    /// Whether an error names an operation, a parameter, a field or the batch's type.
     fn names_something(&self, error: &Error) -> bool {
         const FIELDS: [&str; 5] = ["number", "tensor", "lengths", "unmapped", "Examples"];
         let text = error.to_string();
         let paths = self.layout.entries().iter().map(|entry| &*entry.path);
-        // Operations are written as `SumDim`: a capital within a sentence.
+        // Operation names such as `SumDim` have a capital within the word.
         let words: Vec<&str> = text.split_whitespace().collect();
         let is_operation = |pair: &[&str]| {
             let word = pair[1].trim_matches(|c: char| !c.is_alphanumeric());
@@ -205,7 +205,7 @@ impl Case {
         paths.chain(FIELDS).any(|name| text.contains(name)) || words.windows(2).any(is_operation)
     }
 
-    /// Where gradients came from.
+    /// The source of the gradients.
     fn source(&self, found: &Caught<ExampleLosses>, net: &Net, batch: &Examples) -> Answer {
         match found {
             Ok(Ok(_)) => {}
@@ -231,5 +231,5 @@ fn reason(error: &Error) -> &'static str {
     }
 }
 
-/// A result, or the text of a panic.
+/// The result, or the text of the panic.
 type Caught<T> = std::result::Result<Result<T>, String>;

@@ -1,15 +1,15 @@
-//! One call's results against the oracle at every draw of the weights.
+//! Compares the results of one call with the oracle at each draw of the weights.
 
 use std::cell::OnceCell;
 use std::ops::Range;
 
 use super::oracle::{Expected, Setting};
 
-/// A call, and what is right for it at each draw.
+/// A call with the correct result for each draw.
 pub(crate) struct Call<'a> {
     pub(crate) name: &'static str,
     pub(crate) setting: Setting<'a>,
-    /// Those of each draw.
+    /// The results for each draw.
     pub(crate) weights: &'a [Vec<f32>],
     pub(crate) expected: Vec<Expected>,
     nudged: OnceCell<Vec<Vec<Expected>>>,
@@ -27,14 +27,14 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether an example alone has the loss that it has in the batch, at the first draws.
+    /// Whether each example alone has the same loss as in the batch, at the first draws.
     pub(crate) fn has_meaning(&self, draws: usize) -> bool {
         self.expected[..draws]
             .iter()
             .all(|draw| draw.rows.is_some())
     }
 
-    /// How numbers of the first draws differ from a part of what is expected, if they do.
+    /// The difference between numbers of the first draws and a part of the expected ones, if any.
     pub(crate) fn difference(
         &self,
         found: &[f64],
@@ -44,7 +44,7 @@ impl<'a> Call<'a> {
         self.beyond(found, draws, 0.0, part)
     }
 
-    /// The same for numbers `[…, D]`, for each parameter on its own scale.
+    /// The same for numbers `[…, D]`, with a scale per parameter.
     pub(crate) fn differences(
         &self,
         found: &[f64],
@@ -70,7 +70,7 @@ impl<'a> Call<'a> {
         differences.collect()
     }
 
-    /// Beyond 1e-5 of the largest number, or of `floor`, and what rounding explains.
+    /// Larger than 1e-5 of the largest number, or of `floor`, and than rounding explains.
     fn beyond(
         &self,
         found: &[f64],
@@ -88,7 +88,7 @@ impl<'a> Call<'a> {
             return None;
         }
         let rounding = self.rounding(draws, part);
-        // Every operation of a chain rounds, not only its inputs.
+        // Every operation in a chain rounds, not only the inputs.
         if error <= 1e-5 * scale + 8.0 * rounding {
             return None;
         }
@@ -98,7 +98,7 @@ impl<'a> Call<'a> {
         ))
     }
 
-    /// How much weights that differ in their last bits change a part of what is expected.
+    /// How much a change of the last bits of the weights changes a part of the expected numbers.
     fn rounding(&self, draws: usize, part: impl Fn(&Expected) -> Vec<f64>) -> f64 {
         let nudged = self.nudged.get_or_init(|| {
             let nudged = self.weights.iter().map(|draw| self.setting.nudged(draw));
@@ -115,13 +115,13 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The same columns of rows of all weights: those of a parameter.
+/// The columns of one parameter, from rows of all weights.
 fn columns(numbers: &[f64], width: usize, range: &Range<usize>) -> Vec<f64> {
     let rows = numbers.chunks(width).map(|row| &row[range.clone()]);
     rows.collect::<Vec<_>>().concat()
 }
 
-/// The largest difference and its place; a NaN is larger than any.
+/// The largest difference and its position; a NaN is larger than any number.
 fn worst(found: &[f64], expected: &[f64]) -> (usize, f64) {
     let errors = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
     errors.enumerate().fold((0, 0.0), |worst, (place, error)| {

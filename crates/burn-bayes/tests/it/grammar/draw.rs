@@ -1,4 +1,4 @@
-//! Draws programs from the grammar: every step fits the shape that the one before leaves.
+//! Draws programs from the grammar: each step fits the shape of the previous one.
 
 use super::features::{Family, Feature};
 use super::pools::Builder;
@@ -72,7 +72,7 @@ impl Builder {
         }
     }
 
-    /// The same, if one that is picked fits the shape.
+    /// The same, if the chosen step fits the shape.
     fn step_of(&mut self, features: &[Feature]) -> Option<Step> {
         let feature = self.random.pick(features);
         let step = self.step(feature)?;
@@ -80,7 +80,7 @@ impl Builder {
         Some(step)
     }
 
-    /// Steps for a branch; they keep the shape if `is_same`.
+    /// Steps of a branch; they keep the shape if `is_same`.
     pub(crate) fn branch(&mut self, is_same: bool) -> Vec<Step> {
         let (time, features) = (self.time, self.features);
         let mut steps = Vec::new();
@@ -113,7 +113,7 @@ impl Builder {
         step
     }
 
-    /// The loss; layers that it needs are added to the steps.
+    /// The loss. Layers that it needs are added to the steps.
     fn loss(&mut self, steps: &mut Vec<Step>) -> Loss {
         let loss = match self.random.between(0, 19) {
             0..=7 => Loss::SquaredError,

@@ -1,6 +1,6 @@
-//! What programs can contain, by the families that are tested together.
+//! The features of programs, in families that are tested together.
 
-/// What a program can contain; each occurs in at least 2 % of the cases.
+/// A feature of a program; each occurs in at least 2 % of the cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Feature {
     // Layers.
@@ -52,7 +52,7 @@ pub(crate) enum Feature {
     WithoutAutodiff,
     Teacher,
     StraightThrough,
-    // What may have no meaning per example, or is read on the host.
+    // Operations that may not be defined per example, or are read on the host.
     BatchRead,
     ParameterRead,
     Batchwise,
@@ -66,7 +66,7 @@ pub(crate) enum Feature {
 
 use Feature::*;
 
-/// Features that are tested together, each in at least one step of every program of the family.
+/// Features that are tested together; each program of the family has at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Family {
     Layers,
@@ -91,7 +91,7 @@ impl Family {
         Self::Host,
     ];
 
-    /// How many of so many cases are of this family.
+    /// The number of cases of this family.
     pub(crate) fn cases(self, all: usize) -> usize {
         let per_mille = match self {
             Self::Host => 105,
@@ -101,8 +101,8 @@ impl Family {
         (all * per_mille).div_ceil(1000)
     }
 
-    /// Percent of the cases that the graph must answer alone, so that neither refusing nor looping
-    /// passes the test.
+    /// Percentage of the cases that recordings alone must answer, so that refusing or looping all of them fails
+    /// the test.
     pub(crate) fn share(self) -> usize {
         match self {
             Self::Layers => 76,
@@ -111,12 +111,12 @@ impl Family {
             Self::Shapes => 66,
             Self::Derived => 42,
             Self::Integers => 57,
-            // What is stopped, or has no meaning for an example, is for the loop or an error.
+            // Stopped gradients, and losses that are not defined per example, need the loop or are an error.
             Self::Stopped | Self::Host => 0,
         }
     }
 
-    /// Those whose steps are in the programs of every family.
+    /// The features that occur in programs of all families.
     pub(crate) const ORDINARY: [Self; 6] = [
         Self::Layers,
         Self::Products,

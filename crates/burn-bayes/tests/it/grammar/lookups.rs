@@ -1,4 +1,4 @@
-//! The steps that pick by integers, and those that read what a recording cannot see.
+//! Steps that index with integers, and steps that read what a recording does not contain.
 
 use burn::tensor::{Int, Tensor, TensorData};
 
@@ -59,7 +59,7 @@ impl Net {
         }
     }
 
-    /// Adds a row of each example.
+    /// Adds a row per example.
     fn add_rows(&self, rows: Tensor<2>, x: Activation) -> Activation {
         match x {
             Flat(x) => Flat(x + rows),
@@ -124,7 +124,7 @@ impl Net {
         }
     }
 
-    /// A number that is computed on the host.
+    /// A number computed on the host.
     fn factor(&self, read: Read, batch: &Examples) -> f32 {
         let first = |place: usize| self.vectors[place].val().into_scalar::<f32>();
         match read {
@@ -152,7 +152,7 @@ impl Net {
     }
 }
 
-/// Times a factor of each example.
+/// Multiplies by a factor per example.
 fn per_example(factors: Tensor<1>, x: Activation) -> Activation {
     let [count] = factors.dims();
     each!(x, x => x * factors.reshape(only_axis(0, count)))

@@ -1,8 +1,8 @@
-//! Random small models and losses: everything that recordings say of them is right or refused.
+//! Random small models and losses: every result of a recording is correct or refused.
 //!
-//! `BURN_BAYES_GRAMMAR_CASES` sets the number of cases of all families together, and
-//! `BURN_BAYES_GRAMMAR_SEED` the seed of the first case of each. Thousands of small operations are no work
-//! for a GPU: there `cargo xtask test` skips these tests unless a number of cases is set.
+//! `BURN_BAYES_GRAMMAR_CASES` sets the total number of cases, and `BURN_BAYES_GRAMMAR_SEED` the first seed of
+//! each family. GPUs are too slow for thousands of small operations: there `cargo xtask test` skips these
+//! tests unless a number of cases is set.
 
 mod check;
 mod compare;
@@ -28,7 +28,7 @@ use features::{Family, Feature};
 use program::Program;
 use report::{Case, print_answers, print_failures};
 
-/// All families together.
+/// All families.
 const CASES: usize = 2000;
 
 const VARIABLES: [&str; 2] = ["BURN_BAYES_GRAMMAR_CASES", "BURN_BAYES_GRAMMAR_SEED"];
@@ -63,7 +63,7 @@ fn all_right(family: Family) {
     let failed = |(_, report): &&Case| !report.failures.is_empty();
     let (all, failed) = (cases.len(), cases.iter().filter(failed).count());
     assert_eq!(failed, 0, "{family:?}: so many of {all} cases are wrong");
-    // Fewer cases or others may have other shares.
+    // Other or fewer cases may have other shares.
     if VARIABLES
         .iter()
         .any(|name| std::env::var_os(name).is_some())

@@ -15,7 +15,7 @@ use burn_bayes::graph::ExampleBatch;
 use super::program::{Program, Sizes, VOCABULARY};
 use crate::support::{device, filled, normals};
 
-/// Runs a program with parameters of its own.
+/// Runs a program with its own parameters.
 #[derive(Module, Debug)]
 pub(crate) struct Net {
     pub(crate) vectors: Vec<Param<Tensor<1>>>,
@@ -29,15 +29,15 @@ pub(crate) struct Net {
     pub(crate) embeddings: Vec<Embedding>,
     pub(crate) dropout: Dropout,
     pub(crate) noise: GaussianNoise,
-    /// A number that is no parameter.
+    /// A number that is not a parameter.
     pub(crate) number: f64,
-    /// A tensor `[1]` that is no parameter.
+    /// A tensor `[1]` that is not a parameter.
     pub(crate) tensor: Tensor<1>,
     #[module(skip)]
     pub(crate) program: Arc<Program>,
 }
 
-/// Where a program's tensors are.
+/// The tensors of a program.
 pub(crate) fn place(program: &Program) -> Device {
     match program.is_training {
         true => device().autodiff(),
@@ -112,7 +112,7 @@ impl Net {
         filled(net, program.seed, 0.5)
     }
 
-    /// The same model with other values in the fields that are no parameters.
+    /// The same model with other values in fields that are not parameters.
     pub(crate) fn with_other_fields(mut self) -> Self {
         self.number = -0.5;
         self.tensor = self.tensor + 1.0;
@@ -124,13 +124,13 @@ fn zeros<const R: usize>(dims: [usize; R], device: &Device) -> Param<Tensor<R>> 
     Param::from_tensor(Tensor::zeros(dims, device))
 }
 
-/// Standard normals that depend on the seed alone.
+/// Standard normals that depend only on the seed.
 pub(crate) fn float<const R: usize>(seed: u64, dims: [usize; R], device: &Device) -> Tensor<R> {
     let values = normals(seed, dims.iter().product());
     Tensor::from_data(TensorData::new(values, dims), device)
 }
 
-/// A batch of examples with everything that a program may look at.
+/// A batch of examples with all that a program may read.
 #[derive(Clone, Debug, ExampleBatch)]
 pub(crate) struct Examples {
     /// `[M, T, F]`
@@ -145,13 +145,13 @@ pub(crate) struct Examples {
     pub(crate) targets: Tensor<2>,
     /// `[M, T]`
     pub(crate) mask: Tensor<2, Bool>,
-    /// One for each example; no mapper sees them.
+    /// One per example; not mapped.
     #[batch(shared)]
     pub(crate) lengths: Vec<usize>,
-    /// `[M, 1]`; no mapper sees it.
+    /// `[M, 1]`; not mapped.
     #[batch(shared)]
     pub(crate) unmapped_rows: Tensor<2>,
-    /// `[1]`; no mapper sees it.
+    /// `[1]`; not mapped.
     #[batch(shared)]
     pub(crate) unmapped_shared: Tensor<1>,
 }
@@ -192,7 +192,7 @@ impl Examples {
         }
     }
 
-    /// With what no mapper sees from another batch of as many examples.
+    /// With the fields that are not mapped from another batch of the same size.
     pub(crate) fn with_unmapped_of(self, other: &Self) -> Self {
         Self {
             lengths: other.lengths.clone(),

@@ -1,4 +1,4 @@
-//! What is right: ordinary autodiff, one backward pass for each example and one for the batch.
+//! Correct results by ordinary autodiff, with one backward pass per example and one for the batch.
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
@@ -9,7 +9,7 @@ use super::net::{Examples, Net, float};
 use super::quiet::caught;
 use crate::support::{values, vector};
 
-/// A model, where its weights lie, and a batch.
+/// A model, its layout, and a batch.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting<'a> {
     pub(crate) net: &'a Net,
@@ -17,17 +17,16 @@ pub(crate) struct Setting<'a> {
     pub(crate) batch: &'a Examples,
 }
 
-/// What is right at one vector of weights.
+/// The correct results for one vector of weights.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
     /// The losses of the batch, `[M]`.
     pub(crate) losses: Vec<f64>,
-    /// The gradient of the mean of these, `[D]`.
+    /// The gradient of the mean loss, `[D]`.
     pub(crate) mean: Vec<f64>,
-    /// The gradient of each example alone, `[M, D]`; none if an example alone has another loss than
-    /// in the batch.
+    /// The gradient per example, `[M, D]`; `None` if an example alone has another loss than in the batch.
     pub(crate) rows: Option<Vec<f64>>,
-    /// The model's outputs in inference, `[M, width]`.
+    /// The outputs of the model in inference mode, `[M, width]`.
     pub(crate) outputs: Vec<f64>,
 }
 
@@ -44,7 +43,7 @@ impl Setting<'_> {
         }
     }
 
-    /// The same at weights and inputs that differ in their last bits: what rounding explains.
+    /// The same with perturbed last bits of weights and inputs, which bounds the effect of rounding.
     pub(crate) fn nudged(&self, weights: &[f32]) -> Vec<Expected> {
         let nudged = (0..4).map(|seed| {
             let weights: Tensor<1> = nudge(vector(weights), seed);
@@ -65,7 +64,7 @@ impl Setting<'_> {
 
     /// The losses and the gradient of their sum.
     fn gradient(&self, weights: &[f32], batch: Examples) -> (Vec<f64>, Vec<f64>) {
-        // Frozen, dropout is off and batch norm is that of inference.
+        // Freezing turns dropout off and makes batch norm use its running statistics.
         let net = self.net.clone().freeze();
         let leaves = self.layout.write_leaves(net, vector(weights)).unwrap();
         let losses = leaves.losses(batch);
@@ -80,8 +79,7 @@ impl Setting<'_> {
         (values(&losses), gradient)
     }
 
-    /// The gradient of each example alone, if these are the parts of the batch's losses and of the
-    /// gradient of their sum.
+    /// The gradient per example, if they agree with the batch's losses and the gradient of their sum.
     fn alone(&self, weights: &[f32], losses: &[f64], sum: &[f64]) -> Option<Vec<f64>> {
         let examples = self.batch.labels.dims()[0];
         let (mut alone, mut rows) = (Vec::new(), Vec::new());
@@ -98,13 +96,13 @@ impl Setting<'_> {
     }
 }
 
-/// Every number larger or smaller by a few of its last bits.
+/// Changes every number by a few units in the last place.
 fn nudge<const R: usize>(tensor: Tensor<R>, seed: u64) -> Tensor<R> {
     let signs = float(seed, tensor.dims(), &tensor.device()).sign();
     tensor * (signs * (4.0 * f32::EPSILON) + 1.0)
 }
 
-/// Equal but for rounding, which a kink may enlarge.
+/// Equal except for rounding, which a kink may amplify.
 fn agree(a: &[f64], b: &[f64]) -> bool {
     let scale = b.iter().fold(1e-3_f64, |max, x| max.max(x.abs()));
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-3 * scale)

@@ -6,13 +6,13 @@ use super::features::Feature;
 use super::program::{Pools, Sizes};
 use super::random::Random;
 
-/// A program that is being drawn.
+/// A program under construction.
 pub(crate) struct Builder {
     pub(crate) random: Random,
     pub(crate) sizes: Sizes,
-    /// The activation's axis of time.
+    /// The length of the activation's time axis, if any.
     pub(crate) time: Option<usize>,
-    /// The activation's features.
+    /// The number of features of the activation.
     pub(crate) features: usize,
     pub(crate) pools: Pools,
     pub(crate) found: BTreeSet<Feature>,
@@ -35,7 +35,7 @@ impl Builder {
         self.random.between(2, 5)
     }
 
-    /// Whether the activation has the axis of time of the batch, or none.
+    /// Whether the activation has the batch's time axis, or none.
     pub(crate) fn fits_tokens(&self) -> bool {
         self.time.is_none_or(|time| time == self.sizes.time)
     }
@@ -76,7 +76,7 @@ impl Builder {
         self.place(|pools| &mut pools.embeddings, [rows, features])
     }
 
-    /// One matrix under two paths.
+    /// One matrix with two paths.
     pub(crate) fn tied(&mut self, dims: [usize; 2]) -> (usize, usize) {
         let matrices = &mut self.pools.matrices;
         matrices.extend([dims, dims]);
@@ -85,7 +85,7 @@ impl Builder {
         pair
     }
 
-    /// The place of a parameter of this shape: now and then one that is used already.
+    /// The index of a parameter of this shape, which is sometimes used already.
     fn place<T: PartialEq>(&mut self, pool: fn(&mut Pools) -> &mut Vec<T>, shape: T) -> usize {
         let is_shared = self.random.chance(20);
         let pool = pool(&mut self.pools);

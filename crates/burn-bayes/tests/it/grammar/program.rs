@@ -1,11 +1,11 @@
-//! Programs: small models and losses as plain data, which print in a few lines.
+//! Programs: small models and losses as plain data that prints in a few lines.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use super::features::Feature;
 
-/// How many numbers a batch and its examples have.
+/// The sizes of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) examples: usize,
@@ -13,10 +13,10 @@ pub(crate) struct Sizes {
     pub(crate) features: usize,
 }
 
-/// Tokens and labels are below this number.
+/// An upper bound of tokens and labels.
 pub(crate) const VOCABULARY: usize = 5;
 
-/// The tensor that a program begins with.
+/// The input of a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
     /// `[M, F]`
@@ -38,7 +38,7 @@ pub(crate) enum Function {
     Sine,
 }
 
-/// How a parameter meets an axis of examples that it does not have.
+/// How a parameter is combined with an axis of examples.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Spread {
     Unsqueeze,
@@ -46,7 +46,7 @@ pub(crate) enum Spread {
     Repeat,
 }
 
-/// A matrix as the program uses it. Numbers are places in the pools of parameters.
+/// A matrix as the program uses it. Numbers are indices into the pools of parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Weight {
     Plain(usize),
@@ -102,9 +102,9 @@ pub(crate) enum Pooling {
 pub(crate) enum Made {
     /// ones `[M, …]` · v
     Rows(usize),
-    /// ones `[M, …, 1]` × a matrix of one row
+    /// ones `[M, …, 1]` × a matrix with one row
     Column(usize),
-    /// ones `[M, …, 1]` joined to the features
+    /// ones `[M, …, 1]` concatenated to the features
     Bias,
     /// an embedding of the positions, repeated over the examples
     Positions(usize),
@@ -119,7 +119,7 @@ pub(crate) enum Read {
     BranchOnParameter(usize),
 }
 
-/// One operation of a program on its activation.
+/// One operation of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Linear(usize),
@@ -181,13 +181,13 @@ pub(crate) enum Step {
     Host(Read),
     CentreOverBatch,
     NumberOfExample,
-    /// A mask made of a list of all lengths.
+    /// A mask computed from a list of all lengths.
     LengthMask,
-    /// A factor made of as many lengths as there are examples.
+    /// A factor computed from the lengths of the examples.
     LengthScale,
-    /// A tensor of the batch, `[M, 1]`, that it does not hand to a mapper.
+    /// A tensor of the batch, `[M, 1]`, that is not mapped.
     UnmappedRows,
-    /// A tensor of the batch, `[1]`, that it does not hand to a mapper.
+    /// A tensor of the batch, `[1]`, that is not mapped.
     UnmappedShared,
 }
 
@@ -197,7 +197,7 @@ pub(crate) enum Loss {
     CrossEntropy,
     /// By a product with one-hot labels.
     CrossEntropyOneHot,
-    /// The mean over time and features of a smooth function.
+    /// The mean of a smooth function over time and features.
     Mean,
 }
 
@@ -207,10 +207,10 @@ pub(crate) struct Pools {
     pub(crate) vectors: Vec<usize>,
     pub(crate) matrices: Vec<[usize; 2]>,
     pub(crate) cubes: Vec<[usize; 3]>,
-    /// The first matrix is the second under another path.
+    /// The first matrix is the second with another path.
     pub(crate) tied: Vec<(usize, usize)>,
     pub(crate) linears: Vec<(usize, usize, bool)>,
-    /// From, to and kernel.
+    /// Inputs, outputs and kernel size.
     pub(crate) convolutions: Vec<[usize; 3]>,
     pub(crate) layer_norms: Vec<usize>,
     /// Groups and channels.
@@ -230,7 +230,7 @@ impl Pools {
             batch_norms embeddings)
     }
 
-    /// Whether there is no parameter.
+    /// Whether there are no parameters.
     pub(crate) fn is_empty(&self) -> bool {
         self.shapes().iter().all(|(.., count)| *count == 0)
     }
@@ -252,7 +252,7 @@ impl fmt::Display for Pools {
 pub(crate) struct Program {
     pub(crate) seed: u64,
     pub(crate) sizes: Sizes,
-    /// The number of examples of a further batch.
+    /// The number of examples of another batch.
     pub(crate) other_examples: usize,
     pub(crate) draws: usize,
     /// Whether the model and the batch are on a device with autodiff.
@@ -265,7 +265,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// How much there is to read.
+    /// The length of the program's description.
     pub(crate) fn size(&self) -> usize {
         format!("{:?}", self.steps).len()
     }

@@ -1,4 +1,4 @@
-//! Panics that a test expects to see: caught, and not printed.
+//! Catches expected panics without printing them.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -8,8 +8,8 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs something whose panics this thread does not print: recording finds out by panics what cannot
-/// be recorded, and a backtrace costs more than the case itself.
+/// Runs a closure without printing panics of this thread. Recording uses panics to detect what cannot be
+/// recorded, and a backtrace takes longer than the case.
 pub(crate) fn quietly<T>(run: impl FnOnce() -> T) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -26,7 +26,7 @@ pub(crate) fn quietly<T>(run: impl FnOnce() -> T) -> T {
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A result, or the text of the panic in its place.
+/// The result, or the text of the panic.
 pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     quietly(|| catch_unwind(AssertUnwindSafe(run))).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

@@ -1,4 +1,4 @@
-//! Choices that depend on a seed alone.
+//! Choices that depend only on the seed.
 
 /// SplitMix64 (Steele, Lea, Flood, 2014).
 pub(crate) struct Random(u64);

@@ -1,4 +1,4 @@
-//! What a run prints: the programs that fail, and how the others were answered.
+//! The printed report: programs that fail, and how the others were answered.
 #![expect(clippy::print_stdout, reason = "a report is there to be read")]
 
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use super::check::{Answer, Report};
 use super::features::Family;
 use super::program::Program;
 
-/// A program, and what the library did with it.
+/// A program and the library's answers.
 pub(crate) type Case<'a> = (&'a Arc<Program>, Report);
 
-/// The programs that fail, each with what is wrong.
+/// The programs that fail, with the reasons.
 pub(crate) fn print_failures(family: Family, cases: &[Case]) {
     for (program, report) in cases {
         if report.failures.is_empty() {
@@ -25,7 +25,7 @@ pub(crate) fn print_failures(family: Family, cases: &[Case]) {
     }
 }
 
-/// How the cases were answered: all of them, and those with each of the family's features.
+/// How the cases were answered: all of them, and those with each feature of the family.
 pub(crate) fn print_answers(family: Family, cases: &[Case]) {
     let print = |what: &str, cases: &[&Case]| {
         let mut answers: BTreeMap<Answer, usize> = BTreeMap::new();

@@ -7,7 +7,7 @@ use burn::tensor::{Bool, Device, Int, Tensor};
 use super::net::{Examples, Net};
 use super::program::{Loss, Masking, Pooling, Start, Step, VOCABULARY};
 
-/// What a step is applied to.
+/// The activation.
 #[derive(Clone, Debug)]
 pub(crate) enum Activation {
     /// `[M, F]`
@@ -64,7 +64,7 @@ impl Activation {
         }
     }
 
-    /// Everything of an example in one row.
+    /// All values of an example in one row.
     fn rows(self) -> Tensor<2> {
         match self {
             Flat(x) => x,
@@ -74,12 +74,12 @@ impl Activation {
 }
 
 impl Net {
-    /// The model's output, `[M, …]` in rows.
+    /// The output of the model, `[M, …]` as rows.
     pub(crate) fn forward(&self, batch: Examples) -> Tensor<2> {
         self.activation(&batch).rows()
     }
 
-    /// The loss of each example, `[M]`.
+    /// The loss per example, `[M]`.
     pub(crate) fn losses(&self, batch: Examples) -> Tensor<1> {
         let output = self.activation(&batch);
         match self.program.loss {
@@ -230,7 +230,7 @@ impl Net {
         }
     }
 
-    /// Runs steps on the examples' positions as rows, `[M·T, F]` or `[T·M, F]`.
+    /// Runs steps on positions as rows, `[M·T, F]` or `[T·M, F]`.
     fn merged(
         &self,
         is_time_first: bool,
@@ -256,7 +256,7 @@ impl Net {
     }
 }
 
-/// Every other place of the second axis.
+/// Every second index of the second axis.
 fn odd_places<const R: usize>(x: &Tensor<R>) -> Tensor<R, Bool> {
     let len = x.dims()[1];
     let places = Tensor::<1, Int>::arange(0..len as i64, &x.device());

@@ -1,4 +1,4 @@
-//! Steps of every feature, each for the shape that the one before left.
+//! The steps of each feature, for the shape that the previous step returns.
 
 use super::features::Feature;
 use super::pools::Builder;
@@ -16,7 +16,7 @@ const FUNCTIONS: [Function; 7] = [
     Function::Softmax,
     Function::Sine,
 ];
-/// Those of a scalar.
+/// Functions of a scalar.
 const POSITIVE: [Function; 3] = [Function::Exp, Function::Sigmoid, Function::Softplus];
 
 impl Builder {
@@ -224,7 +224,7 @@ impl Builder {
         Step::Product(weight, self.random.pick(&SPREADS))
     }
 
-    /// A product with the parameter on the left, over time or, without it, over the features.
+    /// A product with the parameter on the left, over time or, without a time axis, over features.
     fn left_product(&mut self) -> Step {
         let to = self.width();
         let from = match self.time.as_mut() {
@@ -260,7 +260,7 @@ impl Builder {
         }
     }
 
-    /// Examples and time as one axis, or the features in two.
+    /// Merges examples and time into one axis, or splits the features in two.
     fn merged(&mut self) -> Option<Step> {
         let features = self.features;
         let Some(time) = self.time else {

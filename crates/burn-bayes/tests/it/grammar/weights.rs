@@ -1,4 +1,4 @@
-//! The steps that use parameters, in the ways in which people write them.
+//! Steps that use parameters, as people write them.
 
 use burn::tensor::activation::{relu, sigmoid, softmax, softplus};
 use burn::tensor::{Int, Tensor, einsum};
@@ -23,7 +23,7 @@ impl Function {
 }
 
 impl Spread {
-    /// The matrix for every example.
+    /// The matrix for each example.
     fn matrix(self, matrix: Tensor<2>, examples: usize) -> Tensor<3> {
         let [rows, columns] = matrix.dims();
         let matrix: Tensor<3> = matrix.unsqueeze();
@@ -164,7 +164,7 @@ impl Net {
         }
     }
 
-    /// A matrix for every head: `[H, F / H, G]`.
+    /// A matrix per head: `[H, F / H, G]`.
     fn heads(&self, place: usize, spread: Spread, x: Activation) -> Activation {
         let cube = self.cubes[place].val();
         let [heads, from, to] = cube.dims();

@@ -1,4 +1,4 @@
-//! Layer by layer, with the shapes that make a difference.
+//! Each layer, with the shapes that matter.
 
 use burn::module::{Module, Param};
 use burn::nn::conv::{
@@ -37,7 +37,7 @@ fn linear_with_any_leading_dimensions() {
     exact(&bare, &tensor(4, [5, 6, 4]), |m: &Linear, x: Tensor<3>| {
         some_loss(m.forward(x))
     });
-    // Examples and positions merged into one axis, the examples second.
+    // Examples and positions merged into one axis, with the examples second.
     exact(
         &linear,
         &tensor(5, [5, 6, 4]),
@@ -200,7 +200,7 @@ fn select_and_gather_of_a_parameter() {
     exact(&table(), &picks, |m: &Table, x: Tensor<2, Int>| {
         some_loss(m.weights.val().gather(0, x))
     });
-    // Of a part, of a turned parameter, and along the other axis of one that is broadcast.
+    // Of a part, of a transposed parameter, and along the other axis of a broadcast one.
     let picks: Tensor<2, Int> = integers(3, [5, 3], 3);
     exact(&table(), &picks, |m: &Table, x: Tensor<2, Int>| {
         let turned = m.weights.val().transpose().gather(0, x.clone());
@@ -208,7 +208,7 @@ fn select_and_gather_of_a_parameter() {
         let broadcast = column.expand([x.dims()[0], 3]).gather(1, x.clone());
         some_loss(m.weights.val().narrow(1, 0, 3).gather(0, x) * turned + broadcast)
     });
-    // By constant indices, before it meets the batch.
+    // By constant indices, before it is combined with the batch.
     exact(
         &table(),
         &tensor::<2>(4, [5, 3]),
@@ -231,7 +231,7 @@ proptest! {
         columns in 1..=4usize,
         is_last in any::<bool>(),
     ) {
-        // Every index is below both sizes of the table, so it can be gathered along either axis.
+        // Every index is below both sizes of the table, so both axes can be gathered.
         let picks: Tensor<3, Int> = integers(seed, [examples, positions, columns], 3);
         exact(&table(), &picks, move |m: &Table, x: Tensor<3, Int>| {
             let [examples, positions, columns] = x.dims();

@@ -1,4 +1,4 @@
-//! Recorded losses: gradients per example against one backward pass for each example.
+//! Recorded losses: per-example gradients against one backward pass per example.
 
 mod layers;
 mod models;
@@ -29,8 +29,8 @@ pub(crate) fn integers<const R: usize>(seed: u64, dims: [usize; R], bound: i64) 
     Tensor::from_data(TensorData::new(numbers, dims), &device())
 }
 
-/// Captures `loss` and compares every example's loss and gradient with the loop's; returns the paths
-/// that were left to the loop.
+/// Captures `loss` and compares the loss and gradient of each example with the loop. Returns the paths
+/// whose gradients come from the loop.
 #[track_caller]
 pub(crate) fn compared<M: Module, B: ExampleBatch>(
     model: &M,
@@ -40,7 +40,7 @@ pub(crate) fn compared<M: Module, B: ExampleBatch>(
     let layout = Arc::new(Layout::new(model, &ParamGroup::all()).unwrap());
     let captured = CapturedModel::new(layout.clone(), loss);
     let looped = captured.looped(model, batch).unwrap();
-    // Twice: the second time nothing is recorded.
+    // Twice, because the second time nothing is recorded.
     for _ in 0..2 {
         let found = captured.example_gradients(model, batch).unwrap();
         close(&values(&found.losses), &values(&looped.losses), "losses");
@@ -65,10 +65,10 @@ pub(crate) fn compared<M: Module, B: ExampleBatch>(
     looped
 }
 
-/// Weights of models of which several draws fit into one pass.
+/// The maximum number of weights for which several draws fit into one pass.
 const SMALL: usize = 10_000;
 
-/// At several draws of the weights: what each draw's own passes find, one draw behind the other.
+/// Compares the gradients at several draws with those of the loop at each draw.
 #[track_caller]
 fn at_draws<M: Module, B: ExampleBatch>(captured: &CapturedModel<M, B>, model: &M, batch: &B) {
     let layout = captured.layout();
@@ -94,7 +94,7 @@ fn at_draws<M: Module, B: ExampleBatch>(captured: &CapturedModel<M, B>, model: &
     );
 }
 
-/// The same, and every parameter's gradient must come from the graph.
+/// As [`compared`], and the gradients of all parameters must come from the graph.
 #[track_caller]
 pub(crate) fn exact<M: Module, B: ExampleBatch>(
     model: &M,
@@ -105,7 +105,7 @@ pub(crate) fn exact<M: Module, B: ExampleBatch>(
     assert!(looped.is_empty(), "left to the loop: {looped:?}");
 }
 
-/// Equal within 1e-5 of the largest of them.
+/// Equal within 1e-5 of the largest number.
 #[track_caller]
 pub(crate) fn close(found: &[f64], expected: &[f64], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
@@ -115,7 +115,7 @@ pub(crate) fn close(found: &[f64], expected: &[f64], what: &str) {
     assert!(worst <= 1e-5, "{what}: relative error {worst:e}");
 }
 
-/// The sum over everything but the examples of a fixed nonlinear function: a loss for any output.
+/// Sums a fixed nonlinear function over all axes except the examples: a loss for any output.
 pub(crate) fn some_loss<const R: usize>(output: Tensor<R>) -> Tensor<1> {
     let examples = output.dims()[0];
     let flat: Tensor<2> = output.reshape([examples as i32, -1]);

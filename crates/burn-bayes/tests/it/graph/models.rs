@@ -1,4 +1,4 @@
-//! Whole networks: their gradients per example, and many draws of their weights in one pass.
+//! Whole networks: per-example gradients, and many draws of the weights in one pass.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use burn_bayes::graph::{CapturedForward, CapturedLoss, ExampleBatch, Layout};
 use super::{close, exact, integers, tensor};
 use crate::support::{device, values};
 
-/// A classifier of three classes.
+/// A classifier with three classes.
 trait Network: Module + 'static {
     type Input: ExampleBatch + 'static;
 
@@ -36,7 +36,7 @@ trait Network: Module + 'static {
     }
 }
 
-/// Gradients per example equal the loop's; draws in one pass equal the draws one by one.
+/// Per-example gradients equal those of the loop; draws in one pass equal single draws.
 #[track_caller]
 fn checked<N: Network>(model: &N, input: N::Input, examples: usize) {
     let batch = (input.clone(), integers::<1>(2, [examples], 3));
@@ -61,7 +61,7 @@ fn checked<N: Network>(model: &N, input: N::Input, examples: usize) {
     differentiated(model, &batch, draws);
 }
 
-/// The gradients at all draws by one backward pass equal those by one for each.
+/// The gradients at all draws by one backward pass equal those by one pass per draw.
 #[track_caller]
 fn differentiated<N: Network>(model: &N, batch: &(N::Input, Tensor<1, Int>), draws: Tensor<2>) {
     let layout = Arc::new(Layout::new(model, &ParamGroup::all()).unwrap());
@@ -70,7 +70,7 @@ fn differentiated<N: Network>(model: &N, batch: &(N::Input, Tensor<1, Int>), dra
     let found = found.expect("every operation carries draws");
     assert!(found.outside.is_empty());
     for (draw, pieces) in draws.iter_dim(0).zip(found.pieces) {
-        // Frozen, batch norm is that of inference.
+        // Frozen batch norm behaves as in inference.
         let weights = draw.reshape([layout.len()]);
         let leaves = layout
             .write_leaves(model.clone().freeze(), weights)
@@ -222,7 +222,7 @@ impl Residual {
     }
 }
 
-/// ResNet-18, narrow.
+/// A narrow ResNet-18.
 #[derive(Module, Debug)]
 struct ResNet {
     stem: Conv2d,
@@ -266,7 +266,7 @@ fn a_residual_network_of_eighteen_layers() {
         output: LinearConfig::new(32, 3).init(&device()),
     };
     checked(&model, tensor(1, [3, 3, 16, 16]), 3);
-    // Recording moved the running statistics and brought them back.
+    // Recording changed the running statistics and restored them.
     let statistics = model.norm.running_mean.value();
     assert_eq!(statistics.device(), device());
 }

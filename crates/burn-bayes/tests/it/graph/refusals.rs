@@ -1,4 +1,4 @@
-//! What has no gradients per example, and what cannot be recorded.
+//! Losses without per-example gradients, and losses that cannot be recorded.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a recording does not show: every loss is right or refused, and none silently wrong.
+//! What a recording does not contain: every loss is correct or refused, never silently wrong.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -114,7 +114,7 @@ fn products() -> Products {
 
 #[test]
 fn a_weight_expanded_over_the_examples_is_one_weight() {
-    // The number of examples divides that of positions, or not.
+    // The number of examples may or may not divide that of positions.
     for [m, t] in [[4, 8], [5, 7], [2, 2], [3, 1]] {
         let batch = tensor::<3>(7, [m, t, 3]);
         exact(&products(), &batch, |w: &Products, x: Tensor<3>| {
@@ -122,10 +122,10 @@ fn a_weight_expanded_over_the_examples_is_one_weight() {
             let expanded = w.weight.val().unsqueeze::<3>().expand([m, 3, 2]);
             let repeated = w.weight.val().unsqueeze::<3>().repeat_dim(0, m);
             let right = x.clone().matmul(expanded) + x.clone().sin().matmul(repeated);
-            // Attention pooling: a learned query for every example.
+            // Attention pooling: a learned query per example.
             let query = w.query.val().unsqueeze::<3>().expand([m, 2, 3]);
             let pooled = softmax(query.matmul(x.clone().swap_dims(1, 2)), 2).matmul(x.clone());
-            // A weight for each of two heads, for every example.
+            // A weight for each of two heads, per example.
             let heads = w.heads.val().unsqueeze::<4>().expand([m, 2, 3, 2]);
             let heads: Tensor<3> = heads.reshape([m * 2, 3, 2]);
             let inputs = x.unsqueeze_dim::<4>(1).expand([m, 2, t, 3]);
@@ -143,7 +143,7 @@ fn a_parameter_that_the_host_reads_is_left_to_the_loop() {
         some_loss(output(m, x) * scale)
     };
     assert_eq!(compared(&model(), &tensor(5, [4, 3]), loss), ALL);
-    // At draws, too, and in a forward pass.
+    // With draws and in a forward pass as well.
     let layout = Arc::new(Layout::new(&model(), &ParamGroup::all()).unwrap());
     let forward = CapturedForward::new(layout.clone(), |m: &Model, x: Tensor<2>| {
         let scale: f32 = m.scale.val().into_scalar();
@@ -179,7 +179,7 @@ fn what_the_host_reads_of_a_whole_batch_is_refused() {
     assert!(error.is_coupled(), "{error}");
 }
 
-/// A batch with lengths that are no tensor, and a tensor that its mapper forgets.
+/// A batch with lengths that are not a tensor, and a tensor that its mapper omits.
 #[derive(Clone, Debug, ExampleBatch)]
 struct Hiding {
     x: Tensor<2>,
@@ -322,7 +322,7 @@ fn functions_of_a_scalar_parameter_are_recorded() {
         let flat = some_loss(by_row) * sigmoid(scale.clone()) + some_loss(x.clone()) * repeated;
         flat + softplus(scale, 1.0) * some_loss(x)
     });
-    // With positions among the examples.
+    // With positions between the examples.
     exact(
         &model(),
         &tensor(5, [4, 2, 3]),

@@ -1,4 +1,4 @@
-//! The ways in which a loss can use a parameter: twice, turned, cut, joined, broadcast.
+//! The ways in which a loss can use a parameter: twice, transposed, sliced, concatenated, broadcast.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
@@ -21,7 +21,7 @@ fn weights() -> Weights {
     }
 }
 
-/// Touches every parameter, so that a test of one use has gradients for all.
+/// Uses every parameter, so that a test of one use has gradients for all.
 fn touched(m: &Weights, x: Tensor<2>) -> Tensor<2> {
     let hidden = x.matmul(m.first.val()) + m.vector.val().unsqueeze();
     hidden.tanh().matmul(m.second.val())
@@ -65,7 +65,7 @@ fn used_twice_by_the_same_operation_and_by_others() {
         &tensor(5, [5, 3]),
         |m: &Weights, x: Tensor<2>| {
             let output = touched(m, x);
-            // The first weight again, as a summand and turned.
+            // The first weight again, as a summand and transposed.
             let summed: Tensor<3> =
                 output.clone().unsqueeze_dim::<3>(2) * m.first.val().unsqueeze();
             let turned = output.matmul(m.second.val().transpose());
@@ -80,7 +80,7 @@ fn turned_cut_and_joined() {
         &weights(),
         &tensor(4, [5, 4]),
         |m: &Weights, x: Tensor<2>| {
-            // [4, 3] from both weights: turned, and cut and joined.
+            // [4, 3] from both weights: transposed, and sliced and concatenated.
             let turned = m.first.val().transpose();
             let joined = Tensor::cat(
                 vec![
@@ -145,7 +145,7 @@ fn on_the_left_of_a_product() {
             some_loss(touched(m, output))
         },
     );
-    // One weight for each group of the batch's second axis.
+    // One weight per group of the batch's second axis.
     exact(
         &weights(),
         &tensor(5, [5, 3, 2, 2]),

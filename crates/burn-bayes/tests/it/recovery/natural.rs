@@ -1,4 +1,4 @@
-//! Algorithms with steps in closed form, against dense matrices in double precision.
+//! Algorithms with closed-form steps, against dense matrices in double precision.
 
 use burn::nn::LinearConfig;
 use burn::tensor::Tensor;
@@ -22,7 +22,7 @@ const TRAIN_LEN: usize = 50;
 const PRIOR: f64 = 0.5;
 const LEARNING_RATE: f64 = 0.3;
 
-/// Weights of a linear layer with one output and a bias: `len` of them.
+/// The weights of a linear layer with one output and a bias: `len` in total.
 fn slang(config: &SlangConfig, len: usize) -> Slang {
     let layer = LinearConfig::new(len - 1, 1).init(&autodiff());
     config.build(&filled(layer, 1, 1.0)).unwrap()
@@ -40,7 +40,7 @@ fn config(rank: usize) -> SlangConfig {
         .with_radius(f64::INFINITY)
 }
 
-/// Gradients of `count` examples: correlated, because all share a direction.
+/// Gradients of `count` examples, correlated by a shared direction.
 fn rows(count: usize, len: usize, seed: u64) -> Vec<f32> {
     let shared = normals(seed, len);
     let own = normals(seed ^ 0x5a5a, count * len);
@@ -68,7 +68,7 @@ fn stepped(slang: &Slang, step: u64, rows: &[Vec<f32>]) -> Slang {
     slang.clone().apply_step(update, LEARNING_RATE)
 }
 
-/// A posterior's numbers, and its precision as a whole.
+/// A posterior's numbers, and its full precision matrix.
 struct Dense {
     mean: Vec<f64>,
     diagonal: Vec<f64>,
@@ -118,7 +118,7 @@ fn product(matrix: &[f64], vector: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// What one step must do: `rows` are those whose outer products sum to Ĝ/N, and `mean_gradient` is g.
+/// The result of one step: `rows` have outer products that add up to Ĝ/N, and `mean_gradient` is g.
 fn check_step(before: &Slang, after: &Slang, step: u64, fisher: &[f64], mean_gradient: &[f64]) {
     let (old, new) = (
         Dense::new(&before.posterior(step).unwrap()),
@@ -126,14 +126,14 @@ fn check_step(before: &Slang, after: &Slang, step: u64, fisher: &[f64], mean_gra
     );
     let (len, rank) = (old.mean.len(), before.config().rank);
     let rate = before.config().precision_rate.at(step);
-    // RᵀR, which the new factors cut to their rank.
+    // RᵀR, which the new factors truncate to their rank.
     let stacked: Vec<f64> = (0..len * len)
         .map(|at| (1.0 - rate) * old.explained[at] + rate * TRAIN_LEN as f64 * fisher[at])
         .collect();
     let size = stacked.iter().fold(0.0f64, |max, v| max.max(v.abs()));
     let tolerance = 64.0 * len as f64 * EPSILON;
 
-    // No other matrix of this rank is nearer.
+    // No other matrix of this rank is closer.
     let eigen = SymmetricEigen::new(&SquareMatrix::from_row_major(len, stacked.clone()).unwrap());
     let eigen = eigen.unwrap();
     let least: f64 = eigen.values()[rank..].iter().map(|v| v * v).sum();
@@ -165,7 +165,7 @@ fn check_step(before: &Slang, after: &Slang, step: u64, fisher: &[f64], mean_gra
     );
     assert!(new.diagonal.iter().all(|d| *d > 0.0));
 
-    // Newton's step in the new precision.
+    // A Newton step with the new precision.
     let gradient: Vec<f64> = (0..len)
         .map(|at| TRAIN_LEN as f64 * mean_gradient[at] + PRIOR * old.mean[at])
         .collect();
@@ -174,7 +174,7 @@ fn check_step(before: &Slang, after: &Slang, step: u64, fisher: &[f64], mean_gra
     let expected: Vec<f64> = (0..len)
         .map(|at| old.mean[at] - LEARNING_RATE * direction[at])
         .collect();
-    // Woodbury subtracts what the factors explain from the step of the diagonal alone.
+    // Woodbury subtracts the part of the factors from the step of the diagonal alone.
     let scales: Vec<f64> = (0..len)
         .map(|at| {
             old.mean[at].abs()
@@ -198,7 +198,7 @@ fn mean_of(rows: &[f64], len: usize) -> Vec<f64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Three steps from U = 0, with ranks above and below what the gradients span.
+    /// Three steps from U = 0, with ranks above and below that of the gradients.
     #[test]
     fn a_step_is_the_dense_one(
         len in 2usize..12,
@@ -223,7 +223,7 @@ proptest! {
     }
 }
 
-/// With a factor for every weight nothing is cut, and SLANG is VOGN with the whole matrix.
+/// With as many factors as weights, nothing is truncated, and SLANG equals VOGN with the full matrix.
 #[test]
 fn slang_of_full_rank_is_vogn_with_the_whole_matrix() {
     const LEN: usize = 5;
@@ -261,7 +261,7 @@ fn slang_of_full_rank_is_vogn_with_the_whole_matrix() {
         .mean()
         .iter()
         .fold(1.0f64, |max, mean| max.max(mean.abs()));
-    // The condition of the precision multiplies rounding in the mean.
+    // The condition number of the precision multiplies the rounding of the mean.
     let condition = size / PRIOR;
     let scales = [largest * condition; LEN];
     assert_close("mean", &found.mean, vogn.mean(), &scales, tolerance);
@@ -274,8 +274,8 @@ impl ExampleLoss for super::LinearRegression {
     }
 }
 
-/// Where the model is right, the gradients' outer products have the Hessian's expectation, and SLANG
-/// comes near the exact posterior: within what N residuals tell of their variance.
+/// If the model is correct, the expected outer product of gradients is the Hessian. SLANG then approaches the
+/// exact posterior, within the sampling error of N residuals.
 #[test]
 fn linear_regression_is_solved_up_to_the_empirical_fisher() {
     const INPUTS: usize = 4;
@@ -345,7 +345,7 @@ fn groups_count_as_one_example_whose_gradient_is_their_sum() {
     let rows = rows(5, LEN, 3);
     let after = stepped(&before, 0, std::slice::from_ref(&rows));
     let wide = widened(&rows);
-    // The last group is an example on its own.
+    // The last group has a single example.
     let sums: Vec<f64> = wide
         .chunks(2 * LEN)
         .flat_map(|group| {
@@ -391,7 +391,7 @@ fn reach(before: &Slang, after: &Slang) -> f64 {
 #[test]
 fn a_step_too_far_is_shrunk_to_the_radius() {
     const LEN: usize = 6;
-    // The gradients of one batch agree, so the step is long.
+    // The gradients of a batch agree, so the step is long.
     let rows: Vec<f32> = normals(9, LEN).repeat(4);
     let run = |radius| {
         let before = slang(&config(2).with_radius(radius), LEN);

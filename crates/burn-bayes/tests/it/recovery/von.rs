@@ -1,4 +1,4 @@
-//! The diagonal family on a quadratic loss, whose posterior is known, and by hand.
+//! The diagonal family on a quadratic loss with a known posterior, and by hand.
 
 use burn::nn::LinearConfig;
 use burn::tensor::Tensor;
@@ -30,7 +30,7 @@ fn quadratic(theta: &[f64]) -> Vec<f32> {
     gradient.collect()
 }
 
-/// One step of a closed-form algorithm, its gradients from a function of the weights.
+/// One step of a closed-form algorithm, with gradients from a function of the weights.
 fn stepped<A: FromGradients>(
     algorithm: A,
     step: u64,
@@ -40,7 +40,7 @@ fn stepped<A: FromGradients>(
     stepped_on(1, algorithm, step, learning_rate, gradient)
 }
 
-/// The same on a batch of so many rows.
+/// The same for a batch with this many rows.
 fn stepped_on<A: FromGradients>(
     rows: usize,
     algorithm: A,
@@ -54,7 +54,7 @@ fn stepped_on<A: FromGradients>(
     })
 }
 
-/// The same with the gradients in the pieces of the layout.
+/// The same with the gradients in pieces of the layout.
 fn answered<A: FromGradients>(
     rows: usize,
     algorithm: A,
@@ -88,7 +88,7 @@ fn numbers_after<A: Algorithm<Posterior = FactorPosterior>>(
     [values(&posterior.mean()), values(&posterior.diagonal())]
 }
 
-/// The best diagonal Gaussian has the mean of the exact posterior and its precision's diagonal.
+/// The best diagonal Gaussian has the mean of the exact posterior and the diagonal of its precision.
 #[test]
 fn unbiased_curvatures_find_the_best_diagonal_gaussian() {
     const STEPS: u64 = 3000;
@@ -117,13 +117,13 @@ fn unbiased_curvatures_find_the_best_diagonal_gaussian() {
             von = stepped(von, step, rate.at(step), quadratic);
         }
         let [found_mean, found_precision] = numbers(&von);
-        // Steps of 1/t average about STEPS draws; one draw's deviation is about that of θ, and of
-        // a squared normal for the curvature, times N|H|.
+        // Steps of 1/t average about STEPS draws. The deviation of one draw is about that of θ and, for the curvature,
+        // of a squared normal, times N|H|.
         let error = 8.0 / (STEPS as f64).sqrt();
         let scales: Vec<f64> = precision.iter().map(|d| d.sqrt().recip()).collect();
         assert_close("mean", &found_mean, &mean, &scales, error);
         assert_close("precision", &found_precision, &precision, &precision, error);
-        // The square of the gradient is another thing.
+        // The squared gradient differs.
         let squared = config
             .with_curvature(Curvature::SquaredMean)
             .build(&model())
@@ -139,19 +139,19 @@ fn unbiased_curvatures_find_the_best_diagonal_gaussian() {
     }
 }
 
-/// A noisy curvature keeps the precision d in motion about that of the best diagonal Gaussian, Λ. The
-/// positivity term makes the variance right on average; the average of d itself is then too large.
+/// A noisy curvature makes the precision d fluctuate around that of the best diagonal Gaussian, Λ. The positivity
+/// term makes the variance correct on average, and the average of d too large.
 #[test]
 fn noise_in_the_curvature_leaves_the_variance_right_on_average() {
-    // D, Λ over the average of d, and the deviation of Λ/d, of a reference program in double precision
-    // over 10⁵ steps.
+    // D, Λ over the average of d, and the deviation of Λ/d, from a reference program in double precision with 10⁵
+    // steps.
     for (len, of_average, deviation) in [(2, 0.863, 0.44), (10, 0.664, 0.95)] {
         let [average, of_average_precision] = variance_shares(len, 0.1, 2, 4000);
-        // Three standard errors: d remembers 10 steps, and half of the weights vary by themselves.
+        // Three standard errors: d averages 10 steps, and half of the weights vary independently.
         let error = 3.0 * deviation * (2.0 * 10.0 / (4000.0 * 0.5 * len as f64)).sqrt();
         assert_near("mean of Λ/d", average, 1.0, 0.05 + error);
         assert_near("Λ over mean d", of_average_precision, of_average, error);
-        // Half the rate, or twice the draws, leaves little more than half of what is missing.
+        // Half the learning rate, or twice the draws, leaves little more than half of the bias.
         for (rate, draws) in [(0.05, 2), (0.1, 4)] {
             let [_, closer] = variance_shares(len, rate, draws, 4000);
             let missing = 0.55 * (1.0 - of_average);
@@ -160,7 +160,7 @@ fn noise_in_the_curvature_leaves_the_variance_right_on_average() {
     }
 }
 
-/// The mean of Λ/d, and Λ over the mean of d, of Price's estimate on a Gaussian of `len` weights whose
+/// The mean of Λ/d, and Λ over the mean of d, of Price's estimate for a Gaussian with `len` weights whose
 /// precision matrix has correlations of 0.9.
 fn variance_shares(len: usize, rate: f64, draws: usize, steps: u64) -> [f64; 2] {
     const CORRELATION: f64 = 0.9;
@@ -193,7 +193,7 @@ fn variance_shares(len: usize, rate: f64, draws: usize, steps: u64) -> [f64; 2] 
     [variances / count, count / precisions]
 }
 
-/// However negative the curvature, at least half of the precision stays.
+/// For any negative curvature, at least half of the precision remains.
 #[test]
 fn the_precision_stays_positive_on_a_saddle() {
     for curvature in [Curvature::Price, Curvature::Hutchinson { probe: 0.1 }] {
@@ -218,8 +218,8 @@ fn the_precision_stays_positive_on_a_saddle() {
     }
 }
 
-/// The report's chapter 5, equation (5.18): one step with η = β is
-/// q^{1−β} · (prior · likelihood's expansion to second order)^β, for every weight of a separable loss.
+/// Equation (5.18) of the report: one step with η = β is
+/// q^{1−β} · (prior · second-order expansion of the likelihood)^β, for every weight of a separable loss.
 #[test]
 fn a_step_is_a_bayesian_filter() {
     const RATE: f64 = 0.3;
@@ -241,14 +241,14 @@ fn a_step_is_a_bayesian_filter() {
             |w: f64, mean: f64, precision: f64| -0.5 * precision * (w - mean) * (w - mean);
         let (g, h) = (f64::from(gradient[at]), f64::from(gradient[at]).powi(2));
         let product = |w: f64| {
-            // w' − θ = w − μ: the expansion is moved from the draw to the mean.
+            // w' − θ = w − μ: the expansion moves from the draw to the mean.
             let moved = w - mean[at];
             let log_likelihood = -scale * (g * moved + 0.5 * h * moved * moved);
             (1.0 - RATE) * log_normal(w, mean[at], precision[at])
                 + RATE * (log_normal(w, 0.0, PRIOR[at]) + log_likelihood)
         };
         let found = |w: f64| log_normal(w, new_mean[at], new_precision[at]);
-        // Proportional: the logarithms differ by the same constant everywhere.
+        // Proportional functions: the logarithms differ by a constant.
         let constant = product(0.0) - found(0.0);
         for w in [-2.0, -0.5, 1.0, 3.0] {
             let size = product(w).abs() + found(w).abs() + 1.0;

@@ -1,0 +1,159 @@
+//! The warnings that the library gives to the `log` facade.
+
+use std::cell::RefCell;
+
+use burn::module::Module;
+use burn::nn::{Dropout, DropoutConfig, GaussianNoise, GaussianNoiseConfig, Linear, LinearConfig};
+use burn::tensor::Tensor;
+use burn::train::{RegressionOutput, TrainOutput, TrainStep};
+use burn_bayes::methods::Vifa;
+use burn_bayes::{Bayesian, ExampleLoss, SlangConfig, VifaConfig};
+
+use crate::support::autodiff;
+
+#[derive(Module, Debug)]
+struct Net {
+    layer: Linear,
+    noise: Option<GaussianNoise>,
+    dropout: Option<Dropout>,
+    /// Whether the losses use `GatherNd`, which a recording cannot replay.
+    #[module(skip)]
+    gathers: bool,
+}
+
+type Batch = (Tensor<2>, Tensor<2>);
+
+impl TrainStep for Net {
+    type Input = Batch;
+    type Output = RegressionOutput;
+
+    fn step(&self, (inputs, targets): Batch) -> TrainOutput<RegressionOutput> {
+        let losses = self.example_losses((inputs.clone(), targets.clone()));
+        let loss = losses.mean();
+        let gradients = loss.backward();
+        TrainOutput::new(
+            self,
+            gradients,
+            RegressionOutput::new(loss, inputs, targets),
+        )
+    }
+}
+
+impl ExampleLoss for Net {
+    fn example_losses(&self, (inputs, targets): Batch) -> Tensor<1> {
+        let mut outputs = self.layer.forward(inputs);
+        if let Some(noise) = &self.noise {
+            outputs = noise.forward(outputs);
+        }
+        if self.gathers {
+            let rows = outputs.dims()[0];
+            let all = Tensor::arange(0..rows as i64, &outputs.device());
+            outputs = outputs.gather_nd(all.reshape([rows, 1]));
+        }
+        (outputs - targets).square().squeeze_dim(1)
+    }
+}
+
+thread_local! {
+    static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Lines;
+
+impl log::Log for Lines {
+    fn enabled(&self, _metadata: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        LINES.with_borrow_mut(|lines| lines.push(record.args().to_string()));
+    }
+
+    fn flush(&self) {}
+}
+
+/// The lines that this thread logs during `act`.
+fn logged(act: impl FnOnce()) -> Vec<String> {
+    // Another test may have set the logger already.
+    let _ = log::set_logger(&Lines);
+    log::set_max_level(log::LevelFilter::Warn);
+    LINES.take();
+    act();
+    LINES.take()
+}
+
+fn net(noise: bool) -> Net {
+    Net {
+        layer: LinearConfig::new(1, 1).init(&autodiff()),
+        noise: noise.then(|| GaussianNoiseConfig::new(0.1).init()),
+        dropout: (!noise).then(|| DropoutConfig::new(0.5).init()),
+        gathers: false,
+    }
+}
+
+fn batch() -> Batch {
+    let ones = Tensor::ones([4, 1], &autodiff());
+    (ones.clone(), ones)
+}
+
+#[test]
+fn the_operation_that_no_recording_has_is_named_once() {
+    let net = Net {
+        gathers: true,
+        ..net(false)
+    };
+    let bayesian = SlangConfig::new(4).init(net);
+    let lines = logged(|| {
+        for _ in 0..2 {
+            TrainStep::step(&bayesian, batch());
+        }
+    });
+    let [line] = lines.as_slice() else {
+        panic!("{lines:?}");
+    };
+    for part in ["one example at a time", "GatherNd"] {
+        assert!(line.contains(part), "{line}");
+    }
+}
+
+#[test]
+fn the_layer_that_is_not_in_a_recording_is_named_once() {
+    let config = VifaConfig::new(4).with_draws(2);
+    let steps = |bayesian: Bayesian<Net, Vifa>| {
+        logged(|| {
+            for _ in 0..2 {
+                TrainStep::step(&bayesian, batch());
+            }
+        })
+    };
+    let lines = steps(config.init(net(true)).with_batched_draws());
+    let [line] = lines.as_slice() else {
+        panic!("{lines:?}");
+    };
+    for part in ["noise (GaussianNoise)", "from_path(\"noise.training\")"] {
+        assert!(line.contains(part), "{line}");
+    }
+    // The order of `with_dropout` and `with_batched_draws` does not matter.
+    for bayesian in [
+        config.init(net(false)).with_batched_draws().with_dropout(),
+        config.init(net(false)).with_dropout().with_batched_draws(),
+    ] {
+        let lines = steps(bayesian);
+        assert!(
+            lines.len() == 1 && lines[0].contains("dropout (Dropout)"),
+            "{lines:?}"
+        );
+    }
+    assert_eq!(steps(config.init(net(false)).with_batched_draws()), [""; 0]);
+}
+
+#[test]
+fn dropout_that_a_model_has_not_cannot_be_brought_back_in_silence() {
+    let config = VifaConfig::new(4);
+    let lines = |noise| {
+        let bayesian = config.init(net(noise));
+        logged(|| drop(bayesian.with_dropout()))
+    };
+    assert!(lines(true)[0].contains("with_dropout() has no effect"));
+    assert_eq!(lines(false), [""; 0]);
+}
