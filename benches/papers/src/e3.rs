@@ -31,14 +31,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         COLUMNS[0],
         COLUMNS[1],
         COLUMNS[2],
-        Column {
-            measure: PRIOR,
-            title: "α",
-        },
-        Column {
-            measure: NOISE,
-            title: "β",
-        },
+        Column::mean(PRIOR, "α"),
+        Column::mean(NOISE, "β"),
     ],
     published: &PUBLISHED,
     jobs,

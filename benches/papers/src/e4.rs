@@ -32,10 +32,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         COLUMNS[0],
         COLUMNS[1],
         COLUMNS[2],
-        Column {
-            measure: ERROR,
-            title: "error of the true covariance",
-        },
+        Column::mean(ERROR, "error of the true covariance"),
     ],
     published: &PUBLISHED,
     jobs,

@@ -31,18 +31,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             second one is for training. The divergence is KL to the best full Gaussian plus KL from it.",
     needs: logistic_sets::FOLDERS,
     columns: &[
-        Column {
-            measure: BOUND,
-            title: "−ELBO per row",
-        },
-        Column {
-            measure: NLL,
-            title: "test NLL",
-        },
-        Column {
-            measure: DIVERGENCE,
-            title: "symmetric divergence",
-        },
+        Column::mean(BOUND, "−ELBO per row"),
+        Column::mean(NLL, "test NLL"),
+        Column::mean(DIVERGENCE, "symmetric divergence"),
     ],
     published: &PUBLISHED,
     jobs,

@@ -35,18 +35,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             is in the means too.",
     needs: &["uci_regression"],
     columns: &[
-        Column {
-            measure: RMSE,
-            title: "RMSE",
-        },
-        Column {
-            measure: NLL,
-            title: "NLL",
-        },
-        Column {
-            measure: DIVERGED,
-            title: "diverged, share",
-        },
+        Column::mean(RMSE, "RMSE"),
+        Column::mean(NLL, "NLL"),
+        Column::mean(DIVERGED, "diverged, share"),
     ],
     published: &published::PUBLISHED,
     jobs,

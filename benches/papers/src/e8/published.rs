@@ -4,34 +4,30 @@ use crate::experiment::{Column, Figure, Published, row};
 
 use super::scores::{ACCURACY, AUROC, BALANCED, NLL};
 
-const fn column(measure: &'static str, title: &'static str) -> Column {
-    Column { measure, title }
-}
-
 pub(super) const COLUMNS: [Column; 20] = [
-    column(ACCURACY, "accuracy"),
-    column("entropy_90", "90 % by entropy"),
-    column("entropy_80", "80 %"),
-    column("entropy_70", "70 %"),
-    column("entropy_60", "60 %"),
-    column("entropy_50", "50 %"),
-    column("disagreement_90", "90 % by disagreement"),
-    column("disagreement_80", "80 %"),
-    column("disagreement_70", "70 %"),
-    column("disagreement_60", "60 %"),
-    column("disagreement_50", "50 %"),
-    column(BALANCED, "balanced accuracy"),
-    column("balanced_entropy_50", "balanced, 50 % by entropy"),
-    column("balanced_disagreement_50", "balanced, 50 % by disagreement"),
-    column(AUROC, "AUROC"),
-    column(NLL, "NLL"),
-    column("foreign_auroc_entropy", "digits, AUROC by entropy"),
-    column("foreign_fpr95_entropy", "FPR95"),
-    column(
+    Column::mean(ACCURACY, "accuracy"),
+    Column::mean("entropy_90", "90 % by entropy"),
+    Column::mean("entropy_80", "80 %"),
+    Column::mean("entropy_70", "70 %"),
+    Column::mean("entropy_60", "60 %"),
+    Column::mean("entropy_50", "50 %"),
+    Column::mean("disagreement_90", "90 % by disagreement"),
+    Column::mean("disagreement_80", "80 %"),
+    Column::mean("disagreement_70", "70 %"),
+    Column::mean("disagreement_60", "60 %"),
+    Column::mean("disagreement_50", "50 %"),
+    Column::mean(BALANCED, "balanced accuracy"),
+    Column::mean("balanced_entropy_50", "balanced, 50 % by entropy"),
+    Column::mean("balanced_disagreement_50", "balanced, 50 % by disagreement"),
+    Column::mean(AUROC, "AUROC"),
+    Column::mean(NLL, "NLL"),
+    Column::mean("foreign_auroc_entropy", "digits, AUROC by entropy"),
+    Column::mean("foreign_fpr95_entropy", "FPR95"),
+    Column::mean(
         "foreign_auroc_mutual_information",
         "digits, AUROC by information",
     ),
-    column("foreign_fpr95_mutual_information", "FPR95"),
+    Column::mean("foreign_fpr95_mutual_information", "FPR95"),
 ];
 
 const fn figure(measure: &'static str, value: f64, standard_error: f64) -> Figure {

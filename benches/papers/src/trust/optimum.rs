@@ -1,0 +1,362 @@
+//! The low-rank-plus-diagonal Gaussian that is nearest to a known Gaussian, in f64.
+//!
+//! With H the precision of p and q of the same mean, KL(q‖p) is minimised over the diagonal w and the K
+//! rows of factors. Given w, the best factors have a closed form, as in maximum-likelihood factor
+//! analysis: with μₖ, uₖ the eigenpairs of w^-½ A w^-½, they match the K largest μₖ that exceed 1.
+//!
+//! ```text
+//! covariance form  FᵀF + diag w, A = H⁻¹
+//!   2 KL(w) = Σⱼ (wⱼ Hⱼⱼ − 1 − log wⱼ) − log|H| − Σₖ (log μₖ − 1 + 1/μₖ)
+//!   2 ∂KL/∂log wⱼ = wⱼ Hⱼⱼ − 1 + Σₖ (1 − 1/μₖ) uₖⱼ²
+//! precision form   UᵀU + diag w, A = H
+//!   2 KL(w) = Σⱼ (Hⱼⱼ/wⱼ − 1 + log wⱼ) − log|H| − Σₖ (μₖ − 1 − log μₖ)
+//!   2 ∂KL/∂log wⱼ = 1 − Hⱼⱼ/wⱼ + Σₖ (μₖ − 1) uₖⱼ²
+//! ```
+//!
+//! log w is found by L-BFGS from several starts, because there are local minima. Where the best wⱼ is 0,
+//! Hⱼⱼ/wⱼ and μ cancel, so that in precision form w has a floor.
+//!
+//! Reference: Jöreskog (1967), "Some contributions to maximum likelihood factor analysis", for the
+//! precision form.
+
+use std::collections::VecDeque;
+
+use burn_bayes::algebra::{EigenPair, SquareMatrix, SymmetricEigen};
+use burn_bayes::posterior::{DenseGaussian, FormKind};
+use burn_bayes_tabular::error::Result;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::logistic::{add, dot};
+
+/// The random starts; fewer for many weights, whose steps are expensive.
+const RANDOM_STARTS: usize = 6;
+const MANY_WEIGHTS: usize = 64;
+/// The smallest share of a weight's own A that the second start leaves to the diagonal.
+const LEAST_REST: f64 = 1e-2;
+
+/// The least w of the precision form, relative to H: what it adds to KL and what rounding then adds are
+/// both below 1e-5 nats for each weight whose variance is at most 10⁵ times its conditional variance.
+const FLOOR: f64 = 1e-10;
+
+/// The least KL(q‖`truth`) of a low-rank-plus-diagonal q of this form and rank, nats.
+pub(super) fn least_divergence(truth: &DenseGaussian, form: FormKind, rank: usize) -> Result<f64> {
+    let precision = truth.precision();
+    let matrix = match form {
+        FormKind::Covariance => truth.covariance(),
+        FormKind::Precision => &precision,
+    };
+    let problem = Nearest {
+        form,
+        rank,
+        matrix,
+        curvature: precision.diagonal().collect(),
+        log_determinant: -truth.log_determinant(),
+    };
+    let mut least = f64::INFINITY;
+    for start in problem.starts()? {
+        least = least.min(minimum(start, |at| problem.above_floor(at))?);
+    }
+    Ok(least.max(0.0))
+}
+
+struct Nearest<'a> {
+    form: FormKind,
+    rank: usize,
+    /// A.
+    matrix: &'a SquareMatrix,
+    /// Hⱼⱼ.
+    curvature: Vec<f64>,
+    /// log|H|.
+    log_determinant: f64,
+}
+
+impl Nearest<'_> {
+    /// KL at log(w − floor), and its gradient.
+    fn above_floor(&self, logs: &[f64]) -> Result<(f64, Vec<f64>)> {
+        if self.form == FormKind::Covariance {
+            return self.divergence(logs);
+        }
+        let parts = logs.iter().zip(&self.curvature);
+        let parts: Vec<(f64, f64)> = parts.map(|(log, h)| (log.exp(), FLOOR * h)).collect();
+        let diagonal: Vec<f64> = parts
+            .iter()
+            .map(|(free, floor)| (free + floor).ln())
+            .collect();
+        let (value, mut gradient) = self.divergence(&diagonal)?;
+        let entries = gradient.iter_mut().zip(parts);
+        entries.for_each(|(entry, (free, floor))| *entry *= free / (free + floor));
+        Ok((value, gradient))
+    }
+
+    /// KL at the best factors for these log w, and its gradient.
+    fn divergence(&self, log_diagonal: &[f64]) -> Result<(f64, Vec<f64>)> {
+        let sign = match self.form {
+            FormKind::Covariance => 1.0,
+            FormKind::Precision => -1.0,
+        };
+        let pairs = log_diagonal.iter().zip(&self.curvature);
+        let ratios: Vec<f64> = pairs.map(|(log, h)| (sign * log).exp() * h).collect();
+        let mut twice = -self.log_determinant;
+        let mut gradient = Vec::with_capacity(ratios.len());
+        for (ratio, log) in ratios.iter().zip(log_diagonal) {
+            twice += ratio - 1.0 - sign * log;
+            gradient.push(0.5 * sign * (ratio - 1.0));
+        }
+        let scales: Vec<f64> = log_diagonal.iter().map(|log| (-0.5 * log).exp()).collect();
+        for pair in leading(self.matrix, &scales, self.rank)? {
+            let value = pair.value;
+            if value <= 1.0 {
+                break;
+            }
+            let (gain, slope) = match self.form {
+                FormKind::Covariance => (value.ln() - 1.0 + value.recip(), 1.0 - value.recip()),
+                FormKind::Precision => (value - 1.0 - value.ln(), value - 1.0),
+            };
+            twice -= gain;
+            let entries = gradient.iter_mut().zip(&pair.vector);
+            entries.for_each(|(entry, u)| *entry += 0.5 * slope * u * u);
+        }
+        Ok((0.5 * twice, gradient))
+    }
+
+    /// The best diagonal Gaussian; what the leading eigenvectors of A leave of its diagonal; the first
+    /// with random factors.
+    fn starts(&self) -> Result<Vec<Vec<f64>>> {
+        let sign = match self.form {
+            FormKind::Covariance => -1.0,
+            FormKind::Precision => 1.0,
+        };
+        let diagonal: Vec<f64> = self.curvature.iter().map(|h| sign * h.ln()).collect();
+        if self.rank == 0 {
+            return Ok(vec![diagonal]);
+        }
+        let scales: Vec<f64> = self.matrix.diagonal().map(|a| a.sqrt().recip()).collect();
+        let mut rest = vec![1.0; scales.len()];
+        for pair in leading(self.matrix, &scales, self.rank)? {
+            let entries = rest.iter_mut().zip(&pair.vector);
+            entries.for_each(|(rest, u)| *rest -= pair.value * u * u);
+        }
+        let own = self.matrix.diagonal().zip(rest);
+        let factors: Vec<f64> = own
+            .map(|(a, rest)| (a * rest.max(LEAST_REST)).ln())
+            .collect();
+        let mut generator = StdRng::seed_from_u64(0);
+        let count = match diagonal.len() > MANY_WEIGHTS {
+            true => 1,
+            false => RANDOM_STARTS,
+        };
+        let mut starts = vec![diagonal.clone(), factors];
+        for _ in 0..count {
+            let logs = diagonal.iter();
+            starts.push(
+                logs.map(|log| log + generator.random_range(-2.0..2.0))
+                    .collect(),
+            );
+        }
+        Ok(starts)
+    }
+}
+
+/// The leading eigenpairs of the matrix with rows and columns multiplied by `scales`.
+fn leading(matrix: &SquareMatrix, scales: &[f64], count: usize) -> Result<Vec<EigenPair>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let scaled = SquareMatrix::from_fn(matrix.size(), |i, j| {
+        scales[i] * matrix.get(i, j) * scales[j]
+    });
+    Ok(SymmetricEigen::leading(&scaled, count.min(matrix.size()))?)
+}
+
+/// Steps after which a minimum is taken as it is; the value is then an upper bound.
+const MOST_STEPS: usize = 1000;
+/// Pairs of steps and changes of the gradient that make the approximate Hessian.
+const MEMORY: usize = 12;
+/// Largest entry of the gradient at convergence, nats.
+const FLAT: f64 = 1e-7;
+/// Decrease at which a step counts, relative to that of the tangent (Armijo's condition).
+const ARMIJO: f64 = 1e-4;
+
+/// The value of a local minimum, by L-BFGS.
+fn minimum(
+    start: Vec<f64>,
+    mut function: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
+) -> Result<f64> {
+    let mut point = start;
+    let (mut value, mut gradient) = function(&point)?;
+    let mut history: VecDeque<(Vec<f64>, Vec<f64>)> = VecDeque::new();
+    for _ in 0..MOST_STEPS {
+        if gradient.iter().all(|entry| entry.abs() < FLAT) {
+            break;
+        }
+        let mut direction = direction(&gradient, &history);
+        let mut slope = dot(&direction, &gradient);
+        if slope >= 0.0 {
+            history.clear();
+            direction = gradient.iter().map(|entry| -entry).collect();
+            slope = dot(&direction, &gradient);
+        }
+        // The arguments are logarithms: no step changes one by more than a factor of e².
+        let largest = direction
+            .iter()
+            .fold(0.0f64, |most, entry| most.max(entry.abs()));
+        let mut step = (2.0 / largest).min(1.0);
+        let (next, next_value, next_gradient) = loop {
+            let moved = point.iter().zip(&direction);
+            let next: Vec<f64> = moved.map(|(from, along)| from + step * along).collect();
+            let (next_value, next_gradient) = function(&next)?;
+            if next_value <= value + ARMIJO * step * slope {
+                break (next, next_value, next_gradient);
+            }
+            step *= 0.5;
+            // Rounding hides what is left to gain.
+            if step * largest < 1e-12 {
+                return Ok(value);
+            }
+        };
+        let steps: Vec<f64> = next
+            .iter()
+            .zip(&point)
+            .map(|(new, old)| new - old)
+            .collect();
+        let pairs = next_gradient.iter().zip(&gradient);
+        let changes: Vec<f64> = pairs.map(|(new, old)| new - old).collect();
+        if dot(&steps, &changes) > 0.0 {
+            history.truncate(MEMORY - 1);
+            history.push_front((steps, changes));
+        }
+        (point, value, gradient) = (next, next_value, next_gradient);
+    }
+    Ok(value)
+}
+
+/// −B⁻¹ times the gradient, by the two loops over the latest steps first.
+fn direction(gradient: &[f64], history: &VecDeque<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
+    let mut direction: Vec<f64> = gradient.iter().map(|entry| -entry).collect();
+    let mut shares = Vec::with_capacity(history.len());
+    for (step, change) in history {
+        let share = dot(step, &direction) / dot(step, change);
+        add(&mut direction, -share, change);
+        shares.push(share);
+    }
+    // ∂²KL/∂(log w)² is near ½.
+    let scale = history.front().map_or(2.0, |(step, change)| {
+        dot(step, change) / dot(change, change)
+    });
+    direction.iter_mut().for_each(|entry| *entry *= scale);
+    for ((step, change), share) in history.iter().zip(shares).rev() {
+        let other = dot(change, &direction) / dot(step, change);
+        add(&mut direction, share - other, step);
+    }
+    direction
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes::posterior::linear_regression_posterior;
+    use rand_distr::{Distribution, StandardNormal};
+
+    use super::*;
+
+    const FORMS: [FormKind; 2] = [FormKind::Covariance, FormKind::Precision];
+
+    fn normals(count: usize, generator: &mut StdRng) -> Vec<f64> {
+        (0..count)
+            .map(|_| StandardNormal.sample(generator))
+            .collect()
+    }
+
+    /// The posterior of a regression on few rows, whose weights are correlated.
+    fn truth(weights: usize, seed: u64) -> DenseGaussian {
+        let mut generator = StdRng::seed_from_u64(seed);
+        let rows = weights + 2;
+        let inputs = normals(rows * weights, &mut generator);
+        let targets = normals(rows, &mut generator);
+        linear_regression_posterior(&inputs, &targets, 0.1, 3.0).unwrap()
+    }
+
+    /// The least KL that a (1+1) evolution strategy finds over factors and diagonal, from several starts.
+    fn by_brute_force(truth: &DenseGaussian, form: FormKind, rank: usize, seed: u64) -> f64 {
+        let weights = truth.dimension();
+        let divergence = |at: &[f64]| {
+            let (factors, logs) = at.split_at(rank * weights);
+            let diagonal: Vec<f64> = logs.iter().map(|log| log.exp()).collect();
+            let mean = truth.mean().to_vec();
+            let gaussian = match form {
+                FormKind::Covariance => {
+                    DenseGaussian::from_covariance_factors(mean, factors, &diagonal)
+                }
+                FormKind::Precision => {
+                    DenseGaussian::from_precision_factors(mean, factors, &diagonal)
+                }
+            };
+            gaussian.map_or(f64::INFINITY, |q| q.kl_divergence(truth).unwrap())
+        };
+        let mut generator = StdRng::seed_from_u64(seed);
+        let count = (rank + 1) * weights;
+        let runs = (0..8).map(|_| {
+            let mut point = normals(count, &mut generator);
+            let (mut least, mut step) = (divergence(&point), 0.5);
+            for _ in 0..20_000 {
+                let mut next = point.clone();
+                add(&mut next, step, &normals(count, &mut generator));
+                let found = divergence(&next);
+                // One step in five should succeed.
+                step *= if found < least { 1.5 } else { 0.9 };
+                if found < least {
+                    (point, least) = (next, found);
+                }
+            }
+            least
+        });
+        runs.fold(f64::INFINITY, f64::min)
+    }
+
+    #[test]
+    fn brute_force_finds_nothing_better() {
+        for (weights, rank) in [(2, 1), (4, 1), (5, 2), (6, 3)] {
+            let truth = truth(weights, 7 + weights as u64);
+            for form in FORMS {
+                let found = least_divergence(&truth, form, rank).unwrap();
+                let brute = by_brute_force(&truth, form, rank, 1);
+                // The strategy ends above a minimum, the more so where the best diagonal has zeros.
+                let range = -1e-9..0.2 * brute + 1e-6;
+                assert!(
+                    range.contains(&(brute - found)),
+                    "{weights} {rank} {form:?}: {brute} against {found}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn it_falls_with_the_rank_to_zero() {
+        let truth = truth(6, 3);
+        for form in FORMS {
+            let least: Vec<f64> = (0..=6)
+                .map(|rank| least_divergence(&truth, form, rank).unwrap())
+                .collect();
+            assert!(
+                least.is_sorted_by(|less, more| *more <= less + 1e-6),
+                "{least:?}"
+            );
+            assert!(least[0] > 0.5 && least[6] < 1e-6, "{least:?}");
+        }
+    }
+
+    #[test]
+    fn without_factors_the_diagonal_is_that_of_the_precision() {
+        let truth = truth(5, 4);
+        let variances: Vec<f64> = truth.precision().diagonal().map(f64::recip).collect();
+        let best = DenseGaussian::from_variances(truth.mean().to_vec(), &variances).unwrap();
+        let expected = best.kl_divergence(&truth).unwrap();
+        for form in FORMS {
+            let found = least_divergence(&truth, form, 0).unwrap();
+            assert!(
+                (found - expected).abs() < 1e-9 * expected,
+                "{found} {expected}"
+            );
+        }
+    }
+}
