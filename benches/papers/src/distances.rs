@@ -16,9 +16,9 @@ pub(crate) const MEASURES: [&str; 3] = [MEAN, COVARIANCE, WASSERSTEIN];
 
 /// The columns of their tables.
 pub(crate) const COLUMNS: [Column; 3] = [
-    Column::new(MEAN, "relative mean"),
-    Column::new(COVARIANCE, "relative covariance"),
-    Column::new(WASSERSTEIN, "W₂/D"),
+    Column::mean(MEAN, "relative mean"),
+    Column::mean(COVARIANCE, "relative covariance"),
+    Column::mean(WASSERSTEIN, "W₂/D"),
 ];
 
 /// A distance in a published setting may be so many times the published one, which is of one run.

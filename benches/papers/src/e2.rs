@@ -28,8 +28,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             best Gaussians are those with the best bound, by quadrature.",
     needs: &[],
     columns: &[
-        Column::new(REVERSE, "KL(q‖p)"),
-        Column::new(FORWARD, "KL(p‖q)"),
+        Column::mean(REVERSE, "KL(q‖p)"),
+        Column::mean(FORWARD, "KL(p‖q)"),
         COLUMNS[0],
         COLUMNS[1],
         COLUMNS[2],

@@ -32,7 +32,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         COLUMNS[0],
         COLUMNS[1],
         COLUMNS[2],
-        Column::new(ERROR, "error of the true covariance"),
+        Column::mean(ERROR, "error of the true covariance"),
     ],
     published: include_str!("../published/e4.csv"),
     jobs,

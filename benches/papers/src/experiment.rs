@@ -42,16 +42,44 @@ impl Experiment {
     }
 }
 
-/// A measure, and what a table calls it.
+/// A measure, how a table summarises its runs, and what the table calls it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub(crate) measure: &'static str,
     pub(crate) title: &'static str,
+    pub(crate) statistic: Statistic,
+}
+
+/// A summary of runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Statistic {
+    /// The mean with its standard error.
+    Mean,
+    /// The median with the quartiles.
+    Quartiles,
+    /// The largest value.
+    Largest,
+    /// How many runs have it, of a measure that is 0 or 1.
+    Count,
 }
 
 impl Column {
-    pub(crate) const fn new(measure: &'static str, title: &'static str) -> Self {
-        Self { measure, title }
+    /// The mean of a measure.
+    pub(crate) const fn mean(measure: &'static str, title: &'static str) -> Self {
+        Self::new(Statistic::Mean, measure, title)
+    }
+
+    /// A summary of a measure.
+    pub(crate) const fn new(
+        statistic: Statistic,
+        measure: &'static str,
+        title: &'static str,
+    ) -> Self {
+        Self {
+            measure,
+            title,
+            statistic,
+        }
     }
 }
 

@@ -127,6 +127,12 @@ pub(crate) fn dot(left: &[f64], right: &[f64]) -> f64 {
     left.iter().zip(right).map(|(a, b)| a * b).sum()
 }
 
+/// `target` += `scale` · `source`
+pub(crate) fn add(target: &mut [f64], scale: f64, source: &[f64]) {
+    let entries = target.iter_mut().zip(source);
+    entries.for_each(|(entry, source)| *entry += scale * source);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,6 +27,7 @@ mod run;
 mod sampling;
 mod shared;
 mod stream;
+mod trust;
 mod vifa_fit;
 
 use std::io::ErrorKind;
@@ -65,7 +66,7 @@ enum Inner {
 /// Which experiments, and how.
 #[derive(Debug, Args)]
 struct Arguments {
-    /// E1, E2, … or all
+    /// E1, E2, … or all of them; trust-linear, … or trust for fits at the defaults
     #[arg(required = true, value_name = "EXPERIMENT")]
     experiments: Vec<String>,
     /// Reduced settings: minutes instead of hours, with the findings checked that these can show

@@ -8,7 +8,7 @@ use serde::Serialize;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::files::{csv_of, write_whole};
 
-use super::experiment::{Effort, Experiment};
+use super::experiment::{Column, Effort, Experiment, Statistic};
 use super::findings::{Finding, significant};
 use super::results::Results;
 
@@ -35,6 +35,8 @@ pub(crate) struct Row {
     published: Option<f64>,
     published_standard_error: Option<f64>,
     seconds: Option<f64>,
+    median: Option<f64>,
+    largest: Option<f64>,
 }
 
 impl Report<'_> {
@@ -64,7 +66,7 @@ impl Report<'_> {
         for (case, method) in self.rows() {
             let values = columns
                 .iter()
-                .map(|column| self.entry(case, method, column.measure));
+                .map(|column| self.entry(case, method, column));
             let seconds = self.results.seconds(case, method);
             let seconds = seconds.map_or_else(|| "–".into(), significant);
             let entries = [case.to_string(), method.to_string()]
@@ -94,8 +96,14 @@ impl Report<'_> {
     pub(crate) fn measured(&self) -> Vec<Row> {
         let groups = self.results.groups().into_iter();
         let rows = groups.flat_map(|(case, method)| {
-            let columns = self.experiment.columns.iter();
-            columns.filter_map(move |column| {
+            let columns = self.experiment.columns;
+            // A measure may have several columns.
+            let is_first = |&(at, column): &(usize, &Column)| {
+                let mut earlier = columns[..at].iter();
+                earlier.all(|other| other.measure != column.measure)
+            };
+            let measures = columns.iter().enumerate().filter(is_first);
+            measures.filter_map(move |(_, column)| {
                 let found = self.results.summary(case, method, column.measure)?;
                 let published = self.results.published.figure(case, method, column.measure);
                 Some(Row {
@@ -108,6 +116,8 @@ impl Report<'_> {
                     published: published.map(|figure| figure.value),
                     published_standard_error: published.and_then(|figure| figure.standard_error),
                     seconds: self.results.seconds(case, method),
+                    median: self.results.quantile(case, method, column.measure, 0.5),
+                    largest: self.results.quantile(case, method, column.measure, 1.0),
                 })
             })
         });
@@ -133,13 +143,30 @@ impl Report<'_> {
         cases.into_iter().flat_map(of_case).collect()
     }
 
-    /// Ours, and the published figure in brackets.
-    fn entry(&self, case: &str, method: &str, measure: &str) -> String {
-        let mut entry = match self.results.summary(case, method, measure) {
-            Some(found) => with_error(found.mean, found.standard_error),
-            None => "–".into(),
+    /// Ours, and beside a mean the published figure in brackets.
+    fn entry(&self, case: &str, method: &str, column: &Column) -> String {
+        let summary = self.results.summary(case, method, column.measure);
+        let quantile = |share| {
+            let found = self.results.quantile(case, method, column.measure, share);
+            found.map_or_else(String::new, significant)
         };
-        if let Some(figure) = self.results.published.figure(case, method, measure) {
+        let entry = summary.map(|found| match column.statistic {
+            Statistic::Mean => with_error(found.mean, found.standard_error),
+            Statistic::Quartiles => {
+                let [least, middle, most] = [0.25, 0.5, 0.75].map(quantile);
+                format!("{middle} ({least} … {most})")
+            }
+            Statistic::Largest => quantile(1.0),
+            Statistic::Count => {
+                let count = found.mean * found.runs as f64;
+                format!("{count:.0} of {}", found.runs)
+            }
+        });
+        let mut entry = entry.unwrap_or_else(|| "–".into());
+        if let (Statistic::Mean, Some(figure)) = (
+            column.statistic,
+            self.results.published.figure(case, method, column.measure),
+        ) {
             let shown = with_error(figure.value, figure.standard_error);
             let _ = write!(entry, " ({shown})");
         }
@@ -164,15 +191,19 @@ fn line(page: &mut String, entries: impl Iterator<Item = impl AsRef<str>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Column;
-    use burn_bayes_tabular::jobs::{Key, Record};
+    use burn_bayes_tabular::jobs::{Key, Measures, Record};
 
     const EXPERIMENT: Experiment = Experiment {
         name: "E0",
         title: "a test",
         notes: "No notes.",
         needs: &[],
-        columns: &[Column::new("loss", "mean loss")],
+        columns: &[
+            Column::mean("loss", "mean loss"),
+            Column::new(Statistic::Quartiles, "loss", "median"),
+            Column::new(Statistic::Largest, "loss", "largest"),
+            Column::new(Statistic::Count, "diverged", "diverged"),
+        ],
         published: "data,method,loss,source\nset,ours,2.5,a paper\n",
         jobs: |_| Ok(Vec::new()),
         findings: |_| Vec::new(),
@@ -186,7 +217,10 @@ mod tests {
                 seed,
             },
             settings: serde_json::Value::Null,
-            measures: [("loss".to_string(), loss)].into(),
+            measures: Measures::from([
+                ("loss".into(), loss),
+                ("diverged".into(), f64::from(u8::from(loss > 5.0))),
+            ]),
             seconds: 2.0,
         }
     }
@@ -213,9 +247,9 @@ mod tests {
         let page = std::fs::read_to_string(folder.path().join("results.md")).unwrap();
         for line in [
             "`papers E0`",
-            "| data | method | mean loss | seconds |",
-            "| set | ours | 2.000 ± 1.000 (2.500) | 2.000 |",
-            "| set | other | 7.000 | 2.000 |",
+            "| data | method | mean loss | median | largest | diverged | seconds |",
+            "| set | ours | 2.000 ± 1.000 (2.500) | 2.000 (1.500 … 2.500) | 3.000 | 0 of 2 | 2.000 |",
+            "| set | other | 7.000 | 7.000 (7.000 … 7.000) | 7.000 | 1 of 1 | 2.000 |",
             "| it falls | 2.000, 1.000 | holds |",
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\n{page}");
@@ -225,8 +259,10 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "set,ours,loss,2,2.0,1.0,2.5,,2.0",
-                "set,other,loss,1,7.0,,,,2.0"
+                "set,ours,loss,2,2.0,1.0,2.5,,2.0,2.0,3.0",
+                "set,ours,diverged,2,0.0,0.0,,,2.0,0.0,0.0",
+                "set,other,loss,1,7.0,,,,2.0,7.0,7.0",
+                "set,other,diverged,1,1.0,,,,2.0,1.0,1.0"
             ]
         );
     }

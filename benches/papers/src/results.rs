@@ -31,11 +31,30 @@ impl<'a> Results<'a> {
 
     /// The average of a measure; nothing if no run of this kind has it.
     pub(crate) fn summary(&self, case: &str, method: &str, measure: &str) -> Option<Summary> {
-        let values: Vec<f64> = self
-            .of(case, method)
-            .filter_map(|record| record.measures.get(measure).copied())
-            .collect();
-        Summary::of(&values)
+        Summary::of(&self.sorted(case, method, measure))
+    }
+
+    /// The value below which this share of the runs lies, interpolated between neighbours.
+    pub(crate) fn quantile(
+        &self,
+        case: &str,
+        method: &str,
+        measure: &str,
+        share: f64,
+    ) -> Option<f64> {
+        let values = self.sorted(case, method, measure);
+        let place = share * values.len().checked_sub(1)? as f64;
+        let (below, above) = (place.floor() as usize, place.ceil() as usize);
+        Some(values[below] + (place - place.floor()) * (values[above] - values[below]))
+    }
+
+    /// A measure of all runs that have it, the least first.
+    fn sorted(&self, case: &str, method: &str, measure: &str) -> Vec<f64> {
+        let records = self.of(case, method);
+        let values = records.filter_map(|record| record.measures.get(measure).copied());
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        values
     }
 
     /// The mean of a measure; nothing if no run of this kind has it.
@@ -67,7 +86,8 @@ impl<'a> Results<'a> {
         Some(Summary::of(&seconds)?.mean)
     }
 
-    fn of(&self, case: &str, method: &str) -> impl Iterator<Item = &'a Record> {
+    /// All runs of this kind.
+    pub(crate) fn of(&self, case: &str, method: &str) -> impl Iterator<Item = &'a Record> {
         let records = self.records.iter();
         records.filter(move |record| record.key.case == case && record.key.method == method)
     }

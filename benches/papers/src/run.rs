@@ -23,10 +23,10 @@ use crate::experiment::{Context, Effort, Experiment};
 use crate::findings::{Finding, Verdict};
 use crate::report::{Report, Row};
 use crate::results::Results;
-use crate::{e1, e2, e3, e4, e5, e6, e8};
+use crate::{e1, e2, e3, e4, e5, e6, e8, trust};
 
-/// All experiments, in the order in which they run.
-const EXPERIMENTS: [Experiment; 7] = [
+/// All experiments, in the order in which they run; those of the papers first.
+const EXPERIMENTS: [Experiment; 11] = [
     e1::EXPERIMENT,
     e2::EXPERIMENT,
     e3::EXPERIMENT,
@@ -34,6 +34,10 @@ const EXPERIMENTS: [Experiment; 7] = [
     e5::EXPERIMENT,
     e6::EXPERIMENT,
     e8::EXPERIMENT,
+    trust::LINEAR,
+    trust::LOGISTIC,
+    trust::AGAINST_MAP,
+    trust::NOISE,
 ];
 
 /// What to reproduce.
@@ -49,8 +53,10 @@ pub(crate) struct Request {
     pub(crate) json: bool,
 }
 
-/// The name of all experiments together.
+/// The name of the papers' experiments together.
 const ALL: &str = "all";
+/// The name of the others together, with which theirs begin.
+const TRUST: &str = "trust";
 
 /// What came of an experiment.
 #[derive(Debug, Serialize)]
@@ -78,7 +84,11 @@ pub(crate) fn run(request: &Request) -> Result<Vec<String>> {
                 ways_to(missing)
             );
             let name = experiment.name;
-            if request.experiments.iter().any(|asked| asked != ALL) {
+            if request
+                .experiments
+                .iter()
+                .any(|asked| asked != ALL && asked != TRUST)
+            {
                 return Err(TabularError::Data(format!("{name}: {problem}")));
             }
             if !request.json {
@@ -112,16 +122,24 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Experiment>> {
     for name in names {
         let found: Vec<_> = EXPERIMENTS
             .iter()
-            .filter(|experiment| name == ALL || name.eq_ignore_ascii_case(experiment.name))
+            .filter(|experiment| is_called(experiment, name))
             .collect();
         if found.is_empty() {
             let known = EXPERIMENTS.map(|experiment| experiment.name).join(", ");
-            let message = format!("`{name}` is no experiment; use {known} or {ALL}");
+            let message = format!("`{name}` is no experiment; use {known}, {TRUST} or {ALL}");
             return Err(TabularError::Usage(message));
         }
         asked.extend(found);
     }
     Ok(distinct(asked, |experiment| experiment.name))
+}
+
+fn is_called(experiment: &Experiment, name: &str) -> bool {
+    match name {
+        ALL => !experiment.name.starts_with(TRUST),
+        TRUST => experiment.name.starts_with(TRUST),
+        _ => name.eq_ignore_ascii_case(experiment.name),
+    }
 }
 
 /// The first file or folder that the experiment needs and the data folder lacks.
@@ -240,8 +258,10 @@ mod tests {
 
     #[test]
     fn experiments_are_named_once_and_found_in_any_case() {
-        let all = chosen(&["all".into()]).unwrap();
-        assert_eq!(all.len(), EXPERIMENTS.len());
+        let all = chosen(&[ALL.into()]).unwrap();
+        let both = chosen(&[ALL.into(), TRUST.into()]).unwrap();
+        assert_eq!(both.len(), EXPERIMENTS.len());
+        assert!(!all.is_empty() && all.len() < both.len());
         for experiment in &EXPERIMENTS {
             let found = chosen(&[experiment.name.to_lowercase()]).unwrap();
             assert_eq!(found.len(), 1);
@@ -249,7 +269,7 @@ mod tests {
         }
         let twice = ["E2", "all", "e2"].map(String::from);
         let twice = chosen(&twice).unwrap();
-        assert_eq!((twice.len(), twice[0].name), (EXPERIMENTS.len(), "E2"));
+        assert_eq!((twice.len(), twice[0].name), (all.len(), "E2"));
         let error = chosen(&["E99".into()]).unwrap_err();
         assert!(error.to_string().contains("E99"), "{error}");
     }

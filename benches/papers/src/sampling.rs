@@ -28,12 +28,12 @@ use serde::Serialize;
 use burn_bayes_tabular::error::{Result, TabularError};
 
 use super::linear_model::Rows;
-use super::logistic::{dot, sigmoid, softplus};
+use super::logistic::{add, dot, sigmoid, softplus};
 
 /// How long to sample.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Sampling {
-    /// Draws of each of the two chains, after as many as a tenth of them.
+    /// Points of each of the two chains, after as many as a tenth of them.
     pub(crate) draws: usize,
     /// Leaps of a trajectory.
     pub(crate) leaps: usize,
@@ -60,8 +60,8 @@ impl Sampling {
     /// A Gaussian so far off that trajectories are not accepted.
     pub(crate) fn moments(&self, rows: &Rows, prior: f64, near: &DenseGaussian) -> Result<Moments> {
         let posterior = Posterior { rows, prior, near };
-        let [first, second] = [0, 1].map(|chain| self.chain(&posterior, chain));
-        let (first, second) = (first?, second?);
+        let [first, second] = self.chains(&posterior)?;
+        let (first, second) = (posterior.moments(&first)?, posterior.moments(&second)?);
         let middle = |left: &[f64], right: &[f64]| -> Vec<f64> {
             left.iter().zip(right).map(|(l, r)| 0.5 * (l + r)).collect()
         };
@@ -78,7 +78,38 @@ impl Sampling {
         })
     }
 
-    fn chain(&self, posterior: &Posterior<'_>, chain: u64) -> Result<DenseGaussian> {
+    /// P(t = 1 | x) for every row of `inputs` by each of the two chains, from a Gaussian near the posterior.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sampling::moments`].
+    pub(crate) fn probabilities(
+        &self,
+        rows: &Rows,
+        prior: f64,
+        near: &DenseGaussian,
+        inputs: &[f64],
+    ) -> Result<[Vec<f64>; 2]> {
+        let posterior = Posterior { rows, prior, near };
+        let of_chain = |draws: &Vec<Point>| -> Result<Vec<f64>> {
+            let mut sums = vec![0.0; inputs.len() / rows.width];
+            for draw in draws {
+                let theta = near.draw(&draw.z)?;
+                for (sum, x) in sums.iter_mut().zip(inputs.chunks_exact(rows.width)) {
+                    *sum += sigmoid(dot(x, &theta)) / draws.len() as f64;
+                }
+            }
+            Ok(sums)
+        };
+        let [first, second] = self.chains(&posterior)?;
+        Ok([of_chain(&first)?, of_chain(&second)?])
+    }
+
+    fn chains(&self, posterior: &Posterior<'_>) -> Result<[Vec<Point>; 2]> {
+        Ok([self.chain(posterior, 0)?, self.chain(posterior, 1)?])
+    }
+
+    fn chain(&self, posterior: &Posterior<'_>, chain: u64) -> Result<Vec<Point>> {
         let width = posterior.rows.width;
         let mut generator = StdRng::seed_from_u64(2 * self.seed + chain);
         let mut point = posterior.point(vec![0.0; width])?;
@@ -91,7 +122,7 @@ impl Sampling {
                 point = proposal.point;
             }
             if draw >= self.draws / 10 {
-                draws.push((point.z.clone(), point.gradient.clone()));
+                draws.push(point.clone());
             }
         }
         let share = accepted as f64 / (self.draws / 10 + self.draws) as f64;
@@ -100,7 +131,7 @@ impl Sampling {
                 "only {share:.2} of the trajectories were accepted; use more leaps"
             )));
         }
-        posterior.moments(&draws)
+        Ok(draws)
     }
 
     /// A trajectory from a point with a fresh momentum, and the logarithm of its acceptance ratio.
@@ -172,16 +203,16 @@ impl Posterior<'_> {
         })
     }
 
-    fn moments(&self, draws: &[(Vec<f64>, Vec<f64>)]) -> Result<DenseGaussian> {
+    fn moments(&self, draws: &[Point]) -> Result<DenseGaussian> {
         let width = self.rows.width;
         let count = draws.len() as f64;
         let mut mean = vec![0.0; width];
-        for (z, gradient) in draws {
+        for Point { z, gradient, .. } in draws {
             add(&mut mean, count.recip(), z);
             add(&mut mean, -count.recip(), gradient);
         }
         let mut rest = vec![0.0; width * width];
-        for (z, gradient) in draws {
+        for Point { z, gradient, .. } in draws {
             let centred: Vec<f64> = z.iter().zip(&mean).map(|(z, m)| z - m).collect();
             let left: Vec<f64> = centred.iter().zip(gradient).map(|(c, g)| c - g).collect();
             for (row, entry) in centred.iter().enumerate() {
@@ -199,12 +230,6 @@ impl Posterior<'_> {
             covariance.into_row_major(),
         )?)
     }
-}
-
-/// `target` += `scale` · `source`
-fn add(target: &mut [f64], scale: f64, source: &[f64]) {
-    let entries = target.iter_mut().zip(source);
-    entries.for_each(|(entry, source)| *entry += scale * source);
 }
 
 #[cfg(test)]

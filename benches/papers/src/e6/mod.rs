@@ -34,9 +34,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             is in the means too.",
     needs: &["uci_regression"],
     columns: &[
-        Column::new(RMSE, "RMSE"),
-        Column::new(NLL, "NLL"),
-        Column::new(DIVERGED, "diverged, share"),
+        Column::mean(RMSE, "RMSE"),
+        Column::mean(NLL, "NLL"),
+        Column::mean(DIVERGED, "diverged, share"),
     ],
     published: include_str!("../../published/e6.csv"),
     jobs,

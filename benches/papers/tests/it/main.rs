@@ -46,6 +46,24 @@ fn parts_of_an_experiment_add_up() {
 }
 
 #[test]
+fn fits_at_the_defaults_are_measured_without_data() {
+    let folder = tempfile::tempdir().unwrap();
+    for (experiment, measure) in [("trust-linear", "excess"), ("trust-noise", "deviation")] {
+        let arguments = format!("{experiment} --quick --json --only");
+        let mut command = papers(&folder, &arguments);
+        let output = command.arg("mean-field, 0").output().unwrap();
+        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let rows = outcome["experiments"][0]["rows"].as_array().unwrap();
+        let found = rows.iter().find(|row| row["measure"] == measure).unwrap();
+        assert!(found["median"].as_f64().unwrap() > 0.0, "{found}");
+        assert!(
+            rows.iter().all(|row| row["method"] == "mean-field"),
+            "{rows:?}"
+        );
+    }
+}
+
+#[test]
 fn what_cannot_be_measured_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, code, words) in [

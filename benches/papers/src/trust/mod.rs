@@ -1,0 +1,98 @@
+//! Fits at the defaults: how far they are from what is known to be true, with nothing tuned per data set.
+//!
+//! Every fit is the one that the program makes if only the data, the method and the seed are given, by the
+//! public interface of `burn-bayes-tabular`.
+
+mod against_map;
+mod generators;
+mod held_out;
+mod linear;
+mod logistic;
+mod noise;
+mod optimum;
+
+use burn_bayes_tabular::engine::TrainedModel;
+use burn_bayes_tabular::error::{Result, TabularError};
+use burn_bayes_tabular::jobs::Measures;
+use burn_bayes_tabular::search::DIVERGED;
+use burn_bayes_tabular::settings::Method;
+
+use crate::findings::Finding;
+use crate::results::Results;
+
+pub(crate) use against_map::EXPERIMENT as AGAINST_MAP;
+pub(crate) use linear::EXPERIMENT as LINEAR;
+pub(crate) use logistic::EXPERIMENT as LOGISTIC;
+pub(crate) use noise::EXPERIMENT as NOISE;
+
+/// Whether an error is within its bound.
+const WITHIN: &str = "within";
+/// Whether a fit said that it can be trusted.
+const TRUSTED: &str = "trusted";
+/// Whether a fit said so although its error is beyond the bound.
+const FALSE_TRUST: &str = "false_trust";
+
+/// The methods that give a posterior.
+fn posterior_methods() -> impl Iterator<Item = Method> {
+    let methods = Method::ALL.into_iter();
+    methods.filter(|method| *method != Method::Map)
+}
+
+/// What a fit says about itself; `None` while the library has no verdict.
+fn verdict(_fitted: &TrainedModel) -> Option<bool> {
+    None
+}
+
+/// What was measured of a fit; one that left the finite numbers is counted, and is not within any bound.
+fn or_diverged(measured: Result<Measures>) -> Result<Measures> {
+    let diverged = |is: bool| (DIVERGED.to_string(), indicator(is));
+    match measured {
+        Ok(mut measures) if measures.values().all(|value| value.is_finite()) => {
+            measures.extend([diverged(false)]);
+            Ok(measures)
+        }
+        Ok(_) | Err(TabularError::Numerical(_)) => {
+            Ok(Measures::from([diverged(true), (WITHIN.into(), 0.0)]))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The measures of an error and its bound, and of the fit's own verdict.
+fn judged(fitted: &TrainedModel, (name, error): (&str, f64), bound: f64) -> Measures {
+    let is_within = error <= bound;
+    let mut measures =
+        Measures::from([(name.into(), error), (WITHIN.into(), indicator(is_within))]);
+    if let Some(is_trusted) = verdict(fitted) {
+        measures.insert(TRUSTED.into(), indicator(is_trusted));
+        measures.insert(FALSE_TRUST.into(), indicator(is_trusted && !is_within));
+    }
+    measures
+}
+
+fn indicator(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}
+
+/// For every method, that all its fits are within their bound or do not say that they can be trusted.
+fn within_or_not_trusted(results: &Results<'_>, claim: &str) -> Vec<Finding> {
+    let mut methods: Vec<&str> = Vec::new();
+    let groups = results.groups();
+    for (_, method) in &groups {
+        if !methods.contains(method) {
+            methods.push(method);
+        }
+    }
+    let of_method = |method: &&str| {
+        let cases = groups.iter().filter(|(_, other)| other == method);
+        let runs = cases.flat_map(|(case, method)| results.of(case, method));
+        let falls_short = runs.map(|run| {
+            let measure = |name: &str| run.measures.get(name).copied();
+            let is_trusted = measure(TRUSTED).unwrap_or(1.0);
+            Some(((1.0 - measure(WITHIN).unwrap_or(0.0)) * is_trusted, 0.0))
+        });
+        let falls_short: Vec<_> = falls_short.collect();
+        Finding::mostly_at_most(format!("{method}: {claim}"), 1.0, &falls_short)
+    };
+    methods.iter().map(of_method).collect()
+}
