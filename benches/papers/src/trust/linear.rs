@@ -20,7 +20,8 @@ use super::generators::{design, linear_function};
 use super::held_out::{HeldOut, with_bias};
 use super::optimum::least_divergence;
 use super::{
-    FALSE_TRUST, TRUSTED, WITHIN, judged, or_diverged, posterior_methods, within_or_not_trusted,
+    FALSE_TRUST, TRUSTED, WITHIN, judged, or_diverged, posterior_methods, verdict,
+    within_or_not_trusted,
 };
 use crate::experiment::{Column, Context, Effort, Experiment, Statistic};
 use crate::logistic::dot;
@@ -220,6 +221,7 @@ impl Known {
             let problem = format!("{} has no posterior", settings.method);
             return Err(TabularError::Usage(problem));
         };
+        let is_trusted = verdict(&self.rows.train, settings, &fitted)?;
         let least = self.least((found.kind(), found.rank()))?;
         let found = found.to_dense()?;
         let divergence = found.kl_divergence(&self.posterior)?;
@@ -227,7 +229,7 @@ impl Known {
         let apart: Vec<f64> = pairs.map(|(found, known)| found - known).collect();
         let of_mean = 0.5 * dot(&apart, &self.precision.multiply_vector(&apart)?);
         let bound = (0.05 * apart.len() as f64).max(0.1 * least);
-        let mut measures = judged(&fitted, (EXCESS, divergence - least), bound);
+        let mut measures = judged(is_trusted, (EXCESS, divergence - least), bound);
         measures.extend([(OF_MEAN.into(), of_mean), (LEAST.into(), least)]);
         Ok(measures)
     }

@@ -16,7 +16,7 @@ use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape};
 
 use super::generators::{design, linear_function};
 use super::held_out::{HeldOut, with_bias};
-use super::{FALSE_TRUST, TRUSTED, WITHIN, judged, or_diverged, within_or_not_trusted};
+use super::{FALSE_TRUST, TRUSTED, WITHIN, judged, or_diverged, verdict, within_or_not_trusted};
 use crate::experiment::{Column, Context, Effort, Experiment, Statistic};
 use crate::linear_model::Rows;
 use crate::logistic::{Family, optimum, sigmoid};
@@ -220,7 +220,8 @@ impl Known {
     fn measure(&self, settings: &FitSettings) -> Result<Measures> {
         let fitted = fit(&self.rows.train, settings, &mut Unobserved)?;
         let error = self.error(&fitted, settings.draws)?;
-        let mut measures = judged(&fitted, (ERROR, error), BOUND);
+        let is_trusted = verdict(&self.rows.train, settings, &fitted)?;
+        let mut measures = judged(is_trusted, (ERROR, error), BOUND);
         measures.extend([
             (OF_POSTERIOR.into(), self.error(&fitted, MANY_DRAWS)?),
             (REFERENCE.into(), self.error),

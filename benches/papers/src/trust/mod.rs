@@ -11,11 +11,12 @@ mod logistic;
 mod noise;
 mod optimum;
 
-use burn_bayes_tabular::engine::TrainedModel;
+use burn_bayes_tabular::engine::{self, TrainedModel, Verdict};
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::jobs::Measures;
+use burn_bayes_tabular::rows::TrainingSet;
 use burn_bayes_tabular::search::DIVERGED;
-use burn_bayes_tabular::settings::Method;
+use burn_bayes_tabular::settings::{FitSettings, Method};
 
 use crate::findings::Finding;
 use crate::results::Results;
@@ -38,9 +39,14 @@ fn posterior_methods() -> impl Iterator<Item = Method> {
     methods.filter(|method| *method != Method::Map)
 }
 
-/// What a fit says about itself; `None` while the library has no verdict.
-fn verdict(_fitted: &TrainedModel) -> Option<bool> {
-    None
+/// Whether a fit says that it can be trusted.
+fn verdict(
+    training_set: &TrainingSet,
+    settings: &FitSettings,
+    fitted: &TrainedModel,
+) -> Result<Option<bool>> {
+    let diagnosis = engine::diagnose(training_set, settings, fitted)?;
+    Ok(diagnosis.map(|diagnosis| diagnosis.verdict == Verdict::Trust))
 }
 
 /// What was measured of a fit; one that left the finite numbers is counted, and is not within any bound.
@@ -59,11 +65,11 @@ fn or_diverged(measured: Result<Measures>) -> Result<Measures> {
 }
 
 /// The measures of an error and its bound, and of the fit's own verdict.
-fn judged(fitted: &TrainedModel, (name, error): (&str, f64), bound: f64) -> Measures {
+fn judged(is_trusted: Option<bool>, (name, error): (&str, f64), bound: f64) -> Measures {
     let is_within = error <= bound;
     let mut measures =
         Measures::from([(name.into(), error), (WITHIN.into(), indicator(is_within))]);
-    if let Some(is_trusted) = verdict(fitted) {
+    if let Some(is_trusted) = is_trusted {
         measures.insert(TRUSTED.into(), indicator(is_trusted));
         measures.insert(FALSE_TRUST.into(), indicator(is_trusted && !is_within));
     }

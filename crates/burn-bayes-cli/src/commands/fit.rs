@@ -129,6 +129,9 @@ fn show(fit: &FinishedFit) -> Result<()> {
             "noise precision {precision} (standard deviation {deviation})"
         ))?;
     }
+    if let Some(diagnosis) = &fit.diagnosis {
+        print(format_args!("{diagnosis}"))?;
+    }
     if let Some(scores) = &fit.scores {
         print(format_args!("scores of the held-out rows:"))?;
         print_scores(&scores.scores)?;

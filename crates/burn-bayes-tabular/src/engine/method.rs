@@ -133,7 +133,7 @@ fn vadam(settings: &FitSettings, rows: usize) -> VadamConfig {
         .with_seed(settings.seed)
 }
 
-fn prior(settings: &FitSettings) -> Prior {
+pub(super) fn prior(settings: &FitSettings) -> Prior {
     let prior = Prior::isotropic(settings.prior_precision);
     match settings.bias_prior_precision {
         // A group without parameters would be refused.

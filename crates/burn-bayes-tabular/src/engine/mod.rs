@@ -5,6 +5,7 @@
 
 mod algorithms;
 mod cost;
+mod diagnosis;
 mod linear;
 mod method;
 mod noise;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use algorithms::{network, weights};
 pub use cost::{TimeEstimate, memory, time};
+pub use diagnosis::{Diagnosis, Verdict, diagnose};
 pub use method::rank;
 pub use trained_model::TrainedModel;
 pub use training::Checkpoint;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{
     EpochMetrics, MetricsFile, RunFolder, Validation, WatchedRows, report_failure, validate,
 };
-use crate::engine::{self, Checkpoint, EpochRecord, Observer, TrainedModel};
+use crate::engine::{self, Checkpoint, Diagnosis, EpochRecord, Observer, TrainedModel};
 use crate::error::{Result, TabularError};
 use crate::rows::{PreparedRows, TrainingSet};
 use crate::search::HoldoutScore;
@@ -62,6 +62,8 @@ pub struct FinishedFit {
     pub noise_precision: Option<f64>,
     /// Wall-clock time.
     pub seconds: f64,
+    /// How far the posterior is from the best of its family; null for a point estimate.
+    pub diagnosis: Option<Diagnosis>,
     /// Scores of the held-out rows; null without held-out rows.
     pub scores: Option<Validation>,
     /// The error, if the fit has diverged with finite numbers.
@@ -122,6 +124,8 @@ impl FolderFit {
             folder.save_fitted(fitted)?;
             self.scores(fitted)
         })?;
+        let diagnosis =
+            self.reported(|| engine::diagnose(&self.rows.train, &config.fit, fitted))?;
         self.rows.preprocessor.save(folder.preprocessor_file())?;
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
         folder.finish(config, fitted, diverged.clone())?;
@@ -134,6 +138,7 @@ impl FolderFit {
             rank: fitted.posterior().map(|posterior| posterior.rank()),
             noise_precision: fitted.noise_precision_in_target_units(),
             seconds: self.start.elapsed().as_secs_f64(),
+            diagnosis,
             scores,
             failure: diverged.map(|reason| diverged_by(&reason, &config.fit)),
         })
