@@ -13,6 +13,7 @@ use std::error::Error;
 use burn::tensor::Device;
 use burn::train::metric::LossMetric;
 use burn::train::{Learner, SupervisedTraining};
+use burn_bayes::methods::MeanStage;
 use burn_bayes::metric::ModelDisagreementMetric;
 use burn_bayes::prelude::*;
 use burn_bayes::train::StagedLearningRate;
@@ -48,7 +49,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ANCHOR: checkpoints
     // A new run and a resumed run are set up in the same way.
+    // The schedule below has the stages.
     let bayesian = VifaConfig::new(train.len())
+        .with_mean_stage(MeanStage::None)
         .with_rank(4)
         .with_seed(seed)
         .init(model);

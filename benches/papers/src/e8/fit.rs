@@ -6,7 +6,7 @@ use burn::optim::ModuleOptimizer;
 use burn::optim::decay::WeightDecayConfig;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
 use burn_bayes::eval::DrawProbabilities;
-use burn_bayes::methods::{InitialDeviation, Vifa};
+use burn_bayes::methods::{Averaging, FactorUnits, InitialDeviation, MeanStage, Vifa};
 use burn_bayes::prelude::*;
 use burn_bayes::train::{StagedLearningRate, Trainer, TrainerModel, Unobserved};
 use serde::Serialize;
@@ -116,7 +116,10 @@ impl Fit {
             // The library's gradients are those of the sum over rows.
             .with_clip(Some(CLIP * rows as f64))
             .with_initial_deviation(InitialDeviation::FanInScaled(spread.initial_deviation))
+            .with_factor_units(FactorUnits::Weights)
             .with_factor_scale(spread.factor_scale)
+            .with_mean_stage(MeanStage::None)
+            .with_averaging(Averaging::None)
             .with_seed(self.seed)
             .try_init(network)?
             .with_interrupter(Interrupter::new());

@@ -62,9 +62,9 @@ fn options_that_cannot_be_used() {
                 &["moons.csv", "`x`", "more than 100 categories"],
             ),
             (
-                moons("--batch-size 161"),
+                moons("--batch-size 0"),
                 USAGE,
-                &["`batch_size`", "161", "160"],
+                &["`batch_size`", "0", "at least 1"],
             ),
             (
                 moons("--method vifa --rank 103"),
@@ -248,7 +248,11 @@ fn files_that_cannot_be_fitted() {
                 &["numbers.csv", "`y`", "`--task regression`"],
             ),
             (regression("constant.csv"), DATA, &["constant.csv", "`y`"]),
-            (regression("few.csv"), USAGE, &["`batch_size`", "32"]),
+            (
+                regression("few.csv"),
+                USAGE,
+                &["`noise_precision`", "2 rows"],
+            ),
             (
                 format!("{} --batch-size 2 --validation 0", regression("few.csv")),
                 USAGE,
@@ -611,7 +615,7 @@ fn columns_that_are_no_features() {
     let fit = |file: &str, more: &str| {
         format!(
             "fit --data {file} --target y --task classification --epochs 1 --batch-size 8 --draws 2 \
-             --model linear {more}"
+             --model linear --solver gradient {more}"
         )
     };
     check(

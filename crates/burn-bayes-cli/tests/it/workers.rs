@@ -80,7 +80,7 @@ fn a_cell_that_fails_ends_the_command_as_on_one_thread() {
 #[test]
 fn a_worker_for_other_cells_refuses_and_writes_nothing() {
     let place = Workplace::with_moons();
-    let config = "data.path = 'moons.csv'\ndata.target = 'kind'\ndata.task = 'classification'\n";
+    let config = json!({"data": {"path": "moons.csv", "target": "kind", "task": "classification"}});
     let runs = json!({"config": config, "methods": ["map", "vifa"], "repeats": 1, "folds": 2});
     let order = json!({"threads": 1, "checksum": "0123456789abcdef", "task": {"compare": runs}});
     let mut worker = place.burn_bayes("worker");

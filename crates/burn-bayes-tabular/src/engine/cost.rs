@@ -41,7 +41,7 @@ pub fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
 pub struct TimeEstimate {
     /// Seconds per step.
     pub step: f64,
-    /// Number of steps, including those that learn the noise.
+    /// Number of steps.
     pub steps: f64,
 }
 
@@ -52,16 +52,24 @@ impl TimeEstimate {
     }
 }
 
-/// Times a few steps of a fit.
+/// Times a few steps of a fit, or the whole fit of a linear model that is solved directly.
 pub fn time(training_set: &TrainingSet, settings: &FitSettings) -> Result<TimeEstimate> {
     let known = FitSettings {
         noise_precision: NoisePrecision::Given(1.0),
         ..settings.clone()
     };
     let mut watch = Watch::default();
+    let start = Instant::now();
     match fit(training_set, &known, &mut watch) {
         Ok(_) | Err(TabularError::Interrupted(_)) => {}
         Err(failure) => return Err(failure),
+    }
+    if watch.begun.borrow().is_empty() {
+        // A model that is solved directly: that was the fit.
+        return Ok(TimeEstimate {
+            step: start.elapsed().as_secs_f64(),
+            steps: 1.0,
+        });
     }
     let steps = settings.steps(training_set.rows());
     Ok(TimeEstimate {

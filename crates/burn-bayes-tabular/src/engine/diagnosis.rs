@@ -15,9 +15,8 @@ use crate::settings::FitSettings;
 
 /// Rows per pass.
 const CHUNK: usize = 4096;
-/// Excess divergence per half weight below which a fit is trusted, and above which it should not be used. The
-/// error of a diagonal deviation by a factor of 1.4 costs .06 of this unit for each weight, by a factor of 3
-/// .9.
+/// Excess divergence per half weight below which a fit is trusted, and above which it should not be used: what
+/// variances cost that are too large by factors of 1.5 and 3.1.
 const TRUSTED: f64 = 0.1;
 const UNUSABLE: f64 = 1.0;
 

@@ -465,3 +465,148 @@ fn mirror(matrix: &mut [f64], size: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes::posterior::linear_regression_posterior;
+    use burn_bayes_data::{ColumnScale, Dataset, Features, Targets};
+
+    use super::*;
+
+    const ROWS: usize = 60;
+    const WIDTH: usize = 3;
+
+    fn normals(stream: u64, count: usize) -> Vec<f64> {
+        let values = Noise::host(7).row(stream).latent(count);
+        values.into_iter().map(f64::from).collect()
+    }
+
+    fn features() -> Features {
+        let values = normals(1, ROWS * WIDTH);
+        let values = values.into_iter().map(|value| f64::from(value as f32));
+        let values: Vec<f64> = values.collect();
+        Features::new(ROWS, WIDTH, values).unwrap()
+    }
+
+    fn regression() -> (Vec<f64>, TrainingSet) {
+        let (features, noise) = (features(), normals(2, ROWS));
+        let rows = features.values().chunks(WIDTH).zip(&noise);
+        let targets =
+            rows.map(|(row, noise)| f64::from((row[0] - 0.5 * row[2] + 0.3 * noise) as f32));
+        let targets: Vec<f64> = targets.collect();
+        let scale = ColumnScale {
+            centre: 1.0,
+            spread: 2.0,
+        };
+        let dataset = Dataset::new(features, Targets::Real(targets.clone())).unwrap();
+        (
+            targets,
+            TrainingSet::new(&dataset, Target::Real(scale)).unwrap(),
+        )
+    }
+
+    fn settings(method: Method) -> FitSettings {
+        FitSettings {
+            method,
+            model: "linear".parse().unwrap(),
+            no_intercept: true,
+            prior_precision: 0.7,
+            ..FitSettings::default()
+        }
+    }
+
+    #[test]
+    fn a_regression_is_the_exact_posterior_projected_on_the_family() {
+        let (targets, training_set) = regression();
+        let given = FitSettings {
+            // In the unit of the target; 12 on the scale of the network.
+            noise_precision: NoisePrecision::Given(3.0),
+            ..settings(Method::Vifa)
+        };
+        let exact = linear_regression_posterior(features().values(), &targets, 0.7, 12.0).unwrap();
+        for (method, rank, form) in [
+            (Method::Vifa, Some(2), FormKind::Covariance),
+            (Method::MeanField, None, FormKind::Covariance),
+            (Method::Slang, Some(1), FormKind::Precision),
+            (Method::Von, None, FormKind::Precision),
+        ] {
+            let settings = FitSettings {
+                method,
+                rank,
+                ..given.clone()
+            };
+            assert!(applies(&training_set, &settings));
+            let fitted = fit(&training_set, &settings).unwrap();
+            let found = fitted.posterior().unwrap().to_dense().unwrap();
+            let least = exact
+                .nearest(form, rank.unwrap_or(0), &[])
+                .unwrap()
+                .divergence;
+            let divergence = found.kl_divergence(&exact).unwrap();
+            assert!(
+                (divergence - least).abs() < 1e-4,
+                "{method}: {divergence} {least}"
+            );
+        }
+    }
+
+    #[test]
+    fn learned_noise_is_a_maximum_of_the_evidence() {
+        let (targets, training_set) = regression();
+        let fitted = fit(&training_set, &settings(Method::Vifa)).unwrap();
+        let beta = fitted.noise_precision();
+        let evidence = |beta: f64| {
+            let exact = linear_regression_posterior(features().values(), &targets, 0.7, beta);
+            let exact = exact.unwrap();
+            let rows = features();
+            let rows = rows.values().chunks(WIDTH).zip(&targets);
+            let residual: f64 = rows
+                .map(|(row, target)| {
+                    let mean: f64 = row.iter().zip(exact.mean()).map(|(x, m)| x * m).sum();
+                    (target - mean).powi(2)
+                })
+                .sum();
+            let norm: f64 = exact.mean().iter().map(|m| m * m).sum();
+            0.5 * (ROWS as f64 * beta.ln() - beta * residual - 0.7 * norm + exact.log_determinant())
+        };
+        for factor in [0.95, 1.05] {
+            assert!(evidence(factor * beta) < evidence(beta), "{beta}");
+        }
+    }
+
+    #[test]
+    fn a_classification_has_the_mode_and_the_spread_of_its_posterior() {
+        let features = features();
+        let rows = features.values().chunks(WIDTH).zip(normals(4, ROWS));
+        let classes: Vec<usize> = rows
+            .map(|(row, noise)| usize::from(2.0 * row[0] - row[1] + noise > 0.0))
+            .collect();
+        let dataset = Dataset::new(features, Targets::Classes(classes)).unwrap();
+        let target = Target::Classes(vec!["a".into(), "b".into()]);
+        let training_set = TrainingSet::new(&dataset, target).unwrap();
+        let design = Design::new(&training_set, &settings(Method::Map));
+        let fitted = fit(&training_set, &settings(Method::Map)).unwrap();
+        assert!(fitted.posterior().is_none());
+        let gaussian = design.classification(&settings(Method::Map)).unwrap();
+        // At the fixed point the expected gradient vanishes: the step is small in units of the deviations.
+        let again = design
+            .refined(gaussian.clone(), None, Noise::host(0).fold(DRAWS))
+            .unwrap();
+        let pairs = again
+            .mean()
+            .iter()
+            .zip(gaussian.mean())
+            .zip(gaussian.variances());
+        for ((after, before), variance) in pairs {
+            assert!(
+                (after - before).abs() < 0.01 * variance.sqrt(),
+                "{after} {before}"
+            );
+        }
+        // The weights of two classes are each other's negative: only their difference has data.
+        let mean = gaussian.mean();
+        for pair in mean.chunks(2) {
+            assert!((pair[0] + pair[1]).abs() < 1e-6, "{mean:?}");
+        }
+    }
+}

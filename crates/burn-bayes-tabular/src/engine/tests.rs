@@ -402,14 +402,6 @@ fn what_does_not_fit_is_refused() {
         );
         failure.to_string()
     };
-    let batch = refusal(FitSettings {
-        batch_size: 121,
-        ..settings(Method::Vifa)
-    });
-    assert!(
-        batch.contains("`batch_size` is 121") && batch.contains("120"),
-        "{batch}"
-    );
     let rank = refusal(FitSettings {
         rank: Some(103),
         ..settings(Method::Vifa)

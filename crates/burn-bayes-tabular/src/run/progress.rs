@@ -128,8 +128,8 @@ mod tests {
         let vifa = settings(Method::Vifa);
         assert_eq!(interval(&vifa, 751, 400, 100), 1);
         let wide = interval(&vifa, 500_000, 8_000, 2_000);
-        // Ten draws of a quarter of the rows: 5/6 of the multiplications of an epoch, at 1/5 of the cost.
-        assert_eq!(wide, 2);
+        // Ten draws of a quarter of the rows: 5/12 of the multiplications of an epoch of two draws.
+        assert_eq!(wide, 1);
         assert!(interval(&vifa, 500_000, 5_000, 5_000) > wide);
         assert_eq!(interval(&settings(Method::Map), 500_000, 8_000, 2_000), 1);
         let many_draws = FitSettings {

@@ -368,7 +368,7 @@ mod tests {
         };
         assert_eq!(fold.judge(&wild).unwrap(), None);
         let unusable = FitSettings {
-            batch_size: 41,
+            batch_size: 0,
             ..settings
         };
         assert!(matches!(fold.judge(&unusable), Err(TabularError::Usage(_))));

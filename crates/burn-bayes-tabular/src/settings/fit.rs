@@ -325,8 +325,8 @@ mod tests {
         );
         assert_eq!(
             shown("rank = 1\nlearning_rate = 0.5"),
-            "train_draws = 1; factors_learning_rate = 0.5; diagonal_learning_rate = 0.5; \
-             decay = 0.1; initial_deviation = 0.03"
+            "train_draws = 2; factors_learning_rate = 0.5; diagonal_learning_rate = 0.15; \
+             decay = 0.2; initial_deviation = 0.03"
         );
         assert_eq!(
             shown("method = 'swag'\nrank = 0"),

@@ -220,7 +220,8 @@ pub trait FromGradients: Algorithm<Signal = MeanGradients> {
         batch_size: usize,
     ) -> Result<Update<Self::ClosedForm>>;
 
-    /// Called after optimiser step number `step` (from 1).
+    /// Called after optimiser step number `step` (from 1). Who drives an algorithm without
+    /// [`Bayesian`](crate::Bayesian) must call it: stages and averages are made here.
     #[must_use]
     fn after_step(self, step: u64) -> Self {
         let _ = step;

@@ -81,7 +81,7 @@ pub struct VifaConfig {
     /// Draws per mini-batch. Paper: 1.
     #[config(default = 2)]
     pub draws: usize,
-    /// Whether draws are antithetic pairs (h, z), (−h, −z); `draws` must then be even. Paper: no.
+    /// Whether draws are antithetic pairs (h, z), (−h, −z); the last of an odd number is alone. Paper: no.
     #[config(default = true)]
     pub antithetic: bool,
     /// Number of mini-batches whose gradients are added before a step; set it to the Learner's
@@ -192,10 +192,6 @@ impl VifaConfig {
             let problem = "would clip the gradient of each mini-batch instead of their sum; omit \
                            it and clip in the optimiser, which clips after accumulation";
             return Err(Error::config("clip", problem));
-        }
-        if self.antithetic && !self.draws.is_multiple_of(2) {
-            let problem = format!("is {}; it must be even for antithetic draws", self.draws);
-            return Err(Error::config("draws", problem));
         }
         Ok(())
     }
@@ -437,7 +433,6 @@ mod tests {
         let cases = [
             (VifaConfig::new(0), "train_len"),
             (base.clone().with_draws(0), "draws"),
-            (base.clone().with_draws(3).with_antithetic(true), "draws"),
             (base.clone().with_accumulation(0), "accumulation"),
             (base.clone().with_temperature(-1.0), "temperature"),
             (base.clone().with_clip(Some(0.0)), "clip"),

@@ -9,9 +9,7 @@ use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
-use burn_bayes::methods::{
-    Algorithm, Averaging, Curvature, FactorUnits, MeanStage, VadamConfig, VonConfig,
-};
+use burn_bayes::methods::{Algorithm, Averaging, Curvature, FactorUnits, VadamConfig, VonConfig};
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::Mixture;
 use burn_bayes::train::Gather;
@@ -20,7 +18,8 @@ use burn_bayes::{
 };
 
 use crate::support::{
-    EPSILON, assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, state, values,
+    EPSILON, assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, one_stage,
+    state, values,
 };
 
 /// Rows of a regression with one feature and one target.
@@ -575,11 +574,6 @@ additive_conformance! {
     vifa_does_not_depend_on_the_batch_size: VifaConfig::new(LEN).with_rank(2).with_draws(2);
     mean_field_does_not_depend_on_the_batch_size: VifaConfig::new(LEN).with_rank(0);
     swag_does_not_depend_on_the_batch_size: SwagConfig::new(LEN, 1).with_max_rank(0);
-}
-
-/// VIFA whose covariance learns from the first step on.
-fn one_stage(len: usize) -> VifaConfig {
-    VifaConfig::new(len).with_mean_stage(MeanStage::None)
 }
 
 gradient_conformance! {

@@ -37,8 +37,8 @@ use burn::train::{
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::methods::{
-    Algorithm, Averaging, FromExamples, FromGradients, InitialDeviation, MeanStage, Rate, Slang,
-    StepId, Vifa,
+    Algorithm, Averaging, FactorUnits, FromExamples, FromGradients, InitialDeviation, MeanStage,
+    Rate, Slang, StepId, Vifa,
 };
 use burn_bayes::metric::{
     ExpectedCalibrationErrorMetric, ModelDisagreementMetric, PredictiveEntropyMetric,
@@ -189,6 +189,7 @@ fn vifa() -> VifaConfig {
         .with_seed(3)
         .with_draws(1)
         .with_antithetic(false)
+        .with_factor_units(FactorUnits::Weights)
         .with_mean_stage(MeanStage::None)
         .with_averaging(Averaging::None)
 }

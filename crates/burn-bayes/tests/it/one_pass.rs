@@ -7,10 +7,11 @@ use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::{Algorithm, Curvature, MeanGradients, VadamConfig, VonConfig};
 use burn_bayes::train::Gather;
-use burn_bayes::{Bayesian, ExampleLoss, VifaConfig};
+use burn_bayes::{Bayesian, ExampleLoss};
 
 use crate::support::{
-    assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, state, values,
+    assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, one_stage, state,
+    values,
 };
 
 const LEN: usize = 12;
@@ -157,7 +158,7 @@ where
 
 #[test]
 fn every_algorithm_of_mean_gradients_has_those_of_the_loop() {
-    let vifa = VifaConfig::new(LEN).with_rank(2).with_draws(4);
+    let vifa = one_stage(LEN).with_rank(2).with_draws(4);
     compared(|model| vifa.init(model));
     let antithetic = vifa.clone().with_antithetic(true);
     compared(|model| antithetic.init(model));
@@ -171,7 +172,7 @@ fn every_algorithm_of_mean_gradients_has_those_of_the_loop() {
 fn parameters_outside_the_layout_have_the_average_over_draws() {
     for inside in ["last", "middle", "first"] {
         let group = ParamGroup::from_predicate(inside);
-        let config = VifaConfig::new(LEN).with_draws(3).with_group(group);
+        let config = one_stage(LEN).with_draws(3).with_group(group);
         compared(|model| config.init(model));
     }
 }
@@ -179,7 +180,7 @@ fn parameters_outside_the_layout_have_the_average_over_draws() {
 #[test]
 fn one_draw_or_one_example_is_the_models_own_step() {
     for (draws, rows) in [(1, LEN), (3, 1)] {
-        let config = VifaConfig::new(LEN).with_draws(draws);
+        let config = one_stage(LEN).with_draws(draws);
         let looped = config.init(regressor(Course::Straight));
         let together = config
             .init(regressor(Course::Straight))
@@ -193,7 +194,7 @@ fn one_draw_or_one_example_is_the_models_own_step() {
 
 #[test]
 fn what_cannot_be_recorded_is_evaluated_draw_by_draw() {
-    let config = VifaConfig::new(LEN).with_draws(2);
+    let config = one_stage(LEN).with_draws(2);
     let of =
         |bayesian: &Bayes<_>| joined_gradients(bayesian.algorithm(), &stepped(bayesian, LEN).0);
     let [doubled, forked] = [Course::Doubled, Course::Forked].map(|course| {
@@ -209,7 +210,7 @@ fn what_cannot_be_recorded_is_evaluated_draw_by_draw() {
 
 #[test]
 fn dropout_is_not_lost_in_a_recording() {
-    let config = VifaConfig::new(LEN).with_draws(2);
+    let config = one_stage(LEN).with_draws(2);
     // A fork has its own clock, so all use the same draws.
     let is_random = |bayesian: Bayes<_>| {
         let gradients = || {
@@ -227,7 +228,7 @@ fn dropout_is_not_lost_in_a_recording() {
 
 #[test]
 fn batch_norm_in_training_is_not_lost_in_a_recording() {
-    let config = VifaConfig::new(LEN).with_draws(2);
+    let config = one_stage(LEN).with_draws(2);
     let is_the_models_own = |frozen: bool| {
         let wrapped = || -> Bayes<_> {
             let mut model = filled(Regressor::new(0.0, Course::Doubled), 1, 0.5);
@@ -245,7 +246,7 @@ fn batch_norm_in_training_is_not_lost_in_a_recording() {
 
 #[test]
 fn the_same_seed_has_the_same_result() {
-    let config = VifaConfig::new(LEN).with_rank(2).with_draws(3);
+    let config = one_stage(LEN).with_rank(2).with_draws(3);
     let run = || {
         let mut bayesian = config
             .init(regressor(Course::Straight))
@@ -263,7 +264,7 @@ fn the_same_seed_has_the_same_result() {
 
 #[test]
 fn predictions_have_the_outputs_and_the_loss_of_the_draws_one_by_one() {
-    let config = VifaConfig::new(LEN).with_rank(2);
+    let config = one_stage(LEN).with_rank(2);
     for course in [Course::Straight, Course::Forked] {
         let looped = config.init(regressor(course)).valid();
         let together = looped.clone().with_batched_prediction();
@@ -290,7 +291,7 @@ fn predictions_have_the_outputs_and_the_loss_of_the_draws_one_by_one() {
 /// A recording belongs to one batch; later calls must not return results for that batch.
 #[test]
 fn a_prediction_follows_the_weights_and_the_batch() {
-    let together = VifaConfig::new(LEN)
+    let together = one_stage(LEN)
         .init(regressor(Course::Straight))
         .with_batched_prediction();
     let predicted = |bayesian: &Bayes<_>, (inputs, targets): (Tensor<2>, Tensor<2>)| {

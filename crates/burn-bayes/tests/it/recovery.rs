@@ -9,8 +9,8 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::{
-    Algorithm, Averaging, FromGradients, GradientPieces, InitialDeviation, MeanStage, Proposal,
-    StepId, Update, Vifa,
+    Algorithm, Averaging, FactorUnits, FromGradients, GradientPieces, InitialDeviation, MeanStage,
+    Proposal, StepId, Update, Vifa,
 };
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
 use burn_bayes::{FusedAdamConfig, Prior, VifaConfig};
@@ -37,6 +37,9 @@ fn config() -> VifaConfig {
         .with_prior(prior())
         .with_initial_deviation(InitialDeviation::Constant(0.6))
         .with_factor_scale(0.8)
+        .with_draws(1)
+        .with_antithetic(false)
+        .with_factor_units(FactorUnits::Weights)
         .with_mean_stage(MeanStage::None)
 }
 

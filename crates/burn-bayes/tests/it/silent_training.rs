@@ -20,7 +20,8 @@ use burn_bayes::train::Gather;
 use burn_bayes::{Bayesian, ExampleLoss, SlangConfig, SwagConfig, VifaConfig};
 
 use crate::support::{
-    EPSILON, assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, state, values,
+    EPSILON, assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, one_stage,
+    state, values,
 };
 
 const LEN: usize = 12;
@@ -295,7 +296,7 @@ fn slang() -> SlangConfig {
 }
 
 fn vifa() -> VifaConfig {
-    VifaConfig::new(LEN).with_rank(2).with_draws(2)
+    one_stage(LEN).with_rank(2).with_draws(2)
 }
 
 /// The error that stops the first step, which then changes nothing.

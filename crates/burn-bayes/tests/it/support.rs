@@ -7,6 +7,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes::Noise;
 use burn_bayes::graph::Layout;
+use burn_bayes::methods::{MeanStage, VifaConfig};
 
 /// The rounding error of one operation in single precision.
 pub(crate) const EPSILON: f64 = f32::EPSILON as f64;
@@ -151,4 +152,9 @@ pub(crate) fn state<M: Module>(module: &M) -> Vec<Vec<u32>> {
     let mut state = State::default();
     module.visit(&mut state);
     state.0
+}
+
+/// VIFA whose covariance learns from the first step on.
+pub(crate) fn one_stage(train_len: usize) -> VifaConfig {
+    VifaConfig::new(train_len).with_mean_stage(MeanStage::None)
 }

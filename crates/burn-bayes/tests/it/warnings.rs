@@ -7,9 +7,9 @@ use burn::nn::{Dropout, DropoutConfig, GaussianNoise, GaussianNoiseConfig, Linea
 use burn::tensor::Tensor;
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::Vifa;
-use burn_bayes::{Bayesian, ExampleLoss, SlangConfig, VifaConfig};
+use burn_bayes::{Bayesian, ExampleLoss, SlangConfig};
 
-use crate::support::autodiff;
+use crate::support::{autodiff, one_stage};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -118,7 +118,7 @@ fn the_operation_that_no_recording_has_is_named_once() {
 
 #[test]
 fn the_layer_that_is_not_in_a_recording_is_named_once() {
-    let config = VifaConfig::new(4).with_draws(2);
+    let config = one_stage(4).with_draws(2);
     let steps = |bayesian: Bayesian<Net, Vifa>| {
         logged(|| {
             for _ in 0..2 {
@@ -149,7 +149,7 @@ fn the_layer_that_is_not_in_a_recording_is_named_once() {
 
 #[test]
 fn dropout_that_a_model_has_not_cannot_be_brought_back_in_silence() {
-    let config = VifaConfig::new(4);
+    let config = one_stage(4);
     let lines = |noise| {
         let bayesian = config.init(net(noise));
         logged(|| drop(bayesian.with_dropout()))
