@@ -113,7 +113,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
             };
             let map = {
                 let rows = rows.clone();
-                Shared::new(move || Ok(Outcome::of(&*rows.get()?, &settings(Method::Map))?))
+                Shared::new(move || Outcome::of(&*rows.get()?, &settings(Method::Map)))
             };
             for method in Method::ALL {
                 let key = Key {
