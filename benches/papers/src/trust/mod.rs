@@ -49,7 +49,8 @@ fn verdict(
     Ok(diagnosis.map(|diagnosis| diagnosis.verdict == Verdict::Trust))
 }
 
-/// What was measured of a fit; one that left the finite numbers is counted, and is not within any bound.
+/// What was measured of a fit; one that failed or left the finite numbers is counted, and is not within any
+/// bound.
 fn or_diverged(measured: Result<Measures>) -> Result<Measures> {
     let diverged = |is: bool| (DIVERGED.to_string(), indicator(is));
     match measured {
@@ -57,7 +58,7 @@ fn or_diverged(measured: Result<Measures>) -> Result<Measures> {
             measures.extend([diverged(false)]);
             Ok(measures)
         }
-        Ok(_) | Err(TabularError::Numerical(_)) => {
+        Ok(_) | Err(TabularError::Numerical(_) | TabularError::Usage(_)) => {
             Ok(Measures::from([diverged(true), (WITHIN.into(), 0.0)]))
         }
         Err(error) => Err(error),

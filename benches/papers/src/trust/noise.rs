@@ -36,7 +36,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Column::mean(HALF, "coverage of 50 %"),
         Column::mean(MOST, "coverage of 90 %"),
         Column::mean(NLL, "NLL"),
-        Column::new(Statistic::Count, DIVERGED, "diverged"),
+        Column::new(Statistic::Count, DIVERGED, "failed"),
     ],
     published: "",
     jobs,

@@ -13,8 +13,9 @@
 //!   2 ∂KL/∂log wⱼ = 1 − Hⱼⱼ/wⱼ + Σₖ (μₖ − 1) uₖⱼ²
 //! ```
 //!
-//! log w is found by L-BFGS from several starts, because there are local minima. Where the best wⱼ is 0,
-//! Hⱼⱼ/wⱼ and μ cancel, so that in precision form w has a floor.
+//! log w is found by L-BFGS from several starts, because there are local minima. The best wⱼ may be 0, next
+//! to which rounding of the largest μ hides the others: so w has a floor, and the divergence is that of the
+//! Gaussian that was found, not the formula's.
 //!
 //! Reference: Jöreskog (1967), "Some contributions to maximum likelihood factor analysis", for the
 //! precision form.
@@ -30,9 +31,9 @@ type Result<T> = std::result::Result<T, AlgebraError>;
 /// The smallest share of a weight's own A that the second start leaves to the diagonal.
 const LEAST_REST: f64 = 1e-2;
 
-/// The least w of the precision form, relative to H: what it adds to KL and what rounding then adds are
-/// both below 1e-5 nats for each weight whose variance is at most 10⁵ times its conditional variance.
-const FLOOR: f64 = 1e-10;
+/// The least w, relative to that of the best diagonal Gaussian. It is far above the rounding of single
+/// precision, in which posteriors are kept.
+const FLOOR: f64 = 1e-6;
 
 /// The low-rank-plus-diagonal Gaussian that is nearest to another one, with the same mean.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,19 +72,18 @@ impl DenseGaussian {
         let mut starts = problem.starts()?;
         let logs = |diagonal: &Vec<f64>| diagonal.iter().map(|value| value.ln()).collect();
         starts.extend(more_starts.iter().map(logs));
-        let mut best: Option<(Vec<f64>, f64)> = None;
+        let mut best: Option<NearestGaussian> = None;
         for start in starts {
-            let (point, value) = minimum(start, |at| problem.above_floor(at))?;
-            if best.as_ref().is_none_or(|(_, least)| value < *least) {
-                best = Some((point, value));
+            let found = minimum(start, |at| problem.divergence(at))?;
+            let found = problem.gaussian(self, &found)?;
+            let least = best.as_ref().map_or(f64::INFINITY, |best| best.divergence);
+            if found.divergence < least {
+                best = Some(found);
             }
         }
-        let (logs, divergence) = best.unwrap_or_default();
-        let diagonal = problem.diagonal(&logs);
-        Ok(NearestGaussian {
-            factors: problem.factors(&diagonal)?,
-            diagonal,
-            divergence: divergence.max(0.0),
+        best.ok_or(AlgebraError::NoConvergence {
+            what: "the nearest low-rank-plus-diagonal Gaussian",
+            size: self.dimension(),
         })
     }
 }
@@ -100,86 +100,90 @@ struct Nearest<'a> {
 }
 
 impl Nearest<'_> {
-    /// w, given log(w − floor).
-    fn diagonal(&self, logs: &[f64]) -> Vec<f64> {
-        let floor = |h: f64| match self.form {
-            FormKind::Covariance => 0.0,
-            FormKind::Precision => FLOOR * h,
-        };
-        let parts = logs.iter().zip(&self.curvature);
-        parts.map(|(log, &h)| log.exp() + floor(h)).collect()
-    }
-
-    /// The best factors for w: √(μₖ − 1) w^½⊙uₖ.
-    fn factors(&self, diagonal: &[f64]) -> Result<Vec<f64>> {
-        let scales: Vec<f64> = diagonal.iter().map(|w| w.sqrt().recip()).collect();
-        let pairs = leading(self.matrix, &scales, self.rank)?;
-        let used = pairs.iter().filter(|pair| pair.value > 1.0);
-        let row = |pair: &EigenPair| {
-            let length = (pair.value - 1.0).sqrt();
-            let entries = pair.vector.iter().zip(diagonal);
-            entries
-                .map(|(u, w)| length * w.sqrt() * u)
-                .collect::<Vec<f64>>()
-        };
-        Ok(used.flat_map(row).collect())
-    }
-
-    /// KL at log(w − floor), and its gradient.
-    fn above_floor(&self, logs: &[f64]) -> Result<(f64, Vec<f64>)> {
-        if self.form == FormKind::Covariance {
-            return self.divergence(logs);
-        }
-        let parts = logs.iter().zip(&self.curvature);
-        let parts: Vec<(f64, f64)> = parts.map(|(log, h)| (log.exp(), FLOOR * h)).collect();
-        let diagonal: Vec<f64> = parts
-            .iter()
-            .map(|(free, floor)| (free + floor).ln())
-            .collect();
-        let (value, mut gradient) = self.divergence(&diagonal)?;
-        let entries = gradient.iter_mut().zip(parts);
-        entries.for_each(|(entry, (free, floor))| *entry *= free / (free + floor));
-        Ok((value, gradient))
-    }
-
-    /// KL at the best factors for these log w, and its gradient.
-    fn divergence(&self, log_diagonal: &[f64]) -> Result<(f64, Vec<f64>)> {
-        let sign = match self.form {
+    /// 1 in covariance form, −1 in precision form, where the best diagonal is H's.
+    fn sign(&self) -> f64 {
+        match self.form {
             FormKind::Covariance => 1.0,
             FormKind::Precision => -1.0,
-        };
-        let pairs = log_diagonal.iter().zip(&self.curvature);
-        let ratios: Vec<f64> = pairs.map(|(log, h)| (sign * log).exp() * h).collect();
+        }
+    }
+
+    /// w = floor + exp(`logs`).
+    fn diagonal(&self, logs: &[f64]) -> Vec<f64> {
+        let floor = self.curvature.iter().map(|h| FLOOR * h.powf(-self.sign()));
+        logs.iter()
+            .zip(floor)
+            .map(|(log, floor)| log.exp() + floor)
+            .collect()
+    }
+
+    /// The pairs μₖ > 1, uₖ of this diagonal.
+    fn matched(&self, diagonal: &[f64]) -> Result<Vec<EigenPair>> {
+        let scales: Vec<f64> = diagonal.iter().map(|w| w.sqrt().recip()).collect();
+        let mut pairs = leading(self.matrix, &scales, self.rank)?;
+        pairs.retain(|pair| pair.value > 1.0);
+        Ok(pairs)
+    }
+
+    /// KL at the best factors for floor + exp(`logs`), and its gradient.
+    fn divergence(&self, logs: &[f64]) -> Result<(f64, Vec<f64>)> {
+        let sign = self.sign();
+        let diagonal = self.diagonal(logs);
         let mut twice = -self.log_determinant;
-        let mut gradient = Vec::with_capacity(ratios.len());
-        for (ratio, log) in ratios.iter().zip(log_diagonal) {
-            twice += ratio - 1.0 - sign * log;
+        let mut gradient = Vec::with_capacity(logs.len());
+        for (w, h) in diagonal.iter().zip(&self.curvature) {
+            let ratio = w.powf(sign) * h;
+            twice += ratio - 1.0 - sign * w.ln();
             gradient.push(0.5 * sign * (ratio - 1.0));
         }
-        let scales: Vec<f64> = log_diagonal.iter().map(|log| (-0.5 * log).exp()).collect();
-        for pair in leading(self.matrix, &scales, self.rank)? {
-            let value = pair.value;
-            if value <= 1.0 {
-                break;
-            }
+        for EigenPair { value, vector } in self.matched(&diagonal)? {
             let (gain, slope) = match self.form {
                 FormKind::Covariance => (value.ln() - 1.0 + value.recip(), 1.0 - value.recip()),
                 FormKind::Precision => (value - 1.0 - value.ln(), value - 1.0),
             };
             twice -= gain;
-            let entries = gradient.iter_mut().zip(&pair.vector);
+            let entries = gradient.iter_mut().zip(&vector);
             entries.for_each(|(entry, u)| *entry += 0.5 * slope * u * u);
         }
+        let chain = gradient.iter_mut().zip(logs).zip(&diagonal);
+        chain.for_each(|((entry, log), w)| *entry *= log.exp() / w);
         Ok((0.5 * twice, gradient))
+    }
+
+    /// The Gaussian with the best factors for floor + exp(`logs`), √(μₖ − 1) w^½ uₖ in either form, and its
+    /// divergence from `truth`.
+    fn gaussian(&self, truth: &DenseGaussian, logs: &[f64]) -> Result<NearestGaussian> {
+        let diagonal = self.diagonal(logs);
+        let row = |pair: EigenPair| {
+            let scale = (pair.value - 1.0).sqrt();
+            let entries = pair.vector.into_iter().zip(&diagonal);
+            entries
+                .map(|(u, w)| scale * w.sqrt() * u)
+                .collect::<Vec<f64>>()
+        };
+        let pairs = self.matched(&diagonal)?.into_iter();
+        let factors: Vec<f64> = pairs.flat_map(row).collect();
+        let mean = truth.mean().to_vec();
+        let gaussian = match self.form {
+            FormKind::Covariance => {
+                DenseGaussian::from_covariance_factors(mean, &factors, &diagonal)?
+            }
+            FormKind::Precision => {
+                DenseGaussian::from_precision_factors(mean, &factors, &diagonal)?
+            }
+        };
+        let divergence = gaussian.kl_divergence(truth)?;
+        Ok(NearestGaussian {
+            factors,
+            diagonal,
+            divergence,
+        })
     }
 
     /// The best diagonal Gaussian; what the leading eigenvectors of A leave of its diagonal.
     fn starts(&self) -> Result<Vec<Vec<f64>>> {
-        let sign = match self.form {
-            FormKind::Covariance => -1.0,
-            FormKind::Precision => 1.0,
-        };
-        let diagonal: Vec<f64> = self.curvature.iter().map(|h| sign * h.ln()).collect();
+        let logs = self.curvature.iter().map(|h| -self.sign() * h.ln());
+        let diagonal: Vec<f64> = logs.collect();
         if self.rank == 0 {
             return Ok(vec![diagonal]);
         }
@@ -218,11 +222,11 @@ const FLAT: f64 = 1e-3;
 /// Decrease at which a step counts, relative to that of the tangent (Armijo's condition).
 const ARMIJO: f64 = 1e-4;
 
-/// A local minimum and its value, by L-BFGS.
+/// A local minimum, by L-BFGS.
 fn minimum(
     start: Vec<f64>,
     mut function: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
-) -> Result<(Vec<f64>, f64)> {
+) -> Result<Vec<f64>> {
     let mut point = start;
     let (mut value, mut gradient) = function(&point)?;
     let mut history: VecDeque<(Vec<f64>, Vec<f64>)> = VecDeque::new();
@@ -252,7 +256,7 @@ fn minimum(
             step *= 0.5;
             // Rounding hides what is left to gain.
             if step * largest < 1e-12 {
-                return Ok((point, value));
+                return Ok(point);
             }
         };
         let steps: Vec<f64> = next
@@ -268,7 +272,7 @@ fn minimum(
         }
         (point, value, gradient) = (next, next_value, next_gradient);
     }
-    Ok((point, value))
+    Ok(point)
 }
 
 fn dot(left: &[f64], right: &[f64]) -> f64 {
