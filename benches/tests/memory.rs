@@ -115,7 +115,7 @@ fn check_plan<A>(
             Holder::Learner => 0.85,
         };
         assert!(
-            (least..=1.15).contains(&ratio),
+            (least..=1.2).contains(&ratio),
             "{config:?}, {holder:?}: {held} bytes held, {planned} planned"
         );
     }

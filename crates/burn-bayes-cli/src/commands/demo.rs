@@ -185,7 +185,7 @@ impl DemoCase {
         let settings = FitSettings {
             method,
             model: NetworkShape { hidden: vec![50] },
-            epochs: 200,
+            epochs: 600,
             batch_size: 20,
             seed: arguments.seed,
             ..FitSettings::default()

@@ -18,9 +18,9 @@ fn a_plan_counts_weights_steps_and_bytes() {
     assert_eq!(known["weights"], weights);
     assert_eq!(known["training_rows"], 120);
     assert_eq!(known["steps"], 60.0 * 12.0);
-    // Four copies of mean and diagonal for Adam and the average, their gradients, and the network, two draws and
-    // their gradients.
-    assert_eq!(known["memory"], 4 * weights * (2 * 4 + 2 + 5));
+    // Four copies of mean and diagonal for Adam and the average, the progress of the mean, gradients, and the
+    // network, two draws and their gradients.
+    assert_eq!(known["memory"], 4 * weights * (2 * 4 + 3 + 2 + 5));
     // One feature and one target.
     assert_eq!(known["rows_memory"], 4 * 120 * 2);
     let (step, total) = (&known["seconds_per_step"], &known["seconds"]);

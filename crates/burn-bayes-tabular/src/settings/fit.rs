@@ -45,8 +45,7 @@ settings! {
         [methods: &[Vifa, Vafc], unless: Some(("rank", "0"))]
         factors_learning_rate: f64, preset learning_rate;
         /// Learning rate of the diagonal; with slang, vogn and von, the weight of a mini-batch in the moving
-        /// average of the precision [default: 0.3 times that of the mean with vifa and mean-field, otherwise
-        /// that of the mean].
+        /// average of the precision [default: that of the mean].
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von]]
         diagonal_learning_rate: f64, preset diagonal_learning_rate;
         /// Decay time constant of the learning rates, as a fraction of training; 0 for constant rates
@@ -325,7 +324,7 @@ mod tests {
         );
         assert_eq!(
             shown("rank = 1\nlearning_rate = 0.5"),
-            "train_draws = 2; factors_learning_rate = 0.5; diagonal_learning_rate = 0.15; \
+            "train_draws = 2; factors_learning_rate = 0.5; diagonal_learning_rate = 0.5; \
              decay = 0.2; initial_deviation = 0.03"
         );
         assert_eq!(

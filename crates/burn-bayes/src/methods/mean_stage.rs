@@ -18,7 +18,7 @@ use burn::module::{
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::start::{self, buffer, updated};
+use super::start::{buffer, updated};
 
 /// When a training goes on from the mean alone to the whole posterior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +63,11 @@ impl MeanProgress {
         }
     }
 
+    /// The memory for this number of weights.
+    pub(crate) fn bytes(weights: usize) -> usize {
+        3 * weights * size_of::<f32>()
+    }
+
     /// The step after which the stage ended, if it has.
     pub(crate) fn end(&self) -> Option<u64> {
         self.end.step
@@ -84,10 +89,6 @@ impl MeanProgress {
         };
         if is_over {
             self.end.step = Some(step);
-            // Their memory is not needed any more.
-            for buffer in [&mut self.previous, &mut self.current, &mut self.scatter] {
-                *buffer = start::buffer(Tensor::zeros([1], &mean.device()));
-            }
         } else if is_test(step) {
             self.previous = self.current;
             self.current = buffer(mean.clone());

@@ -202,6 +202,9 @@ impl VifaConfig {
         if self.averaging != Averaging::None {
             plan.parameters *= 2;
         }
+        if self.mean_stage != MeanStage::None {
+            plan.parameters += MeanProgress::bytes(weights);
+        }
         plan
     }
 

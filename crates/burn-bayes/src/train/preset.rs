@@ -46,10 +46,8 @@ impl Preset {
         initial_deviation: 0.03,
         draws: 1,
     };
-    /// VIFA and mean-field variational inference, with an antithetic pair of draws. The small initial
-    /// deviations grow slowly.
+    /// VIFA and mean-field variational inference, with an antithetic pair of draws.
     pub const VIFA: Self = Self {
-        diagonal_learning_rate: 0.003,
         decay: 0.2,
         draws: 2,
         ..Self::MAP
