@@ -14,6 +14,7 @@
 mod algorithm;
 mod average;
 mod bayesian_ridge;
+mod checks;
 mod full_matrix;
 mod mean_stage;
 mod natural;

@@ -19,6 +19,7 @@ use burn::tensor::Tensor;
 use burn_bayes_graph::Layout;
 
 use super::algorithm::Update;
+use super::checks::counts;
 use super::rate::Rate;
 use super::start::{InitialDeviation, InitialMean, buffer, updated};
 use crate::algebra::{IdentityPlus, SquareMatrix};
@@ -194,11 +195,7 @@ pub(crate) struct NaturalSettings {
 impl NaturalSettings {
     /// Checks the settings. The error names the field.
     pub(crate) fn validate(&self) -> Result<()> {
-        for (field, value) in [("train_len", self.train_len), ("draws", self.draws)] {
-            if value == 0 {
-                return Err(Error::config(field, "is 0; it must be at least 1"));
-            }
-        }
+        counts([("train_len", self.train_len), ("draws", self.draws)])?;
         self.precision_rate.validate("precision_rate")?;
         fraction("momentum", self.momentum)?;
         let deviation = self.initial_deviation.map(InitialDeviation::scale);

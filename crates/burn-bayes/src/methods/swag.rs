@@ -26,6 +26,7 @@ use burn::module::{Module, Param, ParamGroup};
 use burn::tensor::Tensor;
 
 use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
+use super::checks::counts;
 use super::start::{buffer, updated};
 use crate::error::{Error, Result};
 use crate::kernels::{self, Moments};
@@ -84,14 +85,11 @@ impl SwagConfig {
 
     /// Checks the settings. The error names the field.
     pub fn validate(&self) -> Result<()> {
-        if self.train_len == 0 {
-            return Err(Error::config("train_len", "is 0; it must be at least 1"));
-        }
-        for (field, value) in [("start", self.start), ("interval", self.interval)] {
-            if value == 0 {
-                return Err(Error::config(field, "is 0; it must be at least 1"));
-            }
-        }
+        counts([
+            ("train_len", self.train_len as u64),
+            ("start", self.start),
+            ("interval", self.interval),
+        ])?;
         if self.max_rank == 1 {
             let problem = "is 1; one deviation has no spread: use 0 for a diagonal, or at least 2";
             return Err(Error::config("max_rank", problem));

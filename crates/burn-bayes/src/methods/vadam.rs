@@ -37,6 +37,7 @@ use super::algorithm::{
     Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
     draw_noises,
 };
+use super::checks::{counts, positive};
 use super::natural::fraction;
 use super::start::{InitialMean, buffer, updated};
 use crate::error::{Error, Result};
@@ -94,17 +95,10 @@ pub struct VadamConfig {
 impl VadamConfig {
     /// Checks the settings. The error names the field.
     pub fn validate(&self) -> Result<()> {
-        for (field, value) in [("train_len", self.train_len), ("draws", self.draws)] {
-            if value == 0 {
-                return Err(Error::config(field, "is 0; it must be at least 1"));
-            }
-        }
+        counts([("train_len", self.train_len), ("draws", self.draws)])?;
         fraction("gamma_1", self.gamma_1)?;
         fraction("gamma_2", self.gamma_2)?;
-        if !(self.square_scale.is_finite() && self.square_scale > 0.0) {
-            let problem = format!("is {}; it must be finite and above zero", self.square_scale);
-            return Err(Error::config("square_scale", problem));
-        }
+        positive("square_scale", self.square_scale)?;
         if !(self.initial_precision.is_finite() && self.initial_precision >= 0.0) {
             let problem = format!(
                 "is {}; it must be finite and not below zero",

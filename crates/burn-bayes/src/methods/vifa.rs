@@ -45,6 +45,7 @@ use super::algorithm::{
     draw_noises, purpose,
 };
 use super::average::{Average, Averaging};
+use super::checks::{counts, positive};
 use super::mean_stage::{MeanProgress, MeanStage};
 use super::start::{InitialDeviation, InitialMean, orthogonal_rows, trained};
 use crate::algebra::{IdentityPlus, SquareMatrix};
@@ -127,15 +128,6 @@ pub struct VifaConfig {
 impl VifaConfig {
     /// Checks the settings. The error names the field.
     pub fn validate(&self) -> Result<()> {
-        let positive = |field: &str, value: f64| {
-            if value.is_finite() && value > 0.0 {
-                return Ok(());
-            }
-            Err(Error::config(
-                field,
-                format!("is {value}; it must be finite and above zero"),
-            ))
-        };
         positive("initial_deviation", self.initial_deviation.scale())?;
         if self.rank > 0 {
             positive("factor_scale", self.factor_scale)?;
@@ -150,15 +142,11 @@ impl VifaConfig {
             );
             return Err(Error::config("temperature", problem));
         }
-        for (field, value) in [
+        counts([
             ("train_len", self.train_len),
             ("draws", self.draws),
             ("accumulation", self.accumulation),
-        ] {
-            if value == 0 {
-                return Err(Error::config(field, "is 0; it must be at least 1"));
-            }
-        }
+        ])?;
         if self.clip.is_some() && self.accumulation > 1 {
             let problem = "would clip the gradient of each mini-batch instead of their sum; omit \
                            it and clip in the optimiser, which clips after accumulation";
