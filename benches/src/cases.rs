@@ -8,7 +8,7 @@ use burn::optim::{AdamConfig, ModuleOptimizer};
 use burn::tensor::Device;
 use burn::train::{TrainOutput, TrainStep};
 use burn_bayes::likelihood::MixDraws;
-use burn_bayes::methods::{FromGradients, StepId, Update, Vifa};
+use burn_bayes::methods::{Averaging, FromGradients, MeanStage, StepId, Update, Vifa};
 use burn_bayes::{Bayesian, FusedAdamConfig, VifaConfig};
 
 use crate::batches::{classification_batch, image_batch, regression_batch};
@@ -203,6 +203,8 @@ where
             let bayesian = VifaConfig::new(60_000)
                 .with_rank(rank)
                 .with_draws(draws)
+                .with_mean_stage(MeanStage::None)
+                .with_averaging(Averaging::None)
                 .init(model);
             let training = Training::new(bayesian, optimizer.init(), holder);
             Box::new(Wrapped(training, batch, 0))

@@ -15,7 +15,7 @@ use burn::tensor::{Device, Distribution, Tensor};
 use burn::train::TrainStep;
 use burn_bayes::graph::{CapturedForward, CapturedModel, ExampleBatch, ExampleGradients, Layout};
 use burn_bayes::likelihood::MixDraws;
-use burn_bayes::methods::Slang;
+use burn_bayes::methods::{Averaging, MeanStage, Slang};
 use burn_bayes::{Bayesian, ExampleLoss, FusedAdamConfig, Noise, SlangConfig, VifaConfig};
 use burn_bayes_benches::{
     Holder, LeNet, MlpClassifier, MlpRegressor, Network, ResNet18, Training, classification_batch,
@@ -230,7 +230,10 @@ fn training<M>(title: &str, model: M, batch: <M as TrainStep>::Input, draws: usi
 where
     M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch, Output: MixDraws> + 'static,
 {
-    let config = VifaConfig::new(455).with_draws(draws);
+    let config = VifaConfig::new(455)
+        .with_draws(draws)
+        .with_mean_stage(MeanStage::None)
+        .with_averaging(Averaging::None);
     let start = |bayesian| Training::new(bayesian, FusedAdamConfig::new().init(), Holder::Learner);
     let mut one_by_one = start(config.init(model.clone()));
     let mut one_pass = start(config.init(model).with_batched_draws());
