@@ -21,3 +21,12 @@ pub(crate) fn positive(field: &str, value: f64) -> Result<()> {
     let problem = format!("is {value}; it must be finite and above zero");
     Err(Error::config(field, problem))
 }
+
+/// Fails if a number is not finite or below zero.
+pub(crate) fn not_negative(field: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(());
+    }
+    let problem = format!("is {value}; it must be finite and not below zero");
+    Err(Error::config(field, problem))
+}

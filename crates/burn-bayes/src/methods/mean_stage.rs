@@ -31,9 +31,26 @@ pub enum MeanStage {
     /// When the mean has arrived: it fluctuates more than it travels. The test is made at steps that are
     /// powers of two.
     UntilArrival {
-        /// The largest number of steps, if any.
+        /// The largest number of steps; by default three passes over the training examples.
         at_most: Option<u64>,
     },
+}
+
+/// Passes over the training examples after which the stage ends at the latest, if nothing else is set: a short
+/// training must not end with the initial deviations.
+const MOST_PASSES: usize = 3;
+
+impl MeanStage {
+    /// With the default of `at_most` for a training with this number of examples per step.
+    pub(crate) fn resolved(self, train_len: usize, examples: usize) -> Self {
+        let most = (MOST_PASSES * train_len).div_ceil(examples.max(1)) as u64;
+        match self {
+            Self::UntilArrival { at_most } => Self::UntilArrival {
+                at_most: Some(at_most.unwrap_or(most)),
+            },
+            other => other,
+        }
+    }
 }
 
 /// Steps of the first window.

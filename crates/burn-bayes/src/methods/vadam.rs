@@ -37,7 +37,7 @@ use super::algorithm::{
     Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
     draw_noises,
 };
-use super::checks::{counts, positive};
+use super::checks::{counts, not_negative, positive};
 use super::natural::fraction;
 use super::start::{InitialMean, buffer, updated};
 use crate::error::{Error, Result};
@@ -99,13 +99,7 @@ impl VadamConfig {
         fraction("gamma_1", self.gamma_1)?;
         fraction("gamma_2", self.gamma_2)?;
         positive("square_scale", self.square_scale)?;
-        if !(self.initial_precision.is_finite() && self.initial_precision >= 0.0) {
-            let problem = format!(
-                "is {}; it must be finite and not below zero",
-                self.initial_precision
-            );
-            return Err(Error::config("initial_precision", problem));
-        }
+        not_negative("initial_precision", self.initial_precision)?;
         Ok(())
     }
 

@@ -34,6 +34,7 @@ mod published;
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::config::Config;
 use burn::module::{Module, Param, ParamGroup};
@@ -45,7 +46,7 @@ use super::algorithm::{
     draw_noises, purpose,
 };
 use super::average::{Average, Averaging};
-use super::checks::{counts, positive};
+use super::checks::{counts, not_negative, positive};
 use super::mean_stage::{MeanProgress, MeanStage};
 use super::start::{InitialDeviation, InitialMean, orthogonal_rows, trained};
 use crate::algebra::{IdentityPlus, SquareMatrix};
@@ -135,13 +136,7 @@ impl VifaConfig {
         if let Some(clip) = self.clip {
             positive("clip", clip)?;
         }
-        if !(self.temperature.is_finite() && self.temperature >= 0.0) {
-            let problem = format!(
-                "is {}; it must be finite and not below zero",
-                self.temperature
-            );
-            return Err(Error::config("temperature", problem));
-        }
+        not_negative("temperature", self.temperature)?;
         counts([
             ("train_len", self.train_len),
             ("draws", self.draws),
@@ -199,6 +194,7 @@ impl VifaConfig {
                 setup,
                 prior,
                 scratch: Scratch::default(),
+                examples: AtomicUsize::new(1),
             }),
         })
     }
@@ -222,6 +218,8 @@ struct Settings {
     setup: Setup,
     prior: PriorPrecisions,
     scratch: Scratch,
+    /// The largest number of examples of a step.
+    examples: AtomicUsize,
 }
 
 impl Vifa {
@@ -305,14 +303,16 @@ impl FromGradients for Vifa {
         &self,
         proposal: Proposal,
         gradients: GradientPieces,
-        _batch_size: usize,
+        batch_size: usize,
     ) -> Result<Update<Infallible>> {
         let Settings {
             config,
             setup,
             prior,
             scratch,
+            examples,
         } = self.settings.as_ref();
+        examples.fetch_max(batch_size * config.accumulation, Ordering::Relaxed);
         let mut parts = self.parts();
         if self.second_stage().is_none() {
             parts.factors = None;
@@ -350,9 +350,11 @@ impl FromGradients for Vifa {
     fn after_step(mut self, step: u64) -> Self {
         let parts = self.parts();
         let config = &self.settings.config;
+        let examples = self.settings.examples.load(Ordering::Relaxed);
+        let stage = config.mean_stage.resolved(config.train_len, examples);
         self.progress = self
             .progress
-            .map(|progress| progress.after_step(&parts.mean, step, config.mean_stage));
+            .map(|progress| progress.after_step(&parts.mean, step, stage));
         let count = config.averaging.count(self.second_stage(), step);
         if count > 0 {
             let weight = config.averaging.weight(count);
