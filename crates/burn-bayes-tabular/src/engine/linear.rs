@@ -303,8 +303,8 @@ impl<'a> Design<'a> {
             draws.push(draw);
         }
         let mut expected = self.expected(&draws)?;
-        // Half of the way in the curvature and at most a deviation in the mean, because the iteration
-        // overshoots where the curvature depends strongly on the spread.
+        // Half of the way in the curvature and at most a deviation for each weight in the mean, because the
+        // iteration overshoots where the curvature depends strongly on the spread.
         let before = curvature.as_slice().iter();
         let halves = before.zip(expected.curvature.as_slice());
         let halves = halves
@@ -312,7 +312,7 @@ impl<'a> Design<'a> {
             .collect();
         expected.curvature = SquareMatrix::from_row_major(len, halves)?;
         let (step, decrement) = expected.newton_step()?;
-        let length = (2.0 * decrement).sqrt().recip().min(1.0);
+        let length = (len as f64 / (2.0 * decrement)).sqrt().min(1.0);
         let mut mean = mean;
         add(&mut mean, -length, &step);
         Ok(DenseGaussian::from_precision(
