@@ -284,14 +284,7 @@ impl<'a> Design<'a> {
             Some((form, rank)) => {
                 let nearest = gaussian.nearest(form, rank, &[])?;
                 let (factors, diagonal) = (&nearest.factors, &nearest.diagonal);
-                match form {
-                    FormKind::Covariance => {
-                        DenseGaussian::from_covariance_factors(mean.clone(), factors, diagonal)?
-                    }
-                    FormKind::Precision => {
-                        DenseGaussian::from_precision_factors(mean.clone(), factors, diagonal)?
-                    }
-                }
+                DenseGaussian::from_factors(form, mean.clone(), factors, diagonal)?
             }
         };
         let mut draws = Vec::with_capacity(2 * PAIRS as usize);

@@ -327,14 +327,12 @@ impl FactorPosterior {
         let mean = to_host(self.mean());
         let factors = self.factors().map_or_else(Vec::new, to_host);
         let diagonal = to_host(self.diagonal());
-        Ok(match self.kind() {
-            FormKind::Covariance => {
-                DenseGaussian::from_covariance_factors(mean, &factors, &diagonal)?
-            }
-            FormKind::Precision => {
-                DenseGaussian::from_precision_factors(mean, &factors, &diagonal)?
-            }
-        })
+        Ok(DenseGaussian::from_factors(
+            self.kind(),
+            mean,
+            &factors,
+            &diagonal,
+        )?)
     }
 
     /// The model with the mean as its weights.

@@ -48,6 +48,19 @@ pub struct NearestGaussian {
 }
 
 impl DenseGaussian {
+    /// The Gaussian with these factors, K×D row by row, and this diagonal, in either form.
+    pub fn from_factors(
+        form: FormKind,
+        mean: Vec<f64>,
+        factors: &[f64],
+        diagonal: &[f64],
+    ) -> Result<Self> {
+        match form {
+            FormKind::Covariance => Self::from_covariance_factors(mean, factors, diagonal),
+            FormKind::Precision => Self::from_precision_factors(mean, factors, diagonal),
+        }
+    }
+
     /// The low-rank-plus-diagonal Gaussian q of this form and rank with the least KL(q‖p) to this Gaussian p.
     ///
     /// There are local minima, and this is the least of those from two starts: the best diagonal, and what the
@@ -164,14 +177,7 @@ impl Nearest<'_> {
         let pairs = self.matched(&diagonal)?.into_iter();
         let factors: Vec<f64> = pairs.flat_map(row).collect();
         let mean = truth.mean().to_vec();
-        let gaussian = match self.form {
-            FormKind::Covariance => {
-                DenseGaussian::from_covariance_factors(mean, &factors, &diagonal)?
-            }
-            FormKind::Precision => {
-                DenseGaussian::from_precision_factors(mean, &factors, &diagonal)?
-            }
-        };
+        let gaussian = DenseGaussian::from_factors(self.form, mean, &factors, &diagonal)?;
         let divergence = gaussian.kl_divergence(truth)?;
         Ok(NearestGaussian {
             factors,
