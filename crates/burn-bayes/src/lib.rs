@@ -18,6 +18,7 @@ pub mod posterior;
 #[cfg(feature = "train")]
 pub mod predict;
 pub mod prior;
+mod recorded;
 #[cfg(feature = "train")]
 pub mod train;
 

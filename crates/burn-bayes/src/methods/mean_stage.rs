@@ -11,14 +11,12 @@
 //! short compared with a window. Windows double, so the test needs neither the scale of the weights nor the
 //! length of the training.
 
-use burn::module::{
-    Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
-    Param, ParamId,
-};
-use burn::tensor::{Device, Int, Tensor};
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::start::{buffer, updated};
+use crate::recorded::{Recorded, RecordedValue};
 
 /// When a training goes on from the mean alone to the whole posterior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +65,8 @@ pub(crate) struct MeanProgress {
     current: Param<Tensor<1>>,
     /// The sum of squared distances from it.
     scatter: Param<Tensor<1>>,
-    end: StageEnd,
+    /// The step after which the stage ended.
+    end: Recorded<Option<u64>>,
 }
 
 impl MeanProgress {
@@ -76,7 +75,7 @@ impl MeanProgress {
             previous: buffer(mean.clone()),
             current: buffer(mean.clone()),
             scatter: buffer(mean.zeros_like()),
-            end: StageEnd::new(&mean.device()),
+            end: Recorded::new(None, &mean.device()),
         }
     }
 
@@ -87,12 +86,12 @@ impl MeanProgress {
 
     /// The step after which the stage ended, if it has.
     pub(crate) fn end(&self) -> Option<u64> {
-        self.end.step
+        *self.end.value()
     }
 
     /// Takes in the mean after step number `step` (from 1).
     pub(crate) fn after_step(mut self, mean: &Tensor<1>, step: u64, stage: MeanStage) -> Self {
-        if self.end.step.is_some() {
+        if self.end().is_some() {
             return self;
         }
         let is_over = match stage {
@@ -105,7 +104,7 @@ impl MeanProgress {
             }
         };
         if is_over {
-            self.end.step = Some(step);
+            self.end = self.end.with_value(Some(step));
         } else if is_test(step) {
             self.previous = self.current;
             self.current = buffer(mean.clone());
@@ -157,96 +156,20 @@ fn window_steps(step: u64) -> u64 {
     }
 }
 
-/// The step at which the stage ended: an integer tensor in records and a plain number in memory, so that a
-/// step reads nothing from a device.
-#[derive(Clone, Debug)]
-struct StageEnd {
-    device: Device,
-    id: ParamId,
-    step: Option<u64>,
-}
-
-/// Steps are stored as two digits in this base.
-const BASE: u64 = 1 << 30;
-
-impl StageEnd {
-    fn new(device: &Device) -> Self {
-        Self {
-            device: device.clone().inner(),
-            id: ParamId::new(),
-            step: None,
-        }
+impl RecordedValue for Option<u64> {
+    fn number(&self) -> u64 {
+        self.map_or(0, |step| step + 1)
     }
 
-    fn param(&self) -> Param<Tensor<1, Int>> {
-        let number = self.step.map_or(0, |step| step + 1);
-        let digits = [(number / BASE) as i32, (number % BASE) as i32];
-        Param::initialized(self.id, Tensor::from_data(digits, &self.device))
-    }
-}
-
-impl Module for StageEnd {
-    fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
-        visitor.visit_int(&self.param());
-    }
-
-    fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
-        let param = mapper.map_int(self.param());
-        let digits: Vec<i64> = param.val().into_data().iter::<i64>().collect();
-        let digit = |at: usize| digits.get(at).map_or(0, |digit| digit.unsigned_abs());
-        let number = digit(0) * BASE + digit(1);
-        Self {
-            id: param.id,
-            step: number.checked_sub(1),
-            ..self
-        }
-    }
-
-    fn to_device(self, device: &Device) -> Self {
-        Self {
-            device: device.clone().inner(),
-            ..self
-        }
-    }
-
-    fn fork(self, device: &Device) -> Self {
-        self.to_device(device)
-    }
-
-    fn collect_devices(&self, devices: Devices) -> Devices {
-        devices
-    }
-
-    fn materialize(self) -> Self {
-        self
-    }
-
-    fn valid(&self) -> Self {
-        self.clone()
-    }
-
-    fn train(self) -> Self {
-        self
-    }
-}
-
-impl ModuleDisplayDefault for StageEnd {
-    fn content(&self, content: Content) -> Option<Content> {
-        let step = self.step.map_or("none".into(), |step| step.to_string());
-        content.add("step", &step).optional()
-    }
-}
-
-impl ModuleDisplay for StageEnd {}
-
-impl std::fmt::Display for StageEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "StageEnd(step={:?})", self.step)
+    fn restored(self, number: u64) -> Self {
+        number.checked_sub(1)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use burn::tensor::Device;
+
     use super::*;
     use crate::noise::Noise;
 
@@ -308,7 +231,7 @@ mod tests {
         let fresh = MeanProgress::new(&at(0)).load_record(progress.clone().into_record());
         assert_eq!(fresh.end(), Some(40));
         let mut progress = MeanProgress::new(&at(0)).after_step(&at(1), 1, UNTIL);
-        progress.end.step = Some(5 * BASE + 7);
+        progress.end = progress.end.with_value(Some(5 << 40));
         let fresh = MeanProgress::new(&at(0)).load_record(progress.clone().into_record());
         assert_eq!(fresh.end(), progress.end());
         assert_eq!(

@@ -79,7 +79,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         Ok(Self {
             model: with_dropout(model.train_if_plain(), false),
             algorithm,
-            clock: Clock::new(&device),
+            clock: Clock::start(&device),
             posterior: PosteriorCache::default(),
             deferred: DeferredStep::default(),
             recording: RecordingCache::default(),
