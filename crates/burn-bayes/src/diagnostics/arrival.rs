@@ -9,8 +9,9 @@
 //!
 //! Draws are antithetic pairs c ± δ. Their mean estimates ĝ without the noise that is linear in δ. With
 //! a = ½(G(c+δ) − G(c−δ)) and u = S⁻¹δ, Price's theorem gives E\[u⊙a\] = E\[diag H\] and E\[u⊙u\] = diag S⁻¹, so
-//! x = Σ u⊙a / Σ u⊙u over the pairs, which is exactly 1 for every δ if S⁻¹ = H. The expected Monte-Carlo
-//! errors of both quantities are subtracted.
+//! x = Σ u⊙a / Σ u⊙u over the pairs, which is exactly 1 for every δ if S⁻¹ = H. Neither quantity contains the
+//! expected square of its Monte-Carlo error: ĝᵀSĝ is the average of ĝₐᵀSĝ_b over different pairs a and b, and
+//! the error of x is subtracted.
 
 use burn::config::Config;
 use burn::module::Module;
@@ -85,16 +86,6 @@ pub struct ArrivalTest {
     pub seed: u64,
 }
 
-/// One antithetic pair.
-struct Pair {
-    /// S⁻¹δ.
-    scaled: Vec<f64>,
-    /// ½(G(c+δ) + G(c−δ)).
-    mean: Vec<f64>,
-    /// ½(G(c+δ) − G(c−δ)).
-    difference: Vec<f64>,
-}
-
 impl ArrivalTest {
     /// The distance of `posterior`, fitted to the data of `batches`, from the optimum. The model's step must
     /// return gradients of the mean negative log-likelihood, and its weights outside the posterior must be those
@@ -153,87 +144,112 @@ impl ArrivalTest {
         let scale = self.train_len as f64 / examples.max(1) as f64;
         let gradients = sums.into_iter().zip(&draws).map(|(sum, draw)| {
             let sum = sum.ok_or_else(|| Error::config("batches", "there are none"))?;
-            Ok(sum.mul_scalar(scale) + draw.weights.clone() * prior.clone())
+            let gradient = sum.mul_scalar(scale) + draw.weights.clone() * prior.clone();
+            Ok(to_host(gradient))
         });
         let gradients = gradients.collect::<Result<Vec<_>>>()?;
-        let pairs = gradients.chunks_exact(2).zip(&deviations);
-        let pairs = pairs.map(|(gradients, deviation)| {
-            let [plus, minus] = [0, 1].map(|at| to_host(gradients[at].clone()));
-            let half = |sign: f64| {
-                let values = plus.iter().zip(&minus);
+        let halves = |sign: f64| -> Vec<Vec<f64>> {
+            let half = |pair: &[Vec<f64>]| {
+                let values = pair[0].iter().zip(&pair[1]);
                 values
                     .map(|(plus, minus)| 0.5 * (plus + sign * minus))
                     .collect()
             };
-            Ok(Pair {
-                scaled: to_host(posterior.precision_product(deviation)?),
-                mean: half(1.0),
-                difference: half(-1.0),
-            })
-        });
-        let pairs = pairs.collect::<Result<Vec<_>>>()?;
-        let values = pairs.iter().flat_map(|pair| pair.mean.iter());
-        if !values.clone().all(|value| value.is_finite()) {
+            gradients.chunks_exact(2).map(half).collect()
+        };
+        let means = halves(1.0);
+        if !means.iter().flatten().all(|value| value.is_finite()) {
             return Err(Error::numerical(
                 "the gradient at a draw of the posterior is not finite",
             ));
         }
-        let all: Vec<&Pair> = pairs.iter().collect();
-        let [decrement, scale_gain] = self.gains(posterior, &all)?;
+        let scaled = deviations
+            .iter()
+            .map(|deviation| Ok(to_host(posterior.precision_product(deviation)?)));
+        let pairs = AntitheticPairs {
+            products: products(posterior, &means)?,
+            scaled: scaled.collect::<Result<_>>()?,
+            differences: halves(-1.0),
+        };
+        Ok(pairs.arrival())
+    }
+}
+
+/// aᵀSb of every two vectors.
+fn products(posterior: &FactorPosterior, vectors: &[Vec<f64>]) -> Result<Vec<Vec<f64>>> {
+    let row = |vector: &Vec<f64>| {
+        let values: Vec<f32> = vector.iter().map(|&value| value as f32).collect();
+        let tensor = Tensor::<1>::from_data(values.as_slice(), &posterior.device());
+        let product = to_host(posterior.covariance_product(&tensor)?);
+        let dot = |other: &Vec<f64>| other.iter().zip(&product).map(|(v, p)| v * p).sum();
+        Ok(vectors.iter().map(dot).collect())
+    };
+    vectors.iter().map(row).collect()
+}
+
+/// What is computed from each antithetic pair of draws.
+struct AntitheticPairs {
+    /// ĝₐᵀSĝ_b of every two pairs, with ĝ = ½(G(c+δ) + G(c−δ)).
+    products: Vec<Vec<f64>>,
+    /// u = S⁻¹δ.
+    scaled: Vec<Vec<f64>>,
+    /// a = ½(G(c+δ) − G(c−δ)).
+    differences: Vec<Vec<f64>>,
+}
+
+impl AntitheticPairs {
+    fn arrival(&self) -> Arrival {
+        let all: Vec<usize> = (0..self.products.len()).collect();
         // Jackknife over the pairs.
-        let mut left_out = Vec::with_capacity(pairs.len());
-        for out in 0..pairs.len() {
-            let rest: Vec<&Pair> = (0..pairs.len())
-                .filter(|&at| at != out)
-                .map(|at| &pairs[at])
-                .collect();
-            left_out.push(self.gains(posterior, &rest)?.iter().sum::<f64>());
-        }
+        let without = |out: &usize| {
+            let rest: Vec<usize> = all.iter().copied().filter(|pair| pair != out).collect();
+            self.decrement(&rest) + self.scale_gain(&rest)
+        };
+        let left_out: Vec<f64> = all.iter().map(without).collect();
         let count = left_out.len() as f64;
         let center = left_out.iter().sum::<f64>() / count;
         let spread: f64 = left_out.iter().map(|gain| (gain - center).powi(2)).sum();
-        Ok(Arrival {
-            decrement,
-            scale_gain,
+        Arrival {
+            decrement: self.decrement(&all),
+            scale_gain: self.scale_gain(&all),
             standard_error: ((count - 1.0) / count * spread).sqrt(),
-        })
+        }
     }
 
-    /// The decrement and the scale gain.
-    fn gains(&self, posterior: &FactorPosterior, pairs: &[&Pair]) -> Result<[f64; 2]> {
-        let count = pairs.len() as f64;
-        let len = posterior.len();
-        let center: Vec<f64> = (0..len)
-            .map(|at| pairs.iter().map(|pair| pair.mean[at]).sum::<f64>() / count)
-            .collect();
-        let square = |vector: &[f64]| -> Result<f64> {
-            let values: Vec<f32> = vector.iter().map(|&value| value as f32).collect();
-            let tensor = Tensor::<1>::from_data(values.as_slice(), &posterior.device());
-            let product = to_host(posterior.covariance_product(&tensor)?);
-            Ok(vector.iter().zip(product).map(|(v, p)| v * p).sum())
-        };
-        let mut bias = 0.0;
-        if pairs.len() > 1 {
-            for pair in pairs {
-                let gap: Vec<f64> = pair.mean.iter().zip(&center).map(|(m, c)| m - c).collect();
-                bias += square(&gap)? / (count * (count - 1.0));
+    fn decrement(&self, pairs: &[usize]) -> f64 {
+        let product = |(left, right): (usize, usize)| self.products[left][right];
+        let square = match pairs {
+            // Its Monte-Carlo error is unknown.
+            [only] => product((*only, *only)),
+            _ => {
+                let different = pairs.iter().flat_map(|&left| {
+                    let others = pairs.iter().filter(move |&&right| right != left);
+                    others.map(move |&right| (left, right))
+                });
+                let count = pairs.len() * (pairs.len() - 1);
+                different.map(product).sum::<f64>() / count as f64
             }
-        }
-        let decrement = 0.5 * (square(&center)? - bias);
-        let gain = (0..len).map(|at| {
+        };
+        0.5 * square.max(0.0)
+    }
+
+    fn scale_gain(&self, pairs: &[usize]) -> f64 {
+        let others = (pairs.len() as f64 - 1.0).max(1.0);
+        let gain = |weight: usize| {
             let terms = || {
-                pairs
-                    .iter()
-                    .map(|pair| (pair.scaled[at], pair.difference[at]))
+                let at =
+                    |&pair: &usize| (self.scaled[pair][weight], self.differences[pair][weight]);
+                pairs.iter().map(at)
             };
             let squares: f64 = terms().map(|(u, _)| u * u).sum();
             let ratio = terms().map(|(u, a)| u * a).sum::<f64>() / squares;
             let rest: f64 = terms().map(|(u, a)| (a - ratio * u).powi(2)).sum();
-            let variance = rest / ((count - 1.0).max(1.0) * squares);
+            let variance = rest / (others * squares);
             let ratio = ratio.max(SMALLEST_RATIO);
             0.5 * (ratio - 1.0 - ratio.ln()) - 0.25 * variance / (ratio * ratio).max(1.0)
-        });
-        Ok([decrement.max(0.0), gain.sum::<f64>().max(0.0)])
+        };
+        let weights = self.scaled.first().map_or(0, Vec::len);
+        (0..weights).map(gain).sum::<f64>().max(0.0)
     }
 }
 
@@ -241,3 +257,254 @@ impl ArrivalTest {
 const SMALLEST_RATIO: f64 = 0.01;
 /// The random stream of the test.
 const ARRIVAL: u64 = 0x6172_7269;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use burn::module::ParamGroup;
+    use burn::nn::{Linear, LinearConfig};
+    use burn::tensor::activation::softplus;
+    use burn::tensor::{Device, TensorData};
+    use burn::train::{RegressionOutput, TrainOutput};
+    use burn_bayes_graph::Layout;
+
+    use super::*;
+    use crate::likelihood::GaussianNll;
+    use crate::posterior::linear_regression_posterior;
+
+    /// α.
+    const PRIOR: f64 = 0.8;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Likelihood {
+        Gaussian(f64),
+        Bernoulli,
+    }
+
+    /// A generalised linear model.
+    #[derive(Module, Debug)]
+    struct Model {
+        layer: Linear,
+        #[module(skip)]
+        likelihood: Likelihood,
+    }
+
+    impl TrainStep for Model {
+        type Input = (Tensor<2>, Tensor<2>);
+        type Output = RegressionOutput;
+
+        fn step(&self, (inputs, targets): Self::Input) -> TrainOutput<RegressionOutput> {
+            let output = self.layer.forward(inputs);
+            let loss = match self.likelihood {
+                Likelihood::Gaussian(precision) => {
+                    GaussianNll::new(precision).forward(output.clone(), targets.clone())
+                }
+                Likelihood::Bernoulli => {
+                    (softplus(output.clone(), 1.0) - output.clone() * targets.clone()).mean()
+                }
+            };
+            let output = RegressionOutput::new(loss.clone(), output, targets);
+            TrainOutput::new(self, loss.backward(), output)
+        }
+    }
+
+    fn normals(stream: u64, count: usize) -> Vec<f32> {
+        Noise::host(11).row(stream).latent(count)
+    }
+
+    fn widened(values: &[f32]) -> Vec<f64> {
+        values.iter().copied().map(f64::from).collect()
+    }
+
+    /// Rows of a model with this many weights.
+    struct Rows {
+        weights: usize,
+        inputs: Vec<f32>,
+        targets: Vec<f32>,
+    }
+
+    impl Rows {
+        fn each(&self) -> impl Iterator<Item = (Vec<f64>, f64)> {
+            let inputs = self.inputs.chunks_exact(self.weights).map(widened);
+            inputs.zip(widened(&self.targets))
+        }
+
+        /// The test's result, from two batches of different sizes.
+        fn measure(
+            &self,
+            likelihood: Likelihood,
+            pairs: usize,
+            posterior: impl FnOnce(Arc<Layout>) -> FactorPosterior,
+        ) -> (Arrival, FactorPosterior) {
+            let device = Device::default().autodiff();
+            let layer = LinearConfig::new(self.weights, 1).with_bias(false);
+            let model = Model {
+                layer: layer.init(&device),
+                likelihood,
+            };
+            let posterior = posterior(Layout::new(&model, &ParamGroup::all()).unwrap().into());
+            let matrix = |values: &[f32], columns: usize| {
+                let shape = [values.len() / columns, columns];
+                Tensor::<2>::from_data(TensorData::new(values.to_vec(), shape), &device)
+            };
+            let (inputs, rest) = self.inputs.split_at(self.weights);
+            let (targets, others) = self.targets.split_at(1);
+            let batches = [(inputs, targets), (rest, others)];
+            let batches = batches.map(|(x, y)| (matrix(x, self.weights), matrix(y, 1)));
+            let test = ArrivalTest::new(self.targets.len())
+                .with_prior(Prior::isotropic(PRIOR))
+                .with_pairs(pairs);
+            (
+                test.measure(&model, &posterior, batches).unwrap(),
+                posterior,
+            )
+        }
+    }
+
+    fn vector(values: &[f64]) -> Tensor<1> {
+        let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+        Tensor::from_data(values.as_slice(), &Device::default())
+    }
+
+    fn scale_gain(ratios: impl Iterator<Item = f64>) -> f64 {
+        ratios.map(|ratio| 0.5 * (ratio - 1.0 - ratio.ln())).sum()
+    }
+
+    #[test]
+    fn a_scaled_and_shifted_posterior_of_a_linear_regression_is_measured_exactly() {
+        // With S = κH⁻¹ and c = m + s every pair of draws has ĝ = Hs and x = κ.
+        let (beta, kappa, weights) = (2.5, 1.7, 4);
+        let rows = Rows {
+            weights,
+            inputs: normals(1, 3 * weights),
+            targets: normals(2, 3),
+        };
+        let inputs = widened(&rows.inputs);
+        let exact =
+            linear_regression_posterior(&inputs, &widened(&rows.targets), PRIOR, beta).unwrap();
+        let shift = [0.3, -0.2, 0.0, 0.1];
+        let (arrival, _) = rows.measure(Likelihood::Gaussian(beta), 3, |layout| {
+            let center: Vec<f64> = exact.mean().iter().zip(shift).map(|(m, s)| m + s).collect();
+            let root = (beta / kappa).sqrt();
+            let factors: Vec<f64> = inputs.iter().map(|input| root * input).collect();
+            let factors = vector(&factors).reshape([3, weights]);
+            let diagonal = vector(&[PRIOR / kappa; 4]);
+            FactorPosterior::precision(layout, vector(&center), Some(factors), diagonal).unwrap()
+        });
+        let curved = exact.precision().multiply_vector(&shift).unwrap();
+        let square: f64 = curved.iter().zip(shift).map(|(h, s)| h * s).sum();
+        let decrement = 0.5 * kappa * square;
+        let gain = scale_gain([kappa; 4].into_iter());
+        // Gradients are sums of a few rounded terms.
+        let allowed = 1e3 * f64::from(f32::EPSILON) * (decrement + gain);
+        assert!(
+            (arrival.decrement - decrement).abs() < allowed,
+            "{arrival:?} {decrement}"
+        );
+        assert!(
+            (arrival.scale_gain - gain).abs() < allowed,
+            "{arrival:?} {gain}"
+        );
+        assert!(arrival.standard_error < allowed, "{arrival:?}");
+    }
+
+    /// E f(z) for z ~ N(`mean`, `variance`), by the trapezoidal rule.
+    fn expectation(mean: f64, variance: f64, function: impl Fn(f64) -> f64) -> f64 {
+        let (mut sum, mut total) = (0.0, 0.0);
+        for step in -800..=800 {
+            let normal = 0.01 * f64::from(step);
+            let weight = (-0.5 * normal * normal).exp();
+            sum += weight * function(mean + variance.sqrt() * normal);
+            total += weight;
+        }
+        sum / total
+    }
+
+    #[test]
+    fn expectations_under_any_gaussian_agree_with_quadrature() {
+        let weights = 3;
+        let labels = normals(4, 12)
+            .into_iter()
+            .map(|z| f32::from(u8::from(z > 0.0)));
+        let rows = Rows {
+            weights,
+            inputs: normals(3, 12 * weights),
+            targets: labels.collect(),
+        };
+        let mean = [1.0, -0.5, 0.4];
+        for likelihood in [Likelihood::Gaussian(1.5), Likelihood::Bernoulli] {
+            let (arrival, posterior) = rows.measure(likelihood, 256, |layout| {
+                let factors = vector(&[0.3, 0.2, -0.1]).reshape([1, weights]);
+                let diagonal = vector(&[0.05, 0.4, 0.1]);
+                FactorPosterior::covariance(layout, vector(&mean), Some(factors), diagonal).unwrap()
+            });
+            let dense = posterior.to_dense().unwrap();
+            let mut gradient = mean.map(|weight| PRIOR * weight);
+            let mut curvature = [PRIOR; 3];
+            for (input, target) in rows.each() {
+                let spread = dense.covariance().multiply_vector(&input).unwrap();
+                let variance: f64 = input.iter().zip(spread).map(|(x, s)| x * s).sum();
+                let output: f64 = input.iter().zip(mean).map(|(x, c)| x * c).sum();
+                let (slope, curve) = match likelihood {
+                    Likelihood::Gaussian(beta) => (beta * (output - target), beta),
+                    Likelihood::Bernoulli => {
+                        let sigmoid = |z: f64| 1.0 / (1.0 + (-z).exp());
+                        let derivative = |z: f64| sigmoid(z) * sigmoid(-z);
+                        (
+                            expectation(output, variance, sigmoid) - target,
+                            expectation(output, variance, derivative),
+                        )
+                    }
+                };
+                for ((gradient, curvature), x) in gradient.iter_mut().zip(&mut curvature).zip(input)
+                {
+                    *gradient += slope * x;
+                    *curvature += curve * x * x;
+                }
+            }
+            let product = dense.covariance().multiply_vector(&gradient).unwrap();
+            let square: f64 = gradient.iter().zip(product).map(|(g, s)| g * s).sum();
+            let precision = dense.precision();
+            let ratios = curvature.iter().zip(precision.diagonal());
+            let expected = 0.5 * square + scale_gain(ratios.map(|(h, p)| h / p));
+            let error = arrival.standard_error;
+            assert!(error < 0.1 * expected, "{error} of {expected}");
+            assert!(
+                (arrival.excess() - expected).abs() < 4.0 * error,
+                "{arrival:?} {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_order_of_pairs_does_not_matter() {
+        let (count, weights) = (5, 7);
+        let vectors = |stream: u64| -> Vec<Vec<f64>> {
+            (0..count)
+                .map(|pair| widened(&normals(stream + pair, weights)))
+                .collect()
+        };
+        let (means, scaled, differences) = (vectors(20), vectors(30), vectors(40));
+        let arrival = |order: [usize; 5]| {
+            let dot = |left: usize, right: usize| -> f64 {
+                means[left]
+                    .iter()
+                    .zip(&means[right])
+                    .map(|(a, b)| a * b)
+                    .sum()
+            };
+            let row = |left: usize| order.map(|right| dot(left, right)).to_vec();
+            let pairs = AntitheticPairs {
+                products: order.map(row).to_vec(),
+                scaled: order.map(|pair| scaled[pair].clone()).to_vec(),
+                differences: order.map(|pair| differences[pair].clone()).to_vec(),
+            };
+            pairs.arrival()
+        };
+        let [first, second] = [[0, 1, 2, 3, 4], [3, 0, 4, 2, 1]].map(arrival);
+        assert!((first.excess() - second.excess()).abs() < 1e-12 * first.excess());
+        assert!((first.standard_error - second.standard_error).abs() < 1e-12);
+        assert!(first.standard_error > 0.0);
+    }
+}
