@@ -14,7 +14,7 @@
 mod algorithm;
 mod average;
 mod bayesian_ridge;
-mod checks;
+pub(crate) mod checks;
 mod full_matrix;
 mod mean_stage;
 mod natural;

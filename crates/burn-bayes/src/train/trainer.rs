@@ -19,7 +19,7 @@ use super::bayesian::Bayesian;
 use super::gather::Gather;
 use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
-use crate::methods::Algorithm;
+use crate::methods::{Algorithm, checks};
 
 /// The batches of a training, each a function of its epoch and its number.
 pub trait Batches {
@@ -256,12 +256,11 @@ impl<L: TrainerModel> Trainer<L> {
         Self { epochs, ..self }
     }
 
-    /// Adds the gradients of this many batches before each optimiser step.
+    /// Adds the gradients of this many batches, at least one, before each optimiser step.
     #[must_use]
     pub fn with_accumulation(self, batches: usize) -> Self {
-        let accumulation = batches.max(1);
         Self {
-            accumulation,
+            accumulation: batches,
             ..self
         }
     }
@@ -328,12 +327,14 @@ impl<L: TrainerModel> Trainer<L> {
     ///
     /// # Errors
     ///
-    /// A gradient or a loss that is not finite, with its epoch; an error of the observer.
+    /// An accumulation of no batches; a gradient or a loss that is not finite, with its epoch; an error of the
+    /// observer.
     pub fn run<B, O>(mut self, batches: &B, observer: &mut O) -> Result<TrainingRun<L>, O::Error>
     where
         B: Batches<Batch = L::Input>,
         O: TrainingObserver<L>,
     {
+        checks::counts([("accumulation", self.accumulation)])?;
         let steps = batches.per_epoch() / self.accumulation;
         let first = self.step as usize / steps.max(1);
         for epoch in first..self.epochs {

@@ -163,6 +163,18 @@ fn accumulated_batches_make_one_step() {
 }
 
 #[test]
+fn an_accumulation_of_no_batches_is_refused() {
+    let trainer = trainer(bayesian(1)).with_accumulation(0);
+    let error = trainer.run(&Rows { bad: false }, &mut Unobserved).err();
+    let error = error.expect("no batch makes a step");
+    assert!(error.is_config(), "{error}");
+    assert!(
+        error.to_string().starts_with("accumulation is 0"),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_is_not_finite_stops_the_training_with_its_epoch() {
     let batches = Rows { bad: true };
     let interrupter = burn::train::Interrupter::new();
