@@ -9,7 +9,7 @@
 //! |---|---|
 //! | How good are the class probabilities? | [`nll`], [`brier`], [`accuracy`], [`ConfusionMatrix`] |
 //! | Are the confidences calibrated? | [`ReliabilityDiagram`], [`classwise_calibration_error`] |
-//! | How can a trained model be recalibrated? | [`Temperature`] |
+//! | How can a trained model be recalibrated? | [`Temperature`], [`most_likely_noise_precision`] |
 //! | How uncertain is the prediction for a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
 //! | What is gained by referring uncertain rows (abstention)? | [`referral_table`], [`RiskCoverage`], with a guarantee [`SelectiveBounds`] |
 //! | Does a score separate known from unknown inputs? | [`auroc`], [`average_precision`], [`false_positive_rate_at`] |
@@ -61,6 +61,7 @@ mod error;
 mod intervals;
 mod labelled;
 mod mixture;
+mod noise_precision;
 mod normal;
 mod order;
 mod paired;
@@ -93,6 +94,7 @@ pub use error::EvalError;
 pub use intervals::{PredictionIntervals, quantiles};
 pub use labelled::LabelledProbabilities;
 pub use mixture::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture};
+pub use noise_precision::most_likely_noise_precision;
 pub use paired::{
     McNemarTest, PairedLosses, PairedTest, mcnemar, paired_t_test, wilcoxon_signed_rank,
 };

@@ -11,14 +11,20 @@
 //! [`MixtureNllMetric`](crate::metric::MixtureNllMetric) takes β and reports the negative
 //! log-likelihood of the mixture.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use burn::tensor::{ExecutionError, Int, Tensor};
 use burn::train::metric::{
     AccuracyInput, Adaptor, ConfusionStatsInput, LossInput, PerplexityInput, TopKAccuracyInput,
 };
 use burn::train::{ClassificationOutput, ItemLazy, RegressionOutput};
+use burn_bayes_eval::{TargetedMixture, most_likely_noise_precision};
 
 use super::classification_draws::{ClassificationDraws, probabilities_of};
 use super::regression_draws::RegressionDraws;
+use crate::error::{Error, Result};
+use crate::methods::checks::positive;
 
 /// An output that can be averaged over draws of the weights.
 ///
@@ -243,6 +249,45 @@ impl ItemLazy for RegressionMixture {
 }
 
 impl RegressionMixture {
+    /// The noise precision β within `bounds` under which the true values are most likely, if these rows were not
+    /// trained on: the residuals of training rows underestimate the noise. Each of several targets of a row has its
+    /// own mixture.
+    ///
+    /// ```
+    /// use burn::tensor::{Device, Tensor};
+    /// use burn::train::RegressionOutput;
+    /// use burn_bayes::likelihood::MixDraws;
+    ///
+    /// let device = Device::default();
+    /// let draw = || {
+    ///     let outputs = Tensor::from_data([[1.0], [2.0]], &device);
+    ///     let targets = Tensor::from_data([[0.0], [5.0]], &device);
+    ///     RegressionOutput::new(Tensor::zeros([1], &device), outputs, targets)
+    /// };
+    /// // As `Bayesian::predict` and `Predictor::predict` return it.
+    /// let held_out = MixDraws::mix(vec![draw(), draw()]);
+    /// // Errors of 1 and 3: 1/β = (1² + 3²)/2.
+    /// let beta = held_out.most_likely_noise_precision(1e-3..=1e3)?;
+    /// assert!((beta - 0.2).abs() < 1e-6);
+    /// # Ok::<(), burn_bayes::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a prediction or a true value is not finite, or the bounds are not finite numbers above zero in increasing
+    /// order.
+    pub fn most_likely_noise_precision(&self, bounds: RangeInclusive<f64>) -> Result<f64> {
+        positive("bounds", *bounds.start())?;
+        let unusable = |error: &dyn Display| Error::numerical(error.to_string());
+        let draws = self.draws.read().map_err(|error| unusable(&error))?;
+        let mixture = draws.mixture(*bounds.start());
+        let mixture = mixture.map_err(|error| unusable(&error))?;
+        let held_out = TargetedMixture::new(&mixture, draws.targets());
+        let held_out = held_out.map_err(|error| unusable(&error))?;
+        most_likely_noise_precision(&held_out, bounds)
+            .map_err(|error| Error::config("bounds", error.to_string()))
+    }
+
     fn averaged(&self) -> RegressionOutput {
         RegressionOutput::new(self.loss.clone(), self.output.clone(), self.targets.clone())
     }
