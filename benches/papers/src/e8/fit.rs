@@ -237,8 +237,8 @@ mod tests {
                 prior: 1.0,
                 seed: 5,
             };
-            let fitted = fit.run(&train).unwrap();
-            let predicted = fitted.predict(&test, 3).unwrap();
+            let model = fit.run(&train).unwrap();
+            let predicted = model.predict(&test, 3).unwrap();
             assert_eq!(predicted.draws(), spread.map_or(1, |_| 3));
             let loss = scores::loss(&predicted, &test.classes).unwrap();
             assert!(loss < 0.3, "{loss}");

@@ -93,13 +93,13 @@ fn cells_of(
 }
 
 fn measure(parts: &Parts, protocol: &Protocol) -> Result<Measures> {
-    let (fit, fitted) = chosen(parts, protocol)?;
-    let known = fitted.predict(&parts.test, protocol.test_draws)?;
+    let (fit, model) = chosen(parts, protocol)?;
+    let known = model.predict(&parts.test, protocol.test_draws)?;
     let classes = &parts.test.classes;
     let mut measures = match &parts.foreign {
         None => scores::selective(&known, classes)?,
         Some(foreign) => {
-            let foreign = fitted.predict(foreign, protocol.test_draws)?;
+            let foreign = model.predict(foreign, protocol.test_draws)?;
             scores::detection(&known, classes, &foreign)?
         }
     };
@@ -111,10 +111,10 @@ fn measure(parts: &Parts, protocol: &Protocol) -> Result<Measures> {
 /// The fit that explains the validation rows best.
 fn chosen(parts: &Parts, protocol: &Protocol) -> Result<(Fit, TrainedModel)> {
     let judged = |fit: Fit| {
-        let fitted = fit.run(&parts.train)?;
-        let predicted = fitted.predict(&parts.valid, protocol.validation_draws)?;
+        let model = fit.run(&parts.train)?;
+        let predicted = model.predict(&parts.valid, protocol.validation_draws)?;
         let loss = scores::loss(&predicted, &parts.valid.classes)?;
-        Ok::<_, TabularError>((loss, fit, fitted))
+        Ok::<_, TabularError>((loss, fit, model))
     };
     let mut best = judged(protocol.base)?;
     for fit in protocol.trials() {
@@ -123,8 +123,8 @@ fn chosen(parts: &Parts, protocol: &Protocol) -> Result<(Fit, TrainedModel)> {
             best = next;
         }
     }
-    let (_, fit, fitted) = best;
-    Ok((fit, fitted))
+    let (_, fit, model) = best;
+    Ok((fit, model))
 }
 
 #[cfg(test)]

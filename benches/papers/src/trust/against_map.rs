@@ -16,8 +16,8 @@ use burn_bayes_tabular::settings::{FitSettings, Method};
 
 use super::generators::{housing_like, large};
 use super::held_out::HeldOut;
-use super::or_diverged;
-use crate::experiment::{Column, Context, Experiment, Statistic};
+use super::{FAILED_COLUMN, NLL, NLL_COLUMN, or_diverged};
+use crate::experiment::{Column, Context, Experiment};
 use crate::findings::Finding;
 use crate::results::Results;
 use crate::shared::Shared;
@@ -31,18 +31,17 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             `its error` the standard error by rows. `fit, s` is the wall time of a fit.",
     needs: &["uci_regression", "sklearn"],
     columns: &[
-        Column::mean(NLL, "NLL"),
+        NLL_COLUMN,
         Column::mean(DIFFERENCE, "minus map"),
         Column::mean(ERROR, "its error"),
         Column::mean(FIT_SECONDS, "fit, s"),
-        Column::new(Statistic::Count, DIVERGED, "failed"),
+        FAILED_COLUMN,
     ],
     published: "",
     jobs,
     findings,
 };
 
-const NLL: &str = "nll";
 const DIFFERENCE: &str = "difference";
 /// The standard error of the difference, by rows.
 const ERROR: &str = "difference_error";
@@ -182,10 +181,10 @@ struct Outcome {
 impl Outcome {
     fn of(rows: &HeldOut, settings: &FitSettings) -> Result<Self> {
         let start = Instant::now();
-        let fitted = fit(&rows.train, settings, &mut Unobserved);
+        let model = fit(&rows.train, settings, &mut Unobserved);
         let seconds = start.elapsed().as_secs_f64();
         let losses =
-            fitted.and_then(|fitted| rows.losses(&fitted.predict(&rows.test, settings.draws)?));
+            model.and_then(|model| rows.losses(&model.predict(&rows.test, settings.draws)?));
         let losses = match losses {
             Ok(losses) => Some(losses),
             Err(TabularError::Numerical(_) | TabularError::Usage(_)) => None,

@@ -32,7 +32,7 @@ impl HeldOut {
         let scaler = Scaler::fit(features, &split.train, scaling)?;
         let train = dataset.select(&split.train)?;
         let (train, targets) = train.into_parts();
-        let (meaning, targets) = match targets {
+        let (target, targets) = match targets {
             Targets::Real(values) => {
                 let scale = ColumnScale::fit(values.iter().copied(), scaling)?;
                 let scaled = values.into_iter().map(|value| scale.apply(value));
@@ -47,13 +47,13 @@ impl HeldOut {
         };
         let train_rows = Dataset::new(scaler.apply(train)?, targets)?;
         let (test, targets) = dataset.select(&split.test)?.into_parts();
-        let target_scale = match meaning {
+        let target_scale = match target {
             Target::Real(scale) => scale,
             Target::Classes(_) => KEPT,
         };
         Ok(Self {
             target_scale,
-            train: TrainingSet::new(&train_rows, meaning)?,
+            train: TrainingSet::new(&train_rows, target)?,
             train_rows,
             test: scaler.apply(test)?,
             targets,

@@ -13,15 +13,13 @@ use serde::Serialize;
 use burn_bayes_tabular::engine::{Unobserved, fit};
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::jobs::{Job, Key, Measures};
-use burn_bayes_tabular::search::DIVERGED;
 use burn_bayes_tabular::settings::{FitSettings, NetworkShape, NoisePrecision};
 
 use super::generators::{design, linear_function};
 use super::held_out::{HeldOut, with_bias};
 use super::optimum::least_divergence;
 use super::{
-    FALSE_TRUST, TRUSTED, WITHIN, judged, or_diverged, posterior_methods, verdict,
-    within_or_not_trusted,
+    judged, judged_columns, or_diverged, posterior_methods, verdict, within_or_not_trusted,
 };
 use crate::experiment::{Column, Context, Effort, Experiment, Statistic};
 use crate::logistic::dot;
@@ -38,16 +36,14 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             is the part of KL that a wrong mean makes. An excess counts as within the bound up to .05 per \
             weight or a tenth of the least. Median and quartiles are over problems and seeds.",
     needs: &[],
-    columns: &[
-        Column::new(Statistic::Quartiles, EXCESS, "excess KL, nats"),
-        Column::new(Statistic::Largest, EXCESS, "worst"),
-        Column::new(Statistic::Quartiles, OF_MEAN, "of the mean"),
-        Column::new(Statistic::Quartiles, LEAST, "least KL of the family"),
-        Column::new(Statistic::Count, WITHIN, "within the bound"),
-        Column::new(Statistic::Count, DIVERGED, "failed"),
-        Column::new(Statistic::Count, TRUSTED, "trusted"),
-        Column::new(Statistic::Count, FALSE_TRUST, "falsely"),
-    ],
+    columns: &judged_columns(
+        (EXCESS, "excess KL, nats"),
+        [
+            Column::new(Statistic::Quartiles, OF_MEAN, "of the mean"),
+            Column::new(Statistic::Quartiles, LEAST, "least KL of the family"),
+        ],
+        "within the bound",
+    ),
     published: "",
     jobs,
     findings: |results| {
@@ -218,12 +214,12 @@ impl Known {
     }
 
     fn measure(&self, settings: &FitSettings) -> Result<Measures> {
-        let fitted = fit(&self.rows.train, settings, &mut Unobserved)?;
-        let Some(found) = fitted.posterior() else {
+        let model = fit(&self.rows.train, settings, &mut Unobserved)?;
+        let Some(found) = model.posterior() else {
             let problem = format!("{} has no posterior", settings.method);
             return Err(TabularError::Usage(problem));
         };
-        let is_trusted = verdict(&self.rows.train, settings, &fitted)?;
+        let is_trusted = verdict(&self.rows.train, settings, &model)?;
         let least = self.least((found.kind(), found.rank()))?;
         let found = found.to_dense()?;
         let divergence = found.kl_divergence(&self.posterior)?;

@@ -11,12 +11,11 @@ use burn_bayes_tabular::engine::{TrainedModel, Unobserved, fit};
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::jobs::{Job, Key, Measures};
 use burn_bayes_tabular::predict::Predictions;
-use burn_bayes_tabular::search::DIVERGED;
 use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape};
 
 use super::generators::{design, linear_function};
 use super::held_out::{HeldOut, with_bias};
-use super::{FALSE_TRUST, TRUSTED, WITHIN, judged, or_diverged, verdict, within_or_not_trusted};
+use super::{judged, judged_columns, or_diverged, verdict, within_or_not_trusted};
 use crate::experiment::{Column, Context, Effort, Experiment, Statistic};
 use crate::linear_model::Rows;
 use crate::logistic::{Family, optimum, sigmoid};
@@ -33,16 +32,14 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             two have fixed halves and prior precision 1. \"Of the posterior\" is the error with many \
             draws in the place of the default number. Median and quartiles are over problems and three seeds.",
     needs: &["australian_scale", "breast_cancer_scale"],
-    columns: &[
-        Column::new(Statistic::Quartiles, ERROR, "error of the probability"),
-        Column::new(Statistic::Largest, ERROR, "worst"),
-        Column::new(Statistic::Quartiles, OF_POSTERIOR, "of the posterior"),
-        Column::new(Statistic::Largest, REFERENCE, "reference's error"),
-        Column::new(Statistic::Count, WITHIN, "at most .01"),
-        Column::new(Statistic::Count, DIVERGED, "failed"),
-        Column::new(Statistic::Count, TRUSTED, "trusted"),
-        Column::new(Statistic::Count, FALSE_TRUST, "falsely"),
-    ],
+    columns: &judged_columns(
+        (ERROR, "error of the probability"),
+        [
+            Column::new(Statistic::Quartiles, OF_POSTERIOR, "of the posterior"),
+            Column::new(Statistic::Largest, REFERENCE, "reference's error"),
+        ],
+        "at most .01",
+    ),
     published: "",
     jobs,
     findings: |results| {
@@ -218,19 +215,19 @@ impl Known {
     }
 
     fn measure(&self, settings: &FitSettings) -> Result<Measures> {
-        let fitted = fit(&self.rows.train, settings, &mut Unobserved)?;
-        let error = self.error(&fitted, settings.draws)?;
-        let is_trusted = verdict(&self.rows.train, settings, &fitted)?;
+        let model = fit(&self.rows.train, settings, &mut Unobserved)?;
+        let error = self.error(&model, settings.draws)?;
+        let is_trusted = verdict(&self.rows.train, settings, &model)?;
         let mut measures = judged(is_trusted, (ERROR, error), BOUND);
         measures.extend([
-            (OF_POSTERIOR.into(), self.error(&fitted, MANY_DRAWS)?),
+            (OF_POSTERIOR.into(), self.error(&model, MANY_DRAWS)?),
             (REFERENCE.into(), self.error),
         ]);
         Ok(measures)
     }
 
-    fn error(&self, fitted: &TrainedModel, draws: usize) -> Result<f64> {
-        let Predictions::Classes(predictions) = fitted.predict(&self.rows.test, draws)? else {
+    fn error(&self, model: &TrainedModel, draws: usize) -> Result<f64> {
+        let Predictions::Classes(predictions) = model.predict(&self.rows.test, draws)? else {
             return Err(TabularError::Data("the targets are no classes".into()));
         };
         let average = predictions.checked()?.average();

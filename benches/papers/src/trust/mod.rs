@@ -18,6 +18,7 @@ use burn_bayes_tabular::rows::TrainingSet;
 use burn_bayes_tabular::search::DIVERGED;
 use burn_bayes_tabular::settings::{FitSettings, Method};
 
+use crate::experiment::{Column, Statistic};
 use crate::findings::Finding;
 use crate::results::Results;
 
@@ -26,12 +27,36 @@ pub(crate) use linear::EXPERIMENT as LINEAR;
 pub(crate) use logistic::EXPERIMENT as LOGISTIC;
 pub(crate) use noise::EXPERIMENT as NOISE;
 
+/// The NLL of held-out rows.
+const NLL: &str = "nll";
+const NLL_COLUMN: Column = Column::mean(NLL, "NLL");
+const FAILED_COLUMN: Column = Column::new(Statistic::Count, DIVERGED, "failed");
+
 /// Whether an error is within its bound.
 const WITHIN: &str = "within";
 /// Whether a fit said that it can be trusted.
 const TRUSTED: &str = "trusted";
 /// Whether a fit said so although its error is beyond the bound.
 const FALSE_TRUST: &str = "false_trust";
+
+/// The columns of [`judged`] fits: their error, which is a measure with its title, two more columns, and how many
+/// are within the bound, which has a title too.
+const fn judged_columns(
+    (error, title): (&'static str, &'static str),
+    [first, second]: [Column; 2],
+    within: &'static str,
+) -> [Column; 8] {
+    [
+        Column::new(Statistic::Quartiles, error, title),
+        Column::new(Statistic::Largest, error, "worst"),
+        first,
+        second,
+        Column::new(Statistic::Count, WITHIN, within),
+        FAILED_COLUMN,
+        Column::new(Statistic::Count, TRUSTED, "trusted"),
+        Column::new(Statistic::Count, FALSE_TRUST, "falsely"),
+    ]
+}
 
 /// The methods that give a posterior.
 fn posterior_methods() -> impl Iterator<Item = Method> {
@@ -43,9 +68,9 @@ fn posterior_methods() -> impl Iterator<Item = Method> {
 fn verdict(
     training_set: &TrainingSet,
     settings: &FitSettings,
-    fitted: &TrainedModel,
+    model: &TrainedModel,
 ) -> Result<Option<bool>> {
-    let diagnosis = engine::diagnose(training_set, settings, fitted)?;
+    let diagnosis = engine::diagnose(training_set, settings, model)?;
     Ok(diagnosis.map(|diagnosis| diagnosis.verdict == Verdict::Trust))
 }
 

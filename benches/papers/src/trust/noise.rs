@@ -12,12 +12,11 @@ use burn_bayes_tabular::engine::{Unobserved, fit};
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::jobs::{Job, Key, Measures};
 use burn_bayes_tabular::predict::Predictions;
-use burn_bayes_tabular::search::DIVERGED;
 use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape};
 
 use super::generators::{design, linear_function, normals};
 use super::held_out::HeldOut;
-use super::or_diverged;
+use super::{FAILED_COLUMN, NLL, NLL_COLUMN, or_diverged};
 use crate::experiment::{Column, Context, Experiment, Statistic};
 use crate::findings::Finding;
 use crate::logistic::dot;
@@ -35,8 +34,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Column::new(Statistic::Quartiles, DEVIATION, "learnt deviation"),
         Column::mean(HALF, "coverage of 50 %"),
         Column::mean(MOST, "coverage of 90 %"),
-        Column::mean(NLL, "NLL"),
-        Column::new(Statistic::Count, DIVERGED, "failed"),
+        NLL_COLUMN,
+        FAILED_COLUMN,
     ],
     published: "",
     jobs,
@@ -46,7 +45,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const DEVIATION: &str = "deviation";
 const HALF: &str = "coverage_50";
 const MOST: &str = "coverage_90";
-const NLL: &str = "nll";
 
 const RIDGE: &str = "ridge by evidence";
 /// Rows and features.
@@ -76,7 +74,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                     ..FitSettings::default()
                 };
                 let (known, identity) = (known.clone(), settings.identity());
-                let work = move || or_diverged(fitted(&*known.get()?, &settings));
+                let work = move || or_diverged(by_method(&*known.get()?, &settings));
                 let key = key(&method.to_string());
                 jobs.push(Job::new(key, &(rows, features, identity), work)?);
             }
@@ -105,9 +103,9 @@ fn data(rows: usize, features: usize, seed: u64) -> Result<HeldOut> {
     HeldOut::new(&dataset, &split, Scaling::Standardise)
 }
 
-fn fitted(rows: &HeldOut, settings: &FitSettings) -> Result<Measures> {
-    let fitted = fit(&rows.train, settings, &mut Unobserved)?;
-    match fitted.predict(&rows.test, settings.draws)? {
+fn by_method(rows: &HeldOut, settings: &FitSettings) -> Result<Measures> {
+    let model = fit(&rows.train, settings, &mut Unobserved)?;
+    match model.predict(&rows.test, settings.draws)? {
         Predictions::Reals(predictions) => {
             measures(rows, predictions.noise_deviation, &predictions.checked()?)
         }

@@ -191,9 +191,9 @@ impl DemoCase {
             ..FitSettings::default()
         };
         let mut recorder = Recorder(Vec::new());
-        let fitted = engine::fit(&self.training_set, &settings, &mut recorder)?;
-        let inside = fitted.predict(self.test.features(), settings.draws)?;
-        let outside = fitted.predict(&self.outside, settings.draws)?;
+        let model = engine::fit(&self.training_set, &settings, &mut recorder)?;
+        let inside = model.predict(self.test.features(), settings.draws)?;
+        let outside = model.predict(&self.outside, settings.draws)?;
         let scores = Scores::of(&inside, self.test.targets(), Intervals::Bootstrapped)?;
         let (nll, calibration) = match &scores {
             Scores::Classification(scores) => (&scores.nll, &scores.ece),
@@ -217,14 +217,14 @@ impl DemoCase {
             calibration: calibration.value,
             unsure: unsureness(&inside)?,
             outside: unsureness(&outside)?,
-            report: self.report(&fitted, metrics, rows, reason, settings, &folder)?,
+            report: self.report(&model, metrics, rows, reason, settings, &folder)?,
             diverged,
         })
     }
 
     fn report(
         &self,
-        fitted: &TrainedModel,
+        model: &TrainedModel,
         metrics: &[EpochMetrics],
         rows: ScoredRows<'_>,
         diverged: Option<&str>,
@@ -233,7 +233,7 @@ impl DemoCase {
     ) -> Result<PathBuf> {
         let method = settings.method;
         make_folder(folder)?;
-        let posterior = fitted.posterior().map(PosteriorSummary::of).transpose()?;
+        let posterior = model.posterior().map(PosteriorSummary::of).transpose()?;
         let config = Config {
             fit: settings,
             ..Config::default()
@@ -242,7 +242,7 @@ impl DemoCase {
             title: &format!("{}: {method}", self.name),
             command: &command_line(),
             config: &config.to_toml()?,
-            training: &curves(metrics, fitted.meaning()),
+            training: &curves(metrics, model.target()),
             target: "target",
             rows: Some(rows),
             diverged,

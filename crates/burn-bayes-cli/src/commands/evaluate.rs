@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .positive
         .as_ref()
         .or(run.config.data.positive.as_ref());
-    let positive = run.fitted.meaning().positive(asked.map(String::as_str))?;
+    let positive = run.model.target().positive(asked.map(String::as_str))?;
     let path = arguments.rows.display();
     let rows = busy(format_args!("reading {path}"), || {
         KnownRows::read(&run, &arguments.rows, arguments.file.format())

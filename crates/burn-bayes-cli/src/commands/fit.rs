@@ -43,10 +43,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         false => Start::New(&command),
     };
     let fit = FolderFit::new(&arguments.out, config, rows, start)?;
-    let fitted = trained(&fit)?;
+    let model = trained(&fit)?;
     let mut finished = match fit.scored_rows() {
-        0 => fit.finish(&fitted)?,
-        rows => busy(format_args!("scoring {rows} rows"), || fit.finish(&fitted))?,
+        0 => fit.finish(&model)?,
+        rows => busy(format_args!("scoring {rows} rows"), || fit.finish(&model))?,
     };
     finished.seconds = start_time.elapsed().as_secs_f64();
     match arguments.json {
@@ -87,10 +87,10 @@ fn config(arguments: &Arguments) -> Result<Config> {
 fn trained(fit: &FolderFit) -> Result<TrainedModel> {
     interruption::continue_by(fit.continuation());
     interruption::postpone()?;
-    let fitted = fit.train(&mut Shown(Console::new()))?;
+    let model = fit.train(&mut Shown(Console::new()))?;
     // Scoring and the report have no state to save: an interruption may end the process again.
     interruption::restore_handler()?;
-    Ok(fitted)
+    Ok(model)
 }
 
 /// Shows the progress, and stops when interrupted.

@@ -33,7 +33,7 @@ pub(super) fn train(
     let network = network(
         training.settings,
         training.training_set.width(),
-        training.training_set.meaning(),
+        training.training_set.target(),
         training.noise_precision,
         &training.device,
     );
@@ -58,22 +58,22 @@ pub(super) fn train(
 pub fn network(
     settings: &FitSettings,
     features: usize,
-    meaning: &Target,
+    target: &Target,
     noise_precision: f64,
     device: &Device,
 ) -> Network {
-    let likelihood = match meaning {
+    let likelihood = match target {
         Target::Real(_) => Likelihood::Gaussian(noise_precision),
         Target::Classes(_) => Likelihood::Categorical,
     };
-    let ends = ends(settings, features, meaning);
+    let ends = ends(settings, features, target);
     let noise = Noise::host(settings.seed).fold(INITIAL_WEIGHTS);
     Network::new(&settings.model, ends, likelihood, noise, device)
 }
 
 /// D, the number of weights of the network.
-pub fn weights(settings: &FitSettings, features: usize, meaning: &Target) -> Result<usize> {
-    let weights = ends(settings, features, meaning).weights(&settings.model);
+pub fn weights(settings: &FitSettings, features: usize, target: &Target) -> Result<usize> {
+    let weights = ends(settings, features, target).weights(&settings.model);
     weights
         .filter(|&weights| weights <= MOST_WEIGHTS)
         .ok_or_else(|| {
@@ -84,10 +84,10 @@ pub fn weights(settings: &FitSettings, features: usize, meaning: &Target) -> Res
         })
 }
 
-fn ends(settings: &FitSettings, features: usize, meaning: &Target) -> LayerSizes {
+fn ends(settings: &FitSettings, features: usize, target: &Target) -> LayerSizes {
     LayerSizes {
         features,
-        outputs: meaning.outputs(),
+        outputs: target.outputs(),
         biases: !settings.no_intercept,
     }
 }

@@ -107,7 +107,7 @@ pub fn diagnose(
     let network = network(
         settings,
         training_set.width(),
-        training_set.meaning(),
+        training_set.target(),
         model.noise_precision(),
         &device,
     );

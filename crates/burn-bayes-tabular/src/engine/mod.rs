@@ -140,7 +140,7 @@ fn trained(
 pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize> {
     settings.validate()?;
     settings.device.device()?;
-    let weights = weights(settings, training_set.width(), training_set.meaning())?;
+    let weights = weights(settings, training_set.width(), training_set.target())?;
     rank(settings, weights)?;
     let steps = settings.steps(training_set.rows());
     if settings.method == Method::Swag && steps < FEWEST_SWAG_STEPS {

@@ -2,12 +2,12 @@
 //!
 //! The residuals of training rows underestimate the noise of a network. So a fifth of the rows is held out
 //! during the first half of the training, and β is the one under which the predictive mixture of the weights'
-//! draws is most likely there, max_β Σᵢ log mean_s N(yᵢ; f_s(xᵢ), 1/β). Then the training goes on with all rows.
-//!
-//! The maximum is the limit of EM: with the responsibility r_is of draw s for row i,
-//! 1/β = (1/n) Σᵢ Σ_s r_is (yᵢ − f_s(xᵢ))².
+//! draws is most likely there. Then the training goes on with all rows.
 
 use burn_bayes::Noise;
+use burn_bayes::eval::{
+    GaussianMixture, NoisePrecision as MixtureNoise, TargetedMixture, most_likely_noise_precision,
+};
 
 use super::TrainedModel;
 use crate::error::Result;
@@ -28,16 +28,13 @@ const FEWEST_ROWS: usize = 10;
 const FIRST_GUESS: f64 = 10.0;
 /// Bounds of the estimate: outside of them, the network has learned nothing, or fits exactly.
 pub(super) const BOUNDS: (f64, f64) = (0.5, 1e6);
-/// EM has converged below this change of log β.
-const CONVERGED: f64 = 1e-6;
-const MOST_STEPS: usize = 200;
 /// The random stream of the split.
 const PARTING: u64 = 0x7061_7274;
 
 /// β at the start of a training, on the standardised scale of the network; 1 for classes, which have no
 /// noise.
 pub(super) fn initial(training_set: &TrainingSet, settings: &FitSettings) -> Result<f64> {
-    match (training_set.meaning(), settings.noise_precision) {
+    match (training_set.target(), settings.noise_precision) {
         (Target::Classes(_), _) => Ok(1.0),
         (Target::Real(scale), NoisePrecision::Given(precision)) => {
             Ok(precision * scale.spread * scale.spread)
@@ -64,7 +61,7 @@ pub(super) struct LearnedNoise {
 impl LearnedNoise {
     /// The split of a training; `None` if β is given.
     pub(super) fn new(training_set: &TrainingSet, settings: &FitSettings) -> Result<Option<Self>> {
-        let is_learned = matches!(training_set.meaning(), Target::Real(_))
+        let is_learned = matches!(training_set.target(), Target::Real(_))
             && settings.noise_precision == NoisePrecision::LEARNED;
         if !is_learned {
             return Ok(None);
@@ -102,79 +99,13 @@ impl LearnedNoise {
 
     /// β of a model, from its predictions of the held-out rows.
     pub(super) fn estimate(&self, model: &TrainedModel) -> Result<f64> {
-        let targets: Vec<f64> = self
-            .held_out
-            .targets()
-            .iter()
-            .copied()
-            .map(f64::from)
-            .collect();
+        let targets = self.held_out.targets().iter().copied().map(f64::from);
+        let targets: Vec<f64> = targets.collect();
         let outputs = model.outputs(&self.held_out.features()?, DRAWS)?;
+        let noise = MixtureNoise::Shared(model.noise_precision());
+        let mixture = GaussianMixture::new(outputs, model.draws(DRAWS), targets.len(), noise)?;
+        let held_out = TargetedMixture::new(&mixture, &targets)?;
         let (least, most) = self.bounds;
-        let mut beta = model.noise_precision().clamp(least, most);
-        for _ in 0..MOST_STEPS {
-            let mean = expected_square(&outputs, &targets, beta);
-            let next = mean.recip().clamp(least, most);
-            let change = (next / beta).ln().abs();
-            beta = next;
-            if change < CONVERGED {
-                break;
-            }
-        }
-        Ok(beta)
-    }
-}
-
-/// (1/n) Σᵢ Σ_s r_is (yᵢ − f_is)² for outputs `[draws, rows]`.
-fn expected_square(outputs: &[f64], targets: &[f64], beta: f64) -> f64 {
-    let rows = targets.len();
-    let row = |(index, target): (usize, &f64)| {
-        let squares = outputs.iter().skip(index).step_by(rows);
-        let squares = squares.map(|output| (target - output).powi(2));
-        let least = squares.clone().fold(f64::INFINITY, f64::min);
-        let (mut total, mut weighted) = (0.0, 0.0);
-        for square in squares {
-            let weight = (-0.5 * beta * (square - least)).exp();
-            total += weight;
-            weighted += weight * square;
-        }
-        weighted / total
-    };
-    targets.iter().enumerate().map(row).sum::<f64>() / rows as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The log likelihood of the mixture.
-    fn likelihood(outputs: &[f64], targets: &[f64], beta: f64) -> f64 {
-        let rows = targets.len();
-        let row = |(index, target): (usize, &f64)| {
-            let squares = outputs.iter().skip(index).step_by(rows);
-            let densities =
-                squares.map(|output| (-0.5 * beta * (target - output).powi(2)).exp() * beta.sqrt());
-            densities.sum::<f64>().ln()
-        };
-        targets.iter().enumerate().map(row).sum()
-    }
-
-    #[test]
-    fn the_fixed_point_is_the_most_likely_precision() {
-        let targets = [0.0, 1.0, -0.5, 2.0];
-        // Two draws that disagree.
-        let outputs = [0.3, 0.6, -0.9, 1.0, -0.1, 1.5, 0.2, 2.2];
-        let mut beta = 1.0;
-        for _ in 0..500 {
-            beta = expected_square(&outputs, &targets, beta).recip();
-        }
-        let best = likelihood(&outputs, &targets, beta);
-        for factor in [0.9, 0.99, 1.01, 1.1] {
-            assert!(likelihood(&outputs, &targets, factor * beta) < best);
-        }
-        // Without disagreement it is the mean squared error, and disagreement makes it smaller.
-        let same = [outputs[..4].to_vec(), outputs[..4].to_vec()].concat();
-        let error = expected_square(&same, &targets, 3.0);
-        assert!((error - 0.3525).abs() < 1e-12, "{error}");
+        Ok(most_likely_noise_precision(&held_out, least..=most)?)
     }
 }

@@ -52,8 +52,8 @@ fn settings(method: Method) -> FitSettings {
     }
 }
 
-fn probabilities(fitted: &TrainedModel, data: &Dataset) -> Vec<f64> {
-    match fitted.predict(data.features(), 20).unwrap() {
+fn probabilities(model: &TrainedModel, data: &Dataset) -> Vec<f64> {
+    match model.predict(data.features(), 20).unwrap() {
         Predictions::Classes(predictions) => predictions.probabilities,
         Predictions::Reals(_) => panic!("classes were fitted"),
     }
@@ -78,11 +78,11 @@ fn every_method_learns_classes() {
     let (_, training_set) = moons(1);
     let (test, _) = moons(2);
     for method in METHODS {
-        let fitted = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
-        let accuracy = accuracy(&probabilities(&fitted, &test), &test);
+        let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
+        let accuracy = accuracy(&probabilities(&model, &test), &test);
         // A linear classifier has a lower accuracy.
         assert!(accuracy > 0.8, "{method}: {accuracy}");
-        assert_eq!(fitted.posterior().is_none(), method == Method::Map);
+        assert_eq!(model.posterior().is_none(), method == Method::Map);
     }
 }
 
@@ -90,8 +90,8 @@ fn every_method_learns_classes() {
 fn every_method_learns_numbers() {
     let (data, training_set) = gap();
     for method in METHODS {
-        let fitted = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
-        let Predictions::Reals(predictions) = fitted.predict(data.features(), 20).unwrap() else {
+        let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
+        let Predictions::Reals(predictions) = model.predict(data.features(), 20).unwrap() else {
             panic!("numbers were fitted");
         };
         let mixture = predictions.checked().unwrap();
@@ -111,9 +111,9 @@ fn the_noise_is_learnt_from_rows_that_were_held_out() {
         batch_size: 10,
         ..settings(Method::MeanField)
     };
-    let fitted = fit(&training_set, &settings, &mut Unobserved).unwrap();
+    let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
     // The true noise precision is 100; the error of the network makes the estimate smaller.
-    let learnt = fitted.noise_precision();
+    let learnt = model.noise_precision();
     assert!((20.0..200.0).contains(&learnt), "{learnt}");
 }
 
@@ -134,11 +134,11 @@ fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
         let sized = targets.iter().map(|target| size * target).collect();
         let sized = Dataset::new(data.features().clone(), Targets::Real(sized)).unwrap();
         let training_set = TrainingSet::new(&sized, Target::Real(scale)).unwrap();
-        let fitted = fit(&training_set, &settings, &mut Unobserved).unwrap();
+        let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
         let deviation = training_set.target_deviation().unwrap();
         assert!((deviation / size - 1.12).abs() < 0.01, "{deviation}");
         // The estimate stays within its bounds.
-        let learnt = fitted.noise_precision() * deviation * deviation;
+        let learnt = model.noise_precision() * deviation * deviation;
         assert!((0.499..1.001e6).contains(&learnt), "{size}: {learnt}");
     }
 }
@@ -147,8 +147,8 @@ fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
 fn a_fit_among_others_is_the_fit_alone() {
     let run = |method: Method| {
         let (data, training_set) = moons(1);
-        let fitted = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
-        probabilities(&fitted, &data)
+        let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
+        probabilities(&model, &data)
     };
     let methods = [Method::Vifa, Method::Slang, Method::Map, Method::Vifa];
     let together: Vec<Vec<f64>> = std::thread::scope(|scope| {
@@ -237,7 +237,7 @@ fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
 #[test]
 fn a_fit_that_is_interrupted_while_it_learns_the_noise_ends_as_an_uninterrupted_one() {
     let (data, training_set) = gap();
-    let predictions = |fitted: &TrainedModel| match fitted.predict(data.features(), 20).unwrap() {
+    let predictions = |model: &TrainedModel| match model.predict(data.features(), 20).unwrap() {
         Predictions::Reals(predictions) => (predictions.means, predictions.noise_deviation),
         Predictions::Classes(_) => panic!("numbers were fitted"),
     };
@@ -353,8 +353,8 @@ fn the_rate_of_swag_is_constant_and_a_decay_is_warned_of() {
             ..settings(Method::Swag)
         };
         let mut observer = Warned(Vec::new());
-        let fitted = fit(&training_set, &settings, &mut observer).unwrap();
-        let variances = fitted.posterior().unwrap().variance().unwrap();
+        let model = fit(&training_set, &settings, &mut observer).unwrap();
+        let variances = model.posterior().unwrap().variance().unwrap();
         let variances: Vec<f64> = variances.into_data().iter().collect();
         (variances.iter().sum::<f64>(), observer.0)
     };
@@ -423,8 +423,8 @@ fn a_prior_over_biases_has_no_effect_without_biases() {
                 bias_prior_precision,
                 ..settings(method)
             };
-            let fitted = fit(&training_set, &settings, &mut Unobserved).unwrap();
-            probabilities(&fitted, &data)
+            let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
+            probabilities(&model, &data)
         };
         assert_eq!(run(Some(3.0)), run(None), "{method}");
     }

@@ -23,7 +23,7 @@ pub struct TrainedModel {
     network: Network,
     /// `None` if the weights are a point.
     predictor: Option<Predictor<Network>>,
-    meaning: Target,
+    target: Target,
     /// β on the standardised scale of the network.
     noise_precision: f64,
 }
@@ -34,7 +34,7 @@ impl TrainedModel {
     pub(crate) fn new(
         network: &Network,
         posterior: Option<FactorPosterior>,
-        meaning: Target,
+        target: Target,
         noise_precision: f64,
         seed: u64,
     ) -> Result<Self> {
@@ -45,7 +45,7 @@ impl TrainedModel {
         Ok(Self {
             network,
             predictor: predictor.transpose()?,
-            meaning,
+            target,
             noise_precision,
         })
     }
@@ -67,7 +67,7 @@ impl TrainedModel {
 
     /// The noise precision in the unit of the target; `None` for classes.
     pub fn noise_precision_in_target_units(&self) -> Option<f64> {
-        match &self.meaning {
+        match &self.target {
             Target::Real(scale) => Some(self.noise_precision / scale.spread.powi(2)),
             Target::Classes(_) => None,
         }
@@ -79,8 +79,8 @@ impl TrainedModel {
     }
 
     /// The type of the target.
-    pub fn meaning(&self) -> &Target {
-        &self.meaning
+    pub fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Predicts rows under `draws` draws of the weights, which depend only on the seed; a point estimate
@@ -91,7 +91,7 @@ impl TrainedModel {
     pub fn predict(&self, rows: &Features, draws: usize) -> Result<Predictions> {
         let outputs = self.outputs(rows, draws)?;
         let draws = self.draws(draws);
-        Ok(match &self.meaning {
+        Ok(match &self.target {
             Target::Real(scale) => Predictions::Reals(RealPredictions {
                 draws,
                 means: outputs
@@ -120,7 +120,7 @@ impl TrainedModel {
     /// The outputs of the network, `[draws, rows, outputs]`, on the standardised scale.
     pub(super) fn outputs(&self, rows: &Features, draws: usize) -> Result<Vec<f64>> {
         let draws = self.draws(draws);
-        let numbers = numbers(draws, rows.rows(), self.meaning.outputs())?;
+        let numbers = numbers(draws, rows.rows(), self.target.outputs())?;
         let mut outputs = Vec::with_capacity(numbers);
         let mut evaluate = |network: &Network| {
             let device = network.devices().into_iter().next().unwrap_or_default();

@@ -147,18 +147,20 @@ impl Training<'_> {
             return Err(TabularError::Interrupted("interrupted".into()));
         }
         let learner = run.trainer.into_model();
-        self.fitted(&learner, learner.posterior()?, watched.noise_precision)
+        self.trained_model(&learner, learner.posterior()?, watched.noise_precision)
     }
 
     /// The current model; a point estimate if the posterior needs more iterates.
     fn snapshot(&self, learner: &impl Learner, noise_precision: f64) -> Result<TrainedModel> {
         match learner.posterior() {
-            Err(error) if error.is_too_early() => self.fitted(learner, None, noise_precision),
-            posterior => self.fitted(learner, posterior?, noise_precision),
+            Err(error) if error.is_too_early() => {
+                self.trained_model(learner, None, noise_precision)
+            }
+            posterior => self.trained_model(learner, posterior?, noise_precision),
         }
     }
 
-    fn fitted(
+    fn trained_model(
         &self,
         learner: &impl Learner,
         posterior: Option<FactorPosterior>,
@@ -167,7 +169,7 @@ impl Training<'_> {
         TrainedModel::new(
             &learner.network(),
             posterior,
-            self.training_set.meaning().clone(),
+            self.training_set.target().clone(),
             noise_precision,
             self.settings.seed,
         )

@@ -62,8 +62,8 @@ impl KnownRows {
     /// # Errors
     /// If a prediction is not finite, or there is no such class.
     pub fn score(self, run: &Run, draws: usize, positive: Option<&str>) -> Result<Evaluation> {
-        let targets = true_targets(&self.dataset, run.fitted.meaning());
-        let predictions = run.fitted.predict(self.dataset.features(), draws)?;
+        let targets = true_targets(&self.dataset, run.model.target());
+        let predictions = run.model.predict(self.dataset.features(), draws)?;
         let intervals = Intervals::Bootstrapped;
         Ok(Evaluation {
             scores: Scores::of_positive(&predictions, &targets, intervals, positive)?,
@@ -83,9 +83,9 @@ impl Evaluation {
         let report = RunReport {
             config: &run.config,
             command,
-            meaning: run.fitted.meaning(),
+            target: run.model.target(),
             metrics: &run.metrics(folder)?,
-            posterior: run.fitted.posterior(),
+            posterior: run.model.posterior(),
             rows: Some(ScoredRows {
                 part: &format!("rows of {}", self.path.display()),
                 predictions: &self.predictions,

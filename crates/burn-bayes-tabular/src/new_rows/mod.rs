@@ -150,7 +150,7 @@ impl Pieces<'_> {
             return Ok(None);
         };
         let piece = NewRows::of(run, &table, request.bad_rows)?;
-        let predictions = run.fitted.predict(&piece.features, *draws)?;
+        let predictions = run.model.predict(&piece.features, *draws)?;
         let mut predicted = PredictionTable::new(&predictions, levels)?;
         predicted = predicted.spread(&piece.predicted, piece.rows.len());
         if let Some(Decision {
@@ -219,7 +219,7 @@ impl PredictionRequest {
     fn decision(&self, folder: &RunFolder, run: &Run, draws: usize) -> Result<Option<Decision>> {
         let score = self.score(run.preprocessor.task())?;
         let decides = self.abstain_above.is_some() || self.target_risk.is_some();
-        if decides && run.fitted.draws(draws) == 1 && compares_draws(&score) {
+        if decides && run.model.draws(draws) == 1 && compares_draws(&score) {
             let problem = format!(
                 "is `{score}`, which compares weight draws, and there is only one draw; use another \
                  score"

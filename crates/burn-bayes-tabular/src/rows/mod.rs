@@ -123,8 +123,8 @@ impl PreparedRows {
             true => None,
             false => Some(preprocessor.dataset(&table, validation.iter().copied())?),
         };
-        let meaning = Target::of(&preprocessor);
-        meaning.positive(settings.positive.as_deref())?;
+        let target = Target::of(&preprocessor);
+        target.positive(settings.positive.as_deref())?;
         Ok(Self {
             train: TrainingSet::prepared(&preprocessor, &table, &train)?,
             validation: dataset,
@@ -153,8 +153,8 @@ pub(crate) fn fingerprint_of(others: u64, features: &[f64], targets: &Targets) -
 }
 
 /// Targets in their own unit.
-pub(crate) fn true_targets(dataset: &Dataset, meaning: &Target) -> Targets {
-    match (dataset.targets(), meaning) {
+pub(crate) fn true_targets(dataset: &Dataset, target: &Target) -> Targets {
+    match (dataset.targets(), target) {
         (Targets::Real(values), Target::Real(scale)) => {
             Targets::Real(values.iter().map(|&value| scale.undo(value)).collect())
         }

@@ -17,7 +17,7 @@ pub struct TrainingSet {
     /// Row-major: a number, or the one-hot encoding of the class.
     targets: Vec<f32>,
     rows: usize,
-    meaning: Target,
+    target: Target,
 }
 
 /// Number of rows per chunk.
@@ -91,12 +91,12 @@ impl TrainingSet {
     /// A training set of prepared rows.
     ///
     /// # Errors
-    /// If there are no rows, or the targets do not match `meaning`.
-    pub fn new(dataset: &Dataset, meaning: Target) -> Result<Self> {
+    /// If there are no rows, or the targets do not match `target`.
+    pub fn new(dataset: &Dataset, target: Target) -> Result<Self> {
         let width = dataset.features().columns();
-        let mut problem = Self::with_room(dataset.rows(), width, meaning);
-        problem.append(dataset)?;
-        problem.checked()
+        let mut set = Self::with_room(dataset.rows(), width, target);
+        set.append(dataset)?;
+        set.checked()
     }
 
     /// Prepares rows of a table.
@@ -108,23 +108,23 @@ impl TrainingSet {
         table: &Table,
         rows: &[usize],
     ) -> Result<Self> {
-        let (width, meaning) = (preprocessor.width(), Target::of(preprocessor));
-        let mut problem = Self::with_room(rows.len(), width, meaning);
+        let (width, target) = (preprocessor.width(), Target::of(preprocessor));
+        let mut set = Self::with_room(rows.len(), width, target);
         // In chunks, to avoid a second copy of the table in double precision.
         for piece in rows.chunks(PIECE) {
-            problem.append(&preprocessor.dataset(table, piece.iter().copied())?)?;
+            set.append(&preprocessor.dataset(table, piece.iter().copied())?)?;
         }
-        problem.checked()
+        set.checked()
     }
 
     /// An empty set with capacity for `rows` rows.
-    fn with_room(rows: usize, width: usize, meaning: Target) -> Self {
+    fn with_room(rows: usize, width: usize, target: Target) -> Self {
         Self {
             features: Vec::with_capacity(rows * width),
             width,
-            targets: Vec::with_capacity(rows * meaning.outputs()),
+            targets: Vec::with_capacity(rows * target.outputs()),
             rows: 0,
-            meaning,
+            target,
         }
     }
 
@@ -138,8 +138,8 @@ impl TrainingSet {
     }
 
     fn append(&mut self, dataset: &Dataset) -> Result<()> {
-        let outputs = self.meaning.outputs();
-        match (dataset.targets(), &self.meaning) {
+        let outputs = self.target.outputs();
+        match (dataset.targets(), &self.target) {
             (Targets::Real(values), Target::Real(_)) => {
                 self.targets
                     .extend(values.iter().map(|&value| value as f32));
@@ -179,22 +179,22 @@ impl TrainingSet {
 
     /// Features and targets of every row.
     pub(crate) fn examples(&self) -> impl Iterator<Item = (&[f32], &[f32])> {
-        let outputs = self.meaning.outputs();
+        let outputs = self.target.outputs();
         (0..self.rows).map(move |row| {
             let features = &self.features[row * self.width..(row + 1) * self.width];
             (features, &self.targets[row * outputs..(row + 1) * outputs])
         })
     }
 
-    pub(crate) fn meaning(&self) -> &Target {
-        &self.meaning
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
     }
 
     /// A mini-batch of these rows.
     pub(crate) fn batch(&self, rows: &[usize], device: &Device) -> Batch {
         Batch {
             inputs: matrix(&self.features, self.width, rows, device),
-            targets: matrix(&self.targets, self.meaning.outputs(), rows, device),
+            targets: matrix(&self.targets, self.target.outputs(), rows, device),
         }
     }
 
@@ -211,9 +211,9 @@ impl TrainingSet {
         Self {
             features: gathered(&self.features, self.width, rows),
             width: self.width,
-            targets: gathered(&self.targets, self.meaning.outputs(), rows),
+            targets: gathered(&self.targets, self.target.outputs(), rows),
             rows: rows.len(),
-            meaning: self.meaning.clone(),
+            target: self.target.clone(),
         }
     }
 
@@ -231,7 +231,7 @@ impl TrainingSet {
 
     /// The standard deviation of the stored targets: 1 for standardised targets and for classes.
     pub(crate) fn target_deviation(&self) -> Result<f64> {
-        match self.meaning {
+        match self.target {
             Target::Real(KEPT) => Ok(self.target_scale()?.spread),
             Target::Real(_) | Target::Classes(_) => Ok(1.0),
         }
@@ -239,7 +239,7 @@ impl TrainingSet {
 
     /// The mean and standard deviation of real targets, in their own unit.
     pub(crate) fn target_scale(&self) -> Result<ColumnScale> {
-        match self.meaning {
+        match self.target {
             Target::Real(scale) if scale != KEPT => Ok(scale),
             _ => {
                 let targets = self.targets.iter().copied().map(f64::from);
@@ -250,7 +250,7 @@ impl TrainingSet {
 
     /// The means of the stored targets; for classes, their frequencies.
     pub(crate) fn target_means(&self) -> Vec<f64> {
-        let outputs = self.meaning.outputs();
+        let outputs = self.target.outputs();
         let mean = |output: usize| {
             let targets = self.targets.iter().skip(output).step_by(outputs);
             targets.copied().map(f64::from).sum::<f64>() / self.rows as f64
@@ -260,7 +260,7 @@ impl TrainingSet {
 
     /// The targets of all rows, in their own unit.
     pub(crate) fn true_targets(&self) -> Targets {
-        match &self.meaning {
+        match &self.target {
             Target::Real(scale) => {
                 let values = self.targets.iter().copied().map(f64::from);
                 Targets::Real(values.map(|value| scale.undo(value)).collect())

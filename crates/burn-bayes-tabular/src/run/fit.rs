@@ -118,25 +118,24 @@ impl FolderFit {
     ///
     /// # Errors
     /// If a prediction is not finite, or a file cannot be written.
-    pub fn finish(self, fitted: &TrainedModel) -> Result<FinishedFit> {
+    pub fn finish(self, model: &TrainedModel) -> Result<FinishedFit> {
         let (folder, config) = (&self.folder, &self.config);
         let scores = self.reported(|| {
-            folder.save_fitted(fitted)?;
-            self.scores(fitted)
+            folder.save_model(model)?;
+            self.scores(model)
         })?;
-        let diagnosis =
-            self.reported(|| engine::diagnose(&self.rows.train, &config.fit, fitted))?;
+        let diagnosis = self.reported(|| engine::diagnose(&self.rows.train, &config.fit, model))?;
         self.rows.preprocessor.save(folder.preprocessor_file())?;
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
-        folder.finish(config, fitted, diverged.clone())?;
+        folder.finish(config, model, diverged.clone())?;
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),
             model: config.fit.model.to_string(),
             training_rows: self.rows.train.rows(),
-            weights: fitted.weights(),
-            rank: fitted.posterior().map(|posterior| posterior.rank()),
-            noise_precision: fitted.noise_precision_in_target_units(),
+            weights: model.weights(),
+            rank: model.posterior().map(|posterior| posterior.rank()),
+            noise_precision: model.noise_precision_in_target_units(),
             seconds: self.start.elapsed().as_secs_f64(),
             diagnosis,
             scores,
@@ -148,8 +147,8 @@ impl FolderFit {
     fn reported<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let done = work();
         if let Err(TabularError::Numerical(reason)) = &done {
-            let meaning = self.rows.train.meaning();
-            report_failure(&self.folder, &self.config, meaning, reason)?;
+            let target = self.rows.train.target();
+            report_failure(&self.folder, &self.config, target, reason)?;
         }
         done
     }
@@ -171,30 +170,30 @@ impl FolderFit {
             observer,
             failure: None,
         };
-        let fitted = match checkpoint {
+        let model = match checkpoint {
             Some(checkpoint) => engine::resume(training_set, settings, checkpoint, &mut keeper),
             None => engine::fit(training_set, settings, &mut keeper),
         };
         match keeper.failure {
             Some(failure) => Err(failure),
-            None => fitted,
+            None => model,
         }
     }
 
-    fn scores(&self, fitted: &TrainedModel) -> Result<Option<Validation>> {
+    fn scores(&self, model: &TrainedModel) -> Result<Option<Validation>> {
         let (train, config) = (&self.rows.train, &self.config);
         let Some(rows) = &self.rows.validation else {
-            return expect_finite(fitted, train, &config.fit).map(|()| None);
+            return expect_finite(model, train, &config.fit).map(|()| None);
         };
         let places = self.rows.validation_rows.clone();
-        validate(&self.folder, config, fitted, train, rows, places).map(Some)
+        validate(&self.folder, config, model, train, rows, places).map(Some)
     }
 }
 
 /// Checks that the NLL of the training rows is finite.
-fn expect_finite(fitted: &TrainedModel, train: &TrainingSet, settings: &FitSettings) -> Result<()> {
+fn expect_finite(model: &TrainedModel, train: &TrainingSet, settings: &FitSettings) -> Result<()> {
     for piece in train.pieces() {
-        let predictions = fitted.predict(&piece.features()?, CHECKED_DRAWS)?;
+        let predictions = model.predict(&piece.features()?, CHECKED_DRAWS)?;
         let HoldoutScore { cost, .. } = HoldoutScore::of(&predictions, &piece.true_targets())?;
         if !cost.is_finite() {
             let reason = "the NLL of the training rows is not finite";

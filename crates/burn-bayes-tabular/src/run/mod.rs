@@ -45,7 +45,7 @@ pub struct Run {
     /// The transformation of columns to features, with the classes.
     pub preprocessor: Preprocessor,
     /// The trained model.
-    pub fitted: TrainedModel,
+    pub model: TrainedModel,
     /// Why the fit diverged; `None` if it did not.
     pub diverged: Option<String>,
     checksums: Checksums,
@@ -71,11 +71,11 @@ impl Run {
         let config = folder.config()?;
         let device = device.map_or_else(|| folder.device(&config), DeviceName::device)?;
         let preprocessor = Preprocessor::load(folder.preprocessor_file())?;
-        let fitted = fitted(folder, &config, &preprocessor, &model_file, &device)?;
+        let model = load_model(folder, &config, &preprocessor, &model_file, &device)?;
         Ok(Self {
             config,
             preprocessor,
-            fitted,
+            model,
             diverged: model_file.diverged,
             checksums: model_file.checksums,
         })
@@ -112,19 +112,19 @@ impl Run {
 }
 
 /// Loads the network of a run and its posterior.
-fn fitted(
+fn load_model(
     folder: &RunFolder,
     config: &Config,
     preprocessor: &Preprocessor,
     model_file: &ModelFile,
     device: &Device,
 ) -> Result<TrainedModel> {
-    let meaning = Target::of(preprocessor);
+    let target = Target::of(preprocessor);
     let features = preprocessor.feature_names().len();
     let precision = model_file.noise_precision;
     // The layout contains trainable parameters only, so the network is created on an autodiff device.
     let training = device.clone().autodiff();
-    let network = network(&config.fit, features, &meaning, precision, &training);
+    let network = network(&config.fit, features, &target, precision, &training);
     let path = folder.posterior_file();
     let (network, posterior) = match model_file.checksums.has(&path) {
         true => {
@@ -145,7 +145,7 @@ fn fitted(
     };
     let seed = config.fit.seed;
     let network = network.valid();
-    TrainedModel::new(&network, posterior, meaning, precision, seed)
+    TrainedModel::new(&network, posterior, target, precision, seed)
 }
 
 /// An error about a file of a run.
@@ -155,8 +155,8 @@ fn wrong(path: &Path, problem: impl Display) -> TabularError {
 
 impl RunFolder {
     /// Writes the trained model.
-    pub(crate) fn save_fitted(&self, fitted: &TrainedModel) -> Result<()> {
-        match fitted.posterior() {
+    pub(crate) fn save_model(&self, model: &TrainedModel) -> Result<()> {
+        match model.posterior() {
             Some(posterior) => {
                 let saved = posterior.save_safetensors(self.posterior_file());
                 saved.map_err(|error| std::io::Error::other(error.to_string()))?;
@@ -165,7 +165,7 @@ impl RunFolder {
                 // It may be left over from an earlier, unfinished fit into this folder.
                 remove(&self.posterior_file())?;
                 let path = self.weights_file();
-                let bytes = fitted.network().clone().into_record().into_bytes();
+                let bytes = model.network().clone().into_record().into_bytes();
                 let unwritable = |error| std::io::Error::other(format!("{error}"));
                 write_whole(&path, &bytes.map_err(unwritable).map_err(at(&path))?)?;
             }
@@ -187,7 +187,7 @@ impl RunFolder {
     pub(crate) fn finish(
         &self,
         config: &Config,
-        fitted: &TrainedModel,
+        model: &TrainedModel,
         diverged: Option<String>,
     ) -> Result<()> {
         // The file may have been edited since the fit read it.
@@ -195,14 +195,14 @@ impl RunFolder {
         let read = [
             self.config_file(),
             self.preprocessor_file(),
-            match fitted.posterior() {
+            match model.posterior() {
                 Some(_) => self.posterior_file(),
                 None => self.weights_file(),
             },
             self.metrics_file(),
             self.validation_file(),
         ];
-        ModelFile::new(fitted.noise_precision(), diverged, read)?.save(self)?;
+        ModelFile::new(model.noise_precision(), diverged, read)?.save(self)?;
         remove(&self.checkpoint_file())
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct WatchedRows {
     features: Features,
     /// In their own unit.
     targets: Targets,
-    meaning: Target,
+    target: Target,
     /// Number of epochs between scores.
     every: usize,
 }
@@ -55,12 +55,12 @@ impl WatchedRows {
         settings: &FitSettings,
         weights: usize,
     ) -> Self {
-        let meaning = training_set.meaning().clone();
+        let target = training_set.target().clone();
         Self {
             features: rows.features().clone(),
-            targets: true_targets(rows, &meaning),
+            targets: true_targets(rows, &target),
             every: interval(settings, weights, training_set.rows(), rows.rows()),
-            meaning,
+            target,
         }
     }
 
@@ -75,7 +75,7 @@ impl WatchedRows {
         if !is_due {
             return Ok(None);
         }
-        match snapshot().and_then(|fitted| fitted.predict(&self.features, DRAWS)) {
+        match snapshot().and_then(|model| model.predict(&self.features, DRAWS)) {
             Ok(predictions) => {
                 let judgement = HoldoutScore::of(&predictions, &self.targets)?;
                 Ok(self.on_learning_scale(judgement))
@@ -88,7 +88,7 @@ impl WatchedRows {
 
     /// y = a + s z has the density p(z)/s, so its negative logarithm is larger by ln s.
     fn on_learning_scale(&self, judgement: HoldoutScore) -> Option<ValidationScore> {
-        let shift = match &self.meaning {
+        let shift = match &self.target {
             Target::Real(scale) => scale.spread.ln(),
             Target::Classes(_) => 0.0,
         };

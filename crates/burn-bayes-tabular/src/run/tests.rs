@@ -89,8 +89,8 @@ impl Site {
         let rows = prepared(&config.data, config.fit.seed);
         let start = Start::New("burn-bayes fit");
         let fit = FolderFit::new(&folder.path().join("run"), config, rows, start).unwrap();
-        let fitted = fit.train(&mut Unobserved).unwrap();
-        fit.finish(&fitted).unwrap();
+        let model = fit.train(&mut Unobserved).unwrap();
+        fit.finish(&model).unwrap();
         let read = |name: &&str| {
             let bytes = std::fs::read(folder.path().join("run").join(name)).unwrap_or_default();
             (name.to_string(), bytes)
@@ -128,7 +128,7 @@ impl Site {
             return Ok(());
         };
         let features = run.preprocessor.features(&table, 0..table.rows())?;
-        let predictions = run.fitted.predict(&features, 2)?;
+        let predictions = run.model.predict(&features, 2)?;
         let table = PredictionTable::new(&predictions, &[0.05, 0.95])?;
         let mut writer = csv::Writer::from_writer(Vec::new());
         table.write_header(&mut writer)?;
@@ -269,7 +269,7 @@ fn a_run_of_a_device_that_was_not_built_in_predicts_on_another() {
     let folder = RunFolder::open(&site.run()).unwrap();
     let mut run = Run::load(&folder, None).unwrap();
     run.config.fit.device = DeviceName::Cuda(1);
-    folder.finish(&run.config, &run.fitted, None).unwrap();
+    folder.finish(&run.config, &run.model, None).unwrap();
     let message = Run::load(&folder, None).unwrap_err().to_string();
     for word in ["config.toml", "--features cuda", "--device"] {
         assert!(message.contains(word), "{message}");
@@ -484,14 +484,14 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
     let run = Run::load(&folder, None).unwrap();
     std::fs::remove_file(folder.model_file()).unwrap();
     // A point estimate, into a folder with a posterior.
-    let meaning = run.fitted.meaning().clone();
-    let point = TrainedModel::new(run.fitted.network(), None, meaning, 1.0, 0).unwrap();
-    folder.save_fitted(&point).unwrap();
+    let target = run.model.target().clone();
+    let point = TrainedModel::new(run.model.network(), None, target, 1.0, 0).unwrap();
+    folder.save_model(&point).unwrap();
     folder.finish(&run.config, &point, None).unwrap();
     assert!(
         Run::load(&folder, None)
             .unwrap()
-            .fitted
+            .model
             .posterior()
             .is_none()
     );

@@ -35,14 +35,14 @@ pub struct Validation {
 pub(crate) fn validate(
     folder: &RunFolder,
     config: &Config,
-    fitted: &TrainedModel,
+    model: &TrainedModel,
     train: &TrainingSet,
     rows: &Dataset,
     places: Vec<usize>,
 ) -> Result<Validation> {
-    let predictions = fitted.predict(rows.features(), config.fit.draws)?;
-    let targets = true_targets(rows, fitted.meaning());
-    let positive = fitted.meaning().positive(config.data.positive.as_deref())?;
+    let predictions = model.predict(rows.features(), config.fit.draws)?;
+    let targets = true_targets(rows, model.target());
+    let positive = model.target().positive(config.data.positive.as_deref())?;
     let intervals = Intervals::Bootstrapped;
     let validation = Validation {
         scores: Scores::of_positive(&predictions, &targets, intervals, positive)?,
@@ -51,7 +51,7 @@ pub(crate) fn validate(
     let text = serde_json::to_string_pretty(&validation).map_err(io::Error::from)?;
     write_whole(&folder.scores_file(), text.as_bytes())?;
 
-    let words = words(&targets, fitted.meaning());
+    let words = words(&targets, model.target());
     let table = PredictionTable::new(&predictions, &[])?
         .with_targets(words)
         .after(places, Vec::new())?;
@@ -66,9 +66,9 @@ pub(crate) fn validate(
     let report = RunReport {
         config,
         command: &folder.command()?,
-        meaning: fitted.meaning(),
+        target: model.target(),
         metrics: &folder.metrics()?,
-        posterior: fitted.posterior(),
+        posterior: model.posterior(),
         rows: Some(ScoredRows {
             part: "validation rows",
             predictions: &predictions,
@@ -85,13 +85,13 @@ pub(crate) fn validate(
 pub(crate) fn report_failure(
     folder: &RunFolder,
     config: &Config,
-    meaning: &Target,
+    target: &Target,
     reason: &str,
 ) -> Result<()> {
     let report = RunReport {
         config,
         command: &folder.command()?,
-        meaning,
+        target,
         metrics: &folder.metrics()?,
         posterior: None,
         rows: None,
@@ -108,7 +108,7 @@ pub(crate) struct RunReport<'a> {
     /// The command line.
     pub(crate) command: &'a str,
     /// The type of the target.
-    pub(crate) meaning: &'a Target,
+    pub(crate) target: &'a Target,
     /// The metrics of every epoch.
     pub(crate) metrics: &'a [EpochMetrics],
     /// The posterior; `None` for a point estimate.
@@ -129,7 +129,7 @@ impl RunReport<'_> {
             title: &format!("{} of {} for {target}", fit.method, fit.model),
             command: self.command,
             config: &self.config.to_toml()?,
-            training: &curves(self.metrics, self.meaning),
+            training: &curves(self.metrics, self.target),
             target,
             rows: self.rows,
             diverged: self.diverged,
@@ -140,8 +140,8 @@ impl RunReport<'_> {
 }
 
 /// The training curves of the final fit.
-pub fn curves(metrics: &[EpochMetrics], meaning: &Target) -> [TrainingCurve; 3] {
-    let (nats, error) = match meaning {
+pub fn curves(metrics: &[EpochMetrics], target: &Target) -> [TrainingCurve; 3] {
+    let (nats, error) = match target {
         Target::Classes(_) => ("loss, nats per row", "misclassification rate"),
         // The network is trained on standardised targets, whose densities have another scale.
         Target::Real(_) => ("nats per row, standardised", "RMSE, the target's unit"),
@@ -164,8 +164,8 @@ pub fn curves(metrics: &[EpochMetrics], meaning: &Target) -> [TrainingCurve; 3] 
 }
 
 /// Targets as text.
-fn words(targets: &Targets, meaning: &Target) -> Vec<String> {
-    match (targets, meaning) {
+fn words(targets: &Targets, target: &Target) -> Vec<String> {
+    match (targets, target) {
         (Targets::Classes(classes), Target::Classes(names)) => {
             classes.iter().map(|&class| names[class].clone()).collect()
         }

@@ -127,7 +127,7 @@ pub fn divergence(
 
 /// The constant prediction from the training targets.
 pub(super) fn constant(train: &TrainingSet, rows: usize) -> Result<Predictions> {
-    Ok(match train.meaning() {
+    Ok(match train.target() {
         Target::Real(_) => {
             let gaussian = train.target_scale()?;
             Predictions::Reals(RealPredictions {
@@ -192,9 +192,9 @@ mod tests {
             .collect()
     }
 
-    fn problem(targets: Targets, meaning: Target) -> TrainingSet {
+    fn problem(targets: Targets, target: Target) -> TrainingSet {
         let features = Features::new(targets.len(), 1, vec![0.0; targets.len()]).unwrap();
-        TrainingSet::new(&Dataset::new(features, targets).unwrap(), meaning).unwrap()
+        TrainingSet::new(&Dataset::new(features, targets).unwrap(), target).unwrap()
     }
 
     /// Targets with mean 1000 and standard deviation 50, not standardised.
@@ -253,8 +253,8 @@ mod tests {
         };
         // One row in four is of the second class.
         let labels: Vec<usize> = (0..ROWS).map(|row| usize::from(row % 4 == 0)).collect();
-        let meaning = Target::Classes(["a", "b"].map(String::from).to_vec());
-        let train = problem(Targets::Classes(labels.clone()), meaning);
+        let target = Target::Classes(["a", "b"].map(String::from).to_vec());
+        let train = problem(Targets::Classes(labels.clone()), target);
         let held_out = Targets::Classes(labels);
         let judged = |row: [f64; 2]| {
             let found = divergence(&train, &of(row.repeat(ROWS)), &held_out).unwrap();

@@ -86,7 +86,7 @@ impl Fold {
         let train = TrainingSet::prepared(&preprocessor, table, &split.train)?;
         let test = preprocessor.dataset(table, split.test.iter().copied())?;
         Ok(Self {
-            targets: true_targets(&test, train.meaning()),
+            targets: true_targets(&test, train.target()),
             train,
             test: test.into_parts().0,
         })
@@ -116,7 +116,7 @@ impl Fold {
 
     /// D, the number of weights of a network for these rows.
     pub fn weights(&self, settings: &FitSettings) -> Result<usize> {
-        weights(settings, self.train.width(), self.train.meaning())
+        weights(settings, self.train.width(), self.train.target())
     }
 
     /// Fits the training rows and scores the test rows; `None` if the fit has no scores.
@@ -132,7 +132,7 @@ impl Fold {
 
     /// The positive class of F1; see [`Target::positive`].
     pub fn positive(&self, asked: Option<&str>) -> Result<Option<&str>> {
-        self.train.meaning().positive(asked)
+        self.train.target().positive(asked)
     }
 
     /// As [`Fold::judge`], with all scores.
@@ -155,7 +155,7 @@ impl Fold {
     /// Predictions of the test rows; `None` if the fit stopped at a non-finite number.
     fn predictions(&self, settings: &FitSettings) -> Result<Option<Predictions>> {
         let predictions = fit(&self.train, settings, &mut Unobserved)
-            .and_then(|fitted| fitted.predict(&self.test, settings.draws));
+            .and_then(|model| model.predict(&self.test, settings.draws));
         match predictions {
             Ok(predictions) => Ok(Some(predictions)),
             Err(TabularError::Numerical(_)) => Ok(None),
@@ -289,7 +289,7 @@ mod tests {
         let changed = Dataset::new(features, Targets::Real(targets)).unwrap();
         let other = Fold::standardised(&changed, &split).unwrap();
         assert_eq!(other.train.targets(), fold.train.targets());
-        assert_eq!(other.train.meaning(), fold.train.meaning());
+        assert_eq!(other.train.target(), fold.train.target());
         assert_ne!(
             format!("{:?}", other.targets),
             format!("{:?}", fold.targets)

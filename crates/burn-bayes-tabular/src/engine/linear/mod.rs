@@ -1,0 +1,207 @@
+//! Linear models, fitted without an optimiser.
+//!
+//! The negative log joint density U of the weights of a linear model is convex, so its posterior needs neither
+//! learning rates nor epochs. A [regression] has a closed form, and a [classification] a best Gaussian
+//! approximation. The posterior of a method is the member of its family with the least divergence from that
+//! Gaussian.
+//!
+//! Weights are in the network's order: the weight of input i for output k is number i·K + k, and the bias is the
+//! last input.
+
+mod classification;
+mod regression;
+
+use burn::module::{Module, ParamGroup};
+use burn::tensor::{Tensor, TensorData};
+use burn_bayes::FactorPosterior;
+use burn_bayes::graph::Layout;
+use burn_bayes::posterior::FormKind;
+
+use super::TrainedModel;
+use super::algorithms::{network, weights};
+use super::method::rank;
+use crate::error::Result;
+use crate::rows::{Target, TrainingSet};
+use crate::settings::{FitSettings, Method, Solver};
+
+/// The largest number of weights, whose curvature is a dense matrix.
+const MOST_WEIGHTS: usize = 1000;
+/// The largest number of multiplications that one curvature matrix may take.
+const MOST_WORK: f64 = 4e10;
+
+/// Whether a fit is solved directly.
+pub(super) fn applies(training_set: &TrainingSet, settings: &FitSettings) -> bool {
+    if settings.solver == Solver::Gradient
+        || !settings.model.hidden.is_empty()
+        || settings.method == Method::Swag
+    {
+        return false;
+    }
+    let count = weights(settings, training_set.width(), training_set.target());
+    let count = count.unwrap_or(usize::MAX);
+    let work = training_set.rows() as f64 * (count as f64).powi(2);
+    count <= MOST_WEIGHTS && work <= MOST_WORK
+}
+
+/// Fits a linear model.
+pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<TrainedModel> {
+    let device = settings.device.device()?;
+    let target = training_set.target();
+    let design = Design::new(training_set, settings);
+    let (precision, gaussian) = match target {
+        Target::Real(_) => design.regression(settings)?,
+        Target::Classes(_) => (1.0, design.classification(settings)?),
+    };
+    let trained = device.clone().autodiff();
+    let network = network(settings, training_set.width(), target, precision, &trained);
+    let layout = Layout::new(&network, &ParamGroup::all()).map_err(burn_bayes::Error::from)?;
+    let vector = |values: &[f64]| {
+        let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+        Tensor::<1>::from_data(TensorData::new(values, [design.len()]), &device)
+    };
+    let mean = vector(gaussian.mean());
+    let network = layout.write(network.valid(), mean.clone());
+    let network = network.map_err(burn_bayes::Error::from)?;
+    let posterior = match family(settings, design.len())? {
+        None => None,
+        Some((form, rank)) => {
+            let nearest = gaussian.nearest(form, rank, &[])?;
+            let factors: Vec<f32> = nearest.factors.iter().map(|&value| value as f32).collect();
+            let rows = factors.len() / design.len();
+            let factors = (rows > 0).then(|| {
+                Tensor::<2>::from_data(TensorData::new(factors, [rows, design.len()]), &device)
+            });
+            let diagonal = vector(&nearest.diagonal);
+            let layout = layout.into();
+            Some(match form {
+                FormKind::Covariance => {
+                    FactorPosterior::covariance(layout, mean, factors, diagonal)?
+                }
+                FormKind::Precision => FactorPosterior::precision(layout, mean, factors, diagonal)?,
+            })
+        }
+    };
+    TrainedModel::new(
+        &network,
+        posterior,
+        target.clone(),
+        precision,
+        settings.seed,
+    )
+}
+
+/// The family of a method's posteriors; `None` for a point estimate.
+fn family(settings: &FitSettings, weights: usize) -> Result<Option<(FormKind, usize)>> {
+    let form = match settings.method {
+        Method::Slang | Method::Vogn | Method::Von | Method::Vadam => FormKind::Precision,
+        _ => FormKind::Covariance,
+    };
+    Ok(rank(settings, weights)?.map(|rank| (form, rank)))
+}
+
+/// The rows of a linear model, in double precision.
+struct Design<'a> {
+    training_set: &'a TrainingSet,
+    /// Inputs with the constant of the bias.
+    inputs: usize,
+    outputs: usize,
+    /// α of every weight.
+    prior: Vec<f64>,
+}
+
+impl<'a> Design<'a> {
+    fn new(training_set: &'a TrainingSet, settings: &FitSettings) -> Self {
+        let outputs = training_set.target().outputs();
+        let mut prior = vec![settings.prior_precision; training_set.width() * outputs];
+        if !settings.no_intercept {
+            let bias = settings
+                .bias_prior_precision
+                .unwrap_or(settings.prior_precision);
+            prior.extend(vec![bias; outputs]);
+        }
+        Self {
+            training_set,
+            inputs: prior.len() / outputs,
+            outputs,
+            prior,
+        }
+    }
+
+    /// D.
+    fn len(&self) -> usize {
+        self.prior.len()
+    }
+
+    /// Every row's inputs, with 1 for the bias, and targets.
+    fn for_each_row(&self, mut visit: impl FnMut(usize, &[f64], &[f32])) {
+        let mut inputs = vec![1.0; self.inputs];
+        for (index, (features, targets)) in self.training_set.examples().enumerate() {
+            for (input, &feature) in inputs.iter_mut().zip(features) {
+                *input = feature.into();
+            }
+            visit(index, &inputs, targets);
+        }
+    }
+}
+
+/// target += scale · source
+fn add(target: &mut [f64], scale: f64, source: &[f64]) {
+    for (target, source) in target.iter_mut().zip(source) {
+        *target += scale * source;
+    }
+}
+
+/// Adds scale · vᵀv to the upper triangle of a square matrix.
+fn add_outer(matrix: &mut [f64], scale: f64, vector: &[f64]) {
+    let size = vector.len();
+    for (row, value) in vector.iter().enumerate() {
+        add(
+            &mut matrix[row * size + row..(row + 1) * size],
+            scale * value,
+            &vector[row..],
+        );
+    }
+}
+
+/// Copies the upper triangle to the lower one.
+fn mirror(matrix: &mut [f64], size: usize) {
+    for row in 1..size {
+        for column in 0..row {
+            matrix[row * size + column] = matrix[column * size + row];
+        }
+    }
+}
+
+/// Data of the tests.
+#[cfg(test)]
+mod testing {
+    use burn_bayes::Noise;
+    use burn_bayes_data::Features;
+
+    use crate::settings::{FitSettings, Method};
+
+    pub(super) const ROWS: usize = 60;
+    pub(super) const WIDTH: usize = 3;
+
+    pub(super) fn normals(stream: u64, count: usize) -> Vec<f64> {
+        let values = Noise::host(7).row(stream).latent(count);
+        values.into_iter().map(f64::from).collect()
+    }
+
+    pub(super) fn features() -> Features {
+        let values = normals(1, ROWS * WIDTH);
+        let values = values.into_iter().map(|value| f64::from(value as f32));
+        let values: Vec<f64> = values.collect();
+        Features::new(ROWS, WIDTH, values).unwrap()
+    }
+
+    pub(super) fn settings(method: Method) -> FitSettings {
+        FitSettings {
+            method,
+            model: "linear".parse().unwrap(),
+            no_intercept: true,
+            prior_precision: 0.7,
+            ..FitSettings::default()
+        }
+    }
+}
