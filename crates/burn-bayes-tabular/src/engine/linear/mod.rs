@@ -1,9 +1,8 @@
 //! Linear models, fitted without an optimiser.
 //!
 //! The negative log joint density U of the weights of a linear model is convex, so its posterior needs neither
-//! learning rates nor epochs. A [regression] has a closed form, and a [classification] a best Gaussian
-//! approximation. The posterior of a method is the member of its family with the least divergence from that
-//! Gaussian.
+//! learning rates nor epochs. That of a regression has a closed form, and that of a classification a best Gaussian
+//! approximation. The posterior of a method is the member of its family with the least divergence.
 //!
 //! Weights are in the network's order: the weight of input i for output k is number i·K + k, and the bias is the
 //! last input.
@@ -48,9 +47,18 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
     let device = settings.device.device()?;
     let target = training_set.target();
     let design = Design::new(training_set, settings);
-    let (precision, gaussian) = match target {
-        Target::Real(_) => design.regression(settings)?,
-        Target::Classes(_) => (1.0, design.classification(settings)?),
+    let family = family(settings, design.len())?;
+    let (precision, gaussian, nearest) = match target {
+        Target::Real(_) => {
+            let (precision, gaussian) = design.regression(settings)?;
+            let nearest = family.map(|(form, rank)| gaussian.nearest(form, rank, &[]));
+            let nearest = nearest.transpose()?;
+            (precision, gaussian, nearest)
+        }
+        Target::Classes(_) => {
+            let (gaussian, nearest) = design.classification(family, settings.seed)?;
+            (1.0, gaussian, nearest)
+        }
     };
     let trained = device.clone().autodiff();
     let network = network(settings, training_set.width(), target, precision, &trained);
@@ -62,10 +70,9 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
     let mean = vector(gaussian.mean());
     let network = layout.write(network.valid(), mean.clone());
     let network = network.map_err(burn_bayes::Error::from)?;
-    let posterior = match family(settings, design.len())? {
+    let posterior = match family.zip(nearest) {
         None => None,
-        Some((form, rank)) => {
-            let nearest = gaussian.nearest(form, rank, &[])?;
+        Some(((form, _), nearest)) => {
             let factors: Vec<f32> = nearest.factors.iter().map(|&value| value as f32).collect();
             let rows = factors.len() / design.len();
             let factors = (rows > 0).then(|| {
