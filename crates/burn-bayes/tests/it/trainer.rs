@@ -169,7 +169,7 @@ fn an_accumulation_of_no_batches_is_refused() {
     let error = error.expect("no batch makes a step");
     assert!(error.is_config(), "{error}");
     assert!(
-        error.to_string().starts_with("accumulation is 0"),
+        error.to_string().starts_with("accumulation: is 0"),
         "{error}"
     );
 }
