@@ -182,7 +182,7 @@ mod tests {
                 settings.set(name, value).unwrap();
                 let (changed, changed_rates) = shown(&settings);
                 let changes_rates = format!("{changed_rates:?}") != format!("{base_rates:?}");
-                match base.is_unused_by_method(name) {
+                match base.without_effect(name).is_some() {
                     true => assert_eq!(changed, config, "{method}: {name}"),
                     // Swag and map clip in the optimiser.
                     false if name == "clip" && matches!(method, Method::Swag | Method::Map) => {}
