@@ -48,6 +48,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for (setting, other) in arguments.settings.without_effect(fit.settings()) {
         tell(format_args!("note: `{setting}` has no effect with {other}"));
     }
+    if fit.settings().against_map && fit.scored_rows() == 0 {
+        tell("note: `against_map` has no effect without held-out rows");
+    }
     let fitted = trained(&fit)?;
     let mut finished = match fit.scored_rows() {
         0 => fit.finish(&fitted)?,

@@ -81,6 +81,34 @@ fn every_method_fits_and_predicts() {
 }
 
 #[test]
+fn the_exact_posterior_of_a_linear_regression_is_a_run_like_others() {
+    let place = Workplace::with_gap();
+    let exact = GAP.replace("--method mean-field", "--method exact");
+    let linear = exact.replace("--model mlp:20", "--model linear");
+    let outcome = json(&place.output(&format!("{linear} --json --out run")));
+    assert_eq!(
+        (&outcome["weights"], &outcome["rank"]),
+        (&2.into(), &2.into())
+    );
+    assert_eq!(outcome["verdict"], "trust", "{outcome}");
+    assert_eq!(place.output("predict run gap.csv").lines().count(), 1 + 150);
+    let plan = json(&place.output(&format!("{linear} --json").replacen("fit", "plan", 1)));
+    assert_eq!(plan["rank"], 2);
+    let (code, message) = place.failure(&format!("{exact} --out network"));
+    assert!(
+        code == 2 && message.contains("`--model linear`"),
+        "{message}"
+    );
+    let place = Workplace::with_moons();
+    let linear = MOONS.replace(
+        "--model mlp:20 --method mean-field",
+        "--model linear --method exact",
+    );
+    let (code, message) = place.failure(&format!("{linear} --out classes"));
+    assert!(code == 2 && message.contains("classification"), "{message}");
+}
+
+#[test]
 fn numbers_come_back_in_their_own_unit() {
     let place = Workplace::with_gap();
     let outcome = json(&place.output(&format!("{GAP} --json --out run")));

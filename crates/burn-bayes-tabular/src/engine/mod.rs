@@ -6,6 +6,7 @@
 mod algorithms;
 mod cost;
 mod diagnosis;
+mod exact;
 mod linear;
 mod method;
 mod noise;
@@ -125,6 +126,9 @@ fn trained(
              them are what the prior says; a smaller `model` may predict better"
         ));
     }
+    if settings.method == Method::Exact {
+        return exact::fit(training_set, settings);
+    }
     if linear::applies(training_set, settings) {
         return linear::fit(training_set, settings);
     }
@@ -181,6 +185,9 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
     settings.device.device()?;
     let weights = weights(settings, training_set.width(), training_set.meaning())?;
     rank(settings, weights)?;
+    if settings.method == Method::Exact {
+        exact::check(training_set, settings)?;
+    }
     let steps = settings.steps(training_set.rows());
     if settings.method == Method::Swag && steps < FEWEST_SWAG_STEPS {
         let problem = format!(

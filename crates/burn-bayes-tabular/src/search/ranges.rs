@@ -242,7 +242,7 @@ mod tests {
             };
             let ranges = Ranges::of_method(method, 5).unwrap();
             assert!(
-                ranges.names().any(|name| name == "learning_rate"),
+                ranges.names().any(|name| name == "prior_precision"),
                 "{method}"
             );
             let drawn = ranges.draw(&base, Noise::host(1)).unwrap();

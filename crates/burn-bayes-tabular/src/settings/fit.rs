@@ -3,7 +3,7 @@
 use burn_bayes::train::Preset;
 use serde_json::Value;
 
-use super::choices::Method::{Map, MeanField, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von};
+use super::choices::Method::{Exact, Map, MeanField, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von};
 use super::choices::{Method, NetworkShape, NoisePrecision, OptimizerName, Solver};
 use super::device::DeviceName;
 use super::table::settings;
@@ -34,10 +34,10 @@ settings! {
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam], unless: &[DIRECT]]
         train_draws: usize, preset draws;
         /// Number of weight draws per prediction.
-        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam]]
+        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam, Exact]]
         draws: usize = 100;
         /// How a linear model is fitted.
-        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Map], unless: &[("model", "mlp")]]
+        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Exact, Map], unless: &[("model", "mlp")]]
         solver: Solver = Solver::Auto;
         /// Optimiser (slang, vogn, von and vadam have update rules of their own).
         [methods: &[Vifa, MeanField, Vafc, Swag, Map], unless: &[DIRECT]]
@@ -84,7 +84,7 @@ settings! {
         checkpoint_every: usize = 10;
         /// Also train the maximum a posteriori fit with the same settings, and compare the scores of the held-out
         /// rows.
-        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam]]
+        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam, Exact]]
         against_map: bool = false;
         /// Random seed.
         seed: u64 = 0;
@@ -181,7 +181,7 @@ impl FitSettings {
     pub fn preset(&self) -> Preset {
         let tuned = match self.method {
             Vifa | MeanField => Preset::VIFA,
-            Vafc | Map => Preset::MAP,
+            Vafc | Exact | Map => Preset::MAP,
             Swag => Preset::SWAG,
             Slang => Preset::SLANG,
             Vogn => Preset::VOGN,
