@@ -140,8 +140,8 @@ fn cure(settings: &FitSettings, is_direct: bool, is_mean: bool) -> &'static str 
     let has_rate = settings.without_effect("diagonal_learning_rate").is_none();
     match (is_direct, is_mean) {
         (true, _) => {
-            "its direct solution is only approximate here: compare with `--solver gradient`, or give a \
-             larger `prior_precision`"
+            "the direct solution is only approximate for so little data; give more rows, or a larger \
+             `prior_precision`"
         }
         (false, true) => "give more `epochs`, or a larger `learning_rate`",
         (false, false) if has_rate => "give more `epochs`, or a larger `diagonal_learning_rate`",

@@ -122,8 +122,8 @@ fn trained(
     let (weights, rows) = (check(training_set, settings)?, training_set.rows());
     if weights > MOST_WEIGHTS_PER_ROW * rows {
         observer.warn(&format!(
-            "{weights} weights are fitted to {rows} rows, more than {MOST_WEIGHTS_PER_ROW} for each, so most of \
-             them are what the prior says; a smaller `model` may predict better"
+            "{weights} weights are fitted to {rows} rows, more than {MOST_WEIGHTS_PER_ROW} for each row, so most \
+             of them are what the prior says; a smaller `model` may predict better"
         ));
     }
     if settings.method == Method::Exact {

@@ -9,7 +9,7 @@ use crate::settings::{DataSettings, TaskName, refused};
 
 /// A numeric target with at most this many values is one of two classes.
 const CLASSES: usize = 2;
-/// Whole numbers with at most this many values may be classes or numbers.
+/// Whole numbers with at most this many values may be classes or numbers, if on average each comes twice.
 const UNCLEAR: usize = 20;
 
 /// A task that follows from the target.
@@ -22,7 +22,8 @@ pub struct InferredTask {
 }
 
 impl InferredTask {
-    /// The task of text, of numbers with at most two values, of fractions, and of whole numbers with many values.
+    /// The task of text, of numbers with at most two values, of fractions, and of whole numbers with many values
+    /// or few rows for each.
     ///
     /// # Errors
     /// If the target has a few whole numbers, which may be classes or numbers.
@@ -42,8 +43,11 @@ impl InferredTask {
                     (TaskName::Classification, format!("has {count} values"))
                 } else if values().any(|value| value.fract() != 0.0) {
                     (TaskName::Regression, "has fractions".into())
-                } else if count > UNCLEAR {
-                    (TaskName::Regression, format!("has {count} whole numbers"))
+                } else if count > UNCLEAR || 2 * count > values().count() {
+                    (
+                        TaskName::Regression,
+                        format!("has {count} different whole numbers"),
+                    )
                 } else {
                     let problem = format!(
                         "is not given, and the {count} whole numbers of the target `{name}` may be classes \
@@ -86,6 +90,10 @@ mod tests {
         );
         assert_eq!(numbers(vec![0.0, 1.0, 1.5]).unwrap(), TaskName::Regression);
         assert_eq!(whole(21).unwrap(), TaskName::Regression);
+        assert_eq!(
+            numbers(vec![7.0, 3.0, 5.0, 1.0, 3.0]).unwrap(),
+            TaskName::Regression
+        );
         for count in [3, 20] {
             let message = whole(count).unwrap_err().to_string();
             assert!(message.contains("`task`") && message.contains(&count.to_string()));
