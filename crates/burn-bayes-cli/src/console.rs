@@ -10,9 +10,10 @@ use burn_bayes_tabular::shell::command_of;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use burn_bayes_tabular::assessment::Baseline;
 use burn_bayes_tabular::engine::EpochRecord;
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::report::Summary;
+use burn_bayes_tabular::report::{Summary, number};
 use burn_bayes_tabular::scores::Scores;
 
 /// A progress bar that is cleared when dropped.
@@ -243,6 +244,41 @@ pub(crate) fn print_scores(scores: &Scores) -> Result<()> {
             "{:<width$} {:>10}  {interval}",
             line.name, line.value
         ))?;
+    }
+    Ok(())
+}
+
+/// Prints the scores of plain models.
+pub(crate) fn print_baselines(scores: &Scores, baselines: &[Baseline]) -> Result<()> {
+    let widths = baselines
+        .iter()
+        .map(|baseline| baseline.name.chars().count());
+    let width = widths.max().unwrap_or(0).max(NAME_WIDTH);
+    let (_, _, error) = scores.headline();
+    print(format_args!(
+        "{:<width$} {:>10} {error:>10}  fit's NLL minus theirs",
+        "plain models:", "NLL"
+    ))?;
+    for Baseline {
+        name,
+        scores,
+        absent,
+        ..
+    } in baselines
+    {
+        match scores {
+            Some(scores) => {
+                let (nll, error) = (number(scores.nll), number(scores.error));
+                let difference = scores.shown_difference();
+                print(format_args!(
+                    "{name:<width$} {nll:>10} {error:>10}  {difference}"
+                ))?;
+            }
+            None => {
+                let reason = absent.as_deref().unwrap_or_default();
+                print(format_args!("{name:<width$} not compared: {reason}"))?;
+            }
+        }
     }
     Ok(())
 }

@@ -93,12 +93,13 @@ impl ConfigFlags {
         found.map_or(Ok(()), |(name, problem)| Err(refused(name, problem)))
     }
 
-    /// The given options that the method does not use.
-    pub(crate) fn unused(&self, settings: &FitSettings) -> impl Iterator<Item = &'static str> {
+    /// The given options without effect, each with what rules it out.
+    pub(crate) fn without_effect(
+        &self,
+        settings: &FitSettings,
+    ) -> impl Iterator<Item = (&'static str, String)> {
         let of_fit = self.given.iter().filter(|(part, ..)| *part == Part::Fit);
-        of_fit
-            .map(|(_, name, _)| *name)
-            .filter(|name| settings.is_unused_by_method(name))
+        of_fit.filter_map(|(_, name, _)| Some((*name, settings.without_effect(name)?)))
     }
 
     /// The settings of the file, if given, overridden by the options.

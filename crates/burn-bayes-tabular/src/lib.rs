@@ -40,6 +40,8 @@ pub mod network;
 pub mod predict;
 pub mod scores;
 
+pub mod assessment;
+
 pub mod report;
 pub mod run;
 

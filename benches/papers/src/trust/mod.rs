@@ -60,7 +60,7 @@ const fn judged_columns(
 
 /// The methods that give a posterior.
 fn posterior_methods() -> impl Iterator<Item = Method> {
-    let methods = Method::ALL.into_iter();
+    let methods = Method::GENERAL.into_iter();
     methods.filter(|method| *method != Method::Map)
 }
 

@@ -7,7 +7,8 @@ use burn_bayes_tabular::Result;
 use burn_bayes_tabular::comparison::{Comparison, Runs};
 use burn_bayes_tabular::fits::FitsTask;
 use burn_bayes_tabular::jobs::{self, ResultCache};
-use burn_bayes_tabular::settings::Method;
+use burn_bayes_tabular::rows::SplitTable;
+use burn_bayes_tabular::settings::{Config, Method};
 use clap::Args;
 
 use super::Fits;
@@ -49,12 +50,13 @@ pub(crate) struct Arguments {
 }
 
 /// Options of `fit` that do not apply here.
-const REFUSED: [(&str, &str); 3] = [
+const REFUSED: [(&str, &str); 4] = [
     ("method", "names one method; use `--methods` to name all"),
     (
         "validation",
         "is not used here, because every row is in a test fold once; leave it out",
     ),
+    ("against_map", "is not used here; name map in `--methods`"),
     (
         "checkpoint_every",
         "is not used here; `--resume` continues with the next fit; leave it out",
@@ -64,14 +66,16 @@ const REFUSED: [(&str, &str); 3] = [
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     arguments.settings.refuse(REFUSED)?;
-    let config = arguments.settings.config()?;
+    let mut config = arguments.settings.config()?;
+    let table = super::read(&mut config)?;
     let runs = Runs::new(
         config,
         &arguments.methods,
         arguments.repeats,
         arguments.folds,
     )?;
-    let rows = super::dealt(runs.config())?;
+    let Config { data, fit } = runs.config();
+    let rows = SplitTable::deal(table, data, fit.seed)?;
     let (fits, positive) = runs.of_rows(&rows)?;
     let cache = ResultCache::begin(&arguments.out, "runs.jsonl", arguments.resume)?;
     let pool = super::worker_pool(arguments.threads, runs.config())?;

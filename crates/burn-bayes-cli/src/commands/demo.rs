@@ -246,6 +246,7 @@ impl DemoCase {
             target: "target",
             rows: Some(rows),
             diverged,
+            assessment: None,
             posterior: posterior.as_ref(),
         };
         let page = folder.join("report.html");

@@ -12,7 +12,9 @@ use burn_bayes_tabular::settings::{Config, refused};
 use clap::Args;
 
 use super::prepared;
-use crate::console::{Console, busy, command_line, print, print_json, print_scores, tell, warn};
+use crate::console::{
+    Console, busy, command_line, print, print_baselines, print_json, print_scores, tell, warn,
+};
 use crate::interruption;
 use crate::settings::ConfigFlags;
 
@@ -35,14 +37,20 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let start_time = Instant::now();
-    let config = config(arguments)?;
-    let rows = prepared(&config)?;
+    let mut config = config(arguments)?;
+    let rows = prepared(&mut config)?;
     let command = command_line();
     let start = match arguments.resume {
         true => Start::Resumed,
         false => Start::New(&command),
     };
     let fit = FolderFit::new(&arguments.out, config, rows, start)?;
+    for (setting, other) in arguments.settings.without_effect(fit.settings()) {
+        tell(format_args!("note: `{setting}` has no effect with {other}"));
+    }
+    if fit.settings().against_map && fit.scored_rows() == 0 {
+        tell("note: `against_map` has no effect without held-out rows");
+    }
     let model = trained(&fit)?;
     let mut finished = match fit.scored_rows() {
         0 => fit.finish(&model)?,
@@ -73,14 +81,7 @@ fn config(arguments: &Arguments) -> Result<Config> {
         }
         return folder.config();
     }
-    let config = arguments.settings.config()?;
-    for setting in arguments.settings.unused(&config.fit) {
-        let method = config.fit.method;
-        tell(format_args!(
-            "note: `{setting}` has no effect with {method}"
-        ));
-    }
-    Ok(config)
+    arguments.settings.config()
 }
 
 /// Trains; an interruption saves a checkpoint first.
@@ -129,12 +130,13 @@ fn show(fit: &FinishedFit) -> Result<()> {
             "noise precision {precision} (standard deviation {deviation})"
         ))?;
     }
-    if let Some(diagnosis) = &fit.diagnosis {
-        print(format_args!("{diagnosis}"))?;
+    if fit.assessment.verdict.is_some() {
+        print(format_args!("{}", fit.assessment))?;
     }
     if let Some(scores) = &fit.scores {
         print(format_args!("scores of the held-out rows:"))?;
         print_scores(&scores.scores)?;
+        print_baselines(&scores.scores, &scores.assessment.baselines)?;
     }
     print(format_args!("the run is in {}", run.display()))
 }

@@ -15,12 +15,13 @@ use std::sync::OnceLock;
 
 use clap::Subcommand;
 
-use crate::console::{Counter, busy, command_line, warn};
+use crate::console::{Counter, busy, command_line, tell, warn};
 use crate::interruption;
+use burn_bayes_data::Table;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::fits::FitsTask;
 use burn_bayes_tabular::jobs::{self, Progress, Record, WorkerPool, threads};
-use burn_bayes_tabular::rows::{PreparedRows, SplitTable, read_table, warnings};
+use burn_bayes_tabular::rows::{InferredTask, PreparedRows, SplitTable, read_table, warnings};
 use burn_bayes_tabular::run::{Run, RunFolder};
 use burn_bayes_tabular::settings::{Config, DeviceName};
 
@@ -78,18 +79,29 @@ fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
     Ok(run)
 }
 
-/// Reads and splits the data file, and warns about suspicious columns.
-fn dealt(config: &Config) -> Result<SplitTable> {
+/// Reads the data file, warns about suspicious columns, and infers the task if it is not given.
+fn read(config: &mut Config) -> Result<Table> {
     let path = config.data.path()?.display();
     let table = busy(format_args!("reading {path}"), || read_table(&config.data))?;
     for warning in warnings(&table, &config.data)? {
         warn(warning);
     }
+    if config.data.task.is_none() {
+        let InferredTask { task, reason } = InferredTask::of(&table, &config.data)?;
+        tell(format_args!("task: {task}, because {reason}"));
+        config.data.task = Some(task);
+    }
+    Ok(table)
+}
+
+/// Reads and splits the data file.
+fn dealt(config: &mut Config) -> Result<SplitTable> {
+    let table = read(config)?;
     SplitTable::deal(table, &config.data, config.fit.seed)
 }
 
 /// Reads, splits and prepares the data file.
-fn prepared(config: &Config) -> Result<PreparedRows> {
+fn prepared(config: &mut Config) -> Result<PreparedRows> {
     let dealt = dealt(config)?;
     let what = format!("preparing {} rows", dealt.table.rows());
     busy(what, || PreparedRows::prepare(dealt, &config.data))

@@ -37,8 +37,8 @@ struct Plan {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let config = arguments.settings.config()?;
-    let problem = super::prepared(&config)?.train;
+    let mut config = arguments.settings.config()?;
+    let problem = super::prepared(&mut config)?.train;
     let weights = engine::check(&problem, &config.fit)?;
     let memory = engine::memory(&config.fit, weights)?;
     if arguments.json {

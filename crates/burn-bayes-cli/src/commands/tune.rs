@@ -51,12 +51,12 @@ const SHOWN: usize = 10;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let config = arguments.settings.config()?;
+    let mut config = arguments.settings.config()?;
     let ranges = arguments.ranges.as_deref();
     let ranges = ranges.map(|path| Ranges::read(path, &config.fit));
     let ranges = ranges.transpose()?;
     let pool = super::worker_pool(arguments.threads, &config)?;
-    let rows = super::dealt(&config)?;
+    let rows = super::dealt(&mut config)?;
     let tuning = Tuning::new(config, &rows, arguments.folds)?;
     let ranges = ranges.map_or_else(|| tuning.default_ranges(), Ok)?;
     let searched = "is searched; leave it out, or give `--ranges` without it";

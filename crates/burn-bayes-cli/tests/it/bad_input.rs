@@ -32,6 +32,10 @@ fn options_that_cannot_be_used() {
     let place = Workplace::with_moons();
     place.write("unknown.toml", "[fit]\nepochz = 3\n");
     place.write("wrong.toml", "[fit]\nmodel = \"cnn\"\n");
+    place.write(
+        "grades.csv",
+        "x,grade\n0.5,1\n1.5,2\n2.5,3\n0.4,1\n1.4,2\n2.4,3\n",
+    );
     let file = "fit --data moons.csv --task classification --out run";
     check(
         &place,
@@ -49,9 +53,9 @@ fn options_that_cannot_be_used() {
             (file.into(), USAGE, &["`target` is not given"]),
             ("fit --out run".into(), USAGE, &["`data` is not given"]),
             (
-                "fit --data moons.csv --target kind --out run".into(),
+                "fit --data grades.csv --target grade --out run".into(),
                 USAGE,
-                &["`task`"],
+                &["`task`", "3 whole numbers", "`grade`"],
             ),
             (moons("--ignore z"), USAGE, &["`ignore`", "`z`"]),
             (moons("--ignore kind"), USAGE, &["`ignore`", "target"]),

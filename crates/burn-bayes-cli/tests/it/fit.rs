@@ -81,6 +81,34 @@ fn every_method_fits_and_predicts() {
 }
 
 #[test]
+fn the_exact_posterior_of_a_linear_regression_is_a_run_like_others() {
+    let place = Workplace::with_gap();
+    let exact = GAP.replace("--method mean-field", "--method exact");
+    let linear = exact.replace("--model mlp:20", "--model linear");
+    let outcome = json(&place.output(&format!("{linear} --json --out run")));
+    assert_eq!(
+        (&outcome["weights"], &outcome["rank"]),
+        (&2.into(), &2.into())
+    );
+    assert_eq!(outcome["verdict"], "trust", "{outcome}");
+    assert_eq!(place.output("predict run gap.csv").lines().count(), 1 + 150);
+    let plan = json(&place.output(&format!("{linear} --json").replacen("fit", "plan", 1)));
+    assert_eq!(plan["rank"], 2);
+    let (code, message) = place.failure(&format!("{exact} --out network"));
+    assert!(
+        code == 2 && message.contains("`--model linear`"),
+        "{message}"
+    );
+    let place = Workplace::with_moons();
+    let linear = MOONS.replace(
+        "--model mlp:20 --method mean-field",
+        "--model linear --method exact",
+    );
+    let (code, message) = place.failure(&format!("{linear} --out classes"));
+    assert!(code == 2 && message.contains("classification"), "{message}");
+}
+
+#[test]
 fn numbers_come_back_in_their_own_unit() {
     let place = Workplace::with_gap();
     let outcome = json(&place.output(&format!("{GAP} --json --out run")));
@@ -99,6 +127,153 @@ fn numbers_come_back_in_their_own_unit() {
             .map(f64::round),
         Some(5.0)
     );
+}
+
+/// The standard error of a command that must succeed.
+fn notes(place: &Workplace, arguments: &str) -> String {
+    let output = place.burn_bayes(arguments).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments}: {errors}");
+    errors
+}
+
+#[test]
+fn settings_without_effect_are_named() {
+    let place = Workplace::with_gap();
+    let note = |setting: &str| format!("note: `{setting}` has no effect with");
+    let direct = "a linear model that is solved directly; `--solver gradient` trains it";
+    let options = format!("{GAP} --model linear --clip 1");
+    let errors = notes(&place, &format!("{options} --out direct"));
+    for setting in ["epochs", "batch_size", "clip"] {
+        assert!(
+            errors.contains(&format!("{} {direct}", note(setting))),
+            "{errors}"
+        );
+    }
+    for setting in ["method", "model", "draws"] {
+        assert!(!errors.contains(&note(setting)), "{errors}");
+    }
+    let errors = notes(
+        &place,
+        &format!("{options} --solver gradient --rank 2 --out trained"),
+    );
+    assert!(
+        errors.contains("note: `rank` has no effect with mean-field"),
+        "{errors}"
+    );
+    assert_eq!(errors.matches("note: ").count(), 1, "{errors}");
+    let errors = notes(&place, &format!("{GAP} --solver gradient --out network"));
+    assert!(
+        errors.contains("note: `solver` has no effect with `model = mlp`"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn the_task_is_inferred_and_kept() {
+    let place = Workplace::with_moons();
+    let errors = notes(
+        &place,
+        "fit --data moons.csv --target kind --model linear --out classes",
+    );
+    assert!(errors.contains("task: classification, because"), "{errors}");
+    assert!(
+        place
+            .read("classes/config.toml")
+            .contains("task = \"classification\"")
+    );
+    let errors = notes(
+        &place,
+        "fit --data moons.csv --target x --model linear --out numbers",
+    );
+    assert!(
+        errors.contains("task: regression, because the target `x`"),
+        "{errors}"
+    );
+    place.output("evaluate classes moons.csv");
+}
+
+#[test]
+fn a_fit_is_judged_beside_plain_models() {
+    let place = Workplace::with_moons();
+    let outcome = json(&place.output(&format!("{MOONS} --against-map --json --out run")));
+    let scores = &outcome["scores"];
+    for part in ["verdict", "diagnosis", "baselines"] {
+        assert_eq!(outcome[part], scores[part], "{part}");
+    }
+    assert_eq!(json(&place.read("run/scores.json")), *scores);
+    let baselines = scores["baselines"].as_array().unwrap();
+    let models: Vec<_> = baselines
+        .iter()
+        .map(|one| one["model"].as_str().unwrap())
+        .collect();
+    assert_eq!(models, ["constant", "linear", "map"]);
+    for baseline in baselines {
+        let score = |name: &str| baseline["scores"][name].as_f64().unwrap();
+        let nll = scores["nll"]["value"].as_f64().unwrap();
+        assert!(
+            (score("difference") - (nll - score("nll"))).abs() < 1e-9,
+            "{baseline}"
+        );
+        assert!(score("standard_error") > 0.0, "{baseline}");
+    }
+    // Half of the rows belong to each class.
+    let constant = baselines[0]["scores"]["nll"].as_f64().unwrap();
+    assert!((constant - 2f64.ln()).abs() < 0.01, "{constant}");
+    let page = place.read("run/report.html");
+    let verdict = page.find("Verdict: ").unwrap();
+    assert!(verdict < page.find("<nav").unwrap() && page.contains("Logistic regression"));
+
+    // One epoch of tiny steps leaves the initial weights as they are.
+    let short = MOONS.replace("--epochs 30", "--epochs 1 --learning-rate 0.0001");
+    let output = place
+        .burn_bayes(&format!("{short} --out short"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for model in ["the class frequencies", "logistic regression"] {
+        let reason = format!("on the held-out rows it is worse than {model}");
+        assert!(text.contains(&reason), "{text}");
+    }
+    assert!(text.contains("do not use: it has diverged; on"), "{text}");
+    // A linear model is its own baseline, and without held-out rows there is none.
+    let linear = MOONS.replace("--model mlp:20", "--model linear");
+    let outcome = json(&place.output(&format!("{linear} --json --out linear")));
+    assert_eq!(outcome["baselines"].as_array().unwrap().len(), 1);
+    let outcome = json(&place.output(&format!("{MOONS} --validation 0 --json --out none")));
+    assert_eq!(outcome["baselines"].as_array().unwrap().len(), 0);
+    assert!(outcome["verdict"].is_string());
+}
+
+#[test]
+fn few_rows_are_fitted() {
+    let (gap, moons) = (Workplace::with_gap(), Workplace::with_moons());
+    for rows in [13, 20, 39] {
+        for (place, file, options) in [(&gap, "gap.csv", GAP), (&moons, "moons.csv", MOONS)] {
+            let text = place.read(file);
+            let text: Vec<&str> = text.lines().take(1 + rows).collect();
+            place.write("few.csv", &text.join("\n"));
+            let options = options.replace(file, "few.csv");
+            let options = options.replace("--batch-size 10", "--batch-size 32");
+            let outcome = place.output(&format!("{options} --json --out {rows}"));
+            assert!(json(&outcome)["verdict"].is_string(), "{rows}: {outcome}");
+            place.output(&format!("predict {rows} few.csv"));
+            let errors = notes(
+                place,
+                &format!("{options} --model mlp:60 --out {rows}-wide"),
+            );
+            assert_eq!(
+                errors.contains("weights are fitted to"),
+                rows < 39,
+                "{errors}"
+            );
+        }
+    }
+    gap.write("two.csv", "x;price\n1;2\n2;3\n");
+    let two = GAP.replace("gap.csv", "two.csv");
+    let (code, message) = gap.failure(&format!("{two} --out none"));
+    let expected = "0.2 cannot be held out of 2 rows; use more rows";
+    assert!(code == 3 && message.contains(expected), "{message}");
 }
 
 /// The lines of a run's metrics.
@@ -155,12 +330,12 @@ fn a_file_of_settings_is_overridden_by_options() {
     place.write(
         "fit.toml",
         "[data]\npath = \"moons.csv\"\ntarget = \"kind\"\ntask = \"classification\"\n\
-         [fit]\nmethod = \"map\"\nmodel = \"linear\"\nepochs = 50\n",
+         [fit]\nmethod = \"map\"\nmodel = \"mlp:5\"\nepochs = 50\n",
     );
     let outcome = json(&place.output("fit --config fit.toml --epochs 20 --json --out run"));
     assert_eq!(
         (&outcome["method"], &outcome["model"]),
-        (&"map".into(), &"linear".into())
+        (&"map".into(), &"mlp:5".into())
     );
     let config: toml::Table = place.read("run/config.toml").parse().unwrap();
     assert_eq!(config["fit"]["epochs"].as_integer(), Some(20));

@@ -10,7 +10,7 @@ use super::method::MethodConfig;
 use super::{EpochRecord, Observer, TrainedModel, fit};
 use crate::error::{Result, TabularError};
 use crate::rows::TrainingSet;
-use crate::settings::{FitSettings, NoisePrecision, OptimizerName};
+use crate::settings::{FitSettings, Method, NoisePrecision, OptimizerName};
 
 /// Warm-up steps that are not timed, because they allocate memory.
 const WARM_UP: usize = 5;
@@ -32,6 +32,9 @@ pub fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
         MethodConfig::Slang(config) => config.memory(weights),
         MethodConfig::Von(config) => config.memory(weights),
         MethodConfig::Vadam(config) => config.memory(weights),
+        MethodConfig::Map if settings.method == Method::Exact => {
+            MemoryPlan::iterates(weights, weights, OptimizerMemory::Plain)
+        }
         MethodConfig::Map => MemoryPlan::iterates(weights, 0, optimizer),
     })
 }

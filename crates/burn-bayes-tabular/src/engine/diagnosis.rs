@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::TrainedModel;
 use super::algorithms::network;
+use super::linear;
 use super::method::prior;
 use crate::error::Result;
+use crate::report::sentence;
 use crate::rows::TrainingSet;
 use crate::settings::FitSettings;
 
@@ -24,8 +26,11 @@ const PAIRS: (usize, usize) = (4, 64);
 const TRUSTED: f64 = 0.1;
 const UNUSABLE: f64 = 1.0;
 
-/// A verdict on a fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+/// What deviations that have not arrived mean.
+const CONSEQUENCE: &str = ", so that uncertainty far from the data is not that of the posterior";
+
+/// A verdict on a fit, from the best to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The fit is as good as its family of posteriors allows.
@@ -59,6 +64,8 @@ pub struct Diagnosis {
     pub standard_error: f64,
     /// D, the number of weights.
     pub weights: usize,
+    /// What to change; null for a fit that is trusted.
+    pub cure: Option<String>,
 }
 
 impl Diagnosis {
@@ -66,27 +73,79 @@ impl Diagnosis {
     pub fn excess(&self) -> f64 {
         self.decrement + self.scale_gain
     }
+
+    /// Whether the mean is at most as far as a trusted fit may be, and whether the deviations are.
+    fn arrived(&self) -> [bool; 2] {
+        let is_mean_worse = self.decrement > self.scale_gain;
+        let is_arrived = |gain: f64, is_worse: bool| {
+            self.verdict == Verdict::Trust || !(is_worse || share(gain, self.weights) > TRUSTED)
+        };
+        [
+            is_arrived(self.decrement, is_mean_worse),
+            is_arrived(self.scale_gain, !is_mean_worse),
+        ]
+    }
+
+    /// A sentence about the mean, one about the deviations and, unless the fit is trusted, the cure.
+    pub fn sentences(&self) -> Vec<String> {
+        let [mean, deviations] = self.arrived();
+        let mean = if mean {
+            "has arrived"
+        } else {
+            "has not arrived"
+        };
+        let deviations = match deviations {
+            true => "have arrived".into(),
+            false => format!("have not arrived{CONSEQUENCE}"),
+        };
+        // An estimate of nearly nothing may be below zero.
+        let (decrement, gain) = (self.decrement.max(0.0), self.scale_gain.max(0.0));
+        let mut sentences = vec![
+            format!("The mean {mean}: a better one would gain {decrement:.1} nats."),
+            format!("The deviations {deviations}: better ones would gain {gain:.1} nats."),
+        ];
+        sentences.extend(self.cure.as_ref().map(|cure| sentence(&format!("{cure}."))));
+        sentences
+    }
+
+    /// What was found out, without the verdict.
+    pub fn finding(&self) -> String {
+        let (excess, error, weights) = (self.excess(), self.standard_error, self.weights);
+        let missed = match self.arrived() {
+            [true, true] => String::new(),
+            [false, _] => "; its mean has not arrived: ".into(),
+            [true, false] => format!("; its deviations have not arrived{CONSEQUENCE}: "),
+        };
+        let cure = self.cure.as_deref().unwrap_or_default();
+        format!(
+            "the posterior of {weights} weights is {excess:.1} ± {error:.1} nats from the best of its \
+             family{missed}{cure}"
+        )
+    }
 }
 
 impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (excess, error, weights) = (self.excess(), self.standard_error, self.weights);
-        let cure = match self.verdict {
-            Verdict::Trust => "",
-            _ if self.decrement > self.scale_gain => {
-                "; its mean has not arrived: give more `epochs`, or a larger `learning_rate`"
-            }
-            _ => {
-                "; its deviations have not arrived, so that uncertainty far from the data is not that of \
-                 the posterior: give more `epochs`, or a larger `diagonal_learning_rate`"
-            }
-        };
-        write!(
-            f,
-            "{}: the posterior of {weights} weights is {excess:.1} ± {error:.1} nats from the best of its \
-             family{cure}",
-            self.verdict
-        )
+        write!(f, "{}: {}", self.verdict, self.finding())
+    }
+}
+
+/// An excess divergence in half nats per weight.
+fn share(excess: f64, weights: usize) -> f64 {
+    2.0 * excess / weights as f64
+}
+
+/// What to change if the mean, or else the deviations, have not arrived.
+fn cure(settings: &FitSettings, is_direct: bool, is_mean: bool) -> &'static str {
+    let has_rate = settings.without_effect("diagonal_learning_rate").is_none();
+    match (is_direct, is_mean) {
+        (true, _) => {
+            "the direct solution is only approximate for so little data; give more rows, or a larger \
+             `prior_precision`"
+        }
+        (false, true) => "give more `epochs`, or a larger `learning_rate`",
+        (false, false) if has_rate => "give more `epochs`, or a larger `diagonal_learning_rate`",
+        (false, false) => "give more `epochs`",
     }
 }
 
@@ -122,17 +181,19 @@ pub fn diagnose(
         .with_seed(settings.seed);
     let arrival = test.measure(&network, posterior, batches)?;
     let weights = network.num_params();
-    let share = |excess: f64| 2.0 * excess / weights as f64;
     let verdict = match arrival {
-        _ if share(arrival.decrement) > UNUSABLE => Verdict::DoNotUse,
-        _ if share(arrival.excess()) > TRUSTED => Verdict::LookCloser,
+        _ if share(arrival.decrement, weights) > UNUSABLE => Verdict::DoNotUse,
+        _ if share(arrival.excess(), weights) > TRUSTED => Verdict::LookCloser,
         _ => Verdict::Trust,
     };
+    let is_direct = linear::applies(training_set, settings);
+    let cure = cure(settings, is_direct, arrival.decrement > arrival.scale_gain);
     Ok(Some(Diagnosis {
         verdict,
         decrement: arrival.decrement,
         scale_gain: arrival.scale_gain,
         standard_error: arrival.standard_error,
         weights,
+        cure: (verdict != Verdict::Trust).then(|| cure.into()),
     }))
 }

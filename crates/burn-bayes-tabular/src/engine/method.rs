@@ -42,7 +42,8 @@ impl MethodConfig {
             Method::Slang | Method::Vogn => Self::Slang(slang(settings, rows).with_rank(rank)),
             Method::Von => Self::Von(von(settings, rows)),
             Method::Vadam => Self::Vadam(vadam(settings, rows)),
-            Method::Map => Self::Map,
+            // Solved directly.
+            Method::Exact | Method::Map => Self::Map,
         })
     }
 }
@@ -52,6 +53,7 @@ pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
     match settings.method {
         Method::Vifa | Method::Vafc | Method::Swag | Method::Slang => {}
         Method::MeanField | Method::Vogn | Method::Von | Method::Vadam => return Ok(Some(0)),
+        Method::Exact => return Ok(Some(weights)),
         Method::Map => return Ok(None),
     }
     let rank = settings.rank.unwrap_or(DEFAULT_RANK.min(weights));
@@ -182,7 +184,7 @@ mod tests {
                 settings.set(name, value).unwrap();
                 let (changed, changed_rates) = shown(&settings);
                 let changes_rates = format!("{changed_rates:?}") != format!("{base_rates:?}");
-                match base.is_unused_by_method(name) {
+                match base.without_effect(name).is_some() {
                     true => assert_eq!(changed, config, "{method}: {name}"),
                     // Swag and map clip in the optimiser.
                     false if name == "clip" && matches!(method, Method::Swag | Method::Map) => {}

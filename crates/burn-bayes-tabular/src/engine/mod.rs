@@ -6,6 +6,7 @@
 mod algorithms;
 mod cost;
 mod diagnosis;
+mod exact;
 mod linear;
 mod method;
 mod noise;
@@ -29,7 +30,7 @@ use training::Training;
 
 use crate::error::Result;
 use crate::rows::TrainingSet;
-use crate::settings::{FitSettings, Method, refused};
+use crate::settings::{FitSettings, Method, Solver, refused};
 
 /// Observes a fit, and may stop it.
 pub trait Observer {
@@ -118,7 +119,16 @@ fn trained(
     checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<TrainedModel> {
-    check(training_set, settings)?;
+    let (weights, rows) = (check(training_set, settings)?, training_set.rows());
+    if weights > MOST_WEIGHTS_PER_ROW * rows {
+        observer.warn(&format!(
+            "{weights} weights are fitted to {rows} rows, more than {MOST_WEIGHTS_PER_ROW} for each row, so most \
+             of them are what the prior says; a smaller `model` may predict better"
+        ));
+    }
+    if settings.method == Method::Exact {
+        return exact::fit(training_set, settings);
+    }
     if linear::applies(training_set, settings) {
         return linear::fit(training_set, settings);
     }
@@ -136,12 +146,48 @@ fn trained(
     algorithms::train(&training, checkpoint, observer)
 }
 
+/// The settings in effect for these rows: the solver of a linear model that is too large to be solved directly
+/// is `gradient`.
+#[must_use]
+pub fn in_effect(training_set: &TrainingSet, settings: FitSettings) -> FitSettings {
+    let is_trained =
+        settings.without_effect("solver").is_none() && !linear::applies(training_set, &settings);
+    match is_trained {
+        true => FitSettings {
+            solver: Solver::Gradient,
+            ..settings
+        },
+        false => settings,
+    }
+}
+
+/// Whether a fit to these rows is solved directly, without training.
+pub(crate) fn is_solved_directly(training_set: &TrainingSet, settings: &FitSettings) -> bool {
+    linear::applies(training_set, settings)
+}
+
+/// Whether a fit to these rows is solved directly, within seconds.
+pub(crate) fn is_quickly_solved(training_set: &TrainingSet, settings: &FitSettings) -> bool {
+    let weights = weights(settings, training_set.width(), training_set.target());
+    weights.is_ok_and(|weights| {
+        let weights = weights as f64;
+        let work = weights * weights * (training_set.rows() as f64 + weights);
+        is_solved_directly(training_set, settings) && work <= QUICK_WORK
+    })
+}
+
+/// The number of multiplications of one curvature matrix and its decomposition, some tens of which take seconds.
+const QUICK_WORK: f64 = 1e9;
+
 /// Checks the settings for these rows, and returns the number of weights.
 pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize> {
     settings.validate()?;
     settings.device.device()?;
     let weights = weights(settings, training_set.width(), training_set.target())?;
     rank(settings, weights)?;
+    if settings.method == Method::Exact {
+        exact::check(training_set, settings)?;
+    }
     let steps = settings.steps(training_set.rows());
     if settings.method == Method::Swag && steps < FEWEST_SWAG_STEPS {
         let problem = format!(
@@ -152,6 +198,9 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
     }
     Ok(weights)
 }
+
+/// Fits with more weights per row are warned of.
+const MOST_WEIGHTS_PER_ROW: usize = 10;
 
 /// The smallest number of steps whose last quarter has two iterates.
 const FEWEST_SWAG_STEPS: usize = 4;

@@ -9,18 +9,6 @@ use crate::predict::Predictions;
 use crate::rows::Target;
 use crate::settings::{Method, NetworkShape, NoisePrecision};
 
-const METHODS: [Method; 9] = [
-    Method::Vifa,
-    Method::MeanField,
-    Method::Vafc,
-    Method::Swag,
-    Method::Slang,
-    Method::Vogn,
-    Method::Von,
-    Method::Vadam,
-    Method::Map,
-];
-
 fn moons(seed: u64) -> (Dataset, TrainingSet) {
     let data = two_moons(120, 0.1, seed).unwrap();
     let classes = vec!["lower".to_string(), "upper".to_string()];
@@ -77,7 +65,7 @@ fn accuracy(probabilities: &[f64], data: &Dataset) -> f64 {
 fn every_method_learns_classes() {
     let (_, training_set) = moons(1);
     let (test, _) = moons(2);
-    for method in METHODS {
+    for method in Method::GENERAL {
         let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
         let accuracy = accuracy(&probabilities(&model, &test), &test);
         // A linear classifier has a lower accuracy.
@@ -89,7 +77,7 @@ fn every_method_learns_classes() {
 #[test]
 fn every_method_learns_numbers() {
     let (data, training_set) = gap();
-    for method in METHODS {
+    for method in Method::GENERAL {
         let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
         let Predictions::Reals(predictions) = model.predict(data.features(), 20).unwrap() else {
             panic!("numbers were fitted");
@@ -207,7 +195,7 @@ impl Observer for Interruption {
 #[test]
 fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
     let (data, training_set) = moons(1);
-    for method in METHODS {
+    for method in Method::GENERAL {
         let settings = FitSettings {
             epochs: 4,
             checkpoint_every: 0,
@@ -315,7 +303,7 @@ fn looking_at_a_fit_changes_nothing_and_shows_what_it_ends_in() {
         }
     }
     let (data, training_set) = moons(1);
-    for method in METHODS {
+    for method in Method::GENERAL {
         let settings = FitSettings {
             epochs: 8,
             ..settings(method)

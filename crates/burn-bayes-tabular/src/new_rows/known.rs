@@ -93,6 +93,7 @@ impl Evaluation {
                 scores: &self.scores,
             }),
             diverged: run.diverged.as_deref(),
+            assessment: None,
         };
         report.write(page)
     }

@@ -3,6 +3,7 @@
 //! The page is self-contained: no scripts, external fonts or images. All numbers come from [`Scores`]; the
 //! charts are drawn from the same predictions.
 
+mod baselines;
 mod chart;
 mod classification;
 mod page;
@@ -26,8 +27,10 @@ pub use posterior::PosteriorSummary;
 pub(crate) use summary::f1_name;
 pub use summary::{Summary, SummaryLine};
 pub use text::number;
+pub(crate) use text::sentence;
 pub use training::TrainingCurve;
 
+use crate::assessment::Assessment;
 use crate::error::Result;
 use crate::files::{make_folder, write_whole};
 use crate::predict::Predictions;
@@ -51,6 +54,8 @@ pub struct Report<'a> {
     pub rows: Option<ScoredRows<'a>>,
     /// Why the fit diverged; `None` if it did not.
     pub diverged: Option<&'a str>,
+    /// Whether the fit can be trusted; `None` if it was not assessed.
+    pub assessment: Option<&'a Assessment>,
     /// The posterior; `None` for a point estimate.
     pub posterior: Option<&'a PosteriorSummary>,
 }

@@ -5,7 +5,9 @@ use askama::Template;
 use super::chart::Figure;
 use super::summary::Summary;
 use super::text::plain;
-use super::{Report, ScoredRows, classification, palette, regression, training};
+use super::{Report, ScoredRows, baselines, classification, palette, regression, training};
+use crate::assessment::Assessment;
+use crate::engine::Verdict;
 use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
 use crate::scores::Scores;
@@ -17,11 +19,21 @@ pub(crate) struct Page<'a> {
     title: String,
     subtitle: String,
     diverged: Option<&'a str>,
+    verdict: Option<VerdictPanel>,
     summary: Option<Summary>,
     sections: Vec<Section>,
     command: &'a str,
     config: &'a str,
     dark_rules: String,
+}
+
+/// The verdict on the fit, with its reasons.
+#[derive(Clone, Debug)]
+struct VerdictPanel {
+    /// The class in the style sheet.
+    class: &'static str,
+    word: String,
+    sentences: Vec<String>,
 }
 
 /// A section.
@@ -54,6 +66,9 @@ impl<'a> Page<'a> {
     /// Draws the charts and tables of a report.
     pub(crate) fn of(report: &Report<'a>) -> Result<Self> {
         let mut sections = Vec::new();
+        if let (Some(assessment), Some(rows)) = (report.assessment, &report.rows) {
+            sections.extend(baselines::section(assessment, rows.scores));
+        }
         sections.extend(training::section(report.training)?);
         if let Some(rows) = &report.rows {
             sections.extend(match (rows.predictions, rows.scores) {
@@ -73,6 +88,7 @@ impl<'a> Page<'a> {
             title: plain(report.title),
             subtitle: subtitle(report),
             diverged: report.diverged,
+            verdict: report.assessment.and_then(VerdictPanel::of),
             summary: report.rows.map(|rows| Summary::of(rows.scores)),
             sections,
             command: report.command,
@@ -89,6 +105,23 @@ impl<'a> Page<'a> {
     /// Every chart of the page.
     pub(crate) fn figures(&self) -> impl Iterator<Item = &Figure> {
         self.sections.iter().flat_map(|section| &section.figures)
+    }
+}
+
+impl VerdictPanel {
+    fn of(assessment: &Assessment) -> Option<Self> {
+        let verdict = assessment.verdict?;
+        // The names of settings have code marks, for a terminal.
+        let sentences = assessment.sentences().into_iter();
+        Some(Self {
+            class: match verdict {
+                Verdict::Trust => "trust",
+                Verdict::LookCloser => "look-closer",
+                Verdict::DoNotUse => "do-not-use",
+            },
+            word: verdict.to_string(),
+            sentences: sentences.map(|text| text.replace('`', "")).collect(),
+        })
     }
 }
 

@@ -67,6 +67,7 @@ impl Sample {
                 scores: &self.scores,
             }),
             diverged: None,
+            assessment: None,
             posterior: self.posterior.as_ref(),
         }
     }

@@ -13,6 +13,8 @@ use burn_bayes_data::Targets;
 use super::testing::{Sample, classification, regression};
 use super::text::number;
 use super::{PosteriorSummary, ScoredRows, TrainingCurve, write};
+use crate::assessment::Assessment;
+use crate::engine::{Diagnosis, Verdict};
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::scores::Scores;
 
@@ -264,6 +266,43 @@ fn a_fit_that_diverged_says_so_before_everything_else() {
         );
         assert_eq!(page.contains("id=\"scores\""), report.rows.is_some());
         assert_eq!(page.contains("href=\"#scores\""), report.rows.is_some());
+    }
+}
+
+#[test]
+fn the_verdict_is_above_everything_else_in_words_and_colour() {
+    let sample = regression(30, 4).with_training();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    for (verdict, class, words) in [
+        (Verdict::Trust, "trust", "trust"),
+        (Verdict::LookCloser, "look-closer", "look closer"),
+        (Verdict::DoNotUse, "do-not-use", "do not use"),
+    ] {
+        let diagnosis = Diagnosis {
+            verdict,
+            decrement: 12.34,
+            scale_gain: 0.5,
+            standard_error: 0.1,
+            weights: 20,
+            cure: (verdict != Verdict::Trust).then(|| "give more `epochs`".into()),
+        };
+        let assessment = Assessment::of(Some(diagnosis));
+        let assessment = Some(&assessment);
+        let report = super::Report {
+            assessment,
+            ..sample.report()
+        };
+        write(&report, &path).unwrap();
+        let page = std::fs::read_to_string(&path).unwrap();
+        elements(&page);
+        let panel = format!("<div class=\"verdict {class}\"><strong>Verdict: {words}</strong>");
+        assert!(page.find(&panel).unwrap() < page.find("<nav").unwrap());
+        assert!(page.contains("12.3 nats.</li>") && page.contains("0.5 nats.</li>"));
+        let arrived = page.contains("The mean has arrived");
+        assert_eq!(arrived, verdict == Verdict::Trust);
+        assert_eq!(page.contains("<li>Give more epochs.</li>"), !arrived);
+        assert!(page.contains(&format!("--{class}: #")));
     }
 }
 

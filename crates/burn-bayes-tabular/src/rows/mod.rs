@@ -1,5 +1,6 @@
 //! Reads a file of delimited text, and splits it into training and validation rows.
 
+mod task;
 mod training_set;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::error::{Result, TabularError};
 use crate::files::hashed;
 use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 
+pub use task::InferredTask;
 pub(crate) use training_set::held_out_rows;
 pub use training_set::{Target, TrainingSet};
 
@@ -227,9 +229,12 @@ fn dealt(
         TabularError::Data(format!("{problem}; {cure}"))
     };
     let parts = match settings.task()?.into() {
-        Task::Regression => partition(rows.len(), &shares, seed).map_err(|error| {
-            let path = path.display();
-            unfit(format!("{path}: rows cannot be held out ({error})"))
+        Task::Regression => partition(rows.len(), &shares, seed).map_err(|_| {
+            let (path, share) = (path.display(), settings.validation);
+            let count = rows.len();
+            unfit(format!(
+                "{path}: a fraction of {share} cannot be held out of {count} rows"
+            ))
         })?,
         Task::Classification => {
             let target = table.column(settings.target()?)?;

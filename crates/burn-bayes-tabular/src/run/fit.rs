@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::{
     EpochMetrics, MetricsFile, RunFolder, Validation, WatchedRows, report_failure, validate,
 };
+use crate::assessment::Assessment;
 use crate::engine::{self, Checkpoint, Diagnosis, EpochRecord, Observer, TrainedModel};
 use crate::error::{Result, TabularError};
 use crate::rows::{PreparedRows, TrainingSet};
@@ -62,8 +63,9 @@ pub struct FinishedFit {
     pub noise_precision: Option<f64>,
     /// Wall-clock time.
     pub seconds: f64,
-    /// How far the posterior is from the best of its family; null for a point estimate.
-    pub diagnosis: Option<Diagnosis>,
+    /// Whether the fit can be trusted.
+    #[serde(flatten)]
+    pub assessment: Assessment,
     /// Scores of the held-out rows; null without held-out rows.
     pub scores: Option<Validation>,
     /// The error, if the fit has diverged with finite numbers.
@@ -77,8 +79,14 @@ impl FolderFit {
     /// # Errors
     /// If a setting is invalid for these rows, or the folder contains a run that would be overwritten, or
     /// no run to resume.
-    pub fn new(out: &Path, config: Config, rows: PreparedRows, start: Start<'_>) -> Result<Self> {
+    pub fn new(
+        out: &Path,
+        mut config: Config,
+        rows: PreparedRows,
+        start: Start<'_>,
+    ) -> Result<Self> {
         let weights = engine::check(&rows.train, &config.fit)?;
+        config.fit = engine::in_effect(&rows.train, config.fit);
         let folder = match start {
             Start::New(command) => RunFolder::create(out, &config, command)?,
             Start::Resumed => RunFolder::resume(out)?,
@@ -92,6 +100,11 @@ impl FolderFit {
             weights,
             start: Instant::now(),
         })
+    }
+
+    /// The settings in effect.
+    pub fn settings(&self) -> &FitSettings {
+        &self.config.fit
     }
 
     /// The command that continues the fit after an interruption.
@@ -120,11 +133,16 @@ impl FolderFit {
     /// If a prediction is not finite, or a file cannot be written.
     pub fn finish(self, model: &TrainedModel) -> Result<FinishedFit> {
         let (folder, config) = (&self.folder, &self.config);
-        let scores = self.reported(|| {
+        let (scores, assessment) = self.reported(|| {
             folder.save_model(model)?;
-            self.scores(model)
+            let diagnosis = engine::diagnose(&self.rows.train, &config.fit, model)?;
+            let scores = self.scores(model, diagnosis.clone())?;
+            let assessment = match &scores {
+                Some(scores) => scores.assessment.clone(),
+                None => Assessment::of(diagnosis),
+            };
+            Ok((scores, assessment))
         })?;
-        let diagnosis = self.reported(|| engine::diagnose(&self.rows.train, &config.fit, model))?;
         self.rows.preprocessor.save(folder.preprocessor_file())?;
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
         folder.finish(config, model, diverged.clone())?;
@@ -137,7 +155,7 @@ impl FolderFit {
             rank: model.posterior().map(|posterior| posterior.rank()),
             noise_precision: model.noise_precision_in_target_units(),
             seconds: self.start.elapsed().as_secs_f64(),
-            diagnosis,
+            assessment,
             scores,
             failure: diverged.map(|reason| diverged_by(&reason, &config.fit)),
         })
@@ -180,13 +198,18 @@ impl FolderFit {
         }
     }
 
-    fn scores(&self, model: &TrainedModel) -> Result<Option<Validation>> {
+    fn scores(
+        &self,
+        model: &TrainedModel,
+        diagnosis: Option<Diagnosis>,
+    ) -> Result<Option<Validation>> {
         let (train, config) = (&self.rows.train, &self.config);
         let Some(rows) = &self.rows.validation else {
             return expect_finite(model, train, &config.fit).map(|()| None);
         };
         let places = self.rows.validation_rows.clone();
-        validate(&self.folder, config, model, train, rows, places).map(Some)
+        let folder = &self.folder;
+        validate(folder, config, model, train, rows, places, diagnosis).map(Some)
     }
 }
 

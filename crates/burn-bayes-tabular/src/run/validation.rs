@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::folder::RunFolder;
 use super::metrics::EpochMetrics;
-use crate::engine::TrainedModel;
+use crate::assessment::{Assessment, Baseline};
+use crate::engine::{Diagnosis, TrainedModel};
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::predict::PredictionTable;
@@ -28,6 +29,9 @@ pub struct Validation {
     pub scores: Scores,
     /// Why the fit diverged; null if it did not.
     pub diverged: Option<String>,
+    /// Whether the fit can be trusted.
+    #[serde(flatten)]
+    pub assessment: Assessment,
 }
 
 /// Scores the held-out rows, with these indices in the file, and writes scores, predictions and a
@@ -39,14 +43,18 @@ pub(crate) fn validate(
     train: &TrainingSet,
     rows: &Dataset,
     places: Vec<usize>,
+    diagnosis: Option<Diagnosis>,
 ) -> Result<Validation> {
     let predictions = model.predict(rows.features(), config.fit.draws)?;
     let targets = true_targets(rows, model.target());
     let positive = model.target().positive(config.data.positive.as_deref())?;
     let intervals = Intervals::Bootstrapped;
+    let diverged = divergence(train, &predictions, &targets)?.map(|found| found.to_string());
+    let baselines = Baseline::all(train, &config.fit, &predictions, rows.features(), &targets)?;
     let validation = Validation {
         scores: Scores::of_positive(&predictions, &targets, intervals, positive)?,
-        diverged: divergence(train, &predictions, &targets)?.map(|found| found.to_string()),
+        assessment: Assessment::of(diagnosis).with_baselines(baselines, diverged.is_some()),
+        diverged,
     };
     let text = serde_json::to_string_pretty(&validation).map_err(io::Error::from)?;
     write_whole(&folder.scores_file(), text.as_bytes())?;
@@ -76,6 +84,7 @@ pub(crate) fn validate(
             scores: &validation.scores,
         }),
         diverged: validation.diverged.as_deref(),
+        assessment: Some(&validation.assessment),
     };
     report.write(&folder.report_file())?;
     Ok(validation)
@@ -96,6 +105,7 @@ pub(crate) fn report_failure(
         posterior: None,
         rows: None,
         diverged: Some(reason),
+        assessment: None,
     };
     report.write(&folder.report_file())
 }
@@ -117,6 +127,8 @@ pub(crate) struct RunReport<'a> {
     pub(crate) rows: Option<ScoredRows<'a>>,
     /// Why the fit diverged; `None` if it did not.
     pub(crate) diverged: Option<&'a str>,
+    /// Whether the fit can be trusted, if these are its own held-out rows.
+    pub(crate) assessment: Option<&'a Assessment>,
 }
 
 impl RunReport<'_> {
@@ -133,6 +145,7 @@ impl RunReport<'_> {
             target,
             rows: self.rows,
             diverged: self.diverged,
+            assessment: self.assessment,
             posterior: posterior.as_ref(),
         };
         report::write(&report, path)

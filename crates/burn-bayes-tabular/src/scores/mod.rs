@@ -59,6 +59,19 @@ impl Scores {
     }
 }
 
+impl Scores {
+    /// The NLL, and the error with its name: RMSE or the misclassification rate.
+    pub fn headline(&self) -> (Option<f64>, Option<f64>, &'static str) {
+        match self {
+            Self::Classification(scores) => {
+                let error = scores.accuracy.value.map(|accuracy| 1.0 - accuracy);
+                (scores.nll.value, error, "error rate")
+            }
+            Self::Regression(scores) => (scores.nll.value, scores.rmse.value, "RMSE"),
+        }
+    }
+}
+
 /// The name of the mean negative log-likelihood among the scores of a task.
 pub(crate) fn likelihood_name(task: Task) -> &'static str {
     match task {

@@ -6,7 +6,8 @@
 //! 2. Their NLL is worse than that of a constant prediction: the class frequencies of the training rows,
 //!    or a Gaussian with the mean and standard deviation of the training targets. With d_r the difference
 //!    of row r, N rows, mean d̄ and sample standard deviation s: d̄ > 2 s/√N and d̄ > 0.1 nats. The first
-//!    inequality allows for the noise of few rows. The second matters for many rows, where a fit to pure
+//!    inequality allows for the noise of few rows, but of fewer than five s itself is a guess, so they are not
+//!    judged. The second matters for many rows, where a fit to pure
 //!    noise is always slightly but significantly worse than the constant.
 //! 3. The RMSE of real targets is above ten standard deviations of the training targets. A single extreme
 //!    prediction can cause this, and its large s hides it from condition 2.
@@ -27,6 +28,8 @@ use crate::rows::{Target, TrainingSet};
 const STANDARD_ERRORS: f64 = 2.0;
 /// The threshold of condition 2, in nats per row.
 const NATS: f64 = 0.1;
+/// The smallest number of rows whose standard error means something.
+pub(crate) const FEWEST_ROWS: usize = 5;
 /// The threshold of condition 3, in standard deviations of the training targets.
 const DEVIATIONS: f64 = 10.0;
 
@@ -126,7 +129,7 @@ pub fn divergence(
 }
 
 /// The constant prediction from the training targets.
-pub(super) fn constant(train: &TrainingSet, rows: usize) -> Result<Predictions> {
+pub(crate) fn constant(train: &TrainingSet, rows: usize) -> Result<Predictions> {
     Ok(match train.target() {
         Target::Real(_) => {
             let gaussian = train.target_scale()?;
@@ -145,7 +148,7 @@ pub(super) fn constant(train: &TrainingSet, rows: usize) -> Result<Predictions> 
 }
 
 /// The NLL of every row in nats, in the unit of the target.
-fn row_costs(predictions: &Predictions, targets: &Targets) -> Result<Vec<f64>> {
+pub(crate) fn row_costs(predictions: &Predictions, targets: &Targets) -> Result<Vec<f64>> {
     match (predictions, targets) {
         (Predictions::Reals(predictions), Targets::Real(targets)) => {
             let mixture = predictions.checked()?;
@@ -162,13 +165,13 @@ fn row_costs(predictions: &Predictions, targets: &Targets) -> Result<Vec<f64>> {
 
 /// Whether condition 2 holds for the differences of rows.
 fn is_beyond_noise(differences: &[f64]) -> bool {
-    Summary::of(differences).is_some_and(
+    let summary = Summary::of(differences).filter(|_| differences.len() >= FEWEST_ROWS);
+    summary.is_some_and(
         |Summary {
              mean,
              standard_error,
              ..
          }| {
-            // One row has no standard error.
             mean > NATS && standard_error.is_some_and(|error| mean > STANDARD_ERRORS * error)
         },
     )
@@ -274,10 +277,10 @@ mod tests {
 
     #[test]
     fn few_rows_must_be_worse_beyond_their_noise_and_many_by_a_tenth_of_a_nat() {
-        assert!(!is_beyond_noise(&[5.0]));
         assert!(!is_beyond_noise(&[]));
-        assert!(is_beyond_noise(&[5.0, 5.0]));
-        assert!(!is_beyond_noise(&[0.0, 0.0, 9.0]));
+        assert!(!is_beyond_noise(&[5.0; 4]));
+        assert!(is_beyond_noise(&[5.0; 5]));
+        assert!(!is_beyond_noise(&[0.0, 0.0, 0.0, 0.0, 9.0]));
         assert!(!is_beyond_noise(&[0.09; 1000]));
         assert!(is_beyond_noise(&[0.11; 1000]));
         let noisy = |mean: f64| {

@@ -9,6 +9,7 @@ mod ranges;
 mod tuning;
 
 pub use divergence::{Divergence, divergence};
+pub(crate) use divergence::{FEWEST_ROWS, constant, row_costs};
 pub use fold::{DIVERGED, Fold, HoldoutScore, Scored};
 pub use ranges::{Range, Ranges};
 pub use tuning::{JudgedTrials, TrialRow, Tuned, Tuning};

@@ -58,6 +58,13 @@ impl Ranges {
         Ok(ranges)
     }
 
+    /// The ranges of settings that have an effect with the other `settings`.
+    pub(crate) fn with_effect(mut self, settings: &FitSettings) -> Self {
+        self.0
+            .retain(|name, _| settings.without_effect(name).is_none());
+        self
+    }
+
     /// Reads a TOML file of ranges.
     ///
     /// # Errors
@@ -235,7 +242,7 @@ mod tests {
             };
             let ranges = Ranges::of_method(method, 5).unwrap();
             assert!(
-                ranges.names().any(|name| name == "learning_rate"),
+                ranges.names().any(|name| name == "prior_precision"),
                 "{method}"
             );
             let drawn = ranges.draw(&base, Noise::host(1)).unwrap();

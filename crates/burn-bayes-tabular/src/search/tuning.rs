@@ -51,7 +51,7 @@ impl Tuning {
         let weights = self.folds.iter().map(|fold| fold.weights(settings));
         let weights = weights.collect::<Result<Vec<_>>>()?;
         let least = weights.into_iter().min().unwrap_or(usize::MAX);
-        Ranges::of_method(settings.method, least)
+        Ok(Ranges::of_method(settings.method, least)?.with_effect(settings))
     }
 
     /// A search of these ranges.

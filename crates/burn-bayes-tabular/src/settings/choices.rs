@@ -86,9 +86,26 @@ choices! {
         Von = "von",
         /// Adam with perturbed weights.
         Vadam = "vadam",
+        /// Exact Gaussian posterior of a linear regression.
+        Exact = "exact",
         /// Maximum a posteriori estimate, without a posterior.
         Map = "map",
     }
+}
+
+impl Method {
+    /// The methods for any network and task.
+    pub const GENERAL: [Self; 9] = [
+        Self::Vifa,
+        Self::MeanField,
+        Self::Vafc,
+        Self::Swag,
+        Self::Slang,
+        Self::Vogn,
+        Self::Von,
+        Self::Vadam,
+        Self::Map,
+    ];
 }
 
 choices! {

@@ -19,7 +19,8 @@ settings! {
         path: PathBuf;
         /// Column to predict.
         target: String;
-        /// Type of the task: regression or classification.
+        /// Type of the task: regression or classification [default: from the target, unless its values are a few
+        /// whole numbers].
         task: TaskName;
         /// Positive class of F1, precision and recall, for two classes [default: the second one].
         [value: Some("CLASS")]
@@ -85,7 +86,7 @@ impl DataSettings {
             let problem = format!("is {}; it must be in [0, 1)", self.validation);
             return Err(refused("validation", problem));
         }
-        self.path().and(self.target()).and(self.task()).map(drop)
+        self.path().and(self.target()).map(drop)
     }
 
     /// The file.

@@ -3,11 +3,14 @@
 use burn_bayes::train::Preset;
 use serde_json::Value;
 
-use super::choices::Method::{Map, MeanField, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von};
+use super::choices::Method::{Exact, Map, MeanField, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von};
 use super::choices::{Method, NetworkShape, NoisePrecision, OptimizerName, Solver};
 use super::device::DeviceName;
 use super::table::settings;
 use crate::error::{Result, TabularError};
+
+/// The solver that makes settings of the training unused, where it is used itself.
+const DIRECT: (&str, &str) = ("solver", "auto");
 
 settings! {
     /// The settings of a fit, independent of the data: those of all methods, as they were given.
@@ -21,59 +24,68 @@ settings! {
         [methods: &[Vifa, Vafc, Swag, Slang], method_default: Some(default_rank)]
         rank: usize;
         /// Number of passes over the training rows.
+        [unless: &[DIRECT]]
         epochs: usize = 100;
         /// Mini-batch size.
+        [unless: &[DIRECT]]
         batch_size: usize = 32;
         /// Number of weight draws per training step (not with swag and map) [default: an antithetic pair
         /// with vifa, mean-field and von, otherwise 1].
-        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam]]
+        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam], unless: &[DIRECT]]
         train_draws: usize, preset draws;
         /// Number of weight draws per prediction.
-        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam]]
+        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam, Exact]]
         draws: usize = 100;
         /// How a linear model is fitted.
+        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Exact, Map], unless: &[("model", "mlp")]]
         solver: Solver = Solver::Auto;
         /// Optimiser (slang, vogn, von and vadam have update rules of their own).
-        [methods: &[Vifa, MeanField, Vafc, Swag, Map]]
+        [methods: &[Vifa, MeanField, Vafc, Swag, Map], unless: &[DIRECT]]
         optimizer: OptimizerName = OptimizerName::Adam;
         /// Learning rate of the posterior mean [default: 0.1 with slang, vogn and von, 0.03 with vadam,
         /// otherwise 0.01]. With sgd and a variational method the gradient is summed over all training
         /// rows, so divide the rate by their number.
-        [alias: Some("lr")]
+        [alias: Some("lr"), unless: &[DIRECT]]
         learning_rate: f64, preset learning_rate;
         /// Learning rate of the low-rank factors [default: that of the mean].
-        [methods: &[Vifa, Vafc], unless: Some(("rank", "0"))]
+        [methods: &[Vifa, Vafc], unless: &[("rank", "0"), DIRECT]]
         factors_learning_rate: f64, preset learning_rate;
         /// Learning rate of the diagonal; with slang, vogn and von, the weight of a mini-batch in the moving
         /// average of the precision [default: that of the mean].
-        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von]]
+        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von], unless: &[DIRECT]]
         diagonal_learning_rate: f64, preset diagonal_learning_rate;
         /// Decay time constant of the learning rates, as a fraction of training; 0 for constant rates
         /// [default: 0 with swag, which needs a constant rate, 0.2 with vifa and mean-field, otherwise 0.1].
+        [unless: &[DIRECT]]
         decay: f64, preset decay;
         /// Momentum (sgd, slang, vogn, von and vadam).
-        [unless: Some(("optimizer", "adam"))]
+        [unless: &[("optimizer", "adam"), DIRECT]]
         momentum: f64 = 0.9;
         /// Precision (1/variance) of the Gaussian prior over the weights.
         prior_precision: f64 = 1.0;
         /// Precision of the prior over biases [default: that of the weights].
-        [unless: Some(("no_intercept", "true"))]
+        [unless: &[("no_intercept", "true")]]
         bias_prior_precision: f64;
         /// Noise precision of a regression target (1/variance, in units of the target), or `learned`.
         noise_precision: NoisePrecision = NoisePrecision::LEARNED;
         /// Initial posterior standard deviation of a weight, divided by the square root of the fan-in except
         /// with vadam [default: 0.3 with slang, otherwise 0.03].
-        [methods: &[Vifa, MeanField, Slang, Vogn, Von, Vadam]]
+        [methods: &[Vifa, MeanField, Slang, Vogn, Von, Vadam], unless: &[DIRECT]]
         initial_deviation: f64, preset initial_deviation;
         /// Maximum gradient norm (vifa, mean-field, vafc, swag and map) [default: no clipping].
-        [methods: &[Vifa, MeanField, Vafc, Swag, Map]]
+        [methods: &[Vifa, MeanField, Vafc, Swag, Map], unless: &[DIRECT]]
         clip: f64;
         /// Fit no biases.
         no_intercept: bool = false;
         /// Device: flex, wgpu, cuda or cuda:1.
         device: DeviceName = DeviceName::default();
         /// Number of epochs between checkpoints; 0 to save one only on interruption.
+        [unless: &[DIRECT]]
         checkpoint_every: usize = 10;
+        /// Also train the maximum a posteriori fit with the same settings, and compare the scores of the held-out
+        /// rows.
+        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam, Exact]]
+        against_map: bool = false;
         /// Random seed.
         seed: u64 = 0;
     }
@@ -116,20 +128,32 @@ impl FitSettings {
     pub fn identity(&self) -> Self {
         Self {
             checkpoint_every: 0,
+            against_map: false,
             decay: Some(self.preset().decay),
             ..self.clone()
         }
     }
 
-    /// Whether the method does not use a setting, given the other settings.
-    pub fn is_unused_by_method(&self, name: &str) -> bool {
+    /// With what a setting has no effect, given the other settings; `None` if it is used.
+    ///
+    /// The solver counts as used for every linear model; see [`in_effect`](crate::engine::in_effect).
+    pub fn without_effect(&self, name: &str) -> Option<String> {
         let table = Self::table();
-        let setting = table.iter().find(|setting| setting.name == name);
-        setting.is_some_and(|setting| {
-            let is_ruled_out = setting.unless.is_some_and(|(other, value)| {
-                !self.is_unused_by_method(other) && self.value(other).as_deref() == Some(value)
-            });
-            is_ruled_out || !setting.methods.contains(&self.method)
+        let setting = table.iter().find(|setting| setting.name == name)?;
+        if !setting.methods.contains(&self.method) {
+            return Some(self.method.to_string());
+        }
+        let mut unless = setting.unless.iter();
+        let is_so = |&&(other, value): &&(&str, &str)| {
+            let found = self.value(other).unwrap_or_default();
+            let found = found.split_once(':').map_or(&*found, |(kind, _)| kind);
+            found == value && self.without_effect(other).is_none()
+        };
+        unless.find(is_so).map(|&found| match found {
+            DIRECT => {
+                "a linear model that is solved directly; `--solver gradient` trains it".into()
+            }
+            (other, value) => format!("`{other} = {value}`"),
         })
     }
 
@@ -138,7 +162,7 @@ impl FitSettings {
         let preset = self.preset();
         let table = Self::table().into_iter();
         let left = table.filter(|setting| {
-            self.value(setting.name).is_none() && !self.is_unused_by_method(setting.name)
+            self.value(setting.name).is_none() && self.without_effect(setting.name).is_none()
         });
         left.filter_map(|setting| Some((setting.name, setting.method_default?(&preset))))
             .collect()
@@ -157,7 +181,7 @@ impl FitSettings {
     pub fn preset(&self) -> Preset {
         let tuned = match self.method {
             Vifa | MeanField => Preset::VIFA,
-            Vafc | Map => Preset::MAP,
+            Vafc | Exact | Map => Preset::MAP,
             Swag => Preset::SWAG,
             Slang => Preset::SLANG,
             Vogn => Preset::VOGN,
@@ -287,7 +311,7 @@ mod tests {
                 method,
                 ..FitSettings::default()
             };
-            settings.is_unused_by_method(name)
+            settings.without_effect(name).is_some()
         };
         assert!(!unused(Vifa, "rank") && unused(Von, "rank"));
         assert!(unused(Slang, "clip") && !unused(Map, "clip"));
@@ -298,7 +322,7 @@ mod tests {
     fn a_setting_is_unused_if_another_one_rules_it_out() {
         let unused = |text: &str, name: &str| {
             let settings: FitSettings = toml::from_str(text).unwrap();
-            settings.is_unused_by_method(name)
+            settings.without_effect(name).is_some()
         };
         assert!(unused("optimizer = 'adam'", "momentum"));
         assert!(!unused("optimizer = 'sgd'", "momentum"));
@@ -307,6 +331,17 @@ mod tests {
         assert!(unused("rank = 0", "factors_learning_rate"));
         assert!(!unused("rank = 1", "factors_learning_rate"));
         assert!(unused("no_intercept = true", "bias_prior_precision"));
+        // A linear model is solved directly, except by swag or if asked to train.
+        for setting in ["epochs", "learning_rate", "momentum", "clip"] {
+            assert!(unused("model = 'linear'", setting), "{setting}");
+            assert!(!unused("optimizer = 'sgd'", setting), "{setting}");
+            for trained in ["solver = 'gradient'", "method = 'swag'"] {
+                let text = format!("model = 'linear'\noptimizer = 'sgd'\n{trained}");
+                assert!(!unused(&text, setting), "{trained}: {setting}");
+            }
+        }
+        assert!(!unused("model = 'linear'", "prior_precision"));
+        assert!(unused("solver = 'gradient'", "solver") && !unused("model = 'linear'", "solver"));
     }
 
     #[test]

@@ -22,8 +22,8 @@ pub struct Setting {
     pub default: Option<String>,
     /// The methods that use it.
     pub methods: &'static [Method],
-    /// Another setting and its value with which this one is not used.
-    pub unless: Option<(&'static str, &'static str)>,
+    /// Other settings and their values, or the part before a colon, with which this one is not used.
+    pub unless: &'static [(&'static str, &'static str)],
     /// The default of a method with this preset, as text; `None` if it does not depend on the method.
     pub method_default: Option<fn(&Preset) -> String>,
     /// The name of its option, if it differs from `name`.
@@ -166,7 +166,7 @@ pub(super) fn blank<T: SettingValue>(
         kind: T::KIND,
         default: default.filter(|text| !text.is_empty()),
         methods: &Method::ALL,
-        unless: None,
+        unless: &[],
         method_default: None,
         option: None,
         alias: None,

@@ -1,0 +1,352 @@
+//! Whether a fit can be trusted: the arrival test of its posterior, and its negative log-likelihood (NLL) on
+//! the held-out rows beside those of plain models.
+//!
+//! With d_r the NLL of row r under the fit minus that under a baseline, N rows, mean d̄ and sample standard
+//! deviation s, the fit is worse than the baseline if d̄ > s/√N. Of fewer than five rows, s is a guess, so they are
+//! not judged.
+
+use std::fmt;
+
+use burn_bayes_data::{Features, Targets};
+use serde::Serialize;
+
+use crate::engine::{Diagnosis, Unobserved, Verdict, fit, is_quickly_solved, is_solved_directly};
+use crate::error::{Result, TabularError};
+use crate::jobs::Summary;
+use crate::predict::Predictions;
+use crate::report::{number, sentence};
+use crate::rows::{Target, TrainingSet};
+use crate::search::{FEWEST_ROWS, HoldoutScore, constant, row_costs};
+use crate::settings::{FitSettings, Method, NetworkShape};
+
+/// Whether a fit can be trusted, and why.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Assessment {
+    /// The worst verdict of the parts; null if none of them has one.
+    pub verdict: Option<Verdict>,
+    /// How far the posterior is from the best of its family; null for a point estimate.
+    pub diagnosis: Option<Diagnosis>,
+    /// Plain models on the held-out rows; empty without held-out rows.
+    pub baselines: Vec<Baseline>,
+    /// Whether the fit diverged.
+    #[serde(skip)]
+    has_diverged: bool,
+}
+
+/// A plain model beside a fit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Baseline {
+    /// Which one it is.
+    pub model: BaselineModel,
+    /// Its name in words.
+    pub name: &'static str,
+    /// Its scores; null if it was not fitted.
+    pub scores: Option<BaselineScores>,
+    /// Why it was not fitted.
+    pub absent: Option<String>,
+}
+
+/// A plain model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BaselineModel {
+    /// The class frequencies of the training rows, or the mean and standard deviation of their targets.
+    Constant,
+    /// Ridge or logistic regression.
+    Linear,
+    /// The maximum a posteriori fit with the same settings.
+    Map,
+}
+
+/// The scores of a plain model on the held-out rows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BaselineScores {
+    /// Mean negative log-likelihood per row, in nats and in the unit of the target.
+    pub nll: f64,
+    /// Root mean squared error, or the misclassification rate.
+    pub error: f64,
+    /// The NLL of the fit minus this one.
+    pub difference: f64,
+    /// The standard error of the difference; null for fewer than five rows.
+    pub standard_error: Option<f64>,
+}
+
+impl Assessment {
+    /// The assessment of a fit by the arrival test.
+    pub(crate) fn of(diagnosis: Option<Diagnosis>) -> Self {
+        Self {
+            verdict: diagnosis.as_ref().map(|diagnosis| diagnosis.verdict),
+            diagnosis,
+            ..Self::default()
+        }
+    }
+
+    /// The assessment with baselines of held-out rows as well.
+    pub(crate) fn with_baselines(self, baselines: Vec<Baseline>, has_diverged: bool) -> Self {
+        let verdicts = baselines.iter().filter_map(Baseline::verdict);
+        let verdicts = verdicts.chain(has_diverged.then_some(Verdict::DoNotUse));
+        Self {
+            verdict: verdicts.chain(self.verdict).max(),
+            baselines,
+            has_diverged,
+            ..self
+        }
+    }
+
+    /// What was found out, a sentence for each part.
+    pub fn sentences(&self) -> Vec<String> {
+        let arrival = self.diagnosis.iter().flat_map(Diagnosis::sentences);
+        let findings = self.baselines.iter().filter_map(Baseline::finding);
+        let findings = findings.map(|finding| sentence(&format!("{finding}.")));
+        arrival.chain(findings).collect()
+    }
+}
+
+impl fmt::Display for Assessment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(verdict) = self.verdict else {
+            return Ok(());
+        };
+        let diverged = self.has_diverged.then(|| "it has diverged".to_string());
+        let worse = self.baselines.iter();
+        let worse = worse.filter(|baseline| baseline.verdict().is_some());
+        let worse = worse.filter_map(Baseline::finding);
+        let arrival = self.diagnosis.iter().map(Diagnosis::finding);
+        let reasons: Vec<String> = diverged.into_iter().chain(worse).chain(arrival).collect();
+        write!(f, "{verdict}: {}", reasons.join("; "))
+    }
+}
+
+impl Baseline {
+    /// The plain models for a fit with these predictions of held-out rows.
+    ///
+    /// # Errors
+    /// If predictions and targets do not match.
+    pub(crate) fn all(
+        train: &TrainingSet,
+        settings: &FitSettings,
+        predictions: &Predictions,
+        features: &Features,
+        targets: &Targets,
+    ) -> Result<Vec<Self>> {
+        let costs = row_costs(predictions, targets)?;
+        let scored = |other: &Predictions| BaselineScores::of(&costs, other, targets);
+        let is_real = matches!(train.target(), Target::Real(_));
+        let mut baselines = vec![Self {
+            model: BaselineModel::Constant,
+            name: match is_real {
+                true => "the mean and deviation of the targets",
+                false => "the class frequencies",
+            },
+            scores: Some(scored(&constant(train, targets.len())?)?),
+            absent: None,
+        }];
+        let fitted = |model, name, settings: &FitSettings| -> Result<Self> {
+            let predictions = fit(train, settings, &mut Unobserved)
+                .and_then(|fitted| fitted.predict(features, 1));
+            let (scores, absent) = match predictions {
+                Ok(predictions) => (Some(scored(&predictions)?), None),
+                Err(TabularError::Numerical(reason)) => (None, Some(reason)),
+                Err(failure) => return Err(failure),
+            };
+            Ok(Self {
+                model,
+                name,
+                scores,
+                absent,
+            })
+        };
+        let linear = linear(settings);
+        let name = if is_real {
+            "ridge regression"
+        } else {
+            "logistic regression"
+        };
+        // A linear model that is solved directly is this baseline, with uncertainty.
+        if !is_solved_directly(train, settings) {
+            baselines.push(match is_quickly_solved(train, &linear) {
+                true => fitted(BaselineModel::Linear, name, &linear)?,
+                false => Self {
+                    model: BaselineModel::Linear,
+                    name,
+                    scores: None,
+                    absent: Some(
+                        "it has too many weights or rows to be solved within seconds".into(),
+                    ),
+                },
+            });
+        }
+        if settings.against_map && settings.method != Method::Map {
+            baselines.push(fitted(BaselineModel::Map, "map", &map(settings))?);
+        }
+        Ok(baselines)
+    }
+
+    /// What a comparison says against a fit, if anything.
+    fn verdict(&self) -> Option<Verdict> {
+        let is_worse = self
+            .scores
+            .is_some_and(|scores| scores.standard_errors() > 1.0);
+        is_worse.then_some(match self.model {
+            BaselineModel::Constant | BaselineModel::Map => Verdict::DoNotUse,
+            BaselineModel::Linear => Verdict::LookCloser,
+        })
+    }
+
+    /// How the fit compares, without a capital letter and a full stop; `None` without scores.
+    fn finding(&self) -> Option<String> {
+        let scores = self.scores?;
+        let word = match scores.standard_errors() {
+            ratio if ratio > 1.0 => "worse than",
+            ratio if ratio < -1.0 => "better than",
+            _ => "about as good as",
+        };
+        Some(format!(
+            "on the held-out rows it is {word} {} (difference in NLL {})",
+            self.name,
+            scores.shown_difference()
+        ))
+    }
+}
+
+impl BaselineScores {
+    /// The scores of predictions, beside the NLL of every row under a fit.
+    fn of(costs: &[f64], predictions: &Predictions, targets: &Targets) -> Result<Self> {
+        let HoldoutScore { cost, error, .. } = HoldoutScore::of(predictions, targets)?;
+        let others = row_costs(predictions, targets)?;
+        let differences: Vec<f64> = costs
+            .iter()
+            .zip(others)
+            .map(|(one, other)| one - other)
+            .collect();
+        let summary = Summary::of(&differences);
+        let standard_error = summary.and_then(|summary| summary.standard_error);
+        Ok(Self {
+            nll: cost,
+            error,
+            difference: summary.map_or(f64::NAN, |summary| summary.mean),
+            standard_error: standard_error.filter(|_| costs.len() >= FEWEST_ROWS),
+        })
+    }
+
+    /// The difference in standard errors; 0 if it has none.
+    fn standard_errors(&self) -> f64 {
+        let ratio = self.standard_error.map(|error| self.difference / error);
+        ratio.filter(|ratio| ratio.is_finite()).unwrap_or(0.0)
+    }
+
+    /// The difference with its standard error, as text.
+    pub fn shown_difference(&self) -> String {
+        match self.standard_error {
+            Some(error) => format!("{} ± {}", number(self.difference), number(error)),
+            None => number(self.difference),
+        }
+    }
+}
+
+/// The settings of ridge or logistic regression for the rows of a fit.
+fn linear(settings: &FitSettings) -> FitSettings {
+    FitSettings {
+        method: Method::Map,
+        model: NetworkShape { hidden: Vec::new() },
+        device: settings.device,
+        seed: settings.seed,
+        ..FitSettings::default()
+    }
+}
+
+/// The settings of the maximum a posteriori fit beside a fit.
+fn map(settings: &FitSettings) -> FitSettings {
+    // The learning rate of an update rule says nothing about an optimiser.
+    let has_optimizer = settings.without_effect("optimizer").is_none();
+    FitSettings {
+        method: Method::Map,
+        learning_rate: settings.learning_rate.filter(|_| has_optimizer),
+        ..settings.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beside(model: BaselineModel, difference: f64) -> Baseline {
+        Baseline {
+            model,
+            name: "the baseline",
+            scores: Some(BaselineScores {
+                nll: 1.0,
+                error: 0.5,
+                difference,
+                standard_error: Some(0.1),
+            }),
+            absent: None,
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_the_worst_of_its_parts() {
+        use BaselineModel::{Constant, Linear, Map};
+        let diagnosis = |verdict| Diagnosis {
+            verdict,
+            decrement: 0.0,
+            scale_gain: 0.0,
+            standard_error: 0.0,
+            weights: 10,
+            cure: None,
+        };
+        let verdict = |diagnosis: Option<Diagnosis>, baselines: &[Baseline], diverged| {
+            Assessment::of(diagnosis)
+                .with_baselines(baselines.to_vec(), diverged)
+                .verdict
+        };
+        let trusted = || Some(diagnosis(Verdict::Trust));
+        for (model, worse) in [
+            (Constant, Verdict::DoNotUse),
+            (Linear, Verdict::LookCloser),
+            (Map, Verdict::DoNotUse),
+        ] {
+            let baselines = |difference| [beside(model, difference)];
+            assert_eq!(verdict(trusted(), &baselines(0.2), false), Some(worse));
+            assert_eq!(verdict(None, &baselines(0.2), false), Some(worse));
+            for difference in [-1.0, 0.09] {
+                let baselines = baselines(difference);
+                assert_eq!(verdict(trusted(), &baselines, false), Some(Verdict::Trust));
+                assert_eq!(verdict(None, &baselines, false), None);
+            }
+        }
+        let unfinished = Some(diagnosis(Verdict::DoNotUse));
+        let both = verdict(unfinished, &[beside(Linear, 0.2)], false);
+        assert_eq!(both, Some(Verdict::DoNotUse));
+        assert_eq!(verdict(trusted(), &[], true), Some(Verdict::DoNotUse));
+    }
+
+    #[test]
+    fn the_worst_reasons_are_printed_first() {
+        let worse = [
+            beside(BaselineModel::Map, 0.2),
+            beside(BaselineModel::Constant, -0.3),
+        ];
+        let text = Assessment::default().with_baselines(worse.to_vec(), false);
+        assert_eq!(
+            text.to_string(),
+            "do not use: on the held-out rows it is worse than the baseline (difference in NLL 0.2000 ± 0.1000)"
+        );
+        let sentences = text.sentences();
+        assert!(
+            sentences[1].starts_with("On the held-out rows it is better"),
+            "{sentences:?}"
+        );
+        assert_eq!(Assessment::default().to_string(), "");
+    }
+
+    #[test]
+    fn identical_predictions_and_few_rows_are_no_worse() {
+        let mut same = beside(BaselineModel::Map, 0.0);
+        same.scores.as_mut().unwrap().standard_error = Some(0.0);
+        assert_eq!(same.verdict(), None);
+        let mut few = beside(BaselineModel::Map, 5.0);
+        few.scores.as_mut().unwrap().standard_error = None;
+        assert_eq!(few.verdict(), None);
+    }
+}

@@ -1,0 +1,236 @@
+//! The exact posterior of a linear regression.
+//!
+//! N(m, H⁻¹) with H = β XᵀX + diag α, as a covariance with as many factors as weights. With w = 1/diag H and the
+//! eigenpairs μₖ, uₖ of w^-½ H⁻¹ w^-½,
+//!
+//! ```text
+//! H⁻¹ = FᵀF + diag ψ,  ψ = τ w,  fₖ = √(μₖ − τ) w^½ uₖ,  0 < τ < min μ
+//! ```
+//!
+//! The trace of w^½ H w^½ is D, so that min μ ≥ 1/D, and τ = 1/(2D) will do.
+
+use burn::module::ParamGroup;
+use burn::tensor::{Tensor, TensorData};
+use burn_bayes::FactorPosterior;
+use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
+use burn_bayes::graph::Layout;
+
+use super::{TrainedModel, algorithms, linear};
+use crate::error::Result;
+use crate::rows::{Target, TrainingSet};
+use crate::settings::{FitSettings, Method, refused};
+
+/// Checks that the posterior of a fit has a closed form that can be computed.
+pub(super) fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<()> {
+    if !settings.model.hidden.is_empty() {
+        let problem = format!(
+            "is exact, which needs `--model linear` instead of {}",
+            settings.model
+        );
+        return Err(refused("method", problem));
+    }
+    if matches!(training_set.target(), Target::Classes(_)) {
+        let problem = "is exact, but a classification has no posterior in closed form; use another method, \
+                       such as vifa";
+        return Err(refused("method", problem));
+    }
+    if !linear::applies(training_set, settings) {
+        let problem = "is exact, which needs `--solver auto` and at most 1000 weights; use another method, such \
+                       as vifa";
+        return Err(refused("method", problem));
+    }
+    Ok(())
+}
+
+/// Fits a linear regression.
+pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<TrainedModel> {
+    let mode = FitSettings {
+        method: Method::Map,
+        ..settings.clone()
+    };
+    let mode = linear::fit(training_set, &mode)?;
+    let (beta, device) = (mode.noise_precision(), settings.device.device()?);
+    // The layout contains trainable parameters only, so the network is created on an autodiff device.
+    let network = algorithms::network(
+        settings,
+        training_set.width(),
+        training_set.target(),
+        beta,
+        &device.clone().autodiff(),
+    );
+    let layout = Layout::new(&network, &ParamGroup::all())?;
+    let mean = layout.flatten(mode.network())?;
+    let precision = precision(training_set, settings, beta)?;
+    let (factors, diagonal) = factors(precision)?;
+    let len = diagonal.len();
+    let numbers = |values: Vec<f64>| {
+        values
+            .into_iter()
+            .map(|value| value as f32)
+            .collect::<Vec<_>>()
+    };
+    let factors = TensorData::new(numbers(factors), [len, len]);
+    let factors = Tensor::<2>::from_data(factors, &device);
+    let diagonal = TensorData::new(numbers(diagonal), [len]);
+    let diagonal = Tensor::<1>::from_data(diagonal, &device);
+    let posterior = FactorPosterior::covariance(layout.into(), mean, Some(factors), diagonal)?;
+    let target = training_set.target().clone();
+    TrainedModel::new(mode.network(), Some(posterior), target, beta, settings.seed)
+}
+
+/// H; the bias is the last weight.
+fn precision(
+    training_set: &TrainingSet,
+    settings: &FitSettings,
+    beta: f64,
+) -> Result<SquareMatrix> {
+    let mut prior = vec![settings.prior_precision; training_set.width()];
+    if !settings.no_intercept {
+        prior.push(
+            settings
+                .bias_prior_precision
+                .unwrap_or(settings.prior_precision),
+        );
+    }
+    let len = prior.len();
+    let mut entries = vec![0.0; len * len];
+    let mut inputs = vec![1.0; len];
+    for (features, _) in training_set.examples() {
+        for (input, &feature) in inputs.iter_mut().zip(features) {
+            *input = feature.into();
+        }
+        for (row, input) in entries.chunks_exact_mut(len).zip(&inputs) {
+            for (entry, other) in row.iter_mut().zip(&inputs) {
+                *entry += beta * input * other;
+            }
+        }
+    }
+    for (at, alpha) in prior.iter().enumerate() {
+        entries[at * len + at] += alpha;
+    }
+    Ok(SquareMatrix::from_row_major(len, entries)?)
+}
+
+/// F, row by row, and ψ of the inverse of a matrix.
+fn factors(precision: SquareMatrix) -> Result<(Vec<f64>, Vec<f64>)> {
+    let scales: Vec<f64> = precision
+        .diagonal()
+        .map(|entry| entry.sqrt().recip())
+        .collect();
+    let len = scales.len();
+    let scaled = SquareMatrix::from_fn(len, |i, j| scales[i] * precision.row(i)[j] * scales[j]);
+    let eigen = SymmetricEigen::new(&scaled)?;
+    let rest = 0.5 / len as f64;
+    let mut factors = Vec::with_capacity(len * len);
+    for (k, value) in eigen.values().iter().enumerate() {
+        let size = (value.recip() - rest).max(0.0).sqrt();
+        let row = eigen.vectors().row(k).iter().zip(&scales);
+        factors.extend(row.map(|(entry, scale)| size * entry * scale));
+    }
+    let diagonal = scales.iter().map(|scale| rest * scale * scale).collect();
+    Ok((factors, diagonal))
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes::Noise;
+    use burn_bayes::posterior::linear_regression_posterior;
+    use burn_bayes_data::{ColumnScale, Dataset, Features, Targets};
+
+    use super::super::{Unobserved, Verdict, diagnose, fit};
+    use super::{FitSettings, Method, Target, TrainingSet};
+    use crate::settings::NoisePrecision;
+
+    const ROWS: usize = 60;
+    const WIDTH: usize = 8;
+
+    /// Columns that are almost the same but for their scale, and targets.
+    fn regression() -> (Vec<f64>, Vec<f64>, TrainingSet) {
+        let normals = |stream, count| Noise::host(5).row(stream).latent(count);
+        let common = normals(0, ROWS);
+        let own = normals(1, ROWS * WIDTH);
+        let values = (0..ROWS * WIDTH).map(|at| {
+            let scale = 3_f32.powi((at % WIDTH) as i32);
+            f64::from(scale * (common[at / WIDTH] + 0.01 * own[at]))
+        });
+        let values: Vec<f64> = values.collect();
+        let targets: Vec<f64> = common
+            .iter()
+            .zip(normals(2, ROWS))
+            .map(|(x, e)| f64::from(x + e))
+            .collect();
+        let features = Features::new(ROWS, WIDTH, values.clone()).unwrap();
+        let dataset = Dataset::new(features, Targets::Real(targets.clone())).unwrap();
+        let scale = ColumnScale {
+            centre: 0.0,
+            spread: 1.0,
+        };
+        let training_set = TrainingSet::new(&dataset, Target::Real(scale)).unwrap();
+        (values, targets, training_set)
+    }
+
+    fn settings() -> FitSettings {
+        FitSettings {
+            method: Method::Exact,
+            model: "linear".parse().unwrap(),
+            prior_precision: 0.7,
+            noise_precision: NoisePrecision::Given(3.0),
+            ..FitSettings::default()
+        }
+    }
+
+    #[test]
+    fn the_posterior_has_its_closed_form() {
+        let (values, targets, training_set) = regression();
+        // The bias is the weight of a constant.
+        let rows = values.chunks(WIDTH);
+        let with_constant = rows.flat_map(|row| row.iter().copied().chain([1.0]));
+        let with_constant: Vec<f64> = with_constant.collect();
+        for (values, no_intercept) in [(&values, true), (&with_constant, false)] {
+            let settings = FitSettings {
+                no_intercept,
+                ..settings()
+            };
+            let fitted = fit(&training_set, &settings, &mut Unobserved).unwrap();
+            let found = fitted.posterior().unwrap().to_dense().unwrap();
+            let exact = linear_regression_posterior(values, &targets, 0.7, 3.0).unwrap();
+            let divergence =
+                found.kl_divergence(&exact).unwrap() + exact.kl_divergence(&found).unwrap();
+            assert!(divergence < 1e-5, "{divergence}");
+            let diagnosis = diagnose(&training_set, &settings, &fitted)
+                .unwrap()
+                .unwrap();
+            assert_eq!(diagnosis.verdict, Verdict::Trust, "{diagnosis}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_closed_form_is_refused() {
+        let (_, _, numbers) = regression();
+        let classes = Target::Classes(vec!["a".into(), "b".into()]);
+        let features = Features::new(2, 1, vec![0.0, 1.0]).unwrap();
+        let dataset = Dataset::new(features, Targets::Classes(vec![0, 1])).unwrap();
+        let classes = TrainingSet::new(&dataset, classes).unwrap();
+        let network = FitSettings {
+            model: "mlp:5".parse().unwrap(),
+            ..settings()
+        };
+        let trained = FitSettings {
+            solver: crate::settings::Solver::Gradient,
+            ..settings()
+        };
+        for (rows, settings, cure) in [
+            (&classes, settings(), "vifa"),
+            (&numbers, network, "`--model linear`"),
+            (&numbers, trained, "`--solver auto`"),
+        ] {
+            let message = fit(rows, &settings, &mut Unobserved)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                message.starts_with("`method` is exact") && message.contains(cure),
+                "{message}"
+            );
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The section about plain models.
+
+use super::page::{Section, Table};
+use super::text::{number, sentence};
+use crate::assessment::Assessment;
+use crate::scores::Scores;
+
+/// The scores of the fit beside those of plain models; `None` if there are none.
+pub(crate) fn section(assessment: &Assessment, scores: &Scores) -> Option<Section> {
+    if assessment.baselines.is_empty() {
+        return None;
+    }
+    let (nll, error, name) = scores.headline();
+    let shown = |value: Option<f64>| value.map_or_else(|| "–".into(), number);
+    let fit = vec!["This fit".into(), shown(nll), shown(error), "–".into()];
+    let rows = assessment.baselines.iter().map(|baseline| {
+        let name = sentence(baseline.name);
+        match (&baseline.scores, &baseline.absent) {
+            (Some(scores), _) => vec![
+                name,
+                number(scores.nll),
+                number(scores.error),
+                scores.shown_difference(),
+            ],
+            (None, absent) => {
+                let reason = absent.as_deref().unwrap_or("not compared");
+                vec![name, "–".into(), "–".into(), reason.into()]
+            }
+        }
+    });
+    Some(Section {
+        id: "baselines",
+        heading: "Plain models",
+        text: "A fit that is not better than these is not worth its uncertainty. The difference is the NLL of \
+               the fit minus that of the plain model, with its standard error over rows: below zero, the fit \
+               is better."
+            .into(),
+        figures: Vec::new(),
+        tables: vec![Table {
+            caption: "Held-out scores beside plain models".into(),
+            header: ["model", "NLL", name, "difference in NLL"].map(String::from).into(),
+            rows: [fit].into_iter().chain(rows).collect(),
+        }],
+    })
+}

@@ -1,0 +1,102 @@
+//! The type of the task, from the values of the target.
+
+use std::collections::HashSet;
+
+use burn_bayes_data::{ColumnKind, Table};
+
+use crate::error::Result;
+use crate::settings::{DataSettings, TaskName, refused};
+
+/// A numeric target with at most this many values is one of two classes.
+const CLASSES: usize = 2;
+/// Whole numbers with at most this many values may be classes or numbers, if on average each comes twice.
+const UNCLEAR: usize = 20;
+
+/// A task that follows from the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InferredTask {
+    /// The task.
+    pub task: TaskName,
+    /// What about the target implies it.
+    pub reason: String,
+}
+
+impl InferredTask {
+    /// The task of text, of numbers with at most two values, of fractions, and of whole numbers with many values
+    /// or few rows for each.
+    ///
+    /// # Errors
+    /// If the target has a few whole numbers, which may be classes or numbers.
+    pub fn of(table: &Table, settings: &DataSettings) -> Result<Self> {
+        let target = table.column(settings.target()?)?;
+        let name = target.name();
+        let (task, reason) = match target.kind() {
+            ColumnKind::Category => (TaskName::Classification, "has categories".to_string()),
+            ColumnKind::Number => {
+                let values = || (0..target.len()).filter_map(|row| target.number(row));
+                // Negative zero is zero.
+                let count = values()
+                    .map(|value| (value + 0.0).to_bits())
+                    .collect::<HashSet<_>>()
+                    .len();
+                if count <= CLASSES {
+                    (TaskName::Classification, format!("has {count} values"))
+                } else if values().any(|value| value.fract() != 0.0) {
+                    (TaskName::Regression, "has fractions".into())
+                } else if count > UNCLEAR || 2 * count > values().count() {
+                    (
+                        TaskName::Regression,
+                        format!("has {count} different whole numbers"),
+                    )
+                } else {
+                    let problem = format!(
+                        "is not given, and the {count} whole numbers of the target `{name}` may be classes \
+                         or numbers; use regression or classification"
+                    );
+                    return Err(refused("task", problem));
+                }
+            }
+        };
+        let reason = format!("the target `{name}` {reason}");
+        Ok(Self { task, reason })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes_data::Column;
+
+    use super::*;
+
+    fn inferred(target: Column) -> Result<TaskName> {
+        let settings = DataSettings {
+            target: Some("y".into()),
+            ..DataSettings::default()
+        };
+        let table = Table::new(vec![target]).unwrap();
+        Ok(InferredTask::of(&table, &settings)?.task)
+    }
+
+    #[test]
+    fn a_task_is_inferred_if_the_target_allows_only_one() {
+        let numbers = |values: Vec<f64>| inferred(Column::numbers("y", values));
+        let whole = |count: u32| numbers((0..60).map(|row| f64::from(row % count)).collect());
+        let text = Column::categories("y", ["a", "b", "c"].map(Some));
+        assert_eq!(inferred(text).unwrap(), TaskName::Classification);
+        assert_eq!(whole(2).unwrap(), TaskName::Classification);
+        assert_eq!(
+            numbers(vec![0.0, -0.0, 1.0, f64::NAN]).unwrap(),
+            TaskName::Classification
+        );
+        assert_eq!(numbers(vec![0.0, 1.0, 1.5]).unwrap(), TaskName::Regression);
+        assert_eq!(whole(21).unwrap(), TaskName::Regression);
+        assert_eq!(
+            numbers(vec![7.0, 3.0, 5.0, 1.0, 3.0]).unwrap(),
+            TaskName::Regression
+        );
+        for count in [3, 20] {
+            let message = whole(count).unwrap_err().to_string();
+            assert!(message.contains("`task`") && message.contains(&count.to_string()));
+        }
+    }
+}
