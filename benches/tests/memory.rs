@@ -149,7 +149,7 @@ fn steps_in_closed_form_hold_what_the_plan_says() {
         (8, 1, 0.9),
         (4, 4, 0.0),
     ] {
-        let config = SlangConfig::new(60_000)
+        let config = SlangConfig::paper(60_000)
             .with_rank(rank)
             .with_draws(draws)
             .with_momentum(momentum);
@@ -162,13 +162,17 @@ fn steps_in_closed_form_hold_what_the_plan_says() {
         (Curvature::Price, 8, 0.9),
         (Curvature::Hutchinson { probe: 0.1 }, 2, 0.9),
     ] {
-        let config = VonConfig::new(60_000)
+        let config = VonConfig::paper(60_000)
+            .with_antithetic(true)
             .with_curvature(curvature)
             .with_draws(draws)
             .with_momentum(momentum);
         let plan = config.memory(WEIGHTS);
         check_plan(&config, |model| config.init(model), plan);
     }
+    // The first stage.
+    let config = SlangConfig::vogn(60_000);
+    check_plan(&config, |model| config.init(model), config.memory(WEIGHTS));
     for draws in [1, 4] {
         let config = VadamConfig::new(60_000).with_draws(draws);
         let plan = config.memory(WEIGHTS);

@@ -83,6 +83,9 @@ const FULL: &str = "full";
 const MEAN_FIELD: &str = "mean-field";
 const SLANG: [(&str, usize); 3] = [("SLANG-1", 1), ("SLANG-5", 5), ("SLANG-10", 10)];
 
+/// The largest step, in posterior standard deviations per weight.
+const RADIUS: f64 = 5.0;
+
 /// All that a job's result depends on.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Settings {
@@ -181,7 +184,8 @@ fn slang(train: &Rows, prior: f64, training: Training) -> Result<DenseGaussian> 
         draws,
         rate,
     } = training;
-    let mut bayes = SlangConfig::new(train.len())
+    let mut bayes = SlangConfig::paper(train.len())
+        .with_radius(RADIUS * (train.width as f64).sqrt())
         .with_rank(rank)
         .with_prior(Prior::isotropic(prior))
         .with_precision_rate(rate)

@@ -116,13 +116,12 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         };
         let all = self.one_draw(&player, model, batch, examples)?;
         if self.is_checked {
-            player.count_use(|time, extent| {
+            player.count_use(|of| {
                 let found = Found {
                     all: &all,
                     first: 0,
                     examples,
-                    extent,
-                    time,
+                    of,
                 };
                 self.check(model, self.layout.flatten(model)?, batch, found)
             })?;
@@ -150,7 +149,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     }
 
     /// Compares the results at these weights with the loss itself.
-    fn check(&self, model: &M, weights: Tensor<1>, batch: &B, found: Found<'_>) -> Result<()> {
+    fn check(&self, model: &M, weights: Tensor<1>, batch: &B, found: Found<'_>) -> Result<f64> {
         let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
         check_examples(&direct, &self.layout, found)
     }
@@ -180,15 +179,14 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             let (losses, sum) = self.replayed(&player, tensors, batch, examples);
             let all = self.finished(losses, sum);
             if self.is_checked {
-                player.count_use(|time, extent| {
+                player.count_use(|of| {
                     // A different draw at each comparison.
-                    let draw = time as usize % draws.len();
+                    let draw = of.time as usize % draws.len();
                     let found = Found {
                         all: &all,
                         first: draw * examples,
                         examples,
-                        extent,
-                        time,
+                        of,
                     };
                     self.check(model, draws[draw].clone(), batch, found)
                 })?;

@@ -147,14 +147,14 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             outside: registered(model, outside.collect(), 1.0 / count as f64),
         };
         if self.is_checked {
-            player.count_use(|time, extent| {
+            player.count_use(|of| {
                 // A different draw at each comparison.
-                let draw = time as usize % count;
+                let draw = of.time as usize % count;
                 let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);
                 let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
                 let losses = gradients.losses.clone().narrow(0, draw, 1).squeeze_dim(0);
                 let pieces = &gradients.pieces[draw];
-                check_mean(&direct, &self.layout, losses, pieces, extent)
+                check_mean(&direct, &self.layout, losses, pieces, of)
             })?;
         }
         Ok(Some(gradients))

@@ -11,7 +11,7 @@ use burn::module::Module;
 use crate::batch::{ExampleBatch, signature_of};
 use crate::error::Result;
 use crate::fields::fields_of;
-use crate::self_check::Extent;
+use crate::self_check::{Extent, Use};
 
 /// The memory limit of a cache in bytes. The batches of a training have few shapes, but batches of text may
 /// have as many as there are lengths.
@@ -86,9 +86,17 @@ pub(crate) struct Cached<V> {
     uses: Uses,
 }
 
-/// The number of uses of a value.
+/// The uses of a value.
 #[derive(Clone, Debug, Default)]
-struct Uses(Arc<AtomicU64>);
+struct Uses(Arc<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    uses: AtomicU64,
+    /// The largest norm of a gradient in a comparison, as bits. Those of positive numbers are ordered as the
+    /// numbers are.
+    largest: AtomicU64,
+}
 
 impl<V> Clone for Cached<V> {
     fn clone(&self) -> Self {
@@ -108,18 +116,30 @@ impl<V> Deref for Cached<V> {
 }
 
 impl<V> Cached<V> {
-    /// Counts a use, from 1, and calls `compare` with the count if this use is to be compared. A use whose
-    /// comparison fails is not counted, so that it is compared again.
-    pub(crate) fn count_use(&self, compare: impl FnOnce(u64, Extent) -> Result<()>) -> Result<()> {
-        let time = self.uses.0.fetch_add(1, Ordering::Relaxed) + 1;
+    /// Counts a use, and calls `compare` if this use is to be compared. It returns the norm of the gradient
+    /// that it compared. A use whose comparison fails is not counted, so that it is compared again.
+    pub(crate) fn count_use(&self, compare: impl FnOnce(Use) -> Result<f64>) -> Result<()> {
+        let Counters { uses, largest } = self.uses.0.as_ref();
+        let time = uses.fetch_add(1, Ordering::Relaxed) + 1;
         let Some(extent) = Extent::at(time) else {
             return Ok(());
         };
-        let compared = compare(time, extent);
-        if compared.is_err() {
-            self.uses.0.fetch_sub(1, Ordering::Relaxed);
+        let known = f64::from_bits(largest.load(Ordering::Relaxed));
+        let compared = compare(Use {
+            time,
+            extent,
+            largest: known,
+        });
+        match compared {
+            Ok(norm) if norm.is_finite() => {
+                largest.fetch_max(norm.to_bits(), Ordering::Relaxed);
+            }
+            Ok(_) => {}
+            Err(_) => {
+                uses.fetch_sub(1, Ordering::Relaxed);
+            }
         }
-        compared
+        compared.map(|_| ())
     }
 }
 
@@ -223,9 +243,9 @@ mod tests {
     /// The count of a use. The first few uses are all compared.
     fn counted(cached: Option<Cached<Recording>>) -> u64 {
         let mut number = 0;
-        let compare = |count, _| {
-            number = count;
-            Ok(())
+        let compare = |of: Use| {
+            number = of.time;
+            Ok(0.0)
         };
         cached.unwrap().count_use(compare).unwrap();
         number
@@ -252,6 +272,20 @@ mod tests {
         });
         assert_eq!(counted(made.unwrap()), 2);
         assert!(is_made);
+    }
+
+    #[test]
+    fn a_comparison_knows_the_largest_gradient_of_earlier_ones() {
+        let memo = Memo::default();
+        let cached = memo.get(&key(1), || Ok(Some(Recording(1))));
+        let cached = cached.unwrap().unwrap();
+        for (norm, known) in [(0.5, 0.0), (2.0, 0.5), (1e-9, 2.0), (f64::NAN, 2.0)] {
+            let compare = |of: Use| {
+                assert_eq!(of.largest, known);
+                Ok(norm)
+            };
+            cached.count_use(compare).unwrap();
+        }
     }
 
     #[test]

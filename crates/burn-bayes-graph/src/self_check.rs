@@ -22,6 +22,11 @@ const TOLERANCE: f64 = 1e-2;
 /// parameters. It covers the rounding of large terms that cancel.
 const FLOOR: f64 = 1e-4;
 
+/// The difference that is always allowed, relative to the largest gradient in the earlier comparisons. Where
+/// gradients almost vanish, as those of a saturated softmax do, they are differences of numbers whose rounding
+/// stays as large as it was.
+const ROUNDING: f64 = 1e-5;
+
 /// The number of examples whose loss is also computed in a batch of their own at the first batch of a shape.
 const ALONE: usize = 8;
 
@@ -49,6 +54,16 @@ impl Extent {
     }
 }
 
+/// A use of a recording that is compared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    /// The number of the use, from 1. Each use compares the gradients of other examples.
+    pub(crate) time: u64,
+    pub(crate) extent: Extent,
+    /// The largest norm of a gradient in the earlier comparisons.
+    pub(crate) largest: f64,
+}
+
 /// The results for the examples of a batch.
 pub(crate) struct Found<'a> {
     /// The results at one or more draws.
@@ -56,31 +71,34 @@ pub(crate) struct Found<'a> {
     /// The first example of the draw that is compared.
     pub(crate) first: usize,
     pub(crate) examples: usize,
-    pub(crate) extent: Extent,
-    /// The number of the use. Each use compares the gradients of other examples.
-    pub(crate) time: u64,
+    pub(crate) of: Use,
 }
 
-/// Compares the results with the loss itself.
+/// Compares the results with the loss itself, and returns the norm of the gradient that was compared.
 pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized>(
     direct: &Direct<'_, M, B, F>,
     layout: &Layout,
     found: Found<'_>,
-) -> Result<()> {
+) -> Result<f64> {
     let Found {
         all,
         first,
         examples,
+        of,
+    } = found;
+    let Use {
         time,
         extent,
-    } = found;
+        largest,
+    } = of;
     if examples < 2 {
-        return Ok(());
+        return Ok(0.0);
     }
     let losses = values(&all.losses.clone().narrow(0, first, examples));
     if extent == Extent::Losses {
-        return check_losses(&losses, &values(&direct.whole()));
+        return check_losses(&losses, &values(&direct.whole())).map(|()| 0.0);
     }
+    let rounding = ROUNDING * largest;
     let one = (7 * time as usize + examples / 2) % examples;
     let chosen = [one, (one + examples / 2) % examples];
     let tracked = direct.tracked()?;
@@ -90,11 +108,11 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
         .into_iter()
         .zip(SHARES);
     let row = all.gradients.weighted_sum(row);
-    let (scale, mut wrong) = compared(layout, &row, singles.pieces, 0.0);
+    let (scale, mut wrong) = compared(layout, &row, singles.pieces, rounding);
     if wrong.is_some() {
         // Near a kink of the loss, the rounding of a batch of one may lead to another gradient.
         let alike = tracked.some_of_whole(chosen.into_iter().zip(SHARES))?;
-        wrong = compared(layout, &row, alike.pieces, 0.0).1.and(wrong);
+        wrong = compared(layout, &row, alike.pieces, rounding).1.and(wrong);
     }
     let mut alone: Vec<_> = chosen.into_iter().zip(values(&singles.losses)).collect();
     if time == 1 {
@@ -117,40 +135,49 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
     let share = 1.0 / examples as f32;
     let shares = (first..first + examples).map(|example| (example, share));
     let mean = all.gradients.weighted_sum(shares);
-    check_mean_gradient(layout, &mean, whole.pieces, examples, scale)
+    let rounding = rounding.max(FLOOR * scale);
+    check_mean_gradient(layout, &mean, whole.pieces, examples, rounding)?;
+    Ok(scale)
 }
 
-/// Compares a mean gradient, in pieces, and its losses with the loss itself.
+/// Compares a mean gradient, in pieces, and its losses with the loss itself, and returns its norm.
 pub(crate) fn check_mean<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized>(
     direct: &Direct<'_, M, B, F>,
     layout: &Layout,
     losses: Tensor<1>,
     pieces: &[Tensor<1>],
-    extent: Extent,
-) -> Result<()> {
-    if extent == Extent::Losses {
-        return check_losses(&values(&losses), &values(&direct.whole()));
+    of: Use,
+) -> Result<f64> {
+    if of.extent == Extent::Losses {
+        return check_losses(&values(&losses), &values(&direct.whole())).map(|()| 0.0);
     }
     let whole = direct.tracked()?.whole()?;
     let [examples] = whole.losses.dims();
     check_losses(&values(&losses), &values(&whole.losses))?;
     let found = Tensor::cat(pieces.to_vec(), 0);
-    check_mean_gradient(layout, &found, whole.pieces, examples, 0.0)
+    check_mean_gradient(
+        layout,
+        &found,
+        whole.pieces,
+        examples,
+        ROUNDING * of.largest,
+    )
 }
 
-/// Compares a mean gradient with sums over examples. Their gradients have norms of at most `scale`.
+/// Compares a mean gradient with sums over examples, and returns its norm. Differences up to `rounding` are
+/// allowed.
 fn check_mean_gradient(
     layout: &Layout,
     found: &Tensor<1>,
     sums: Vec<Tensor<1>>,
     examples: usize,
-    scale: f64,
-) -> Result<()> {
+    rounding: f64,
+) -> Result<f64> {
     let share = 1.0 / examples as f64;
     let expected = sums.into_iter().map(|sum| sum.mul_scalar(share));
-    match compared(layout, found, expected.collect(), scale).1 {
-        Some(difference) => Err(difference.into_kind(layout, "the mean gradient").into()),
-        None => Ok(()),
+    match compared(layout, found, expected.collect(), rounding) {
+        (_, Some(difference)) => Err(difference.into_kind(layout, "the mean gradient").into()),
+        (norm, None) => Ok(norm),
     }
 }
 
@@ -205,18 +232,17 @@ impl Wrong {
     }
 }
 
-/// The norm of a gradient, and the parameter with the largest difference beyond the tolerance. `scale` is the
-/// norm of other gradients at the same weights, which sets the scale of rounding.
+/// The norm of a gradient, and the parameter with the largest difference beyond the tolerance and `rounding`.
 fn compared(
     layout: &Layout,
     found: &Tensor<1>,
     expected: Vec<Tensor<1>>,
-    scale: f64,
+    rounding: f64,
 ) -> (f64, Option<Wrong>) {
     let lens = layout.entries().iter().map(LayoutEntry::len);
     let norms = norms(found, &Tensor::cat(expected, 0), lens);
     let whole = whole(&norms);
-    let floor = FLOOR * scale.max(whole);
+    let floor = rounding.max(FLOOR * whole);
     let excess = |of: &Wrong| of.norms.difference - TOLERANCE * of.norms.expected - floor;
     let all = norms.into_iter().enumerate();
     let worst = all

@@ -4,7 +4,7 @@
 //! configuration of one method, where every field has a value.
 
 use burn::module::ParamGroup;
-use burn_bayes::methods::{MeanStage, VadamConfig, VonConfig};
+use burn_bayes::methods::{InitialDeviation, MeanStage, VadamConfig, VonConfig};
 use burn_bayes::train::StagedLearningRate;
 use burn_bayes::{Prior, SlangConfig, SwagConfig, VifaConfig};
 
@@ -39,8 +39,10 @@ impl MethodConfig {
             Method::Vifa | Method::MeanField => Self::Vifa(vifa(settings, rows).with_rank(rank)),
             Method::Vafc => Self::Vifa(variational(VifaConfig::vafc(rows, rank), settings)),
             Method::Swag => Self::Swag(swag(settings, rows).with_max_rank(rank)),
-            Method::Slang | Method::Vogn => Self::Slang(slang(settings, rows).with_rank(rank)),
-            Method::Von => Self::Von(von(settings, rows)),
+            Method::Slang | Method::Vogn => {
+                Self::Slang(slang(settings, rows, weights).with_rank(rank))
+            }
+            Method::Von => Self::Von(von(settings, rows, weights)),
             Method::Vadam => Self::Vadam(vadam(settings, rows)),
             // Solved directly.
             Method::Exact | Method::Map => Self::Map,
@@ -73,13 +75,17 @@ pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
 
 fn vifa(settings: &FitSettings, rows: usize) -> VifaConfig {
     let preset = settings.preset();
-    let at_most = (MEAN_STAGE * settings.steps(rows) as f64) as u64;
     variational(VifaConfig::new(rows), settings)
         .with_antithetic(preset.draws.is_multiple_of(2))
-        .with_mean_stage(MeanStage::UntilArrival {
-            at_most: Some(at_most),
-        })
+        .with_mean_stage(mean_stage(settings, rows))
         .with_initial_deviation(preset.initial_deviation())
+}
+
+fn mean_stage(settings: &FitSettings, rows: usize) -> MeanStage {
+    let at_most = (MEAN_STAGE * settings.steps(rows) as f64) as u64;
+    MeanStage::UntilArrival {
+        at_most: Some(at_most),
+    }
 }
 
 fn variational(config: VifaConfig, settings: &FitSettings) -> VifaConfig {
@@ -101,26 +107,45 @@ fn swag(settings: &FitSettings, rows: usize) -> SwagConfig {
         .with_seed(settings.seed)
 }
 
-fn slang(settings: &FitSettings, rows: usize) -> SlangConfig {
+/// The largest step of a published natural-gradient method, in posterior standard deviations per weight.
+const PUBLISHED_RADIUS: f64 = 5.0;
+
+fn published_radius(weights: usize) -> f64 {
+    PUBLISHED_RADIUS * (weights as f64).sqrt()
+}
+
+/// In two stages, or in one, as published, if the initial deviation is given.
+fn slang(settings: &FitSettings, rows: usize, weights: usize) -> SlangConfig {
     let preset = settings.preset();
-    SlangConfig::new(rows)
+    let config = match settings.initial_deviation {
+        Some(deviation) => SlangConfig::paper(rows)
+            .with_radius(published_radius(weights))
+            .with_initial_deviation(Some(InitialDeviation::FanInScaled(deviation))),
+        None => SlangConfig::new(rows).with_mean_stage(mean_stage(settings, rows)),
+    };
+    config
         .with_prior(prior(settings))
         .with_draws(preset.draws)
         .with_precision_rate(preset.precision_rate(settings.steps(rows)))
         .with_momentum(settings.momentum)
-        .with_initial_deviation(Some(preset.initial_deviation()))
         .with_seed(settings.seed)
 }
 
-fn von(settings: &FitSettings, rows: usize) -> VonConfig {
+/// In two stages, or in one, as published, if the initial deviation is given.
+fn von(settings: &FitSettings, rows: usize, weights: usize) -> VonConfig {
     let preset = settings.preset();
-    VonConfig::new(rows)
+    let config = match settings.initial_deviation {
+        Some(deviation) => VonConfig::paper(rows)
+            .with_radius(published_radius(weights))
+            .with_initial_deviation(Some(InitialDeviation::FanInScaled(deviation))),
+        None => VonConfig::new(rows).with_mean_stage(mean_stage(settings, rows)),
+    };
+    config
         .with_prior(prior(settings))
         .with_draws(preset.draws)
         .with_antithetic(preset.draws.is_multiple_of(2))
         .with_precision_rate(preset.precision_rate(settings.steps(rows)))
         .with_momentum(settings.momentum)
-        .with_initial_deviation(Some(preset.initial_deviation()))
         .with_seed(settings.seed)
 }
 

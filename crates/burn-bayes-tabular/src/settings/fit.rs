@@ -51,7 +51,8 @@ settings! {
         [methods: &[Vifa, Vafc], unless: &[("rank", "0"), DIRECT]]
         factors_learning_rate: f64, preset learning_rate;
         /// Learning rate of the diagonal; with slang, vogn and von, the weight of a mini-batch in the moving
-        /// average of the precision [default: that of the mean].
+        /// average of the precision [default: half that of the mean
+        /// with vifa and mean-field, a tenth with slang, vogn and von, otherwise the same].
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von], unless: &[DIRECT]]
         diagonal_learning_rate: f64, preset diagonal_learning_rate;
         /// Decay time constant of the learning rates, as a fraction of training; 0 for constant rates
@@ -69,9 +70,10 @@ settings! {
         /// Noise precision of a regression target (1/variance, in units of the target), or `learned`.
         noise_precision: NoisePrecision = NoisePrecision::LEARNED;
         /// Initial posterior standard deviation of a weight, divided by the square root of the fan-in except
-        /// with vadam [default: 0.3 with slang, otherwise 0.03].
+        /// with vadam [default: 0.03; with slang, vogn and von that of a first stage, in which only the mean
+        /// is trained and which giving this number leaves out].
         [methods: &[Vifa, MeanField, Slang, Vogn, Von, Vadam], unless: &[DIRECT]]
-        initial_deviation: f64, preset initial_deviation;
+        initial_deviation: f64;
         /// Maximum gradient norm (vifa, mean-field, vafc, swag and map) [default: no clipping].
         [methods: &[Vifa, MeanField, Vafc, Swag, Map], unless: &[DIRECT]]
         clip: f64;
@@ -183,8 +185,7 @@ impl FitSettings {
             Vifa | MeanField => Preset::VIFA,
             Vafc | Exact | Map => Preset::MAP,
             Swag => Preset::SWAG,
-            Slang => Preset::SLANG,
-            Vogn => Preset::VOGN,
+            Slang | Vogn => Preset::SLANG,
             Von => Preset::VON,
             Vadam => Preset::VADAM,
         };
@@ -355,12 +356,12 @@ mod tests {
         assert_eq!(
             shown("method = 'slang'\ninitial_deviation = 1"),
             "rank = 5, or the number of weights if that is smaller; train_draws = 1; \
-             learning_rate = 0.1; diagonal_learning_rate = 0.1; decay = 0.1"
+             learning_rate = 0.1; diagonal_learning_rate = 0.01; decay = 0.1"
         );
         assert_eq!(
             shown("rank = 1\nlearning_rate = 0.5"),
-            "train_draws = 2; factors_learning_rate = 0.5; diagonal_learning_rate = 0.5; \
-             decay = 0.2; initial_deviation = 0.03"
+            "train_draws = 2; factors_learning_rate = 0.5; diagonal_learning_rate = 0.25; \
+             decay = 0.2"
         );
         assert_eq!(
             shown("method = 'swag'\nrank = 0"),

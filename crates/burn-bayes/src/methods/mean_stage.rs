@@ -29,7 +29,8 @@ pub enum MeanStage {
     /// When the mean has arrived: it fluctuates more than it travels. The test is made at steps that are
     /// powers of two.
     UntilArrival {
-        /// The largest number of steps; by default three passes over the training examples.
+        /// The largest number of steps; by default three passes over the training examples, or 512 steps if
+        /// those are fewer.
         at_most: Option<u64>,
     },
 }
@@ -37,11 +38,14 @@ pub enum MeanStage {
 /// Passes over the training examples after which the stage ends at the latest, if nothing else is set: a short
 /// training must not end with the initial deviations.
 const MOST_PASSES: usize = 3;
+/// The least value of this limit, in steps: a few passes over few examples get a mean nowhere.
+const LEAST_LIMIT: u64 = 512;
 
 impl MeanStage {
     /// With the default of `at_most` for a training with this number of examples per step.
     pub(crate) fn resolved(self, train_len: usize, examples: usize) -> Self {
-        let most = (MOST_PASSES * train_len).div_ceil(examples.max(1)) as u64;
+        let passes = (MOST_PASSES * train_len).div_ceil(examples.max(1)) as u64;
+        let most = passes.max(LEAST_LIMIT);
         match self {
             Self::UntilArrival { at_most } => Self::UntilArrival {
                 at_most: Some(at_most.unwrap_or(most)),

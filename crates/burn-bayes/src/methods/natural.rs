@@ -3,14 +3,26 @@
 //! ĝ = N g + α⊙μ.
 //!
 //! **Safeguards.** A step that is not finite is rejected and changes nothing. A step whose length
-//! √(Δᵀ P⁺ Δ / D), in posterior standard deviations per weight, exceeds `radius` is shortened to
-//! `radius`.
+//! √(Δᵀ P⁺ Δ), in posterior standard deviations, exceeds `radius` is shortened to `radius`: the mean of a
+//! network moves where the curvature is still that of the precision. It moves the Gaussian by a divergence of
+//! at most radius²/2 nats.
+//!
+//! **First stage.** Far from the mode, squared gradients describe the way there and not the curvature, and a
+//! precision made of them stops the mean. So the mean is trained first, by Adam with the gradient ĝ at the mean
+//! itself ([`MeanStage`]). At its end the precision is (M/N) s + α with Adam's average s of ĝ², M the number of
+//! examples of a batch: where the mean fluctuates around the mode, E ĝ² = (N²/M) Var g, so this is the
+//! curvature N Var g, the empirical Fisher information.
+//!
+//! The posterior has the average of the means of the second stage ([`Averaging`]).
 //!
 //! | symbol | here |
 //! |---|---|
 //! | μ, U, d | `mean`, `factors`, `precision` |
 //! | v, the momentum average of the steps | `velocity` |
+//! | s | `MeanTraining::squares` |
 //! | ĝᵀ(P⁺)⁻¹ĝ | `decrement` |
+
+mod settings;
 
 use std::sync::Arc;
 
@@ -18,16 +30,24 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn_bayes_graph::Layout;
 
-use super::algorithm::Update;
-use super::checks::counts;
-use super::rate::Rate;
-use super::start::{InitialDeviation, InitialMean, buffer, updated};
+use settings::Motion;
+pub(crate) use settings::{NaturalSettings, fraction};
+
+use super::algorithm::{Draw, Proposal, Setup, StepId, Update};
+use super::average::Averaging;
+use super::mean_stage::MeanStage;
+use super::mean_training::MeanTraining;
+use super::start::{InitialDeviation, buffer, updated};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::{Error, Result};
 use crate::kernels::statistics::PrecisionParts;
 use crate::kernels::{self, MeanStep, MeanValues, PrecisionUpdate};
+use crate::noise::Noise;
 use crate::posterior::FactorPosterior;
 use crate::prior::PriorPrecisions;
+
+/// The deviation of the posterior in the first stage.
+const FIRST_DEVIATION: InitialDeviation = InitialDeviation::FanInScaled(0.03);
 
 /// A Gaussian in precision form, updated by natural gradients.
 #[derive(Module, Debug)]
@@ -36,11 +56,37 @@ pub(crate) struct NaturalGaussian {
     factors: Option<Param<Tensor<2>>>,
     precision: Param<Tensor<1>>,
     velocity: Option<Param<Tensor<1>>>,
+    average: Option<Param<Tensor<1>>>,
+    mean_training: Option<MeanTraining>,
 }
 
-/// A natural-gradient step, before the learning rate is applied.
+/// An update of a Gaussian, before the learning rate is applied.
 #[derive(Clone, Debug)]
-pub struct NaturalStep {
+pub struct NaturalUpdate {
+    /// The number of the step, from 1.
+    step: u64,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// A step of the first stage.
+    Mean(Box<MeanGradient>),
+    Natural(Box<NaturalStep>),
+}
+
+/// The gradient of a step of the first stage.
+#[derive(Clone, Debug)]
+struct MeanGradient {
+    /// ĝ.
+    gradient: Tensor<1>,
+    /// M/N.
+    share: f64,
+}
+
+/// A natural-gradient step.
+#[derive(Clone, Debug)]
+pub(crate) struct NaturalStep {
     /// ĝ.
     gradient: Tensor<1>,
     /// U⁺.
@@ -81,10 +127,14 @@ impl NaturalStep {
     /// The step as an algorithm's update; a step that is not finite is rejected with `reason`.
     pub(crate) fn update(
         step: Result<Self>,
+        id: StepId,
         reason: impl FnOnce() -> Error,
-    ) -> Result<Update<Self>> {
+    ) -> Result<Update<NaturalUpdate>> {
         match step {
-            Ok(step) => Ok(Update::ClosedForm(step)),
+            Ok(step) => Ok(Update::ClosedForm(NaturalUpdate {
+                step: id.step + 1,
+                kind: Kind::Natural(Box::new(step)),
+            })),
             Err(error) if error.is_numerical() => Ok(Update::Rejected(reason())),
             Err(error) => Err(error),
         }
@@ -107,15 +157,38 @@ impl NaturalStep {
     }
 }
 
-/// The parameters of a step of the mean.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Motion {
-    pub(crate) learning_rate: f64,
-    pub(crate) momentum: f64,
-    pub(crate) radius: f64,
-}
-
 impl NaturalGaussian {
+    /// The initial Gaussian: zero factors, and unless a deviation is set the prior's precision or, in a first
+    /// stage, a large one.
+    pub(crate) fn start<M: Module>(
+        settings: &NaturalSettings,
+        model: &M,
+        layout: &Layout,
+        prior: &PriorPrecisions,
+        rank: usize,
+    ) -> Result<Self> {
+        let weights = layout.flatten(model)?;
+        let device = weights.device();
+        let mean = settings.initial_mean.of(weights);
+        let narrow = (settings.mean_stage != MeanStage::None).then_some(FIRST_DEVIATION);
+        let precision = match settings.initial_deviation.or(narrow) {
+            Some(deviation) => deviation.log_variance(layout, &device).neg().exp(),
+            None => prior.expanded(&device),
+        };
+        let velocity = (settings.momentum > 0.0).then(|| buffer(mean.zeros_like()));
+        let average = (settings.averaging != Averaging::None).then(|| buffer(mean.clone()));
+        let mean_training =
+            (settings.mean_stage != MeanStage::None).then(|| MeanTraining::new(&mean));
+        Ok(Self {
+            factors: (rank > 0).then(|| buffer(Tensor::zeros([rank, layout.len()], &device))),
+            mean: buffer(mean),
+            precision: buffer(precision),
+            velocity,
+            average,
+            mean_training,
+        })
+    }
+
     pub(crate) fn parts(&self) -> PrecisionParts {
         PrecisionParts {
             mean: self.mean.val().without_autodiff(),
@@ -127,17 +200,136 @@ impl NaturalGaussian {
         }
     }
 
-    pub(crate) fn posterior(&self, layout: Arc<Layout>) -> Result<FactorPosterior> {
+    /// The posterior after `step` steps.
+    pub(crate) fn posterior(
+        &self,
+        layout: Arc<Layout>,
+        averaging: Averaging,
+        step: u64,
+    ) -> Result<FactorPosterior> {
         let PrecisionParts {
             mean,
             factors,
             precision,
         } = self.parts();
+        let mean = match &self.average {
+            Some(average) if averaging.count(self.second_stage(), step) > 0 => {
+                average.val().without_autodiff()
+            }
+            _ => mean,
+        };
         FactorPosterior::precision(layout, mean, factors, precision)
     }
 
-    /// Applies a step.
-    pub(crate) fn apply_step(mut self, step: NaturalStep, motion: Motion) -> Self {
+    /// The step after which the precision learns; `None` while only the mean does.
+    fn second_stage(&self) -> Option<u64> {
+        match &self.mean_training {
+            Some(training) => training.end(),
+            None => Some(0),
+        }
+    }
+
+    /// The proposal of the first stage, the mean itself; `None` after it.
+    pub(crate) fn mean_proposal(&self, id: StepId, root: Noise) -> Option<Proposal> {
+        self.second_stage().is_none().then(|| {
+            let draw = Draw {
+                weights: self.parts().mean,
+                noise: id.noise(root),
+            };
+            Proposal::new(id, vec![draw])
+        })
+    }
+
+    /// The update of the first stage from the gradient of the mean negative log-likelihood of `examples`
+    /// examples at the mean; `None` after it.
+    pub(crate) fn mean_update(
+        &self,
+        id: StepId,
+        gradient: impl FnOnce() -> Tensor<1>,
+        examples: usize,
+        (setup, prior): (&Setup, &PriorPrecisions),
+    ) -> Option<Update<NaturalUpdate>> {
+        if self.second_stage().is_some() {
+            return None;
+        }
+        let (gradient, train_len) = (gradient(), setup.train_len as f64);
+        let mean = self.parts().mean;
+        let total = gradient.clone().mul_scalar(train_len) + prior.expanded(&mean.device()) * mean;
+        let squared_norm: f64 = total.clone().square().sum().into_scalar();
+        if !squared_norm.is_finite() {
+            return Some(Update::Rejected(setup.non_finite(id.step + 1, gradient)));
+        }
+        Some(Update::ClosedForm(NaturalUpdate {
+            step: id.step + 1,
+            kind: Kind::Mean(Box::new(MeanGradient {
+                gradient: total,
+                share: examples as f64 / train_len,
+            })),
+        }))
+    }
+
+    /// Applies an update.
+    pub(crate) fn apply_step(
+        self,
+        update: NaturalUpdate,
+        learning_rate: f64,
+        prior: &PriorPrecisions,
+        settings: &NaturalSettings,
+    ) -> Self {
+        let NaturalUpdate { step, kind } = update;
+        match kind {
+            Kind::Natural(natural) => self
+                .with_natural_step(*natural, settings.motion(learning_rate))
+                .with_average(settings.averaging, step),
+            Kind::Mean(gradient) => self.with_mean_step(*gradient, step, prior, settings),
+        }
+    }
+
+    /// Step number `step` of the first stage.
+    fn with_mean_step(
+        mut self,
+        MeanGradient { gradient, share }: MeanGradient,
+        step: u64,
+        prior: &PriorPrecisions,
+        settings: &NaturalSettings,
+    ) -> Self {
+        let Some(training) = self.mean_training.take() else {
+            return self;
+        };
+        let training = training.with(gradient);
+        let direction = training.direction(step);
+        self.mean = updated(self.mean, |mean| {
+            mean - direction.mul_scalar(settings.mean_stage_rate)
+        });
+        let examples = (share * settings.train_len as f64).round() as usize;
+        let stage = settings.mean_stage.resolved(settings.train_len, examples);
+        let mean = self.mean.val().without_autodiff();
+        let training = training.after_step(&mean, step, stage);
+        if training.end().is_some() && settings.initial_deviation.is_none() {
+            let curvature = training.squares(step).mul_scalar(share);
+            let prior = prior.expanded(&mean.device());
+            self.precision = updated(self.precision, |_| curvature + prior);
+        }
+        self.mean_training = Some(training);
+        self
+    }
+
+    /// With the mean after step number `step` in the average.
+    fn with_average(mut self, averaging: Averaging, step: u64) -> Self {
+        let count = averaging.count(self.second_stage(), step);
+        if count > 0 {
+            let mean = self.mean.val().without_autodiff();
+            self.average = self.average.map(|average| {
+                updated(average, |average| {
+                    let gap = mean - average.clone();
+                    average + gap.mul_scalar(averaging.weight(count))
+                })
+            });
+        }
+        self
+    }
+
+    fn with_natural_step(mut self, step: NaturalStep, motion: Motion) -> Self {
         let NaturalStep {
             gradient,
             factors,
@@ -145,8 +337,7 @@ impl NaturalGaussian {
             weights,
             decrement,
         } = step;
-        let [len] = gradient.dims();
-        let reach = motion.learning_rate * (decrement / len as f64).sqrt();
+        let reach = motion.learning_rate * decrement.sqrt();
         let velocity = self.velocity.as_ref().map(Param::val);
         let MeanValues { mean, velocity } = kernels::mean_step(
             PrecisionParts {
@@ -179,79 +370,4 @@ fn replaced<const R: usize>(
         (Some(buffer), Some(value)) => Some(updated(buffer, |_| value)),
         (buffer, _) => buffer,
     }
-}
-
-/// The settings common to these algorithms.
-pub(crate) struct NaturalSettings {
-    pub(crate) train_len: usize,
-    pub(crate) draws: usize,
-    pub(crate) precision_rate: Rate,
-    pub(crate) momentum: f64,
-    pub(crate) radius: f64,
-    pub(crate) initial_mean: InitialMean,
-    pub(crate) initial_deviation: Option<InitialDeviation>,
-}
-
-impl NaturalSettings {
-    /// Checks the settings. The error names the field.
-    pub(crate) fn validate(&self) -> Result<()> {
-        counts([("train_len", self.train_len), ("draws", self.draws)])?;
-        self.precision_rate.validate("precision_rate")?;
-        fraction("momentum", self.momentum)?;
-        let deviation = self.initial_deviation.map(InitialDeviation::scale);
-        for (field, value) in [
-            ("radius", self.radius),
-            ("initial_deviation", deviation.unwrap_or(1.0)),
-        ] {
-            if value.is_nan() || value <= 0.0 {
-                let problem = format!("is {value}; it must be above zero");
-                return Err(Error::config(field, problem));
-            }
-        }
-        Ok(())
-    }
-
-    /// The parameters of a step of the mean at this learning rate.
-    pub(crate) fn motion(&self, learning_rate: f64) -> Motion {
-        Motion {
-            learning_rate,
-            momentum: self.momentum,
-            radius: self.radius,
-        }
-    }
-
-    /// The initial Gaussian: zero factors, and the prior's precision unless a deviation is set.
-    pub(crate) fn start<M: Module>(
-        &self,
-        model: &M,
-        layout: &Layout,
-        prior: &PriorPrecisions,
-        rank: usize,
-    ) -> Result<NaturalGaussian> {
-        let weights = layout.flatten(model)?;
-        let device = weights.device();
-        let mean = self.initial_mean.of(weights);
-        let precision = match self.initial_deviation {
-            Some(deviation) => deviation.log_variance(layout, &device).neg().exp(),
-            None => prior.expanded(&device),
-        };
-        let velocity = (self.momentum > 0.0).then(|| buffer(mean.zeros_like()));
-        Ok(NaturalGaussian {
-            factors: (rank > 0).then(|| buffer(Tensor::zeros([rank, layout.len()], &device))),
-            mean: buffer(mean),
-            precision: buffer(precision),
-            velocity,
-        })
-    }
-}
-
-/// Refuses a setting that is not in [0, 1).
-pub(crate) fn fraction(field: &str, value: f64) -> Result<()> {
-    if (0.0..1.0).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::config(
-        field,
-        format!("is {value}; it must be from 0 to below 1"),
-    ))
 }

@@ -38,7 +38,9 @@ use burn_bayes_graph::ExampleGradients;
 use super::algorithm::{
     Algorithm, Draw, FromExamples, Proposal, Setup, StepId, Update, draw_noises,
 };
-use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep};
+use super::average::Averaging;
+use super::mean_stage::MeanStage;
+use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate};
 use super::rate::Rate;
 use super::start::{InitialDeviation, InitialMean};
 use super::truncation::{StackedFactors, Truncation};
@@ -73,7 +75,7 @@ pub struct SlangConfig {
     #[config(default = "Rate::Constant(0.01)")]
     pub precision_rate: Rate,
     /// m, the momentum of the mean, an average over about 1/(1−m) steps. Paper's networks: 0.9.
-    #[config(default = 0.0)]
+    #[config(default = 0.9)]
     pub momentum: f64,
     /// Draws per mini-batch. Paper: 4 for networks, 12 for logistic regression.
     #[config(default = 1)]
@@ -82,15 +84,25 @@ pub struct SlangConfig {
     /// Paper: 1.
     #[config(default = 1)]
     pub group_size: usize,
-    /// The largest step of the mean, in posterior standard deviations per weight (root mean
-    /// square); a longer step is shortened. Paper: no bound.
-    #[config(default = 5.0)]
+    /// The largest step Δ of the mean, √(ΔᵀPΔ) posterior standard deviations; a longer step is
+    /// shortened. Paper: no bound.
+    #[config(default = 3.0)]
     pub radius: f64,
     /// The initial mean. Paper's logistic regressions: zero.
     #[config(default = "InitialMean::Model")]
     pub initial_mean: InitialMean,
-    /// The initial standard deviation of every weight. Paper: none given, so that of the prior.
+    /// The standard deviation of every weight at the start; by default that of the squared gradients at the
+    /// end of the first stage, or that of the prior without a first stage. Paper: none given, so that of the prior.
     pub initial_deviation: Option<InitialDeviation>,
+    /// The first stage, in which only the mean learns. Paper: none.
+    #[config(default = "MeanStage::UntilArrival { at_most: None }")]
+    pub mean_stage: MeanStage,
+    /// The learning rate of the first stage, which Adam makes.
+    #[config(default = 0.01)]
+    pub mean_stage_rate: f64,
+    /// The average of the means that is the posterior's mean. Paper: none.
+    #[config(default = "Averaging::Recent")]
+    pub averaging: Averaging,
     /// The parameters that get a posterior; the others stay point estimates.
     #[config(default = "ParamGroup::all()")]
     pub group: ParamGroup,
@@ -103,6 +115,16 @@ pub struct SlangConfig {
 }
 
 impl SlangConfig {
+    /// The published algorithm, with its settings: a single stage, no momentum, no bound on a step and no
+    /// average. The paper's networks have momentum 0.9.
+    pub fn paper(train_len: usize) -> Self {
+        Self::new(train_len)
+            .with_mean_stage(MeanStage::None)
+            .with_averaging(Averaging::None)
+            .with_momentum(0.0)
+            .with_radius(f64::INFINITY)
+    }
+
     /// Variational online Gauss–Newton (VOGN): rank 0.
     pub fn vogn(train_len: usize) -> Self {
         Self::new(train_len).with_rank(0)
@@ -122,7 +144,9 @@ impl SlangConfig {
         let moments = usize::from(self.momentum > 0.0);
         // The model, the draws, two mean gradients, the squares and the new diagonal, and the
         // values compared with a recording.
-        MemoryPlan::natural(weights, self.rank, moments, self.draws + 4)
+        let mut plan = MemoryPlan::natural(weights, self.rank, moments, self.draws + 4);
+        plan.parameters += self.natural().stage_bytes(weights);
+        plan
     }
 
     /// The algorithm for the weights of `model`.
@@ -138,7 +162,7 @@ impl SlangConfig {
         setup.check_rank(self.rank)?;
         let prior = self.prior.resolve(layout)?;
         Ok(Slang {
-            gaussian: self.natural().start(model, layout, &prior, self.rank)?,
+            gaussian: NaturalGaussian::start(&self.natural(), model, layout, &prior, self.rank)?,
             settings: Arc::new(Settings {
                 config: self.clone(),
                 setup,
@@ -156,6 +180,9 @@ impl SlangConfig {
             radius: self.radius,
             initial_mean: self.initial_mean,
             initial_deviation: self.initial_deviation,
+            mean_stage: self.mean_stage,
+            mean_stage_rate: self.mean_stage_rate,
+            averaging: self.averaging,
         }
     }
 }
@@ -185,33 +212,50 @@ impl Slang {
 impl Algorithm for Slang {
     type Signal = ExampleGradients;
     type Posterior = FactorPosterior;
-    type ClosedForm = NaturalStep;
+    type ClosedForm = NaturalUpdate;
 
     fn setup(&self) -> &Setup {
         &self.settings.setup
     }
 
-    fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
-        self.gaussian.posterior(self.setup().layout.clone())
+    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
+        let layout = self.setup().layout.clone();
+        self.gaussian
+            .posterior(layout, self.config().averaging, step)
     }
 
-    fn apply_step(self, update: NaturalStep, learning_rate: f64) -> Self {
-        let motion = self.config().natural().motion(learning_rate);
-        let gaussian = self.gaussian.apply_step(update, motion);
+    fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {
+        let settings = self.config().natural();
+        let gaussian =
+            self.gaussian
+                .apply_step(update, learning_rate, &self.settings.prior, &settings);
         Self { gaussian, ..self }
     }
 }
 
 impl FromExamples for Slang {
     fn propose(&self, id: StepId) -> Result<Proposal> {
+        if let Some(proposal) = self.gaussian.mean_proposal(id, self.setup().noise) {
+            return Ok(proposal);
+        }
         let noises = draw_noises(id.noise(self.setup().noise), self.config().draws, false);
         let PrecisionDraws { draws, gram } = precision_draws(&self.gaussian.parts(), &noises)?;
         let draws = Draw::all(draws, noises);
         Ok(Proposal::new(id, draws).with_gram(gram))
     }
 
-    fn step(&self, proposal: Proposal, gradients: ExampleGradients) -> Result<Update<NaturalStep>> {
+    fn step(
+        &self,
+        proposal: Proposal,
+        gradients: ExampleGradients,
+    ) -> Result<Update<NaturalUpdate>> {
         let draws = proposal.draws.len();
+        let known = (self.setup(), &self.settings.prior);
+        let count = gradients.count();
+        let mean = || gradients.mean();
+        if let Some(update) = self.gaussian.mean_update(proposal.id, mean, count, known) {
+            return Ok(update);
+        }
         let examples = (gradients.count() / draws) as f64;
         let rows = match self.config().group_size {
             1 => gradients,
@@ -225,7 +269,7 @@ impl FromExamples for Slang {
         // draws.
         let share = examples / (groups * rows.count() as f64);
         let step = self.natural_step(&proposal, &rows, self.setup().train_len as f64 * share);
-        NaturalStep::update(step, || {
+        NaturalStep::update(step, proposal.id, || {
             self.setup().non_finite(proposal.id.step + 1, rows.mean())
         })
     }

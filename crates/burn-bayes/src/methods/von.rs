@@ -50,7 +50,9 @@ use super::algorithm::{
     Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
     draw_noises, purpose,
 };
-use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep};
+use super::average::Averaging;
+use super::mean_stage::MeanStage;
+use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate};
 use super::rate::Rate;
 use super::start::{InitialDeviation, InitialMean};
 use crate::error::{Error, Result};
@@ -101,7 +103,7 @@ pub struct VonConfig {
     #[config(default = "Rate::Constant(0.01)")]
     pub precision_rate: Rate,
     /// The momentum m of the mean, an average over about 1/(1−m) steps. Paper: 0.
-    #[config(default = 0.0)]
+    #[config(default = 0.9)]
     pub momentum: f64,
     /// Draws per mini-batch. Paper: 1.
     #[config(default = 2)]
@@ -109,15 +111,25 @@ pub struct VonConfig {
     /// Whether draws are antithetic pairs μ ± ε; `draws` must then be even. Paper: no.
     #[config(default = true)]
     pub antithetic: bool,
-    /// The largest step of the mean, in posterior standard deviations per weight (root mean
-    /// square); a longer step is shortened. Paper: no bound.
-    #[config(default = 5.0)]
+    /// The largest step Δ of the mean, √(ΔᵀPΔ) posterior standard deviations; a longer step is
+    /// shortened. Paper: no bound.
+    #[config(default = 3.0)]
     pub radius: f64,
     /// The initial mean. Paper: any.
     #[config(default = "InitialMean::Model")]
     pub initial_mean: InitialMean,
-    /// The initial standard deviation of every weight. Paper: that of the prior.
+    /// The standard deviation of every weight at the start; by default that of the squared gradients at the
+    /// end of the first stage, or that of the prior without a first stage. Paper: that of the prior.
     pub initial_deviation: Option<InitialDeviation>,
+    /// The first stage, in which only the mean learns. Paper: none.
+    #[config(default = "MeanStage::UntilArrival { at_most: None }")]
+    pub mean_stage: MeanStage,
+    /// The learning rate of the first stage, which Adam makes.
+    #[config(default = 0.01)]
+    pub mean_stage_rate: f64,
+    /// The average of the means that is the posterior's mean. Paper: none.
+    #[config(default = "Averaging::Recent")]
+    pub averaging: Averaging,
     /// The parameters that get a posterior; the others stay point estimates.
     #[config(default = "ParamGroup::all()")]
     pub group: ParamGroup,
@@ -130,6 +142,17 @@ pub struct VonConfig {
 }
 
 impl VonConfig {
+    /// The published algorithm: a single stage, no momentum, no bound on a step, one draw and no average.
+    pub fn paper(train_len: usize) -> Self {
+        Self::new(train_len)
+            .with_mean_stage(MeanStage::None)
+            .with_averaging(Averaging::None)
+            .with_momentum(0.0)
+            .with_radius(f64::INFINITY)
+            .with_draws(1)
+            .with_antithetic(false)
+    }
+
     /// Checks the settings. The error names the field.
     pub fn validate(&self) -> Result<()> {
         self.natural().validate()?;
@@ -155,7 +178,9 @@ impl VonConfig {
             // Two draws and two gradients, and the difference of the gradients.
             Curvature::Hutchinson { .. } => 5,
         };
-        MemoryPlan::natural(weights, 0, moments, each * self.draws + 1)
+        let mut plan = MemoryPlan::natural(weights, 0, moments, each * self.draws + 1);
+        plan.parameters += self.natural().stage_bytes(weights);
+        plan
     }
 
     /// The algorithm for the weights of `model`.
@@ -170,7 +195,7 @@ impl VonConfig {
         let layout = &setup.layout;
         let prior = self.prior.resolve(layout)?;
         Ok(Von {
-            gaussian: self.natural().start(model, layout, &prior, 0)?,
+            gaussian: NaturalGaussian::start(&self.natural(), model, layout, &prior, 0)?,
             settings: Arc::new(Settings {
                 config: self.clone(),
                 setup,
@@ -188,6 +213,9 @@ impl VonConfig {
             radius: self.radius,
             initial_mean: self.initial_mean,
             initial_deviation: self.initial_deviation,
+            mean_stage: self.mean_stage,
+            mean_stage_rate: self.mean_stage_rate,
+            averaging: self.averaging,
         }
     }
 }
@@ -217,19 +245,23 @@ impl Von {
 impl Algorithm for Von {
     type Signal = MeanGradients;
     type Posterior = FactorPosterior;
-    type ClosedForm = NaturalStep;
+    type ClosedForm = NaturalUpdate;
 
     fn setup(&self) -> &Setup {
         &self.settings.setup
     }
 
-    fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
-        self.gaussian.posterior(self.setup().layout.clone())
+    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
+        let layout = self.setup().layout.clone();
+        self.gaussian
+            .posterior(layout, self.config().averaging, step)
     }
 
-    fn apply_step(self, update: NaturalStep, learning_rate: f64) -> Self {
-        let motion = self.config().natural().motion(learning_rate);
-        let gaussian = self.gaussian.apply_step(update, motion);
+    fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {
+        let settings = self.config().natural();
+        let gaussian =
+            self.gaussian
+                .apply_step(update, learning_rate, &self.settings.prior, &settings);
         Self { gaussian, ..self }
     }
 }
@@ -237,6 +269,9 @@ impl Algorithm for Von {
 impl FromGradients for Von {
     /// The draws; Hutchinson's estimate replaces each by θ + s⊙z and θ − s⊙z.
     fn propose(&self, id: StepId) -> Result<Proposal> {
+        if let Some(proposal) = self.gaussian.mean_proposal(id, self.setup().noise) {
+            return Ok(proposal);
+        }
         let config = self.config();
         let root = id.noise(self.setup().noise);
         let noises = draw_noises(root, config.draws, config.antithetic);
@@ -264,7 +299,7 @@ impl FromGradients for Von {
         proposal: Proposal,
         gradients: GradientPieces,
         batch_size: usize,
-    ) -> Result<Update<NaturalStep>> {
+    ) -> Result<Update<NaturalUpdate>> {
         let Settings {
             config,
             setup,
@@ -276,6 +311,14 @@ impl FromGradients for Von {
             .map(|parts| Tensor::cat(parts, 0))
             .collect();
         let mean_gradient = mean(gradients.clone());
+        let gradient = || mean_gradient.clone();
+        let known = (setup, prior);
+        let update = self
+            .gaussian
+            .mean_update(proposal.id, gradient, batch_size, known);
+        if let Some(update) = update {
+            return Ok(update);
+        }
         let curvature = match config.curvature {
             Curvature::SquaredMean => {
                 let squares = gradients.into_iter().map(|gradient| gradient.square());
@@ -315,7 +358,7 @@ impl FromGradients for Von {
         };
         let gradient = mean_gradient.clone().mul_scalar(scale) + alpha * parts.mean;
         let step = NaturalStep::diagonal(gradient, precision);
-        NaturalStep::update(step, || {
+        NaturalStep::update(step, proposal.id, || {
             setup.non_finite(proposal.id.step + 1, mean_gradient)
         })
     }

@@ -14,9 +14,7 @@ use crate::methods::{InitialDeviation, Rate};
 ///
 /// let steps = 2_000;
 /// let preset = Preset::SLANG;
-/// let config = SlangConfig::new(455)
-///     .with_precision_rate(preset.precision_rate(steps))
-///     .with_initial_deviation(Some(preset.initial_deviation()));
+/// let config = SlangConfig::new(455).with_precision_rate(preset.precision_rate(steps));
 /// let learning_rate = preset.learning_rates(steps).init();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +26,8 @@ pub struct Preset {
     pub diagonal_learning_rate: f64,
     /// The decay time constant of the learning rates, as a fraction of training; 0 for constant rates.
     pub decay: f64,
-    /// The initial posterior standard deviation of a weight, times the square root of its fan-in.
+    /// The initial posterior standard deviation of a weight, times the square root of its fan-in. SLANG, VOGN
+    /// and VON find theirs in their first stage.
     pub initial_deviation: f64,
     /// The number of weight draws per training step.
     pub draws: usize,
@@ -48,6 +47,7 @@ impl Preset {
     };
     /// VIFA and mean-field variational inference, with an antithetic pair of draws.
     pub const VIFA: Self = Self {
+        diagonal_learning_rate: 0.005,
         decay: 0.2,
         draws: 2,
         ..Self::MAP
@@ -57,22 +57,15 @@ impl Preset {
         decay: 0.0,
         ..Self::MAP
     };
-    /// SLANG.
+    /// SLANG and VOGN: natural steps of the mean, which a small rate of the precision keeps stable.
     pub const SLANG: Self = Self {
         learning_rate: 0.1,
-        diagonal_learning_rate: 0.1,
-        initial_deviation: 0.3,
         ..Self::MAP
-    };
-    /// VOGN.
-    pub const VOGN: Self = Self {
-        initial_deviation: 0.03,
-        ..Self::SLANG
     };
     /// VON, with an antithetic pair of draws.
     pub const VON: Self = Self {
         draws: 2,
-        ..Self::VOGN
+        ..Self::SLANG
     };
     /// Vadam. Its initial deviation is not divided by the square root of the fan-in.
     pub const VADAM: Self = Self {

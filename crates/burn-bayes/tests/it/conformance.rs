@@ -9,7 +9,9 @@ use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
-use burn_bayes::methods::{Algorithm, Averaging, Curvature, FactorUnits, VadamConfig, VonConfig};
+use burn_bayes::methods::{
+    Algorithm, Averaging, Curvature, FactorUnits, MeanStage, VadamConfig, VonConfig,
+};
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::Mixture;
 use burn_bayes::train::Gather;
@@ -413,7 +415,9 @@ fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
     }
     let vadam = VadamConfig::new(LEN).with_square_scale(ROWS as f64);
     counts(|model| vadam.init(model));
-    let von = VonConfig::new(LEN).with_curvature(Curvature::SquaredMean);
+    let von = VonConfig::new(LEN)
+        .with_mean_stage(MeanStage::None)
+        .with_curvature(Curvature::SquaredMean);
     counts(|model| von.init(model));
 }
 

@@ -195,7 +195,7 @@ fn vifa() -> VifaConfig {
 }
 
 fn slang() -> SlangConfig {
-    SlangConfig::new(TRAIN_LEN)
+    SlangConfig::paper(TRAIN_LEN)
         .with_rank(2)
         .with_precision_rate(Rate::Constant(0.05))
         .with_seed(3)

@@ -290,7 +290,7 @@ fn batch(seed: u64) -> Batch {
 }
 
 fn slang() -> SlangConfig {
-    SlangConfig::new(LEN)
+    SlangConfig::paper(LEN)
         .with_rank(2)
         .with_precision_rate(Rate::Constant(0.05))
 }

@@ -6,8 +6,8 @@ use burn::train::TrainStep;
 use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
 use burn_bayes::graph::ExampleGradients;
 use burn_bayes::methods::{
-    Algorithm, FromExamples, FullMatrixStep, FullMatrixVon, InitialMean, NaturalStep, Rate, Slang,
-    StepId, Update, empirical_fisher,
+    Algorithm, FromExamples, FullMatrixStep, FullMatrixVon, InitialMean, NaturalUpdate, Rate,
+    Slang, StepId, Update, empirical_fisher,
 };
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
@@ -29,7 +29,7 @@ fn slang(config: &SlangConfig, len: usize) -> Slang {
 }
 
 fn config(rank: usize) -> SlangConfig {
-    SlangConfig::new(TRAIN_LEN)
+    SlangConfig::paper(TRAIN_LEN)
         .with_rank(rank)
         .with_prior(Prior::isotropic(PRIOR))
         .with_precision_rate(Rate::Power {
@@ -37,7 +37,6 @@ fn config(rank: usize) -> SlangConfig {
             time_constant: 2.0,
             power: 1.0,
         })
-        .with_radius(f64::INFINITY)
 }
 
 /// Gradients of `count` examples, correlated by a shared direction.
@@ -51,7 +50,7 @@ fn rows(count: usize, len: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-fn update(slang: &Slang, step: u64, rows: &[Vec<f32>]) -> Update<NaturalStep> {
+fn update(slang: &Slang, step: u64, rows: &[Vec<f32>]) -> Update<NaturalUpdate> {
     let proposal = slang.propose(StepId { step, pass: 0 }).unwrap();
     let len = slang.setup().layout.len();
     let sets = rows
@@ -318,7 +317,7 @@ fn linear_regression_is_solved_up_to_the_empirical_fisher() {
             time_constant: 200.0,
             power: 0.9,
         };
-        let mut bayesian = SlangConfig::new(ROWS)
+        let mut bayesian = SlangConfig::paper(ROWS)
             .with_rank(rank)
             .with_prior(Prior::isotropic(super::PRIOR_PRECISION))
             .with_precision_rate(rate)
@@ -385,7 +384,7 @@ fn reach(before: &Slang, after: &Slang) -> f64 {
     let moved: Vec<f64> = new.mean.iter().zip(&old).map(|(n, o)| n - o).collect();
     let weighted = product(&new.precision(), &moved);
     let square: f64 = moved.iter().zip(&weighted).map(|(m, w)| m * w).sum();
-    (square / old.len() as f64).sqrt()
+    square.sqrt()
 }
 
 #[test]

@@ -16,7 +16,10 @@ use crate::support::{
 };
 
 fn config() -> VonConfig {
-    VonConfig::new(TRAIN_LEN).with_prior(super::prior())
+    VonConfig::paper(TRAIN_LEN)
+        .with_draws(2)
+        .with_antithetic(true)
+        .with_prior(super::prior())
 }
 
 /// H (θ − t), the gradient of the quadratic.
@@ -167,7 +170,9 @@ fn variance_shares(len: usize, rate: f64, draws: usize, steps: u64) -> [f64; 2] 
     const PRIOR: f64 = 0.01;
     let best = TRAIN_LEN as f64 + PRIOR;
     let layer = LinearConfig::new(len, 1).with_bias(false).init(&autodiff());
-    let mut von = VonConfig::new(TRAIN_LEN)
+    let mut von = VonConfig::paper(TRAIN_LEN)
+        .with_draws(2)
+        .with_antithetic(true)
         .with_prior(Prior::isotropic(PRIOR))
         .with_draws(draws)
         .with_precision_rate(Rate::Constant(rate))
@@ -228,7 +233,6 @@ fn a_step_is_a_bayesian_filter() {
         .with_antithetic(false)
         .with_draws(1)
         .with_precision_rate(Rate::Constant(RATE))
-        .with_radius(f64::INFINITY)
         .build(&model())
         .unwrap();
     let gradient = [0.7f32, -1.3, 0.4];

@@ -1,0 +1,82 @@
+//! The settings common to the natural-gradient methods.
+
+use crate::error::{Error, Result};
+use crate::methods::average::Averaging;
+use crate::methods::checks::{counts, positive};
+use crate::methods::mean_stage::MeanStage;
+use crate::methods::mean_training::MeanTraining;
+use crate::methods::rate::Rate;
+use crate::methods::start::{InitialDeviation, InitialMean};
+
+/// The parameters of a step of the mean.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Motion {
+    pub(super) learning_rate: f64,
+    pub(super) momentum: f64,
+    pub(super) radius: f64,
+}
+
+/// The settings common to these algorithms.
+pub(crate) struct NaturalSettings {
+    pub(crate) train_len: usize,
+    pub(crate) draws: usize,
+    pub(crate) precision_rate: Rate,
+    pub(crate) momentum: f64,
+    pub(crate) radius: f64,
+    pub(crate) initial_mean: InitialMean,
+    pub(crate) initial_deviation: Option<InitialDeviation>,
+    pub(crate) mean_stage: MeanStage,
+    pub(crate) mean_stage_rate: f64,
+    pub(crate) averaging: Averaging,
+}
+
+impl NaturalSettings {
+    /// Checks the settings. The error names the field.
+    pub(crate) fn validate(&self) -> Result<()> {
+        counts([("train_len", self.train_len), ("draws", self.draws)])?;
+        self.precision_rate.validate("precision_rate")?;
+        fraction("momentum", self.momentum)?;
+        positive("mean_stage_rate", self.mean_stage_rate)?;
+        let deviation = self.initial_deviation.map(InitialDeviation::scale);
+        for (field, value) in [
+            ("radius", self.radius),
+            ("initial_deviation", deviation.unwrap_or(1.0)),
+        ] {
+            if value.is_nan() || value <= 0.0 {
+                let problem = format!("is {value}; it must be above zero");
+                return Err(Error::config(field, problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// The memory of the stages for this number of weights.
+    pub(crate) fn stage_bytes(&self, weights: usize) -> usize {
+        let average = usize::from(self.averaging != Averaging::None);
+        let training = match self.mean_stage {
+            MeanStage::None => 0,
+            _ => MeanTraining::bytes(weights),
+        };
+        training + average * weights * size_of::<f32>()
+    }
+
+    /// The parameters of a step of the mean at this learning rate.
+    pub(super) fn motion(&self, learning_rate: f64) -> Motion {
+        Motion {
+            learning_rate,
+            momentum: self.momentum,
+            radius: self.radius,
+        }
+    }
+}
+
+/// Refuses a setting that is not in [0, 1).
+pub(crate) fn fraction(field: &str, value: f64) -> Result<()> {
+    if (0.0..1.0).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::config(
+        field,
+        format!("is {value}; it must be from 0 to below 1"),
+    ))
+}
