@@ -48,6 +48,8 @@ pub struct Noise {
     stream: u64,
     source: NoiseSource,
     negated: bool,
+    /// Whether rows come as antithetic pairs.
+    paired: bool,
 }
 
 impl Noise {
@@ -58,6 +60,7 @@ impl Noise {
             stream: 0,
             source,
             negated: false,
+            paired: false,
         }
     }
 
@@ -80,19 +83,29 @@ impl Noise {
         }
     }
 
-    /// The stream of predictions, from the root of a training's random numbers.
+    /// The stream of predictions, from the root of a training's random numbers. Its rows come as antithetic
+    /// pairs, because the mean prediction of a pair has no error of first order in the draw.
     #[must_use]
     pub fn for_prediction(self) -> Self {
         /// Algorithms number their own streams from 1.
         const PREDICTION: u64 = 0x7072_6564;
-        self.fold(PREDICTION)
+        Self {
+            paired: true,
+            ..self.fold(PREDICTION)
+        }
     }
 
     /// The stream of draw `index` of several draws; row 0 is the stream itself.
     #[must_use]
     pub fn row(self, index: u64) -> Self {
+        let (place, is_second) = match self.paired {
+            true => (index / 2, index % 2 == 1),
+            false => (index, false),
+        };
         Self {
-            stream: self.stream.wrapping_add(index),
+            stream: self.stream.wrapping_add(place),
+            negated: self.negated != is_second,
+            paired: false,
             ..self
         }
     }
@@ -168,9 +181,15 @@ impl Noise {
         values
     }
 
-    /// A number in [0, 1) from this stream, independent of its normals.
+    /// A number in [0, 1) from this stream, independent of its normals; that of the negated stream is half a
+    /// turn away.
     pub fn uniform(self) -> f64 {
-        (mix(self.seed ^ mix(self.stream ^ UNIFORM)) >> 11) as f64 / (1u64 << 53) as f64
+        let value =
+            (mix(self.seed ^ mix(self.stream ^ UNIFORM)) >> 11) as f64 / (1u64 << 53) as f64;
+        match self.negated {
+            true => (value + 0.5).fract(),
+            false => value,
+        }
     }
 }
 
@@ -200,6 +219,18 @@ fn mix(mut value: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn draws_of_a_prediction_are_antithetic_pairs() {
+        let noise = Noise::host(3).for_prediction();
+        let latent = |row: u64| noise.row(row).latent(4);
+        let negated: Vec<f32> = latent(1).iter().map(|value| -value).collect();
+        assert_eq!(latent(0), negated);
+        assert_ne!(latent(0), latent(2));
+        // A mixture still draws from different components.
+        let turn = noise.row(0).uniform() - noise.row(1).uniform();
+        assert!((turn.abs() - 0.5).abs() < 1e-12, "{turn}");
+    }
 
     #[test]
     fn derived_streams_differ_and_repeat() {
