@@ -6,7 +6,8 @@ use burn_bayes::Prior;
 use burn_bayes::algebra::SquareMatrix;
 use burn_bayes::methods::{
     Algorithm, Curvature, FromGradients, FullMatrixStep, FullMatrixVon, InitialDeviation,
-    InitialMean, Rate, StepId, Update, Vadam, VadamConfig, Von, VonConfig, empirical_fisher,
+    InitialMean, MeanStage, Rate, StepId, Update, Vadam, VadamConfig, Von, VonConfig,
+    empirical_fisher,
 };
 use burn_bayes::posterior::{DenseGaussian, FactorPosterior, linear_regression_posterior};
 
@@ -89,6 +90,49 @@ fn numbers_after<A: Algorithm<Posterior = FactorPosterior>>(
     let posterior = algorithm.posterior(steps).unwrap();
     assert_eq!(posterior.rank(), 0);
     [values(&posterior.mean()), values(&posterior.diagonal())]
+}
+
+/// The first stage is Adam at the mean, and leaves the precision (M/N) s + α.
+#[test]
+fn the_precision_starts_from_the_squared_gradients_of_the_first_stage() {
+    const STEPS: u64 = 5;
+    const ROWS: usize = 2;
+    let stage = MeanStage::Steps(STEPS);
+    let mut von = config().with_mean_stage(stage).build(&model()).unwrap();
+    let scale = TRAIN_LEN as f64;
+    let [mut mean, _] = numbers(&von);
+    let (mut moment, mut square) = (vec![0.0; LEN], vec![0.0; LEN]);
+    for step in 0..STEPS {
+        von = stepped_on(ROWS, von, step, 0.7, quadratic);
+        let gradient = quadratic(&mean);
+        let left = |decay: f64| 1.0 - decay.powi(step as i32 + 1);
+        for at in 0..LEN {
+            let total = scale * f64::from(gradient[at]) + PRIOR[at] * mean[at];
+            moment[at] = 0.9 * moment[at] + 0.1 * total;
+            square[at] = 0.999 * square[at] + 0.001 * total * total;
+            let root = (square[at] / left(0.999)).sqrt() + 1e-8;
+            mean[at] -= 0.01 * (moment[at] / left(0.9)) / root;
+        }
+    }
+    let share = ROWS as f64 / scale / (1.0 - 0.999_f64.powi(STEPS as i32));
+    let precision: Vec<f64> = (0..LEN).map(|at| share * square[at] + PRIOR[at]).collect();
+    let [found, found_precision] = numbers_after(&von, STEPS);
+    assert_close("mean", &found, &mean, &mean, 1e3 * EPSILON);
+    assert_close(
+        "precision",
+        &found_precision,
+        &precision,
+        &precision,
+        1e4 * EPSILON,
+    );
+    // The second stage draws weights.
+    let proposal = von
+        .propose(StepId {
+            step: STEPS,
+            pass: 0,
+        })
+        .unwrap();
+    assert_eq!(proposal.draws.len(), 2);
 }
 
 /// The best diagonal Gaussian has the mean of the exact posterior and the diagonal of its precision.
