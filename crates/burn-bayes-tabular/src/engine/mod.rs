@@ -6,7 +6,6 @@
 mod algorithms;
 mod cost;
 mod diagnosis;
-mod exact;
 mod linear;
 mod method;
 mod noise;
@@ -126,9 +125,6 @@ fn trained(
              of them are what the prior says; a smaller `model` may predict better"
         ));
     }
-    if settings.method == Method::Exact {
-        return exact::fit(training_set, settings);
-    }
     if linear::applies(training_set, settings) {
         return linear::fit(training_set, settings);
     }
@@ -186,7 +182,7 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
     let weights = weights(settings, training_set.width(), training_set.target())?;
     rank(settings, weights)?;
     if settings.method == Method::Exact {
-        exact::check(training_set, settings)?;
+        linear::check_exact(training_set, settings)?;
     }
     let steps = settings.steps(training_set.rows());
     if settings.method == Method::Swag && steps < FEWEST_SWAG_STEPS {

@@ -2,26 +2,28 @@
 //!
 //! The negative log joint density U of the weights of a linear model is convex, so its posterior needs neither
 //! learning rates nor epochs. That of a regression has a closed form, and that of a classification a best Gaussian
-//! approximation. The posterior of a method is the member of its family with the least divergence.
+//! approximation. The posterior of a method is the member of its family with the least divergence; that of `exact` is
+//! the posterior of a regression itself.
 //!
 //! Weights are in the network's order: the weight of input i for output k is number i·K + k, and the bias is the
 //! last input.
 
 mod classification;
+mod exact;
 mod regression;
 
 use burn::module::{Module, ParamGroup};
 use burn::tensor::{Tensor, TensorData};
 use burn_bayes::FactorPosterior;
 use burn_bayes::graph::Layout;
-use burn_bayes::posterior::FormKind;
+use burn_bayes::posterior::{FormKind, NearestGaussian};
 
 use super::TrainedModel;
 use super::algorithms::{network, weights};
 use super::method::rank;
 use crate::error::Result;
 use crate::rows::{Target, TrainingSet};
-use crate::settings::{FitSettings, Method, Solver};
+use crate::settings::{FitSettings, Method, Solver, refused};
 
 /// The largest number of weights, whose curvature is a dense matrix.
 const MOST_WEIGHTS: usize = 1000;
@@ -42,22 +44,51 @@ pub(super) fn applies(training_set: &TrainingSet, settings: &FitSettings) -> boo
     count <= MOST_WEIGHTS && work <= MOST_WORK
 }
 
+/// Checks that the posterior of a fit has a closed form that can be computed.
+pub(super) fn check_exact(training_set: &TrainingSet, settings: &FitSettings) -> Result<()> {
+    if !settings.model.hidden.is_empty() {
+        let problem = format!(
+            "is exact, which needs `--model linear` instead of {}",
+            settings.model
+        );
+        return Err(refused("method", problem));
+    }
+    if matches!(training_set.target(), Target::Classes(_)) {
+        let problem = "is exact, but a classification has no posterior in closed form; use another method, \
+                       such as vifa";
+        return Err(refused("method", problem));
+    }
+    if !applies(training_set, settings) {
+        let problem = "is exact, which needs `--solver auto` and at most 1000 weights; use another method, such \
+                       as vifa";
+        return Err(refused("method", problem));
+    }
+    Ok(())
+}
+
 /// Fits a linear model.
 pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<TrainedModel> {
     let device = settings.device.device()?;
     let target = training_set.target();
     let design = Design::new(training_set, settings);
     let family = family(settings, design.len())?;
-    let (precision, gaussian, nearest) = match target {
+    // The factors and the diagonal of the posterior.
+    let parts = |nearest: NearestGaussian| (nearest.factors, nearest.diagonal);
+    let (precision, gaussian, parts) = match target {
         Target::Real(_) => {
             let (precision, gaussian) = design.regression(settings)?;
-            let nearest = family.map(|(form, rank)| gaussian.nearest(form, rank, &[]));
-            let nearest = nearest.transpose()?;
-            (precision, gaussian, nearest)
+            let parts = match family {
+                None => None,
+                Some(_) if settings.method == Method::Exact => {
+                    Some(exact::factors(&gaussian.precision())?)
+                }
+                Some((form, rank)) => Some(parts(gaussian.nearest(form, rank, &[])?)),
+            };
+            (precision, gaussian, parts)
         }
         Target::Classes(_) => {
             let (gaussian, nearest) = design.classification(family, settings.seed)?;
-            (1.0, gaussian, nearest)
+            (1.0, gaussian, nearest.map(parts))
         }
     };
     let trained = device.clone().autodiff();
@@ -70,15 +101,15 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
     let mean = vector(gaussian.mean());
     let network = layout.write(network.valid(), mean.clone());
     let network = network.map_err(burn_bayes::Error::from)?;
-    let posterior = match family.zip(nearest) {
+    let posterior = match family.zip(parts) {
         None => None,
-        Some(((form, _), nearest)) => {
-            let factors: Vec<f32> = nearest.factors.iter().map(|&value| value as f32).collect();
+        Some(((form, _), (factors, diagonal))) => {
+            let factors: Vec<f32> = factors.iter().map(|&value| value as f32).collect();
             let rows = factors.len() / design.len();
             let factors = (rows > 0).then(|| {
                 Tensor::<2>::from_data(TensorData::new(factors, [rows, design.len()]), &device)
             });
-            let diagonal = vector(&nearest.diagonal);
+            let diagonal = vector(&diagonal);
             let layout = layout.into();
             Some(match form {
                 FormKind::Covariance => {

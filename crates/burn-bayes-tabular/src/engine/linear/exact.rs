@@ -1,6 +1,6 @@
 //! The exact posterior of a linear regression.
 //!
-//! N(m, H⁻¹) with H = β XᵀX + diag α, as a covariance with as many factors as weights. With w = 1/diag H and the
+//! N(m, H⁻¹) as a covariance with as many factors as weights. With w = 1/diag H and the
 //! eigenpairs μₖ, uₖ of w^-½ H⁻¹ w^-½,
 //!
 //! ```text
@@ -9,110 +9,12 @@
 //!
 //! The trace of w^½ H w^½ is D, so that min μ ≥ 1/D, and τ = 1/(2D) will do.
 
-use burn::module::ParamGroup;
-use burn::tensor::{Tensor, TensorData};
-use burn_bayes::FactorPosterior;
 use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
-use burn_bayes::graph::Layout;
 
-use super::{TrainedModel, algorithms, linear};
 use crate::error::Result;
-use crate::rows::{Target, TrainingSet};
-use crate::settings::{FitSettings, Method, refused};
-
-/// Checks that the posterior of a fit has a closed form that can be computed.
-pub(super) fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<()> {
-    if !settings.model.hidden.is_empty() {
-        let problem = format!(
-            "is exact, which needs `--model linear` instead of {}",
-            settings.model
-        );
-        return Err(refused("method", problem));
-    }
-    if matches!(training_set.target(), Target::Classes(_)) {
-        let problem = "is exact, but a classification has no posterior in closed form; use another method, \
-                       such as vifa";
-        return Err(refused("method", problem));
-    }
-    if !linear::applies(training_set, settings) {
-        let problem = "is exact, which needs `--solver auto` and at most 1000 weights; use another method, such \
-                       as vifa";
-        return Err(refused("method", problem));
-    }
-    Ok(())
-}
-
-/// Fits a linear regression.
-pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<TrainedModel> {
-    let mode = FitSettings {
-        method: Method::Map,
-        ..settings.clone()
-    };
-    let mode = linear::fit(training_set, &mode)?;
-    let (beta, device) = (mode.noise_precision(), settings.device.device()?);
-    // The layout contains trainable parameters only, so the network is created on an autodiff device.
-    let network = algorithms::network(
-        settings,
-        training_set.width(),
-        training_set.target(),
-        beta,
-        &device.clone().autodiff(),
-    );
-    let layout = Layout::new(&network, &ParamGroup::all())?;
-    let mean = layout.flatten(mode.network())?;
-    let precision = precision(training_set, settings, beta)?;
-    let (factors, diagonal) = factors(precision)?;
-    let len = diagonal.len();
-    let numbers = |values: Vec<f64>| {
-        values
-            .into_iter()
-            .map(|value| value as f32)
-            .collect::<Vec<_>>()
-    };
-    let factors = TensorData::new(numbers(factors), [len, len]);
-    let factors = Tensor::<2>::from_data(factors, &device);
-    let diagonal = TensorData::new(numbers(diagonal), [len]);
-    let diagonal = Tensor::<1>::from_data(diagonal, &device);
-    let posterior = FactorPosterior::covariance(layout.into(), mean, Some(factors), diagonal)?;
-    let target = training_set.target().clone();
-    TrainedModel::new(mode.network(), Some(posterior), target, beta, settings.seed)
-}
-
-/// H; the bias is the last weight.
-fn precision(
-    training_set: &TrainingSet,
-    settings: &FitSettings,
-    beta: f64,
-) -> Result<SquareMatrix> {
-    let mut prior = vec![settings.prior_precision; training_set.width()];
-    if !settings.no_intercept {
-        prior.push(
-            settings
-                .bias_prior_precision
-                .unwrap_or(settings.prior_precision),
-        );
-    }
-    let len = prior.len();
-    let mut entries = vec![0.0; len * len];
-    let mut inputs = vec![1.0; len];
-    for (features, _) in training_set.examples() {
-        for (input, &feature) in inputs.iter_mut().zip(features) {
-            *input = feature.into();
-        }
-        for (row, input) in entries.chunks_exact_mut(len).zip(&inputs) {
-            for (entry, other) in row.iter_mut().zip(&inputs) {
-                *entry += beta * input * other;
-            }
-        }
-    }
-    for (at, alpha) in prior.iter().enumerate() {
-        entries[at * len + at] += alpha;
-    }
-    Ok(SquareMatrix::from_row_major(len, entries)?)
-}
 
 /// F, row by row, and ψ of the inverse of a matrix.
-fn factors(precision: SquareMatrix) -> Result<(Vec<f64>, Vec<f64>)> {
+pub(super) fn factors(precision: &SquareMatrix) -> Result<(Vec<f64>, Vec<f64>)> {
     let scales: Vec<f64> = precision
         .diagonal()
         .map(|entry| entry.sqrt().recip())
@@ -137,9 +39,9 @@ mod tests {
     use burn_bayes::posterior::linear_regression_posterior;
     use burn_bayes_data::{ColumnScale, Dataset, Features, Targets};
 
-    use super::super::{Unobserved, Verdict, diagnose, fit};
-    use super::{FitSettings, Method, Target, TrainingSet};
-    use crate::settings::NoisePrecision;
+    use crate::engine::{Unobserved, Verdict, diagnose, fit};
+    use crate::rows::{Target, TrainingSet};
+    use crate::settings::{FitSettings, Method, NoisePrecision, Solver};
 
     const ROWS: usize = 60;
     const WIDTH: usize = 8;
@@ -216,7 +118,7 @@ mod tests {
             ..settings()
         };
         let trained = FitSettings {
-            solver: crate::settings::Solver::Gradient,
+            solver: Solver::Gradient,
             ..settings()
         };
         for (rows, settings, cure) in [
