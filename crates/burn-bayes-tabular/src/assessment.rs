@@ -14,10 +14,10 @@ use crate::engine::{Diagnosis, Unobserved, Verdict, fit, is_quickly_solved, is_s
 use crate::error::{Result, TabularError};
 use crate::jobs::Summary;
 use crate::predict::Predictions;
-use crate::report::{number, sentence};
 use crate::rows::{Target, TrainingSet};
 use crate::search::{FEWEST_ROWS, HoldoutScore, constant, row_costs};
 use crate::settings::{FitSettings, Method, NetworkShape};
+use crate::text::{number, sentence};
 
 /// Whether a fit can be trusted, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

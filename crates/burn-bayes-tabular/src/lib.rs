@@ -59,6 +59,7 @@ pub mod random;
 pub mod shell;
 
 mod parallel;
+mod text;
 
 pub use error::{Result, TabularError};
 

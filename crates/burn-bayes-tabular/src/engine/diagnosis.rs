@@ -11,9 +11,9 @@ use super::algorithms::network;
 use super::linear;
 use super::method::prior;
 use crate::error::Result;
-use crate::report::sentence;
 use crate::rows::TrainingSet;
 use crate::settings::FitSettings;
+use crate::text::sentence;
 
 /// Rows per pass.
 const CHUNK: usize = 4096;

@@ -16,6 +16,8 @@ const MEAN_STAGE: f64 = 0.3;
 /// The approximate number of SWAG iterates if the last quarter of training has fewer epochs; many times
 /// more than the factors need.
 const SWAG_ITERATES: u64 = 40;
+/// The largest step of a published natural-gradient method, in posterior standard deviations per weight.
+const PUBLISHED_RADIUS: f64 = 5.0;
 
 /// The configuration of a method.
 #[derive(Debug)]
@@ -106,9 +108,6 @@ fn swag(settings: &FitSettings, rows: usize) -> SwagConfig {
         .with_interval(spacing.clamp(1, epoch))
         .with_seed(settings.seed)
 }
-
-/// The largest step of a published natural-gradient method, in posterior standard deviations per weight.
-const PUBLISHED_RADIUS: f64 = 5.0;
 
 fn published_radius(weights: usize) -> f64 {
     PUBLISHED_RADIUS * (weights as f64).sqrt()

@@ -1,9 +1,9 @@
 //! The section about plain models.
 
 use super::page::{Section, Table};
-use super::text::{number, sentence};
 use crate::assessment::Assessment;
 use crate::scores::Scores;
+use crate::text::{number, sentence};
 
 /// The scores of the fit beside those of plain models; `None` if there are none.
 pub(crate) fn section(assessment: &Assessment, scores: &Scores) -> Option<Section> {

@@ -12,8 +12,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle, TextStyle};
 
 use super::palette::{GRID, INK, MUTED};
-use super::text::{shortened, unbroken};
 use crate::error::{Result, TabularError};
+use crate::text::{shortened, unbroken};
 
 /// Width and height of a chart in SVG units; the page scales it.
 pub(crate) const SIZE: (u32, u32) = (640, 420);
@@ -308,7 +308,7 @@ mod tests {
     fn a_drawing_keeps_nothing_of_its_outermost_element() {
         let figure = Figure::draw("a", "A", "Read it.", SIZE, |area| {
             let area = keys(area, &[Key::new("<b>", INK, Sign::Line)])?;
-            let axis = Axis::new("x & y", (0.0, 1.0), super::super::text::tick);
+            let axis = Axis::new("x & y", (0.0, 1.0), crate::text::tick);
             plane(&area, &axis, &axis).map(|_| ())
         })
         .unwrap();

@@ -14,11 +14,11 @@ use super::chart::{
 use super::page::{Section, Table, other_task};
 use super::palette::{BLUE, MUTED, SERIES, VERMILION};
 use super::summary::f1_name;
-use super::text::{label, number, optional, percent, rounded_percent, shortened, tick};
 use crate::error::Result;
 use crate::predict::ClassPredictions;
 use crate::predict::Uncertainty;
 use crate::scores::ClassificationScores;
+use crate::text::{label, number, optional, percent, rounded_percent, shortened, tick};
 
 /// Maximum number of points of a curve.
 const MOST_POINTS: usize = 300;

@@ -11,7 +11,6 @@ mod palette;
 mod posterior;
 mod regression;
 mod summary;
-mod text;
 mod training;
 
 #[cfg(test)]
@@ -23,11 +22,10 @@ use std::path::Path;
 
 use burn_bayes_data::Targets;
 
+pub use crate::text::number;
 pub use posterior::PosteriorSummary;
 pub(crate) use summary::f1_name;
 pub use summary::{Summary, SummaryLine};
-pub use text::number;
-pub(crate) use text::sentence;
 pub use training::TrainingCurve;
 
 use crate::assessment::Assessment;

@@ -4,13 +4,13 @@ use askama::Template;
 
 use super::chart::Figure;
 use super::summary::Summary;
-use super::text::plain;
 use super::{Report, ScoredRows, baselines, classification, palette, regression, training};
 use crate::assessment::Assessment;
 use crate::engine::Verdict;
 use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
 use crate::scores::Scores;
+use crate::text::plain;
 
 /// The whole page.
 #[derive(Debug, Template)]

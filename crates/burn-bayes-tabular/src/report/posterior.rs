@@ -14,8 +14,8 @@ use super::chart::{
 };
 use super::page::{Section, Table};
 use super::palette::{BLUE, INK};
-use super::text::{number, percent, plain, rounded_percent, shortened, tick, whole};
 use crate::error::{Result, TabularError};
+use crate::text::{number, percent, plain, rounded_percent, shortened, tick, whole};
 
 /// Summary statistics of a posterior.
 #[derive(Clone, Debug, PartialEq)]

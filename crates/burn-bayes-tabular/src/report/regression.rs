@@ -10,10 +10,10 @@ use super::chart::{
 };
 use super::page::{Section, Table, other_task};
 use super::palette::{BLUE, INK, MUTED, VERMILION};
-use super::text::{number, percent, tick, whole};
 use crate::error::Result;
 use crate::predict::RealPredictions;
 use crate::scores::{LEVELS, RegressionScores};
+use crate::text::{number, percent, tick, whole};
 
 /// Maximum number of points of the scatter plot.
 const MOST_POINTS: usize = 1500;

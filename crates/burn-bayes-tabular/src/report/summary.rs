@@ -1,7 +1,7 @@
 //! The table of scores, and the headline scores above it.
 
-use super::text::{number_like, optional, percent, shortened, unbroken};
 use crate::scores::{ClassificationScores, RegressionScores, Score, Scores};
+use crate::text::{number_like, optional, percent, shortened, unbroken};
 
 /// All scores of a report.
 #[derive(Clone, Debug)]

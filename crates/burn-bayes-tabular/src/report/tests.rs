@@ -11,12 +11,12 @@ use burn_bayes::graph::Layout;
 use burn_bayes_data::Targets;
 
 use super::testing::{Sample, classification, regression};
-use super::text::number;
 use super::{PosteriorSummary, ScoredRows, TrainingCurve, write};
 use crate::assessment::Assessment;
 use crate::engine::{Diagnosis, Verdict};
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::scores::Scores;
+use crate::text::number;
 
 /// Writes a report, and returns the page and its charts.
 fn written(sample: &Sample) -> (String, Vec<(String, String)>) {

@@ -6,8 +6,8 @@ use plotters::style::Color;
 use super::chart::{Axis, Figure, Key, SIZE, Sign, keys, line, plane, range_of, spread};
 use super::page::Section;
 use super::palette::SERIES;
-use super::text::{sentence, tick, whole};
 use crate::error::Result;
+use crate::text::{sentence, tick, whole};
 
 /// A quantity recorded at every epoch.
 #[derive(Clone, Debug)]

@@ -21,8 +21,8 @@ use super::fold::{HoldoutScore, mismatch};
 use crate::error::Result;
 use crate::jobs::Summary;
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
-use crate::report::number;
 use crate::rows::{Target, TrainingSet};
+use crate::text::number;
 
 /// The threshold of condition 2, in standard errors.
 const STANDARD_ERRORS: f64 = 2.0;
