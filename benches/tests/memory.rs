@@ -173,8 +173,10 @@ fn steps_in_closed_form_hold_what_the_plan_says() {
     // The first stage.
     let config = SlangConfig::vogn(60_000);
     check_plan(&config, |model| config.init(model), config.memory(WEIGHTS));
+    let config = VadamConfig::new(60_000);
+    check_plan(&config, |model| config.init(model), config.memory(WEIGHTS));
     for draws in [1, 4] {
-        let config = VadamConfig::new(60_000).with_draws(draws);
+        let config = VadamConfig::paper(60_000).with_draws(draws);
         let plan = config.memory(WEIGHTS);
         check_plan(&config, |model| config.init(model), plan);
     }

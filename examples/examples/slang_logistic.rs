@@ -62,7 +62,7 @@ fn score(
         initial: 0.05,
         power: 0.51,
     };
-    let mut bayes = SlangConfig::new(train.targets.len())
+    let mut bayes = SlangConfig::paper(train.targets.len())
         .with_rank(rank)
         .with_prior(Prior::isotropic(prior))
         .with_precision_rate(rate)

@@ -20,7 +20,7 @@ use burn_bayes::eval::{
 };
 use burn_bayes::methods::{Algorithm, InitialDeviation, Rate};
 use burn_bayes::prelude::*;
-use burn_bayes::train::{Gather, PowerDecayConfig};
+use burn_bayes::train::{Gather, RateSchedule};
 use burn_bayes_data::{ColumnScale, Scaler, Scaling, UciFolder};
 use burn_bayes_examples::{Activation, Arguments, RealBatch, Regressor, ToBatch, is_smoke};
 
@@ -70,8 +70,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .with_prior(Prior::isotropic(1.0))
                 .with_initial_deviation(InitialDeviation::FanInScaled(0.03))
                 .try_init(model)?;
-            let half_life = 0.1 * steps as f64;
-            let mut rates = PowerDecayConfig::new(0.01, half_life).init();
+            let mut rates = RateSchedule::new(Rate::Power {
+                initial: 0.01,
+                time_constant: 0.1 * steps as f64,
+                power: 0.75,
+            })?;
             // ANCHOR_END: network
             predicted(
                 bayes,

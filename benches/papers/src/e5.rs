@@ -5,10 +5,11 @@
 
 use std::path::Path;
 
-use burn::train::{Interrupter, TrainStep};
+use burn::train::Interrupter;
 use burn_bayes::methods::{InitialDeviation, InitialMean, Rate};
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
+use burn_bayes::train::{RateSchedule, Trainer, Unobserved};
 use burn_bayes_data::Presplit;
 use serde::Serialize;
 
@@ -22,6 +23,7 @@ use super::logistic::{self, Family};
 use super::logistic_sets;
 use super::results::Results;
 use super::shared::Shared;
+use super::stream::Stream;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "E5",
@@ -184,7 +186,7 @@ fn slang(train: &Rows, prior: f64, training: Training) -> Result<DenseGaussian> 
         draws,
         rate,
     } = training;
-    let mut bayes = SlangConfig::paper(train.len())
+    let bayes = SlangConfig::paper(train.len())
         .with_radius(RADIUS * (train.width as f64).sqrt())
         .with_rank(rank)
         .with_prior(Prior::isotropic(prior))
@@ -194,18 +196,15 @@ fn slang(train: &Rows, prior: f64, training: Training) -> Result<DenseGaussian> 
         .with_initial_deviation(Some(InitialDeviation::Constant(1.0)))
         .try_init(LinearModel::new(train.width, Likelihood::Logistic, &device))?
         .with_interrupter(Interrupter::new());
+    let stream = Stream {
+        steps: train.batches_in(epochs, batch) as usize,
+        batches: || train.batches(batch, 0, &device),
+    };
     // The step is SLANG's own; the optimiser is for parameters that stay point estimates.
-    let mut optimizer = FusedAdamConfig::new().init();
-    let steps = train.batches_in(epochs, batch) as usize;
-    for batch in train.batches(batch, 0, &device).take(steps) {
-        let output = TrainStep::step(&bayes, batch);
-        let learning_rate = rate.at(bayes.steps());
-        bayes = bayes.optimize(&mut optimizer, learning_rate.into(), output.grads);
-        if let Some(error) = bayes.fault() {
-            return Err(error.as_ref().into());
-        }
-    }
-    Ok(bayes.try_posterior()?.to_dense()?)
+    let optimizer = FusedAdamConfig::new().init();
+    let trainer = Trainer::new(bayes, optimizer, RateSchedule::new(rate)?);
+    let trained = trainer.run(&stream, &mut Unobserved)?.trainer.into_model();
+    Ok(trained.try_posterior()?.to_dense()?)
 }
 
 fn findings(results: &Results<'_>) -> Vec<Finding> {

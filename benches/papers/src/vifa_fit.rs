@@ -4,11 +4,12 @@ use burn::grad_clipping::GradientClippingConfig;
 use burn::optim::ModuleOptimizer;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::train::Interrupter;
+use burn_bayes::methods::Rate;
 use burn_bayes::methods::{Averaging, FactorUnits, InitialDeviation, InitialMean, MeanStage};
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
-use burn_bayes::train::{PowerDecayConfig, Trainer, Unobserved, VifaPart};
+use burn_bayes::train::{RateSchedule, Trainer, Unobserved, VifaPart};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
@@ -128,8 +129,12 @@ impl Recipe {
                 .with_group(VifaPart::LogVariance.group(), log_variance)),
             Self::Ours { rate } => {
                 let time_constant = (DECAY_SHARE * steps as f64).max(1.0);
-                let decay = PowerDecayConfig::new(rate, time_constant).with_power(DECAY_POWER);
-                Ok(ModuleLrScheduler::new(decay.try_init()?))
+                let rate = Rate::Power {
+                    initial: rate,
+                    time_constant,
+                    power: DECAY_POWER,
+                };
+                Ok(ModuleLrScheduler::new(RateSchedule::new(rate)?))
             }
         }
     }

@@ -50,12 +50,14 @@ pub(crate) struct Arguments {
 }
 
 /// Options of `fit` that do not apply here.
-const REFUSED: [(&str, &str); 4] = [
+const REFUSED: [(&str, &str); 6] = [
     ("method", "names one method; use `--methods` to name all"),
     (
         "validation",
         "is not used here, because every row is in a test fold once; leave it out",
     ),
+    ("patience", "is not used here; leave it out"),
+    ("refit", "is not used here; leave it out"),
     ("against_map", "is not used here; name map in `--methods`"),
     (
         "checkpoint_every",

@@ -7,7 +7,7 @@ use std::time::Instant;
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::engine::{EpochRecord, Observer, TrainedModel};
 use burn_bayes_tabular::report::number;
-use burn_bayes_tabular::run::{FinishedFit, FolderFit, RunFolder, Start};
+use burn_bayes_tabular::run::{FinishedFit, FolderFit, RunFolder, Start, TrainedRun};
 use burn_bayes_tabular::settings::{Config, refused};
 use clap::Args;
 
@@ -48,8 +48,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for (setting, other) in arguments.settings.without_effect(fit.settings()) {
         tell(format_args!("note: `{setting}` has no effect with {other}"));
     }
-    if fit.settings().against_map && fit.scored_rows() == 0 {
-        tell("note: `against_map` has no effect without held-out rows");
+    let settings = fit.settings();
+    for (name, is_given) in [
+        ("against_map", settings.against_map),
+        ("patience", settings.patience.is_some()),
+        ("refit", settings.refit),
+    ] {
+        if is_given && fit.scored_rows() == 0 {
+            tell(format_args!(
+                "note: `{name}` has no effect without held-out rows"
+            ));
+        }
     }
     let model = trained(&fit)?;
     let mut finished = match fit.scored_rows() {
@@ -85,7 +94,7 @@ fn config(arguments: &Arguments) -> Result<Config> {
 }
 
 /// Trains; an interruption saves a checkpoint first.
-fn trained(fit: &FolderFit) -> Result<TrainedModel> {
+fn trained(fit: &FolderFit) -> Result<TrainedRun> {
     interruption::continue_by(fit.continuation());
     interruption::postpone()?;
     let model = fit.train(&mut Shown(Console::new()))?;
@@ -124,6 +133,12 @@ fn show(fit: &FinishedFit) -> Result<()> {
         "{method} of {model}, {} weights, on {} rows in {:.1} s",
         fit.weights, fit.training_rows, fit.seconds
     ))?;
+    if let Some(epoch) = fit.best_epoch {
+        print(format_args!("the best epoch was {epoch}"))?;
+    }
+    if fit.is_refitted {
+        print("the model was fitted again to all rows; the scores are those of the fit before")?;
+    }
     if let Some(precision) = fit.noise_precision {
         let (precision, deviation) = (number(precision), number(precision.powf(-0.5)));
         print(format_args!(

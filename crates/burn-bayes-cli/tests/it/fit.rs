@@ -194,6 +194,41 @@ fn the_task_is_inferred_and_kept() {
 }
 
 #[test]
+fn patience_keeps_the_best_epoch_and_a_refit_has_all_rows() {
+    let place = Workplace::with_moons();
+    let fit = format!("{MOONS} --epochs 400 --lr 0.1 --patience 5 --json");
+    let kept = json(&place.output(&format!("{fit} --out kept")));
+    let best = kept["best_epoch"].as_u64().unwrap() as usize;
+    let metrics = place.read("kept/metrics.jsonl");
+    let scores = metrics
+        .lines()
+        .map(|line| json(line)["validation_nll"].as_f64().unwrap());
+    let scores: Vec<f64> = scores.collect();
+    assert!(scores.len() == best + 5 && scores.len() < 400, "{best}");
+    assert!(scores.iter().all(|score| *score >= scores[best - 1]));
+
+    let again = json(&place.output(&format!("{fit} --refit --out again")));
+    for part in ["best_epoch", "scores"] {
+        assert_eq!(again[part].get("nll"), kept[part].get("nll"), "{part}");
+    }
+    let rows = |outcome: &Value| {
+        (
+            outcome["training_rows"].clone(),
+            outcome["refitted"].clone(),
+        )
+    };
+    assert_eq!(rows(&kept), (160.into(), false.into()));
+    assert_eq!(rows(&again), (200.into(), true.into()));
+    let posterior = |run| std::fs::read(place.path(run).join("posterior.safetensors")).unwrap();
+    assert!(posterior("kept") != posterior("again"));
+    let message = notes(
+        &place,
+        &format!("{MOONS} --refit --validation 0 --out none"),
+    );
+    assert!(message.contains("`refit` has no effect"), "{message}");
+}
+
+#[test]
 fn a_fit_is_judged_beside_plain_models() {
     let place = Workplace::with_moons();
     let outcome = json(&place.output(&format!("{MOONS} --against-map --json --out run")));
@@ -534,6 +569,15 @@ fn an_interrupted_fit_is_resumed_to_the_same_bytes() {
         "{GAP} --method vifa --rank 2 --noise-precision 0.04 --epochs 1500 --checkpoint-every 7"
     );
     check_interruption(&options, 3);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_fit_knows_its_best_epoch_when_it_is_resumed() {
+    let options = format!(
+        "{GAP} --method vifa --rank 2 --epochs 1500 --checkpoint-every 7 --patience 1500 --refit"
+    );
+    check_interruption(&options, 203);
 }
 
 #[cfg(unix)]

@@ -148,14 +148,19 @@ fn von(settings: &FitSettings, rows: usize, weights: usize) -> VonConfig {
         .with_seed(settings.seed)
 }
 
+/// In two stages, or in one, as published, if the initial deviation is given.
 fn vadam(settings: &FitSettings, rows: usize) -> VadamConfig {
     let preset = settings.preset();
-    VadamConfig::new(rows)
+    let config = match settings.initial_deviation {
+        Some(deviation) => VadamConfig::paper(rows)
+            .with_square_scale(Some(settings.batch_size as f64))
+            .with_initial_precision(deviation.powi(-2)),
+        None => VadamConfig::new(rows).with_mean_stage(mean_stage(settings, rows)),
+    };
+    config
         .with_prior(prior(settings))
         .with_draws(preset.draws)
         .with_gamma_1(settings.momentum)
-        .with_square_scale(settings.batch_size as f64)
-        .with_initial_precision(preset.initial_deviation.powi(-2))
         .with_seed(settings.seed)
 }
 

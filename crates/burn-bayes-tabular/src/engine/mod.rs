@@ -17,6 +17,7 @@ mod tests;
 
 use std::ops::ControlFlow;
 
+use burn_bayes::train::Preset;
 use serde::{Deserialize, Serialize};
 
 pub use algorithms::{network, weights};
@@ -128,9 +129,10 @@ fn trained(
     if linear::applies(training_set, settings) {
         return linear::fit(training_set, settings);
     }
-    if settings.method == Method::Swag && settings.preset().decay > 0.0 {
+    let decay = settings.preset().decay;
+    if settings.method == Method::Swag && decay > 0.0 && decay < Preset::SWAG.decay {
         observer.warn(
-            "swag estimates the spread of the weights from the last steps, which `decay` makes smaller, \
+            "swag estimates the spread of the weights from the last steps, which so fast a `decay` makes small, \
              so the posterior is too narrow; leave `decay` out",
         );
     }

@@ -137,6 +137,16 @@ impl TrainingSet {
         Ok(self)
     }
 
+    /// With more rows at the end.
+    ///
+    /// # Errors
+    /// If their targets are of another type.
+    pub(crate) fn with_rows(&self, dataset: &Dataset) -> Result<Self> {
+        let mut all = self.clone();
+        all.append(dataset)?;
+        Ok(all)
+    }
+
     fn append(&mut self, dataset: &Dataset) -> Result<()> {
         let outputs = self.target.outputs();
         match (dataset.targets(), &self.target) {

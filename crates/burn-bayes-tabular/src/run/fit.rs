@@ -7,11 +7,12 @@ use std::time::Instant;
 use burn_bayes_data::Dataset;
 use serde::Serialize;
 
+use super::best_epoch::{BestEpoch, StopAfter};
 use super::{
     EpochMetrics, MetricsFile, RunFolder, Validation, WatchedRows, report_failure, validate,
 };
 use crate::assessment::Assessment;
-use crate::engine::{self, Checkpoint, Diagnosis, EpochRecord, Observer, TrainedModel};
+use crate::engine::{self, Checkpoint, Diagnosis, EpochRecord, Observer, TrainedModel, Unobserved};
 use crate::error::{Result, TabularError};
 use crate::rows::{PreparedRows, TrainingSet};
 use crate::search::HoldoutScore;
@@ -44,6 +45,23 @@ pub struct FolderFit {
     start: Instant,
 }
 
+/// The models of a fit that was trained.
+#[derive(Debug)]
+pub struct TrainedRun {
+    /// The model that the held-out rows are scored with.
+    model: TrainedModel,
+    /// The epoch that it is of, if not the last.
+    best_epoch: Option<usize>,
+    refitted: Option<Refitted>,
+}
+
+/// A model of all rows.
+#[derive(Debug)]
+struct Refitted {
+    model: TrainedModel,
+    rows: TrainingSet,
+}
+
 /// The summary of a finished fit.
 #[derive(Debug, Serialize)]
 pub struct FinishedFit {
@@ -55,6 +73,11 @@ pub struct FinishedFit {
     pub model: String,
     /// Number of training rows.
     pub training_rows: usize,
+    /// Whether the model was fitted again to all rows, after the one that was scored.
+    #[serde(rename = "refitted")]
+    pub is_refitted: bool,
+    /// The epoch (from 1) with the best NLL of the held-out rows, whose model is kept; null if all epochs were made.
+    pub best_epoch: Option<usize>,
     /// D, the number of weights.
     pub weights: usize,
     /// K; null for a point estimate.
@@ -117,13 +140,28 @@ impl FolderFit {
         self.rows.validation.as_ref().map_or(0, Dataset::rows)
     }
 
-    /// Trains from the start, or from the checkpoint in the folder if any. Checkpoints and metrics are
-    /// written to the folder, and `observer` is called at every epoch.
+    /// Trains from the start, or from the checkpoint in the folder if any, and again on all rows if the settings
+    /// say so. Checkpoints and metrics are written to the folder, and `observer` is called at every epoch.
     ///
     /// # Errors
     /// As [`engine::fit`], and if a file cannot be written.
-    pub fn train(&self, observer: &mut dyn Observer) -> Result<TrainedModel> {
-        self.reported(|| self.trained(observer))
+    pub fn train(&self, observer: &mut dyn Observer) -> Result<TrainedRun> {
+        self.reported(|| {
+            let trained = self.trained(observer)?;
+            let (train, settings) = (&self.rows.train, &self.config.fit);
+            let refitted = match &self.rows.validation {
+                Some(rows) if settings.refit => {
+                    let all = train.with_rows(rows)?;
+                    let model = self.stopped(&all, trained.best_epoch, observer)?;
+                    Some(Refitted { model, rows: all })
+                }
+                _ => None,
+            };
+            Ok(TrainedRun {
+                refitted,
+                ..trained
+            })
+        })
     }
 
     /// Scores the held-out rows, and marks the run as finished. Without held-out rows, checks that the
@@ -131,12 +169,16 @@ impl FolderFit {
     ///
     /// # Errors
     /// If a prediction is not finite, or a file cannot be written.
-    pub fn finish(self, model: &TrainedModel) -> Result<FinishedFit> {
+    pub fn finish(self, trained: &TrainedRun) -> Result<FinishedFit> {
         let (folder, config) = (&self.folder, &self.config);
+        let (model, train) = match &trained.refitted {
+            Some(refitted) => (&refitted.model, &refitted.rows),
+            None => (&trained.model, &self.rows.train),
+        };
         let (scores, assessment) = self.reported(|| {
             folder.save_model(model)?;
-            let diagnosis = engine::diagnose(&self.rows.train, &config.fit, model)?;
-            let scores = self.scores(model, diagnosis.clone())?;
+            let diagnosis = engine::diagnose(train, &config.fit, model)?;
+            let scores = self.scores(&trained.model, diagnosis.clone())?;
             let assessment = match &scores {
                 Some(scores) => scores.assessment.clone(),
                 None => Assessment::of(diagnosis),
@@ -150,7 +192,9 @@ impl FolderFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),
             model: config.fit.model.to_string(),
-            training_rows: self.rows.train.rows(),
+            training_rows: train.rows(),
+            is_refitted: trained.refitted.is_some(),
+            best_epoch: trained.best_epoch,
             weights: model.weights(),
             rank: model.posterior().map(|posterior| posterior.rank()),
             noise_precision: model.noise_precision_in_target_units(),
@@ -171,7 +215,7 @@ impl FolderFit {
         done
     }
 
-    fn trained(&self, observer: &mut dyn Observer) -> Result<TrainedModel> {
+    fn trained(&self, observer: &mut dyn Observer) -> Result<TrainedRun> {
         let (training_set, settings) = (&self.rows.train, &self.config.fit);
         let checkpoint = self.folder.load_checkpoint(self.fingerprint, settings)?;
         let metrics = match &checkpoint {
@@ -181,10 +225,14 @@ impl FolderFit {
         let watched = self.rows.validation.as_ref();
         let watched =
             watched.map(|rows| WatchedRows::new(rows, training_set, settings, self.weights));
+        let patience = settings.patience.filter(|_| watched.is_some());
+        let recorded = self.folder.metrics()?;
+        let best = patience.map(|patience| BestEpoch::new(patience, &recorded));
         let mut keeper = RunRecorder {
             fit: self,
             watched,
             metrics,
+            best,
             observer,
             failure: None,
         };
@@ -192,10 +240,38 @@ impl FolderFit {
             Some(checkpoint) => engine::resume(training_set, settings, checkpoint, &mut keeper),
             None => engine::fit(training_set, settings, &mut keeper),
         };
-        match keeper.failure {
-            Some(failure) => Err(failure),
-            None => model,
+        if let Some(failure) = keeper.failure {
+            return Err(failure);
         }
+        let last = model?;
+        let best = keeper.best.and_then(BestEpoch::into_best);
+        let (best_epoch, model) = match best {
+            None => (None, last),
+            Some((epoch, Some(model))) => (Some(epoch), model),
+            // It was made before an interruption; the training is the same each time.
+            Some((epoch, None)) => {
+                let observer = &mut Unobserved;
+                let model = self.stopped(training_set, Some(epoch), observer)?;
+                (Some(epoch), model)
+            }
+        };
+        Ok(TrainedRun {
+            model,
+            best_epoch,
+            refitted: None,
+        })
+    }
+
+    /// A training on these rows that ends after an epoch, if one is given.
+    fn stopped(
+        &self,
+        rows: &TrainingSet,
+        epoch: Option<usize>,
+        observer: &mut dyn Observer,
+    ) -> Result<TrainedModel> {
+        let settings = &self.config.fit;
+        let epoch = epoch.unwrap_or(settings.epochs);
+        engine::fit(rows, settings, &mut StopAfter { epoch, observer })
     }
 
     fn scores(
@@ -240,26 +316,33 @@ struct RunRecorder<'a> {
     fit: &'a FolderFit,
     watched: Option<WatchedRows>,
     metrics: MetricsFile,
+    /// The best epoch, if the settings ask for it.
+    best: Option<BestEpoch>,
     observer: &'a mut dyn Observer,
     /// The error that stopped the fit.
     failure: Option<TabularError>,
 }
 
 impl RunRecorder<'_> {
-    /// Writes the metrics of an epoch.
+    /// Writes the metrics of an epoch; `Break` if no better epoch is expected.
     fn keep(
         &mut self,
         record: &EpochRecord,
         snapshot: &dyn Fn() -> Result<TrainedModel>,
-    ) -> Result<()> {
+    ) -> Result<ControlFlow<()>> {
         let watched = self.watched.as_ref();
         let validation = watched
             .map(|rows| rows.score(record, snapshot))
             .transpose()?;
-        self.metrics.push(&EpochMetrics {
+        let metrics = EpochMetrics {
             record: record.clone(),
             validation: validation.flatten(),
-        })
+        };
+        self.metrics.push(&metrics)?;
+        match &mut self.best {
+            Some(best) => best.add(&metrics, snapshot),
+            None => Ok(ControlFlow::Continue(())),
+        }
     }
 }
 
@@ -271,7 +354,8 @@ impl Observer for RunRecorder<'_> {
     ) -> ControlFlow<()> {
         let asked = self.observer.epoch(record, snapshot);
         match self.keep(record, snapshot) {
-            Ok(()) => asked,
+            Ok(ControlFlow::Continue(())) => asked,
+            Ok(ControlFlow::Break(())) => ControlFlow::Break(()),
             Err(failure) => {
                 self.failure = Some(failure);
                 ControlFlow::Break(())

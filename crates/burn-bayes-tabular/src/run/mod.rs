@@ -1,5 +1,6 @@
 //! Run folders: settings, trained model, metrics and scores of a fit.
 
+mod best_epoch;
 mod checkpoint;
 mod fit;
 mod folder;
@@ -11,7 +12,7 @@ mod validation;
 #[cfg(test)]
 mod tests;
 
-pub use fit::{FinishedFit, FolderFit, Start};
+pub use fit::{FinishedFit, FolderFit, Start, TrainedRun};
 pub use folder::RunFolder;
 pub use metrics::EpochMetrics;
 pub(crate) use metrics::MetricsFile;

@@ -56,7 +56,7 @@ settings! {
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von], unless: &[DIRECT]]
         diagonal_learning_rate: f64, preset diagonal_learning_rate;
         /// Decay time constant of the learning rates, as a fraction of training; 0 for constant rates
-        /// [default: 0 with swag, which needs a constant rate, 0.2 with vifa and mean-field, otherwise 0.1].
+        /// [default: 0.5 with swag, whose last steps should be equal, 0.2 with vifa and mean-field, otherwise 0.1].
         [unless: &[DIRECT]]
         decay: f64, preset decay;
         /// Momentum (sgd, slang, vogn, von and vadam).
@@ -70,8 +70,8 @@ settings! {
         /// Noise precision of a regression target (1/variance, in units of the target), or `learned`.
         noise_precision: NoisePrecision = NoisePrecision::LEARNED;
         /// Initial posterior standard deviation of a weight, divided by the square root of the fan-in except
-        /// with vadam [default: 0.03; with slang, vogn and von that of a first stage, in which only the mean
-        /// is trained and which giving this number leaves out].
+        /// with vadam [default: 0.03; with slang, vogn, von and vadam that of a first stage, in which only the
+        /// mean is trained and which giving this number leaves out].
         [methods: &[Vifa, MeanField, Slang, Vogn, Von, Vadam], unless: &[DIRECT]]
         initial_deviation: f64;
         /// Maximum gradient norm (vifa, mean-field, vafc, swag and map) [default: no clipping].
@@ -84,6 +84,12 @@ settings! {
         /// Number of epochs between checkpoints; 0 to save one only on interruption.
         [unless: &[DIRECT]]
         checkpoint_every: usize = 10;
+        /// Stop when the negative log-likelihood of the held-out rows has not improved for this many epochs, and
+        /// keep the model of the best epoch [default: train for all epochs and keep the last].
+        [unless: &[DIRECT]]
+        patience: usize;
+        /// After scoring the held-out rows, fit again to all rows, for as many epochs, and keep that model.
+        refit: bool = false;
         /// Also train the maximum a posteriori fit with the same settings, and compare the scores of the held-out
         /// rows.
         [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam, Exact]]
@@ -98,6 +104,7 @@ impl FitSettings {
     pub fn validate(&self) -> Result<()> {
         expect_count("epochs", self.epochs)?;
         expect_count("batch_size", self.batch_size)?;
+        expect_count("patience", self.patience.unwrap_or(1))?;
         expect_at_most("train_draws", self.preset().draws, MOST_TRAIN_DRAWS)?;
         expect_at_most("draws", self.draws, MOST_DRAWS)?;
         positive("prior_precision", self.prior_precision)?;
@@ -130,6 +137,8 @@ impl FitSettings {
     pub fn identity(&self) -> Self {
         Self {
             checkpoint_every: 0,
+            patience: None,
+            refit: false,
             against_map: false,
             decay: Some(self.preset().decay),
             ..self.clone()
@@ -365,12 +374,12 @@ mod tests {
         );
         assert_eq!(
             shown("method = 'swag'\nrank = 0"),
-            "learning_rate = 0.01; decay = 0"
+            "learning_rate = 0.01; decay = 0.5"
         );
     }
 
     #[test]
-    fn swag_keeps_its_rate_unless_told_otherwise() {
+    fn the_decay_of_a_method_is_part_of_its_identity() {
         let decay = |method, decay| {
             let settings = FitSettings {
                 method,
@@ -381,7 +390,7 @@ mod tests {
             assert_eq!(settings.identity().decay, Some(decay));
             decay
         };
-        assert_eq!(decay(Method::Swag, None), 0.0);
+        assert_eq!(decay(Method::Swag, None), 0.5);
         assert_eq!(decay(Method::Swag, Some(0.2)), 0.2);
         assert_eq!(decay(Method::Map, None), 0.1);
         assert_eq!(decay(Method::Map, Some(0.0)), 0.0);

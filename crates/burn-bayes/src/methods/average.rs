@@ -131,7 +131,8 @@ fn turned(average: Tensor<2>, current: &Tensor<2>) -> Tensor<2> {
 }
 
 /// average += weight · (current − average)
-fn approach<const R: usize>(
+/// The average after `current`, which has this weight.
+pub(super) fn approach<const R: usize>(
     average: Param<Tensor<R>>,
     current: &Tensor<R>,
     weight: f64,

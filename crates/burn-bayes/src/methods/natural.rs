@@ -28,13 +28,10 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use burn_bayes_graph::Layout;
-
-use settings::Motion;
 pub(crate) use settings::{NaturalSettings, fraction};
 
 use super::algorithm::{Draw, Proposal, Setup, StepId, Update};
-use super::average::Averaging;
+use super::average::{Averaging, approach};
 use super::mean_stage::MeanStage;
 use super::mean_training::MeanTraining;
 use super::start::{InitialDeviation, buffer, updated};
@@ -58,6 +55,16 @@ pub(crate) struct NaturalGaussian {
     velocity: Option<Param<Tensor<1>>>,
     average: Option<Param<Tensor<1>>>,
     mean_training: Option<MeanTraining>,
+    #[module(skip)]
+    fixed: Arc<Fixed>,
+}
+
+/// What does not change in a training.
+#[derive(Debug)]
+struct Fixed {
+    settings: NaturalSettings,
+    setup: Setup,
+    prior: PriorPrecisions,
 }
 
 /// An update of a Gaussian, before the learning rate is applied.
@@ -161,32 +168,51 @@ impl NaturalGaussian {
     /// The initial Gaussian: zero factors, and unless a deviation is set the prior's precision or, in a first
     /// stage, a large one.
     pub(crate) fn start<M: Module>(
-        settings: &NaturalSettings,
+        settings: NaturalSettings,
         model: &M,
-        layout: &Layout,
-        prior: &PriorPrecisions,
         rank: usize,
     ) -> Result<Self> {
+        let setup = Setup::new(model, &settings.group, settings.train_len, settings.noise)?;
+        let layout = &setup.layout;
+        setup.check_rank(rank)?;
+        let prior = settings.prior.resolve(layout)?;
         let weights = layout.flatten(model)?;
         let device = weights.device();
         let mean = settings.initial_mean.of(weights);
-        let narrow = (settings.mean_stage != MeanStage::None).then_some(FIRST_DEVIATION);
+        let has_first_stage = settings.mean_stage != MeanStage::None;
+        let narrow = has_first_stage.then_some(FIRST_DEVIATION);
         let precision = match settings.initial_deviation.or(narrow) {
             Some(deviation) => deviation.log_variance(layout, &device).neg().exp(),
             None => prior.expanded(&device),
         };
         let velocity = (settings.momentum > 0.0).then(|| buffer(mean.zeros_like()));
         let average = (settings.averaging != Averaging::None).then(|| buffer(mean.clone()));
-        let mean_training =
-            (settings.mean_stage != MeanStage::None).then(|| MeanTraining::new(&mean));
         Ok(Self {
             factors: (rank > 0).then(|| buffer(Tensor::zeros([rank, layout.len()], &device))),
+            mean_training: has_first_stage.then(|| MeanTraining::new(&mean)),
             mean: buffer(mean),
             precision: buffer(precision),
             velocity,
             average,
-            mean_training,
+            fixed: Arc::new(Fixed {
+                settings,
+                setup,
+                prior,
+            }),
         })
+    }
+
+    pub(crate) fn setup(&self) -> &Setup {
+        &self.fixed.setup
+    }
+
+    pub(crate) fn prior(&self) -> &PriorPrecisions {
+        &self.fixed.prior
+    }
+
+    /// The noise of the draws of a gradient.
+    pub(crate) fn noise(&self, id: StepId) -> Noise {
+        id.noise(self.fixed.setup.noise)
     }
 
     pub(crate) fn parts(&self) -> PrecisionParts {
@@ -201,40 +227,38 @@ impl NaturalGaussian {
     }
 
     /// The posterior after `step` steps.
-    pub(crate) fn posterior(
-        &self,
-        layout: Arc<Layout>,
-        averaging: Averaging,
-        step: u64,
-    ) -> Result<FactorPosterior> {
+    pub(crate) fn posterior(&self, step: u64) -> Result<FactorPosterior> {
         let PrecisionParts {
             mean,
             factors,
             precision,
         } = self.parts();
         let mean = match &self.average {
-            Some(average) if averaging.count(self.second_stage(), step) > 0 => {
-                average.val().without_autodiff()
-            }
+            Some(average) if self.averaged(step) > 0 => average.val().without_autodiff(),
             _ => mean,
         };
+        let layout = self.fixed.setup.layout.clone();
         FactorPosterior::precision(layout, mean, factors, precision)
     }
 
     /// The step after which the precision learns; `None` while only the mean does.
     fn second_stage(&self) -> Option<u64> {
-        match &self.mean_training {
-            Some(training) => training.end(),
-            None => Some(0),
-        }
+        let training = self.mean_training.as_ref();
+        training.map_or(Some(0), MeanTraining::end)
+    }
+
+    /// The number of means in the average after `step` steps.
+    fn averaged(&self, step: u64) -> u64 {
+        let averaging = self.fixed.settings.averaging;
+        averaging.count(self.second_stage(), step)
     }
 
     /// The proposal of the first stage, the mean itself; `None` after it.
-    pub(crate) fn mean_proposal(&self, id: StepId, root: Noise) -> Option<Proposal> {
+    pub(crate) fn mean_proposal(&self, id: StepId) -> Option<Proposal> {
         self.second_stage().is_none().then(|| {
             let draw = Draw {
                 weights: self.parts().mean,
-                noise: id.noise(root),
+                noise: self.noise(id),
             };
             Proposal::new(id, vec![draw])
         })
@@ -247,11 +271,11 @@ impl NaturalGaussian {
         id: StepId,
         gradient: impl FnOnce() -> Tensor<1>,
         examples: usize,
-        (setup, prior): (&Setup, &PriorPrecisions),
     ) -> Option<Update<NaturalUpdate>> {
         if self.second_stage().is_some() {
             return None;
         }
+        let Fixed { setup, prior, .. } = self.fixed.as_ref();
         let (gradient, train_len) = (gradient(), setup.train_len as f64);
         let mean = self.parts().mean;
         let total = gradient.clone().mul_scalar(train_len) + prior.expanded(&mean.device()) * mean;
@@ -269,30 +293,20 @@ impl NaturalGaussian {
     }
 
     /// Applies an update.
-    pub(crate) fn apply_step(
-        self,
-        update: NaturalUpdate,
-        learning_rate: f64,
-        prior: &PriorPrecisions,
-        settings: &NaturalSettings,
-    ) -> Self {
+    #[must_use]
+    pub(crate) fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {
         let NaturalUpdate { step, kind } = update;
         match kind {
             Kind::Natural(natural) => self
-                .with_natural_step(*natural, settings.motion(learning_rate))
-                .with_average(settings.averaging, step),
-            Kind::Mean(gradient) => self.with_mean_step(*gradient, step, prior, settings),
+                .with_natural_step(*natural, learning_rate)
+                .with_average(step),
+            Kind::Mean(gradient) => self.with_mean_step(*gradient, step),
         }
     }
 
     /// Step number `step` of the first stage.
-    fn with_mean_step(
-        mut self,
-        MeanGradient { gradient, share }: MeanGradient,
-        step: u64,
-        prior: &PriorPrecisions,
-        settings: &NaturalSettings,
-    ) -> Self {
+    fn with_mean_step(mut self, MeanGradient { gradient, share }: MeanGradient, step: u64) -> Self {
+        let settings = &self.fixed.settings;
         let Some(training) = self.mean_training.take() else {
             return self;
         };
@@ -307,7 +321,7 @@ impl NaturalGaussian {
         let training = training.after_step(&mean, step, stage);
         if training.end().is_some() && settings.initial_deviation.is_none() {
             let curvature = training.squares(step).mul_scalar(share);
-            let prior = prior.expanded(&mean.device());
+            let prior = self.fixed.prior.expanded(&mean.device());
             self.precision = updated(self.precision, |_| curvature + prior);
         }
         self.mean_training = Some(training);
@@ -315,21 +329,18 @@ impl NaturalGaussian {
     }
 
     /// With the mean after step number `step` in the average.
-    fn with_average(mut self, averaging: Averaging, step: u64) -> Self {
-        let count = averaging.count(self.second_stage(), step);
+    fn with_average(mut self, step: u64) -> Self {
+        let count = self.averaged(step);
         if count > 0 {
+            let weight = self.fixed.settings.averaging.weight(count);
             let mean = self.mean.val().without_autodiff();
-            self.average = self.average.map(|average| {
-                updated(average, |average| {
-                    let gap = mean - average.clone();
-                    average + gap.mul_scalar(averaging.weight(count))
-                })
-            });
+            let average = self.average;
+            self.average = average.map(|average| approach(average, &mean, weight));
         }
         self
     }
 
-    fn with_natural_step(mut self, step: NaturalStep, motion: Motion) -> Self {
+    fn with_natural_step(mut self, step: NaturalStep, learning_rate: f64) -> Self {
         let NaturalStep {
             gradient,
             factors,
@@ -337,7 +348,8 @@ impl NaturalGaussian {
             weights,
             decrement,
         } = step;
-        let reach = motion.learning_rate * decrement.sqrt();
+        let settings = &self.fixed.settings;
+        let reach = learning_rate * decrement.sqrt();
         let velocity = self.velocity.as_ref().map(Param::val);
         let MeanValues { mean, velocity } = kernels::mean_step(
             PrecisionParts {
@@ -349,9 +361,9 @@ impl NaturalGaussian {
             gradient,
             MeanStep {
                 weights: &weights,
-                scale: (motion.radius / reach).min(1.0),
-                momentum: motion.momentum,
-                learning_rate: motion.learning_rate,
+                scale: (settings.radius / reach).min(1.0),
+                momentum: settings.momentum,
+                learning_rate,
             },
         );
         self.mean = updated(self.mean, |_| mean);

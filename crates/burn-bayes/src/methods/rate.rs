@@ -1,5 +1,5 @@
-//! Step sizes internal to an algorithm, which the optimiser's learning-rate schedule does not
-//! control.
+//! Step sizes as functions of the step: those internal to an algorithm, which the optimiser's learning rate
+//! does not control, and by [`RateSchedule`](crate::train::RateSchedule) the learning rate itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -51,9 +51,9 @@ impl Rate {
         }
     }
 
-    /// Fails if the initial rate is not in (0, 1], or if the rate can grow.
-    pub(crate) fn validate(self, field: &str) -> Result<()> {
-        let (initial, decay) = match self {
+    /// Fails if the rate is negative, not finite or can grow.
+    pub(crate) fn check(self, field: &str) -> Result<()> {
+        let (initial, is_falling) = match self {
             Self::Constant(rate) => (rate, true),
             Self::Power {
                 initial,
@@ -65,19 +65,25 @@ impl Rate {
             }
             Self::Reciprocal { initial, power } => (initial, power.is_finite() && power >= 0.0),
         };
-        if !(initial > 0.0 && initial <= 1.0) {
-            let problem =
-                format!("has the initial rate {initial}; it must be above zero and at most 1");
-            return Err(Error::config(field, problem));
+        if is_falling && initial.is_finite() && initial >= 0.0 {
+            return Ok(());
         }
-        if !decay {
-            let problem = format!(
-                "is {self:?}; the time constant must be above zero, the power must not be \
-                 negative, and both must be finite"
-            );
-            return Err(Error::config(field, problem));
+        let problem = format!(
+            "is {self:?}; the rate and the power must not be negative, the time constant must be \
+             above zero, and all must be finite"
+        );
+        Err(Error::config(field, problem))
+    }
+
+    /// Fails unless the rate is the weight of a new value in an average: in (0, 1], and never growing.
+    pub(crate) fn check_weight(self, field: &str) -> Result<()> {
+        self.check(field)?;
+        let initial = self.at(0);
+        if initial > 0.0 && initial <= 1.0 {
+            return Ok(());
         }
-        Ok(())
+        let problem = format!("begins at {initial}; it must begin above zero and at most at 1");
+        Err(Error::config(field, problem))
     }
 }
 
@@ -113,9 +119,9 @@ mod tests {
                 power: f64::INFINITY,
             },
         ] {
-            let error = rate.validate("precision_rate").unwrap_err();
+            let error = rate.check_weight("precision_rate").unwrap_err();
             assert!(error.to_string().starts_with("precision_rate"), "{error}");
         }
-        assert!(power(1.0, 10.0, 0.0).validate("precision_rate").is_ok());
+        assert!(power(1.0, 10.0, 0.0).check_weight("precision_rate").is_ok());
     }
 }

@@ -49,7 +49,7 @@ use crate::kernels::{self, PrecisionEvidence, PrecisionStep};
 use crate::memory::MemoryPlan;
 use crate::noise::{Noise, NoiseSource};
 use crate::posterior::{FactorPosterior, PrecisionDraws, precision_draws};
-use crate::prior::{Prior, PriorPrecisions};
+use crate::prior::Prior;
 
 /// Settings of SLANG.
 ///
@@ -152,22 +152,9 @@ impl SlangConfig {
     /// The algorithm for the weights of `model`.
     pub fn build<M: Module>(&self, model: &M) -> Result<Slang> {
         self.validate()?;
-        let setup = Setup::new(
-            model,
-            &self.group,
-            self.train_len,
-            Noise::new(self.seed, self.noise),
-        )?;
-        let layout = &setup.layout;
-        setup.check_rank(self.rank)?;
-        let prior = self.prior.resolve(layout)?;
         Ok(Slang {
-            gaussian: NaturalGaussian::start(&self.natural(), model, layout, &prior, self.rank)?,
-            settings: Arc::new(Settings {
-                config: self.clone(),
-                setup,
-                prior,
-            }),
+            gaussian: NaturalGaussian::start(self.natural(), model, self.rank)?,
+            config: Arc::new(self.clone()),
         })
     }
 
@@ -183,6 +170,9 @@ impl SlangConfig {
             mean_stage: self.mean_stage,
             mean_stage_rate: self.mean_stage_rate,
             averaging: self.averaging,
+            prior: self.prior.clone(),
+            group: self.group.clone(),
+            noise: Noise::new(self.seed, self.noise),
         }
     }
 }
@@ -192,20 +182,13 @@ impl SlangConfig {
 pub struct Slang {
     gaussian: NaturalGaussian,
     #[module(skip)]
-    settings: Arc<Settings>,
-}
-
-#[derive(Debug)]
-struct Settings {
-    config: SlangConfig,
-    setup: Setup,
-    prior: PriorPrecisions,
+    config: Arc<SlangConfig>,
 }
 
 impl Slang {
     /// The configuration.
     pub fn config(&self) -> &SlangConfig {
-        &self.settings.config
+        &self.config
     }
 }
 
@@ -215,30 +198,25 @@ impl Algorithm for Slang {
     type ClosedForm = NaturalUpdate;
 
     fn setup(&self) -> &Setup {
-        &self.settings.setup
+        self.gaussian.setup()
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        let layout = self.setup().layout.clone();
-        self.gaussian
-            .posterior(layout, self.config().averaging, step)
+        self.gaussian.posterior(step)
     }
 
     fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {
-        let settings = self.config().natural();
-        let gaussian =
-            self.gaussian
-                .apply_step(update, learning_rate, &self.settings.prior, &settings);
+        let gaussian = self.gaussian.apply_step(update, learning_rate);
         Self { gaussian, ..self }
     }
 }
 
 impl FromExamples for Slang {
     fn propose(&self, id: StepId) -> Result<Proposal> {
-        if let Some(proposal) = self.gaussian.mean_proposal(id, self.setup().noise) {
+        if let Some(proposal) = self.gaussian.mean_proposal(id) {
             return Ok(proposal);
         }
-        let noises = draw_noises(id.noise(self.setup().noise), self.config().draws, false);
+        let noises = draw_noises(self.gaussian.noise(id), self.config.draws, false);
         let PrecisionDraws { draws, gram } = precision_draws(&self.gaussian.parts(), &noises)?;
         let draws = Draw::all(draws, noises);
         Ok(Proposal::new(id, draws).with_gram(gram))
@@ -250,10 +228,8 @@ impl FromExamples for Slang {
         gradients: ExampleGradients,
     ) -> Result<Update<NaturalUpdate>> {
         let draws = proposal.draws.len();
-        let known = (self.setup(), &self.settings.prior);
-        let count = gradients.count();
-        let mean = || gradients.mean();
-        if let Some(update) = self.gaussian.mean_update(proposal.id, mean, count, known) {
+        let (count, mean) = (gradients.count(), || gradients.mean());
+        if let Some(update) = self.gaussian.mean_update(proposal.id, mean, count) {
             return Ok(update);
         }
         let examples = (gradients.count() / draws) as f64;
@@ -283,7 +259,7 @@ impl Slang {
         rows: &ExampleGradients,
         scale: f64,
     ) -> Result<NaturalStep> {
-        let Settings { config, prior, .. } = self.settings.as_ref();
+        let config = self.config();
         let parts = self.gaussian.parts();
         let rate = config.precision_rate.at(proposal.id.step);
         let square_scale = rate * scale;
@@ -313,7 +289,7 @@ impl Slang {
                 mixing: &mixing,
                 square_scale,
                 gradient_scale: config.train_len as f64,
-                prior,
+                prior: self.gaussian.prior(),
             },
         );
         NaturalStep::new(update)

@@ -1,21 +1,25 @@
 //! Vadam: Adam with perturbed weights (Khan et al. 2018), a diagonal posterior at the cost of Adam.
 //!
-//! The posterior is q = N(μ, diag(κ N s + γ₂ᵗ p₀ + α)⁻¹). With the gradient g of the mean negative
+//! The posterior is q = N(μ, diag(N s + γ₂ᵗ p₀ + α)⁻¹). With the gradient g of the mean negative
 //! log-likelihood at a draw of q, averaged over draws, at step t (from 1),
 //!
 //! * m ← γ₁ m + (1−γ₁)(g + α⊙μ/N)
-//! * s ← γ₂ s + (1−γ₂) (M/κ) g², M the number of examples in the batch
-//! * μ ← μ − η m̂/(√ŝ + α/N), m̂ = m/(1−γ₁ᵗ), ŝ = s/(1−γ₂ᵗ)
+//! * s ← γ₂ s + (1−γ₂) M g², M the number of examples in the batch
+//! * μ ← μ − η m̂/(√(ŝ/κ) + α/N), m̂ = m/(1−γ₁ᵗ), ŝ = s/(1−γ₂ᵗ)
 //!
 //! This is VON with the squared mean gradient as curvature, and with Adam's momentum, bias
 //! correction and square root. The paper has M = κ = 1 and p₀ = 0; the initial precision p₀ decays
 //! as s builds up.
 //!
 //! g² is not the Hessian. For M examples E\[g²\] = ḡ² + V/M, where ḡ and V are the mean and
-//! variance of single gradients, so small mini-batches have a larger g². The weight M/κ corrects
-//! this: if ḡ is small, κ s is VOGN's V for every mini-batch size. κ does not change the precision,
-//! only the step size: the steps are Adam's if κ is the mini-batch size M, and are divided by
-//! √(M/κ) otherwise.
+//! variance of single gradients, so small mini-batches have a larger g². The weight M corrects
+//! this: if ḡ is small, s is VOGN's V for every mini-batch size. κ changes only the step size: the steps are
+//! Adam's if κ is M, and are divided by √(M/κ) otherwise.
+//!
+//! **First stage.** Far from the mode g² is large and p₀ a guess. So the mean is trained first, by the same steps
+//! with the gradient at the mean itself ([`MeanStage`]); N ŝ + α is then the posterior's precision.
+//!
+//! The posterior has the average of the means of the second stage ([`Averaging`]).
 //!
 //! | symbol | field |
 //! |---|---|
@@ -37,7 +41,9 @@ use super::algorithm::{
     Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
     draw_noises,
 };
+use super::average::{Averaging, approach};
 use super::checks::{counts, not_negative, positive};
+use super::mean_stage::{MeanProgress, MeanStage};
 use super::natural::fraction;
 use super::start::{InitialMean, buffer, updated};
 use crate::error::{Error, Result};
@@ -68,19 +74,24 @@ pub struct VadamConfig {
     /// γ₂, the decay of the average squared gradient. Paper: 0.999.
     #[config(default = 0.999)]
     pub gamma_2: f64,
-    /// κ, the number of examples in a full mini-batch, for which the step size is Adam's; with M
-    /// examples it is divided by √(M/κ). Paper: 1, with mini-batches of one example.
-    #[config(default = 1.0)]
-    pub square_scale: f64,
+    /// κ, the number of examples in a mini-batch for which the step size is Adam's; with M examples it is
+    /// divided by √(M/κ). By default that of every mini-batch. Paper: 1, with mini-batches of one example.
+    pub square_scale: Option<f64>,
     /// Draws per mini-batch. Paper: 1.
     #[config(default = 1)]
     pub draws: usize,
     /// The initial mean. Paper: any.
     #[config(default = "InitialMean::Model")]
     pub initial_mean: InitialMean,
-    /// Initial posterior precision, in addition to the prior's. Paper: a constant.
+    /// Initial posterior precision, in addition to the prior's, if there is no first stage. Paper: a constant.
     #[config(default = 0.0)]
     pub initial_precision: f64,
+    /// The first stage, in which only the mean learns. Paper: none.
+    #[config(default = "MeanStage::UntilArrival { at_most: None }")]
+    pub mean_stage: MeanStage,
+    /// The average of the means that is the posterior's mean. Paper: none.
+    #[config(default = "Averaging::Recent")]
+    pub averaging: Averaging,
     /// The parameters that get a posterior; the others stay point estimates.
     #[config(default = "ParamGroup::all()")]
     pub group: ParamGroup,
@@ -93,12 +104,20 @@ pub struct VadamConfig {
 }
 
 impl VadamConfig {
+    /// The published algorithm: a single stage and no average, and steps for mini-batches of one example.
+    pub fn paper(train_len: usize) -> Self {
+        Self::new(train_len)
+            .with_mean_stage(MeanStage::None)
+            .with_averaging(Averaging::None)
+            .with_square_scale(Some(1.0))
+    }
+
     /// Checks the settings. The error names the field.
     pub fn validate(&self) -> Result<()> {
         counts([("train_len", self.train_len), ("draws", self.draws)])?;
         fraction("gamma_1", self.gamma_1)?;
         fraction("gamma_2", self.gamma_2)?;
-        positive("square_scale", self.square_scale)?;
+        positive("square_scale", self.square_scale.unwrap_or(1.0))?;
         not_negative("initial_precision", self.initial_precision)?;
         Ok(())
     }
@@ -106,7 +125,14 @@ impl VadamConfig {
     /// The memory needed to train `weights` weights, without the model's activations.
     pub fn memory(&self, weights: usize) -> MemoryPlan {
         // The model, the draws, the mean gradient, the prior's gradient, and the new values.
-        MemoryPlan::natural(weights, 0, 1, self.draws + 5)
+        let mut plan = MemoryPlan::natural(weights, 0, 1, self.draws + 5);
+        let stage = match self.mean_stage {
+            MeanStage::None => 0,
+            _ => MeanProgress::bytes(weights),
+        };
+        let average = usize::from(self.averaging != Averaging::None);
+        plan.parameters += stage + average * weights * size_of::<f32>();
+        plan
     }
 
     /// The algorithm for the weights of `model`.
@@ -124,6 +150,8 @@ impl VadamConfig {
         Ok(Vadam {
             moment: buffer(mean.zeros_like()),
             scale: buffer(mean.zeros_like()),
+            average: (self.averaging != Averaging::None).then(|| buffer(mean.clone())),
+            progress: (self.mean_stage != MeanStage::None).then(|| MeanProgress::new(&mean)),
             mean: buffer(mean),
             settings: Arc::new(Settings {
                 config: self.clone(),
@@ -140,6 +168,8 @@ pub struct Vadam {
     mean: Param<Tensor<1>>,
     moment: Param<Tensor<1>>,
     scale: Param<Tensor<1>>,
+    average: Option<Param<Tensor<1>>>,
+    progress: Option<MeanProgress>,
     #[module(skip)]
     settings: Arc<Settings>,
 }
@@ -147,6 +177,10 @@ pub struct Vadam {
 /// A step of Vadam, before the learning rate is applied.
 #[derive(Debug)]
 pub struct VadamStep {
+    /// The number of the step, from 1.
+    step: u64,
+    /// M.
+    examples: usize,
     direction: Tensor<1>,
     moment: Tensor<1>,
     scale: Tensor<1>,
@@ -165,20 +199,34 @@ impl Vadam {
         &self.settings.config
     }
 
-    /// N(μ, diag(κ N s + γ₂ᵗ p₀ + α)⁻¹) after t steps.
+    /// N(μ, diag(N s + γ₂ᵗ p₀ + α)⁻¹) after t steps; in two stages, with ŝ for s and without p₀.
     fn parts(&self, steps: u64) -> PrecisionParts {
         let config = self.config();
         let left = config.gamma_2.powi(power(steps));
         let mean = self.mean.val().without_autodiff();
-        let data = self.scale.val().without_autodiff();
-        let data = data
-            .mul_scalar(config.square_scale * config.train_len as f64)
-            .add_scalar(left * config.initial_precision);
+        let scale = self.scale.val().without_autodiff();
+        let data = scale.mul_scalar(config.train_len as f64);
+        let data = match (&self.progress, steps) {
+            (None, _) => data.add_scalar(left * config.initial_precision),
+            (Some(_), 0) => data,
+            (Some(_), _) => data.div_scalar(1.0 - left),
+        };
         PrecisionParts {
             factors: None,
             precision: data + self.settings.prior.expanded(&mean.device()),
             mean,
         }
+    }
+
+    /// The step after which draws are made; `None` while only the mean learns.
+    fn second_stage(&self) -> Option<u64> {
+        let progress = self.progress.as_ref();
+        progress.map_or(Some(0), MeanProgress::end)
+    }
+
+    /// The number of means in the average after `step` steps.
+    fn averaged(&self, step: u64) -> u64 {
+        self.config().averaging.count(self.second_stage(), step)
     }
 }
 
@@ -192,13 +240,20 @@ impl Algorithm for Vadam {
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        let parts = self.parts(step);
-        let layout = self.setup().layout.clone();
-        FactorPosterior::precision(layout, parts.mean, None, parts.precision)
+        let PrecisionParts {
+            mean, precision, ..
+        } = self.parts(step);
+        let mean = match &self.average {
+            Some(average) if self.averaged(step) > 0 => average.val().without_autodiff(),
+            _ => mean,
+        };
+        FactorPosterior::precision(self.setup().layout.clone(), mean, None, precision)
     }
 
     fn apply_step(mut self, update: VadamStep, learning_rate: f64) -> Self {
         let VadamStep {
+            step,
+            examples,
             direction,
             moment,
             scale,
@@ -206,14 +261,30 @@ impl Algorithm for Vadam {
         self.mean = updated(self.mean, |mean| mean - direction.mul_scalar(learning_rate));
         self.moment = updated(self.moment, |_| moment);
         self.scale = updated(self.scale, |_| scale);
+        let mean = self.mean.val().without_autodiff();
+        let config = &self.settings.config;
+        let stage = config.mean_stage.resolved(config.train_len, examples);
+        let progress = self.progress;
+        self.progress = progress.map(|progress| progress.after_step(&mean, step, stage));
+        let count = self.averaged(step);
+        if count > 0 {
+            let weight = self.config().averaging.weight(count);
+            self.average = self.average.map(|average| approach(average, &mean, weight));
+        }
         self
     }
 }
 
 impl FromGradients for Vadam {
     fn propose(&self, id: StepId) -> Result<Proposal> {
-        let noises = draw_noises(id.noise(self.setup().noise), self.config().draws, false);
-        let draws = precision_draws(&self.parts(id.step), &noises)?.draws;
+        let parts = self.parts(id.step);
+        let noise = id.noise(self.setup().noise);
+        if self.second_stage().is_none() {
+            let weights = parts.mean;
+            return Ok(Proposal::new(id, vec![Draw { weights, noise }]));
+        }
+        let noises = draw_noises(noise, self.config().draws, false);
+        let draws = precision_draws(&parts, &noises)?.draws;
         Ok(Proposal::new(id, Draw::all(draws, noises)))
     }
 
@@ -243,15 +314,16 @@ impl FromGradients for Vadam {
         };
         let regularised = gradient.clone() + alpha.clone() * mean.clone();
         let moment = average(&self.moment, regularised, config.gamma_1);
-        let weight = batch_size as f64 / config.square_scale;
-        let square = gradient.clone().square().mul_scalar(weight);
+        let examples = batch_size as f64;
+        let square = gradient.clone().square().mul_scalar(examples);
         let scale = average(&self.scale, square, config.gamma_2);
 
         let time = power(proposal.id.step + 1);
         let corrected =
             |moment: &Tensor<1>, decay: f64| moment.clone().div_scalar(1.0 - decay.powi(time));
-        let direction =
-            corrected(&moment, config.gamma_1) / (corrected(&scale, config.gamma_2).sqrt() + alpha);
+        let square = corrected(&scale, config.gamma_2);
+        let square = square.div_scalar(config.square_scale.unwrap_or(examples));
+        let direction = corrected(&moment, config.gamma_1) / (square.sqrt() + alpha);
         // One number read from the device; it is not finite if any element is not finite.
         let size: f64 = (direction.clone().square() + scale.clone())
             .sum()
@@ -261,6 +333,8 @@ impl FromGradients for Vadam {
             return Ok(Update::Rejected(reason));
         }
         Ok(Update::ClosedForm(VadamStep {
+            step: proposal.id.step + 1,
+            examples: batch_size,
             direction,
             moment,
             scale,

@@ -242,10 +242,8 @@ impl Vifa {
 
     /// The step after which everything learns; `None` while only the mean does.
     fn second_stage(&self) -> Option<u64> {
-        match &self.progress {
-            Some(progress) => progress.end(),
-            None => Some(0),
-        }
+        let progress = self.progress.as_ref();
+        progress.map_or(Some(0), MeanProgress::end)
     }
 }
 

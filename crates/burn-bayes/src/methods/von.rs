@@ -60,7 +60,7 @@ use crate::kernels::statistics::PrecisionParts;
 use crate::memory::MemoryPlan;
 use crate::noise::{Noise, NoiseSource};
 use crate::posterior::{FactorPosterior, precision_draws};
-use crate::prior::{Prior, PriorPrecisions};
+use crate::prior::Prior;
 
 /// How VON estimates the curvature of the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -186,21 +186,9 @@ impl VonConfig {
     /// The algorithm for the weights of `model`.
     pub fn build<M: Module>(&self, model: &M) -> Result<Von> {
         self.validate()?;
-        let setup = Setup::new(
-            model,
-            &self.group,
-            self.train_len,
-            Noise::new(self.seed, self.noise),
-        )?;
-        let layout = &setup.layout;
-        let prior = self.prior.resolve(layout)?;
         Ok(Von {
-            gaussian: NaturalGaussian::start(&self.natural(), model, layout, &prior, 0)?,
-            settings: Arc::new(Settings {
-                config: self.clone(),
-                setup,
-                prior,
-            }),
+            gaussian: NaturalGaussian::start(self.natural(), model, 0)?,
+            config: Arc::new(self.clone()),
         })
     }
 
@@ -216,6 +204,9 @@ impl VonConfig {
             mean_stage: self.mean_stage,
             mean_stage_rate: self.mean_stage_rate,
             averaging: self.averaging,
+            prior: self.prior.clone(),
+            group: self.group.clone(),
+            noise: Noise::new(self.seed, self.noise),
         }
     }
 }
@@ -225,20 +216,13 @@ impl VonConfig {
 pub struct Von {
     gaussian: NaturalGaussian,
     #[module(skip)]
-    settings: Arc<Settings>,
-}
-
-#[derive(Debug)]
-struct Settings {
-    config: VonConfig,
-    setup: Setup,
-    prior: PriorPrecisions,
+    config: Arc<VonConfig>,
 }
 
 impl Von {
     /// The configuration.
     pub fn config(&self) -> &VonConfig {
-        &self.settings.config
+        &self.config
     }
 }
 
@@ -248,20 +232,15 @@ impl Algorithm for Von {
     type ClosedForm = NaturalUpdate;
 
     fn setup(&self) -> &Setup {
-        &self.settings.setup
+        self.gaussian.setup()
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        let layout = self.setup().layout.clone();
-        self.gaussian
-            .posterior(layout, self.config().averaging, step)
+        self.gaussian.posterior(step)
     }
 
     fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {
-        let settings = self.config().natural();
-        let gaussian =
-            self.gaussian
-                .apply_step(update, learning_rate, &self.settings.prior, &settings);
+        let gaussian = self.gaussian.apply_step(update, learning_rate);
         Self { gaussian, ..self }
     }
 }
@@ -269,11 +248,11 @@ impl Algorithm for Von {
 impl FromGradients for Von {
     /// The draws; Hutchinson's estimate replaces each by θ + s⊙z and θ − s⊙z.
     fn propose(&self, id: StepId) -> Result<Proposal> {
-        if let Some(proposal) = self.gaussian.mean_proposal(id, self.setup().noise) {
+        if let Some(proposal) = self.gaussian.mean_proposal(id) {
             return Ok(proposal);
         }
         let config = self.config();
-        let root = id.noise(self.setup().noise);
+        let root = self.gaussian.noise(id);
         let noises = draw_noises(root, config.draws, config.antithetic);
         let parts = self.gaussian.parts();
         let thetas = precision_draws(&parts, &noises)?.draws;
@@ -300,11 +279,7 @@ impl FromGradients for Von {
         gradients: GradientPieces,
         batch_size: usize,
     ) -> Result<Update<NaturalUpdate>> {
-        let Settings {
-            config,
-            setup,
-            prior,
-        } = self.settings.as_ref();
+        let config = self.config();
         let parts = self.gaussian.parts();
         let gradients: Vec<_> = gradients
             .into_iter()
@@ -312,11 +287,8 @@ impl FromGradients for Von {
             .collect();
         let mean_gradient = mean(gradients.clone());
         let gradient = || mean_gradient.clone();
-        let known = (setup, prior);
-        let update = self
-            .gaussian
-            .mean_update(proposal.id, gradient, batch_size, known);
-        if let Some(update) = update {
+        let first_stage = self.gaussian.mean_update(proposal.id, gradient, batch_size);
+        if let Some(update) = first_stage {
             return Ok(update);
         }
         let curvature = match config.curvature {
@@ -333,7 +305,7 @@ impl FromGradients for Von {
                 mean(products.collect()) * parts.precision.clone()
             }
             Curvature::Hutchinson { probe } => {
-                let root = proposal.id.noise(setup.noise);
+                let root = self.gaussian.noise(proposal.id);
                 let products = gradients.chunks(2).enumerate().map(|(index, pair)| {
                     signs(root, index, &pair[0]) * (pair[0].clone() - pair[1].clone())
                 });
@@ -344,7 +316,7 @@ impl FromGradients for Von {
             config.precision_rate.at(proposal.id.step),
             config.train_len as f64,
         );
-        let alpha = prior.expanded(&parts.mean.device());
+        let alpha = self.gaussian.prior().expanded(&parts.mean.device());
         let target = curvature.mul_scalar(scale) + alpha.clone();
         let precision = match config.curvature {
             Curvature::SquaredMean => {
@@ -359,7 +331,7 @@ impl FromGradients for Von {
         let gradient = mean_gradient.clone().mul_scalar(scale) + alpha * parts.mean;
         let step = NaturalStep::diagonal(gradient, precision);
         NaturalStep::update(step, proposal.id, || {
-            setup.non_finite(proposal.id.step + 1, mean_gradient)
+            self.setup().non_finite(proposal.id.step + 1, mean_gradient)
         })
     }
 }

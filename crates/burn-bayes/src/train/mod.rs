@@ -3,7 +3,7 @@
 //! The `init` of a method's configuration, such as
 //! [`VifaConfig::init`](crate::methods::VifaConfig::init), wraps a model into a [`Bayesian`], which replaces
 //! the model in training code. [`Trainer`] is a training loop with exact resume, an alternative to Burn's
-//! Learner. [`StagedLearningRate`] and [`PowerDecay`] are schedules.
+//! Learner. [`StagedLearningRate`] and [`RateSchedule`] are schedules.
 
 mod batched_training;
 mod bayesian;
@@ -32,7 +32,7 @@ pub use gather_per_example::ExampleLoss;
 pub use parts::VifaPart;
 pub use post_hoc::{Laplace, PostHoc};
 pub use preset::Preset;
-pub use staging::{PowerDecay, PowerDecayConfig, StagedLearningRate};
+pub use staging::{RateSchedule, StagedLearningRate};
 pub use trainer::{
     BatchLoss, Batches, Checkpoint, CheckpointTime, EpochSummary, Trainer, TrainerModel,
     TrainingEnd, TrainingObserver, TrainingRun, Unobserved,

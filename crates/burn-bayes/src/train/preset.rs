@@ -26,8 +26,8 @@ pub struct Preset {
     pub diagonal_learning_rate: f64,
     /// The decay time constant of the learning rates, as a fraction of training; 0 for constant rates.
     pub decay: f64,
-    /// The initial posterior standard deviation of a weight, times the square root of its fan-in. SLANG, VOGN
-    /// and VON find theirs in their first stage.
+    /// The initial posterior standard deviation of a weight, times the square root of its fan-in. SLANG, VOGN,
+    /// VON and Vadam find theirs in their first stage.
     pub initial_deviation: f64,
     /// The number of weight draws per training step.
     pub draws: usize,
@@ -52,9 +52,9 @@ impl Preset {
         draws: 2,
         ..Self::MAP
     };
-    /// SWAG. Its covariance is that of steps of constant size.
+    /// SWAG. Its covariance is that of the last steps, whose size this slow decay leaves nearly constant.
     pub const SWAG: Self = Self {
-        decay: 0.0,
+        decay: 0.5,
         ..Self::MAP
     };
     /// SLANG and VOGN: natural steps of the mean, which a small rate of the precision keeps stable.
@@ -67,7 +67,7 @@ impl Preset {
         draws: 2,
         ..Self::SLANG
     };
-    /// Vadam. Its initial deviation is not divided by the square root of the fan-in.
+    /// Vadam.
     pub const VADAM: Self = Self {
         learning_rate: 0.03,
         diagonal_learning_rate: 0.03,

@@ -29,6 +29,7 @@ use burn::optim::lr_scheduler::{LrScheduler, LrSchedulerRecord};
 
 use super::parts::VifaPart;
 use crate::error::{Error, Result};
+use crate::methods::Rate;
 
 /// Separate learning rates for the mean, the factors and the log-variance of a posterior; training
 /// starts with the mean alone.
@@ -83,8 +84,7 @@ impl StagedLearningRate {
     ///
     /// # Errors
     ///
-    /// A learning rate that is negative or not finite, or a decay that [`PowerDecayConfig`]
-    /// rejects; the message names the field.
+    /// A learning rate that is negative, not finite or grows; the message names the field.
     pub fn try_init(&self) -> Result<ModuleLrScheduler> {
         let mean = self.stage("mean", self.mean)?;
         let held_back = |field, part: VifaPart, rate| {
@@ -106,85 +106,59 @@ impl StagedLearningRate {
             .with_group(log_variance, log_variance_stage))
     }
 
-    fn stage(&self, field: &str, rate: f64) -> Result<Stage> {
-        not_negative(field, rate)?;
-        let decay = self.time_constant.map(|time_constant| Decay {
-            time_constant,
-            power: self.power,
-        });
+    fn stage(&self, field: &str, initial: f64) -> Result<Stage> {
+        let rate = match self.time_constant {
+            None => Rate::Constant(initial),
+            Some(time_constant) => Rate::Power {
+                initial,
+                time_constant,
+                power: self.power,
+            },
+        };
+        rate.check(field)?;
         Ok(Stage {
             rate,
             ramp: None,
-            decay: decay.map(Decay::checked).transpose()?,
             decay_from: (self.mean_only_steps + self.ramp_steps) as u64,
             step: 0,
         })
     }
 }
 
-/// A learning rate that decays as a power of the step: η (1 + t/τ)^−p.
+/// A [`Rate`] as the learning-rate schedule of an optimiser.
 ///
 /// ```
 /// use burn::optim::lr_scheduler::LrScheduler;
-/// use burn_bayes::train::PowerDecayConfig;
+/// use burn_bayes::methods::Rate;
+/// use burn_bayes::train::RateSchedule;
 ///
-/// let mut schedule = PowerDecayConfig::new(0.1, 2.0).with_power(1.0).init();
+/// let decaying = Rate::Power { initial: 0.1, time_constant: 2.0, power: 1.0 };
+/// let mut schedule = RateSchedule::new(decaying)?;
 /// let rates = [schedule.step(), schedule.step(), schedule.step()];
 /// assert_eq!(rates, [0.1, 0.1 / 1.5, 0.1 / 2.0]);
+/// # Ok::<(), burn_bayes::Error>(())
 /// ```
-#[derive(Config, Debug)]
-#[non_exhaustive]
-pub struct PowerDecayConfig {
-    /// η, the learning rate of the first step.
-    pub rate: f64,
-    /// τ, the number of steps after which the learning rate is 2^−p of the initial one.
-    pub time_constant: f64,
-    /// p; the iterates converge for ½ < p ≤ 1.
-    #[config(default = 0.75)]
-    pub power: f64,
-}
-
-impl PowerDecayConfig {
-    /// The schedule.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_init`](Self::try_init) fails.
-    pub fn init(&self) -> PowerDecay {
-        self.try_init().unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// The schedule.
-    ///
-    /// # Errors
-    ///
-    /// A learning rate or power that is negative or not finite, or a time constant that is not
-    /// finite and above zero; the message names the field.
-    pub fn try_init(&self) -> Result<PowerDecay> {
-        not_negative("rate", self.rate)?;
-        let decay = Decay {
-            time_constant: self.time_constant,
-            power: self.power,
-        };
-        Ok(PowerDecay {
-            rate: self.rate,
-            decay: decay.checked()?,
-            step: 0,
-        })
-    }
-}
-
-/// The schedule of [`PowerDecayConfig`].
 #[derive(Clone, Debug)]
-pub struct PowerDecay {
-    rate: f64,
-    decay: Decay,
+pub struct RateSchedule {
+    rate: Rate,
     step: u64,
 }
 
-impl LrScheduler for PowerDecay {
+impl RateSchedule {
+    /// The schedule before its first step.
+    ///
+    /// # Errors
+    ///
+    /// A rate that is negative, not finite or grows.
+    pub fn new(rate: Rate) -> Result<Self> {
+        rate.check("rate")?;
+        Ok(Self { rate, step: 0 })
+    }
+}
+
+impl LrScheduler for RateSchedule {
     fn step(&mut self) -> LearningRate {
-        let rate = self.rate * self.decay.after(self.step);
+        let rate = self.rate.at(self.step);
         self.step += 1;
         rate
     }
@@ -201,9 +175,8 @@ impl LrScheduler for PowerDecay {
 /// The schedule of one group.
 #[derive(Clone, Debug)]
 struct Stage {
-    rate: f64,
+    rate: Rate,
     ramp: Option<Ramp>,
-    decay: Option<Decay>,
     decay_from: u64,
     step: u64,
 }
@@ -212,9 +185,8 @@ impl LrScheduler for Stage {
     fn step(&mut self) -> LearningRate {
         let ramp = self.ramp.map_or(1.0, |ramp| ramp.at(self.step));
         let waited = self.step.saturating_sub(self.decay_from);
-        let decay = self.decay.map_or(1.0, |decay| decay.after(waited));
         self.step += 1;
-        self.rate * ramp * decay
+        self.rate.at(waited) * ramp
     }
 
     fn to_record(&self) -> LrSchedulerRecord {
@@ -237,39 +209,6 @@ impl Ramp {
         let risen = (step + 1).saturating_sub(self.silent_steps);
         (risen as f64 / self.rising_steps.max(1) as f64).min(1.0)
     }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Decay {
-    time_constant: f64,
-    power: f64,
-}
-
-impl Decay {
-    fn after(self, steps: u64) -> f64 {
-        (1.0 + steps as f64 / self.time_constant).powf(-self.power)
-    }
-
-    fn checked(self) -> Result<Self> {
-        let Self {
-            time_constant,
-            power,
-        } = self;
-        not_negative("power", power)?;
-        if time_constant.is_finite() && time_constant > 0.0 {
-            return Ok(self);
-        }
-        let problem = format!("is {time_constant}; it must be finite and above zero");
-        Err(Error::config("time_constant", problem))
-    }
-}
-
-fn not_negative(field: &str, value: f64) -> Result<()> {
-    if value.is_finite() && value >= 0.0 {
-        return Ok(());
-    }
-    let problem = format!("is {value}; it must be finite and not below zero");
-    Err(Error::config(field, problem))
 }
 
 const STEP: &str = "step";
@@ -371,11 +310,15 @@ mod tests {
 
     #[test]
     fn a_saved_decay_goes_on_where_it_was() {
-        let config = PowerDecayConfig::new(0.3, 7.0);
-        let mut schedule = config.init();
+        let rate = Rate::Power {
+            initial: 0.3,
+            time_constant: 7.0,
+            power: 0.75,
+        };
+        let mut schedule = RateSchedule::new(rate).unwrap();
         let first: Vec<f64> = (0..5).map(|_| schedule.step()).collect();
         assert!(first.is_sorted_by(|earlier, later| earlier > later));
-        let mut resumed = config.init();
+        let mut resumed = RateSchedule::new(rate).unwrap();
         resumed.load_record(saved_and_loaded(schedule.to_record()));
         assert_eq!(resumed.step(), schedule.step());
         // At t = τ the learning rate is 2^−p of the initial one.
@@ -398,7 +341,7 @@ mod tests {
         assert!(message(staged().with_time_constant(Some(0.0))).contains("time_constant"));
         let power = staged().with_time_constant(Some(1.0)).with_power(-1.0);
         assert!(message(power).contains("power"));
-        assert!(PowerDecayConfig::new(-0.1, 1.0).try_init().is_err());
+        assert!(RateSchedule::new(Rate::Constant(-0.1)).is_err());
     }
 
     #[derive(Module, Debug)]

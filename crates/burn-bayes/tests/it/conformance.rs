@@ -413,7 +413,7 @@ fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
         assert_close("precision", &many, &expected, &sizes, tolerance);
         assert!(one.iter().any(|&added| added > 0.1), "{one:?}");
     }
-    let vadam = VadamConfig::new(LEN).with_square_scale(ROWS as f64);
+    let vadam = VadamConfig::paper(LEN).with_square_scale(Some(ROWS as f64));
     counts(|model| vadam.init(model));
     let von = VonConfig::new(LEN)
         .with_mean_stage(MeanStage::None)
@@ -571,7 +571,7 @@ conformance! {
     von_of_price: VonConfig::new(LEN), 0;
     von_of_hutchinson: VonConfig::new(LEN).with_curvature(Curvature::Hutchinson { probe: 0.1 }), 0;
     von_of_squares: VonConfig::new(LEN).with_curvature(Curvature::SquaredMean).with_momentum(0.9), 0;
-    vadam: VadamConfig::new(LEN).with_initial_precision(100.0), 0;
+    vadam: VadamConfig::new(LEN), 0;
 }
 
 additive_conformance! {

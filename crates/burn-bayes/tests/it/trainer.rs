@@ -7,8 +7,9 @@ use burn::nn::{Linear, LinearConfig};
 use burn::optim::AdamConfig;
 use burn::tensor::Tensor;
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
+use burn_bayes::methods::Rate;
 use burn_bayes::train::{
-    Batches, Checkpoint, CheckpointTime, EpochSummary, PowerDecayConfig, Trainer, TrainerModel,
+    Batches, Checkpoint, CheckpointTime, EpochSummary, RateSchedule, Trainer, TrainerModel,
     TrainingEnd, TrainingObserver, Unobserved,
 };
 use burn_bayes::{Bayesian, Error, GaussianNll, Result, VifaConfig};
@@ -79,7 +80,12 @@ fn bayesian(seed: u64) -> Bayesian<Line, burn_bayes::methods::Vifa> {
 
 // ANCHOR: trainer
 fn trainer<L: TrainerModel>(model: L) -> Trainer<L> {
-    let rates = PowerDecayConfig::new(0.05, 4.0).init();
+    let decaying = Rate::Power {
+        initial: 0.05,
+        time_constant: 4.0,
+        power: 0.75,
+    };
+    let rates = RateSchedule::new(decaying).unwrap();
     Trainer::new(model, AdamConfig::new().init(), rates).with_epochs(EPOCHS)
 }
 // ANCHOR_END: trainer

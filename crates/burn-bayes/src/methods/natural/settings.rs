@@ -1,5 +1,7 @@
 //! The settings common to the natural-gradient methods.
 
+use burn::module::ParamGroup;
+
 use crate::error::{Error, Result};
 use crate::methods::average::Averaging;
 use crate::methods::checks::{counts, positive};
@@ -7,16 +9,11 @@ use crate::methods::mean_stage::MeanStage;
 use crate::methods::mean_training::MeanTraining;
 use crate::methods::rate::Rate;
 use crate::methods::start::{InitialDeviation, InitialMean};
+use crate::noise::Noise;
+use crate::prior::Prior;
 
-/// The parameters of a step of the mean.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Motion {
-    pub(super) learning_rate: f64,
-    pub(super) momentum: f64,
-    pub(super) radius: f64,
-}
-
-/// The settings common to these algorithms.
+/// The settings common to these methods.
+#[derive(Debug)]
 pub(crate) struct NaturalSettings {
     pub(crate) train_len: usize,
     pub(crate) draws: usize,
@@ -28,13 +25,16 @@ pub(crate) struct NaturalSettings {
     pub(crate) mean_stage: MeanStage,
     pub(crate) mean_stage_rate: f64,
     pub(crate) averaging: Averaging,
+    pub(crate) prior: Prior,
+    pub(crate) group: ParamGroup,
+    pub(crate) noise: Noise,
 }
 
 impl NaturalSettings {
     /// Checks the settings. The error names the field.
     pub(crate) fn validate(&self) -> Result<()> {
         counts([("train_len", self.train_len), ("draws", self.draws)])?;
-        self.precision_rate.validate("precision_rate")?;
+        self.precision_rate.check_weight("precision_rate")?;
         fraction("momentum", self.momentum)?;
         positive("mean_stage_rate", self.mean_stage_rate)?;
         let deviation = self.initial_deviation.map(InitialDeviation::scale);
@@ -58,15 +58,6 @@ impl NaturalSettings {
             _ => MeanTraining::bytes(weights),
         };
         training + average * weights * size_of::<f32>()
-    }
-
-    /// The parameters of a step of the mean at this learning rate.
-    pub(super) fn motion(&self, learning_rate: f64) -> Motion {
-        Motion {
-            learning_rate,
-            momentum: self.momentum,
-            radius: self.radius,
-        }
     }
 }
 

@@ -312,9 +312,9 @@ fn a_step_is_a_bayesian_filter() {
 
 #[test]
 fn vadam_is_its_three_lines() {
-    let config = VadamConfig::new(TRAIN_LEN)
+    let config = VadamConfig::paper(TRAIN_LEN)
         .with_prior(super::prior())
-        .with_square_scale(5.0)
+        .with_square_scale(Some(5.0))
         .with_initial_precision(14.0);
     let (gamma_1, gamma_2, rate) = (config.gamma_1, config.gamma_2, 0.05);
     let mut vadam: Vadam = config.build(&model()).unwrap();
@@ -425,7 +425,7 @@ fn refused_settings_name_their_field() {
         (vadam.clone().with_draws(0), "draws"),
         (vadam.clone().with_gamma_1(1.0), "gamma_1"),
         (vadam.clone().with_gamma_2(-0.1), "gamma_2"),
-        (vadam.clone().with_square_scale(0.0), "square_scale"),
+        (vadam.clone().with_square_scale(Some(0.0)), "square_scale"),
         (vadam.with_initial_precision(-1.0), "initial_precision"),
     ] {
         let error = config.validate().unwrap_err();
