@@ -83,9 +83,9 @@ impl ExampleLoss for LinearModel {
 #[derive(Clone, Debug, ExampleBatch)]
 pub(crate) struct Batch {
     /// `[rows, features]`.
-    inputs: Tensor<2>,
+    pub(crate) inputs: Tensor<2>,
     /// `[rows, 1]`.
-    targets: Tensor<2>,
+    pub(crate) targets: Tensor<2>,
 }
 
 /// Data of a linear model.
@@ -131,6 +131,12 @@ impl Rows {
             let chosen: Vec<usize> = rows.by_ref().take(batch_size).collect();
             self.batch(&chosen, &device)
         })
+    }
+
+    /// All rows.
+    pub(crate) fn all(&self, device: &Device) -> Batch {
+        let rows: Vec<usize> = (0..self.len()).collect();
+        self.batch(&rows, device)
     }
 
     fn batch(&self, chosen: &[usize], device: &Device) -> Batch {

@@ -26,7 +26,7 @@ use crate::results::Results;
 use crate::{e1, e2, e3, e4, e5, e6, e8, trust};
 
 /// All experiments, in the order in which they run; those of the papers first.
-const EXPERIMENTS: [Experiment; 11] = [
+const EXPERIMENTS: [Experiment; 12] = [
     e1::EXPERIMENT,
     e2::EXPERIMENT,
     e3::EXPERIMENT,
@@ -35,6 +35,7 @@ const EXPERIMENTS: [Experiment; 11] = [
     e6::EXPERIMENT,
     e8::EXPERIMENT,
     trust::LINEAR,
+    trust::LEARNER,
     trust::LOGISTIC,
     trust::AGAINST_MAP,
     trust::NOISE,

@@ -6,6 +6,7 @@
 mod against_map;
 mod generators;
 mod held_out;
+mod learner;
 mod linear;
 mod logistic;
 mod noise;
@@ -23,6 +24,7 @@ use crate::findings::Finding;
 use crate::results::Results;
 
 pub(crate) use against_map::EXPERIMENT as AGAINST_MAP;
+pub(crate) use learner::EXPERIMENT as LEARNER;
 pub(crate) use linear::EXPERIMENT as LINEAR;
 pub(crate) use logistic::EXPERIMENT as LOGISTIC;
 pub(crate) use noise::EXPERIMENT as NOISE;
