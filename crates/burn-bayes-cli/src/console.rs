@@ -84,6 +84,18 @@ impl Counter {
             bar.set_position(done as u64);
         }
     }
+
+    /// Counts one of many items. Without a bar, it prints a line at every tenth of all.
+    pub(crate) fn count_quietly(&self) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        match &self.bar {
+            Some(Bar(bar)) => bar.set_position(done as u64),
+            None if done == self.all || done.is_multiple_of(self.all.div_ceil(LINES)) => {
+                tell(format_args!("{} {done}/{}", self.name, self.all));
+            }
+            None => {}
+        }
+    }
 }
 
 /// Shows how many rows are done, of an unknown total.

@@ -107,13 +107,22 @@ impl ConfigFlags {
     /// # Errors
     /// If the file cannot be read or a setting is invalid. The message names the setting.
     pub(crate) fn config(&self) -> Result<Config> {
+        let config = self.unchecked_config()?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// The same, without a check of values that were not given.
+    ///
+    /// # Errors
+    /// If the file cannot be read or an option is invalid.
+    pub(crate) fn unchecked_config(&self) -> Result<Config> {
         let file = self.config.as_deref();
         let mut config = file.map_or_else(|| Ok(Config::default()), Config::read)?;
         for (part, name, text) in &self.given {
             let set = part.set(&mut config, name, text);
             set.map_err(|problem| refused(name, problem))?;
         }
-        config.validate()?;
         Ok(config)
     }
 }

@@ -110,15 +110,22 @@ pub enum RankDeviation {
     Other,
 }
 
+impl RankDeviation {
+    /// What the posteriors are, in a word or two.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TooNarrow => "too narrow",
+            Self::TooWide => "too wide",
+            Self::TooLow => "biased low",
+            Self::TooHigh => "biased high",
+            Self::Other => "misshapen",
+        }
+    }
+}
+
 impl fmt::Display for RankDeviation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::TooNarrow => "the posteriors are too narrow",
-            Self::TooWide => "the posteriors are too wide",
-            Self::TooLow => "the posteriors are biased towards low values",
-            Self::TooHigh => "the posteriors are biased towards high values",
-            Self::Other => "the posteriors have a wrong shape",
-        })
+        write!(formatter, "the posteriors are {}", self.name())
     }
 }
 

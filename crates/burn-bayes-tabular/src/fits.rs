@@ -6,6 +6,7 @@ use crate::comparison::Runs;
 use crate::error::Result;
 use crate::jobs::{Job, Task};
 use crate::search::JudgedTrials;
+use crate::simulation_based_calibration::Simulations;
 
 /// A task of a worker.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -15,6 +16,8 @@ pub enum FitsTask {
     Tune(JudgedTrials),
     /// Fits of several methods to the same folds.
     Compare(Runs),
+    /// Fits to simulated targets.
+    Check(Simulations),
 }
 
 impl Task for FitsTask {
@@ -22,6 +25,7 @@ impl Task for FitsTask {
         match self {
             Self::Tune(trials) => trials.jobs(),
             Self::Compare(runs) => runs.jobs(),
+            Self::Check(simulations) => simulations.jobs(),
         }
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! [`rows`] reads a file into a training set, [`engine`] fits a network to it by [`settings`], and
 //! [`predict`] and [`scores`] have its predictions and their scores. A [`run`] is a fit in a folder, with
-//! a [`report`]; [`new_rows`] predicts and scores new files by a run. [`search`] and [`comparison`] make
-//! many fits as [`jobs`], whose results are cached.
+//! a [`report`]; [`new_rows`] predicts and scores new files by a run. [`search`], [`comparison`] and
+//! [`simulation_based_calibration`] make many fits as [`jobs`], whose results are cached.
 //!
 //! ```no_run
 //! use burn_bayes_tabular::engine::{Unobserved, fit};
@@ -41,6 +41,7 @@ pub mod predict;
 pub mod scores;
 
 pub mod assessment;
+pub mod simulation_based_calibration;
 
 pub mod report;
 pub mod run;

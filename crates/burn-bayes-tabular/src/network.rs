@@ -99,6 +99,22 @@ impl Network {
         self
     }
 
+    /// The noise precision of the likelihood; `None` for classes.
+    pub(crate) fn noise_precision(&self) -> Option<f64> {
+        match self.likelihood {
+            Likelihood::Gaussian(precision) => Some(precision),
+            Likelihood::Categorical => None,
+        }
+    }
+
+    /// The weights of a linear model without its biases, `[features, outputs]` row-major; `None` with hidden layers.
+    pub(crate) fn linear_weights(&self) -> Option<Vec<f64>> {
+        match self.layers.as_slice() {
+            [layer] => Some(layer.weight.val().into_data().iter::<f64>().collect()),
+            _ => None,
+        }
+    }
+
     /// Means, `[rows, 1]`, or logits, `[rows, classes]`.
     pub(crate) fn forward(&self, inputs: Tensor<2>) -> Tensor<2> {
         let mut layers = self.layers.iter();

@@ -4,6 +4,7 @@
 //! public interface of `burn-bayes-tabular`.
 
 mod against_map;
+mod calibration;
 mod generators;
 mod held_out;
 mod learner;
@@ -24,6 +25,7 @@ use crate::findings::Finding;
 use crate::results::Results;
 
 pub(crate) use against_map::EXPERIMENT as AGAINST_MAP;
+pub(crate) use calibration::EXPERIMENT as CALIBRATION;
 pub(crate) use learner::EXPERIMENT as LEARNER;
 pub(crate) use linear::EXPERIMENT as LINEAR;
 pub(crate) use logistic::EXPERIMENT as LOGISTIC;

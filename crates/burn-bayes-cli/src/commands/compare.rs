@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let rows = SplitTable::deal(table, data, fit.seed)?;
     let (fits, positive) = runs.of_rows(&rows)?;
     let cache = ResultCache::begin(&arguments.out, "runs.jsonl", arguments.resume)?;
-    let pool = super::worker_pool(arguments.threads, runs.config())?;
+    let pool = super::worker_pool(arguments.threads, runs.config());
     let shown = Fits::of("compare", arguments.resume);
     let task = FitsTask::Compare(runs.clone());
     let records = jobs::run(&task, &fits, &cache, &pool, &shown)?;

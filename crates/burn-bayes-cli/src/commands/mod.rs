@@ -1,5 +1,6 @@
 //! The commands, one per file.
 
+mod check;
 mod compare;
 mod completions;
 mod data;
@@ -11,6 +12,7 @@ mod predict;
 mod tune;
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use clap::Subcommand;
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Tune(Box<tune::Arguments>),
     /// Compare methods by cross-validation, with paired tests
     Compare(Box<compare::Arguments>),
+    /// Check the calibration of a method by fits to simulated targets
+    Check(Box<check::Arguments>),
     /// List, download or generate the named data sets
     Data(data::Arguments),
     /// Print a shell completion script
@@ -62,6 +66,7 @@ impl Command {
             Self::Evaluate(arguments) => evaluate::run(&arguments),
             Self::Tune(arguments) => tune::run(&arguments),
             Self::Compare(arguments) => compare::run(&arguments),
+            Self::Check(arguments) => check::run(&arguments),
             Self::Data(arguments) => data::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
             Self::Worker => jobs::serve::<FitsTask>(),
@@ -107,6 +112,15 @@ fn prepared(config: &mut Config) -> Result<PreparedRows> {
     busy(what, || PreparedRows::prepare(dealt, &config.data))
 }
 
+/// From now on, an interruption prints the command that resumes this one.
+fn continue_by_resuming(resumes: bool) {
+    let command = command_line();
+    interruption::continue_by(match resumes {
+        true => command,
+        false => format!("{command} --resume"),
+    });
+}
+
 /// Shows the progress of the fits of a command.
 struct Fits {
     name: &'static str,
@@ -116,11 +130,7 @@ struct Fits {
 impl Fits {
     /// For the command with this name. From now on, an interruption prints the command that resumes it.
     fn of(name: &'static str, resumes: bool) -> Self {
-        let command = command_line();
-        interruption::continue_by(match resumes {
-            true => command,
-            false => format!("{command} --resume"),
-        });
+        continue_by_resuming(resumes);
         let counter = OnceLock::new();
         Self { name, counter }
     }
@@ -144,10 +154,10 @@ impl Progress for Fits {
 }
 
 /// The workers of a command: processes, but threads on a GPU, where each process would need its own memory.
-fn worker_pool(asked: Option<NonZeroUsize>, config: &Config) -> Result<WorkerPool> {
-    let data = config.data.path()?.as_path();
-    Ok(match config.fit.device.is_host() {
-        true => WorkerPool::of_files(threads(asked), [data].into_iter()),
+fn worker_pool(asked: Option<NonZeroUsize>, config: &Config) -> WorkerPool {
+    let data = config.data.path.iter().map(PathBuf::as_path);
+    match config.fit.device.is_host() {
+        true => WorkerPool::of_files(threads(asked), data),
         false => WorkerPool::threads(threads(asked)),
-    })
+    }
 }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod book;
+mod check;
 mod device;
 mod divergence;
 mod fetch;

@@ -9,6 +9,7 @@ mod diagnosis;
 mod linear;
 mod method;
 mod noise;
+mod prior_draw;
 mod trained_model;
 mod training;
 
@@ -24,6 +25,7 @@ pub use algorithms::{network, weights};
 pub use cost::{TimeEstimate, memory, time};
 pub use diagnosis::{Diagnosis, Verdict, diagnose};
 pub use method::rank;
+pub(crate) use prior_draw::prior_draw;
 pub use trained_model::TrainedModel;
 pub use training::Checkpoint;
 use training::Training;

@@ -145,6 +145,21 @@ impl TrainedModel {
         }
     }
 
+    /// A value of the network at `draws` independent draws of its weights, unlike the antithetic pairs of
+    /// [`TrainedModel::predict`]; a point estimate has one draw.
+    pub(crate) fn map_independent_draws<T>(
+        &self,
+        draws: usize,
+        mut evaluate: impl FnMut(&Network) -> T,
+    ) -> Result<Vec<T>> {
+        let Some(predictor) = &self.predictor else {
+            return Ok(vec![evaluate(&self.network)]);
+        };
+        // Draws 2i and 2i + 1 are a pair.
+        let networks = (0..draws as u64).map(|index| predictor.drawn_model(2 * index));
+        networks.map(|network| Ok(evaluate(&network?))).collect()
+    }
+
     /// The number of draws if `draws` are requested: 1 for a point estimate.
     pub fn draws(&self, draws: usize) -> usize {
         match self.predictor {

@@ -9,6 +9,7 @@ mod classification;
 mod page;
 mod palette;
 mod posterior;
+mod ranks;
 mod regression;
 mod summary;
 mod training;
@@ -33,6 +34,7 @@ use crate::error::Result;
 use crate::files::{make_folder, write_whole};
 use crate::predict::Predictions;
 use crate::scores::Scores;
+use crate::simulation_based_calibration::Check;
 use page::Page;
 
 /// The content of a report.
@@ -71,9 +73,32 @@ pub struct ScoredRows<'a> {
     pub scores: &'a Scores,
 }
 
+/// The page of a simulation-based calibration.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckReport<'a> {
+    /// The heading.
+    pub title: &'a str,
+    /// What was simulated.
+    pub subtitle: &'a str,
+    /// The command line that made it.
+    pub command: &'a str,
+    /// The settings in effect, as TOML.
+    pub config: &'a str,
+    /// The result.
+    pub check: &'a Check,
+}
+
 /// Writes a report to `path`, and its charts into the folder `plots` beside it.
 pub fn write(report: &Report<'_>, path: &Path) -> Result<()> {
-    let page = Page::of(report)?;
+    write_page(&Page::of(report)?, path)
+}
+
+/// Writes the page of a simulation-based calibration to `path`, and its charts into the folder `plots` beside it.
+pub fn write_check(report: &CheckReport<'_>, path: &Path) -> Result<()> {
+    write_page(&Page::of_check(report)?, path)
+}
+
+fn write_page(page: &Page<'_>, path: &Path) -> Result<()> {
     let plots = path.with_file_name("plots");
     make_folder(&plots)?;
     for figure in page.figures() {

@@ -4,13 +4,17 @@ use askama::Template;
 
 use super::chart::Figure;
 use super::summary::Summary;
-use super::{Report, ScoredRows, baselines, classification, palette, regression, training};
+use super::{
+    CheckReport, Report, ScoredRows, baselines, classification, palette, ranks, regression,
+    training,
+};
 use crate::assessment::Assessment;
 use crate::engine::Verdict;
 use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
 use crate::scores::Scores;
-use crate::text::plain;
+use crate::simulation_based_calibration::Check;
+use crate::text::{plain, sentence};
 
 /// The whole page.
 #[derive(Debug, Template)]
@@ -97,6 +101,21 @@ impl<'a> Page<'a> {
         })
     }
 
+    /// Draws the charts and tables of a simulation-based calibration.
+    pub(crate) fn of_check(report: &CheckReport<'a>) -> Result<Self> {
+        Ok(Self {
+            title: plain(report.title),
+            subtitle: plain(report.subtitle),
+            diverged: None,
+            verdict: Some(VerdictPanel::of_check(report.check)),
+            summary: None,
+            sections: ranks::sections(report.check)?,
+            command: report.command,
+            config: report.config,
+            dark_rules: palette::dark_rules(),
+        })
+    }
+
     /// The page as text.
     pub(crate) fn html(&self) -> Result<String> {
         self.render().map_err(unprintable)
@@ -114,14 +133,28 @@ impl VerdictPanel {
         // The names of settings have code marks, for a terminal.
         let sentences = assessment.sentences().into_iter();
         Some(Self {
-            class: match verdict {
-                Verdict::Trust => "trust",
-                Verdict::LookCloser => "look-closer",
-                Verdict::DoNotUse => "do-not-use",
-            },
+            class: class(verdict),
             word: verdict.to_string(),
             sentences: sentences.map(|text| text.replace('`', "")).collect(),
         })
+    }
+
+    fn of_check(check: &Check) -> Self {
+        let findings = check.findings().into_iter();
+        Self {
+            class: class(check.verdict()),
+            word: check.word().into(),
+            sentences: findings.map(|text| sentence(&format!("{text}."))).collect(),
+        }
+    }
+}
+
+/// The class of a verdict in the style sheet.
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Trust => "trust",
+        Verdict::LookCloser => "look-closer",
+        Verdict::DoNotUse => "do-not-use",
     }
 }
 

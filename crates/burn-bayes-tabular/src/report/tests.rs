@@ -11,18 +11,26 @@ use burn_bayes::graph::Layout;
 use burn_bayes_data::Targets;
 
 use super::testing::{Sample, classification, regression};
-use super::{PosteriorSummary, ScoredRows, TrainingCurve, write};
+use super::{CheckReport, PosteriorSummary, ScoredRows, TrainingCurve, write, write_check};
 use crate::assessment::Assessment;
 use crate::engine::{Diagnosis, Verdict};
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::scores::Scores;
+use crate::simulation_based_calibration::Check;
 use crate::text::number;
 
 /// Writes a report, and returns the page and its charts.
 fn written(sample: &Sample) -> (String, Vec<(String, String)>) {
+    read_after(|path| write(&sample.report(), path))
+}
+
+/// The page and the charts that a function writes.
+fn read_after(
+    write: impl FnOnce(&std::path::Path) -> crate::Result<()>,
+) -> (String, Vec<(String, String)>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");
-    write(&sample.report(), &path).unwrap();
+    write(&path).unwrap();
     let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap();
     let drawings = std::fs::read_dir(folder.path().join("plots"))
         .unwrap()
@@ -68,7 +76,10 @@ fn elements(markup: &str) -> BTreeSet<String> {
 
 /// Checks the laws of every report.
 fn checked(sample: &Sample) -> String {
-    let (page, drawings) = written(sample);
+    checked_page(written(sample))
+}
+
+fn checked_page((page, drawings): (String, Vec<(String, String)>)) -> String {
     let names = elements(&page);
     for forbidden in ["script", "link", "img", "iframe"] {
         assert!(!names.contains(forbidden), "<{forbidden}>");
@@ -367,4 +378,28 @@ fn the_book_shows_these_charts() {
             );
         }
     }
+}
+
+#[test]
+fn the_ranks_of_simulations_have_a_page_of_the_same_laws() {
+    let names = ["weight of <b>", "log-likelihood"].map(String::from);
+    let ranks = (0..200).map(|simulation| Some(vec![9 * (simulation % 2), simulation % 10]));
+    let check = Check::of(&names, 9, &ranks.chain([None]).collect::<Vec<_>>()).unwrap();
+    let report = CheckReport {
+        title: "Calibration of “vifa”",
+        subtitle: "201 simulations",
+        command: "burn-bayes check",
+        config: "",
+        check: &check,
+    };
+    let page = checked_page(read_after(|path| write_check(&report, path)));
+    for words in [
+        "Verdict: miscalibrated",
+        "Too narrow for weight of &#60;b&#62;.",
+        "1 of 201 fits diverged",
+        "Histograms of the ranks",
+    ] {
+        assert!(page.contains(words), "no {words}");
+    }
+    assert_eq!(page.matches("<figure>").count(), 4);
 }

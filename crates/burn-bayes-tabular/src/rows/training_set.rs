@@ -227,6 +227,15 @@ impl TrainingSet {
         }
     }
 
+    /// The same features with other stored targets, row-major.
+    pub(crate) fn with_targets(&self, targets: Vec<f32>) -> Self {
+        debug_assert_eq!(targets.len(), self.targets.len());
+        Self {
+            targets,
+            ..self.clone()
+        }
+    }
+
     /// A hash of the rows: FNV-1a of all bits.
     pub(crate) fn fingerprint(&self) -> u64 {
         let values = self.features.iter().chain(&self.targets);

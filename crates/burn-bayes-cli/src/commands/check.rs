@@ -1,0 +1,183 @@
+//! `check`: simulation-based calibration of a method, with its model and prior.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use burn_bayes_tabular::Result;
+use burn_bayes_tabular::fits::FitsTask;
+use burn_bayes_tabular::jobs::{self, Progress, Record, ResultCache};
+use burn_bayes_tabular::report::{CheckReport, number, write_check};
+use burn_bayes_tabular::settings::{Config, DataSettings, refused};
+use burn_bayes_tabular::simulation_based_calibration::{
+    Check, Design, DesignSource, NormalDesign, Simulations,
+};
+use clap::Args;
+use serde_json::json;
+
+use crate::console::{Counter, command_line, print, print_json, warn};
+use crate::settings::ConfigFlags;
+
+/// What to simulate, and how often.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Folder for the simulations and the page
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Number of simulations, each with a fit
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    simulations: usize,
+    /// Number of independent posterior draws per simulation
+    #[arg(long, value_name = "N", default_value_t = 99)]
+    posterior_draws: usize,
+    /// Number of generated rows, without a data file [default: 100]
+    #[arg(long, value_name = "N")]
+    rows: Option<usize>,
+    /// Number of generated features, without a data file [default: 5]
+    #[arg(long, value_name = "N")]
+    features: Option<usize>,
+    /// Number of classes, without a data file [default: a regression]
+    #[arg(long, value_name = "N")]
+    classes: Option<usize>,
+    /// Resume from the finished simulations in the folder
+    #[arg(long)]
+    resume: bool,
+    /// Number of fits at the same time, each in its own process [default: the number of processors]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: ConfigFlags,
+}
+
+/// Shows how many simulations are done.
+struct Simulated(OnceLock<Counter>);
+
+impl Progress for Simulated {
+    fn begin(&self, waiting: usize) {
+        self.0.get_or_init(|| Counter::new("check", waiting));
+    }
+
+    fn done(&self, _: &Record) {
+        self.0.get().into_iter().for_each(Counter::count_quietly);
+    }
+
+    fn warn(&self, warning: &str) {
+        warn(warning);
+    }
+}
+
+/// Options of `fit` that do not apply here.
+const REFUSED: [(&str, &str); 4] = [
+    ("draws", "is not used here; give `--posterior-draws`"),
+    ("validation", "is not used here; all rows are fitted"),
+    ("against_map", "is not used here; leave it out"),
+    (
+        "checkpoint_every",
+        "is not used here; `--resume` continues with the next simulation; leave it out",
+    ),
+];
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    arguments.settings.refuse(REFUSED)?;
+    let mut config = arguments.settings.unchecked_config()?;
+    let (source, design) = arguments.design(&mut config)?;
+    let fit = &config.fit;
+    let simulations = Simulations::new(
+        source,
+        fit.clone(),
+        arguments.simulations,
+        arguments.posterior_draws,
+    )?;
+    let jobs = simulations.of_design(&design)?;
+    let pool = super::worker_pool(arguments.threads, &config);
+    let cache = ResultCache::begin(&arguments.out, "simulations.jsonl", arguments.resume)?;
+    super::continue_by_resuming(arguments.resume);
+    let shown = Simulated(OnceLock::new());
+    let task = FitsTask::Check(simulations.clone());
+    let records = jobs::run(&task, &jobs, &cache, &pool, &shown)?;
+    let check = simulations.check(&design, &records)?;
+    let subtitle = format!(
+        "{} simulations of {} rows and {} features, with {} posterior draws each",
+        check.simulations,
+        design.rows(),
+        design.features(),
+        check.draws
+    );
+    let page = arguments.out.join("check.html");
+    let report = CheckReport {
+        title: &format!(
+            "Simulation-based calibration: {}, {}",
+            fit.method, fit.model
+        ),
+        subtitle: &subtitle,
+        command: &command_line(),
+        config: &config.to_toml()?,
+        check: &check,
+    };
+    write_check(&report, &page)?;
+    match arguments.json {
+        true => print_json(&json!({
+            "is_calibrated": check.is_calibrated(),
+            "verdict": check.to_string(),
+            "check": check,
+            "page": page,
+        })),
+        false => {
+            show(&check, &subtitle)?;
+            print(format_args!("\n{check}\nthe page is {}", page.display()))
+        }
+    }
+}
+
+impl Arguments {
+    /// The rows of the data file, or else generated ones.
+    fn design(&self, config: &mut Config) -> Result<(DesignSource, Design)> {
+        let sizes = [
+            ("rows", self.rows),
+            ("features", self.features),
+            ("classes", self.classes),
+        ];
+        if config.data == DataSettings::default() {
+            config.fit.validate()?;
+            let source = DesignSource::Normal(NormalDesign {
+                rows: self.rows.unwrap_or(100),
+                features: self.features.unwrap_or(5),
+                classes: self.classes,
+            });
+            let design = source.design(config.fit.seed)?;
+            return Ok((source, design));
+        }
+        if let Some((name, _)) = sizes.iter().find(|(_, size)| size.is_some()) {
+            return Err(refused(name, "is for generated rows, without a data file"));
+        }
+        config.validate()?;
+        config.data.validation = 0.0;
+        let design = super::prepared(config)?.into();
+        Ok((DesignSource::File(config.data.clone()), design))
+    }
+}
+
+fn show(check: &Check, subtitle: &str) -> Result<()> {
+    let widths = check
+        .quantities
+        .iter()
+        .map(|quantity| quantity.name.chars().count());
+    let width = widths.max().unwrap_or(0).max(24);
+    print(format_args!("{subtitle}\n"))?;
+    print(format_args!(
+        "{:<width$} {:>10}  posteriors",
+        "quantity", "p-value"
+    ))?;
+    check.quantities.iter().try_for_each(|quantity| {
+        let deviation = quantity.deviation.map_or("–", |found| found.name());
+        let p_value = number(quantity.p_value);
+        print(format_args!(
+            "{:<width$} {p_value:>10}  {deviation}",
+            quantity.name
+        ))
+    })
+}
