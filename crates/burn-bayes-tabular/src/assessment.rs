@@ -269,6 +269,7 @@ fn map(settings: &FitSettings) -> FitSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Importance;
 
     fn beside(model: BaselineModel, difference: f64) -> Baseline {
         Baseline {
@@ -294,6 +295,9 @@ mod tests {
             standard_error: 0.0,
             weights: 10,
             cure: None,
+            importance: Importance::Absent {
+                absent: "the test has none".into(),
+            },
         };
         let verdict = |diagnosis: Option<Diagnosis>, baselines: &[Baseline], diverged| {
             Assessment::of(diagnosis)

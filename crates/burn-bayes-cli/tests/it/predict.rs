@@ -76,6 +76,74 @@ fn a_risk_is_promised_only_where_rows_bear_it_out() {
 }
 
 #[test]
+fn importance_weights_are_kept_with_the_run() {
+    let place = Workplace::with_moons();
+    let linear = MOONS.replace("mlp:20", "linear");
+    let outcome: Value = {
+        let text = place.output(&format!("{linear} --json --out run"));
+        serde_json::from_str(&text).unwrap()
+    };
+    let importance = &outcome["diagnosis"]["importance"];
+    let number = |name: &str| importance[name].as_f64().unwrap();
+    assert!(number("pareto_k") < number("threshold"), "{importance}");
+    assert_eq!(number("draws"), 1000.0);
+    assert!(place.read("run/report.html").contains("Pareto k̂ is "));
+
+    let weighted = "predict run moons.csv --importance-weighted";
+    let text = place.output(weighted);
+    assert_eq!(text, place.output(weighted));
+    // Longer predictions extend shorter ones, and change them little.
+    let long = place.output(&format!("{weighted} --draws 400"));
+    let plain = place.output("predict run moons.csv --draws 400");
+    let pairs = numbers(&long, "p_lower")
+        .into_iter()
+        .zip(numbers(&plain, "p_lower"));
+    let differences = pairs.map(|(weighted, plain)| (weighted - plain).abs());
+    let largest = differences.fold(0.0, f64::max);
+    assert!(largest > 0.0 && largest < 0.2, "{largest}");
+    let scores = place.output("evaluate run moons.csv --importance-weighted --json");
+    assert_ne!(scores, place.output("evaluate run moons.csv --json"));
+
+    let risk = "--target-risk 0.3 --importance-weighted";
+    let (code, message) = place.failure(&format!("predict run moons.csv {risk}"));
+    assert_eq!(code, 2);
+    assert!(
+        message.contains("leave out `--importance-weighted`"),
+        "{message}"
+    );
+}
+
+#[test]
+fn unreliable_importance_weights_are_refused() {
+    let place = Workplace::with_moons();
+    for (name, options, reason) in [
+        ("network", MOONS.into(), "Pareto k̂ is "),
+        (
+            "large",
+            MOONS.replace("mlp:20", "mlp:120,90"),
+            "more than 10000",
+        ),
+        (
+            "map",
+            MOONS.replace("mean-field", "map"),
+            "a point estimate has no draws",
+        ),
+    ] {
+        place.output(&format!("{options} --epochs 3 --out {name}").replace("--epochs 30 ", ""));
+        for command in ["predict", "evaluate"] {
+            let arguments = format!("{command} {name} moons.csv --importance-weighted");
+            let (code, message) = place.failure(&arguments);
+            assert_eq!(code, 2, "{message}");
+            let possible = "`importance-weighted` is not possible for this fit: ";
+            assert!(
+                message.contains(possible) && message.contains(reason),
+                "{message}"
+            );
+        }
+    }
+}
+
+#[test]
 fn numbers_are_predicted_with_deviations_and_quantiles() {
     let place = Workplace::with_gap();
     place.output(&format!("{GAP} --out run"));

@@ -11,7 +11,9 @@ use super::{
     EpochMetrics, MetricsFile, RunFolder, Validation, WatchedRows, report_failure, validate,
 };
 use crate::assessment::Assessment;
-use crate::engine::{self, Checkpoint, Diagnosis, EpochRecord, Observer, TrainedModel};
+use crate::engine::{
+    self, Checkpoint, Diagnosis, EpochRecord, ImportanceWeights, Observer, TrainedModel,
+};
 use crate::error::{Result, TabularError};
 use crate::rows::{PreparedRows, TrainingSet};
 use crate::search::HoldoutScore;
@@ -133,19 +135,23 @@ impl FolderFit {
     /// If a prediction is not finite, or a file cannot be written.
     pub fn finish(self, model: &TrainedModel) -> Result<FinishedFit> {
         let (folder, config) = (&self.folder, &self.config);
-        let (scores, assessment) = self.reported(|| {
+        let (scores, assessment, importance) = self.reported(|| {
             folder.save_model(model)?;
             let diagnosis = engine::diagnose(&self.rows.train, &config.fit, model)?;
+            let importance = match &diagnosis {
+                Some(diagnosis) => diagnosis.importance_weights(),
+                None => ImportanceWeights::Absent("a point estimate has no draws".into()),
+            };
             let scores = self.scores(model, diagnosis.clone())?;
             let assessment = match &scores {
                 Some(scores) => scores.assessment.clone(),
                 None => Assessment::of(diagnosis),
             };
-            Ok((scores, assessment))
+            Ok((scores, assessment, importance))
         })?;
         self.rows.preprocessor.save(folder.preprocessor_file())?;
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
-        folder.finish(config, model, diverged.clone())?;
+        folder.finish(config, model, diverged.clone(), importance)?;
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),

@@ -1,0 +1,281 @@
+//! Importance ratios of a fit: Pareto k̂, and weights of draws for predictions of the true posterior.
+
+use burn::module::Module;
+use burn_bayes::FactorPosterior;
+use burn_bayes::diagnostics::ImportanceTest;
+use burn_bayes::eval::ParetoSmoothing;
+use serde::{Deserialize, Serialize};
+
+use super::method::prior;
+use crate::error::Result;
+use crate::network::Network;
+use crate::rows::TrainingSet;
+use crate::settings::FitSettings;
+
+/// Rows per pass.
+const CHUNK: usize = 4096;
+/// The largest number of weights; for more, k̂ is large for every approximation that is not nearly exact.
+const MOST_WEIGHTS: usize = 10_000;
+/// Draws: as many as cost this many products of weights with rows and factors, at most a second, within bounds.
+/// Fewer say little about the tail, and more hardly change the threshold of k̂.
+const WORK: usize = 2_000_000_000;
+const DRAWS: (usize, usize) = (100, 1000);
+
+/// What the importance ratios p(D, θ)/q(θ) of draws of a posterior q say about it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Importance {
+    /// The ratios were computed.
+    Measured(ImportanceRatios),
+    /// They were not.
+    Absent {
+        /// Why.
+        absent: String,
+    },
+}
+
+/// The tail of importance ratios.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ImportanceRatios {
+    /// k̂; null in JSON if it is too large to be estimated.
+    pub pareto_k: f64,
+    /// What k̂ must be below for importance-weighted predictions.
+    pub threshold: f64,
+    /// The number of draws.
+    pub draws: usize,
+    /// Logarithms of the smoothed weights of the draws, which sum to 1.
+    #[serde(skip)]
+    pub log_weights: Vec<f64>,
+}
+
+/// The weights of draws for importance-weighted predictions, in the file of a run.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ImportanceWeights {
+    /// The logarithms of the weights, which sum to 1.
+    LogWeights(Vec<f64>),
+    /// Why there are none.
+    Absent(String),
+}
+
+impl Importance {
+    /// What the ratios say, without a capital letter and a full stop. `is_arrived` is the result of the arrival
+    /// test: it tells a fit that is not finished from a family that is too poor.
+    pub(super) fn finding(&self, is_arrived: bool) -> String {
+        let ratios = match self {
+            Self::Measured(ratios) => ratios,
+            Self::Absent { absent } => return format!("Pareto k̂ was not computed: {absent}"),
+        };
+        let pareto_k = match ratios.pareto_k {
+            f64::INFINITY => "too large to be estimated".into(),
+            f64::NEG_INFINITY => "−∞".into(),
+            pareto_k => format!("{pareto_k:.2}"),
+        };
+        let (side, meaning) = match (ratios.is_reliable(), is_arrived) {
+            (true, _) => ("below", "importance weights can correct the predictions"),
+            (false, true) => (
+                "not below",
+                "the fit has arrived, but its family is too poor for the true posterior",
+            ),
+            (false, false) => ("not below", "the fit has not arrived"),
+        };
+        format!(
+            "Pareto k̂ is {pareto_k}, {side} {:.2}: {meaning}",
+            ratios.threshold
+        )
+    }
+
+    /// Whether the ratios say that the fit is far from the true posterior.
+    pub(super) fn is_far(&self) -> bool {
+        matches!(self, Self::Measured(ratios) if !ratios.is_reliable())
+    }
+
+    /// The logarithms of the weights, if predictions with them are reliable.
+    pub(super) fn log_weights(&self) -> Option<&[f64]> {
+        match self {
+            Self::Measured(ratios) if ratios.is_reliable() => Some(&ratios.log_weights),
+            _ => None,
+        }
+    }
+}
+
+impl ImportanceRatios {
+    /// Whether importance-weighted predictions are reliable.
+    pub fn is_reliable(&self) -> bool {
+        self.pareto_k < self.threshold
+    }
+}
+
+impl From<ParetoSmoothing> for ImportanceRatios {
+    fn from(smoothing: ParetoSmoothing) -> Self {
+        Self {
+            pareto_k: smoothing.pareto_k(),
+            threshold: smoothing.pareto_k_threshold(),
+            draws: smoothing.log_weights().len(),
+            log_weights: smoothing.log_weights().to_vec(),
+        }
+    }
+}
+
+/// The importance ratios of draws of a posterior over the weights of `network`, which is on the device of a
+/// training.
+///
+/// # Errors
+/// If a draw fails; a likelihood that is not finite is a reason for no ratios.
+pub(super) fn importance(
+    training_set: &TrainingSet,
+    settings: &FitSettings,
+    network: &Network,
+    posterior: &FactorPosterior,
+) -> Result<Importance> {
+    let absent = |absent: String| Ok(Importance::Absent { absent });
+    let (weights, rows) = (posterior.len(), training_set.rows());
+    if weights > MOST_WEIGHTS {
+        return absent(format!(
+            "the posterior has {weights} weights, more than {MOST_WEIGHTS}"
+        ));
+    }
+    let products = weights.saturating_mul(rows + posterior.rank()).max(1);
+    let draws = (WORK / products).min(DRAWS.1);
+    if draws < DRAWS.0 {
+        let fewest = DRAWS.0;
+        return absent(format!(
+            "{fewest} draws for {rows} rows and {weights} weights would take more than a second"
+        ));
+    }
+    let device = settings.device.device()?;
+    let all: Vec<usize> = (0..rows).collect();
+    let batches = all
+        .chunks(CHUNK)
+        .map(|rows| training_set.batch(rows, &device));
+    let test = ImportanceTest::new(rows)
+        .with_prior(prior(settings))
+        .with_draws(draws)
+        .with_seed(settings.seed);
+    match test.measure(&network.valid(), posterior, batches) {
+        Ok(smoothing) => Ok(Importance::Measured(smoothing.into())),
+        Err(error) if error.is_numerical() => absent(error.to_string()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes::Noise;
+    use burn_bayes_data::{Dataset, Features, Targets};
+
+    use super::*;
+    use crate::engine::{TrainedModel, Unobserved, diagnose, fit};
+    use crate::predict::Predictions;
+    use crate::rows::Target;
+    use crate::settings::Method;
+
+    fn ratios(pareto_k: f64) -> Importance {
+        Importance::Measured(ImportanceRatios {
+            pareto_k,
+            threshold: 0.6,
+            draws: 400,
+            log_weights: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn a_poor_family_is_told_from_an_unfinished_fit() {
+        let good = ratios(0.2).finding(true);
+        assert!(good.starts_with("Pareto k̂ is 0.20, below 0.60: "), "{good}");
+        assert!(!ratios(0.2).is_far());
+        for pareto_k in [0.6, 1.3, f64::INFINITY] {
+            let poor = ratios(pareto_k).finding(true);
+            assert!(poor.contains("its family is too poor"), "{poor}");
+            assert!(ratios(pareto_k).is_far());
+            let unfinished = ratios(pareto_k).finding(false);
+            assert!(
+                unfinished.contains("the fit has not arrived"),
+                "{unfinished}"
+            );
+            for finding in [poor, unfinished] {
+                assert!(finding.contains("not below 0.60"), "{finding}");
+                assert!(!finding.contains("inf"), "{finding}");
+            }
+        }
+    }
+
+    /// Rows of one feature, and their classes.
+    const ROWS: [(f64, usize); 7] = [
+        (0.2, 0),
+        (0.5, 1),
+        (0.9, 1),
+        (1.4, 1),
+        (1.5, 0),
+        (2.2, 1),
+        (3.0, 1),
+    ];
+    /// The inputs of predictions.
+    const INPUTS: [f64; 4] = [-2.0, 0.0, 4.0, 8.0];
+
+    fn sigmoid(logit: f64) -> f64 {
+        1.0 / (1.0 + (-logit).exp())
+    }
+
+    /// The probabilities of class 1, by a grid: the differences of the weights of both classes have the prior
+    /// variance 2.
+    fn truth() -> [f64; 4] {
+        let (mut total, mut sums) = (0.0, [0.0; 4]);
+        let steps = || (-400..=400).map(|step| 0.025 * f64::from(step));
+        for slope in steps() {
+            for intercept in steps() {
+                let mut log_joint = -0.25 * (slope * slope + intercept * intercept);
+                for (input, class) in ROWS {
+                    let logit = slope * input + intercept;
+                    let sign = if class == 1 { -1.0 } else { 1.0 };
+                    log_joint -= (sign * logit).exp().ln_1p();
+                }
+                let density = log_joint.exp();
+                total += density;
+                for (sum, input) in sums.iter_mut().zip(INPUTS) {
+                    *sum += density * sigmoid(slope * input + intercept);
+                }
+            }
+        }
+        sums.map(|sum| sum / total)
+    }
+
+    #[test]
+    fn weighted_predictions_of_a_logistic_regression_are_nearer_to_the_truth() {
+        let (inputs, classes): (Vec<f64>, Vec<usize>) = ROWS.into_iter().unzip();
+        let features = Features::new(inputs.len(), 1, inputs).unwrap();
+        let dataset = Dataset::new(features, Targets::Classes(classes)).unwrap();
+        let target = Target::Classes(vec!["no".into(), "yes".into()]);
+        let training_set = TrainingSet::new(&dataset, target).unwrap();
+        let settings = FitSettings {
+            method: Method::MeanField,
+            model: "linear".parse().unwrap(),
+            ..FitSettings::default()
+        };
+        let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
+        let diagnosis = diagnose(&training_set, &settings, &model).unwrap().unwrap();
+        let ImportanceWeights::LogWeights(log_weights) = diagnosis.importance_weights() else {
+            panic!("{diagnosis}");
+        };
+        assert_eq!(log_weights.len(), DRAWS.1);
+
+        let features = Features::new(INPUTS.len(), 1, INPUTS.to_vec()).unwrap();
+        let truth = truth();
+        let error = |model: &TrainedModel| {
+            let Predictions::Classes(found) = model.predict(&features, 2000).unwrap() else {
+                panic!("classes were fitted");
+            };
+            let errors = truth.iter().enumerate().map(|(row, truth)| {
+                let at = |draw: usize| found.probabilities[(draw * INPUTS.len() + row) * 2 + 1];
+                let mean = (0..found.draws).map(at).sum::<f64>() / found.draws as f64;
+                (mean - truth).abs()
+            });
+            errors.sum::<f64>() / INPUTS.len() as f64
+        };
+        let weights: Vec<f64> = log_weights.iter().map(|weight| weight.exp()).collect();
+        let noise = Noise::host(settings.seed).for_importance();
+        let weighted = model.clone().with_weighted_draws(noise, &weights).unwrap();
+        let (plain, weighted) = (error(&model), error(&weighted));
+        assert!(weighted < 0.5 * plain, "{weighted} {plain}");
+    }
+}
