@@ -86,7 +86,7 @@ fn importance_weights_are_kept_with_the_run() {
     let importance = &outcome["diagnosis"]["importance"];
     let number = |name: &str| importance[name].as_f64().unwrap();
     assert!(number("pareto_k") < number("threshold"), "{importance}");
-    assert_eq!(number("draws"), 1000.0);
+    assert_eq!(number("draws"), 2155.0);
     assert!(place.read("run/report.html").contains("Pareto k̂ is "));
 
     let weighted = "predict run moons.csv --importance-weighted";
