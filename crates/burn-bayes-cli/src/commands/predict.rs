@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     draws: Option<usize>,
     /// Average over the true posterior by importance weights, if Pareto k̂ of the fit allows it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "target_risk")]
     importance_weighted: bool,
     /// Device: flex, wgpu, cuda or cuda:1 [default: as in the fit]
     #[arg(long)]

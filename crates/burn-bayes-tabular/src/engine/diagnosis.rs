@@ -88,7 +88,7 @@ impl Diagnosis {
         }
         let finding = self.importance_finding();
         ImportanceWeights::Absent(match self.remedy() {
-            Some(remedy) if self.importance.is_far() => format!("{finding}; {remedy}"),
+            Some(remedy) if self.importance.is_unreliable() => format!("{finding}; {remedy}"),
             _ => finding,
         })
     }
@@ -96,12 +96,20 @@ impl Diagnosis {
     /// What the importance ratios say, without a capital letter and a full stop. Where they say that the fit is far
     /// from the true posterior, the arrival test tells a fit that is not finished from a family that is too poor.
     fn importance_finding(&self) -> String {
-        self.importance.finding(self.verdict == Verdict::Trust)
+        let is_arrived = self.verdict == Verdict::Trust;
+        self.importance.finding(is_arrived, self.is_close())
+    }
+
+    /// Whether the estimated divergence from the true posterior is at most the excess of a trusted fit.
+    fn is_close(&self) -> bool {
+        let divergence = self.importance.divergence();
+        divergence.is_some_and(|divergence| share(divergence, self.weights) <= TRUSTED)
     }
 
     /// What to change: first of all, to arrive.
     fn remedy(&self) -> Option<&str> {
-        let wider = self.importance.is_far().then_some(WIDER);
+        let is_poor = self.importance.is_unreliable() && !self.is_close();
+        let wider = is_poor.then_some(WIDER);
         self.cure.as_deref().or(wider)
     }
 

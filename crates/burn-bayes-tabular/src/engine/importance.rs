@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::network::Network;
 use crate::rows::TrainingSet;
 use crate::settings::FitSettings;
+use crate::text::number;
 
 /// Rows per pass.
 const CHUNK: usize = 4096;
@@ -46,6 +47,9 @@ pub struct ImportanceRatios {
     pub threshold: f64,
     /// The number of draws.
     pub draws: usize,
+    /// −(1/S) Σ ln(S w_s) for the weights w of the S draws, an estimate of KL(q‖p) in nats. It is too small if q
+    /// misses a part of the posterior.
+    pub divergence: f64,
     /// Logarithms of the smoothed weights of the draws, which sum to 1.
     #[serde(skip)]
     pub log_weights: Vec<f64>,
@@ -63,8 +67,9 @@ pub(crate) enum ImportanceWeights {
 
 impl Importance {
     /// What the ratios say, without a capital letter and a full stop. `is_arrived` is the result of the arrival
-    /// test: it tells a fit that is not finished from a family that is too poor.
-    pub(super) fn finding(&self, is_arrived: bool) -> String {
+    /// test: it tells a fit that is not finished from a family that is too poor. k̂ depends only on the shape of the
+    /// tail, so a fit may be close to the true posterior nevertheless: `is_close`.
+    pub(super) fn finding(&self, is_arrived: bool, is_close: bool) -> String {
         let ratios = match self {
             Self::Measured(ratios) => ratios,
             Self::Absent { absent } => return format!("Pareto k̂ was not computed: {absent}"),
@@ -75,12 +80,23 @@ impl Importance {
             pareto_k => format!("{pareto_k:.2}"),
         };
         let (side, meaning) = match (ratios.is_reliable(), is_arrived) {
-            (true, _) => ("below", "importance weights can correct the predictions"),
+            (true, _) => (
+                "below",
+                "importance weights can correct the predictions".into(),
+            ),
+            (false, true) if is_close => (
+                "not below",
+                format!(
+                    "the fit has arrived, and only its tails differ from those of the true posterior (divergence \
+                     about {} nats)",
+                    number(ratios.divergence)
+                ),
+            ),
             (false, true) => (
                 "not below",
-                "the fit has arrived, but its family is too poor for the true posterior",
+                "the fit has arrived, but its family is too poor for the true posterior".into(),
             ),
-            (false, false) => ("not below", "the fit has not arrived"),
+            (false, false) => ("not below", "the fit has not arrived".into()),
         };
         format!(
             "Pareto k̂ is {pareto_k}, {side} {:.2}: {meaning}",
@@ -88,8 +104,16 @@ impl Importance {
         )
     }
 
-    /// Whether the ratios say that the fit is far from the true posterior.
-    pub(super) fn is_far(&self) -> bool {
+    /// The estimated divergence from the true posterior, in nats.
+    pub(super) fn divergence(&self) -> Option<f64> {
+        match self {
+            Self::Measured(ratios) => Some(ratios.divergence),
+            Self::Absent { .. } => None,
+        }
+    }
+
+    /// Whether there are ratios with which predictions are not reliable.
+    pub(super) fn is_unreliable(&self) -> bool {
         matches!(self, Self::Measured(ratios) if !ratios.is_reliable())
     }
 
@@ -111,7 +135,10 @@ impl ImportanceRatios {
 
 impl From<ParetoSmoothing> for ImportanceRatios {
     fn from(smoothing: ParetoSmoothing) -> Self {
+        let draws = smoothing.log_weights().len() as f64;
+        let mean = smoothing.log_weights().iter().sum::<f64>() / draws;
         Self {
+            divergence: -draws.ln() - mean,
             pareto_k: smoothing.pareto_k(),
             threshold: smoothing.pareto_k_threshold(),
             draws: smoothing.log_weights().len(),
@@ -185,25 +212,29 @@ mod tests {
             pareto_k,
             threshold: 0.6,
             draws: 400,
+            divergence: 0.25,
             log_weights: Vec::new(),
         })
     }
 
     #[test]
     fn a_poor_family_is_told_from_an_unfinished_fit() {
-        let good = ratios(0.2).finding(true);
+        let good = ratios(0.2).finding(true, false);
         assert!(good.starts_with("Pareto k̂ is 0.20, below 0.60: "), "{good}");
-        assert!(!ratios(0.2).is_far());
+        assert!(!ratios(0.2).is_unreliable());
         for pareto_k in [0.6, 1.3, f64::INFINITY] {
-            let poor = ratios(pareto_k).finding(true);
+            let poor = ratios(pareto_k).finding(true, false);
             assert!(poor.contains("its family is too poor"), "{poor}");
-            assert!(ratios(pareto_k).is_far());
-            let unfinished = ratios(pareto_k).finding(false);
+            assert!(ratios(pareto_k).is_unreliable());
+            let unfinished = ratios(pareto_k).finding(false, true);
             assert!(
                 unfinished.contains("the fit has not arrived"),
                 "{unfinished}"
             );
-            for finding in [poor, unfinished] {
+            let light = ratios(pareto_k).finding(true, true);
+            assert!(light.contains("only its tails differ"), "{light}");
+            assert!(light.contains("about 0.2500 nats"), "{light}");
+            for finding in [poor, unfinished, light] {
                 assert!(finding.contains("not below 0.60"), "{finding}");
                 assert!(!finding.contains("inf"), "{finding}");
             }
