@@ -18,6 +18,7 @@ use crate::rows::{Target, TrainingSet};
 use crate::search::{FEWEST_ROWS, HoldoutScore, constant, row_costs};
 use crate::settings::{FitSettings, Method, NetworkShape};
 use crate::text::{number, sentence};
+use crate::trend::Trend;
 
 /// Whether a fit can be trusted, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -26,6 +27,8 @@ pub struct Assessment {
     pub verdict: Option<Verdict>,
     /// How far the posterior is from the best of its family; null for a point estimate.
     pub diagnosis: Option<Diagnosis>,
+    /// How the training loss changed at the end; null if there were too few epochs.
+    pub trend: Option<Trend>,
     /// Plain models on the held-out rows; empty without held-out rows.
     pub baselines: Vec<Baseline>,
     /// Whether the fit diverged.
@@ -72,11 +75,12 @@ pub struct BaselineScores {
 }
 
 impl Assessment {
-    /// The assessment of a fit by the arrival test.
-    pub(crate) fn of(diagnosis: Option<Diagnosis>) -> Self {
+    /// The assessment of a fit by the arrival test, with the training losses of its epochs.
+    pub(crate) fn of(diagnosis: Option<Diagnosis>, losses: &[f64]) -> Self {
         Self {
             verdict: diagnosis.as_ref().map(|diagnosis| diagnosis.verdict),
             diagnosis,
+            trend: Trend::of(losses),
             ..Self::default()
         }
     }
@@ -98,7 +102,15 @@ impl Assessment {
         let arrival = self.diagnosis.iter().flat_map(Diagnosis::sentences);
         let findings = self.baselines.iter().filter_map(Baseline::finding);
         let findings = findings.map(|finding| sentence(&format!("{finding}.")));
-        arrival.chain(findings).collect()
+        let trend = self.trend.as_ref().filter(|trend| trend.is_falling());
+        let trend = trend.map(|trend| {
+            let (fall, error) = (number(-trend.change), number(trend.standard_error));
+            format!(
+                "The training loss was still falling, by {fall} ± {error} nats per row in the last quarter of the \
+                 epochs."
+            )
+        });
+        arrival.chain(trend).chain(findings).collect()
     }
 }
 
@@ -269,6 +281,7 @@ fn map(settings: &FitSettings) -> FitSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Importance;
 
     fn beside(model: BaselineModel, difference: f64) -> Baseline {
         Baseline {
@@ -294,9 +307,12 @@ mod tests {
             standard_error: 0.0,
             weights: 10,
             cure: None,
+            importance: Importance::Absent {
+                absent: "the test has none".into(),
+            },
         };
         let verdict = |diagnosis: Option<Diagnosis>, baselines: &[Baseline], diverged| {
-            Assessment::of(diagnosis)
+            Assessment::of(diagnosis, &[])
                 .with_baselines(baselines.to_vec(), diverged)
                 .verdict
         };
@@ -338,6 +354,11 @@ mod tests {
             "{sentences:?}"
         );
         assert_eq!(Assessment::default().to_string(), "");
+        let falling: Vec<f64> = (0..40).map(|epoch| f64::from(-epoch)).collect();
+        let [sentence] = &Assessment::of(None, &falling).sentences()[..] else {
+            panic!("one sentence is expected")
+        };
+        assert!(sentence.contains("still falling, by 10"), "{sentence}");
     }
 
     #[test]

@@ -61,6 +61,7 @@ pub mod shell;
 
 mod parallel;
 mod text;
+mod trend;
 
 pub use error::{Result, TabularError};
 

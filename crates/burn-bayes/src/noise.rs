@@ -95,6 +95,14 @@ impl Noise {
         }
     }
 
+    /// The stream of the independent draws of an [`ImportanceTest`](crate::diagnostics::ImportanceTest), from
+    /// the root of a training's random numbers.
+    #[must_use]
+    pub fn for_importance(self) -> Self {
+        const IMPORTANCE: u64 = 0x696d_706f;
+        self.fold(IMPORTANCE)
+    }
+
     /// The stream of draw `index` of several draws; row 0 is the stream itself.
     #[must_use]
     pub fn row(self, index: u64) -> Self {

@@ -2,12 +2,15 @@
 //!
 //! α is one precision for all weights, or one per group of parameters (weights, biases, norms …).
 
+use std::f64::consts::PI;
+
 use burn::module::{ParamGroup, ParamId};
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes_graph::Layout;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::kernels::composed::to_host;
 
 /// A zero-mean Gaussian prior, independent of a model.
 ///
@@ -115,6 +118,33 @@ impl PriorPrecisions {
             .iter()
             .map(|&(len, precision)| len as f64 * precision.ln())
             .sum()
+    }
+
+    /// log p(θ) for every row of `weights`, `[S, D]`, in nats.
+    ///
+    /// # Errors
+    ///
+    /// If the rows have another length than the prior.
+    pub fn log_densities(&self, weights: &Tensor<2>) -> Result<Vec<f64>> {
+        let [_, len] = weights.dims();
+        if len != self.len() {
+            return Err(Error::layout(format!(
+                "rows of {len} weights were given, but the prior is over {}",
+                self.len()
+            )));
+        }
+        let constant = self.log_sum() - len as f64 * (2.0 * PI).ln();
+        let values = to_host(weights.clone());
+        let log_density = |mut row: &[f64]| {
+            let mut weighted = 0.0;
+            for &(len, precision) in &self.segments {
+                let (segment, rest) = row.split_at(len);
+                weighted += precision * segment.iter().map(|value| value * value).sum::<f64>();
+                row = rest;
+            }
+            0.5 * (constant - weighted)
+        };
+        Ok(values.chunks_exact(len.max(1)).map(log_density).collect())
     }
 
     /// α of every weight, `[D]`.

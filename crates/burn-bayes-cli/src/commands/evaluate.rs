@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
     /// Number of weight draws [default: as in the fit]
     #[arg(long)]
     draws: Option<usize>,
+    /// Average over the true posterior by importance weights, if Pareto k̂ of the fit allows it
+    #[arg(long)]
+    importance_weighted: bool,
     /// Positive class of F1, for two classes [default: as in the fit]
     #[arg(long, value_name = "CLASS")]
     positive: Option<String>,
@@ -46,7 +49,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .as_deref()
         .map(|report| page(report, &folder))
         .transpose()?;
-    let run = super::loaded(&folder, arguments.device)?;
+    let mut run = super::loaded(&folder, arguments.device)?;
+    if arguments.importance_weighted {
+        run = run.importance_weighted()?;
+    }
     let draws = run.draws(arguments.draws)?;
     let asked = arguments
         .positive

@@ -33,6 +33,9 @@ pub(crate) struct Arguments {
     /// Number of weight draws, not with --target-risk [default: as in the fit]
     #[arg(long)]
     draws: Option<usize>,
+    /// Average over the true posterior by importance weights, if Pareto k̂ of the fit allows it
+    #[arg(long, conflicts_with = "target_risk")]
+    importance_weighted: bool,
     /// Device: flex, wgpu, cuda or cuda:1 [default: as in the fit]
     #[arg(long)]
     device: Option<DeviceName>,
@@ -66,7 +69,10 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let folder = RunFolder::open(&arguments.run)?;
-    let run = super::loaded(&folder, arguments.device)?;
+    let mut run = super::loaded(&folder, arguments.device)?;
+    if arguments.importance_weighted {
+        run = run.importance_weighted()?;
+    }
     let request = arguments.request();
     let predictor = RowPredictor::new(&folder, &run, &request)?;
     if let Some(decision) = predictor.decision() {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TrainedModel;
 use super::algorithms::network;
+use super::importance::{Importance, ImportanceWeights, importance};
 use super::linear;
 use super::method::prior;
 use crate::error::Result;
@@ -28,6 +29,9 @@ const UNUSABLE: f64 = 1.0;
 
 /// What deviations that have not arrived mean.
 const CONSEQUENCE: &str = ", so that uncertainty far from the data is not that of the posterior";
+
+/// What to change if a fit that has arrived is far from the true posterior.
+const WIDER: &str = "a wider family, such as vifa with a larger `rank`, may be closer";
 
 /// A verdict on a fit, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -52,7 +56,7 @@ impl fmt::Display for Verdict {
 }
 
 /// What was found out about a fit, besides its scores.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diagnosis {
     /// The verdict.
     pub verdict: Verdict,
@@ -66,12 +70,47 @@ pub struct Diagnosis {
     pub weights: usize,
     /// What to change; null for a fit that is trusted.
     pub cure: Option<String>,
+    /// Pareto k̂ of the importance ratios, which says how close the fit is to the true posterior. It does not
+    /// change the verdict: for most networks, no Gaussian is close.
+    pub importance: Importance,
 }
 
 impl Diagnosis {
     /// The estimated excess divergence over the best fit of the family, in nats.
     pub fn excess(&self) -> f64 {
         self.decrement + self.scale_gain
+    }
+
+    /// The weights of draws for importance-weighted predictions, or why there are none.
+    pub(crate) fn importance_weights(&self) -> ImportanceWeights {
+        if let Some(log_weights) = self.importance.log_weights() {
+            return ImportanceWeights::LogWeights(log_weights.to_vec());
+        }
+        let finding = self.importance_finding();
+        ImportanceWeights::Absent(match self.remedy() {
+            Some(remedy) if self.importance.is_unreliable() => format!("{finding}; {remedy}"),
+            _ => finding,
+        })
+    }
+
+    /// What the importance ratios say, without a capital letter and a full stop. Where they say that the fit is far
+    /// from the true posterior, the arrival test tells a fit that is not finished from a family that is too poor.
+    fn importance_finding(&self) -> String {
+        let is_arrived = self.verdict == Verdict::Trust;
+        self.importance.finding(is_arrived, self.is_close())
+    }
+
+    /// Whether the estimated divergence from the true posterior is at most the excess of a trusted fit.
+    fn is_close(&self) -> bool {
+        let divergence = self.importance.divergence();
+        divergence.is_some_and(|divergence| share(divergence, self.weights) <= TRUSTED)
+    }
+
+    /// What to change: first of all, to arrive.
+    fn remedy(&self) -> Option<&str> {
+        let is_poor = self.importance.is_unreliable() && !self.is_close();
+        let wider = is_poor.then_some(WIDER);
+        self.cure.as_deref().or(wider)
     }
 
     /// Whether the mean is at most as far as a trusted fit may be, and whether the deviations are.
@@ -86,7 +125,7 @@ impl Diagnosis {
         ]
     }
 
-    /// A sentence about the mean, one about the deviations and, unless the fit is trusted, the cure.
+    /// Sentences about the mean, the deviations and the importance ratios and, if needed, what to change.
     pub fn sentences(&self) -> Vec<String> {
         let [mean, deviations] = self.arrived();
         let mean = if mean {
@@ -103,8 +142,9 @@ impl Diagnosis {
         let mut sentences = vec![
             format!("The mean {mean}: a better one would gain {decrement:.1} nats."),
             format!("The deviations {deviations}: better ones would gain {gain:.1} nats."),
+            format!("{}.", self.importance_finding()),
         ];
-        sentences.extend(self.cure.as_ref().map(|cure| sentence(&format!("{cure}."))));
+        sentences.extend(self.remedy().map(|remedy| sentence(&format!("{remedy}."))));
         sentences
     }
 
@@ -117,9 +157,13 @@ impl Diagnosis {
             [true, false] => format!("; its deviations have not arrived{CONSEQUENCE}: "),
         };
         let cure = self.cure.as_deref().unwrap_or_default();
+        let importance = match self.importance {
+            Importance::Measured(_) => format!("; {}", self.importance_finding()),
+            Importance::Absent { .. } => String::new(),
+        };
         format!(
             "the posterior of {weights} weights is {excess:.1} ± {error:.1} nats from the best of its \
-             family{missed}{cure}"
+             family{missed}{cure}{importance}"
         )
     }
 }
@@ -149,8 +193,8 @@ fn cure(settings: &FitSettings, is_direct: bool, is_mean: bool) -> &'static str 
     }
 }
 
-/// Estimates how far a posterior is from the best of its family, by passes over the training rows; `None` for
-/// a point estimate.
+/// Estimates how far a posterior is from the best of its family and, for a small model, whether it is close to the
+/// true posterior, by passes over the training rows; `None` for a point estimate.
 ///
 /// # Errors
 /// If a gradient is not finite.
@@ -195,5 +239,6 @@ pub fn diagnose(
         standard_error: arrival.standard_error,
         weights,
         cure: (verdict != Verdict::Trust).then(|| cure.into()),
+        importance: importance(training_set, settings, &network, posterior)?,
     }))
 }

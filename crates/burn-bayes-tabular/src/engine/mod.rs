@@ -6,6 +6,7 @@
 mod algorithms;
 mod cost;
 mod diagnosis;
+mod importance;
 mod linear;
 mod method;
 mod noise;
@@ -24,6 +25,8 @@ use serde::{Deserialize, Serialize};
 pub use algorithms::{network, weights};
 pub use cost::{TimeEstimate, memory, time};
 pub use diagnosis::{Diagnosis, Verdict, diagnose};
+pub(crate) use importance::ImportanceWeights;
+pub use importance::{Importance, ImportanceRatios};
 pub use method::rank;
 pub(crate) use prior_draw::prior_draw;
 pub use trained_model::TrainedModel;

@@ -50,6 +50,15 @@ impl TrainedModel {
         })
     }
 
+    /// The same model, predicting with draws in proportion to their weights; see
+    /// [`Predictor::with_weighted_draws`].
+    pub(crate) fn with_weighted_draws(self, noise: Noise, weights: &[f64]) -> Result<Self> {
+        let weighted =
+            |predictor: Predictor<Network>| predictor.with_weighted_draws(noise, weights);
+        let predictor = self.predictor.map(weighted).transpose()?;
+        Ok(Self { predictor, ..self })
+    }
+
     /// The posterior over the weights; `None` for a point estimate.
     pub fn posterior(&self) -> Option<&FactorPosterior> {
         self.predictor.as_ref().map(Predictor::posterior)

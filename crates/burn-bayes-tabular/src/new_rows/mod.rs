@@ -256,6 +256,10 @@ impl PredictionRequest {
             let problem = "is for classification; give a threshold with `--abstain-above`";
             return Err(refused("target-risk", problem));
         };
+        if run.is_importance_weighted() {
+            let problem = "holds for the predictions of the fit; leave out `--importance-weighted`";
+            return Err(refused("target-risk", problem));
+        }
         if let Some(draws) = self.draws {
             let problem = format!(
                 "is {draws}, but the bound of `--target-risk` holds for the {} draws of the fit; leave it \

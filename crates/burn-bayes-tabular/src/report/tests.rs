@@ -13,7 +13,7 @@ use burn_bayes_data::Targets;
 use super::testing::{Sample, classification, regression};
 use super::{CheckReport, PosteriorSummary, ScoredRows, TrainingCurve, write, write_check};
 use crate::assessment::Assessment;
-use crate::engine::{Diagnosis, Verdict};
+use crate::engine::{Diagnosis, Importance, Verdict};
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::scores::Scores;
 use crate::simulation_based_calibration::Check;
@@ -297,8 +297,11 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
             standard_error: 0.1,
             weights: 20,
             cure: (verdict != Verdict::Trust).then(|| "give more `epochs`".into()),
+            importance: Importance::Absent {
+                absent: "the test has none".into(),
+            },
         };
-        let assessment = Assessment::of(Some(diagnosis));
+        let assessment = Assessment::of(Some(diagnosis), &[]);
         let assessment = Some(&assessment);
         let report = super::Report {
             assessment,
@@ -310,6 +313,7 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
         let panel = format!("<div class=\"verdict {class}\"><strong>Verdict: {words}</strong>");
         assert!(page.find(&panel).unwrap() < page.find("<nav").unwrap());
         assert!(page.contains("12.3 nats.</li>") && page.contains("0.5 nats.</li>"));
+        assert!(page.contains("<li>Pareto k̂ was not computed: the test has none.</li>"));
         let arrived = page.contains("The mean has arrived");
         assert_eq!(arrived, verdict == Verdict::Trust);
         assert_eq!(page.contains("<li>Give more epochs.</li>"), !arrived);

@@ -12,7 +12,9 @@ use super::{
     EpochMetrics, MetricsFile, RunFolder, Validation, WatchedRows, report_failure, validate,
 };
 use crate::assessment::Assessment;
-use crate::engine::{self, Checkpoint, Diagnosis, EpochRecord, Observer, TrainedModel, Unobserved};
+use crate::engine::{
+    self, Checkpoint, EpochRecord, ImportanceWeights, Observer, TrainedModel, Unobserved,
+};
 use crate::error::{Result, TabularError};
 use crate::rows::{PreparedRows, TrainingSet};
 use crate::search::HoldoutScore;
@@ -175,19 +177,23 @@ impl FolderFit {
             Some(refitted) => (&refitted.model, &refitted.rows),
             None => (&trained.model, &self.rows.train),
         };
-        let (scores, assessment) = self.reported(|| {
+        let (scores, assessment, importance) = self.reported(|| {
             folder.save_model(model)?;
             let diagnosis = engine::diagnose(train, &config.fit, model)?;
-            let scores = self.scores(&trained.model, diagnosis.clone())?;
-            let assessment = match &scores {
-                Some(scores) => scores.assessment.clone(),
-                None => Assessment::of(diagnosis),
+            let importance = match &diagnosis {
+                Some(diagnosis) => diagnosis.importance_weights(),
+                None => ImportanceWeights::Absent("a point estimate has no draws".into()),
             };
-            Ok((scores, assessment))
+            let epochs = folder.metrics()?;
+            let losses: Vec<f64> = epochs.iter().map(|epoch| epoch.record.loss).collect();
+            let assessment = Assessment::of(diagnosis, &losses);
+            let scores = self.scores(&trained.model, assessment.clone())?;
+            let full = scores.as_ref().map(|scores| scores.assessment.clone());
+            Ok((scores, full.unwrap_or(assessment), importance))
         })?;
         self.rows.preprocessor.save(folder.preprocessor_file())?;
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
-        folder.finish(config, model, diverged.clone())?;
+        folder.finish(config, model, diverged.clone(), importance)?;
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),
@@ -274,18 +280,14 @@ impl FolderFit {
         engine::fit(rows, settings, &mut StopAfter { epoch, observer })
     }
 
-    fn scores(
-        &self,
-        model: &TrainedModel,
-        diagnosis: Option<Diagnosis>,
-    ) -> Result<Option<Validation>> {
+    fn scores(&self, model: &TrainedModel, assessment: Assessment) -> Result<Option<Validation>> {
         let (train, config) = (&self.rows.train, &self.config);
         let Some(rows) = &self.rows.validation else {
             return expect_finite(model, train, &config.fit).map(|()| None);
         };
         let places = self.rows.validation_rows.clone();
         let folder = &self.folder;
-        validate(folder, config, model, train, rows, places, diagnosis).map(Some)
+        validate(folder, config, model, train, rows, places, assessment).map(Some)
     }
 }
 

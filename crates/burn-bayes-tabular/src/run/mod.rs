@@ -27,16 +27,16 @@ use std::path::{Path, PathBuf};
 use burn::module::{Module, ParamGroup};
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device};
-use burn_bayes::FactorPosterior;
 use burn_bayes::graph::Layout;
+use burn_bayes::{FactorPosterior, Noise};
 use burn_bayes_data::Preprocessor;
 use model_file::{Checksums, ModelFile};
 
-use crate::engine::{TrainedModel, network};
+use crate::engine::{ImportanceWeights, TrainedModel, network};
 use crate::error::{Result, TabularError};
 use crate::files::{at, remove, write_whole};
 use crate::rows::Target;
-use crate::settings::{Config, DeviceName, MOST_DRAWS, expect_at_most};
+use crate::settings::{Config, DeviceName, MOST_DRAWS, expect_at_most, refused};
 
 /// A finished run.
 #[derive(Debug)]
@@ -49,6 +49,8 @@ pub struct Run {
     pub model: TrainedModel,
     /// Why the fit diverged; `None` if it did not.
     pub diverged: Option<String>,
+    importance: Option<ImportanceWeights>,
+    is_importance_weighted: bool,
     checksums: Checksums,
 }
 
@@ -78,8 +80,38 @@ impl Run {
             preprocessor,
             model,
             diverged: model_file.diverged,
+            importance: model_file.importance,
+            is_importance_weighted: false,
             checksums: model_file.checksums,
         })
+    }
+
+    /// The run with predictions that are averages over the true posterior instead of its approximation.
+    ///
+    /// # Errors
+    /// If the importance ratios do not allow it, or were not computed.
+    pub fn importance_weighted(self) -> Result<Self> {
+        let refused = |reason: &str| {
+            let problem = format!("is not possible for this fit: {reason}");
+            Err(refused("importance-weighted", problem))
+        };
+        let log_weights = match &self.importance {
+            Some(ImportanceWeights::LogWeights(log_weights)) => log_weights,
+            Some(ImportanceWeights::Absent(reason)) => return refused(reason),
+            None => return refused("it was made by an earlier version; fit again"),
+        };
+        let weights: Vec<f64> = log_weights.iter().map(|weight| weight.exp()).collect();
+        let noise = Noise::host(self.config.fit.seed).for_importance();
+        Ok(Self {
+            model: self.model.with_weighted_draws(noise, &weights)?,
+            is_importance_weighted: true,
+            ..self
+        })
+    }
+
+    /// Whether predictions are [importance-weighted](Self::importance_weighted).
+    pub fn is_importance_weighted(&self) -> bool {
+        self.is_importance_weighted
     }
 
     /// The file with the predictions of the held-out rows; `None` without held-out rows.
@@ -190,6 +222,7 @@ impl RunFolder {
         config: &Config,
         model: &TrainedModel,
         diverged: Option<String>,
+        importance: ImportanceWeights,
     ) -> Result<()> {
         // The file may have been edited since the fit read it.
         write_whole(&self.config_file(), config.to_toml()?.as_bytes())?;
@@ -203,7 +236,7 @@ impl RunFolder {
             self.metrics_file(),
             self.validation_file(),
         ];
-        ModelFile::new(model.noise_precision(), diverged, read)?.save(self)?;
+        ModelFile::new(model.noise_precision(), diverged, importance, read)?.save(self)?;
         remove(&self.checkpoint_file())
     }
 }

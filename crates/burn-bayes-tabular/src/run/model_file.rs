@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::checkpoint::first_line;
 use super::folder::RunFolder;
 use super::wrong;
+use crate::engine::ImportanceWeights;
 use crate::error::Result;
 use crate::files::{at, checksum, write_whole};
 
@@ -29,6 +30,8 @@ pub(super) struct ModelFile {
     /// Why the fit diverged; absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) diverged: Option<String>,
+    /// Absent in the files of earlier versions.
+    pub(super) importance: Option<ImportanceWeights>,
     pub(super) checksums: Checksums,
 }
 
@@ -37,12 +40,14 @@ impl ModelFile {
     pub(super) fn new(
         noise_precision: f64,
         diverged: Option<String>,
+        importance: ImportanceWeights,
         files: impl IntoIterator<Item = PathBuf>,
     ) -> Result<Self> {
         Ok(Self {
             format: FORMAT,
             noise_precision,
             diverged,
+            importance: Some(importance),
             checksums: Checksums::of(files)?,
         })
     }

@@ -40,6 +40,10 @@ struct Site {
     files: Vec<(String, Vec<u8>)>,
 }
 
+fn no_weights() -> ImportanceWeights {
+    ImportanceWeights::Absent("the test has none".into())
+}
+
 /// Rows with text classes and a categorical column.
 fn moons() -> String {
     let data = two_moons(40, 0.1, 1).unwrap();
@@ -269,7 +273,9 @@ fn a_run_of_a_device_that_was_not_built_in_predicts_on_another() {
     let folder = RunFolder::open(&site.run()).unwrap();
     let mut run = Run::load(&folder, None).unwrap();
     run.config.fit.device = DeviceName::Cuda(1);
-    folder.finish(&run.config, &run.model, None).unwrap();
+    folder
+        .finish(&run.config, &run.model, None, no_weights())
+        .unwrap();
     let message = Run::load(&folder, None).unwrap_err().to_string();
     for word in ["config.toml", "--features cuda", "--device"] {
         assert!(message.contains(word), "{message}");
@@ -487,7 +493,9 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
     let target = run.model.target().clone();
     let point = TrainedModel::new(run.model.network(), None, target, 1.0, 0).unwrap();
     folder.save_model(&point).unwrap();
-    folder.finish(&run.config, &point, None).unwrap();
+    folder
+        .finish(&run.config, &point, None, no_weights())
+        .unwrap();
     assert!(
         Run::load(&folder, None)
             .unwrap()

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::folder::RunFolder;
 use super::metrics::EpochMetrics;
 use crate::assessment::{Assessment, Baseline};
-use crate::engine::{Diagnosis, TrainedModel};
+use crate::engine::TrainedModel;
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::predict::PredictionTable;
@@ -43,7 +43,7 @@ pub(crate) fn validate(
     train: &TrainingSet,
     rows: &Dataset,
     places: Vec<usize>,
-    diagnosis: Option<Diagnosis>,
+    assessment: Assessment,
 ) -> Result<Validation> {
     let predictions = model.predict(rows.features(), config.fit.draws)?;
     let targets = true_targets(rows, model.target());
@@ -53,7 +53,7 @@ pub(crate) fn validate(
     let baselines = Baseline::all(train, &config.fit, &predictions, rows.features(), &targets)?;
     let validation = Validation {
         scores: Scores::of_positive(&predictions, &targets, intervals, positive)?,
-        assessment: Assessment::of(diagnosis).with_baselines(baselines, diverged.is_some()),
+        assessment: assessment.with_baselines(baselines, diverged.is_some()),
         diverged,
     };
     let text = serde_json::to_string_pretty(&validation).map_err(io::Error::from)?;

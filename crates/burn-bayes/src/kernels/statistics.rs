@@ -40,13 +40,12 @@ pub fn log_sum(vector: Tensor<1>) -> f64 {
     to_host(vector).into_iter().map(f64::ln).sum()
 }
 
-/// Σ uᵢ vᵢ.
-pub fn dot(left: &Tensor<1>, right: &Tensor<1>) -> f64 {
-    to_host(left.clone())
-        .into_iter()
-        .zip(to_host(right.clone()))
-        .map(|(u, v)| u * v)
-        .sum()
+/// Σ vᵢ² of every row.
+pub fn row_squares(rows: Tensor<2>) -> Vec<f64> {
+    let [_, len] = rows.dims();
+    let values = to_host(rows);
+    let squares = |row: &[f64]| row.iter().map(|value| value * value).sum();
+    values.chunks_exact(len.max(1)).map(squares).collect()
 }
 
 /// Rows · v, K numbers on the host.

@@ -1,6 +1,8 @@
 //! The covariance form, N(c, FᵀF + diag ψ).
 //!
 //! * A = F/ψ, B = F Aᵀ, C = (I+B)⁻¹A, so S⁻¹v = v/ψ − Cᵀ(A v) and log|S| = Σ log ψ + log|I+B|.
+//! * vᵀS⁻¹v = ‖(v − Fᵀh)/ψ^½‖² + ‖h‖² at h = (I+B)⁻¹A v, where this is smallest, so that rounding errors of h
+//!   have only a second-order effect.
 //! * J Σ Jᵀ = (J ψ^½)(J ψ^½)ᵀ + (J Fᵀ)(J Fᵀ)ᵀ.
 //! * A draw is c + hᵀF + ψ^½ ⊙ z with h ~ N(0, I_K), z ~ N(0, I_D).
 //!
@@ -17,6 +19,7 @@ use super::Sampler;
 use super::form::{GaussianForm, Moments};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::Result;
+use crate::kernels::composed::to_host;
 use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, statistics};
 use crate::noise::Noise;
 
@@ -105,21 +108,25 @@ impl GaussianForm for CovarianceForm {
         })
     }
 
-    fn squared_distance(&self, deviation: &Tensor<1>) -> Result<f64> {
+    fn squared_distances(&self, deviations: &Tensor<2>) -> Result<Vec<f64>> {
         let parts = self.parts();
-        let scaled = deviation.clone() / self.diagonal.val();
-        let distance = statistics::dot(deviation, &scaled);
+        let scale = self.diagonal.val().sqrt().unsqueeze::<2>();
         let Some(factors) = &parts.factors else {
-            return Ok(distance);
+            return Ok(statistics::row_squares(deviations.clone() / scale));
         };
-        // vᵀS⁻¹v = vᵀ(v/ψ) − (A v)ᵀ(I+B)⁻¹(A v)
-        let projection = statistics::project(factors, &scaled);
-        let solved = self.inner(&parts)?.inverse().multiply_vector(&projection)?;
-        Ok(distance
-            - projection
-                .iter()
-                .zip(&solved)
-                .map(|(p, s)| p * s)
-                .sum::<f64>())
+        let scaled = deviations.clone() / self.diagonal.val().unsqueeze::<2>();
+        let projections = to_host(scaled.matmul(factors.clone().transpose()));
+        let inverse = self.inner(&parts)?.inverse();
+        let solved = projections.chunks_exact(parts.rank().max(1));
+        let solved = solved.map(|projection| inverse.multiply_vector(projection));
+        let solved = solved.collect::<Result<Vec<_>, _>>()?.concat();
+        let explained = statistics::mix(factors, &solved, deviations.dims()[0]);
+        let squares = statistics::row_squares((deviations.clone() - explained) / scale);
+        let latent = solved.chunks_exact(parts.rank().max(1)).map(|latent| {
+            // Rounded as in `explained`.
+            let rounded = latent.iter().map(|&value| f64::from(value as f32));
+            rounded.map(|value| value * value).sum::<f64>()
+        });
+        Ok(squares.iter().zip(latent).map(|(s, l)| s + l).collect())
     }
 }

@@ -270,14 +270,22 @@ impl FactorPosterior {
 
     /// log q(θ), in nats.
     pub fn log_density(&self, weights: &Tensor<1>) -> Result<f64> {
-        self.check_len(weights)?;
+        Ok(self.log_densities(&weights.clone().unsqueeze())?[0])
+    }
+
+    /// log q(θ) for every row of `weights`, `[S, D]`, in nats.
+    pub fn log_densities(&self, weights: &Tensor<2>) -> Result<Vec<f64>> {
+        self.check_width(weights.dims()[1])?;
         let gaussian = self.form.gaussian();
-        let deviation = weights.clone() - self.mean();
-        let distance = gaussian.squared_distance(&deviation)?;
+        let deviations = weights.clone() - self.mean().unsqueeze::<2>();
         let Moments {
             log_determinant, ..
         } = gaussian.moments()?;
-        Ok(-0.5 * (self.len() as f64 * (2.0 * PI).ln() + log_determinant + distance))
+        let constant = self.len() as f64 * (2.0 * PI).ln() + log_determinant;
+        let distances = gaussian.squared_distances(&deviations)?.into_iter();
+        Ok(distances
+            .map(|distance| -0.5 * (constant + distance))
+            .collect())
     }
 
     /// ½(D log 2πe + log|Σ|), in nats.

@@ -32,6 +32,6 @@ pub(super) trait GaussianForm {
     /// The quantities needed for the entropy and the divergence from a prior.
     fn moments(&self) -> Result<Moments>;
 
-    /// vᵀ Σ⁻¹ v for a deviation v from the mean.
-    fn squared_distance(&self, deviation: &Tensor<1>) -> Result<f64>;
+    /// vᵀ Σ⁻¹ v for deviations v from the mean, `[S, D]`.
+    fn squared_distances(&self, deviations: &Tensor<2>) -> Result<Vec<f64>>;
 }

@@ -184,15 +184,15 @@ impl GaussianForm for PrecisionForm {
         })
     }
 
-    fn squared_distance(&self, deviation: &Tensor<1>) -> Result<f64> {
+    fn squared_distances(&self, deviations: &Tensor<2>) -> Result<Vec<f64>> {
         let parts = self.parts();
-        let weighted = deviation.clone() * parts.precision;
-        let explained: f64 = parts.factors.as_ref().map_or(0.0, |factors| {
-            statistics::project(factors, deviation)
-                .iter()
-                .map(|value| value * value)
-                .sum()
-        });
-        Ok(statistics::dot(deviation, &weighted) + explained)
+        let scaled = deviations.clone() * parts.precision.sqrt().unsqueeze::<2>();
+        let squares = statistics::row_squares(scaled);
+        let Some(factors) = parts.factors else {
+            return Ok(squares);
+        };
+        let projections = deviations.clone().matmul(factors.transpose());
+        let explained = statistics::row_squares(projections);
+        Ok(squares.iter().zip(explained).map(|(s, e)| s + e).collect())
     }
 }

@@ -4,6 +4,7 @@ mod batched_prediction;
 mod predictor;
 mod recording;
 mod statistics;
+mod weighted_draws;
 
 pub(crate) use batched_prediction::BatchedPrediction;
 pub use predictor::Predictor;

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use burn::module::Module;
+use burn::tensor::Tensor;
 use burn::train::InferenceStep;
 use burn_bayes_graph::ExampleBatch;
 
 use super::batched_prediction::BatchedPrediction;
 use super::recording::RecordingCache;
 use super::statistics::refresh_running_statistics;
+use super::weighted_draws::WeightedDraws;
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
 use crate::noise::Noise;
@@ -47,13 +49,15 @@ pub struct Predictor<M, P = FactorPosterior> {
     posterior: P,
     sampler: Arc<dyn Sampler>,
     noise: Noise,
+    /// Draws by weight instead of in order.
+    weighted: Option<Arc<WeightedDraws>>,
     batched: RecordingCache,
     is_checked: bool,
 }
 
 impl<M: Module, P: Posterior> Predictor<M, P> {
     /// Combines a model and a posterior over its weights. Draw i of a prediction uses
-    /// `noise.row(i)`.
+    /// `noise.row(i)`, or that of [its weights](Self::with_weighted_draws).
     ///
     /// # Errors
     ///
@@ -76,9 +80,23 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
             posterior,
             sampler,
             noise,
+            weighted: None,
             batched: RecordingCache::default(),
             is_checked: true,
         }
+    }
+
+    /// Predicts with draws of the posterior in proportion to `weights`, as those of an
+    /// [`ImportanceTest`](crate::diagnostics::ImportanceTest): the weight number s is that of the draw with
+    /// `noise.row(s)`. The draws of a prediction still have equal weights, because a draw with a large weight comes
+    /// several times.
+    ///
+    /// # Errors
+    ///
+    /// If a weight is not finite or is below zero, or all are zero.
+    pub fn with_weighted_draws(self, noise: Noise, weights: &[f64]) -> Result<Self> {
+        let weighted = Some(Arc::new(WeightedDraws::new(noise, weights)?));
+        Ok(Self { weighted, ..self })
     }
 
     /// The posterior.
@@ -93,8 +111,24 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
 
     /// The model with draw `index` as its weights.
     pub fn drawn_model(&self, index: u64) -> Result<M> {
-        let weights = self.sampler.draw(self.noise.row(index))?;
+        let weights = self.sampler.draw(self.noise_of(index))?;
         Ok(self.posterior.layout().write(self.model.clone(), weights)?)
+    }
+
+    fn noise_of(&self, index: u64) -> Noise {
+        match &self.weighted {
+            Some(weighted) => weighted.noise(index),
+            None => self.noise.row(index),
+        }
+    }
+
+    /// The first `count` draws, `[count, D]`.
+    fn draws(&self, count: usize) -> Result<Tensor<2>> {
+        if self.weighted.is_none() {
+            return self.sampler.draws(self.noise, count);
+        }
+        let draws = (0..count as u64).map(|index| self.sampler.draw(self.noise_of(index)));
+        Ok(Tensor::stack(draws.collect::<Result<_>>()?, 0))
     }
 
     /// The results of `evaluate` at the draws 0, 1, …, `draws` − 1.
@@ -164,7 +198,7 @@ where
             return Err(Error::config("draws", "is 0; it must be at least 1"));
         }
         if let Some(batched) = self.batched.known::<BatchedPrediction<M>>() {
-            let all = || self.sampler.draws(self.noise, draws);
+            let all = || self.draws(draws);
             let mixture = batched.mixture(&self.model, &all, &batch, self.is_checked)?;
             if let Some(mixture) = mixture {
                 return Ok(mixture);

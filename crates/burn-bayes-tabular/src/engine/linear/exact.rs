@@ -39,7 +39,7 @@ mod tests {
     use burn_bayes::posterior::linear_regression_posterior;
     use burn_bayes_data::{ColumnScale, Dataset, Features, Targets};
 
-    use crate::engine::{Unobserved, Verdict, diagnose, fit};
+    use crate::engine::{Importance, Unobserved, Verdict, diagnose, fit};
     use crate::rows::{Target, TrainingSet};
     use crate::settings::{FitSettings, Method, NoisePrecision, Solver};
 
@@ -103,6 +103,16 @@ mod tests {
                 .unwrap()
                 .unwrap();
             assert_eq!(diagnosis.verdict, Verdict::Trust, "{diagnosis}");
+            // All ratios are the evidence, but for rounding.
+            let Importance::Measured(ratios) = diagnosis.importance else {
+                panic!("the model is small");
+            };
+            let equal = (ratios.draws as f64).recip().ln();
+            let differences = ratios
+                .log_weights
+                .iter()
+                .map(|weight| (weight - equal).abs());
+            assert!(differences.fold(0.0, f64::max) < 0.05);
         }
     }
 

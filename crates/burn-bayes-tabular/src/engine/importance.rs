@@ -1,0 +1,341 @@
+//! Importance ratios of a fit: Pareto k̂, and weights of draws for predictions of the true posterior.
+
+use burn::module::Module;
+use burn_bayes::FactorPosterior;
+use burn_bayes::diagnostics::ImportanceTest;
+use burn_bayes::eval::ParetoSmoothing;
+use serde::{Deserialize, Serialize};
+
+use super::method::prior;
+use crate::error::Result;
+use crate::network::Network;
+use crate::rows::TrainingSet;
+use crate::settings::FitSettings;
+use crate::text::number;
+
+/// Rows per pass.
+const CHUNK: usize = 4096;
+/// The largest number of weights; for more, k̂ is large for every approximation that is not nearly exact.
+const MOST_WEIGHTS: usize = 10_000;
+/// Draws: as many as cost this many products of weights with rows, factors and for the draw itself, at most about a
+/// second, within bounds. Fewer say little about the tail, and more no longer raise the threshold of k̂.
+const WORK: usize = 1_000_000_000;
+const PER_WEIGHT: usize = 100;
+const DRAWS: (usize, usize) = (100, 2155);
+/// If k̂ of the fewest draws is above this, as for most networks, more draws are not worth their time.
+const HOPELESS: f64 = 1.0;
+
+/// What the importance ratios p(D, θ)/q(θ) of draws of a posterior q say about it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Importance {
+    /// The ratios were computed.
+    Measured(ImportanceRatios),
+    /// They were not.
+    Absent {
+        /// Why.
+        absent: String,
+    },
+}
+
+/// The tail of importance ratios.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ImportanceRatios {
+    /// k̂; null in JSON if it is too large to be estimated.
+    pub pareto_k: f64,
+    /// What k̂ must be below for importance-weighted predictions.
+    pub threshold: f64,
+    /// The number of draws.
+    pub draws: usize,
+    /// −(1/S) Σ ln(S w_s) for the weights w of the S draws, an estimate of KL(q‖p) in nats. It is too small if q
+    /// misses a part of the posterior.
+    pub divergence: f64,
+    /// Logarithms of the smoothed weights of the draws, which sum to 1.
+    #[serde(skip)]
+    pub log_weights: Vec<f64>,
+}
+
+/// The weights of draws for importance-weighted predictions, in the file of a run.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ImportanceWeights {
+    /// The logarithms of the weights, which sum to 1.
+    LogWeights(Vec<f64>),
+    /// Why there are none.
+    Absent(String),
+}
+
+impl Importance {
+    /// What the ratios say, without a capital letter and a full stop. `is_arrived` is the result of the arrival
+    /// test: it tells a fit that is not finished from a family that is too poor. k̂ depends only on the shape of the
+    /// tail, so a fit may be close to the true posterior nevertheless: `is_close`.
+    pub(super) fn finding(&self, is_arrived: bool, is_close: bool) -> String {
+        let ratios = match self {
+            Self::Measured(ratios) => ratios,
+            Self::Absent { absent } => return format!("Pareto k̂ was not computed: {absent}"),
+        };
+        let pareto_k = match ratios.pareto_k {
+            f64::INFINITY => "too large to be estimated".into(),
+            f64::NEG_INFINITY => "−∞".into(),
+            pareto_k => format!("{pareto_k:.2}"),
+        };
+        let (side, meaning) = match (ratios.is_reliable(), is_arrived) {
+            (true, _) => (
+                "below",
+                "importance weights can correct the predictions".into(),
+            ),
+            (false, true) if is_close => (
+                "not below",
+                format!(
+                    "the fit has arrived, and only its tails differ from those of the true posterior (divergence \
+                     about {} nats)",
+                    number(ratios.divergence)
+                ),
+            ),
+            (false, true) => (
+                "not below",
+                "the fit has arrived, but its family is too poor for the true posterior".into(),
+            ),
+            (false, false) => ("not below", "the fit has not arrived".into()),
+        };
+        format!(
+            "Pareto k̂ is {pareto_k}, {side} {:.2}: {meaning}",
+            ratios.threshold
+        )
+    }
+
+    /// The estimated divergence from the true posterior, in nats.
+    pub(super) fn divergence(&self) -> Option<f64> {
+        match self {
+            Self::Measured(ratios) => Some(ratios.divergence),
+            Self::Absent { .. } => None,
+        }
+    }
+
+    /// Whether there are ratios with which predictions are not reliable.
+    pub(super) fn is_unreliable(&self) -> bool {
+        matches!(self, Self::Measured(ratios) if !ratios.is_reliable())
+    }
+
+    /// The logarithms of the weights, if predictions with them are reliable.
+    pub(super) fn log_weights(&self) -> Option<&[f64]> {
+        match self {
+            Self::Measured(ratios) if ratios.is_reliable() => Some(&ratios.log_weights),
+            _ => None,
+        }
+    }
+}
+
+impl ImportanceRatios {
+    /// Whether importance-weighted predictions are reliable.
+    pub fn is_reliable(&self) -> bool {
+        self.pareto_k < self.threshold
+    }
+}
+
+impl From<ParetoSmoothing> for ImportanceRatios {
+    fn from(smoothing: ParetoSmoothing) -> Self {
+        let draws = smoothing.log_weights().len() as f64;
+        let mean = smoothing.log_weights().iter().sum::<f64>() / draws;
+        Self {
+            divergence: -draws.ln() - mean,
+            pareto_k: smoothing.pareto_k(),
+            threshold: smoothing.pareto_k_threshold(),
+            draws: smoothing.log_weights().len(),
+            log_weights: smoothing.log_weights().to_vec(),
+        }
+    }
+}
+
+/// The importance ratios of draws of a posterior over the weights of `network`, which is on the device of a
+/// training.
+///
+/// # Errors
+/// If a draw fails; a likelihood that is not finite is a reason for no ratios.
+pub(super) fn importance(
+    training_set: &TrainingSet,
+    settings: &FitSettings,
+    network: &Network,
+    posterior: &FactorPosterior,
+) -> Result<Importance> {
+    let absent = |absent: String| Ok(Importance::Absent { absent });
+    let (weights, rows) = (posterior.len(), training_set.rows());
+    if weights > MOST_WEIGHTS {
+        return absent(format!(
+            "the posterior has {weights} weights, more than {MOST_WEIGHTS}"
+        ));
+    }
+    let products = weights.saturating_mul(rows + posterior.rank() + PER_WEIGHT);
+    let (fewest, most) = DRAWS;
+    let draws = (WORK / products.max(1)).min(most);
+    if draws < fewest {
+        return absent(format!(
+            "{fewest} draws for {rows} rows and {weights} weights would take more than a second"
+        ));
+    }
+    let device = settings.device.device()?;
+    let all: Vec<usize> = (0..rows).collect();
+    let network = network.valid();
+    let test = ImportanceTest::new(rows)
+        .with_prior(prior(settings))
+        .with_seed(settings.seed);
+    let measured = |draws: usize| {
+        let batches = all.chunks(CHUNK);
+        let batches = batches.map(|rows| training_set.batch(rows, &device));
+        let test = test.clone().with_draws(draws);
+        test.measure(&network, posterior, batches)
+    };
+    let found = match measured(fewest) {
+        Ok(first) if first.pareto_k() < HOPELESS => measured(draws),
+        first => first,
+    };
+    match found {
+        Ok(smoothing) => Ok(Importance::Measured(smoothing.into())),
+        Err(error) if error.is_numerical() => absent(error.to_string()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes::Noise;
+    use burn_bayes_data::{Dataset, Features, Targets};
+
+    use super::*;
+    use crate::engine::{TrainedModel, Unobserved, diagnose, fit};
+    use crate::predict::Predictions;
+    use crate::rows::Target;
+    use crate::settings::Method;
+
+    fn ratios(pareto_k: f64) -> Importance {
+        Importance::Measured(ImportanceRatios {
+            pareto_k,
+            threshold: 0.6,
+            draws: 400,
+            divergence: 0.25,
+            log_weights: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn a_poor_family_is_told_from_an_unfinished_fit() {
+        let good = ratios(0.2).finding(true, false);
+        assert!(good.starts_with("Pareto k̂ is 0.20, below 0.60: "), "{good}");
+        assert!(!ratios(0.2).is_unreliable());
+        for pareto_k in [0.6, 1.3, f64::INFINITY] {
+            let poor = ratios(pareto_k).finding(true, false);
+            assert!(poor.contains("its family is too poor"), "{poor}");
+            assert!(ratios(pareto_k).is_unreliable());
+            let unfinished = ratios(pareto_k).finding(false, true);
+            assert!(
+                unfinished.contains("the fit has not arrived"),
+                "{unfinished}"
+            );
+            let light = ratios(pareto_k).finding(true, true);
+            assert!(light.contains("only its tails differ"), "{light}");
+            assert!(light.contains("about 0.2500 nats"), "{light}");
+            for finding in [poor, unfinished, light] {
+                assert!(finding.contains("not below 0.60"), "{finding}");
+                assert!(!finding.contains("inf"), "{finding}");
+            }
+        }
+    }
+
+    /// Rows of one feature, and their classes.
+    const ROWS: [(f64, usize); 6] = [
+        (-2.0, 0),
+        (-1.0, 0),
+        (-0.3, 0),
+        (0.4, 1),
+        (1.0, 1),
+        (2.0, 1),
+    ];
+    const SEEDS: u64 = 12;
+    /// The inputs of predictions.
+    const INPUTS: [f64; 4] = [-2.0, 0.0, 4.0, 8.0];
+
+    fn sigmoid(logit: f64) -> f64 {
+        1.0 / (1.0 + (-logit).exp())
+    }
+
+    /// The probabilities of class 1, by a grid: the differences of the weights of both classes have the prior
+    /// variance 2.
+    fn truth() -> [f64; 4] {
+        let (mut total, mut sums) = (0.0, [0.0; 4]);
+        let steps = || (-400..=400).map(|step| 0.025 * f64::from(step));
+        for slope in steps() {
+            for intercept in steps() {
+                let mut log_joint = -0.25 * (slope * slope + intercept * intercept);
+                for (input, class) in ROWS {
+                    let logit = slope * input + intercept;
+                    let sign = if class == 1 { -1.0 } else { 1.0 };
+                    log_joint -= (sign * logit).exp().ln_1p();
+                }
+                let density = log_joint.exp();
+                total += density;
+                for (sum, input) in sums.iter_mut().zip(INPUTS) {
+                    *sum += density * sigmoid(slope * input + intercept);
+                }
+            }
+        }
+        sums.map(|sum| sum / total)
+    }
+
+    #[test]
+    fn weighted_predictions_of_a_logistic_regression_are_nearer_to_the_truth() {
+        let (inputs, classes): (Vec<f64>, Vec<usize>) = ROWS.into_iter().unzip();
+        let features = Features::new(inputs.len(), 1, inputs).unwrap();
+        let dataset = Dataset::new(features, Targets::Classes(classes)).unwrap();
+        let target = Target::Classes(vec!["no".into(), "yes".into()]);
+        let training_set = TrainingSet::new(&dataset, target).unwrap();
+        let settings = FitSettings {
+            method: Method::MeanField,
+            model: "linear".parse().unwrap(),
+            ..FitSettings::default()
+        };
+        let features = Features::new(INPUTS.len(), 1, INPUTS.to_vec()).unwrap();
+        let probabilities = |model: &TrainedModel| {
+            let Predictions::Classes(found) = model.predict(&features, 2000).unwrap() else {
+                panic!("classes were fitted");
+            };
+            let mean = |row: usize| {
+                let at = |draw: usize| found.probabilities[(draw * INPUTS.len() + row) * 2 + 1];
+                (0..found.draws).map(at).sum::<f64>() / found.draws as f64
+            };
+            [0, 1, 2, 3].map(mean)
+        };
+        // The Monte-Carlo error of one seed would hide the difference.
+        let (mut plain, mut weighted, mut count) = ([0.0; 4], [0.0; 4], 0.0);
+        for seed in 0..SEEDS {
+            let settings = FitSettings {
+                seed,
+                ..settings.clone()
+            };
+            let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
+            let diagnosis = diagnose(&training_set, &settings, &model).unwrap().unwrap();
+            let ImportanceWeights::LogWeights(log_weights) = diagnosis.importance_weights() else {
+                continue;
+            };
+            count += 1.0;
+            assert_eq!(log_weights.len(), DRAWS.1);
+            let weights: Vec<f64> = log_weights.iter().map(|weight| weight.exp()).collect();
+            let noise = Noise::host(seed).for_importance();
+            let with_weights = model.clone().with_weighted_draws(noise, &weights).unwrap();
+            for (sums, model) in [(&mut plain, &model), (&mut weighted, &with_weights)] {
+                let found = sums.iter_mut().zip(probabilities(model));
+                found.for_each(|(sum, probability)| *sum += probability);
+            }
+        }
+        assert!(count > 0.7 * SEEDS as f64, "{count}");
+        let truth = truth();
+        let error = |found: [f64; 4]| {
+            let errors = found
+                .iter()
+                .zip(truth)
+                .map(|(found, truth)| (found / count - truth).abs());
+            errors.sum::<f64>() / truth.len() as f64
+        };
+        let (plain, weighted) = (error(plain), error(weighted));
+        assert!(weighted < 0.5 * plain, "{weighted} {plain}");
+    }
+}
