@@ -26,7 +26,7 @@ use crate::results::Results;
 use crate::{e1, e2, e3, e4, e5, e6, e8, trust};
 
 /// All experiments, in the order in which they run; those of the papers first.
-const EXPERIMENTS: [Experiment; 11] = [
+const EXPERIMENTS: [Experiment; 12] = [
     e1::EXPERIMENT,
     e2::EXPERIMENT,
     e3::EXPERIMENT,
@@ -38,6 +38,7 @@ const EXPERIMENTS: [Experiment; 11] = [
     trust::LOGISTIC,
     trust::AGAINST_MAP,
     trust::NOISE,
+    trust::GAP,
 ];
 
 /// What to reproduce.

@@ -4,12 +4,15 @@
 //! public interface of `burn-bayes-tabular`.
 
 mod against_map;
+mod gap;
+mod gap_picture;
 mod generators;
 mod held_out;
 mod linear;
 mod logistic;
 mod noise;
 mod optimum;
+mod relu_regression;
 
 use burn_bayes_tabular::engine::{self, TrainedModel, Verdict};
 use burn_bayes_tabular::error::{Result, TabularError};
@@ -23,6 +26,8 @@ use crate::findings::Finding;
 use crate::results::Results;
 
 pub(crate) use against_map::EXPERIMENT as AGAINST_MAP;
+pub(crate) use gap::EXPERIMENT as GAP;
+pub(crate) use gap_picture::draw as gap_picture;
 pub(crate) use linear::EXPERIMENT as LINEAR;
 pub(crate) use logistic::EXPERIMENT as LOGISTIC;
 pub(crate) use noise::EXPERIMENT as NOISE;

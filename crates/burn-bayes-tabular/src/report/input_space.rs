@@ -17,7 +17,7 @@ use crate::text::tick;
 
 /// Narrower than the charts of a report: several stand side by side.
 const SIZE: (u32, u32) = (500, 430);
-const LEGEND_WIDTH: u32 = 760;
+const LEGEND_WIDTH: u32 = 560;
 
 /// Margins on each side of the training rows, as fractions of their largest extent.
 const MARGIN_OF_CURVE: f64 = 0.4;

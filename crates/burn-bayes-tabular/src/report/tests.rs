@@ -21,7 +21,7 @@ use crate::engine::{Diagnosis, Unobserved, Verdict, fit};
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::rows::{Target, TrainingSet};
 use crate::scores::Scores;
-use crate::settings::{FitSettings, Method};
+use crate::settings::{FitSettings, Method, NoisePrecision};
 use crate::text::number;
 
 /// Writes a report, and returns the page and its charts.
@@ -452,6 +452,7 @@ fn methods_stand_side_by_side() {
     let settings = FitSettings {
         method: Method::Map,
         epochs: 1,
+        noise_precision: NoisePrecision::Given(1.0),
         ..FitSettings::default()
     };
     let model = fit(&three, &settings, &mut Unobserved).unwrap();
