@@ -17,6 +17,7 @@ mod e8;
 mod experiment;
 mod findings;
 mod grid;
+mod hamiltonian;
 mod linear_model;
 mod logistic;
 mod logistic_sets;
@@ -35,6 +36,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use burn_bayes_tabular::files::write_whole;
 use burn_bayes_tabular::{Result, TabularError, jobs};
 use clap::{Args, Parser, Subcommand};
 
@@ -61,6 +63,11 @@ enum Inner {
     /// Compute jobs for another process
     #[command(hide = true)]
     Worker,
+    /// Draw the picture of the book's section on gaps
+    GapPicture {
+        /// The SVG file
+        file: PathBuf,
+    },
 }
 
 /// Which experiments, and how.
@@ -144,6 +151,10 @@ fn run(program: Program) -> Result<Vec<String>> {
         Some(Inner::Worker) => {
             console::end_quietly()?;
             jobs::serve::<ExperimentTask>().map(|()| Vec::new())
+        }
+        Some(Inner::GapPicture { file }) => {
+            write_whole(&file, trust::gap_picture()?.as_bytes())?;
+            Ok(Vec::new())
         }
         None => {
             console::catch_interruptions()?;

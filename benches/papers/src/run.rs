@@ -26,7 +26,7 @@ use crate::results::Results;
 use crate::{e1, e2, e3, e4, e5, e6, e8, trust};
 
 /// All experiments, in the order in which they run; those of the papers first.
-const EXPERIMENTS: [Experiment; 13] = [
+const EXPERIMENTS: [Experiment; 14] = [
     e1::EXPERIMENT,
     e2::EXPERIMENT,
     e3::EXPERIMENT,
@@ -40,6 +40,7 @@ const EXPERIMENTS: [Experiment; 13] = [
     trust::AGAINST_MAP,
     trust::NOISE,
     trust::CALIBRATION,
+    trust::GAP,
 ];
 
 /// What to reproduce.

@@ -5,6 +5,8 @@
 
 mod against_map;
 mod calibration;
+mod gap;
+mod gap_picture;
 mod generators;
 mod held_out;
 mod learner;
@@ -12,6 +14,7 @@ mod linear;
 mod logistic;
 mod noise;
 mod optimum;
+mod relu_regression;
 
 use burn_bayes_tabular::engine::{self, TrainedModel, Verdict};
 use burn_bayes_tabular::error::{Result, TabularError};
@@ -26,6 +29,8 @@ use crate::results::Results;
 
 pub(crate) use against_map::EXPERIMENT as AGAINST_MAP;
 pub(crate) use calibration::EXPERIMENT as CALIBRATION;
+pub(crate) use gap::EXPERIMENT as GAP;
+pub(crate) use gap_picture::draw as gap_picture;
 pub(crate) use learner::EXPERIMENT as LEARNER;
 pub(crate) use linear::EXPERIMENT as LINEAR;
 pub(crate) use logistic::EXPERIMENT as LOGISTIC;

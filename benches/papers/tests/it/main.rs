@@ -48,7 +48,11 @@ fn parts_of_an_experiment_add_up() {
 #[test]
 fn fits_at_the_defaults_are_measured_without_data() {
     let folder = tempfile::tempdir().unwrap();
-    for (experiment, measure) in [("trust-linear", "excess"), ("trust-noise", "deviation")] {
+    for (experiment, measure) in [
+        ("trust-linear", "excess"),
+        ("trust-noise", "deviation"),
+        ("trust-gap", "gap"),
+    ] {
         let arguments = format!("{experiment} --quick --json --only");
         let mut command = papers(&folder, &arguments);
         let output = command.arg("mean-field, 0").output().unwrap();

@@ -1,7 +1,7 @@
 //! `demo`: four methods on two generated data sets with known distributions.
 //!
 //! The training rows cover a part of the input space. A good method predicts new rows from that part
-//! accurately, is calibrated, and is more uncertain outside of it.
+//! accurately, is calibrated, and is more uncertain outside of it. A page shows the fits side by side.
 
 use std::f64::consts::TAU;
 use std::ops::ControlFlow;
@@ -20,17 +20,19 @@ use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::files::make_folder;
 use burn_bayes_tabular::predict::Predictions;
 use burn_bayes_tabular::predict::Uncertainty;
-use burn_bayes_tabular::report::{self, PosteriorSummary, Report, ScoredRows};
+use burn_bayes_tabular::report::{
+    self, FitCaption, PosteriorSummary, Problem, Report, ScoredRows, SideBySide,
+};
 use burn_bayes_tabular::rows::{Target, TrainingSet};
 use burn_bayes_tabular::run::{EpochMetrics, curves};
 use burn_bayes_tabular::scores::{Intervals, Scores};
 use burn_bayes_tabular::search::divergence;
 use burn_bayes_tabular::settings::{Config, FitSettings, Method, NetworkShape};
 
-/// Where to write the reports.
+/// Where to write the pages.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Folder for the reports
+    /// Folder for the page that compares the methods and the reports of the fits
     #[arg(long, value_name = "DIR", default_value = "burn-bayes-demo")]
     out: PathBuf,
     /// Random seed of the data and the fits
@@ -59,6 +61,8 @@ struct Outcome {
 }
 
 const METHODS: [Method; 4] = [Method::Map, Method::MeanField, Method::Vifa, Method::Slang];
+/// The file name of a report.
+const REPORT: &str = "report.html";
 const TRAINING_ROWS: usize = 200;
 const TEST_ROWS: usize = 500;
 /// Rows outside the training distribution.
@@ -95,6 +99,7 @@ impl Observer for Recorder {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut outcomes = Vec::new();
+    let mut problems = Vec::new();
     for case in [moons(arguments.seed)?, gap(arguments.seed)?] {
         if !arguments.json {
             print(format_args!("{}: {}", case.name, case.about))?;
@@ -103,23 +108,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 "method", "NLL", "calibration", case.unsure, "outside"
             ))?;
         }
+        let mut problem = Problem::new(case.name, case.about, &case.training_set)?;
         for method in METHODS {
-            let outcome = case.run(method, arguments)?;
+            let outcome = case.run(method, arguments, &mut problem)?;
             if !arguments.json {
                 outcome.print()?;
             }
             outcomes.push(outcome);
         }
+        problems.push(problem);
         if !arguments.json {
             print("")?;
         }
     }
+    let page = arguments.out.join("index.html");
+    let content = SideBySide {
+        title: "A good method is unsure where it has no data",
+        text: "Four methods, fitted to two generated data sets. Among the training rows they should be accurate and calibrated, which is a low NLL and calibration error of the test rows. The uncertainty of the outside rows should be larger than that of the test rows.",
+        command: &command_line(),
+        problems: &problems,
+    };
+    report::write_side_by_side(&content, &page)?;
     match arguments.json {
-        true => print_json(&json!({ "fits": outcomes })),
-        false => print(format_args!(
-            "the reports are in {}",
-            arguments.out.display()
-        )),
+        true => print_json(&json!({ "fits": outcomes, "page": page })),
+        false => print(format_args!("the methods side by side: {}", page.display())),
     }
 }
 
@@ -180,8 +192,8 @@ fn gap(seed: u64) -> Result<DemoCase> {
 }
 
 impl DemoCase {
-    /// Fits one method, and writes a report.
-    fn run(&self, method: Method, arguments: &Arguments) -> Result<Outcome> {
+    /// Fits one method, writes a report, and adds the fit to the page of the problem.
+    fn run(&self, method: Method, arguments: &Arguments, problem: &mut Problem) -> Result<Outcome> {
         let settings = FitSettings {
             method,
             model: NetworkShape { hidden: vec![50] },
@@ -207,17 +219,32 @@ impl DemoCase {
             targets: self.test.targets(),
             scores: &scores,
         };
-        let folder = arguments.out.join(self.name).join(method.to_string());
+        let (unsure, outside) = (unsureness(&inside)?, unsureness(&outside)?);
+        let method = method.to_string();
+        let relative = format!("{}/{method}/{REPORT}", self.name);
+        let caption = FitCaption {
+            method: &method,
+            diverged: diverged.as_deref(),
+            scores: &[
+                ("NLL, test rows", nll.value),
+                ("calibration error, test rows", calibration.value),
+                (&format!("{}, test rows", self.unsure), Some(unsure)),
+                (&format!("{}, outside rows", self.unsure), Some(outside)),
+            ],
+            report: &relative,
+        };
+        problem.add(&model, &self.training_set, settings.draws, caption)?;
+        let folder = arguments.out.join(self.name).join(&method);
         let metrics = &recorder.0;
         let reason = diverged.as_deref();
         Ok(Outcome {
             problem: self.name,
-            method: method.to_string(),
             nll: nll.value,
             calibration: calibration.value,
-            unsure: unsureness(&inside)?,
-            outside: unsureness(&outside)?,
+            unsure,
+            outside,
             report: self.report(&model, metrics, rows, reason, settings, &folder)?,
+            method,
             diverged,
         })
     }
@@ -249,7 +276,7 @@ impl DemoCase {
             assessment: None,
             posterior: posterior.as_ref(),
         };
-        let page = folder.join("report.html");
+        let page = folder.join(REPORT);
         report::write(&report, &page)?;
         Ok(page)
     }

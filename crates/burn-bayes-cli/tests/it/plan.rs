@@ -134,6 +134,13 @@ fn the_demonstration_tells_methods_apart() {
         assert!(of("two-moons", method, "outside") > 2.0 * point, "{fits:?}");
     }
     assert_eq!(fits.len(), 8);
+    let page = place.read(outcome["page"].as_str().unwrap());
+    for fit in fits {
+        let report = fit["report"].as_str().unwrap();
+        let address = report.strip_prefix("demo/").unwrap();
+        assert!(page.contains(&format!("href=\"{address}\"")), "{address}");
+    }
+    assert_eq!(page.matches("<figure>").count(), 8);
 }
 
 #[cfg(unix)]
@@ -151,4 +158,5 @@ fn an_interrupted_demonstration_keeps_whole_reports() {
     );
     assert!(std::fs::read_to_string(report).unwrap().contains("</html>"));
     assert!(!place.path("demo/gap/slang/report.html").exists());
+    assert!(!place.path("demo/index.html").exists());
 }

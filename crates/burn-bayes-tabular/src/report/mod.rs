@@ -1,16 +1,18 @@
 //! `report.html`: a page with the training curves, scores, calibration and posterior of a fit.
 //!
 //! The page is self-contained: no scripts, external fonts or images. All numbers come from [`Scores`]; the
-//! charts are drawn from the same predictions.
+//! charts are drawn from the same predictions. [`SideBySide`] is a page in the same style that compares methods.
 
 mod baselines;
 mod chart;
 mod classification;
+mod input_space;
 mod page;
 mod palette;
 mod posterior;
 mod ranks;
 mod regression;
+mod side_by_side;
 mod summary;
 mod training;
 
@@ -25,13 +27,14 @@ use burn_bayes_data::Targets;
 
 pub use crate::text::number;
 pub use posterior::PosteriorSummary;
+pub use side_by_side::{FitCaption, Problem, SideBySide, write_side_by_side};
 pub(crate) use summary::f1_name;
 pub use summary::{Summary, SummaryLine};
 pub use training::TrainingCurve;
 
 use crate::assessment::Assessment;
 use crate::error::Result;
-use crate::files::{make_folder, write_whole};
+use crate::files::write_whole;
 use crate::predict::Predictions;
 use crate::scores::Scores;
 use crate::simulation_based_calibration::Check;
@@ -99,11 +102,6 @@ pub fn write_check(report: &CheckReport<'_>, path: &Path) -> Result<()> {
 }
 
 fn write_page(page: &Page<'_>, path: &Path) -> Result<()> {
-    let plots = path.with_file_name("plots");
-    make_folder(&plots)?;
-    for figure in page.figures() {
-        let file = plots.join(format!("{}.svg", figure.name));
-        write_whole(&file, page::drawing(figure)?.as_bytes())?;
-    }
+    page::save_drawings(page.figures(), path)?;
     write_whole(path, page.html()?.as_bytes())
 }

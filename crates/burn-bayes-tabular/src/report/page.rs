@@ -1,5 +1,7 @@
 //! The data of the HTML template, in the order of the page.
 
+use std::path::Path;
+
 use askama::Template;
 
 use super::chart::Figure;
@@ -11,6 +13,7 @@ use super::{
 use crate::assessment::Assessment;
 use crate::engine::Verdict;
 use crate::error::{Result, TabularError};
+use crate::files::{make_folder, write_whole};
 use crate::predict::Predictions;
 use crate::scores::Scores;
 use crate::simulation_based_calibration::Check;
@@ -158,8 +161,22 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
+/// Saves charts as SVG files into the folder `plots` beside the page at `path`.
+pub(crate) fn save_drawings<'f>(
+    figures: impl Iterator<Item = &'f Figure>,
+    path: &Path,
+) -> Result<()> {
+    let plots = path.with_file_name("plots");
+    make_folder(&plots)?;
+    for figure in figures {
+        let file = plots.join(format!("{}.svg", figure.name));
+        write_whole(&file, drawing(figure)?.as_bytes())?;
+    }
+    Ok(())
+}
+
 /// A chart as a separate SVG file, with a white background.
-pub(crate) fn drawing(figure: &Figure) -> Result<String> {
+fn drawing(figure: &Figure) -> Result<String> {
     Drawing { figure }.render().map_err(unprintable)
 }
 
@@ -194,7 +211,8 @@ pub(crate) fn other_task() -> TabularError {
     )
 }
 
-fn unprintable(error: askama::Error) -> TabularError {
+/// An error of a template.
+pub(crate) fn unprintable(error: askama::Error) -> TabularError {
     TabularError::System(std::io::Error::other(format!(
         "the report cannot be written: {error}"
     )))

@@ -13,6 +13,8 @@ use plotters::style::RGBColor;
 pub(crate) const INK: RGBColor = RGBColor(0x1F, 0x29, 0x33);
 /// Tick labels and reference lines.
 pub(crate) const MUTED: RGBColor = RGBColor(0x5B, 0x67, 0x75);
+/// The background of a chart.
+pub(crate) const PAPER: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
 /// Grid lines.
 pub(crate) const GRID: RGBColor = RGBColor(0xE1, 0xE6, 0xEC);
 /// The first series.
@@ -26,7 +28,8 @@ const AMBER: RGBColor = RGBColor(0xE6, 0x9F, 0x00);
 /// Colours of the series of one chart.
 pub(crate) const SERIES: [RGBColor; 5] = [BLUE, VERMILION, GREEN, PURPLE, AMBER];
 
-const ON_DARK: [(RGBColor, RGBColor); 8] = [
+const ON_DARK: [(RGBColor, RGBColor); 9] = [
+    (PAPER, RGBColor(0x17, 0x1F, 0x28)),
     (INK, RGBColor(0xE8, 0xED, 0xF2)),
     (MUTED, RGBColor(0xA3, 0xAF, 0xBC)),
     (GRID, RGBColor(0x2B, 0x35, 0x40)),
@@ -62,7 +65,7 @@ mod tests {
 
     #[test]
     fn every_colour_has_a_partner_on_dark_paper() {
-        for colour in [INK, MUTED, GRID].into_iter().chain(SERIES) {
+        for colour in [INK, MUTED, PAPER, GRID].into_iter().chain(SERIES) {
             assert_eq!(
                 ON_DARK.iter().filter(|(light, _)| *light == colour).count(),
                 1

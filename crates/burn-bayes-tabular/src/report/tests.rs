@@ -1,6 +1,7 @@
 //! Laws of every report: one self-contained, well-formed page.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use burn::module::ParamGroup;
@@ -8,30 +9,33 @@ use burn::nn::LinearConfig;
 use burn::tensor::{Device, Tensor};
 use burn_bayes::FactorPosterior;
 use burn_bayes::graph::Layout;
-use burn_bayes_data::Targets;
+use burn_bayes_data::{ColumnScale, Dataset, Features, Targets, gap_regression, two_moons};
 
 use super::testing::{Sample, classification, regression};
-use super::{CheckReport, PosteriorSummary, ScoredRows, TrainingCurve, write, write_check};
+use super::{
+    CheckReport, FitCaption, PosteriorSummary, Problem, ScoredRows, SideBySide, TrainingCurve,
+    write, write_check, write_side_by_side,
+};
 use crate::assessment::Assessment;
-use crate::engine::{Diagnosis, Importance, Verdict};
+use crate::engine::{Diagnosis, Importance, Unobserved, Verdict, fit};
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
+use crate::rows::{Target, TrainingSet};
 use crate::scores::Scores;
+use crate::settings::{FitSettings, Method, NoisePrecision};
 use crate::simulation_based_calibration::Check;
 use crate::text::number;
 
 /// Writes a report, and returns the page and its charts.
 fn written(sample: &Sample) -> (String, Vec<(String, String)>) {
-    read_after(|path| write(&sample.report(), path))
+    written_by(|path| write(&sample.report(), path).unwrap())
 }
 
-/// The page and the charts that a function writes.
-fn read_after(
-    write: impl FnOnce(&std::path::Path) -> crate::Result<()>,
-) -> (String, Vec<(String, String)>) {
+/// The page that `write` writes to a path, and its charts.
+fn written_by(write: impl FnOnce(&Path)) -> (String, Vec<(String, String)>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");
-    write(&path).unwrap();
-    let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap();
+    write(&path);
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
     let drawings = std::fs::read_dir(folder.path().join("plots"))
         .unwrap()
         .map(|entry| {
@@ -80,24 +84,29 @@ fn checked(sample: &Sample) -> String {
 }
 
 fn checked_page((page, drawings): (String, Vec<(String, String)>)) -> String {
-    let names = elements(&page);
+    check_laws(&page, &drawings);
+    assert_eq!(page.matches("<figure>").count(), drawings.len());
+    page
+}
+
+/// Checks the laws of every page, and of its drawings with their names.
+fn check_laws(page: &str, drawings: &[(String, String)]) {
+    let names = elements(page);
     for forbidden in ["script", "link", "img", "iframe"] {
         assert!(!names.contains(forbidden), "<{forbidden}>");
     }
     for forbidden in ["http", "url(", "@import", "NaN", "inf,", "javascript:"] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
-    assert_eq!(page.matches("<figure>").count(), drawings.len());
     assert_eq!(
         page.matches("role=\"img\" aria-label=\"").count(),
         drawings.len()
     );
-    for (name, drawing) in &drawings {
+    for (name, drawing) in drawings {
         assert!(name.ends_with(".svg"));
         assert!(elements(drawing).contains("title"), "{name}");
         assert!(!drawing.contains("NaN"), "{name}");
     }
-    page
 }
 
 #[test]
@@ -396,7 +405,7 @@ fn the_ranks_of_simulations_have_a_page_of_the_same_laws() {
         config: "",
         check: &check,
     };
-    let page = checked_page(read_after(|path| write_check(&report, path)));
+    let page = checked_page(written_by(|path| write_check(&report, path).unwrap()));
     for words in [
         "Verdict: miscalibrated",
         "Too narrow for weight of &#60;b&#62;.",
@@ -406,4 +415,86 @@ fn the_ranks_of_simulations_have_a_page_of_the_same_laws() {
         assert!(page.contains(words), "no {words}");
     }
     assert_eq!(page.matches("<figure>").count(), 4);
+}
+
+#[test]
+fn methods_stand_side_by_side() {
+    let unscaled = ColumnScale {
+        centre: 0.0,
+        spread: 1.0,
+    };
+    let curve = gap_regression(30, 0.1, 1).unwrap();
+    let plane = two_moons(30, 0.1, 1).unwrap();
+    let classes = ["<upper>", "lower"].map(String::from).to_vec();
+    let sets = [
+        TrainingSet::new(&curve, Target::Real(unscaled)).unwrap(),
+        TrainingSet::new(&plane, Target::Classes(classes)).unwrap(),
+    ];
+    let problems = ["curve", "plane"].into_iter().zip(&sets);
+    let problems: Vec<Problem> = problems
+        .map(|(name, rows)| {
+            let mut problem = Problem::new(name, "thirty rows", rows).unwrap();
+            for method in [Method::Map, Method::Vifa] {
+                let settings = FitSettings {
+                    method,
+                    epochs: 3,
+                    ..FitSettings::default()
+                };
+                let model = fit(rows, &settings, &mut Unobserved).unwrap();
+                let caption = FitCaption {
+                    method: &method.to_string(),
+                    diverged: (method == Method::Map).then_some("it was told to"),
+                    scores: &[("NLL", Some(0.25)), ("ECE", None)],
+                    report: "there/report.html",
+                };
+                problem.add(&model, rows, 5, caption).unwrap();
+            }
+            problem
+        })
+        .collect();
+    let content = SideBySide {
+        title: "Two methods",
+        text: "Look at them.",
+        command: "burn-bayes demo",
+        problems: &problems,
+    };
+    let (page, drawings) = written_by(|path| write_side_by_side(&content, path).unwrap());
+    check_laws(&page, &drawings);
+    let names: BTreeSet<&str> = drawings.iter().map(|(name, _)| name.as_str()).collect();
+    let expected = ["legend", "map", "vifa"];
+    let of = |problem| expected.map(|name| format!("{problem}-{name}.svg"));
+    let expected: BTreeSet<String> = of("curve").into_iter().chain(of("plane")).collect();
+    assert_eq!(names, expected.iter().map(String::as_str).collect());
+    assert_eq!(page.matches("<figure>").count(), 4);
+    assert_eq!(page.matches("it was told to").count(), 2);
+    assert_eq!(page.matches("href=\"there/report.html\"").count(), 4);
+    // A point estimate has no epistemic limits; the bands are polygons, and cells of certainty rectangles.
+    let drawing = |wanted: &str| {
+        let mut drawings = drawings.iter();
+        &drawings.find(|(name, _)| name == wanted).unwrap().1
+    };
+    let limits = |name: &str| drawing(name).matches("#D55E00").count();
+    assert_eq!((limits("curve-map.svg"), limits("curve-vifa.svg")), (0, 2));
+    assert_eq!(drawing("curve-vifa.svg").matches("<polygon").count(), 2);
+    assert_eq!(drawing("plane-vifa.svg").matches("<circle").count(), 2 * 30);
+
+    let three = Features::new(2, 3, vec![0.0; 6]).unwrap();
+    let three = Dataset::new(three, Targets::Real(vec![0.0, 1.0])).unwrap();
+    let three = TrainingSet::new(&three, Target::Real(unscaled)).unwrap();
+    let settings = FitSettings {
+        method: Method::Map,
+        epochs: 1,
+        noise_precision: NoisePrecision::Given(1.0),
+        ..FitSettings::default()
+    };
+    let model = fit(&three, &settings, &mut Unobserved).unwrap();
+    let mut problem = Problem::new("space", "two rows", &three).unwrap();
+    let caption = FitCaption {
+        method: "map",
+        diverged: None,
+        scores: &[],
+        report: "",
+    };
+    let error = problem.add(&model, &three, 1, caption).unwrap_err();
+    assert!(error.to_string().contains("not predictions from 3"));
 }
