@@ -1,0 +1,104 @@
+//! An update of a Gaussian, computed from gradients and applied once the learning rate is known.
+
+use burn::tensor::Tensor;
+
+use crate::algebra::{IdentityPlus, SquareMatrix};
+use crate::error::{Error, Result};
+use crate::kernels::PrecisionUpdate;
+use crate::methods::algorithm::{StepId, Update};
+/// An update of a Gaussian, before the learning rate is applied.
+#[derive(Clone, Debug)]
+pub struct NaturalUpdate {
+    /// The number of the step, from 1.
+    pub(super) step: u64,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// A step of the first stage.
+    Mean(Box<MeanGradient>),
+    Natural(Box<NaturalStep>),
+}
+
+/// The gradient of a step of the first stage.
+#[derive(Clone, Debug)]
+pub(super) struct MeanGradient {
+    /// ĝ.
+    pub(super) gradient: Tensor<1>,
+    /// M/N.
+    pub(super) share: f64,
+}
+
+/// A natural-gradient step.
+#[derive(Clone, Debug)]
+pub(crate) struct NaturalStep {
+    /// ĝ.
+    pub(super) gradient: Tensor<1>,
+    /// U⁺.
+    pub(super) factors: Option<Tensor<2>>,
+    /// d⁺.
+    pub(super) precision: Tensor<1>,
+    /// (I + U⁺ d⁺⁻¹ U⁺ᵀ)⁻¹ U⁺ (ĝ/d⁺).
+    pub(super) weights: Vec<f64>,
+    /// ĝᵀ(P⁺)⁻¹ĝ.
+    pub(super) decrement: f64,
+}
+
+impl NaturalStep {
+    /// The step to an updated precision. Fails if any number is not finite.
+    pub(crate) fn new(update: PrecisionUpdate) -> Result<Self> {
+        let rank = update.projection.len();
+        let inner = SquareMatrix::from_row_major(rank, update.scaled_gram)
+            .and_then(|gram| IdentityPlus::new(&gram))
+            .map_err(Error::from)?;
+        let solved = inner.inverse().multiply_vector(&update.projection);
+        let weights = solved.map_err(Error::from)?;
+        let products = weights.iter().zip(&update.projection);
+        let explained: f64 = products.map(|(weight, product)| weight * product).sum();
+        let decrement = update.squared_norm - explained;
+        if !(decrement + update.precision_sum).is_finite() {
+            let problem = "a natural gradient or a precision is not finite";
+            return Err(Error::numerical(problem));
+        }
+        Ok(Self {
+            gradient: update.gradient,
+            factors: update.factors,
+            precision: update.precision,
+            weights,
+            decrement: decrement.max(0.0),
+        })
+    }
+
+    /// The step as an algorithm's update; a step that is not finite is rejected with `reason`.
+    pub(crate) fn update(
+        step: Result<Self>,
+        id: StepId,
+        reason: impl FnOnce() -> Error,
+    ) -> Result<Update<NaturalUpdate>> {
+        match step {
+            Ok(step) => Ok(Update::ClosedForm(NaturalUpdate {
+                step: id.step + 1,
+                kind: Kind::Natural(Box::new(step)),
+            })),
+            Err(error) if error.is_numerical() => Ok(Update::Rejected(reason())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The step to a precision without factors.
+    pub(crate) fn diagonal(gradient: Tensor<1>, precision: Tensor<1>) -> Result<Self> {
+        let square = gradient.clone().square() / precision.clone();
+        let sums = [square, precision.clone()].map(Tensor::sum).to_vec();
+        let sums: Vec<f64> = Tensor::cat(sums, 0).into_data().iter::<f64>().collect();
+        Self::new(PrecisionUpdate {
+            factors: None,
+            precision,
+            gradient,
+            scaled_gram: Vec::new(),
+            projection: Vec::new(),
+            squared_norm: sums[0],
+            precision_sum: sums[1],
+        })
+    }
+}
