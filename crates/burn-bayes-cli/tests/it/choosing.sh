@@ -1,7 +1,7 @@
 # The commands of the book's chapter "Choosing a method and its settings"; `book.rs` runs them.
 
 # ANCHOR: compare
-burn-bayes compare --data known.csv --target ill --task classification --missing impute --methods map,vifa,swag --repeats 1 --folds 5 --out compared
+burn-bayes compare --data known.csv --target ill --task classification --missing impute --methods map,vifa,vadam --repeats 1 --folds 5 --out compared
 # ANCHOR_END: compare
 
 # ANCHOR: tune

@@ -13,7 +13,7 @@ use super::linear;
 use super::method::prior;
 use crate::error::Result;
 use crate::rows::TrainingSet;
-use crate::settings::FitSettings;
+use crate::settings::{FitSettings, Method};
 use crate::text::sentence;
 
 /// Rows per pass.
@@ -182,12 +182,18 @@ fn share(excess: f64, weights: usize) -> f64 {
 /// What to change if the mean, or else the deviations, have not arrived.
 fn cure(settings: &FitSettings, is_direct: bool, is_mean: bool) -> &'static str {
     let has_rate = settings.without_effect("diagonal_learning_rate").is_none();
+    // Their default is a compromise: predictions near the data are often best before the deviations arrive.
+    let has_default_rate = matches!(settings.method, Method::Vifa | Method::MeanField)
+        && settings.diagonal_learning_rate.is_none();
     match (is_direct, is_mean) {
         (true, _) => {
             "the direct solution is only approximate for so little data; give more rows, or a larger \
              `prior_precision`"
         }
         (false, true) => "give more `epochs`, or a larger `learning_rate`",
+        (false, false) if has_default_rate => {
+            "give a larger `diagonal_learning_rate`, such as 0.1, or more `epochs`"
+        }
         (false, false) if has_rate => "give more `epochs`, or a larger `diagonal_learning_rate`",
         (false, false) => "give more `epochs`",
     }
