@@ -87,7 +87,7 @@ fn a_method_and_its_settings_are_chosen() {
         panic!("five commands");
     };
     assert!(tried.contains("| model | "), "{tried}");
-    for method in ["map", "vifa", "swag"] {
+    for method in ["map", "vifa", "vadam"] {
         let row = format!("| {method} | ");
         assert!(compared.contains(&row), "{compared}");
     }

@@ -221,6 +221,10 @@ fn patience_keeps_the_best_epoch_and_a_refit_has_all_rows() {
     assert_eq!(rows(&again), (200.into(), true.into()));
     let posterior = |run| std::fs::read(place.path(run).join("posterior.safetensors")).unwrap();
     assert!(posterior("kept") != posterior("again"));
+    for (run, use_of_rows) in [("kept", "chose the epoch"), ("again", "trained the model")] {
+        let (code, message) = place.failure(&format!("predict {run} moons.csv --target-risk 0.5"));
+        assert!(code == 2 && message.contains(use_of_rows), "{message}");
+    }
     let message = notes(
         &place,
         &format!("{MOONS} --refit --validation 0 --out none"),

@@ -280,6 +280,18 @@ impl PredictionRequest {
                            or give a threshold with `--abstain-above`";
             refused("target-risk", problem)
         })?;
+        let used = match &run.config.fit {
+            settings if settings.refit => Some(("refit", "trained the model")),
+            settings if settings.patience.is_some() => Some(("patience", "chose the epoch")),
+            _ => None,
+        };
+        if let Some((setting, use_of_rows)) = used {
+            let problem = format!(
+                "needs rows that the fit has not seen, but with `{setting}` the held-out rows {use_of_rows}; fit \
+                 without it, or give a threshold with `--abstain-above`"
+            );
+            return Err(refused("target-risk", problem));
+        }
         let point = threshold_at_risk(&rows, known, classes.len(), risk, self.confidence)?;
         Ok(Decision {
             score,
