@@ -14,7 +14,9 @@ use burn::train::TrainStep;
 use burn_bayes::graph::{CapturedModel, ExampleGradients};
 use burn_bayes::kernels::Scratch;
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
-use burn_bayes::methods::{Algorithm, Curvature, MeanStage, VadamConfig, VonConfig};
+use burn_bayes::methods::{
+    Algorithm, Curvature, IvonConfig, MeanStage, NagvacConfig, VadamConfig, VonConfig,
+};
 use burn_bayes::{Bayesian, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig};
 use burn_bayes_benches::{
     Holder, Labelled, MlpClassifier, Network, Training, classification_batch,
@@ -175,6 +177,17 @@ fn steps_in_closed_form_hold_what_the_plan_says() {
     check_plan(&config, |model| config.init(model), config.memory(WEIGHTS));
     let config = VadamConfig::new(60_000);
     check_plan(&config, |model| config.init(model), config.memory(WEIGHTS));
+    for draws in [2, 8] {
+        let stage = MeanStage::None;
+        let config = IvonConfig::new(60_000)
+            .with_mean_stage(stage)
+            .with_draws(draws);
+        check_plan(&config, |model| config.init(model), config.memory(WEIGHTS));
+        let config = NagvacConfig::new(60_000)
+            .with_mean_stage(stage)
+            .with_draws(draws);
+        check_plan(&config, |model| config.init(model), config.memory(WEIGHTS));
+    }
     for draws in [1, 4] {
         let config = VadamConfig::paper(60_000).with_draws(draws);
         let plan = config.memory(WEIGHTS);

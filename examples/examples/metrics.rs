@@ -18,6 +18,7 @@ use burn::train::metric::{AccuracyMetric, LossMetric};
 use burn::train::{
     Learner, LearnerSummary, MetricEarlyStoppingStrategy, StoppingCondition, SupervisedTraining,
 };
+use burn_bayes::diagnostics::ArrivalTest;
 use burn_bayes::eval::{TargetScale, variation_ratio};
 use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::metric::{
@@ -113,6 +114,7 @@ fn classify(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error
 /// A noisy curve with standardised targets: scores in the original unit of the targets.
 fn regress(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>> {
     const NOISE_DEVIATION: f32 = 0.2;
+    const TRAIN_LEN: usize = 100;
     let noise = Noise::host(seed);
     let rows = |stream: u64, count: usize| -> (Vec<f32>, Vec<f32>) {
         let scatter = noise.fold(stream).latent(count);
@@ -130,10 +132,11 @@ fn regress(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>
             inputs: &inputs,
             targets: &targets,
         };
-        one_batch(rows.all(device))
+        rows.all(device)
     };
-    let train = batch(rows(1, 100), &training_device);
-    let valid = batch(rows(2, 400), &device);
+    let all_rows = batch(rows(1, TRAIN_LEN), &training_device);
+    let train = one_batch(all_rows.clone());
+    let valid = one_batch(batch(rows(2, 400), &device));
 
     // ANCHOR: regression
     // The model learns (y − 50)/10; the scale reports scores of the original
@@ -158,7 +161,12 @@ fn regress(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>
         noise_precision,
         &training_device,
     );
-    let bayesian = VifaConfig::new(100).with_seed(seed).init(model);
+    let bayesian = VifaConfig::new(TRAIN_LEN).with_seed(seed).init(model);
+    // ANCHOR: arrival
+    let test = ArrivalTest::new(TRAIN_LEN);
+    let (bayesian, arrival) = bayesian.with_arrival_metric(test, vec![all_rows]);
+    let training = training.metric_valid_numeric(arrival);
+    // ANCHOR_END: arrival
     let interrupter = training.interrupter();
     training
         .label("curve")
@@ -167,7 +175,13 @@ fn regress(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>
         .launch(Learner::new(bayesian, FusedAdamConfig::new().init(), 2e-2));
     report(
         folder,
-        &["RMSE", "Mixture NLL", "CRPS", "Interval Coverage @ 0.9"],
+        &[
+            "RMSE",
+            "Mixture NLL",
+            "CRPS",
+            "Interval Coverage @ 0.9",
+            "Arrival",
+        ],
     )
 }
 

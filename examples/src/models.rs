@@ -8,6 +8,7 @@ use burn::tensor::{Device, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::losses::cross_entropy;
 use burn_bayes::graph::{ExampleBatch, TensorMapper};
+use burn_bayes::laplace::{ModelOutputs, OutputLikelihood};
 use burn_bayes::{ExampleLoss, GaussianNll};
 
 use crate::batches::{ClassBatch, RealBatch};
@@ -163,6 +164,26 @@ impl ExampleLoss for Regressor {
     }
 }
 // ANCHOR_END: examples
+
+// ANCHOR: outputs
+impl ModelOutputs for Regressor {
+    type Features = Tensor<2>;
+
+    fn features(batch: RealBatch) -> Tensor<2> {
+        batch.inputs
+    }
+
+    fn outputs(&self, inputs: Tensor<2>) -> Tensor<2> {
+        self.forward(inputs)
+    }
+
+    fn likelihood(&self) -> OutputLikelihood {
+        OutputLikelihood::Gaussian {
+            noise_precision: self.likelihood.noise_precision,
+        }
+    }
+}
+// ANCHOR_END: outputs
 
 impl InferenceStep for Regressor {
     type Input = RealBatch;

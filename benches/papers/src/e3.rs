@@ -48,16 +48,16 @@ const THESIS: &str = "VIFA, the thesis's setting";
 const OURS: &str = "VIFA K≤10, ours";
 
 /// A data set with its settings.
-struct Set {
-    name: &'static str,
-    folder: &'static str,
+pub(crate) struct Set {
+    pub(crate) name: &'static str,
+    pub(crate) folder: &'static str,
     rate: f64,
     paper_epochs: u64,
     thesis_epochs: u64,
     thesis_rank: usize,
 }
 
-const SETS: [Set; 4] = [
+pub(crate) const SETS: [Set; 4] = [
     Set {
         name: "energy",
         folder: "energy",
@@ -93,11 +93,11 @@ const SETS: [Set; 4] = [
 ];
 
 /// Half of a data set with its exact posterior.
-struct Truth {
-    rows: Rows,
-    prior: f64,
-    noise: f64,
-    posterior: DenseGaussian,
+pub(crate) struct Truth {
+    pub(crate) rows: Rows,
+    pub(crate) prior: f64,
+    pub(crate) noise: f64,
+    pub(crate) posterior: DenseGaussian,
 }
 
 fn jobs(context: &Context) -> Result<Vec<Job>> {
@@ -153,7 +153,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-fn truth(folder: &Path, seed: u64) -> Result<Truth> {
+pub(crate) fn truth(folder: &Path, seed: u64) -> Result<Truth> {
     let set = UciFolder::open(folder)?;
     let data = set.dataset();
     let half = &partition(data.rows(), &[0.5, 0.5], seed)?[1];

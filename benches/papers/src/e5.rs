@@ -47,14 +47,14 @@ const NLL: &str = "nll";
 const DIVERGENCE: &str = "symmetric_divergence";
 
 /// A data set with the poster's settings.
-struct Set {
-    name: &'static str,
-    prior: f64,
-    batch: usize,
+pub(crate) struct Set {
+    pub(crate) name: &'static str,
+    pub(crate) prior: f64,
+    pub(crate) batch: usize,
     quick_epochs: u64,
 }
 
-const SETS: [Set; 4] = [
+pub(crate) const SETS: [Set; 4] = [
     Set {
         name: "australian",
         prior: 1e-5,
@@ -142,13 +142,13 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
 }
 
 /// Halves of a data set, and the best Gaussian for the first.
-struct Known {
-    train: Rows,
+pub(crate) struct Known {
+    pub(crate) train: Rows,
     test: Rows,
-    full: DenseGaussian,
+    pub(crate) full: DenseGaussian,
 }
 
-fn known(data: &Path, name: &str, prior: f64) -> Result<Known> {
+pub(crate) fn known(data: &Path, name: &str, prior: f64) -> Result<Known> {
     let Presplit { train, test } = logistic_sets::read(data, name)?;
     let train = logistic_sets::rows_with_intercept(&train)?;
     Ok(Known {

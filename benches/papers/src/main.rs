@@ -14,6 +14,7 @@ mod e4;
 mod e5;
 mod e6;
 mod e8;
+mod e9;
 mod experiment;
 mod findings;
 mod grid;

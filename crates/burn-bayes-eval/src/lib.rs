@@ -17,6 +17,7 @@
 //! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalAps`], [`ConformalResidual`], … |
 //! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`] |
 //! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`], over many simulated data sets [`SimulationBasedCalibration`] |
+//! | How should the components of a mixture be weighted, and do they disagree? | [`likelihood_weights`], [`stacking_weights`], [`MemberDisagreement`] |
 //! | Have repeated runs or chains converged to the same distribution? | [`Chains`] |
 //!
 //! Bad input (a wrong length, a probability of NaN, a label out of range) is an [`EvalError`] that
@@ -60,7 +61,9 @@ mod draw_probabilities;
 mod error;
 mod intervals;
 mod labelled;
+mod member_disagreement;
 mod mixture;
+mod mixture_weights;
 mod noise_precision;
 mod normal;
 mod order;
@@ -93,7 +96,9 @@ pub use draw_probabilities::DrawProbabilities;
 pub use error::EvalError;
 pub use intervals::{PredictionIntervals, quantiles};
 pub use labelled::LabelledProbabilities;
+pub use member_disagreement::MemberDisagreement;
 pub use mixture::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture};
+pub use mixture_weights::{likelihood_weights, stacking_weights};
 pub use noise_precision::most_likely_noise_precision;
 pub use paired::{
     McNemarTest, PairedLosses, PairedTest, mcnemar, paired_t_test, wilcoxon_signed_rank,

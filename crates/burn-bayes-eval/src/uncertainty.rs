@@ -152,7 +152,7 @@ pub fn model_disagreement(draws: &DrawProbabilities<'_>) -> Vec<f64> {
     (0..draws.rows()).map(disagreement).collect()
 }
 
-fn entropy(probabilities: &[f64]) -> f64 {
+pub(crate) fn entropy(probabilities: &[f64]) -> f64 {
     let terms = probabilities
         .iter()
         .filter(|&&p| p > 0.0)

@@ -16,7 +16,7 @@ use crate::jobs::Summary;
 use crate::predict::Predictions;
 use crate::rows::{Target, TrainingSet};
 use crate::search::{FEWEST_ROWS, HoldoutScore, constant, row_costs};
-use crate::settings::{FitSettings, Method, NetworkShape};
+use crate::settings::{FitSettings, Method, NetworkShape, PriorPrecision};
 use crate::text::{number, sentence};
 use crate::trend::Trend;
 
@@ -274,6 +274,11 @@ fn map(settings: &FitSettings) -> FitSettings {
     FitSettings {
         method: Method::Map,
         learning_rate: settings.learning_rate.filter(|_| has_optimizer),
+        prior_precision: match settings.prior_precision {
+            // Only a bound on the evidence teaches it.
+            PriorPrecision::Learned(_) => FitSettings::default().prior_precision,
+            given => given,
+        },
         ..settings.clone()
     }
 }
@@ -306,6 +311,7 @@ mod tests {
             scale_gain: 0.0,
             standard_error: 0.0,
             weights: 10,
+            fluctuation: None,
             cure: None,
             importance: Importance::Absent {
                 absent: "the test has none".into(),

@@ -6,6 +6,7 @@ use burn::tensor::activation::{log_softmax, relu};
 use burn::tensor::{Device, ExecutionError, Tensor, TensorData};
 use burn::train::{ItemLazy, TrainOutput, TrainStep};
 use burn_bayes::graph::{ExampleBatch, losses};
+use burn_bayes::laplace::{ModelOutputs, OutputLikelihood};
 use burn_bayes::likelihood::MixDraws;
 use burn_bayes::train::{BatchLoss, TrainerModel};
 use burn_bayes::{ExampleLoss, Noise};
@@ -199,6 +200,25 @@ impl ExampleLoss for Network {
 
     fn example_outputs(&self, _batch: Batch, losses: Tensor<1>) -> MeanLoss {
         MeanLoss::of(losses)
+    }
+}
+
+impl ModelOutputs for Network {
+    type Features = Tensor<2>;
+
+    fn features(batch: Batch) -> Tensor<2> {
+        batch.inputs
+    }
+
+    fn outputs(&self, inputs: Tensor<2>) -> Tensor<2> {
+        self.forward(inputs)
+    }
+
+    fn likelihood(&self) -> OutputLikelihood {
+        match self.likelihood {
+            Likelihood::Gaussian(noise_precision) => OutputLikelihood::Gaussian { noise_precision },
+            Likelihood::Categorical => OutputLikelihood::Categorical,
+        }
     }
 }
 

@@ -7,6 +7,8 @@ mod error;
 #[doc(hidden)]
 pub mod kernels;
 #[cfg(feature = "train")]
+pub mod laplace;
+#[cfg(feature = "train")]
 pub mod likelihood;
 pub mod memory;
 pub mod methods;
@@ -36,7 +38,7 @@ pub use burn_bayes_graph::ExampleBatch;
 #[doc(no_inline)]
 pub use likelihood::GaussianNll;
 #[doc(no_inline)]
-pub use methods::{SlangConfig, SwagConfig, VifaConfig};
+pub use methods::{FactorAnalysisConfig, SlangConfig, SwagConfig, VifaConfig};
 #[doc(no_inline)]
 pub use noise::Noise;
 #[doc(no_inline)]

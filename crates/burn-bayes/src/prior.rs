@@ -58,8 +58,6 @@ impl Prior {
                 format!("a precision of {precision} was given; it must be finite and above zero"),
             ));
         }
-        let nobody = ParamId::new();
-        let selects = |group: &ParamGroup, path: &str| group.matches(&nobody, Some(path));
         for (group, precision) in &self.groups {
             let mut entries = layout.entries().iter();
             if !entries.any(|entry| selects(group, &entry.path)) {
@@ -90,6 +88,11 @@ impl Prior {
     }
 }
 
+/// Whether a group selects the parameter with this path. Groups of ids select none.
+pub(crate) fn selects(group: &ParamGroup, path: &str) -> bool {
+    group.matches(&ParamId::new(), Some(path))
+}
+
 /// A prior precision for every weight of a layout, as runs of equal values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PriorPrecisions {
@@ -97,6 +100,12 @@ pub struct PriorPrecisions {
 }
 
 impl PriorPrecisions {
+    /// From runs of weights, each with its precision, which must be finite and above zero.
+    #[cfg(feature = "train")]
+    pub(crate) fn from_segments(segments: Vec<(usize, f64)>) -> Self {
+        Self { segments }
+    }
+
     /// The runs, each the number of weights and their precision.
     pub fn segments(&self) -> &[(usize, f64)] {
         &self.segments

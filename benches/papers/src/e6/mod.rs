@@ -14,7 +14,7 @@ use burn_bayes_data::{KFold, UciFolder};
 
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::search::{DIVERGED, Fold, HoldoutScore};
-use burn_bayes_tabular::settings::{FitSettings, NoisePrecision};
+use burn_bayes_tabular::settings::{FitSettings, NoisePrecision, PriorPrecision};
 
 use super::experiment::{Column, Context, Experiment, Job, Key, Measures};
 use protocols::{Protocol, protocols};
@@ -131,10 +131,10 @@ fn measures(judgement: Option<HoldoutScore>) -> Measures {
 
 /// What a search may have chosen.
 fn choices(settings: &FitSettings) -> Measures {
-    let mut choices = Measures::from([
-        ("learning_rate".into(), settings.preset().learning_rate),
-        ("prior_precision".into(), settings.prior_precision),
-    ]);
+    let mut choices = Measures::from([("learning_rate".into(), settings.preset().learning_rate)]);
+    if let PriorPrecision::Given(precision) = settings.prior_precision {
+        choices.insert("prior_precision".into(), precision);
+    }
     if let NoisePrecision::Given(precision) = settings.noise_precision {
         choices.insert("noise_precision".into(), precision);
     }

@@ -140,7 +140,7 @@ fn slang(set: &Set) -> FitSettings {
         diagonal_learning_rate: (set.slang_rate > FASTEST_PRECISION).then_some(FASTEST_PRECISION),
         decay: Some(0.0),
         noise_precision: NoisePrecision::Given(middle(set.log_noise)),
-        prior_precision: middle(set.log_prior),
+        prior_precision: middle(set.log_prior).into(),
         bias_prior_precision: Some(1e-6),
         // The authors' program starts at 1 for every weight; see `benches/TUNING.md`.
         initial_deviation: Some(1.0),

@@ -47,6 +47,7 @@ const CASE: &str = "curve";
 const ROWS: usize = 100;
 const NOISE_DEVIATION: f64 = 0.1;
 const UNITS: usize = 50;
+const PRIOR_PRECISION: f64 = 1.0;
 /// The inputs at which functions are compared: multiples of .1 up to this distance from 0.
 const REACH: i32 = 33;
 
@@ -118,6 +119,7 @@ impl Fits {
             },
             epochs: 600,
             batch_size: 20,
+            prior_precision: PRIOR_PRECISION.into(),
             noise_precision: NoisePrecision::Given(NOISE_DEVIATION.powi(-2)),
             seed,
             ..FitSettings::default()
@@ -192,7 +194,7 @@ impl Known {
             inputs: rows.train_rows.features().values().to_vec(),
             targets: targets.to_vec(),
             units: UNITS,
-            prior_precision: FitSettings::default().prior_precision,
+            prior_precision: PRIOR_PRECISION,
             noise_precision: (scale.spread / NOISE_DEVIATION).powi(2),
         };
         let mut posterior = regression.function_values(rows.test.values(), sampling)?;
@@ -220,8 +222,9 @@ impl Known {
     pub(super) fn predict(&self, fits: Fits, seed: u64) -> Result<[Vec<f64>; 2]> {
         let mut all = RealPredictions {
             draws: 0,
+            members: Vec::new(),
             means: Vec::new(),
-            noise_deviation: NOISE_DEVIATION,
+            noise_deviations: vec![NOISE_DEVIATION],
         };
         for settings in fits.settings(seed) {
             let model = fit(&self.rows.train, &settings, &mut Unobserved)?;
@@ -230,6 +233,7 @@ impl Known {
             };
             // Every fit has the same number of draws, so together they are those of the mixture.
             all.draws += one.draws;
+            all.members = vec![all.draws];
             all.means.extend(one.means);
         }
         let mixture = all.checked()?;

@@ -158,7 +158,7 @@ impl Problem {
     fn settings(&self) -> FitSettings {
         FitSettings {
             model: NetworkShape { hidden: Vec::new() },
-            prior_precision: self.prior,
+            prior_precision: self.prior.into(),
             noise_precision: NoisePrecision::Given(self.noise_precision()),
             ..FitSettings::default()
         }

@@ -131,7 +131,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                     let settings = FitSettings {
                         method,
                         model: NetworkShape { hidden: Vec::new() },
-                        prior_precision: problem.prior,
+                        prior_precision: problem.prior.into(),
                         seed,
                         ..FitSettings::default()
                     };

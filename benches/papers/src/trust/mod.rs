@@ -15,6 +15,7 @@ mod logistic;
 mod noise;
 mod optimum;
 mod relu_regression;
+mod steps;
 
 use burn_bayes_tabular::engine::{self, TrainedModel, Verdict};
 use burn_bayes_tabular::error::{Result, TabularError};
@@ -35,6 +36,7 @@ pub(crate) use learner::EXPERIMENT as LEARNER;
 pub(crate) use linear::EXPERIMENT as LINEAR;
 pub(crate) use logistic::EXPERIMENT as LOGISTIC;
 pub(crate) use noise::EXPERIMENT as NOISE;
+pub(crate) use steps::EXPERIMENT as STEPS;
 
 /// The NLL of held-out rows.
 const NLL: &str = "nll";
@@ -79,8 +81,8 @@ fn verdict(
     settings: &FitSettings,
     model: &TrainedModel,
 ) -> Result<Option<bool>> {
-    let diagnosis = engine::diagnose(training_set, settings, model)?;
-    Ok(diagnosis.map(|diagnosis| diagnosis.verdict == Verdict::Trust))
+    let verdict = engine::verdict(training_set, settings, model)?;
+    Ok(verdict.map(|verdict| verdict == Verdict::Trust))
 }
 
 /// What was measured of a fit; one that failed or left the finite numbers is counted, and is not within any

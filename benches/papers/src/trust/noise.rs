@@ -107,7 +107,7 @@ fn by_method(rows: &HeldOut, settings: &FitSettings) -> Result<Measures> {
     let model = fit(&rows.train, settings, &mut Unobserved)?;
     match model.predict(&rows.test, settings.draws)? {
         Predictions::Reals(predictions) => {
-            measures(rows, predictions.noise_deviation, &predictions.checked()?)
+            measures(rows, predictions.noise_deviation(), &predictions.checked()?)
         }
         Predictions::Classes(_) => Err(TabularError::Data("the targets are no numbers".into())),
     }

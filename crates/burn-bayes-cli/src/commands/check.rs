@@ -2,11 +2,10 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::fits::FitsTask;
-use burn_bayes_tabular::jobs::{self, Progress, Record, ResultCache};
+use burn_bayes_tabular::jobs::{self, ResultCache};
 use burn_bayes_tabular::report::{CheckReport, number, write_check};
 use burn_bayes_tabular::settings::{Config, DataSettings, refused};
 use burn_bayes_tabular::simulation_based_calibration::{
@@ -15,7 +14,8 @@ use burn_bayes_tabular::simulation_based_calibration::{
 use clap::Args;
 use serde_json::json;
 
-use crate::console::{Counter, command_line, print, print_json, warn};
+use super::{Fits, OF_ONE_RUN};
+use crate::console::{command_line, print, print_json};
 use crate::settings::ConfigFlags;
 
 /// What to simulate, and how often.
@@ -52,23 +52,6 @@ pub(crate) struct Arguments {
     settings: ConfigFlags,
 }
 
-/// Shows how many simulations are done.
-struct Simulated(OnceLock<Counter>);
-
-impl Progress for Simulated {
-    fn begin(&self, waiting: usize) {
-        self.0.get_or_init(|| Counter::new("check", waiting));
-    }
-
-    fn done(&self, _: &Record) {
-        self.0.get().into_iter().for_each(Counter::count_quietly);
-    }
-
-    fn warn(&self, warning: &str) {
-        warn(warning);
-    }
-}
-
 /// Options of `fit` that do not apply here.
 const REFUSED: [(&str, &str); 4] = [
     ("draws", "is not used here; give `--posterior-draws`"),
@@ -82,7 +65,9 @@ const REFUSED: [(&str, &str); 4] = [
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    arguments.settings.refuse(REFUSED)?;
+    arguments
+        .settings
+        .refuse(OF_ONE_RUN.into_iter().chain(REFUSED))?;
     let mut config = arguments.settings.unchecked_config()?;
     let (source, design) = arguments.design(&mut config)?;
     let fit = &config.fit;
@@ -95,8 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let jobs = simulations.of_design(&design)?;
     let pool = super::worker_pool(arguments.threads, &config);
     let cache = ResultCache::begin(&arguments.out, "simulations.jsonl", arguments.resume)?;
-    super::continue_by_resuming(arguments.resume);
-    let shown = Simulated(OnceLock::new());
+    let shown = Fits::of("check", arguments.resume).quietly();
     let task = FitsTask::Check(simulations.clone());
     let records = jobs::run(&task, &jobs, &cache, &pool, &shown)?;
     let check = simulations.check(&design, &records)?;

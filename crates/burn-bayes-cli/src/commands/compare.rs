@@ -11,7 +11,7 @@ use burn_bayes_tabular::rows::SplitTable;
 use burn_bayes_tabular::settings::{Config, Method};
 use clap::Args;
 
-use super::Fits;
+use super::{Fits, OF_ONE_RUN};
 use crate::console::{command_line, print, print_json};
 use crate::settings::{ConfigFlags, choice};
 
@@ -50,14 +50,12 @@ pub(crate) struct Arguments {
 }
 
 /// Options of `fit` that do not apply here.
-const REFUSED: [(&str, &str); 6] = [
+const REFUSED: [(&str, &str); 4] = [
     ("method", "names one method; use `--methods` to name all"),
     (
         "validation",
         "is not used here, because every row is in a test fold once; leave it out",
     ),
-    ("patience", "is not used here; leave it out"),
-    ("refit", "is not used here; leave it out"),
     ("against_map", "is not used here; name map in `--methods`"),
     (
         "checkpoint_every",
@@ -67,7 +65,9 @@ const REFUSED: [(&str, &str); 6] = [
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    arguments.settings.refuse(REFUSED)?;
+    arguments
+        .settings
+        .refuse(OF_ONE_RUN.into_iter().chain(REFUSED))?;
     let mut config = arguments.settings.config()?;
     let table = super::read(&mut config)?;
     let runs = Runs::new(

@@ -49,10 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .as_deref()
         .map(|report| page(report, &folder))
         .transpose()?;
-    let mut run = super::loaded(&folder, arguments.device)?;
-    if arguments.importance_weighted {
-        run = run.importance_weighted()?;
-    }
+    let run = super::loaded(&folder, arguments.device, arguments.importance_weighted)?;
     let draws = run.draws(arguments.draws)?;
     let asked = arguments
         .positive

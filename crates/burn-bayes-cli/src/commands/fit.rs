@@ -7,8 +7,8 @@ use std::time::Instant;
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::engine::{EpochRecord, Observer, TrainedModel};
 use burn_bayes_tabular::report::number;
-use burn_bayes_tabular::run::{FinishedFit, FolderFit, RunFolder, Start, TrainedRun};
-use burn_bayes_tabular::settings::{Config, refused};
+use burn_bayes_tabular::run::{EnsembleFit, FinishedFit, FolderFit, RunFolder, Start, TrainedRun};
+use burn_bayes_tabular::settings::{Config, FitSettings, refused};
 use clap::Args;
 
 use super::prepared;
@@ -44,26 +44,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         true => Start::Resumed,
         false => Start::New(&command),
     };
-    let fit = FolderFit::new(&arguments.out, config, rows, start)?;
-    for (setting, other) in arguments.settings.without_effect(fit.settings()) {
-        tell(format_args!("note: `{setting}` has no effect with {other}"));
-    }
-    let settings = fit.settings();
-    for (name, is_given) in [
-        ("against_map", settings.against_map),
-        ("patience", settings.patience.is_some()),
-        ("refit", settings.refit),
-    ] {
-        if is_given && fit.scored_rows() == 0 {
-            tell(format_args!(
-                "note: `{name}` has no effect without held-out rows"
-            ));
+    let mut finished = match config.fit.members {
+        1 => {
+            let fit = FolderFit::new(&arguments.out, config, rows, start)?;
+            tell_notes(arguments, fit.settings(), fit.scored_rows());
+            interruption::continue_by(fit.continuation());
+            finished(fit)?
         }
-    }
-    let model = trained(&fit)?;
-    let mut finished = match fit.scored_rows() {
-        0 => fit.finish(&model)?,
-        rows => busy(format_args!("scoring {rows} rows"), || fit.finish(&model))?,
+        _ => {
+            let fit = EnsembleFit::new(&arguments.out, config, rows, start)?;
+            tell_notes(arguments, fit.settings(), fit.scored_rows());
+            interruption::continue_by(fit.continuation());
+            finished_ensemble(fit)?
+        }
     };
     finished.seconds = start_time.elapsed().as_secs_f64();
     match arguments.json {
@@ -71,6 +64,56 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         false => show(&finished)?,
     }
     finished.failure.map_or(Ok(()), Err)
+}
+
+/// Says which settings have no effect.
+fn tell_notes(arguments: &Arguments, settings: &FitSettings, scored_rows: usize) {
+    for (setting, other) in arguments.settings.without_effect(settings) {
+        tell(format_args!("note: `{setting}` has no effect with {other}"));
+    }
+    for (name, is_given) in [
+        ("against_map", settings.against_map),
+        ("patience", settings.patience.is_some()),
+        ("refit", settings.refit),
+    ] {
+        if is_given && scored_rows == 0 {
+            tell(format_args!(
+                "note: `{name}` has no effect without held-out rows"
+            ));
+        }
+    }
+}
+
+/// Trains and scores.
+fn finished(fit: FolderFit) -> Result<FinishedFit> {
+    let model = trained(&fit)?;
+    match fit.scored_rows() {
+        0 => fit.finish(&model),
+        rows => busy(format_args!("scoring {rows} rows"), || fit.finish(&model)),
+    }
+}
+
+/// Fits the members that are not finished, one after the other, and scores the ensemble.
+fn finished_ensemble(fit: EnsembleFit) -> Result<FinishedFit> {
+    let members = fit.settings().members;
+    for index in 0..members {
+        let Some(member) = fit.member(index)? else {
+            tell(format_args!(
+                "member {} of {members} is finished",
+                index + 1
+            ));
+            continue;
+        };
+        tell(format_args!("member {} of {members}", index + 1));
+        let finished = finished(member)?;
+        if finished.assessment.verdict.is_some() {
+            tell(format_args!("{}", finished.assessment));
+        }
+    }
+    match fit.scored_rows() {
+        0 => fit.finish(),
+        rows => busy(format_args!("scoring {rows} rows"), || fit.finish()),
+    }
 }
 
 /// The settings of this fit.
@@ -95,7 +138,6 @@ fn config(arguments: &Arguments) -> Result<Config> {
 
 /// Trains; an interruption saves a checkpoint first.
 fn trained(fit: &FolderFit) -> Result<TrainedRun> {
-    interruption::continue_by(fit.continuation());
     interruption::postpone()?;
     let model = fit.train(&mut Shown(Console::new()))?;
     // Scoring and the report have no state to save: an interruption may end the process again.
@@ -129,10 +171,28 @@ fn show(fit: &FinishedFit) -> Result<()> {
     let FinishedFit {
         run, method, model, ..
     } = fit;
+    let members = match &fit.member_weights {
+        Some(weights) => format!("{} members, each ", weights.len()),
+        None => String::new(),
+    };
     print(format_args!(
-        "{method} of {model}, {} weights, on {} rows in {:.1} s",
+        "{members}{method} of {model}, {} weights, on {} rows in {:.1} s",
         fit.weights, fit.training_rows, fit.seconds
     ))?;
+    let chosen = fit
+        .member_weights
+        .as_ref()
+        .filter(|weights| weights.iter().any(|weight| *weight != weights[0]));
+    if let Some(weights) = chosen {
+        let weights: Vec<String> = weights.iter().copied().map(number).collect();
+        print(format_args!(
+            "weights of the members: {}",
+            weights.join(", ")
+        ))?;
+        print(
+            "the held-out rows chose these weights, so their scores are optimistic; score other rows by `evaluate`",
+        )?;
+    }
     if let Some(epoch) = fit.best_epoch {
         print(format_args!("the best epoch was {epoch}"))?;
     }
@@ -144,6 +204,10 @@ fn show(fit: &FinishedFit) -> Result<()> {
         print(format_args!(
             "noise precision {precision} (standard deviation {deviation})"
         ))?;
+    }
+    if let Some(precisions) = &fit.learned_prior {
+        let precisions: Vec<String> = precisions.iter().copied().map(number).collect();
+        print(format_args!("prior precision {}", precisions.join(", ")))?;
     }
     if fit.assessment.verdict.is_some() {
         print(format_args!("{}", fit.assessment))?;

@@ -74,12 +74,19 @@ impl Command {
     }
 }
 
-/// Loads the run in a folder, and warns if its fit diverged.
-fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
-    let run = Run::load(folder, device)?;
+/// Loads the run in a folder, for importance-weighted predictions if asked, and warns if its fit diverged.
+fn loaded(
+    folder: &RunFolder,
+    device: Option<DeviceName>,
+    is_importance_weighted: bool,
+) -> Result<Run> {
+    let mut run = Run::load(folder, device)?;
     if let Some(reason) = &run.diverged {
         let path = folder.path().display();
         warn(format_args!("the fit in {path} has diverged: {reason}"));
+    }
+    if is_importance_weighted {
+        run = run.importance_weighted()?;
     }
     Ok(run)
 }
@@ -112,27 +119,43 @@ fn prepared(config: &mut Config) -> Result<PreparedRows> {
     busy(what, || PreparedRows::prepare(dealt, &config.data))
 }
 
-/// From now on, an interruption prints the command that resumes this one.
-fn continue_by_resuming(resumes: bool) {
-    let command = command_line();
-    interruption::continue_by(match resumes {
-        true => command,
-        false => format!("{command} --resume"),
-    });
-}
+/// Options of `fit` about one run, which do not apply to commands that make many fits.
+const OF_ONE_RUN: [(&str, &str); 4] = [
+    ("patience", "is not used here; leave it out"),
+    ("refit", "is not used here; leave it out"),
+    ("members", "is not used here; leave it out"),
+    ("member_weights", "is not used here; leave it out"),
+];
 
 /// Shows the progress of the fits of a command.
 struct Fits {
     name: &'static str,
     counter: OnceLock<Counter>,
+    /// Whether there are too many fits for a line about each.
+    is_quiet: bool,
 }
 
 impl Fits {
     /// For the command with this name. From now on, an interruption prints the command that resumes it.
     fn of(name: &'static str, resumes: bool) -> Self {
-        continue_by_resuming(resumes);
-        let counter = OnceLock::new();
-        Self { name, counter }
+        let command = command_line();
+        interruption::continue_by(match resumes {
+            true => command,
+            false => format!("{command} --resume"),
+        });
+        Self {
+            name,
+            counter: OnceLock::new(),
+            is_quiet: false,
+        }
+    }
+
+    /// With a line at every tenth of all fits only.
+    fn quietly(self) -> Self {
+        Self {
+            is_quiet: true,
+            ..self
+        }
     }
 }
 
@@ -143,8 +166,12 @@ impl Progress for Fits {
     }
 
     fn done(&self, record: &Record) {
-        if let Some(counter) = self.counter.get() {
-            counter.count(format_args!("{}: {:.1} s", record.key, record.seconds));
+        match self.counter.get() {
+            Some(counter) if self.is_quiet => counter.count_quietly(),
+            Some(counter) => {
+                counter.count(format_args!("{}: {:.1} s", record.key, record.seconds));
+            }
+            None => {}
         }
     }
 

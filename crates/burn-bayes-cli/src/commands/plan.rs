@@ -32,6 +32,9 @@ struct Plan {
     rows_memory: usize,
     steps: f64,
     seconds_per_step: f64,
+    /// The number of fits, one after the other.
+    members: usize,
+    /// Of all members.
     seconds: f64,
 }
 
@@ -39,6 +42,7 @@ struct Plan {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut config = arguments.settings.config()?;
     let problem = super::prepared(&mut config)?.train;
+    let members = config.fit.members;
     let weights = engine::check(&problem, &config.fit)?;
     let memory = engine::memory(&config.fit, weights)?;
     if arguments.json {
@@ -52,7 +56,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             rows_memory: problem.bytes(),
             steps: time.steps,
             seconds_per_step: time.step,
-            seconds: time.total(),
+            members,
+            seconds: members as f64 * time.total(),
         });
     }
     print(format_args!(
@@ -69,11 +74,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     ))?;
     // Printed after the memory, because these steps may run out of it.
     let time = engine::time(&problem, &config.fit)?;
+    let fits = match members {
+        1 => String::new(),
+        _ => format!("{members} members of "),
+    };
     print(format_args!(
-        "\ntraining time, estimated from the first steps: {:.0} steps of {:.2} ms, {}",
+        "\ntraining time, estimated from the first steps: {fits}{:.0} steps of {:.2} ms, {}",
         time.steps,
         1e3 * time.step,
-        spoken(time.total())
+        spoken(members as f64 * time.total())
     ))
 }
 

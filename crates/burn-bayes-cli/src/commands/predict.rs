@@ -69,10 +69,7 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let folder = RunFolder::open(&arguments.run)?;
-    let mut run = super::loaded(&folder, arguments.device)?;
-    if arguments.importance_weighted {
-        run = run.importance_weighted()?;
-    }
+    let run = super::loaded(&folder, arguments.device, arguments.importance_weighted)?;
     let request = arguments.request();
     let predictor = RowPredictor::new(&folder, &run, &request)?;
     if let Some(decision) = predictor.decision() {

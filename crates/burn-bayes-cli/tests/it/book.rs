@@ -83,8 +83,8 @@ fn a_method_and_its_settings_are_chosen() {
     outputs(&place, &data.collect::<Vec<_>>().join("\n"));
     place.write("ranges.toml", include_str!("choosing.toml"));
     let outputs = outputs(&place, include_str!("choosing.sh"));
-    let [compared, tuned, tried, _, scores] = outputs.as_slice() else {
-        panic!("five commands");
+    let [compared, tuned, tried, _, scores, ensemble, ..] = outputs.as_slice() else {
+        panic!("six commands");
     };
     assert!(tried.contains("| model | "), "{tried}");
     for method in ["map", "vifa", "vadam"] {
@@ -108,4 +108,11 @@ fn a_method_and_its_settings_are_chosen() {
     assert_eq!(chosen("run/config.toml"), chosen("tuned/config.toml"));
     assert!(chosen("run/config.toml").contains(best[1]), "{best:?}");
     assert!(scores.contains("AUROC"), "{scores}");
+    assert!(ensemble.contains("5 members"), "{ensemble}");
+    let between = column(&place, "disagreements.csv", "mutual_information_between");
+    assert!(
+        between
+            .iter()
+            .any(|between| between.parse::<f64>().unwrap() > 0.0)
+    );
 }

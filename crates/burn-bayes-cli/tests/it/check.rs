@@ -131,6 +131,14 @@ fn what_cannot_be_simulated_is_refused_before_the_first_fit() {
             "`draws` is not used",
         ),
         (
+            format!("{CHECK} --patience 5 --out found"),
+            "`patience` is not used",
+        ),
+        (
+            format!("{CHECK} --refit --out found"),
+            "`refit` is not used",
+        ),
+        (
             format!("{CHECK} --target kind --out found"),
             "`rows` is for generated rows",
         ),

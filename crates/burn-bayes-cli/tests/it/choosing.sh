@@ -14,3 +14,9 @@ burn-bayes tune --data known.csv --target ill --task classification --missing im
 burn-bayes fit --config tuned/config.toml --out run
 burn-bayes evaluate run new.csv
 # ANCHOR_END: fit
+
+# ANCHOR: ensemble
+burn-bayes fit --data known.csv --target ill --task classification --missing impute --method swag --members 5 --out ensemble
+burn-bayes predict ensemble new.csv --output disagreements.csv
+burn-bayes evaluate ensemble new.csv
+# ANCHOR_END: ensemble

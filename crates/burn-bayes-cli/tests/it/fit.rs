@@ -54,6 +54,9 @@ fn every_method_fits_and_predicts() {
         "vogn",
         "von",
         "vadam",
+        "ivon",
+        "nagvac",
+        "laplace",
         "map",
     ];
     for method in methods {
@@ -64,7 +67,8 @@ fn every_method_fits_and_predicts() {
         let outcome = json(&place.output(&format!("{options} --json --out {method}")));
         assert_eq!(outcome["method"], method);
         let rank = match method {
-            "vifa" | "vafc" | "swag" | "slang" => Value::from(2),
+            "vifa" | "vafc" | "swag" | "slang" | "laplace" => Value::from(2),
+            "nagvac" => Value::from(1),
             "map" => Value::Null,
             _ => Value::from(0),
         };

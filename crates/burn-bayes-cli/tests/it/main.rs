@@ -5,6 +5,7 @@ mod book;
 mod check;
 mod device;
 mod divergence;
+mod ensemble;
 mod fetch;
 mod fit;
 mod plan;

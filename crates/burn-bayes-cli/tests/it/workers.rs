@@ -78,6 +78,17 @@ fn a_cell_that_fails_ends_the_command_as_on_one_thread() {
 }
 
 #[test]
+fn a_worker_whose_command_ended_before_it_had_a_task_says_nothing() {
+    let place = Workplace::new();
+    for task in ["", "{\"task\":"] {
+        let mut worker = place.burn_bayes("worker");
+        let output = worker.write_stdin(task).output().unwrap();
+        assert!(output.status.success() && output.stdout.is_empty());
+        assert!(output.stderr.is_empty(), "{output:?}");
+    }
+}
+
+#[test]
 fn a_worker_for_other_cells_refuses_and_writes_nothing() {
     let place = Workplace::with_moons();
     let config = json!({"data": {"path": "moons.csv", "target": "kind", "task": "classification"}});

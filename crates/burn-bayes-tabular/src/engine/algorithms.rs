@@ -11,7 +11,8 @@ use burn_bayes::methods::{Algorithm, MeanGradients};
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::{Bayesian, FusedAdamConfig, Noise};
 
-use super::method::{MethodConfig, biases, rates};
+use super::method::{MethodConfig, rates};
+use super::prior::{biases, first};
 use super::training::{Checkpoint, Learner, Training};
 use super::{Observer, TrainedModel};
 use crate::error::Result;
@@ -50,7 +51,9 @@ pub(super) fn train(
         MethodConfig::Slang(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::Von(config) => start.batched(config.try_init(network)?),
         MethodConfig::Vadam(config) => start.batched(config.try_init(network)?),
-        MethodConfig::Map => start.run(network),
+        MethodConfig::Ivon(config) => start.batched(config.try_init(network)?),
+        MethodConfig::Nagvac(config) => start.batched(config.try_init(network)?),
+        MethodConfig::Laplace(_) | MethodConfig::Map => start.run(network),
     }
 }
 
@@ -129,18 +132,20 @@ impl Start<'_, '_> {
 }
 
 impl Training<'_> {
-    /// The optimiser. For swag and map, the gradient of the prior, α θ/N, is added as weight decay.
+    /// The optimiser. For swag, laplace and map, the gradient of the prior, α θ/N, is added as weight decay.
     fn optimizer(&self) -> ModuleOptimizer {
         let settings = self.settings;
-        if !matches!(settings.method, Method::Swag | Method::Map) {
+        if !matches!(
+            settings.method,
+            Method::Swag | Method::Laplace | Method::Map
+        ) {
             return self.optimizer_with_penalty(0.0, None);
         }
         let penalty = |precision: f64| (precision / self.training_set.rows() as f64) as f32;
         let clipping = settings
             .clip
             .map(|norm| GradientClipping::Norm(norm as f32));
-        let optimizer =
-            self.optimizer_with_penalty(penalty(settings.prior_precision), clipping.clone());
+        let optimizer = self.optimizer_with_penalty(penalty(first(settings)), clipping.clone());
         match settings.bias_prior_precision {
             None => optimizer,
             Some(precision) => {

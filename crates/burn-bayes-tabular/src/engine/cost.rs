@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 
-use super::method::MethodConfig;
+use super::method::{MethodConfig, rank};
 use super::{EpochRecord, Observer, TrainedModel, fit};
 use crate::error::{Result, TabularError};
 use crate::rows::TrainingSet;
@@ -32,8 +32,14 @@ pub fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
         MethodConfig::Slang(config) => config.memory(weights),
         MethodConfig::Von(config) => config.memory(weights),
         MethodConfig::Vadam(config) => config.memory(weights),
+        MethodConfig::Ivon(config) => config.memory(weights),
+        MethodConfig::Nagvac(config) => config.memory(weights),
         MethodConfig::Map if settings.method == Method::Exact => {
             MemoryPlan::iterates(weights, weights, OptimizerMemory::Plain)
+        }
+        MethodConfig::Laplace(_) => {
+            let rank = rank(settings, weights)?.unwrap_or(0);
+            MemoryPlan::iterates(weights, rank, optimizer)
         }
         MethodConfig::Map => MemoryPlan::iterates(weights, 0, optimizer),
     })

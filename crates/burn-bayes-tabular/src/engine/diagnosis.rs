@@ -2,15 +2,12 @@
 
 use std::fmt;
 
-use burn::module::Module;
-use burn_bayes::diagnostics::ArrivalTest;
+use burn_bayes::diagnostics::{Arrival, ArrivalTest};
 use serde::{Deserialize, Serialize};
 
-use super::TrainedModel;
-use super::algorithms::network;
+use super::fitted::Fit;
 use super::importance::{Importance, ImportanceWeights, importance};
-use super::linear;
-use super::method::prior;
+use super::{TrainedModel, linear};
 use crate::error::Result;
 use crate::rows::TrainingSet;
 use crate::settings::{FitSettings, Method};
@@ -68,6 +65,9 @@ pub struct Diagnosis {
     pub standard_error: f64,
     /// D, the number of weights.
     pub weights: usize,
+    /// The distance of the last iterate of the mean from the average of iterates that is the posterior's mean, in
+    /// posterior standard deviations; null without an average.
+    pub fluctuation: Option<f64>,
     /// What to change; null for a fit that is trusted.
     pub cure: Option<String>,
     /// Pareto k̂ of the importance ratios, which says how close the fit is to the true posterior. It does not
@@ -144,6 +144,13 @@ impl Diagnosis {
             format!("The deviations {deviations}: better ones would gain {gain:.1} nats."),
             format!("{}.", self.importance_finding()),
         ];
+        let large = self.fluctuation.filter(|&fluctuation| fluctuation > 1.0);
+        sentences.extend(large.map(|fluctuation| {
+            format!(
+                "The last iterate of the mean is {fluctuation:.1} posterior standard deviations from the average: the steps are \
+                 large, and a smaller `learning_rate` may fit better."
+            )
+        }));
         sentences.extend(self.remedy().map(|remedy| sentence(&format!("{remedy}."))));
         sentences
     }
@@ -186,6 +193,9 @@ fn cure(settings: &FitSettings, is_direct: bool, is_mean: bool) -> &'static str 
     let has_default_rate = matches!(settings.method, Method::Vifa | Method::MeanField)
         && settings.diagonal_learning_rate.is_none();
     match (is_direct, is_mean) {
+        (true, _) if settings.method == Method::Laplace => {
+            "a Laplace approximation is the Gaussian around the mode; slang or vifa find the best one of their family"
+        }
         (true, _) => {
             "the direct solution is only approximate for so little data; give more rows, or a larger \
              `prior_precision`"
@@ -200,7 +210,8 @@ fn cure(settings: &FitSettings, is_direct: bool, is_mean: bool) -> &'static str 
 }
 
 /// Estimates how far a posterior is from the best of its family and, for a small model, whether it is close to the
-/// true posterior, by passes over the training rows; `None` for a point estimate.
+/// true posterior, by passes over the training rows; `None` for a point estimate, and for a posterior of the
+/// linearised network, which both would compare with that of the network itself.
 ///
 /// # Errors
 /// If a gradient is not finite.
@@ -209,33 +220,10 @@ pub fn diagnose(
     settings: &FitSettings,
     model: &TrainedModel,
 ) -> Result<Option<Diagnosis>> {
-    let Some(posterior) = model.posterior() else {
+    let Some(fit) = Fit::of(training_set, settings, model)? else {
         return Ok(None);
     };
-    let device = settings.device.device()?.autodiff();
-    let network = network(
-        settings,
-        training_set.width(),
-        training_set.target(),
-        model.noise_precision(),
-        &device,
-    );
-    let rows: Vec<usize> = (0..training_set.rows()).collect();
-    let batches = rows
-        .chunks(CHUNK)
-        .map(|rows| training_set.batch(rows, &device));
-    let pairs = WORK / (training_set.rows() * network.num_params()).max(1);
-    let test = ArrivalTest::new(training_set.rows())
-        .with_prior(prior(settings))
-        .with_pairs(pairs.clamp(PAIRS.0, PAIRS.1))
-        .with_seed(settings.seed);
-    let arrival = test.measure(&network, posterior, batches)?;
-    let weights = network.num_params();
-    let verdict = match arrival {
-        _ if share(arrival.decrement, weights) > UNUSABLE => Verdict::DoNotUse,
-        _ if share(arrival.excess(), weights) > TRUSTED => Verdict::LookCloser,
-        _ => Verdict::Trust,
-    };
+    let (arrival, verdict) = measured(&fit)?;
     let is_direct = linear::applies(training_set, settings);
     let cure = cure(settings, is_direct, arrival.decrement > arrival.scale_gain);
     Ok(Some(Diagnosis {
@@ -243,8 +231,44 @@ pub fn diagnose(
         decrement: arrival.decrement,
         scale_gain: arrival.scale_gain,
         standard_error: arrival.standard_error,
-        weights,
+        weights: fit.posterior.len(),
+        fluctuation: model.fluctuation(),
         cure: (verdict != Verdict::Trust).then(|| cure.into()),
-        importance: importance(training_set, settings, &network, posterior)?,
+        importance: importance(&fit)?,
     }))
+}
+
+/// The verdict of [`diagnose`], without the importance ratios, which do not change it.
+///
+/// # Errors
+/// If a gradient is not finite.
+pub fn verdict(
+    training_set: &TrainingSet,
+    settings: &FitSettings,
+    model: &TrainedModel,
+) -> Result<Option<Verdict>> {
+    let fit = Fit::of(training_set, settings, model)?;
+    fit.map(|fit| Ok(measured(&fit)?.1)).transpose()
+}
+
+/// The distance of a fit from the best of its family, and what it says about the fit.
+fn measured(fit: &Fit<'_>) -> Result<(Arrival, Verdict)> {
+    let device = fit.settings.device.device()?.autodiff();
+    let rows: Vec<usize> = (0..fit.training_set.rows()).collect();
+    let batches = rows
+        .chunks(CHUNK)
+        .map(|rows| fit.training_set.batch(rows, &device));
+    let weights = fit.posterior.len();
+    let pairs = WORK / (rows.len() * weights).max(1);
+    let test = ArrivalTest::new(rows.len())
+        .with_prior(fit.prior.clone())
+        .with_pairs(pairs.clamp(PAIRS.0, PAIRS.1))
+        .with_seed(fit.settings.seed);
+    let arrival = test.measure(&fit.network, fit.posterior, batches)?;
+    let verdict = match arrival {
+        _ if share(arrival.decrement, weights) > UNUSABLE => Verdict::DoNotUse,
+        _ if share(arrival.excess(), weights) > TRUSTED => Verdict::LookCloser,
+        _ => Verdict::Trust,
+    };
+    Ok((arrival, verdict))
 }

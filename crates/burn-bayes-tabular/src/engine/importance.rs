@@ -1,16 +1,12 @@
 //! Importance ratios of a fit: Pareto k̂, and weights of draws for predictions of the true posterior.
 
 use burn::module::Module;
-use burn_bayes::FactorPosterior;
 use burn_bayes::diagnostics::ImportanceTest;
 use burn_bayes::eval::ParetoSmoothing;
 use serde::{Deserialize, Serialize};
 
-use super::method::prior;
+use super::fitted::Fit;
 use crate::error::Result;
-use crate::network::Network;
-use crate::rows::TrainingSet;
-use crate::settings::FitSettings;
 use crate::text::number;
 
 /// Rows per pass.
@@ -147,17 +143,17 @@ impl From<ParetoSmoothing> for ImportanceRatios {
     }
 }
 
-/// The importance ratios of draws of a posterior over the weights of `network`, which is on the device of a
-/// training.
+/// The importance ratios of draws of the posterior of a fit.
 ///
 /// # Errors
 /// If a draw fails; a likelihood that is not finite is a reason for no ratios.
-pub(super) fn importance(
-    training_set: &TrainingSet,
-    settings: &FitSettings,
-    network: &Network,
-    posterior: &FactorPosterior,
-) -> Result<Importance> {
+pub(super) fn importance(fit: &Fit<'_>) -> Result<Importance> {
+    let Fit {
+        training_set,
+        settings,
+        posterior,
+        ..
+    } = fit;
     let absent = |absent: String| Ok(Importance::Absent { absent });
     let (weights, rows) = (posterior.len(), training_set.rows());
     if weights > MOST_WEIGHTS {
@@ -175,9 +171,9 @@ pub(super) fn importance(
     }
     let device = settings.device.device()?;
     let all: Vec<usize> = (0..rows).collect();
-    let network = network.valid();
+    let network = fit.network.valid();
     let test = ImportanceTest::new(rows)
-        .with_prior(prior(settings))
+        .with_prior(fit.prior.clone())
         .with_seed(settings.seed);
     let measured = |draws: usize| {
         let batches = all.chunks(CHUNK);
@@ -204,8 +200,8 @@ mod tests {
     use super::*;
     use crate::engine::{TrainedModel, Unobserved, diagnose, fit};
     use crate::predict::Predictions;
-    use crate::rows::Target;
-    use crate::settings::Method;
+    use crate::rows::{Target, TrainingSet};
+    use crate::settings::{FitSettings, Method};
 
     fn ratios(pareto_k: f64) -> Importance {
         Importance::Measured(ImportanceRatios {

@@ -3,11 +3,14 @@
 //! The settings are those of all methods, and many of them may be absent. Here they become the
 //! configuration of one method, where every field has a value.
 
-use burn::module::ParamGroup;
-use burn_bayes::methods::{InitialDeviation, MeanStage, VadamConfig, VonConfig};
+use burn_bayes::laplace::{Laplace, Structure};
+use burn_bayes::methods::{
+    InitialDeviation, IvonConfig, MeanStage, NagvacConfig, VadamConfig, VonConfig,
+};
 use burn_bayes::train::StagedLearningRate;
-use burn_bayes::{Prior, SlangConfig, SwagConfig, VifaConfig};
+use burn_bayes::{SlangConfig, SwagConfig, VifaConfig};
 
+use super::prior::prior;
 use crate::error::Result;
 use crate::settings::{DEFAULT_RANK, FitSettings, Method, refused};
 
@@ -29,6 +32,10 @@ pub(super) enum MethodConfig {
     Slang(SlangConfig),
     Von(VonConfig),
     Vadam(VadamConfig),
+    Ivon(IvonConfig),
+    Nagvac(NagvacConfig),
+    /// A point estimate, whose posterior is approximated after the training.
+    Laplace(Laplace),
     /// A point estimate, which needs an optimiser only.
     Map,
 }
@@ -46,6 +53,9 @@ impl MethodConfig {
             }
             Method::Von => Self::Von(von(settings, rows, weights)),
             Method::Vadam => Self::Vadam(vadam(settings, rows)),
+            Method::Ivon => Self::Ivon(ivon(settings, rows, weights)),
+            Method::Nagvac => Self::Nagvac(nagvac(settings, rows, weights)),
+            Method::Laplace => Self::Laplace(laplace(settings, rows, rank)),
             // Solved directly.
             Method::Exact | Method::Map => Self::Map,
         })
@@ -55,8 +65,11 @@ impl MethodConfig {
 /// K, the rank given or the default; 0 for a diagonal posterior, and `None` for a point estimate.
 pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
     match settings.method {
-        Method::Vifa | Method::Vafc | Method::Swag | Method::Slang => {}
-        Method::MeanField | Method::Vogn | Method::Von | Method::Vadam => return Ok(Some(0)),
+        Method::Vifa | Method::Vafc | Method::Swag | Method::Slang | Method::Laplace => {}
+        Method::MeanField | Method::Vogn | Method::Von | Method::Vadam | Method::Ivon => {
+            return Ok(Some(0));
+        }
+        Method::Nagvac => return Ok(Some(1)),
         Method::Exact => return Ok(Some(weights)),
         Method::Map => return Ok(None),
     }
@@ -92,7 +105,7 @@ fn mean_stage(settings: &FitSettings, rows: usize) -> MeanStage {
 
 fn variational(config: VifaConfig, settings: &FitSettings) -> VifaConfig {
     config
-        .with_prior(prior(settings))
+        .with_prior(prior(settings, None))
         .with_draws(settings.preset().draws)
         .with_clip(settings.clip)
         .with_seed(settings.seed)
@@ -123,7 +136,7 @@ fn slang(settings: &FitSettings, rows: usize, weights: usize) -> SlangConfig {
         None => SlangConfig::new(rows).with_mean_stage(mean_stage(settings, rows)),
     };
     config
-        .with_prior(prior(settings))
+        .with_prior(prior(settings, None))
         .with_draws(preset.draws)
         .with_precision_rate(preset.precision_rate(settings.steps(rows)))
         .with_momentum(settings.momentum)
@@ -140,7 +153,7 @@ fn von(settings: &FitSettings, rows: usize, weights: usize) -> VonConfig {
         None => VonConfig::new(rows).with_mean_stage(mean_stage(settings, rows)),
     };
     config
-        .with_prior(prior(settings))
+        .with_prior(prior(settings, None))
         .with_draws(preset.draws)
         .with_antithetic(preset.draws.is_multiple_of(2))
         .with_precision_rate(preset.precision_rate(settings.steps(rows)))
@@ -158,24 +171,53 @@ fn vadam(settings: &FitSettings, rows: usize) -> VadamConfig {
         None => VadamConfig::new(rows).with_mean_stage(mean_stage(settings, rows)),
     };
     config
-        .with_prior(prior(settings))
+        .with_prior(prior(settings, None))
         .with_draws(preset.draws)
         .with_gamma_1(settings.momentum)
         .with_seed(settings.seed)
 }
 
-pub(super) fn prior(settings: &FitSettings) -> Prior {
-    let prior = Prior::isotropic(settings.prior_precision);
-    match settings.bias_prior_precision {
-        // A group without parameters would be refused.
-        Some(precision) if !settings.no_intercept => prior.with_group(biases(), precision),
-        _ => prior,
-    }
+fn laplace(settings: &FitSettings, rows: usize, rank: usize) -> Laplace {
+    Laplace::new(rows)
+        .with_prior(prior(settings, None))
+        .with_structure(Structure::LowRank { rank })
 }
 
-/// The parameters with a precision of their own in the prior.
-pub(super) fn biases() -> ParamGroup {
-    ParamGroup::from_predicate("bias")
+/// In two stages, or in one, as published, if the initial deviation is given.
+fn ivon(settings: &FitSettings, rows: usize, weights: usize) -> IvonConfig {
+    let preset = settings.preset();
+    let config = match settings.initial_deviation {
+        Some(deviation) => IvonConfig::paper(rows)
+            .with_radius(published_radius(weights))
+            .with_initial_hessian(Some(deviation.powi(-2) / rows as f64)),
+        None => IvonConfig::new(rows).with_mean_stage(mean_stage(settings, rows)),
+    };
+    config
+        .with_prior(prior(settings, None))
+        .with_draws(preset.draws)
+        .with_antithetic(preset.draws.is_multiple_of(2))
+        .with_precision_rate(preset.precision_rate(settings.steps(rows)))
+        .with_momentum(settings.momentum)
+        .with_seed(settings.seed)
+}
+
+/// In two stages, or in one, as published, if the initial deviation is given.
+fn nagvac(settings: &FitSettings, rows: usize, weights: usize) -> NagvacConfig {
+    let preset = settings.preset();
+    let config = match settings.initial_deviation {
+        Some(deviation) => NagvacConfig::new(rows)
+            .with_mean_stage(MeanStage::None)
+            .with_radius(published_radius(weights))
+            .with_initial_deviation(Some(InitialDeviation::FanInScaled(deviation))),
+        None => NagvacConfig::new(rows).with_mean_stage(mean_stage(settings, rows)),
+    };
+    config
+        .with_prior(prior(settings, None))
+        .with_draws(preset.draws)
+        .with_antithetic(preset.draws.is_multiple_of(2))
+        .with_covariance_rate(preset.precision_rate(settings.steps(rows)))
+        .with_momentum(settings.momentum)
+        .with_seed(settings.seed)
 }
 
 /// The learning rates of a training on `rows` rows.
@@ -215,8 +257,10 @@ mod tests {
                 let changes_rates = format!("{changed_rates:?}") != format!("{base_rates:?}");
                 match base.without_effect(name).is_some() {
                     true => assert_eq!(changed, config, "{method}: {name}"),
-                    // Swag and map clip in the optimiser.
-                    false if name == "clip" && matches!(method, Method::Swag | Method::Map) => {}
+                    // These clip in the optimiser.
+                    false
+                        if name == "clip"
+                            && matches!(method, Method::Swag | Method::Laplace | Method::Map) => {}
                     false => assert!(changed != config || changes_rates, "{method}: {name}"),
                 }
             }

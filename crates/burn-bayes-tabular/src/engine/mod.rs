@@ -6,10 +6,13 @@
 mod algorithms;
 mod cost;
 mod diagnosis;
+mod fitted;
 mod importance;
+mod laplace;
 mod linear;
 mod method;
 mod noise;
+mod prior;
 mod prior_draw;
 mod trained_model;
 mod training;
@@ -24,9 +27,10 @@ use serde::{Deserialize, Serialize};
 
 pub use algorithms::{network, weights};
 pub use cost::{TimeEstimate, memory, time};
-pub use diagnosis::{Diagnosis, Verdict, diagnose};
+pub use diagnosis::{Diagnosis, Verdict, diagnose, verdict};
 pub(crate) use importance::ImportanceWeights;
 pub use importance::{Importance, ImportanceRatios};
+pub(crate) use laplace::completed;
 pub use method::rank;
 pub(crate) use prior_draw::prior_draw;
 pub use trained_model::TrainedModel;
@@ -42,7 +46,7 @@ pub trait Observer {
     /// Called after every epoch; `Break` stops this training early.
     ///
     /// `snapshot` returns the model that the training would give if it stopped here, without side
-    /// effects.
+    /// effects. With laplace, it is the point estimate.
     fn epoch(
         &mut self,
         record: &EpochRecord,
@@ -92,7 +96,7 @@ pub struct EpochRecord {
     pub loss: f64,
 }
 
-/// Fits a network to a training set.
+/// Fits a network to a training set: one, also if the settings are those of an ensemble.
 ///
 /// # Errors
 /// If a setting is invalid, a loss or gradient is not finite, or the fit was interrupted.
@@ -132,7 +136,8 @@ fn trained(
         ));
     }
     if linear::applies(training_set, settings) {
-        return linear::fit(training_set, settings);
+        let model = linear::fit(training_set, settings)?;
+        return completed(training_set, settings, model);
     }
     let decay = settings.preset().decay;
     if settings.method == Method::Swag && decay > 0.0 && decay < Preset::SWAG.decay {
@@ -145,8 +150,12 @@ fn trained(
         Some(checkpoint) => checkpoint.noise_precision,
         None => noise::initial(training_set, settings)?,
     };
-    let training = Training::new(training_set, settings, precision)?;
-    algorithms::train(&training, checkpoint, observer)
+    let learned_prior = checkpoint
+        .as_ref()
+        .and_then(|checkpoint| checkpoint.learned_prior.clone());
+    let training = Training::new(training_set, settings, precision, learned_prior)?;
+    let model = algorithms::train(&training, checkpoint, observer)?;
+    completed(training_set, settings, model)
 }
 
 /// The settings in effect for these rows: the solver of a linear model that is too large to be solved directly
@@ -188,6 +197,7 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
     settings.device.device()?;
     let weights = weights(settings, training_set.width(), training_set.target())?;
     rank(settings, weights)?;
+    prior::check(settings)?;
     if settings.method == Method::Exact {
         linear::check_exact(training_set, settings)?;
     }

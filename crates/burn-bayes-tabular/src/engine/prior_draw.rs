@@ -5,8 +5,8 @@ use burn_bayes::Noise;
 use burn_bayes::graph::Layout;
 
 use super::algorithms::network;
-use super::method::prior;
 use super::noise::initial;
+use super::prior::prior;
 use crate::error::Result;
 use crate::network::Network;
 use crate::rows::TrainingSet;
@@ -28,7 +28,7 @@ pub(crate) fn prior_draw(
         &device.clone().autodiff(),
     );
     let layout = Layout::new(&network, &ParamGroup::all())?;
-    let deviations = prior(settings)
+    let deviations = prior(settings, None)
         .resolve(&layout)?
         .expanded(&device)
         .sqrt()
@@ -55,7 +55,7 @@ mod tests {
         let rows = TrainingSet::new(&dataset, Target::Real(scale)).unwrap();
         let settings = FitSettings {
             model: "linear".parse().unwrap(),
-            prior_precision: 4.0,
+            prior_precision: 4.0.into(),
             bias_prior_precision: Some(0.25),
             ..FitSettings::default()
         };

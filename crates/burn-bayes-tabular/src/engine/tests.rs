@@ -86,7 +86,7 @@ fn every_method_learns_numbers() {
         let error = burn_bayes::eval::rmse(&mixture.mean(), data.targets().as_real().unwrap());
         // The standard deviation of the targets is 1.12.
         assert!(error.clone().unwrap() < 0.35, "{method}: {error:?}");
-        assert!((predictions.noise_deviation - 50f64.sqrt().recip()).abs() < 1e-12);
+        assert!((predictions.noise_deviation() - 50f64.sqrt().recip()).abs() < 1e-12);
     }
 }
 
@@ -223,10 +223,99 @@ fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
 }
 
 #[test]
+fn a_fit_that_is_interrupted_while_it_learns_the_prior_ends_as_an_uninterrupted_one() {
+    let (data, training_set) = gap();
+    for (method, precision, count) in [
+        (Method::Vifa, "learned", 1),
+        (Method::Slang, "learned-per-layer", 2),
+        (Method::Von, "learned", 1),
+        (Method::Vadam, "learned-per-layer", 2),
+    ] {
+        let settings = FitSettings {
+            prior_precision: precision.parse().unwrap(),
+            epochs: 6,
+            checkpoint_every: 0,
+            ..settings(method)
+        };
+        let result = |model: &TrainedModel| match model.predict(data.features(), 20).unwrap() {
+            Predictions::Reals(predictions) => {
+                (predictions.means, model.learned_prior().unwrap().to_vec())
+            }
+            Predictions::Classes(_) => panic!("numbers were fitted"),
+        };
+        let expected = fit(&training_set, &settings, &mut Unobserved).unwrap();
+        let learned = expected.learned_prior().unwrap();
+        assert_eq!(learned.len(), count);
+        assert!(
+            learned
+                .iter()
+                .all(|&precision| (1e-3..1e3).contains(&precision) && precision != 1.0)
+        );
+        // Six epochs of five steps; the prior is learned after the fourth.
+        for steps in [3, 15, 22, 25] {
+            let mut first = Interruption::after(steps);
+            fit(&training_set, &settings, &mut first).unwrap_err();
+            let checkpoint = first.checkpoint.unwrap();
+            let resumed = resume(&training_set, &settings, checkpoint, &mut Unobserved).unwrap();
+            assert_eq!(result(&resumed), result(&expected), "{method}, {steps}");
+        }
+    }
+}
+
+#[test]
+fn a_model_of_an_earlier_epoch_has_the_prior_that_it_was_trained_with() {
+    struct Seen(Vec<Option<Vec<f64>>>);
+    impl Observer for Seen {
+        fn epoch(
+            &mut self,
+            _: &EpochRecord,
+            snapshot: &dyn Fn() -> crate::error::Result<TrainedModel>,
+        ) -> ControlFlow<()> {
+            let model = snapshot().unwrap();
+            assert!(model.fluctuation().is_some());
+            self.0.push(model.learned_prior().map(<[f64]>::to_vec));
+            ControlFlow::Continue(())
+        }
+    }
+    let (_, training_set) = gap();
+    let settings = FitSettings {
+        prior_precision: "learned".parse().unwrap(),
+        epochs: 6,
+        ..settings(Method::Vifa)
+    };
+    let mut seen = Seen(Vec::new());
+    fit(&training_set, &settings, &mut seen).unwrap();
+    // The first estimate is made after the fourth epoch.
+    let known: Vec<bool> = seen.0.iter().map(Option::is_some).collect();
+    assert_eq!(known, [false, false, false, false, true, true]);
+}
+
+#[test]
+fn methods_without_a_bound_cannot_learn_the_prior() {
+    let (_, training_set) = gap();
+    for method in [Method::Map, Method::Swag] {
+        let settings = FitSettings {
+            prior_precision: "learned".parse().unwrap(),
+            ..settings(method)
+        };
+        let error = fit(&training_set, &settings, &mut Unobserved)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("`prior_precision`") && error.contains(&method.to_string()),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn a_fit_that_is_interrupted_while_it_learns_the_noise_ends_as_an_uninterrupted_one() {
     let (data, training_set) = gap();
     let predictions = |model: &TrainedModel| match model.predict(data.features(), 20).unwrap() {
-        Predictions::Reals(predictions) => (predictions.means, predictions.noise_deviation),
+        Predictions::Reals(predictions) => {
+            let deviation = predictions.noise_deviation();
+            (predictions.means, deviation)
+        }
         Predictions::Classes(_) => panic!("numbers were fitted"),
     };
     for method in [Method::Vifa, Method::Swag, Method::Map] {
@@ -317,7 +406,17 @@ fn looking_at_a_fit_changes_nothing_and_shows_what_it_ends_in() {
             "{method}"
         );
         assert_eq!(onlooker.1.len(), 8);
-        assert_eq!(onlooker.1[7], probabilities(&alone, &data), "{method}");
+        let shown = match method {
+            Method::Laplace => {
+                let map = FitSettings {
+                    method: Method::Map,
+                    ..settings
+                };
+                fit(&training_set, &map, &mut Unobserved).unwrap()
+            }
+            _ => alone,
+        };
+        assert_eq!(onlooker.1[7], probabilities(&shown, &data), "{method}");
         // Also while a posterior does not have enough iterates.
         assert!(
             onlooker.1.windows(2).all(|two| two[0] != two[1]),

@@ -1,11 +1,15 @@
 //! The result of a fit: a network with a posterior over its weights.
 
+use std::sync::Arc;
+
 use burn::module::Module;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes::eval::DrawProbabilities;
+use burn_bayes::laplace::Linearized;
 use burn_bayes::{FactorPosterior, Noise, Predictor};
 use burn_bayes_data::Features;
 
+use super::prior::LayerPrecisions;
 use crate::error::{Result, TabularError};
 use crate::network::Network;
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
@@ -23,9 +27,16 @@ pub struct TrainedModel {
     network: Network,
     /// `None` if the weights are a point.
     predictor: Option<Predictor<Network>>,
+    /// Predicts with the network linearised at the mean, instead of with its own draws.
+    linearized: Option<Arc<Linearized<Network>>>,
+    noise: Noise,
     target: Target,
     /// β on the standardised scale of the network.
     noise_precision: f64,
+    /// α of all weights or of those of each layer; `None` if it was given, or the model was read from a file.
+    learned_prior: Option<LayerPrecisions>,
+    /// The distance of the last iterate from the posterior's mean; as above.
+    fluctuation: Option<f64>,
 }
 
 impl TrainedModel {
@@ -45,18 +56,62 @@ impl TrainedModel {
         Ok(Self {
             network,
             predictor: predictor.transpose()?,
+            linearized: None,
+            noise,
             target,
             noise_precision,
+            learned_prior: None,
+            fluctuation: None,
         })
     }
 
-    /// The same model, predicting with draws in proportion to their weights; see
+    /// The same model with what its training knows besides: the learned precisions of the prior, and the distance of the
+    /// last iterate from the posterior's mean.
+    pub(super) fn after_training(
+        self,
+        learned_prior: Option<LayerPrecisions>,
+        fluctuation: Option<f64>,
+    ) -> Self {
+        Self {
+            learned_prior,
+            fluctuation,
+            ..self
+        }
+    }
+
+    /// The distance of the last iterate of the mean from the average of iterates that is the posterior's mean, in
+    /// posterior standard deviations; `None` without an average.
+    pub fn fluctuation(&self) -> Option<f64> {
+        self.fluctuation
+    }
+
+    /// The learned precisions of the prior over the weights: one for all, or one for each layer.
+    pub fn learned_prior(&self) -> Option<&[f64]> {
+        self.learned_prior.as_deref()
+    }
+
+    /// The same model, predicting with the network linearised at the posterior's mean; a point estimate is
+    /// unchanged.
+    pub(crate) fn with_linearised_predictions(self) -> Result<Self> {
+        let network = self.network.clone();
+        let linearized = self.posterior().cloned();
+        let linearized = linearized.map(|posterior| Linearized::new(network, posterior));
+        Ok(Self {
+            linearized: linearized.transpose()?.map(Arc::new),
+            ..self
+        })
+    }
+
+    /// The same model, predicting with the network's own draws in proportion to their weights; see
     /// [`Predictor::with_weighted_draws`].
     pub(crate) fn with_weighted_draws(self, noise: Noise, weights: &[f64]) -> Result<Self> {
         let weighted =
             |predictor: Predictor<Network>| predictor.with_weighted_draws(noise, weights);
-        let predictor = self.predictor.map(weighted).transpose()?;
-        Ok(Self { predictor, ..self })
+        Ok(Self {
+            predictor: self.predictor.map(weighted).transpose()?,
+            linearized: None,
+            ..self
+        })
     }
 
     /// The posterior over the weights; `None` for a point estimate.
@@ -103,11 +158,12 @@ impl TrainedModel {
         Ok(match &self.target {
             Target::Real(scale) => Predictions::Reals(RealPredictions {
                 draws,
+                members: vec![draws],
                 means: outputs
                     .into_iter()
                     .map(|output| scale.undo(output))
                     .collect(),
-                noise_deviation: scale.spread / self.noise_precision.sqrt(),
+                noise_deviations: vec![scale.spread / self.noise_precision.sqrt()],
             }),
             Target::Classes(classes) => {
                 let (rows, count) = (rows.rows(), classes.len());
@@ -120,6 +176,7 @@ impl TrainedModel {
                 Predictions::Classes(ClassPredictions {
                     classes: classes.clone(),
                     draws,
+                    members: vec![draws],
                     probabilities,
                 })
             }
@@ -131,18 +188,24 @@ impl TrainedModel {
         let draws = self.draws(draws);
         let numbers = numbers(draws, rows.rows(), self.target.outputs())?;
         let mut outputs = Vec::with_capacity(numbers);
+        let device = self.network.devices().into_iter().next();
+        let device = device.unwrap_or_default();
         let mut evaluate = |network: &Network| {
-            let device = network.devices().into_iter().next().unwrap_or_default();
-            for chunk in rows.values().chunks(CHUNK * rows.columns().max(1)) {
-                let values: Vec<f32> = chunk.iter().map(|&value| value as f32).collect();
-                let shape = [chunk.len() / rows.columns().max(1), rows.columns()];
-                let inputs = Tensor::from_data(TensorData::new(values, shape), &device);
+            for inputs in chunks(rows, &device) {
                 outputs.extend(network.forward(inputs).into_data().iter::<f64>());
             }
         };
-        match &self.predictor {
-            Some(predictor) => drop(predictor.map_draws(draws, evaluate)?),
-            None => evaluate(&self.network),
+        match (&self.linearized, &self.predictor) {
+            (Some(linearized), _) => {
+                let chunks = chunks(rows, &device);
+                let chunks = chunks.map(|inputs| linearized.draws(&inputs, self.noise, draws));
+                let chunks = chunks.collect::<std::result::Result<Vec<_>, _>>()?;
+                if !chunks.is_empty() {
+                    outputs.extend(Tensor::cat(chunks, 1).into_data().iter::<f64>());
+                }
+            }
+            (None, Some(predictor)) => drop(predictor.map_draws(draws, evaluate)?),
+            (None, None) => evaluate(&self.network),
         }
         match outputs.iter().all(|output| output.is_finite()) {
             true => Ok(outputs),
@@ -176,6 +239,16 @@ impl TrainedModel {
             None => 1,
         }
     }
+}
+
+/// The rows as inputs of a network, some at a time.
+fn chunks<'a>(rows: &'a Features, device: &'a Device) -> impl Iterator<Item = Tensor<2>> + 'a {
+    let columns = rows.columns().max(1);
+    rows.values().chunks(CHUNK * columns).map(move |chunk| {
+        let values: Vec<f32> = chunk.iter().map(|&value| value as f32).collect();
+        let shape = [chunk.len() / columns, rows.columns()];
+        Tensor::from_data(TensorData::new(values, shape), device)
+    })
 }
 
 /// The number of outputs of `draws` draws for all rows.

@@ -12,9 +12,10 @@ use burn_bayes::train::{
     self, Batches, CheckpointTime, EpochSummary, Trainer, TrainerModel, TrainingEnd,
     TrainingObserver,
 };
-use burn_bayes::{Bayesian, FactorPosterior, Noise};
+use burn_bayes::{Bayesian, FactorPosterior, Noise, Prior};
 
 use super::noise::LearnedNoise;
+use super::prior::{LayerPrecisions, LearnedPrior, prior};
 use super::trained_model::TrainedModel;
 use super::{EpochRecord, Observer};
 use crate::error::{Result, TabularError};
@@ -33,6 +34,8 @@ pub struct Checkpoint {
     pub(crate) epochs: usize,
     /// β on the standardised scale of the network.
     pub(crate) noise_precision: f64,
+    /// α of the weights, if it is learned and has been estimated.
+    pub(crate) learned_prior: Option<LayerPrecisions>,
     /// The state of the current training.
     pub(crate) state: train::Checkpoint,
 }
@@ -50,6 +53,12 @@ pub(super) trait Learner:
     /// The same with another noise precision of the likelihood.
     #[must_use]
     fn with_noise_precision(self, precision: f64) -> Self;
+
+    /// The distance of the last iterate from the average of iterates, in posterior standard deviations.
+    fn fluctuation(&self) -> std::result::Result<Option<f64>, burn_bayes::Error>;
+
+    /// The same with another prior.
+    fn with_prior(self, prior: &Prior) -> std::result::Result<Self, burn_bayes::Error>;
 }
 
 impl Learner for Network {
@@ -63,6 +72,15 @@ impl Learner for Network {
 
     fn with_noise_precision(self, precision: f64) -> Self {
         Network::with_noise_precision(self, precision)
+    }
+
+    fn fluctuation(&self) -> std::result::Result<Option<f64>, burn_bayes::Error> {
+        Ok(None)
+    }
+
+    fn with_prior(self, _: &Prior) -> std::result::Result<Self, burn_bayes::Error> {
+        // The gradient of the optimiser contains it.
+        Ok(self)
     }
 }
 
@@ -81,6 +99,14 @@ where
     fn with_noise_precision(self, precision: f64) -> Self {
         self.map_template(|network| network.with_noise_precision(precision))
     }
+
+    fn fluctuation(&self) -> std::result::Result<Option<f64>, burn_bayes::Error> {
+        Self::fluctuation(self)
+    }
+
+    fn with_prior(self, prior: &Prior) -> std::result::Result<Self, burn_bayes::Error> {
+        Self::with_prior(self, prior)
+    }
 }
 
 /// The constants of a training.
@@ -91,6 +117,9 @@ pub(super) struct Training<'a> {
     pub(super) noise_precision: f64,
     /// The rows held out while β is learned.
     learned_noise: Option<LearnedNoise>,
+    /// α at the start, if it is learned and has been estimated.
+    first_prior: Option<LayerPrecisions>,
+    learned_prior: Option<LearnedPrior>,
     pub(super) device: Device,
 }
 
@@ -99,12 +128,15 @@ impl<'a> Training<'a> {
         training_set: &'a TrainingSet,
         settings: &'a FitSettings,
         noise_precision: f64,
+        first_prior: Option<LayerPrecisions>,
     ) -> Result<Self> {
         Ok(Self {
             training_set,
             settings,
             noise_precision,
             learned_noise: LearnedNoise::new(training_set, settings)?,
+            first_prior,
+            learned_prior: LearnedPrior::new(settings),
             device: settings.device.device()?.autodiff(),
         })
     }
@@ -125,6 +157,10 @@ impl Training<'_> {
         checkpoint: Option<Checkpoint>,
         observer: &mut dyn Observer,
     ) -> Result<TrainedModel> {
+        let learner = match &self.first_prior {
+            Some(learned) => learner.with_prior(&prior(self.settings, Some(learned)))?,
+            None => learner,
+        };
         let mut trainer = Trainer::new(learner, optimizer, rates).with_epochs(self.settings.epochs);
         if let Some(checkpoint) = checkpoint {
             trainer = trainer.resumed(&checkpoint.state).map_err(|error| {
@@ -135,6 +171,7 @@ impl Training<'_> {
             training: self,
             observer,
             noise_precision: self.noise_precision,
+            learned_prior: self.first_prior.clone(),
         };
         let run = trainer
             .run(self, &mut watched)
@@ -147,17 +184,23 @@ impl Training<'_> {
             return Err(TabularError::Interrupted("interrupted".into()));
         }
         let learner = run.trainer.into_model();
-        self.trained_model(&learner, learner.posterior()?, watched.noise_precision)
+        let learned_prior = watched.learned_prior.as_ref();
+        let posterior = learner.posterior()?;
+        self.trained_model(&learner, posterior, watched.noise_precision, learned_prior)
     }
 
     /// The current model; a point estimate if the posterior needs more iterates.
-    fn snapshot(&self, learner: &impl Learner, noise_precision: f64) -> Result<TrainedModel> {
-        match learner.posterior() {
-            Err(error) if error.is_too_early() => {
-                self.trained_model(learner, None, noise_precision)
-            }
-            posterior => self.trained_model(learner, posterior?, noise_precision),
-        }
+    fn snapshot(
+        &self,
+        learner: &impl Learner,
+        noise_precision: f64,
+        learned_prior: Option<&LayerPrecisions>,
+    ) -> Result<TrainedModel> {
+        let posterior = match learner.posterior() {
+            Err(error) if error.is_too_early() => None,
+            posterior => posterior?,
+        };
+        self.trained_model(learner, posterior, noise_precision, learned_prior)
     }
 
     fn trained_model(
@@ -165,14 +208,16 @@ impl Training<'_> {
         learner: &impl Learner,
         posterior: Option<FactorPosterior>,
         noise_precision: f64,
+        learned_prior: Option<&LayerPrecisions>,
     ) -> Result<TrainedModel> {
-        TrainedModel::new(
+        let model = TrainedModel::new(
             &learner.network(),
             posterior,
             self.training_set.target().clone(),
             noise_precision,
             self.settings.seed,
-        )
+        )?;
+        Ok(model.after_training(learned_prior.cloned(), learner.fluctuation()?))
     }
 
     /// The error of a training that reached a non-finite number, with remedies.
@@ -236,6 +281,8 @@ struct Watched<'a, 'b> {
     observer: &'a mut dyn Observer,
     /// β after the last epoch.
     noise_precision: f64,
+    /// α after the last epoch.
+    learned_prior: Option<LayerPrecisions>,
 }
 
 /// Why a training failed.
@@ -250,6 +297,46 @@ impl From<burn_bayes::Error> for Failure {
     }
 }
 
+impl Watched<'_, '_> {
+    /// The model with the noise that an epoch taught.
+    fn with_next_noise<L: Learner>(
+        &mut self,
+        summary: &EpochSummary,
+        model: L,
+    ) -> Result<L, Failure> {
+        let learned = self.training.learned_noise.as_ref();
+        let Some(learned) = learned.filter(|learned| learned.is_due(summary.epoch)) else {
+            return Ok(model);
+        };
+        let snapshot =
+            self.training
+                .snapshot(&model, self.noise_precision, self.learned_prior.as_ref());
+        let estimate = snapshot.and_then(|snapshot| learned.estimate(&snapshot));
+        self.noise_precision = estimate.map_err(Failure::Observer)?;
+        Ok(model.with_noise_precision(self.noise_precision))
+    }
+
+    /// The model with the prior that an epoch taught.
+    fn with_next_prior<L: Learner>(
+        &mut self,
+        summary: &EpochSummary,
+        model: L,
+    ) -> Result<L, Failure> {
+        let learned = self.training.learned_prior.as_ref();
+        let Some(learned) = learned.filter(|learned| learned.is_due(summary.epoch)) else {
+            return Ok(model);
+        };
+        let Some(posterior) = model.posterior()? else {
+            return Ok(model);
+        };
+        let precisions = learned.next(&posterior, self.learned_prior.as_deref());
+        let precisions = precisions.map_err(Failure::Observer)?;
+        let model = model.with_prior(&prior(self.training.settings, Some(&precisions)))?;
+        self.learned_prior = Some(precisions);
+        Ok(model)
+    }
+}
+
 impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
     type Error = Failure;
 
@@ -259,20 +346,16 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
             epochs: self.training.settings.epochs,
             loss: summary.loss,
         };
-        let snapshot = || self.training.snapshot(model, self.noise_precision);
+        let snapshot = || {
+            self.training
+                .snapshot(model, self.noise_precision, self.learned_prior.as_ref())
+        };
         Ok(self.observer.epoch(&record, &snapshot))
     }
 
     fn adjusted(&mut self, summary: &EpochSummary, model: L) -> Result<L, Failure> {
-        let training = self.training;
-        let learned = training.learned_noise.as_ref();
-        let Some(learned) = learned.filter(|learned| learned.is_due(summary.epoch)) else {
-            return Ok(model);
-        };
-        let snapshot = training.snapshot(&model, self.noise_precision);
-        let estimate = snapshot.and_then(|snapshot| learned.estimate(&snapshot));
-        self.noise_precision = estimate.map_err(Failure::Observer)?;
-        Ok(model.with_noise_precision(self.noise_precision))
+        let model = self.with_next_noise(summary, model)?;
+        self.with_next_prior(summary, model)
     }
 
     fn interrupts(&self) -> bool {
@@ -297,6 +380,7 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
         let checkpoint = Checkpoint {
             epochs,
             noise_precision: self.noise_precision,
+            learned_prior: self.learned_prior.clone(),
             state,
         };
         self.observer

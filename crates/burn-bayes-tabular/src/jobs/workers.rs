@@ -264,6 +264,10 @@ impl Answer {
 pub fn serve<T: Task>() -> Result<()> {
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
+    if !line.ends_with('\n') {
+        // The command ended before it had written the task.
+        return Ok(());
+    }
     let order: Order<T> = serde_json::from_str(&line).map_err(|error| {
         TabularError::Usage(format!(
             "the first line of the input is not a task: {error}"

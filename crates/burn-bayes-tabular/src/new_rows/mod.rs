@@ -12,7 +12,7 @@ use crate::distinct::distinct;
 use crate::error::{Result, TabularError};
 use crate::predict::{DEVIATIONS, EPISTEMIC, PredictionTable, Uncertainty, threshold_at_risk};
 use crate::run::{Run, RunFolder};
-use crate::settings::{FileFormat, refused};
+use crate::settings::{FileFormat, MemberWeights, refused};
 
 pub use known::{Evaluation, KnownRows};
 pub use usable::BadRowsName;
@@ -283,6 +283,9 @@ impl PredictionRequest {
         let used = match &run.config.fit {
             settings if settings.refit => Some(("refit", "trained the model")),
             settings if settings.patience.is_some() => Some(("patience", "chose the epoch")),
+            settings if settings.member_weights != MemberWeights::Equal => {
+                Some(("member_weights", "weighted the members"))
+            }
             _ => None,
         };
         if let Some((setting, use_of_rows)) = used {

@@ -5,6 +5,7 @@ mod selection;
 mod table;
 mod uncertainty;
 
+pub(crate) use draws::members_of_draws;
 pub use draws::{ClassPredictions, Predictions, RealPredictions};
 pub(crate) use selection::threshold_at_risk;
 pub use table::PredictionTable;

@@ -2,12 +2,15 @@
 
 use std::io::{self, Write};
 
-use burn_bayes::eval::{ClassProbabilities, DrawProbabilities, GaussianMixture, quantiles};
+use burn_bayes::eval::{
+    ClassProbabilities, DrawProbabilities, GaussianMixture, MemberDisagreement, quantiles,
+};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::error::{Result, TabularError};
 use crate::files::io_error;
 use crate::predict::Uncertainty;
+use crate::predict::members_of_draws;
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::settings::refused;
 
@@ -73,6 +76,11 @@ const DECISION: &str = "decision";
 pub(crate) const EPISTEMIC: &str = "epistemic_std";
 /// The uncertainty scores of a regression.
 pub(crate) const DEVIATIONS: [&str; 2] = ["std", EPISTEMIC];
+
+/// The parts of the mutual information within and between the members of an ensemble.
+const OF_CLASSES: [&str; 2] = ["mutual_information_within", "mutual_information_between"];
+/// The parts of the epistemic standard deviation; their squares add up to its square.
+const OF_NUMBERS: [&str; 2] = ["epistemic_std_within", "epistemic_std_between"];
 
 impl PredictionTable {
     /// The columns of predictions, possibly without rows; `levels` are the quantiles of a regression.
@@ -236,6 +244,11 @@ fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>>
             .map_or_else(Vec::new, |draws| score.of(draws));
         columns.push((score.name().into(), Cells::numbers(scores)));
     }
+    if let [_, _, ..] = *predictions.members {
+        let members: Vec<usize> = members_of_draws(&predictions.members).collect();
+        let parts = draws.map(|draws| MemberDisagreement::of_classes(&draws, &members));
+        columns.extend(of_members(OF_CLASSES, parts.transpose()?, |part| part));
+    }
     Ok(columns)
 }
 
@@ -261,11 +274,30 @@ fn real_columns(predictions: &RealPredictions, levels: &[f64]) -> Result<Vec<(St
             cells(&|mixture| Ok(deviations(mixture.variance_between_draws())))?,
         ),
     ];
+    if let [_, _, ..] = *predictions.members {
+        let members: Vec<usize> = members_of_draws(&predictions.members).collect();
+        let parts = mixture.as_ref();
+        let parts = parts.map(|mixture| MemberDisagreement::of_means(mixture, &members));
+        columns.extend(of_members(OF_NUMBERS, parts.transpose()?, f64::sqrt));
+    }
     for &level in levels {
         let quantiles = cells(&|mixture| Ok(quantiles(mixture, level)?))?;
         columns.push((format!("q{level}"), quantiles));
     }
     Ok(columns)
+}
+
+/// The epistemic uncertainty of an ensemble in two columns: within its members, and between them.
+fn of_members(
+    names: [&str; 2],
+    parts: Option<MemberDisagreement>,
+    scale: impl Fn(f64) -> f64 + Copy,
+) -> [(String, Cells); 2] {
+    let parts = parts.map_or_else(Default::default, |parts| [parts.within, parts.between]);
+    let [within, between] = names;
+    let [of_draws, of_averages] =
+        parts.map(|part| Cells::numbers(part.into_iter().map(scale).collect()));
+    [(within.into(), of_draws), (between.into(), of_averages)]
 }
 
 #[cfg(test)]
@@ -284,6 +316,7 @@ mod tests {
         let predictions = Predictions::Classes(ClassPredictions {
             classes: vec!["a".into(), "b, c".into()],
             draws: 2,
+            members: vec![2],
             probabilities: vec![1.0, 0.0, 0.25, 0.75, 0.0, 1.0, 0.25, 0.75],
         });
         let table = PredictionTable::new(&predictions, &[]).unwrap();
@@ -305,8 +338,9 @@ mod tests {
     fn numbers_get_deviations_and_quantiles() {
         let predictions = Predictions::Reals(RealPredictions {
             draws: 2,
+            members: vec![2],
             means: vec![-3.0, 3.0],
-            noise_deviation: 4.0,
+            noise_deviations: vec![4.0],
         });
         let table = PredictionTable::new(&predictions, &[0.5]).unwrap();
         let table = table.with_targets(vec!["1".into()]);

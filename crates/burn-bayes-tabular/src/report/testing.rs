@@ -112,6 +112,7 @@ pub(crate) fn classification(names: &[&str], rows: usize, draws: usize) -> Sampl
     let predictions = ClassPredictions {
         classes,
         draws,
+        members: vec![draws],
         probabilities,
     };
     Sample::new(
@@ -147,8 +148,9 @@ pub(crate) fn regression(rows: usize, draws: usize) -> Sample {
     }
     let predictions = RealPredictions {
         draws,
+        members: vec![draws],
         means,
-        noise_deviation,
+        noise_deviations: vec![noise_deviation],
     };
     Sample::new(
         "strength, MPa",

@@ -188,8 +188,9 @@ fn small_and_wide_cases_have_a_page() {
     }
     let same = RealPredictions {
         draws: 2,
+        members: vec![2],
         means: vec![1.0; 6],
-        noise_deviation: 0.5,
+        noise_deviations: vec![0.5],
     };
     checked(&Sample::new(
         "y",
@@ -199,6 +200,7 @@ fn small_and_wide_cases_have_a_page() {
     let certain = ClassPredictions {
         classes: vec!["a".into(), "b".into()],
         draws: 1,
+        members: vec![1],
         probabilities: vec![1.0, 0.0, 0.0, 1.0],
     };
     checked(&Sample::new(
@@ -305,6 +307,7 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
             scale_gain: 0.5,
             standard_error: 0.1,
             weights: 20,
+            fluctuation: (verdict == Verdict::DoNotUse).then_some(2.5),
             cure: (verdict != Verdict::Trust).then(|| "give more `epochs`".into()),
             importance: Importance::Absent {
                 absent: "the test has none".into(),
@@ -326,6 +329,8 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
         let arrived = page.contains("The mean has arrived");
         assert_eq!(arrived, verdict == Verdict::Trust);
         assert_eq!(page.contains("<li>Give more epochs.</li>"), !arrived);
+        let fluctuates = page.contains("The last iterate of the mean is 2.5 posterior");
+        assert_eq!(fluctuates, verdict == Verdict::DoNotUse);
         assert!(page.contains(&format!("--{class}: #")));
     }
 }

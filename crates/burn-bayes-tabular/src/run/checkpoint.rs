@@ -24,11 +24,12 @@ struct Header {
     epochs: usize,
     loss_sum: f32,
     noise_precision: f64,
+    learned_prior: Option<Vec<f64>>,
     /// Size of the record of the model in bytes.
     model: usize,
 }
 
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 impl RunFolder {
     /// Writes a checkpoint of a fit to rows with this fingerprint, replacing the previous one.
@@ -47,6 +48,7 @@ impl RunFolder {
             epochs: checkpoint.epochs,
             loss_sum: checkpoint.state.loss_sum,
             noise_precision: checkpoint.noise_precision,
+            learned_prior: checkpoint.learned_prior.clone(),
             model: checkpoint.state.model.len(),
         };
         let header = serde_json::to_string(&header).map_err(|error| at(&path)(error.into()))?;
@@ -118,6 +120,7 @@ fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
     let checkpoint = Checkpoint {
         epochs: header.epochs,
         noise_precision: header.noise_precision,
+        learned_prior: header.learned_prior.clone(),
         state: train::Checkpoint {
             step: header.step,
             loss_sum: header.loss_sum,

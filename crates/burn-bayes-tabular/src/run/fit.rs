@@ -86,6 +86,10 @@ pub struct FinishedFit {
     pub rank: Option<usize>,
     /// 1/variance of the noise, in the unit of the target; null for classes.
     pub noise_precision: Option<f64>,
+    /// The learned precisions of the prior: one for all weights, or one for each layer; null if it was given.
+    pub learned_prior: Option<Vec<f64>>,
+    /// The weights of the members of an ensemble; null for a single fit.
+    pub member_weights: Option<Vec<f64>>,
     /// Wall-clock time.
     pub seconds: f64,
     /// Whether the fit can be trusted.
@@ -204,6 +208,8 @@ impl FolderFit {
             weights: model.weights(),
             rank: model.posterior().map(|posterior| posterior.rank()),
             noise_precision: model.noise_precision_in_target_units(),
+            learned_prior: model.learned_prior().map(<[f64]>::to_vec),
+            member_weights: None,
             seconds: self.start.elapsed().as_secs_f64(),
             assessment,
             scores,
@@ -253,7 +259,10 @@ impl FolderFit {
         let best = keeper.best.and_then(BestEpoch::into_best);
         let (best_epoch, model) = match best {
             None => (None, last),
-            Some((epoch, Some(model))) => (Some(epoch), model),
+            Some((epoch, Some(model))) => {
+                let model = engine::completed(training_set, settings, model)?;
+                (Some(epoch), model)
+            }
             // It was made before an interruption; the training is the same each time.
             Some((epoch, None)) => {
                 let observer = &mut Unobserved;
@@ -287,7 +296,9 @@ impl FolderFit {
         };
         let places = self.rows.validation_rows.clone();
         let folder = &self.folder;
-        validate(folder, config, model, train, rows, places, assessment).map(Some)
+        let predictions = model.predict(rows.features(), config.fit.draws)?;
+        let predicted = (&predictions, model.posterior());
+        validate(folder, config, predicted, train, rows, places, assessment).map(Some)
     }
 }
 
@@ -305,7 +316,7 @@ fn expect_finite(model: &TrainedModel, train: &TrainingSet, settings: &FitSettin
 }
 
 /// The error of a diverged fit, with remedies.
-fn diverged_by(reason: &str, settings: &FitSettings) -> TabularError {
+pub(super) fn diverged_by(reason: &str, settings: &FitSettings) -> TabularError {
     let noise = match settings.noise_precision {
         NoisePrecision::Given(_) => "check `noise_precision`, ",
         NoisePrecision::Learned(_) => "",

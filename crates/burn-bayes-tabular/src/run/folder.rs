@@ -76,8 +76,8 @@ impl RunFolder {
         )
     }
 
-    /// All files of a run, existing or not.
-    pub fn files(&self) -> [PathBuf; 11] {
+    /// All files of a run, existing or not, without those of the members of an ensemble.
+    pub fn files(&self) -> [PathBuf; 12] {
         [
             self.config_file(),
             self.command_file(),
@@ -90,6 +90,7 @@ impl RunFolder {
             self.scores_file(),
             self.report_file(),
             self.validation_file(),
+            self.rows_file(),
         ]
     }
 
@@ -99,7 +100,7 @@ impl RunFolder {
             let problem = format!("is {path}, which contains a finished run; name another folder");
             return Err(refused("out", problem));
         }
-        if self.checkpoint_file().exists() {
+        if self.checkpoint_file().exists() || self.member(0).exists() {
             let problem = format!(
                 "is {path}, which contains an interrupted run; continue it with `--resume`, or name \
                  another folder"
@@ -195,6 +196,16 @@ impl RunFolder {
     /// The metrics of every epoch.
     pub(crate) fn metrics_file(&self) -> PathBuf {
         self.path.join("metrics.jsonl")
+    }
+
+    /// The folder of a member of an ensemble, from 0.
+    pub(crate) fn member(&self, index: usize) -> PathBuf {
+        self.path.join(format!("member-{}", index + 1))
+    }
+
+    /// The hash of the rows of an ensemble.
+    pub(super) fn rows_file(&self) -> PathBuf {
+        self.path.join("rows.txt")
     }
 
     /// The state of an unfinished fit.

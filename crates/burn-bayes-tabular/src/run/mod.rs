@@ -2,8 +2,10 @@
 
 mod best_epoch;
 mod checkpoint;
+mod ensemble;
 mod fit;
 mod folder;
+mod members;
 mod metrics;
 mod model_file;
 mod progress;
@@ -12,8 +14,10 @@ mod validation;
 #[cfg(test)]
 mod tests;
 
+pub use ensemble::EnsembleFit;
 pub use fit::{FinishedFit, FolderFit, Start, TrainedRun};
 pub use folder::RunFolder;
+pub use members::{Ensemble, RunModel};
 pub use metrics::EpochMetrics;
 pub(crate) use metrics::MetricsFile;
 pub use progress::ValidationScore;
@@ -36,7 +40,7 @@ use crate::engine::{ImportanceWeights, TrainedModel, network};
 use crate::error::{Result, TabularError};
 use crate::files::{at, remove, write_whole};
 use crate::rows::Target;
-use crate::settings::{Config, DeviceName, MOST_DRAWS, expect_at_most, refused};
+use crate::settings::{Config, DeviceName, MOST_DRAWS, Method, expect_at_most, refused};
 
 /// A finished run.
 #[derive(Debug)]
@@ -45,8 +49,8 @@ pub struct Run {
     pub config: Config,
     /// The transformation of columns to features, with the classes.
     pub preprocessor: Preprocessor,
-    /// The trained model.
-    pub model: TrainedModel,
+    /// The trained model, or the members of an ensemble.
+    pub model: RunModel,
     /// Why the fit diverged; `None` if it did not.
     pub diverged: Option<String>,
     importance: Option<ImportanceWeights>,
@@ -72,9 +76,19 @@ impl Run {
             model_file.checksums.verified(&file)?;
         }
         let config = folder.config()?;
-        let device = device.map_or_else(|| folder.device(&config), DeviceName::device)?;
         let preprocessor = Preprocessor::load(folder.preprocessor_file())?;
-        let model = load_model(folder, &config, &preprocessor, &model_file, &device)?;
+        let model = match model_file.members.is_empty() {
+            true => {
+                let device = device.map_or_else(|| folder.device(&config), DeviceName::device)?;
+                let model = load_model(folder, &config, &preprocessor, &model_file, &device)?;
+                RunModel::Single(Box::new(model))
+            }
+            false => {
+                let target = Target::of(&preprocessor);
+                let members = model_file.members;
+                RunModel::Ensemble(Ensemble::open(folder, members, target, device)?)
+            }
+        };
         Ok(Self {
             config,
             preprocessor,
@@ -102,8 +116,12 @@ impl Run {
         };
         let weights: Vec<f64> = log_weights.iter().map(|weight| weight.exp()).collect();
         let noise = Noise::host(self.config.fit.seed).for_importance();
+        let model = match self.model {
+            RunModel::Single(model) => model.with_weighted_draws(noise, &weights)?,
+            RunModel::Ensemble(_) => return refused("it is an ensemble"),
+        };
         Ok(Self {
-            model: self.model.with_weighted_draws(noise, &weights)?,
+            model: RunModel::Single(Box::new(model)),
             is_importance_weighted: true,
             ..self
         })
@@ -127,11 +145,14 @@ impl Run {
         Ok(Some(path))
     }
 
-    /// The metrics of every epoch.
+    /// The metrics of every epoch; none for an ensemble, whose members have their own.
     ///
     /// # Errors
     /// If the file was changed since the fit.
     pub fn metrics(&self, folder: &RunFolder) -> Result<Vec<EpochMetrics>> {
+        if let RunModel::Ensemble(_) = self.model {
+            return Ok(Vec::new());
+        }
         self.checksums.verified(&folder.metrics_file())?;
         folder.metrics()
     }
@@ -178,7 +199,11 @@ fn load_model(
     };
     let seed = config.fit.seed;
     let network = network.valid();
-    TrainedModel::new(&network, posterior, target, precision, seed)
+    let model = TrainedModel::new(&network, posterior, target, precision, seed)?;
+    match config.fit.method {
+        Method::Laplace => model.with_linearised_predictions(),
+        _ => Ok(model),
+    }
 }
 
 /// An error about a file of a run.

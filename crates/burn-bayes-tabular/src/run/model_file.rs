@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::checkpoint::first_line;
 use super::folder::RunFolder;
+use super::members::Member;
 use super::wrong;
 use crate::engine::ImportanceWeights;
 use crate::error::Result;
@@ -33,6 +34,9 @@ pub(super) struct ModelFile {
     /// Absent in the files of earlier versions.
     pub(super) importance: Option<ImportanceWeights>,
     pub(super) checksums: Checksums,
+    /// The members of an ensemble; absent in the file of a single fit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) members: Vec<Member>,
 }
 
 impl ModelFile {
@@ -49,7 +53,13 @@ impl ModelFile {
             diverged,
             importance: Some(importance),
             checksums: Checksums::of(files)?,
+            members: Vec::new(),
         })
+    }
+
+    /// The file of an ensemble.
+    pub(super) fn with_members(self, members: Vec<Member>) -> Self {
+        Self { members, ..self }
     }
 
     /// Reads the file of a finished run.

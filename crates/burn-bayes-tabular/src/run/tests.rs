@@ -40,6 +40,14 @@ struct Site {
     files: Vec<(String, Vec<u8>)>,
 }
 
+/// The model of a run that is not an ensemble.
+fn single(run: &Run) -> &TrainedModel {
+    match &run.model {
+        RunModel::Single(model) => model,
+        RunModel::Ensemble(_) => panic!("a single fit was expected"),
+    }
+}
+
 fn no_weights() -> ImportanceWeights {
     ImportanceWeights::Absent("the test has none".into())
 }
@@ -274,7 +282,7 @@ fn a_run_of_a_device_that_was_not_built_in_predicts_on_another() {
     let mut run = Run::load(&folder, None).unwrap();
     run.config.fit.device = DeviceName::Cuda(1);
     folder
-        .finish(&run.config, &run.model, None, no_weights())
+        .finish(&run.config, single(&run), None, no_weights())
         .unwrap();
     let message = Run::load(&folder, None).unwrap_err().to_string();
     for word in ["config.toml", "--features cuda", "--device"] {
@@ -491,7 +499,7 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
     std::fs::remove_file(folder.model_file()).unwrap();
     // A point estimate, into a folder with a posterior.
     let target = run.model.target().clone();
-    let point = TrainedModel::new(run.model.network(), None, target, 1.0, 0).unwrap();
+    let point = TrainedModel::new(single(&run).network(), None, target, 1.0, 0).unwrap();
     folder.save_model(&point).unwrap();
     folder
         .finish(&run.config, &point, None, no_weights())

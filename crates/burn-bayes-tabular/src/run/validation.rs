@@ -10,10 +10,9 @@ use serde::Serialize;
 use super::folder::RunFolder;
 use super::metrics::EpochMetrics;
 use crate::assessment::{Assessment, Baseline};
-use crate::engine::TrainedModel;
 use crate::error::Result;
 use crate::files::write_whole;
-use crate::predict::PredictionTable;
+use crate::predict::{PredictionTable, Predictions};
 use crate::report::{self, PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::rows::true_targets;
 use crate::rows::{Target, TrainingSet};
@@ -39,28 +38,28 @@ pub struct Validation {
 pub(crate) fn validate(
     folder: &RunFolder,
     config: &Config,
-    model: &TrainedModel,
+    (predictions, posterior): (&Predictions, Option<&FactorPosterior>),
     train: &TrainingSet,
     rows: &Dataset,
     places: Vec<usize>,
     assessment: Assessment,
 ) -> Result<Validation> {
-    let predictions = model.predict(rows.features(), config.fit.draws)?;
-    let targets = true_targets(rows, model.target());
-    let positive = model.target().positive(config.data.positive.as_deref())?;
+    let target = train.target();
+    let targets = true_targets(rows, target);
+    let positive = target.positive(config.data.positive.as_deref())?;
     let intervals = Intervals::Bootstrapped;
-    let diverged = divergence(train, &predictions, &targets)?.map(|found| found.to_string());
-    let baselines = Baseline::all(train, &config.fit, &predictions, rows.features(), &targets)?;
+    let diverged = divergence(train, predictions, &targets)?.map(|found| found.to_string());
+    let baselines = Baseline::all(train, &config.fit, predictions, rows.features(), &targets)?;
     let validation = Validation {
-        scores: Scores::of_positive(&predictions, &targets, intervals, positive)?,
+        scores: Scores::of_positive(predictions, &targets, intervals, positive)?,
         assessment: assessment.with_baselines(baselines, diverged.is_some()),
         diverged,
     };
     let text = serde_json::to_string_pretty(&validation).map_err(io::Error::from)?;
     write_whole(&folder.scores_file(), text.as_bytes())?;
 
-    let words = words(&targets, model.target());
-    let table = PredictionTable::new(&predictions, &[])?
+    let words = words(&targets, target);
+    let table = PredictionTable::new(predictions, &[])?
         .with_targets(words)
         .after(places, Vec::new())?;
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -74,12 +73,12 @@ pub(crate) fn validate(
     let report = RunReport {
         config,
         command: &folder.command()?,
-        target: model.target(),
+        target,
         metrics: &folder.metrics()?,
-        posterior: model.posterior(),
+        posterior,
         rows: Some(ScoredRows {
             part: "validation rows",
-            predictions: &predictions,
+            predictions,
             targets: &targets,
             scores: &validation.scores,
         }),
@@ -138,7 +137,10 @@ impl RunReport<'_> {
         let target = data.target()?;
         let posterior = self.posterior.map(PosteriorSummary::of).transpose()?;
         let report = Report {
-            title: &format!("{} of {} for {target}", fit.method, fit.model),
+            title: &match fit.members {
+                1 => format!("{} of {} for {target}", fit.method, fit.model),
+                members => format!("{members} × {} of {} for {target}", fit.method, fit.model),
+            },
             command: self.command,
             config: &self.config.to_toml()?,
             training: &curves(self.metrics, self.target),

@@ -278,6 +278,7 @@ mod tests {
         ClassPredictions {
             classes: (0..classes).map(|class| format!("class {class}")).collect(),
             draws,
+            members: vec![draws],
             probabilities: probabilities.to_vec(),
         }
     }

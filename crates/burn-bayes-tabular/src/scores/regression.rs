@@ -119,7 +119,7 @@ impl RegressionScores {
         Ok(Self {
             rows: mixture.rows(),
             draws: mixture.draws(),
-            noise_deviation: predictions.noise_deviation,
+            noise_deviation: predictions.noise_deviation(),
             rmse: mse.root(),
             nll,
             crps,
@@ -193,8 +193,9 @@ mod tests {
     fn predictions(draws: usize, means: &[f64], noise_deviation: f64) -> RealPredictions {
         RealPredictions {
             draws,
+            members: vec![draws],
             means: means.to_vec(),
-            noise_deviation,
+            noise_deviations: vec![noise_deviation],
         }
     }
 
@@ -260,6 +261,7 @@ mod tests {
         let classes = Predictions::Classes(ClassPredictions {
             classes: vec!["a".into()],
             draws: 1,
+            members: vec![1],
             probabilities: vec![1.0],
         });
         let mismatch =

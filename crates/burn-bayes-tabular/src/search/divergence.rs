@@ -103,7 +103,7 @@ pub fn divergence(
     }
     let constant = constant(train, targets.len())?;
     if let Predictions::Reals(gaussian) = &constant {
-        let deviation = gaussian.noise_deviation;
+        let deviation = gaussian.noise_deviation();
         if error > DEVIATIONS * deviation {
             let rmse = error;
             return Ok(Some(Divergence::FarOff { rmse, deviation }));
@@ -135,13 +135,15 @@ pub(crate) fn constant(train: &TrainingSet, rows: usize) -> Result<Predictions> 
             let gaussian = train.target_scale()?;
             Predictions::Reals(RealPredictions {
                 draws: 1,
+                members: vec![1],
                 means: vec![gaussian.centre; rows],
-                noise_deviation: gaussian.spread,
+                noise_deviations: vec![gaussian.spread],
             })
         }
         Target::Classes(classes) => Predictions::Classes(ClassPredictions {
             classes: classes.clone(),
             draws: 1,
+            members: vec![1],
             probabilities: train.target_means().repeat(rows),
         }),
     })
@@ -209,8 +211,9 @@ mod tests {
     fn reals(means: Vec<f64>, noise_deviation: f64) -> Predictions {
         Predictions::Reals(RealPredictions {
             draws: 1,
+            members: vec![1],
             means,
-            noise_deviation,
+            noise_deviations: vec![noise_deviation],
         })
     }
 
@@ -251,6 +254,7 @@ mod tests {
             Predictions::Classes(ClassPredictions {
                 classes,
                 draws: 1,
+                members: vec![1],
                 probabilities,
             })
         };

@@ -304,8 +304,9 @@ mod tests {
         let predictions = |means: Vec<f64>| {
             Predictions::Reals(RealPredictions {
                 draws: 1,
+                members: vec![1],
                 means,
-                noise_deviation: 0.2,
+                noise_deviations: vec![0.2],
             })
         };
         let judgement = fold

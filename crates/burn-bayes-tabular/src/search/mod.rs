@@ -200,6 +200,7 @@ fn meet(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::PriorPrecision;
 
     fn search(trials: usize, survivors: Option<usize>) -> Search {
         let text = "prior_precision = { log_uniform = [0.01, 10.0] }";
@@ -214,7 +215,10 @@ mod tests {
 
     /// A cost that is smallest at a prior precision of one.
     fn distance(settings: &FitSettings) -> Option<HoldoutScore> {
-        let cost = settings.prior_precision.ln().abs();
+        let PriorPrecision::Given(precision) = settings.prior_precision else {
+            return None;
+        };
+        let cost = precision.ln().abs();
         let error = cost;
         Some(HoldoutScore {
             cost,

@@ -68,6 +68,18 @@ choices! {
 }
 
 choices! {
+    /// How the members of an ensemble are weighted.
+    MemberWeights {
+        /// Equally.
+        Equal = "equal",
+        /// In proportion to the likelihood of the held-out rows.
+        Likelihood = "likelihood",
+        /// Such that the held-out rows are most likely under the mixture.
+        Stacking = "stacking",
+    }
+}
+
+choices! {
     /// Inference method.
     Method {
         /// Variational inference with a factor-analysis covariance.
@@ -86,6 +98,12 @@ choices! {
         Von = "von",
         /// Adam with perturbed weights.
         Vadam = "vadam",
+        /// VON with an average gradient.
+        Ivon = "ivon",
+        /// Natural gradients of a Gaussian with one factor.
+        Nagvac = "nagvac",
+        /// Laplace approximation of the maximum a posteriori fit, with linearised predictions.
+        Laplace = "laplace",
         /// Exact Gaussian posterior of a linear regression.
         Exact = "exact",
         /// Maximum a posteriori estimate, without a posterior.
@@ -95,7 +113,7 @@ choices! {
 
 impl Method {
     /// The methods for any network and task.
-    pub const GENERAL: [Self; 9] = [
+    pub const GENERAL: [Self; 12] = [
         Self::Vifa,
         Self::MeanField,
         Self::Vafc,
@@ -104,6 +122,9 @@ impl Method {
         Self::Vogn,
         Self::Von,
         Self::Vadam,
+        Self::Ivon,
+        Self::Nagvac,
+        Self::Laplace,
         Self::Map,
     ];
 }
@@ -308,6 +329,56 @@ impl fmt::Display for NoisePrecision {
     }
 }
 
+/// The precision of the prior over the weights.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum PriorPrecision {
+    /// A fixed value.
+    Given(f64),
+    /// The value with the largest bound on the evidence.
+    Learned(PriorLearning),
+}
+
+/// The weights that share a learned prior precision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PriorLearning {
+    /// All.
+    Learned,
+    /// Those of a layer.
+    LearnedPerLayer,
+}
+
+impl From<f64> for PriorPrecision {
+    fn from(precision: f64) -> Self {
+        Self::Given(precision)
+    }
+}
+
+impl FromStr for PriorPrecision {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "learned" => Ok(Self::Learned(PriorLearning::Learned)),
+            "learned-per-layer" => Ok(Self::Learned(PriorLearning::LearnedPerLayer)),
+            _ => text.parse().map(Self::Given).map_err(|_| {
+                format!("`{text}` is neither a number nor `learned` nor `learned-per-layer`")
+            }),
+        }
+    }
+}
+
+impl fmt::Display for PriorPrecision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(precision) => precision.fmt(f),
+            Self::Learned(PriorLearning::Learned) => f.write_str("learned"),
+            Self::Learned(PriorLearning::LearnedPerLayer) => f.write_str("learned-per-layer"),
+        }
+    }
+}
+
 /// A column separator: one character, or `tab`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
@@ -382,6 +453,7 @@ as_text!(Delimiter, NetworkShape);
 impl SettingValue for Delimiter {}
 impl SettingValue for NetworkShape {}
 impl SettingValue for NoisePrecision {}
+impl SettingValue for PriorPrecision {}
 impl SettingValue for Words {}
 
 #[cfg(test)]
@@ -399,6 +471,9 @@ mod tests {
         for text in ["learned", "0.25"] {
             assert_eq!(text.parse::<NoisePrecision>().unwrap().to_string(), text);
         }
+        for text in ["learned", "learned-per-layer", "0.25"] {
+            assert_eq!(text.parse::<PriorPrecision>().unwrap().to_string(), text);
+        }
     }
 
     #[test]
@@ -411,6 +486,7 @@ mod tests {
             );
         }
         assert!("lots".parse::<NoisePrecision>().is_err());
+        assert!("lots".parse::<PriorPrecision>().is_err());
         assert!("::".parse::<Delimiter>().is_err());
     }
 }

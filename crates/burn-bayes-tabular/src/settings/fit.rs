@@ -3,8 +3,12 @@
 use burn_bayes::train::Preset;
 use serde_json::Value;
 
-use super::choices::Method::{Exact, Map, MeanField, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von};
-use super::choices::{Method, NetworkShape, NoisePrecision, OptimizerName, Solver};
+use super::choices::Method::{
+    Exact, Ivon, Laplace, Map, MeanField, Nagvac, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von,
+};
+use super::choices::{
+    MemberWeights, Method, NetworkShape, NoisePrecision, OptimizerName, PriorPrecision, Solver,
+};
 use super::device::DeviceName;
 use super::table::settings;
 use crate::error::{Result, TabularError};
@@ -21,7 +25,7 @@ settings! {
         model: NetworkShape = NetworkShape { hidden: vec![50] };
         /// Rank of the posterior's low-rank factors; at least 2 with swag [default: 5, or the number of
         /// weights if that is smaller].
-        [methods: &[Vifa, Vafc, Swag, Slang], method_default: Some(default_rank)]
+        [methods: &[Vifa, Vafc, Swag, Slang, Laplace], method_default: Some(default_rank)]
         rank: usize;
         /// Number of passes over the training rows.
         [unless: &[DIRECT]]
@@ -29,20 +33,20 @@ settings! {
         /// Mini-batch size.
         [unless: &[DIRECT]]
         batch_size: usize = 32;
-        /// Number of weight draws per training step (not with swag and map) [default: an antithetic pair
-        /// with vifa, mean-field and von, otherwise 1].
-        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam], unless: &[DIRECT]]
+        /// Number of weight draws per training step (not with swag, laplace and map) [default: an antithetic pair
+        /// with vifa, mean-field, von, ivon and nagvac, otherwise 1].
+        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Ivon, Nagvac], unless: &[DIRECT]]
         train_draws: usize, preset draws;
         /// Number of weight draws per prediction.
-        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam, Exact]]
+        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact]]
         draws: usize = 100;
         /// How a linear model is fitted.
-        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Exact, Map], unless: &[("model", "mlp")]]
+        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact, Map], unless: &[("model", "mlp")]]
         solver: Solver = Solver::Auto;
-        /// Optimiser (slang, vogn, von and vadam have update rules of their own).
-        [methods: &[Vifa, MeanField, Vafc, Swag, Map], unless: &[DIRECT]]
+        /// Optimiser (slang, vogn, von, vadam, ivon and nagvac have update rules of their own).
+        [methods: &[Vifa, MeanField, Vafc, Swag, Laplace, Map], unless: &[DIRECT]]
         optimizer: OptimizerName = OptimizerName::Adam;
-        /// Learning rate of the posterior mean [default: 0.1 with slang, vogn and von, 0.03 with vadam,
+        /// Learning rate of the posterior mean [default: 0.1 with slang, vogn, von, ivon and nagvac, 0.03 with vadam,
         /// otherwise 0.01]. With sgd and a variational method the gradient is summed over all training
         /// rows, so divide the rate by their number.
         [alias: Some("lr"), unless: &[DIRECT]]
@@ -50,32 +54,35 @@ settings! {
         /// Learning rate of the low-rank factors [default: that of the mean].
         [methods: &[Vifa, Vafc], unless: &[("rank", "0"), DIRECT]]
         factors_learning_rate: f64, preset learning_rate;
-        /// Learning rate of the diagonal; with slang, vogn and von, the weight of a mini-batch in the moving
-        /// average of the precision [default: half that of the mean
-        /// with vifa and mean-field, a tenth with slang, vogn and von, otherwise the same].
-        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von], unless: &[DIRECT]]
+        /// Learning rate of the diagonal; with slang, vogn, von and ivon, the weight of a mini-batch in the moving
+        /// average of the precision, and with nagvac the rate of the covariance [default: half that of the mean
+        /// with vifa and mean-field, a tenth with slang, vogn, von and ivon, 0.3 of it with nagvac, otherwise the same].
+        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Ivon, Nagvac], unless: &[DIRECT]]
         diagonal_learning_rate: f64, preset diagonal_learning_rate;
         /// Decay time constant of the learning rates, as a fraction of training; 0 for constant rates
         /// [default: 0.5 with swag, whose last steps should be equal, 0.2 with vifa and mean-field, otherwise 0.1].
         [unless: &[DIRECT]]
         decay: f64, preset decay;
-        /// Momentum (sgd, slang, vogn, von and vadam).
+        /// Momentum (sgd, slang, vogn, von, vadam, ivon and nagvac).
         [unless: &[("optimizer", "adam"), DIRECT]]
         momentum: f64 = 0.9;
-        /// Precision (1/variance) of the Gaussian prior over the weights.
-        prior_precision: f64 = 1.0;
+        /// Precision (1/variance) of the Gaussian prior over the weights, or `learned`, or `learned-per-layer`: that
+        /// with the largest bound on the evidence, which is often too large for good predictions of a network. With
+        /// laplace and a network it is that of the training, after which the posterior has the one that maximises the
+        /// marginal likelihood.
+        prior_precision: PriorPrecision = PriorPrecision::Given(1.0);
         /// Precision of the prior over biases [default: that of the weights].
         [unless: &[("no_intercept", "true")]]
         bias_prior_precision: f64;
         /// Noise precision of a regression target (1/variance, in units of the target), or `learned`.
         noise_precision: NoisePrecision = NoisePrecision::LEARNED;
         /// Initial posterior standard deviation of a weight, divided by the square root of the fan-in except
-        /// with vadam [default: 0.03; with slang, vogn, von and vadam that of a first stage, in which only the
+        /// with vadam and ivon [default: 0.03; with slang, vogn, von, vadam, ivon and nagvac that of a first stage, in which only the
         /// mean is trained and which giving this number leaves out].
-        [methods: &[Vifa, MeanField, Slang, Vogn, Von, Vadam], unless: &[DIRECT]]
+        [methods: &[Vifa, MeanField, Slang, Vogn, Von, Vadam, Ivon, Nagvac], unless: &[DIRECT]]
         initial_deviation: f64;
-        /// Maximum gradient norm (vifa, mean-field, vafc, swag and map) [default: no clipping].
-        [methods: &[Vifa, MeanField, Vafc, Swag, Map], unless: &[DIRECT]]
+        /// Maximum gradient norm (vifa, mean-field, vafc, swag, laplace and map) [default: no clipping].
+        [methods: &[Vifa, MeanField, Vafc, Swag, Laplace, Map], unless: &[DIRECT]]
         clip: f64;
         /// Fit no biases.
         no_intercept: bool = false;
@@ -92,8 +99,14 @@ settings! {
         refit: bool = false;
         /// Also train the maximum a posteriori fit with the same settings, and compare the scores of the held-out
         /// rows.
-        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam, Exact]]
+        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact]]
         against_map: bool = false;
+        /// Number of members of an ensemble: independent fits with seeds derived from the seed, whose predictions are
+        /// averaged. With map, it is a deep ensemble.
+        members: usize = 1;
+        /// How the members are weighted.
+        [unless: &[("members", "1")]]
+        member_weights: MemberWeights = MemberWeights::Equal;
         /// Random seed.
         seed: u64 = 0;
     }
@@ -107,7 +120,10 @@ impl FitSettings {
         expect_count("patience", self.patience.unwrap_or(1))?;
         expect_at_most("train_draws", self.preset().draws, MOST_TRAIN_DRAWS)?;
         expect_at_most("draws", self.draws, MOST_DRAWS)?;
-        positive("prior_precision", self.prior_precision)?;
+        expect_at_most("members", self.members, MOST_MEMBERS)?;
+        if let PriorPrecision::Given(precision) = self.prior_precision {
+            positive("prior_precision", precision)?;
+        }
         for (field, value) in [
             ("initial_deviation", self.initial_deviation),
             ("learning_rate", self.learning_rate),
@@ -140,6 +156,8 @@ impl FitSettings {
             patience: None,
             refit: false,
             against_map: false,
+            members: 1,
+            member_weights: MemberWeights::Equal,
             decay: Some(self.preset().decay),
             ..self.clone()
         }
@@ -192,17 +210,24 @@ impl FitSettings {
     pub fn preset(&self) -> Preset {
         let tuned = match self.method {
             Vifa | MeanField => Preset::VIFA,
-            Vafc | Exact | Map => Preset::MAP,
+            Vafc | Laplace | Exact | Map => Preset::MAP,
             Swag => Preset::SWAG,
             Slang | Vogn => Preset::SLANG,
             Von => Preset::VON,
             Vadam => Preset::VADAM,
+            Ivon => Preset::IVON,
+            Nagvac => Preset::NAGVAC,
         };
         let mut preset = tuned;
         preset.draws = self.train_draws.unwrap_or(tuned.draws);
         preset.learning_rate = self.learning_rate.unwrap_or(tuned.learning_rate);
         let scale = preset.learning_rate / tuned.learning_rate;
-        let diagonal = scale * tuned.diagonal_learning_rate;
+        let diagonal = match (self.method, self.prior_precision) {
+            // The prior is learned from deviations that must have arrived.
+            (Vifa | MeanField, PriorPrecision::Learned(_)) => ARRIVING_RATE,
+            _ => tuned.diagonal_learning_rate,
+        };
+        let diagonal = scale * diagonal;
         preset.diagonal_learning_rate = self.diagonal_learning_rate.unwrap_or(diagonal);
         preset.decay = self.decay.unwrap_or(tuned.decay);
         preset.initial_deviation = self.initial_deviation.unwrap_or(tuned.initial_deviation);
@@ -214,6 +239,9 @@ impl FitSettings {
         self.epochs * rows.div_ceil(self.batch_size)
     }
 }
+
+/// The learning rate of VIFA's diagonal with which deviations arrive.
+const ARRIVING_RATE: f64 = 0.1;
 
 /// An error about a setting.
 pub fn refused(field: &str, problem: impl std::fmt::Display) -> TabularError {
@@ -247,6 +275,9 @@ const MOST_TRAIN_DRAWS: usize = 1000;
 /// With this many draws, the standard error of a mean prediction is a third of a percent of the standard
 /// deviation.
 pub(crate) const MOST_DRAWS: usize = 100_000;
+
+/// The largest ensembles of the literature have some tens of members.
+const MOST_MEMBERS: usize = 1000;
 
 /// Checks that a count is at least 1 and fits in 32 bits.
 pub(crate) fn expect_count(field: &str, value: usize) -> Result<()> {

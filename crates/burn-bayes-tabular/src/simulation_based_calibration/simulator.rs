@@ -9,7 +9,9 @@ use crate::engine::{self, Unobserved, prior_draw};
 use crate::error::{Result, TabularError};
 use crate::network::Network;
 use crate::rows::{Target, TrainingSet};
-use crate::settings::{FitSettings, MOST_DRAWS, Method, NoisePrecision, expect_at_most, refused};
+use crate::settings::{
+    FitSettings, MOST_DRAWS, Method, NoisePrecision, PriorPrecision, expect_at_most, refused,
+};
 
 /// The random stream of the simulations, and the streams of each: its weights, its noise and the seed of its fit.
 const SIMULATIONS: u64 = 0x7369_6d75;
@@ -44,6 +46,10 @@ impl Simulator {
             let problem = "is learned, but targets are simulated with noise of a known precision; give a number, \
                            1/variance in the unit of the target";
             return Err(refused("noise_precision", problem));
+        }
+        if matches!(settings.prior_precision, PriorPrecision::Learned(_)) {
+            let problem = "is learned, but the weights of the simulations are drawn from a known prior; give a number";
+            return Err(refused("prior_precision", problem));
         }
         engine::check(&design.rows, settings)?;
         Ok(Self {

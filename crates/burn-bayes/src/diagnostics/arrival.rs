@@ -263,51 +263,15 @@ mod tests {
     use std::sync::Arc;
 
     use burn::module::ParamGroup;
-    use burn::nn::{Linear, LinearConfig};
-    use burn::tensor::activation::softplus;
     use burn::tensor::{Device, TensorData};
-    use burn::train::{RegressionOutput, TrainOutput};
     use burn_bayes_graph::Layout;
 
     use super::*;
-    use crate::likelihood::GaussianNll;
+    use crate::diagnostics::testing::{Likelihood, Model};
     use crate::posterior::linear_regression_posterior;
 
     /// α.
     const PRIOR: f64 = 0.8;
-
-    #[derive(Clone, Copy, Debug)]
-    enum Likelihood {
-        Gaussian(f64),
-        Bernoulli,
-    }
-
-    /// A generalised linear model.
-    #[derive(Module, Debug)]
-    struct Model {
-        layer: Linear,
-        #[module(skip)]
-        likelihood: Likelihood,
-    }
-
-    impl TrainStep for Model {
-        type Input = (Tensor<2>, Tensor<2>);
-        type Output = RegressionOutput;
-
-        fn step(&self, (inputs, targets): Self::Input) -> TrainOutput<RegressionOutput> {
-            let output = self.layer.forward(inputs);
-            let loss = match self.likelihood {
-                Likelihood::Gaussian(precision) => {
-                    GaussianNll::new(precision).forward(output.clone(), targets.clone())
-                }
-                Likelihood::Bernoulli => {
-                    (softplus(output.clone(), 1.0) - output.clone() * targets.clone()).mean()
-                }
-            };
-            let output = RegressionOutput::new(loss.clone(), output, targets);
-            TrainOutput::new(self, loss.backward(), output)
-        }
-    }
 
     fn normals(stream: u64, count: usize) -> Vec<f32> {
         Noise::host(11).row(stream).latent(count)
@@ -338,11 +302,7 @@ mod tests {
             posterior: impl FnOnce(Arc<Layout>) -> FactorPosterior,
         ) -> (Arrival, FactorPosterior) {
             let device = Device::default().autodiff();
-            let layer = LinearConfig::new(self.weights, 1).with_bias(false);
-            let model = Model {
-                layer: layer.init(&device),
-                likelihood,
-            };
+            let model = Model::new(self.weights, likelihood);
             let posterior = posterior(Layout::new(&model, &ParamGroup::all()).unwrap().into());
             let matrix = |values: &[f32], columns: usize| {
                 let shape = [values.len() / columns, columns];

@@ -150,57 +150,17 @@ mod tests {
     use std::sync::Arc;
 
     use burn::module::ParamGroup;
-    use burn::nn::{Linear, LinearConfig};
-    use burn::tensor::activation::softplus;
     use burn::tensor::{Device, Tensor, TensorData};
-    use burn::train::{RegressionOutput, TrainOutput, TrainStep};
     use burn_bayes_graph::Layout;
 
     use super::*;
     use crate::algebra::dot;
-    use crate::likelihood::GaussianNll;
+    use crate::diagnostics::testing::{Likelihood, Model};
     use crate::posterior::{DenseGaussian, linear_regression_posterior};
     use crate::predict::Predictor;
 
     /// α.
     const PRIOR: f64 = 0.4;
-
-    #[derive(Clone, Copy, Debug)]
-    enum Likelihood {
-        Gaussian(f64),
-        Bernoulli,
-    }
-
-    /// A generalised linear model.
-    #[derive(Module, Debug)]
-    struct Model {
-        layer: Linear,
-        #[module(skip)]
-        likelihood: Likelihood,
-    }
-
-    impl ExampleLoss for Model {
-        fn example_losses(&self, (inputs, targets): Self::Input) -> Tensor<1> {
-            let output = self.layer.forward(inputs);
-            match self.likelihood {
-                Likelihood::Gaussian(precision) => {
-                    GaussianNll::new(precision).per_row(output, targets)
-                }
-                Likelihood::Bernoulli => {
-                    (softplus(output.clone(), 1.0) - output * targets).squeeze_dim(1)
-                }
-            }
-        }
-    }
-
-    impl TrainStep for Model {
-        type Input = (Tensor<2>, Tensor<2>);
-        type Output = RegressionOutput;
-
-        fn step(&self, batch: Self::Input) -> TrainOutput<RegressionOutput> {
-            self.mean_loss_step(batch)
-        }
-    }
 
     fn tensor(values: &[f64], columns: usize) -> Tensor<2> {
         let shape = [values.len() / columns, columns];
@@ -211,6 +171,7 @@ mod tests {
     /// A model and its data.
     struct Problem {
         model: Model,
+        likelihood: Likelihood,
         layout: Arc<Layout>,
         inputs: Vec<f64>,
         targets: Vec<f64>,
@@ -222,9 +183,7 @@ mod tests {
                 let values = Noise::host(11).row(stream).latent(count);
                 values.into_iter().map(f64::from).collect()
             };
-            let layer = LinearConfig::new(weights, 1).with_bias(false);
-            let layer = layer.init(&Device::default().autodiff());
-            let model = Model { layer, likelihood };
+            let model = Model::new(weights, likelihood);
             let layout = Layout::new(&model, &ParamGroup::all()).unwrap().into();
             let targets = normals(2, rows).into_iter().map(|target| match likelihood {
                 Likelihood::Gaussian(_) => target,
@@ -232,6 +191,7 @@ mod tests {
             });
             Self {
                 model,
+                likelihood,
                 layout,
                 inputs: normals(1, rows * weights),
                 targets: targets.collect(),
@@ -254,7 +214,7 @@ mod tests {
             let rows = self.inputs.chunks_exact(self.weights());
             let losses = rows.zip(&self.targets).map(|(input, target)| {
                 let output = dot(input, weights);
-                match self.model.likelihood {
+                match self.likelihood {
                     Likelihood::Gaussian(beta) => {
                         0.5 * (beta * (target - output).powi(2) + (TAU / beta).ln())
                     }

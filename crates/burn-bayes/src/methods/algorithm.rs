@@ -11,20 +11,22 @@
 //! | [`ExampleGradients`] | [`FromExamples`] | evaluates the gradient of every example's loss there |
 //! | [`Iterates`] | [`FromIterates`] | trains the model as usual, and passes on the weights after each step |
 //!
-//! The answer to gradients is an [`Update`]: gradients for the user's optimiser, or a closed-form update
-//! that only waits for the learning rate.
+//! The answer to gradients is an [`Update`]: gradients for the user's optimiser, a closed-form update
+//! that only waits for the learning rate, or gradients whose sum over the mini-batches and devices of a step the
+//! algorithm itself [makes a closed-form update from](Algorithm::update_from_sum).
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use burn::module::{Module, ModuleDisplay, ParamGroup};
-use burn::optim::GradientsParams;
-use burn::tensor::Tensor;
+use burn::module::{Module, ModuleDisplay, Param, ParamGroup};
+use burn::optim::{GradAdaptor, GradientsParams};
+use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::{ExampleGradients, Layout};
 
 use crate::error::{Error, Result};
 use crate::noise::Noise;
 use crate::posterior::Posterior;
+use crate::prior::Prior;
 
 /// Identifies a gradient of a training. All random numbers are functions of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,6 +138,38 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
     /// The posterior after `step` optimiser steps.
     fn posterior(&self, step: u64) -> Result<Self::Posterior>;
 
+    /// The last iterate of the mean, if the mean of the [`posterior`](Self::posterior) is an average of iterates.
+    fn last_mean(&self) -> Option<Tensor<1>> {
+        None
+    }
+
+    /// The algorithm with another prior from the next step on.
+    ///
+    /// # Errors
+    ///
+    /// If the algorithm has no prior, because the gradients contain it, or the prior does not fit the layout.
+    fn with_prior(self, prior: &Prior) -> Result<Self> {
+        let _ = prior;
+        let problem = "belongs to the gradients that this algorithm observes, as weight decay";
+        Err(Error::config("prior", problem))
+    }
+
+    /// The closed-form update of optimiser step number `step` (from 1) from the gradients that the algorithm returned
+    /// under the ids of its own parameters, summed over the mini-batches and devices of the step. It removes them
+    /// from `gradients`. `None`, the default, leaves all of them to the optimiser.
+    ///
+    /// # Errors
+    ///
+    /// A numerical error rejects the step, as [`Update::Rejected`] does.
+    fn update_from_sum(
+        &self,
+        step: u64,
+        gradients: &mut GradAdaptor,
+    ) -> Result<Option<Self::ClosedForm>> {
+        let _ = (step, gradients);
+        Ok(None)
+    }
+
     /// Applies a closed-form update with the optimiser's learning rate.
     #[must_use]
     fn apply_step(self, update: Self::ClosedForm, learning_rate: f64) -> Self;
@@ -144,7 +178,8 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
 /// The answer of an algorithm to gradients.
 #[derive(Debug)]
 pub enum Update<C> {
-    /// Gradients under the ids of the algorithm's own parameters, for an optimiser that minimises.
+    /// Gradients under the ids of the algorithm's own parameters, which accumulators and replicas add up: for an
+    /// optimiser that minimises, or for [`Algorithm::update_from_sum`].
     Gradients(GradientsParams),
     /// An update that [`Algorithm::apply_step`] applies once the learning rate is known. It is computed
     /// from one evaluation, so it cannot be accumulated or averaged over devices as gradients can.
@@ -257,6 +292,16 @@ pub trait FromIterates: Algorithm<Signal = Iterates> {
     /// Takes in the weights, `[D]`, after a step for which it wanted them.
     #[must_use]
     fn observe(self, step: u64, weights: Tensor<1>) -> Self;
+}
+
+/// Removes the gradient of a parameter, summed over the mini-batches and devices of a step.
+pub(super) fn take_sum<const R: usize>(
+    gradients: &mut GradAdaptor,
+    param: &Param<Tensor<R>>,
+    device: &Device,
+) -> Option<Tensor<R>> {
+    let found = gradients.remove::<R>(param.id);
+    found.map(|(sum, _)| sum.to_device(device))
 }
 
 /// Streams of random numbers, by purpose.

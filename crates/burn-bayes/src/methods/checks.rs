@@ -30,3 +30,21 @@ pub(crate) fn not_negative(field: &str, value: f64) -> Result<()> {
     let problem = format!("is {value}; it must be finite and not below zero");
     Err(Error::config(field, problem))
 }
+
+/// Fails if a number is not above zero. It may be infinite.
+pub(crate) fn above_zero(field: &str, value: f64) -> Result<()> {
+    if value > 0.0 {
+        return Ok(());
+    }
+    let problem = format!("is {value}; it must be above zero");
+    Err(Error::config(field, problem))
+}
+
+/// Fails if antithetic draws are not pairs.
+pub(crate) fn pairs(draws: usize, antithetic: bool) -> Result<()> {
+    if !antithetic || draws.is_multiple_of(2) {
+        return Ok(());
+    }
+    let problem = format!("is {draws}; it must be even for antithetic draws");
+    Err(Error::config("draws", problem))
+}

@@ -4,7 +4,10 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
 use super::mean_stage::{MeanProgress, MeanStage};
-use super::start::{buffer, updated};
+use super::start::{InitialDeviation, buffer, updated};
+
+/// The deviation of the posterior in the first stage.
+pub(crate) const FIRST_DEVIATION: InitialDeviation = InitialDeviation::FanInScaled(0.03);
 
 /// Adam's decay rates and its smallest divisor.
 const DECAYS: (f64, f64) = (0.9, 0.999);
@@ -37,8 +40,32 @@ impl MeanTraining {
         self.progress.end()
     }
 
+    /// Makes step number `step` (from 1) of the stage with this gradient and learning rate, and returns the next mean.
+    pub(crate) fn step(
+        self,
+        mean: Param<Tensor<1>>,
+        gradient: Tensor<1>,
+        step: u64,
+        learning_rate: f64,
+        stage: MeanStage,
+    ) -> (Self, Param<Tensor<1>>) {
+        let training = self.with(gradient);
+        let change = training.direction(step).mul_scalar(learning_rate);
+        let mean = updated(mean, |mean| mean - change);
+        let progress = training
+            .progress
+            .after_step(&mean.val().without_autodiff(), step, stage);
+        (
+            Self {
+                progress,
+                ..training
+            },
+            mean,
+        )
+    }
+
     /// Takes in the gradient of a step.
-    pub(crate) fn with(self, gradient: Tensor<1>) -> Self {
+    fn with(self, gradient: Tensor<1>) -> Self {
         let (first, second) = DECAYS;
         let moment = updated(self.moment, |moment| {
             moment.mul_scalar(first) + gradient.clone().mul_scalar(1.0 - first)
@@ -54,7 +81,7 @@ impl MeanTraining {
     }
 
     /// The direction of step number `step` (from 1), to be multiplied by the learning rate and subtracted.
-    pub(crate) fn direction(&self, step: u64) -> Tensor<1> {
+    fn direction(&self, step: u64) -> Tensor<1> {
         let moment = corrected(&self.moment, DECAYS.0, step);
         moment / self.squares(step).sqrt().add_scalar(SMALLEST)
     }
@@ -62,12 +89,6 @@ impl MeanTraining {
     /// The average of the squared gradients after `step` steps.
     pub(crate) fn squares(&self, step: u64) -> Tensor<1> {
         corrected(&self.square, DECAYS.1, step)
-    }
-
-    /// Takes in the mean after step number `step`.
-    pub(crate) fn after_step(self, mean: &Tensor<1>, step: u64, stage: MeanStage) -> Self {
-        let progress = self.progress.after_step(mean, step, stage);
-        Self { progress, ..self }
     }
 }
 

@@ -5,7 +5,10 @@
 //! * [`Von`]: natural gradients with a diagonal precision and a choice of curvature estimates.
 //! * [`FullMatrixVon`]: VON with the full precision matrix, as a reference for small models.
 //! * [`Vadam`]: Adam with perturbed weights.
+//! * [`Ivon`]: VON with an average gradient, also for accumulated mini-batches and several devices.
+//! * [`Nagvac`]: natural gradients of a Gaussian with one factor.
 //! * [`Swag`]: mean and covariance of the iterates of ordinary training.
+//! * [`FactorAnalysis`]: online factor analysis of these iterates; [`OnlineFactorAnalysis`] is that of any vectors.
 //! * [`BayesianRidge`]: linear regression with the precisions that maximise the evidence.
 //!
 //! An algorithm implements [`Algorithm`] and the trait of the signal that it learns from. It never
@@ -15,15 +18,19 @@ mod algorithm;
 mod average;
 mod bayesian_ridge;
 pub(crate) mod checks;
+mod factor_analysis;
 mod full_matrix;
+mod iterate_schedule;
+mod ivon;
 mod mean_stage;
 mod mean_training;
+mod nagvac;
 mod natural;
 mod rate;
 mod slang;
 mod start;
 mod swag;
-mod truncation;
+pub(crate) mod truncation;
 mod vadam;
 mod vifa;
 mod von;
@@ -35,8 +42,13 @@ pub use algorithm::{
 };
 pub use average::Averaging;
 pub use bayesian_ridge::BayesianRidge;
+pub use factor_analysis::{
+    FactorAnalysis, FactorAnalysisConfig, FactorEstimate, FactorRule, OnlineFactorAnalysis,
+};
 pub use full_matrix::{FullMatrixStep, FullMatrixVon, empirical_fisher};
+pub use ivon::{Ivon, IvonConfig, IvonStep};
 pub use mean_stage::MeanStage;
+pub use nagvac::{Nagvac, NagvacConfig, NagvacStep};
 pub use natural::NaturalUpdate;
 pub use rate::Rate;
 pub use slang::{Slang, SlangConfig};

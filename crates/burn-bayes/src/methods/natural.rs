@@ -37,17 +37,14 @@ use update::{Kind, MeanGradient};
 use super::algorithm::{Draw, Proposal, Setup, StepId, Update};
 use super::average::{Averaging, approach};
 use super::mean_stage::MeanStage;
-use super::mean_training::MeanTraining;
-use super::start::{InitialDeviation, buffer, updated};
+use super::mean_training::{FIRST_DEVIATION, MeanTraining};
+use super::start::{buffer, updated};
 use crate::error::Result;
 use crate::kernels::statistics::PrecisionParts;
 use crate::kernels::{self, MeanStep, MeanValues};
 use crate::noise::Noise;
 use crate::posterior::FactorPosterior;
-use crate::prior::PriorPrecisions;
-
-/// The deviation of the posterior in the first stage.
-const FIRST_DEVIATION: InitialDeviation = InitialDeviation::FanInScaled(0.03);
+use crate::prior::{Prior, PriorPrecisions};
 
 /// A Gaussian in precision form, updated by natural gradients.
 #[derive(Module, Debug)]
@@ -114,6 +111,31 @@ impl NaturalGaussian {
 
     pub(crate) fn prior(&self) -> &PriorPrecisions {
         &self.fixed.prior
+    }
+
+    /// The last iterate of the mean, if the posterior's is an average.
+    pub(crate) fn last_mean(&self) -> Option<Tensor<1>> {
+        let is_averaged = self.average.is_some();
+        is_averaged.then(|| self.mean.val().without_autodiff())
+    }
+
+    /// The same Gaussian, learned under another prior.
+    pub(crate) fn with_prior(self, prior: &Prior) -> Result<Self> {
+        let Fixed {
+            settings, setup, ..
+        } = self.fixed.as_ref();
+        let fixed = Fixed {
+            settings: NaturalSettings {
+                prior: prior.clone(),
+                ..settings.clone()
+            },
+            setup: setup.clone(),
+            prior: prior.resolve(&setup.layout)?,
+        };
+        Ok(Self {
+            fixed: Arc::new(fixed),
+            ..self
+        })
     }
 
     /// The noise of the draws of a gradient.
@@ -216,18 +238,14 @@ impl NaturalGaussian {
         let Some(training) = self.mean_training.take() else {
             return self;
         };
-        let training = training.with(gradient);
-        let direction = training.direction(step);
-        self.mean = updated(self.mean, |mean| {
-            mean - direction.mul_scalar(settings.mean_stage_rate)
-        });
         let examples = (share * settings.train_len as f64).round() as usize;
         let stage = settings.mean_stage.resolved(settings.train_len, examples);
-        let mean = self.mean.val().without_autodiff();
-        let training = training.after_step(&mean, step, stage);
+        let rate = settings.mean_stage_rate;
+        let (training, mean) = training.step(self.mean, gradient, step, rate, stage);
+        self.mean = mean;
         if training.end().is_some() && settings.initial_deviation.is_none() {
             let curvature = training.squares(step).mul_scalar(share);
-            let prior = self.fixed.prior.expanded(&mean.device());
+            let prior = self.fixed.prior.expanded(&curvature.device());
             self.precision = updated(self.precision, |_| curvature + prior);
         }
         self.mean_training = Some(training);

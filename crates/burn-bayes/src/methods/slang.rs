@@ -33,6 +33,7 @@ use std::sync::Arc;
 
 use burn::config::Config;
 use burn::module::{Module, ParamGroup};
+use burn::tensor::Tensor;
 use burn_bayes_graph::ExampleGradients;
 
 use super::algorithm::{
@@ -203,6 +204,17 @@ impl Algorithm for Slang {
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
         self.gaussian.posterior(step)
+    }
+
+    fn last_mean(&self) -> Option<Tensor<1>> {
+        self.gaussian.last_mean()
+    }
+
+    fn with_prior(self, prior: &Prior) -> Result<Self> {
+        Ok(Self {
+            gaussian: self.gaussian.with_prior(prior)?,
+            config: Arc::new((*self.config).clone().with_prior(prior.clone())),
+        })
     }
 
     fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {

@@ -27,6 +27,7 @@ use burn::tensor::Tensor;
 
 use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
 use super::checks::counts;
+use super::iterate_schedule::IterateSchedule;
 use super::start::{buffer, updated};
 use crate::error::{Error, Result};
 use crate::kernels::{self, Moments};
@@ -163,13 +164,11 @@ impl Swag {
         &self.settings.config
     }
 
-    /// t after optimiser step `step`.
-    fn taken(&self, step: u64) -> u64 {
+    fn schedule(&self) -> IterateSchedule {
         let SwagConfig {
             start, interval, ..
         } = *self.config();
-        step.checked_sub(start)
-            .map_or(0, |since| since / interval + 1)
+        IterateSchedule { start, interval }
     }
 }
 
@@ -183,17 +182,7 @@ impl Algorithm for Swag {
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        let taken = self.taken(step);
-        if taken < 2 {
-            let SwagConfig {
-                start, interval, ..
-            } = self.config();
-            return Err(Error::too_early(format!(
-                "SWAG has collected {taken} iterates after {step} steps and needs at least two; it \
-                 collects one every {interval} steps from step {start} on: train longer, or lower \
-                 `start` or `interval`"
-            )));
-        }
+        let taken = self.schedule().enough("SWAG", step)?;
         let mean = self.mean.val().without_autodiff();
         // A weight that has not changed has variance zero; a posterior needs a positive variance.
         let variance = self.variance.val().without_autodiff().mul_scalar(0.5);
@@ -215,11 +204,11 @@ impl Algorithm for Swag {
 
 impl FromIterates for Swag {
     fn wants(&self, step: u64) -> bool {
-        self.taken(step) > self.taken(step.saturating_sub(1))
+        self.schedule().takes(step)
     }
 
     fn observe(mut self, step: u64, weights: Tensor<1>) -> Self {
-        let taken = self.taken(step) as usize;
+        let taken = self.schedule().taken(step) as usize;
         let moments = Moments {
             mean: self.mean.val().without_autodiff(),
             variance: self.variance.val().without_autodiff(),

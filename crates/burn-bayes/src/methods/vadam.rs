@@ -250,6 +250,24 @@ impl Algorithm for Vadam {
         FactorPosterior::precision(self.setup().layout.clone(), mean, None, precision)
     }
 
+    fn last_mean(&self) -> Option<Tensor<1>> {
+        let is_averaged = self.average.is_some();
+        is_averaged.then(|| self.mean.val().without_autodiff())
+    }
+
+    fn with_prior(self, prior: &Prior) -> Result<Self> {
+        let Settings { config, setup, .. } = self.settings.as_ref();
+        let settings = Settings {
+            config: config.clone().with_prior(prior.clone()),
+            setup: setup.clone(),
+            prior: prior.resolve(&setup.layout)?,
+        };
+        Ok(Self {
+            settings: Arc::new(settings),
+            ..self
+        })
+    }
+
     fn apply_step(mut self, update: VadamStep, learning_rate: f64) -> Self {
         let VadamStep {
             step,

@@ -30,6 +30,7 @@
 //! | τ | `temperature` |
 //! | L | `draws` × `accumulation` |
 
+mod clipping;
 mod published;
 
 use std::convert::Infallible;
@@ -38,7 +39,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::config::Config;
 use burn::module::{Module, Param, ParamGroup};
-use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
 use super::algorithm::{
@@ -52,8 +52,7 @@ use super::start::{InitialDeviation, InitialMean, orthogonal_rows, trained};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::{Error, Result};
 use crate::kernels::{
-    self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, FactorUnits, Objective,
-    Scratch,
+    self, CovarianceParts, Diagonal, DrawGradient, FactorUnits, Objective, Scratch,
 };
 use crate::memory::{MemoryPlan, OptimizerMemory};
 use crate::noise::{Noise, NoiseSource};
@@ -267,6 +266,31 @@ impl Algorithm for Vifa {
         FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())
     }
 
+    fn last_mean(&self) -> Option<Tensor<1>> {
+        let is_averaged = self.average.is_some();
+        is_averaged.then(|| self.mean.val().without_autodiff())
+    }
+
+    fn with_prior(self, prior: &Prior) -> Result<Self> {
+        let Settings {
+            config,
+            setup,
+            examples,
+            ..
+        } = self.settings.as_ref();
+        let settings = Settings {
+            config: config.clone().with_prior(prior.clone()),
+            setup: setup.clone(),
+            prior: prior.resolve(&setup.layout)?,
+            scratch: Scratch::default(),
+            examples: AtomicUsize::new(examples.load(Ordering::Relaxed)),
+        };
+        Ok(Self {
+            settings: Arc::new(settings),
+            ..self
+        })
+    }
+
     fn apply_step(self, update: Infallible, _learning_rate: f64) -> Self {
         match update {}
     }
@@ -361,27 +385,6 @@ impl FromGradients for Vifa {
                 .map(|average| average.with(&parts, count, weight));
         }
         self
-    }
-}
-
-impl Vifa {
-    fn clipped(&self, gradient: CovarianceGradient) -> GradientsParams {
-        let factor = |squared_norm: f64| match self.config().clip {
-            Some(clip) if squared_norm > clip * clip => clip / squared_norm.sqrt(),
-            _ => 1.0,
-        };
-        let [mean, factors, log_variance] = gradient.squared_norms.map(factor);
-        let mut gradients = GradientsParams::new();
-        gradients.register(self.mean.id, kernels::scale(gradient.mean, mean));
-        if self.second_stage().is_none() {
-            return gradients;
-        }
-        if let (Some(param), Some(value)) = (&self.factors, gradient.factors) {
-            gradients.register(param.id, kernels::scale(value, factors));
-        }
-        let log_variances = kernels::scale(gradient.log_variance, log_variance);
-        gradients.register(self.log_variance.id, log_variances);
-        gradients
     }
 }
 

@@ -51,6 +51,7 @@ use super::algorithm::{
     draw_noises, purpose,
 };
 use super::average::Averaging;
+use super::checks::pairs;
 use super::mean_stage::MeanStage;
 use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate};
 use super::rate::Rate;
@@ -156,10 +157,7 @@ impl VonConfig {
     /// Checks the settings. The error names the field.
     pub fn validate(&self) -> Result<()> {
         self.natural().validate()?;
-        if self.antithetic && !self.draws.is_multiple_of(2) {
-            let problem = format!("is {}; it must be even for antithetic draws", self.draws);
-            return Err(Error::config("draws", problem));
-        }
+        pairs(self.draws, self.antithetic)?;
         match self.curvature {
             Curvature::Hutchinson { probe } if !(probe.is_finite() && probe > 0.0) => {
                 let problem = format!("has the probe {probe}; it must be finite and above zero");
@@ -237,6 +235,17 @@ impl Algorithm for Von {
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
         self.gaussian.posterior(step)
+    }
+
+    fn last_mean(&self) -> Option<Tensor<1>> {
+        self.gaussian.last_mean()
+    }
+
+    fn with_prior(self, prior: &Prior) -> Result<Self> {
+        Ok(Self {
+            gaussian: self.gaussian.with_prior(prior)?,
+            config: Arc::new((*self.config).clone().with_prior(prior.clone())),
+        })
     }
 
     fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {

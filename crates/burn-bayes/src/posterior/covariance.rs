@@ -16,7 +16,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
 use super::Sampler;
-use super::form::{GaussianForm, Moments};
+use super::form::{CovarianceRoots, GaussianForm, Moments};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::Result;
 use crate::kernels::composed::to_host;
@@ -88,13 +88,12 @@ impl GaussianForm for CovarianceForm {
         Ok(scaled - statistics::combine(factors, &solved) / self.diagonal.val())
     }
 
-    fn covariance_roots(&self, jacobian: Tensor<2>) -> Result<Vec<Tensor<2>>> {
-        let deviation = self.diagonal.val().sqrt().unsqueeze::<2>();
-        let mut roots = vec![jacobian.clone() * deviation];
-        if let Some(factors) = &self.factors {
-            roots.push(jacobian.matmul(factors.val().transpose()));
-        }
-        Ok(roots)
+    fn covariance_roots(&self) -> Result<CovarianceRoots> {
+        Ok(CovarianceRoots {
+            deviation: self.diagonal.val().sqrt().unsqueeze(),
+            factors: self.factors.as_ref().map(Param::val),
+            mixed: None,
+        })
     }
 
     fn moments(&self) -> Result<Moments> {

@@ -4,20 +4,20 @@ use std::f64::consts::PI;
 use std::path::Path;
 use std::sync::Arc;
 
-use burn::module::{Module, Param, ParamId};
+use burn::module::{Module, Param, ParamGroup, ParamId};
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
 
 use super::covariance::CovarianceForm;
 use super::dense::DenseGaussian;
-use super::form::{GaussianForm, Moments};
+use super::form::{CovarianceRoots, GaussianForm, Moments};
 use super::precision::PrecisionForm;
 use super::storage::{Contents, DIAGONAL, FACTORS, FileFormat, MEAN, Saved};
 use super::{Posterior, Sampler, check_finite};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::noise::Noise;
-use crate::prior::PriorPrecisions;
+use crate::prior::{PriorPrecisions, selects};
 
 /// The largest number of weights for which [`FactorPosterior::to_dense`] builds a dense covariance.
 pub const DENSE_LIMIT: usize = 4096;
@@ -235,19 +235,16 @@ impl FactorPosterior {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn linear_variance(&self, jacobian: &Tensor<2>) -> Result<Tensor<1>> {
-        let roots = self.covariance_roots(jacobian)?;
-        let squares = roots.map(|root| root.square().sum_dim(1).squeeze_dim(1));
-        Ok(squares.fold(
-            Tensor::zeros([jacobian.dims()[0]], &self.device()),
-            Tensor::add,
-        ))
+        let jacobian = self.jacobian(jacobian)?;
+        Ok(self.covariance_roots()?.variance(jacobian))
     }
 
     /// The covariance of functions that are linear in the weights, J Σ Jᵀ, `[R, R]`, as that of a model's
     /// linearised outputs; see [`linear_variance`](Self::linear_variance).
     pub fn linear_covariance(&self, jacobian: &Tensor<2>) -> Result<Tensor<2>> {
         let [rows, _] = jacobian.dims();
-        let roots = self.covariance_roots(jacobian)?;
+        let jacobian = self.jacobian(jacobian)?;
+        let roots = self.covariance_roots()?.of(jacobian).into_iter();
         let products = roots.map(|root| root.clone().matmul(root.transpose()));
         Ok(products.fold(Tensor::zeros([rows, rows], &self.device()), Tensor::add))
     }
@@ -318,6 +315,31 @@ impl FactorPosterior {
             start += len;
         }
         Ok(0.5 * (weighted - self.len() as f64 - prior.log_sum() - log_determinant))
+    }
+
+    /// The prior precision α with the smallest KL(q‖p), which maximises the bound on the evidence for this posterior:
+    /// the number of the weights that `group` selects by path over Σ (c² + Var θ) of these weights.
+    ///
+    /// # Errors
+    ///
+    /// If the group selects no weights.
+    pub fn prior_precision(&self, group: &ParamGroup) -> Result<f64> {
+        let Moments { mean, variance, .. } = self.form.gaussian().moments()?;
+        let second_moments = to_host(mean.square() + variance);
+        let (mut count, mut sum, mut start) = (0, 0.0, 0);
+        for entry in self.layout.entries() {
+            let end = start + entry.len();
+            if selects(group, &entry.path) {
+                count += entry.len();
+                sum += second_moments[start..end].iter().sum::<f64>();
+            }
+            start = end;
+        }
+        if count == 0 {
+            let problem = format!("{group:?} selects none of the random parameters");
+            return Err(Error::config("group", problem));
+        }
+        Ok(count as f64 / sum)
     }
 
     /// A dense copy in double precision; an error above [`DENSE_LIMIT`] weights.
@@ -409,10 +431,15 @@ impl FactorPosterior {
         super::expect_layout(layout, &self.layout)
     }
 
-    fn covariance_roots(&self, jacobian: &Tensor<2>) -> Result<impl Iterator<Item = Tensor<2>>> {
+    /// The map from a Jacobian to roots of the covariance of its functions.
+    pub(crate) fn covariance_roots(&self) -> Result<CovarianceRoots> {
+        self.form.gaussian().covariance_roots()
+    }
+
+    /// A Jacobian of this width, without autodiff.
+    fn jacobian(&self, jacobian: &Tensor<2>) -> Result<Tensor<2>> {
         self.check_width(jacobian.dims()[1])?;
-        let jacobian = jacobian.clone().without_autodiff();
-        Ok(self.form.gaussian().covariance_roots(jacobian)?.into_iter())
+        Ok(jacobian.clone().without_autodiff())
     }
 
     fn check_len(&self, vector: &Tensor<1>) -> Result<()> {

@@ -12,6 +12,41 @@ pub(super) struct Moments {
     pub(super) log_determinant: f64,
 }
 
+/// The map from J, `[R, D]`, to matrices H, `[R, ·]`, with J Σ Jᵀ = Σ H Hᵀ. It holds what all J share.
+#[derive(Clone, Debug)]
+pub(crate) struct CovarianceRoots {
+    /// √ψ, or d^-½.
+    pub(super) deviation: Tensor<2>,
+    /// F, or V of `precision.rs`.
+    pub(super) factors: Option<Tensor<2>>,
+    /// A V, in precision form.
+    pub(super) mixed: Option<Tensor<2>>,
+}
+
+impl CovarianceRoots {
+    /// The matrices H: W = J √ψ and J Fᵀ in covariance form; with W = J d^-½, W − Y V and Y = W (A V)ᵀ in
+    /// precision form.
+    pub(crate) fn of(&self, jacobian: Tensor<2>) -> Vec<Tensor<2>> {
+        let scaled = jacobian.clone() * self.deviation.clone();
+        match (self.factors.clone(), self.mixed.clone()) {
+            (None, _) => vec![scaled],
+            (Some(factors), None) => vec![scaled, jacobian.matmul(factors.transpose())],
+            (Some(factors), Some(mixed)) => {
+                let solved = scaled.clone().matmul(mixed.transpose());
+                vec![scaled - solved.clone().matmul(factors), solved]
+            }
+        }
+    }
+
+    /// The diagonal of J Σ Jᵀ, `[R]`.
+    pub(crate) fn variance(&self, jacobian: Tensor<2>) -> Tensor<1> {
+        let zeros = Tensor::zeros([jacobian.dims()[0]], &jacobian.device());
+        let squares = self.of(jacobian).into_iter();
+        let squares = squares.map(|root| root.square().sum_dim(1).squeeze_dim(1));
+        squares.fold(zeros, Tensor::add)
+    }
+}
+
 /// The operations that each form implements differently.
 pub(super) trait GaussianForm {
     /// A sampler; it computes once what all draws share.
@@ -26,8 +61,8 @@ pub(super) trait GaussianForm {
     /// Σ⁻¹ v.
     fn precision_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>>;
 
-    /// Matrices H, `[R, ·]`, with J Σ Jᵀ = Σ H Hᵀ for a J of `[R, D]`.
-    fn covariance_roots(&self, jacobian: Tensor<2>) -> Result<Vec<Tensor<2>>>;
+    /// The map from J to matrices H with J Σ Jᵀ = Σ H Hᵀ.
+    fn covariance_roots(&self) -> Result<CovarianceRoots>;
 
     /// The quantities needed for the entropy and the divergence from a prior.
     fn moments(&self) -> Result<Moments>;

@@ -16,7 +16,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
 use super::Sampler;
-use super::form::{GaussianForm, Moments};
+use super::form::{CovarianceRoots, GaussianForm, Moments};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::Result;
 use crate::kernels::statistics::{self, PrecisionParts};
@@ -159,18 +159,23 @@ impl GaussianForm for PrecisionForm {
         })
     }
 
-    fn covariance_roots(&self, jacobian: Tensor<2>) -> Result<Vec<Tensor<2>>> {
+    fn covariance_roots(&self) -> Result<CovarianceRoots> {
         let parts = self.parts();
-        let deviation = parts.precision.clone().sqrt().recip().unsqueeze::<2>();
-        let scaled = jacobian * deviation.clone();
-        let Some(factors) = &parts.factors else {
-            return Ok(vec![scaled]);
+        let deviation: Tensor<2> = parts.precision.clone().sqrt().recip().unsqueeze();
+        let factors = parts.factors.clone();
+        let factors = factors.map(|factors| factors * deviation.clone());
+        let mixed = match &factors {
+            None => None,
+            Some(factors) => {
+                let woodbury = self.inner(&parts)?.inverse();
+                Some(statistics::mix(factors, woodbury.as_slice(), parts.rank()))
+            }
         };
-        let factors = factors.clone() * deviation;
-        let projected = factors.clone().matmul(scaled.clone().transpose());
-        let woodbury = self.inner(&parts)?.inverse();
-        let solved = statistics::mix(&projected, woodbury.as_slice(), parts.rank()).transpose();
-        Ok(vec![scaled - solved.clone().matmul(factors), solved])
+        Ok(CovarianceRoots {
+            deviation,
+            factors,
+            mixed,
+        })
     }
 
     fn moments(&self) -> Result<Moments> {

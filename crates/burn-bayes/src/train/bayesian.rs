@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param};
-use burn::optim::GradientsParams;
+use burn::optim::{GradAdaptor, GradientsParams};
 use burn::train::{InferenceStep, Interrupter};
 use burn_bayes_graph::{ExampleBatch, Layout};
 
@@ -18,11 +18,13 @@ use super::divergence_stop::DivergenceStop;
 use super::gather_per_example::ExampleLoss;
 use super::self_check::SelfCheck;
 use super::training_layers::{TrainingFlag, training_flags, with_dropout};
+use super::validation_hook::ValidationHook;
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
 use crate::methods::{Algorithm, MeanGradients, Update};
-use crate::posterior::Posterior;
+use crate::posterior::{FactorPosterior, Posterior};
 use crate::predict::{BatchedPrediction, Predictor, RecordingCache};
+use crate::prior::Prior;
 
 /// A model and an algorithm that learns a posterior over the model's weights.
 ///
@@ -63,6 +65,8 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     divergence_stop: DivergenceStop,
     #[module(skip)]
     self_check: SelfCheck,
+    #[module(skip)]
+    validation_hook: ValidationHook<A::Posterior>,
 }
 
 /// Number of consecutive rejected steps after which training stops.
@@ -87,6 +91,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             prediction_draws: DEFAULT_PREDICTION_DRAWS,
             divergence_stop: DivergenceStop::default(),
             self_check: SelfCheck::default(),
+            validation_hook: ValidationHook::default(),
         })
     }
 
@@ -185,6 +190,19 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         }
     }
 
+    /// Changes the prior between two steps. [`prior_precision`](crate::FactorPosterior::prior_precision) is the best one for a posterior.
+    ///
+    /// # Errors
+    ///
+    /// If the algorithm has no prior, or the prior does not fit the layout.
+    pub fn with_prior(self, prior: &Prior) -> Result<Self> {
+        Ok(Self {
+            algorithm: self.algorithm.with_prior(prior)?,
+            posterior: PosteriorCache::default(),
+            ..self
+        })
+    }
+
     /// The posterior over the weights.
     ///
     /// # Errors
@@ -257,27 +275,62 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         let deferred = match update {
             Update::Gradients(gradients) => return Ok(gradients),
             Update::ClosedForm(update) => Deferred::Update(update),
-            Update::Rejected(reason) if self.clock.rejections() >= MAX_REJECTIONS => {
-                return Err(reason);
-            }
-            Update::Rejected(reason) => {
-                if self.clock.rejections() == 0 {
-                    log::warn!(
-                        "{reason}; the step is skipped, and those after it until a gradient is finite, \
-                         at most {MAX_REJECTIONS} in a row"
-                    );
-                }
-                Deferred::Rejection
-            }
+            Update::Rejected(reason) => self.rejection(reason)?,
         };
         let device = self.algorithm.devices().into_iter().next();
         let device = device.unwrap_or_default().inner();
         self.deferred.put(deferred, &self.algorithm, &device)
     }
 
+    /// The closed-form update from the sums of a step's gradients, if the algorithm makes one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`gradients_of`](Self::gradients_of).
+    pub(crate) fn update_from_sum(
+        &self,
+        gradients: &mut GradAdaptor,
+    ) -> Result<Option<Deferred<A::ClosedForm>>> {
+        let step = self.clock.step() + 1;
+        match self.algorithm.update_from_sum(step, gradients) {
+            Ok(update) => Ok(update.map(Deferred::Update)),
+            Err(error) if error.is_numerical() => self.rejection(error).map(Some),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A step that is skipped, unless too many were skipped before it.
+    fn rejection(&self, reason: Error) -> Result<Deferred<A::ClosedForm>> {
+        if self.clock.rejections() >= MAX_REJECTIONS {
+            return Err(reason);
+        }
+        if self.clock.rejections() == 0 {
+            log::warn!(
+                "{reason}; the step is skipped, and those after it until a gradient is finite, \
+                 at most {MAX_REJECTIONS} in a row"
+            );
+        }
+        Ok(Deferred::Rejection)
+    }
+
     /// Stops the training; the current parameters are the last good state.
     pub(crate) fn stop(&self, error: Error) {
         self.divergence_stop.stop(error, self);
+    }
+}
+
+impl<M: Module + ModuleDisplay, A: Algorithm<Posterior = FactorPosterior>> Bayesian<M, A> {
+    /// The distance of the last iterate of the mean from the mean of the posterior, in posterior standard deviations: the
+    /// root mean square over weights. `None` if the posterior's mean is not an average of iterates.
+    ///
+    /// Above 1, the steps are large compared with the posterior; a smaller learning rate, or one that decays, helps.
+    pub fn fluctuation(&self) -> Result<Option<f64>> {
+        let Some(last) = self.algorithm.last_mean() else {
+            return Ok(None);
+        };
+        let posterior = self.try_posterior()?;
+        let squares = (last - posterior.mean()).square() / posterior.variance()?;
+        Ok(Some(f64::from(squares.mean().into_scalar::<f32>()).sqrt()))
     }
 }
 
@@ -322,6 +375,31 @@ where
         let stacked = BatchedPrediction::<M>::new(self.layout().clone());
         self.prediction = RecordingCache::holding(stacked);
         self
+    }
+}
+
+impl<M: Module + 'static, A: Algorithm> Bayesian<M, A> {
+    /// Calls `hook` with the [`template`](Self::template) and the posterior at the first validation after each
+    /// change of the posterior, as in every epoch of a Learner.
+    pub(crate) fn with_validation_hook(
+        mut self,
+        hook: impl Fn(&M, &A::Posterior) + Send + Sync + 'static,
+    ) -> Self {
+        self.validation_hook = ValidationHook::new(hook);
+        self
+    }
+
+    /// Calls the hook, unless it has been called for this posterior.
+    fn call_validation_hook(&self) -> Result<()> {
+        if !self.validation_hook.is_set() {
+            return Ok(());
+        }
+        let compute = || self.algorithm.posterior(self.clock.step());
+        let call = |posterior: &A::Posterior| self.validation_hook.call(&self.model, posterior);
+        match self.posterior.visit_once(compute, call) {
+            Err(error) if error.is_too_early() => Ok(()),
+            result => result,
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use burn::module::{Module, ModuleDisplay};
 use super::bayesian::Bayesian;
 use crate::error::Result;
 use crate::methods::{
-    Slang, SlangConfig, Swag, SwagConfig, Vadam, VadamConfig, Vifa, VifaConfig, Von, VonConfig,
+    FactorAnalysis, FactorAnalysisConfig, Ivon, IvonConfig, Nagvac, NagvacConfig, Slang,
+    SlangConfig, Swag, SwagConfig, Vadam, VadamConfig, Vifa, VifaConfig, Von, VonConfig,
 };
 
 /// `init` and `try_init`, written once for the configurations of all methods. They are no trait, so that
@@ -43,6 +44,9 @@ wraps_models! {
     VifaConfig => Vifa,
     SlangConfig => Slang,
     SwagConfig => Swag,
+    FactorAnalysisConfig => FactorAnalysis,
     VadamConfig => Vadam,
+    IvonConfig => Ivon,
+    NagvacConfig => Nagvac,
     VonConfig => Von,
 }

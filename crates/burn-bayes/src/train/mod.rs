@@ -24,13 +24,14 @@ mod self_check;
 mod staging;
 mod trainer;
 mod training_layers;
+mod validation_hook;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
 pub use gather::Gather;
 pub(crate) use gather::one_by_one;
 pub use gather_per_example::ExampleLoss;
 pub use parts::VifaPart;
-pub use post_hoc::{Laplace, PostHoc};
+pub use post_hoc::PostHoc;
 pub use preset::Preset;
 pub use staging::{RateSchedule, StagedLearningRate};
 pub use trainer::{

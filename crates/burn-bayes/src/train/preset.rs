@@ -27,7 +27,7 @@ pub struct Preset {
     /// The decay time constant of the learning rates, as a fraction of training; 0 for constant rates.
     pub decay: f64,
     /// The initial posterior standard deviation of a weight, times the square root of its fan-in. SLANG, VOGN,
-    /// VON and Vadam find theirs in their first stage.
+    /// VON, Vadam, IVON and NAGVAC find theirs in their first stage.
     pub initial_deviation: f64,
     /// The number of weight draws per training step.
     pub draws: usize,
@@ -67,6 +67,13 @@ impl Preset {
         draws: 2,
         ..Self::SLANG
     };
+    /// IVON, as VON.
+    pub const IVON: Self = Self::VON;
+    /// NAGVAC, with an antithetic pair of draws.
+    pub const NAGVAC: Self = Self {
+        diagonal_learning_rate: 0.03,
+        ..Self::VON
+    };
     /// Vadam.
     pub const VADAM: Self = Self {
         learning_rate: 0.03,
@@ -88,7 +95,7 @@ impl Preset {
             .with_power(Self::DECAY_POWER)
     }
 
-    /// The rate of the precision of SLANG, VOGN and VON in a training of `steps` steps.
+    /// The rate of the precision of SLANG, VOGN, VON and IVON, and of NAGVAC's covariance, in a training of `steps` steps.
     pub fn precision_rate(&self, steps: usize) -> Rate {
         let initial = self.diagonal_learning_rate.min(1.0);
         match self.time_constant(steps) {

@@ -10,13 +10,15 @@ use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::methods::{
-    Algorithm, Averaging, Curvature, FactorUnits, MeanStage, VadamConfig, VonConfig,
+    Algorithm, Averaging, Curvature, FactorUnits, IvonConfig, MeanStage, NagvacConfig, VadamConfig,
+    VonConfig,
 };
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::Mixture;
 use burn_bayes::train::Gather;
 use burn_bayes::{
-    Bayesian, ExampleLoss, FactorPosterior, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig,
+    Bayesian, ExampleLoss, FactorAnalysisConfig, FactorPosterior, FusedAdamConfig, Prior,
+    SlangConfig, SwagConfig, VifaConfig,
 };
 
 use crate::support::{
@@ -285,6 +287,33 @@ mod law {
     }
 
     /// Burn marks each float parameter for collective reductions, which requires autodiff.
+    /// The prior can be changed between two steps.
+    pub(super) fn prior<A>(init: impl Fn(Prior) -> Bayes<A>)
+    where
+        A: Algorithm<Posterior = FactorPosterior>,
+        A::Signal: Gather<Regressor, A>,
+    {
+        let [weak, strong] = [0.5, 20.0].map(Prior::isotropic);
+        let result = |bayesian| fingerprint(&trained(bayesian, &mut adam(), 8).posterior());
+        let changed = init(weak.clone()).with_prior(&strong).unwrap();
+        assert_eq!(result(changed), result(init(strong)));
+        let expected = result(init(weak.clone()));
+        assert_ne!(
+            expected,
+            result(
+                init(weak.clone())
+                    .with_prior(&Prior::isotropic(20.0))
+                    .unwrap()
+            )
+        );
+        let same = trained(init(weak.clone()), &mut adam(), 4).with_prior(&weak);
+        let unchanged = trained(init(weak), &mut adam(), 4);
+        assert_eq!(
+            fingerprint(&same.unwrap().posterior()),
+            fingerprint(&unchanged.posterior())
+        );
+    }
+
     pub(super) fn autodiff_everywhere<A>(init: impl Fn(u64) -> Bayes<A>)
     where
         A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
@@ -367,6 +396,16 @@ mod gradient_law {
         assert_eq!(run(1), run(1));
         assert_ne!(run(1), run(2));
     }
+}
+
+#[test]
+fn swag_has_no_prior() {
+    let swag = SwagConfig::new(LEN, 1).init(regressor(1));
+    let error = swag.with_prior(&Prior::isotropic(2.0)).unwrap_err();
+    assert!(
+        error.is_config() && error.to_string().contains("weight decay"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -528,6 +567,16 @@ macro_rules! conformance {
     )+};
 }
 
+/// For algorithms with a prior.
+macro_rules! prior_conformance {
+    ($($name:ident: $config:expr;)+) => {$(
+        #[test]
+        fn $name() {
+            law::prior(|prior| $config.with_prior(prior).init(regressor(3)));
+        }
+    )+};
+}
+
 /// For algorithms whose gradients go to an optimiser.
 macro_rules! additive_conformance {
     ($($name:ident: $config:expr;)+) => {$(
@@ -564,6 +613,8 @@ conformance! {
     vafc: VifaConfig::vafc(LEN, 2), 2;
     swag: SwagConfig::new(LEN, 5).with_interval(3).with_max_rank(4), 4;
     swag_diagonal: SwagConfig::new(LEN, 1).with_max_rank(0), 0;
+    factor_analysis: FactorAnalysisConfig::new(LEN, 5).with_interval(3).with_rank(4), 4;
+    factor_analysis_of_every_step: FactorAnalysisConfig::new(LEN, 1), 10;
     slang_of_rank_one: SlangConfig::new(LEN), 1;
     slang_of_rank_three: SlangConfig::new(LEN).with_rank(3).with_draws(2).with_momentum(0.9), 3;
     slang_grouped: SlangConfig::new(LEN).with_rank(2).with_group_size(4), 2;
@@ -572,6 +623,18 @@ conformance! {
     von_of_hutchinson: VonConfig::new(LEN).with_curvature(Curvature::Hutchinson { probe: 0.1 }), 0;
     von_of_squares: VonConfig::new(LEN).with_curvature(Curvature::SquaredMean).with_momentum(0.9), 0;
     vadam: VadamConfig::new(LEN), 0;
+    nagvac: NagvacConfig::new(LEN), 1;
+    ivon: IvonConfig::new(LEN), 0;
+    ivon_in_one_stage: IvonConfig::new(LEN).with_mean_stage(MeanStage::None).with_initial_hessian(Some(16.0)), 0;
+}
+
+prior_conformance! {
+    vifa_takes_another_prior: one_stage(LEN).with_rank(2);
+    slang_takes_another_prior: SlangConfig::new(LEN).with_rank(2);
+    von_takes_another_prior: VonConfig::new(LEN);
+    vadam_takes_another_prior: VadamConfig::new(LEN);
+    ivon_takes_another_prior: IvonConfig::new(LEN);
+    nagvac_takes_another_prior: NagvacConfig::new(LEN);
 }
 
 additive_conformance! {

@@ -34,11 +34,12 @@ use burn::train::{
     LearnerSummary, LearningResult, MetricEarlyStoppingStrategy, MetricSummary, MultiDeviceOptim,
     StoppingCondition, SupervisedTraining, TrainOutput, TrainStep,
 };
+use burn_bayes::diagnostics::ArrivalTest;
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::methods::{
-    Algorithm, Averaging, FactorUnits, FromExamples, FromGradients, InitialDeviation, MeanStage,
-    Rate, Slang, StepId, Vifa,
+    Algorithm, Averaging, FactorUnits, FromExamples, FromGradients, InitialDeviation, IvonConfig,
+    MeanStage, NagvacConfig, Rate, Slang, StepId, Vifa,
 };
 use burn_bayes::metric::{
     ExpectedCalibrationErrorMetric, ModelDisagreementMetric, PredictiveEntropyMetric,
@@ -54,7 +55,8 @@ use burn_bayes::{
 use tempfile::TempDir;
 
 use crate::support::{
-    EPSILON, assert_close, autodiff, bits, device, filled, joined_gradients, normals, state, values,
+    EPSILON, assert_close, autodiff, bits, device, filled, joined_gradients, normals, one_stage,
+    state, values,
 };
 
 #[derive(Clone, Debug)]
@@ -666,7 +668,43 @@ fn replicas_on_devices_are_one_big_batch() {
     check_replicas(together(vifa()), together(accumulated));
 }
 
-fn check_replicas(single: Bayes<Vifa>, replica: Bayes<Vifa>) {
+/// The updates of IVON and NAGVAC are made from sums over examples, so they need no setting for replicas.
+#[test]
+fn updates_from_sums_are_those_of_one_big_batch() {
+    check_sums(|stage| {
+        let config = IvonConfig::new(TRAIN_LEN).with_mean_stage(stage);
+        config.init(classifier(1))
+    });
+    check_sums(|stage| {
+        let config = NagvacConfig::new(TRAIN_LEN).with_mean_stage(stage);
+        config.init(classifier(1))
+    });
+}
+
+fn check_sums<A>(wrapped: impl Fn(MeanStage) -> Bayes<A>)
+where
+    A: FromGradients<Posterior = FactorPosterior>,
+{
+    let two_stages = MeanStage::Steps(2);
+    check_replicas(wrapped(two_stages), wrapped(two_stages));
+    // Batches that are accumulated have draws of their own, except where the draw is the mean.
+    let accumulated = |batches: usize| {
+        let bayesian = wrapped(MeanStage::Steps(3));
+        let loader = loader(data(), 2 * BATCH / batches);
+        let result = run(bayesian, sgd(), 1e-3, loader, |training| {
+            training.grads_accumulation(batches)
+        });
+        assert!(result.error.is_none(), "{:?}", result.error);
+        assert_eq!(result.model.steps(), 3);
+        result.model
+    };
+    near(&accumulated(2), &accumulated(1), 1e-5);
+}
+
+fn check_replicas<A>(single: Bayes<A>, replica: Bayes<A>)
+where
+    A: FromGradients<Posterior = FactorPosterior>,
+{
     for optim in [
         MultiDeviceOptim::OptimMainDevice,
         MultiDeviceOptim::OptimSharded,
@@ -971,6 +1009,79 @@ fn metrics_of_uncertainty_report_the_scores_of_the_epoch() {
     assert_close("validation", &valid, &expected, &[1.0; 3], EPSILON);
     // A training step has one draw, so there is no disagreement.
     assert!(train[0] > 0.0 && train[1] == 0.0 && train[2] > 0.0);
+}
+
+/// The values of a validation metric in every epoch.
+fn logged(directory: &Path, name: &str) -> Vec<f64> {
+    let summary = LearnerSummary::new(directory, &[name]).unwrap();
+    let entries = &summary.metrics.valid[0].entries;
+    entries.iter().map(|entry| entry.value).collect()
+}
+
+#[test]
+fn the_arrival_metric_is_the_test_after_each_epoch() {
+    let directory = TempDir::new().unwrap();
+    let test = ArrivalTest::new(data().len());
+    let batches = || vec![batch(&data(), &device())];
+    let (wrapped, arrival) = vifa()
+        .init(classifier(1))
+        .with_arrival_metric(test.clone(), batches());
+    let trained = training(directory.path(), loader(data(), BATCH), 4)
+        .metric_valid_numeric(arrival)
+        .launch(Learner::new(wrapped, adam(), 1e-2))
+        .model;
+    let model = trained.template().clone().train();
+    let last = test.measure(&model, &trained.posterior(), batches());
+    let found = logged(directory.path(), "Arrival");
+    assert_eq!(found.len(), 4);
+    assert!(found[0] > 1.1 * found[3], "{found:?}");
+    let expected = last.unwrap().excess();
+    assert!(
+        (found[3] - expected).abs() < 1e-3 * expected,
+        "{found:?} {expected}"
+    );
+}
+
+#[test]
+fn large_steps_leave_the_last_iterate_far_from_the_average() {
+    let fluctuation = |config: VifaConfig, rate: f64| {
+        let result = run(
+            config.init(classifier(1)),
+            adam(),
+            rate,
+            loader(data(), BATCH),
+            |training| training.num_epochs(10),
+        );
+        result.model.fluctuation().unwrap()
+    };
+    let averaged = |rate| {
+        let config = one_stage(TRAIN_LEN).with_averaging(Averaging::From(30));
+        fluctuation(config, rate).expect("it has an average")
+    };
+    let (small, large) = (averaged(1e-4), averaged(0.1));
+    assert!(
+        small > 0.0 && small < 0.2 && large > 2.0 * small,
+        "{small} {large}"
+    );
+    assert_eq!(fluctuation(VifaConfig::paper(TRAIN_LEN), 1e-3), None);
+}
+
+/// SWAG has no posterior before its first iterates are collected, and its epoch has no value.
+#[test]
+fn an_epoch_without_a_posterior_has_no_arrival() {
+    let directory = TempDir::new().unwrap();
+    let test = ArrivalTest::new(data().len());
+    let (wrapped, arrival) = SwagConfig::new(TRAIN_LEN, 2 * STEPS_PER_EPOCH)
+        .init(classifier(1))
+        .with_arrival_metric(test, vec![batch(&data(), &device())]);
+    training(directory.path(), loader(data(), BATCH), 4)
+        .metric_valid_numeric(arrival)
+        .launch(Learner::new(wrapped, adam(), 1e-2));
+    let found = logged(directory.path(), "Arrival");
+    assert!(
+        found.len() < 4 && found.iter().all(|value| value.is_finite()),
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -18,11 +18,11 @@ mod support;
 #[cfg(feature = "train")]
 mod conformance;
 #[cfg(feature = "train")]
+mod laplace;
+#[cfg(feature = "train")]
 mod learner;
 #[cfg(feature = "train")]
 mod one_pass;
-#[cfg(feature = "train")]
-mod post_hoc;
 #[cfg(feature = "train")]
 mod predictor;
 #[cfg(feature = "train")]

@@ -256,6 +256,23 @@ proptest! {
     }
 
     #[test]
+    fn the_best_prior_precision_has_the_smallest_divergence(case in cases()) {
+        let posterior = case.posterior();
+        let best = posterior.prior_precision(&ParamGroup::all()).unwrap();
+        let divergence = |precision: f64| {
+            let prior = Prior::isotropic(precision).resolve(posterior.layout()).unwrap();
+            posterior.kl(&prior).unwrap()
+        };
+        // KL(q‖N(0, α⁻¹)) is ½ D (α/α* − ln α) up to a constant, if α* is the best.
+        for factor in [0.5, 2.0] {
+            let expected = 0.5 * case.len as f64 * (factor - 1.0 - f64::ln(factor));
+            let found = divergence(factor * best) - divergence(best);
+            let allowed = case.tolerance() * (case.len as f64 + case.log_size());
+            assert_near("divergence", found, expected, allowed);
+        }
+    }
+
+    #[test]
     fn the_dense_copy_is_the_dense_gaussian(case in cases()) {
         let (copy, dense) = (case.posterior().to_dense().unwrap(), case.dense());
         // Both are computed from the same single-precision numbers.
@@ -569,6 +586,27 @@ fn a_prior_group_that_selects_nothing_is_refused_by_name() {
             "{message}"
         );
     }
+}
+
+#[test]
+fn the_prior_precision_of_a_group_is_that_of_its_weights() {
+    let layout = layout_of(&[("weight", 2), ("bias", 1)]);
+    let device = Device::default();
+    let posterior = FactorPosterior::covariance(
+        layout,
+        Tensor::from_data([1.0, -2.0, 3.0], &device),
+        None,
+        Tensor::from_data([0.5, 1.5, 1.0], &device),
+    )
+    .unwrap();
+    let of = |path: &str| posterior.prior_precision(&ParamGroup::from_predicate(path));
+    assert!((of("weight").unwrap() - 2.0 / 7.0).abs() < 1e-7);
+    assert!((of("bias").unwrap() - 0.1).abs() < 1e-7);
+    let error = of("norm").unwrap_err();
+    assert!(
+        error.is_config() && error.to_string().contains("norm"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! VIFA's analytic gradients against its objective, and its convergence to the exact posterior.
 
+mod ivon;
 mod natural;
 mod von;
 

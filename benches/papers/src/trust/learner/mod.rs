@@ -10,7 +10,7 @@ use burn::module::Module;
 use burn::optim::decay::WeightDecayConfig;
 use burn::tensor::Device;
 use burn::train::TrainStep;
-use burn_bayes::methods::{Algorithm, VadamConfig, VonConfig};
+use burn_bayes::methods::{Algorithm, IvonConfig, VadamConfig, VonConfig};
 use burn_bayes::prelude::*;
 use burn_bayes::train::{Gather, Preset, Trainer, TrainerModel, Unobserved};
 
@@ -56,10 +56,11 @@ enum Training {
     Slang(usize),
     Von,
     Vadam,
+    Ivon,
     Swag,
 }
 
-const TRAININGS: [(&str, Training); 8] = [
+const TRAININGS: [(&str, Training); 9] = [
     ("plain", Training::Plain),
     ("vifa 1", Training::Vifa(1)),
     ("vifa 8", Training::Vifa(8)),
@@ -67,6 +68,7 @@ const TRAININGS: [(&str, Training); 8] = [
     ("vogn", Training::Slang(0)),
     ("von", Training::Von),
     ("vadam", Training::Vadam),
+    ("ivon", Training::Ivon),
     ("swag", Training::Swag),
 ];
 
@@ -166,6 +168,12 @@ impl Fit<'_> {
             Training::Vadam => {
                 let config = VadamConfig::new(rows).with_seed(seed);
                 self.bayesian(config.try_init(model)?, Preset::VADAM)
+            }
+            Training::Ivon => {
+                let config = IvonConfig::new(rows)
+                    .with_seed(seed)
+                    .with_precision_rate(Preset::IVON.precision_rate(steps));
+                self.bayesian(config.try_init(model)?, Preset::IVON)
             }
             Training::Swag => {
                 let config = SwagConfig::paper(rows, BATCH, self.epochs as usize).with_seed(seed);

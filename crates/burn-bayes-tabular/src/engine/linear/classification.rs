@@ -64,7 +64,7 @@ impl Design<'_> {
     }
 
     /// The Gaussian with the curvature at the mode.
-    fn mode(&self) -> Result<DenseGaussian> {
+    pub(super) fn mode(&self) -> Result<DenseGaussian> {
         let mut weights = vec![0.0; self.len()];
         let mut value = self.energy(&weights);
         for _ in 0..MOST_NEWTON_STEPS {

@@ -75,7 +75,7 @@ mod tests {
         FitSettings {
             method: Method::Exact,
             model: "linear".parse().unwrap(),
-            prior_precision: 0.7,
+            prior_precision: 0.7.into(),
             noise_precision: NoisePrecision::Given(3.0),
             ..FitSettings::default()
         }

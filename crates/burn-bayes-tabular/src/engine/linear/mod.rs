@@ -21,14 +21,18 @@ use burn_bayes::posterior::{FormKind, NearestGaussian};
 use super::TrainedModel;
 use super::algorithms::{network, weights};
 use super::method::rank;
+use super::prior::{bounded, first};
 use crate::error::Result;
 use crate::rows::{Target, TrainingSet};
-use crate::settings::{FitSettings, Method, Solver, refused};
+use crate::settings::{FitSettings, Method, PriorPrecision, Solver, refused};
 
 /// The largest number of weights, whose curvature is a dense matrix.
 const MOST_WEIGHTS: usize = 1000;
 /// The largest number of multiplications that one curvature matrix may take.
 const MOST_WORK: f64 = 4e10;
+/// Estimates of the prior, which stop early when one changes by less than a thousandth.
+const MOST_STEPS: usize = 100;
+const CONVERGED: f64 = 1e-3;
 
 /// Whether a fit is solved directly.
 pub(super) fn applies(training_set: &TrainingSet, settings: &FitSettings) -> bool {
@@ -70,7 +74,8 @@ pub(super) fn check_exact(training_set: &TrainingSet, settings: &FitSettings) ->
 pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<TrainedModel> {
     let device = settings.device.device()?;
     let target = training_set.target();
-    let design = Design::new(training_set, settings);
+    let mut design = Design::new(training_set, settings);
+    let learned_prior = design.learn_prior(settings)?;
     let family = family(settings, design.len())?;
     // The factors and the diagonal of the posterior.
     let parts = |nearest: NearestGaussian| (nearest.factors, nearest.diagonal);
@@ -119,19 +124,24 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
             })
         }
     };
-    TrainedModel::new(
+    let model = TrainedModel::new(
         &network,
         posterior,
         target.clone(),
         precision,
         settings.seed,
-    )
+    )?;
+    Ok(model.after_training(learned_prior.map(|precision| vec![precision]), None))
 }
 
 /// The family of a method's posteriors; `None` for a point estimate.
 fn family(settings: &FitSettings, weights: usize) -> Result<Option<(FormKind, usize)>> {
     let form = match settings.method {
-        Method::Slang | Method::Vogn | Method::Von | Method::Vadam => FormKind::Precision,
+        // It is approximated at the point estimate.
+        Method::Laplace => return Ok(None),
+        Method::Slang | Method::Vogn | Method::Von | Method::Vadam | Method::Ivon => {
+            FormKind::Precision
+        }
         _ => FormKind::Covariance,
     };
     Ok(rank(settings, weights)?.map(|rank| (form, rank)))
@@ -150,11 +160,10 @@ struct Design<'a> {
 impl<'a> Design<'a> {
     fn new(training_set: &'a TrainingSet, settings: &FitSettings) -> Self {
         let outputs = training_set.target().outputs();
-        let mut prior = vec![settings.prior_precision; training_set.width() * outputs];
+        let all = first(settings);
+        let mut prior = vec![all; training_set.width() * outputs];
         if !settings.no_intercept {
-            let bias = settings
-                .bias_prior_precision
-                .unwrap_or(settings.prior_precision);
+            let bias = settings.bias_prior_precision.unwrap_or(all);
             prior.extend(vec![bias; outputs]);
         }
         Self {
@@ -163,6 +172,37 @@ impl<'a> Design<'a> {
             outputs,
             prior,
         }
+    }
+
+    /// Learns α, if it is not given, at the maximum of the evidence: with n weights of precision α, their mean m and
+    /// their covariance C, the fixed point α = (n − α tr C)/‖m‖² (MacKay 1992). A classification has Laplace's
+    /// approximation of the evidence.
+    fn learn_prior(&mut self, settings: &FitSettings) -> Result<Option<f64>> {
+        if matches!(settings.prior_precision, PriorPrecision::Given(_)) {
+            return Ok(None);
+        }
+        let learned = match settings.bias_prior_precision {
+            Some(_) => self.training_set.width() * self.outputs,
+            None => self.len(),
+        };
+        let mut alpha = first(settings);
+        for _ in 0..MOST_STEPS {
+            let gaussian = match self.training_set.target() {
+                Target::Real(_) => self.regression(settings)?.1,
+                Target::Classes(_) => self.mode()?,
+            };
+            let trace: f64 = gaussian.variances()[..learned].iter().sum();
+            let determined = learned as f64 - alpha * trace;
+            let square: f64 = gaussian.mean()[..learned].iter().map(|m| m * m).sum();
+            let next = bounded(determined / square);
+            let change = (next / alpha).ln().abs();
+            alpha = next;
+            self.prior[..learned].fill(alpha);
+            if change < CONVERGED {
+                break;
+            }
+        }
+        Ok(Some(alpha))
     }
 
     /// D.
@@ -238,7 +278,7 @@ mod testing {
             method,
             model: "linear".parse().unwrap(),
             no_intercept: true,
-            prior_precision: 0.7,
+            prior_precision: 0.7.into(),
             ..FitSettings::default()
         }
     }

@@ -92,6 +92,7 @@ impl Design<'_> {
 
 #[cfg(test)]
 mod tests {
+    use burn_bayes::methods::BayesianRidge;
     use burn_bayes::posterior::{FormKind, linear_regression_posterior};
     use burn_bayes_data::{ColumnScale, Dataset, Targets};
 
@@ -151,6 +152,23 @@ mod tests {
                 "{method}: {divergence} {least}"
             );
         }
+    }
+
+    #[test]
+    fn learned_prior_and_noise_are_those_of_a_bayesian_ridge_regression() {
+        let (targets, training_set) = rows();
+        let settings = FitSettings {
+            prior_precision: "learned".parse().unwrap(),
+            ..settings(Method::Exact)
+        };
+        let model = fit(&training_set, &settings).unwrap();
+        let ridge = BayesianRidge::fit(features().values(), &targets).unwrap();
+        let close = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-3;
+        assert!(close(
+            model.learned_prior().unwrap()[0],
+            ridge.prior_precision()
+        ));
+        assert!(close(model.noise_precision(), ridge.noise_precision()));
     }
 
     #[test]

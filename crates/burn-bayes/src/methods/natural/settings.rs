@@ -4,7 +4,7 @@ use burn::module::ParamGroup;
 
 use crate::error::{Error, Result};
 use crate::methods::average::Averaging;
-use crate::methods::checks::{counts, positive};
+use crate::methods::checks::{above_zero, counts, positive};
 use crate::methods::mean_stage::MeanStage;
 use crate::methods::mean_training::MeanTraining;
 use crate::methods::rate::Rate;
@@ -13,7 +13,7 @@ use crate::noise::Noise;
 use crate::prior::Prior;
 
 /// The settings common to these methods.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct NaturalSettings {
     pub(crate) train_len: usize,
     pub(crate) draws: usize,
@@ -42,10 +42,7 @@ impl NaturalSettings {
             ("radius", self.radius),
             ("initial_deviation", deviation.unwrap_or(1.0)),
         ] {
-            if value.is_nan() || value <= 0.0 {
-                let problem = format!("is {value}; it must be above zero");
-                return Err(Error::config(field, problem));
-            }
+            above_zero(field, value)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use burn::module::{Module, ModuleDisplay, ParamId};
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
-use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
+use burn::optim::{GradAdaptor, GradientsParams, ModuleOptimizer, MultiGradientsParams};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
 
 use super::super::cache::PosteriorCache;
@@ -60,23 +60,10 @@ where
             // The parameters are the last good state; accumulated gradients are ignored.
             return self;
         }
-        let rate = learning_rate.lr_from_param(ParamId::new(), Some(ALGORITHM));
-        let deferred = match self.deferred.take(&mut gradients) {
-            Ok(deferred) => deferred,
-            Err(error) => {
-                self.stop(error);
-                return self;
-            }
-        };
-        let (algorithm, is_rejected) = match deferred {
-            Some(Deferred::Update(update)) => (self.algorithm.apply_step(update, rate), false),
-            Some(Deferred::Rejection) => (self.algorithm, true),
-            None => (self.algorithm, false),
-        };
-        Self { algorithm, ..self }.after_step(is_rejected, |trainable| match gradients.is_empty() {
-            true => trainable,
-            false => optim.step(learning_rate, trainable, gradients),
-        })
+        match self.deferred.take(&mut gradients) {
+            Ok(deferred) => self.with_gradients(deferred, optim, learning_rate, gradients.into()),
+            Err(error) => self.stopped(error),
+        }
     }
 
     fn optimize_multi(
@@ -89,13 +76,10 @@ where
             return self;
         }
         // Accumulated gradients cannot contain a closed-form update.
-        if let Err(error) = self.deferred.take(&mut GradientsParams::new()) {
-            self.stop(error);
-            return self;
+        match self.deferred.take(&mut GradientsParams::new()) {
+            Ok(deferred) => self.with_gradients(deferred, optim, learning_rate, gradients.into()),
+            Err(error) => self.stopped(error),
         }
-        self.after_step(false, |trainable| {
-            optim.step_multi(learning_rate, trainable, gradients)
-        })
     }
 }
 
@@ -108,12 +92,55 @@ where
     type Output = <<M as InferenceStep>::Output as MixDraws>::Mixture;
 
     fn step(&self, item: Self::Input) -> Self::Output {
-        self.predict(item, self.prediction_draws)
+        self.call_validation_hook()
+            .and_then(|()| self.predict(item, self.prediction_draws))
             .unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
 impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
+    /// Stops the training without a step.
+    fn stopped(self, error: Error) -> Self {
+        self.stop(error);
+        self
+    }
+
+    /// Applies a deferred update, or the one that the algorithm makes from the gradients, and an optimiser step
+    /// with the gradients that are left.
+    fn with_gradients<S>(
+        self,
+        deferred: Option<Deferred<A::ClosedForm>>,
+        optim: &mut ModuleOptimizer,
+        learning_rate: ModuleLearningRate,
+        mut gradients: GradAdaptor,
+    ) -> Self
+    where
+        M: TrainStep,
+        A: Algorithm<Signal = S>,
+        S: Gather<M, A>,
+    {
+        let update = match deferred {
+            None => self.update_from_sum(&mut gradients),
+            deferred => Ok(deferred),
+        };
+        let update = match update {
+            Ok(update) => update,
+            Err(error) => return self.stopped(error),
+        };
+        let rate = learning_rate.lr_from_param(ParamId::new(), Some(ALGORITHM));
+        let (algorithm, is_rejected) = match update {
+            Some(Deferred::Update(update)) => (self.algorithm.apply_step(update, rate), false),
+            Some(Deferred::Rejection) => (self.algorithm, true),
+            None => (self.algorithm, false),
+        };
+        let bayesian = Self { algorithm, ..self };
+        bayesian.after_step(is_rejected, |trainable| match gradients {
+            GradAdaptor::Single(gradients) if gradients.is_empty() => trainable,
+            GradAdaptor::Single(gradients) => optim.step(learning_rate, trainable, gradients),
+            GradAdaptor::Multi(gradients) => optim.step_multi(learning_rate, trainable, gradients),
+        })
+    }
+
     /// Applies an optimiser step, which may have been rejected.
     fn after_step<S>(
         self,
@@ -135,6 +162,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             prediction_draws,
             divergence_stop,
             self_check,
+            validation_hook,
             ..
         } = self;
         let Trainable { model, algorithm } = step(Trainable { model, algorithm });
@@ -151,6 +179,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             prediction_draws,
             divergence_stop,
             self_check,
+            validation_hook,
         }
         .flushed()
     }

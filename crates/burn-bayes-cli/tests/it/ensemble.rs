@@ -1,0 +1,182 @@
+//! `fit --members`: ensembles, from their fit to their predictions.
+
+use serde_json::Value;
+
+#[cfg(unix)]
+use crate::signals::{Reach, interrupted, wait_for_lines};
+#[cfg(unix)]
+use crate::workplace::GAP;
+use crate::workplace::{MOONS, Workplace};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_ensemble_is_resumed_to_the_same_bytes() {
+    const FILES: [&str; 9] = [
+        "command.txt",
+        "config.toml",
+        "rows.txt",
+        "model.toml",
+        "scores.json",
+        "validation.csv",
+        "report.html",
+        "member-1/posterior.safetensors",
+        "member-2/posterior.safetensors",
+    ];
+    let place = Workplace::with_gap();
+    let fit = format!(
+        "{GAP} --method vifa --rank 2 --noise-precision 0.04 --epochs 600 --checkpoint-every 7 --members 2 --out run"
+    );
+    place.output(&fit);
+    std::fs::rename(place.path("run"), place.path("whole")).unwrap();
+
+    let child = place.start(&fit);
+    wait_for_lines(&place, "run/member-2/metrics.jsonl", 3);
+    let (code, message) = interrupted(child, Reach::Group);
+    assert_eq!(code, Some(130), "{message}");
+    let continuation =
+        "error: interrupted; `burn-bayes fit --resume --out run` continues from here\n";
+    assert!(message.ends_with(continuation), "{message}");
+    let first = || std::fs::metadata(place.path("run/member-1/model.toml")).unwrap();
+    let kept = first().modified().unwrap();
+
+    let (code, message) = place.failure(&fit);
+    assert_eq!((code, message.contains("--resume")), (2, true), "{message}");
+    let (code, message) = place.failure("predict run gap.csv");
+    assert_eq!((code, message.contains("--resume")), (3, true), "{message}");
+    for (from, to) in [
+        ("batch_size = 10", "batch_size = 11"),
+        ("seed = 0", "seed = 1"),
+    ] {
+        let config = place.read("run/config.toml");
+        place.write("run/config.toml", &config.replace(from, to));
+        let (code, message) = place.failure("fit --resume --out run");
+        assert!(code == 3, "{message}");
+        place.write("run/config.toml", &config);
+    }
+
+    place.output("fit --resume --out run");
+    for name in FILES {
+        let (run, whole) = (place.path("run").join(name), place.path("whole").join(name));
+        let (run, whole) = (std::fs::read(run).unwrap(), std::fs::read(whole).unwrap());
+        assert!(run == whole, "{name}");
+    }
+    assert_eq!(first().modified().unwrap(), kept);
+}
+
+#[test]
+fn a_deep_ensemble_averages_its_members_and_says_where_they_disagree() {
+    let place = Workplace::with_moons();
+    let fit = format!("{MOONS} --method map --members 3 --json --out run");
+    let outcome = json(&place.output(&fit));
+    let third = 1.0 / 3.0;
+    assert_eq!(
+        outcome["member_weights"],
+        serde_json::json!([third, third, third])
+    );
+    assert_eq!(outcome["scores"]["draws"], 3);
+
+    place.write("new.csv", "x,y\n0.5,0.2\n6,-5\n");
+    let table = |run: &str| -> Vec<Value> {
+        let text = place.output(&format!("predict {run} new.csv --json"));
+        text.lines().map(json).collect()
+    };
+    let (rows, of_members) = (
+        table("run"),
+        [1, 2, 3].map(|m| table(&format!("run/member-{m}"))),
+    );
+    for (index, row) in rows.iter().enumerate() {
+        let number = |name: &str| row[name].as_f64().unwrap();
+        let of_member = |rows: &Vec<Value>| rows[index]["p_lower"].as_f64().unwrap();
+        let mean = of_members.iter().map(of_member).sum::<f64>() / 3.0;
+        assert!((number("p_lower") - mean).abs() < 1e-12, "{row}");
+        assert!(number("mutual_information_within") < 1e-12, "{row}");
+        let between = number("mutual_information_between");
+        assert!(
+            (between - number("mutual_information")).abs() < 1e-12,
+            "{row}"
+        );
+    }
+    let report = place.path("report");
+    let scores = format!(
+        "evaluate run moons.csv --json --report {}",
+        report.display()
+    );
+    let ensemble = json(&place.output(&scores))["nll"]["value"]
+        .as_f64()
+        .unwrap();
+    let alone = |member: usize| {
+        let scores = json(&place.output(&format!("evaluate run/member-{member} moons.csv --json")));
+        scores["nll"]["value"].as_f64().unwrap()
+    };
+    // The logarithm is concave.
+    assert!(ensemble <= (1..=3).map(alone).sum::<f64>() / 3.0);
+
+    // Another member is not a file of the ensemble.
+    std::fs::copy(
+        place.path("run/member-1/model.toml"),
+        place.path("run/member-2/model.toml"),
+    )
+    .unwrap();
+    let (code, message) = place.failure("predict run new.csv");
+    assert!(code == 3 && message.contains("member-2"), "{message}");
+}
+
+#[test]
+fn held_out_rows_weight_the_members_and_then_promise_nothing() {
+    let place = Workplace::with_moons();
+    for weights in ["stacking", "likelihood"] {
+        for method in ["mean-field", "map"] {
+            let run = format!("{weights}-{method}");
+            let fit = format!(
+                "{MOONS} --method {method} --epochs 4 --members 2 --member-weights {weights} --json --out {run}"
+            );
+            let outcome = json(&place.output(&fit));
+            let found = outcome["member_weights"].as_array().unwrap();
+            let sum: f64 = found.iter().map(|weight| weight.as_f64().unwrap()).sum();
+            assert!((sum - 1.0).abs() < 1e-12, "{found:?}");
+            place.output(&format!("predict {run} moons.csv"));
+            let promise = format!("predict {run} moons.csv --target-risk 0.2");
+            let (code, message) = place.failure(&promise);
+            assert!(code == 2 && message.contains("member_weights"), "{message}");
+        }
+    }
+}
+
+#[test]
+fn ensembles_that_make_no_sense_are_refused() {
+    let place = Workplace::with_moons();
+    for (options, word) in [
+        ("--members 0", "`members`"),
+        ("--members 2 --refit", "`refit`"),
+        ("--members 2 --model linear", "--solver gradient"),
+        (
+            "--members 2 --member-weights stacking --validation 0",
+            "held-out rows",
+        ),
+    ] {
+        let (code, message) = place.failure(&format!("{MOONS} --epochs 1 {options} --out run"));
+        assert!(code == 2 && message.contains(word), "{options}: {message}");
+    }
+    let (code, message) = place.failure(
+        "compare --data moons.csv --target kind --methods map,vifa --members 2 --folds 2 --out c",
+    );
+    assert!(code == 2 && message.contains("`members`"), "{message}");
+}
+
+#[test]
+fn a_plan_counts_the_members() {
+    let place = Workplace::with_moons();
+    let plan = json(
+        &place.output("plan --data moons.csv --target kind --model mlp:20 --members 4 --json"),
+    );
+    let number = |name: &str| plan[name].as_f64().unwrap();
+    let seconds = 4.0 * number("steps") * number("seconds_per_step");
+    assert!(
+        (number("seconds") - seconds).abs() < 1e-9 * seconds,
+        "{plan}"
+    );
+}

@@ -1,0 +1,138 @@
+//! The precision α of the prior over the weights, given or learned while the weights are.
+//!
+//! For a posterior q of n weights with the same α, the bound on the evidence is largest at
+//! α = n / Σ E_q θ². After every epoch of the second half of a training, α moves towards this value, by a fifth at
+//! most: the posterior must follow, because α would not stop growing if the deviations stayed as small as they begin.
+
+use burn::module::ParamGroup;
+use burn_bayes::{FactorPosterior, Prior};
+
+use crate::error::Result;
+use crate::settings::{FitSettings, Method, NetworkShape, PriorLearning, PriorPrecision, refused};
+
+/// α before it is learned.
+const FIRST_GUESS: f64 = 1.0;
+/// Bounds of α on the standardised scale of the network.
+const BOUNDS: (f64, f64) = (1e-4, 1e6);
+/// The fraction of the epochs with the first value.
+const WAITING: f64 = 0.5;
+/// The largest factor by which an epoch changes α.
+const LARGEST_CHANGE: f64 = 1.2;
+
+/// α of the weights: one number for all layers, or one for each.
+pub(crate) type LayerPrecisions = Vec<f64>;
+
+/// The prior, with these precisions if they are learned. Biases have their own if it was given, and otherwise that of
+/// their layer.
+pub(super) fn prior(settings: &FitSettings, learned: Option<&[f64]>) -> Prior {
+    let prior = match (settings.prior_precision, learned) {
+        (PriorPrecision::Learned(_), Some(&[precision])) => Prior::isotropic(precision),
+        (PriorPrecision::Learned(_), Some(layers)) => layers.iter().enumerate().fold(
+            Prior::isotropic(FIRST_GUESS),
+            |prior, (layer, &precision)| prior.with_group(layer_group(layer), precision),
+        ),
+        _ => Prior::isotropic(first(settings)),
+    };
+    match settings.bias_prior_precision {
+        // A group without parameters would be refused.
+        Some(precision) if !settings.no_intercept => prior.with_group(biases(), precision),
+        _ => prior,
+    }
+}
+
+/// α of the weights of a network, learned.
+#[derive(Debug)]
+pub(super) struct LearnedPrior {
+    /// The parameters that share each α.
+    groups: Vec<ParamGroup>,
+    /// The last epoch (from 1) with the first value.
+    waiting: usize,
+}
+
+impl LearnedPrior {
+    /// `None` if α is given.
+    pub(super) fn new(settings: &FitSettings) -> Option<Self> {
+        let PriorPrecision::Learned(learning) = settings.prior_precision else {
+            return None;
+        };
+        let count = groups(learning, &settings.model);
+        let group = |layer| match count {
+            1 => ParamGroup::all(),
+            _ => layer_group(layer),
+        };
+        let has_own = settings.bias_prior_precision.is_some() && !settings.no_intercept;
+        let without_biases = |group: ParamGroup| match has_own {
+            true => group.exclude(biases()),
+            false => group,
+        };
+        Some(Self {
+            groups: (0..count).map(group).map(without_biases).collect(),
+            waiting: (WAITING * settings.epochs as f64).ceil() as usize,
+        })
+    }
+
+    /// Whether α is estimated after an epoch (from 1).
+    pub(super) fn is_due(&self, epoch: usize) -> bool {
+        epoch > self.waiting
+    }
+
+    /// α after an epoch, from the posterior and the last value.
+    pub(super) fn next(
+        &self,
+        posterior: &FactorPosterior,
+        last: Option<&[f64]>,
+    ) -> Result<LayerPrecisions> {
+        let next = |(at, group)| {
+            let last = last.map_or(FIRST_GUESS, |last| last[at]);
+            let best = posterior.prior_precision(group)?;
+            let next = best.clamp(last / LARGEST_CHANGE, last * LARGEST_CHANGE);
+            Ok(bounded(next))
+        };
+        self.groups.iter().enumerate().map(next).collect()
+    }
+}
+
+/// α within its bounds.
+pub(super) fn bounded(precision: f64) -> f64 {
+    precision.clamp(BOUNDS.0, BOUNDS.1)
+}
+
+/// Fails if α is learned by a method without a bound on the evidence.
+pub(super) fn check(settings: &FitSettings) -> Result<()> {
+    let is_learned = matches!(settings.prior_precision, PriorPrecision::Learned(_));
+    if is_learned && matches!(settings.method, Method::Swag | Method::Map) {
+        let problem = format!(
+            "cannot be learned by {}, which has no bound on the evidence; give a number, or use another method, such \
+             as vifa",
+            settings.method
+        );
+        return Err(refused("prior_precision", problem));
+    }
+    Ok(())
+}
+
+/// α at the start, which is the end unless it is learned.
+pub(super) fn first(settings: &FitSettings) -> f64 {
+    match settings.prior_precision {
+        PriorPrecision::Given(precision) => precision,
+        PriorPrecision::Learned(_) => FIRST_GUESS,
+    }
+}
+
+/// The number of precisions.
+fn groups(learning: PriorLearning, model: &NetworkShape) -> usize {
+    match learning {
+        PriorLearning::Learned => 1,
+        PriorLearning::LearnedPerLayer => model.hidden.len() + 1,
+    }
+}
+
+/// The parameters of a layer.
+fn layer_group(layer: usize) -> ParamGroup {
+    ParamGroup::from_predicate(format!("layers.{layer}."))
+}
+
+/// The parameters with a precision of their own in the prior.
+pub(super) fn biases() -> ParamGroup {
+    ParamGroup::from_predicate("bias")
+}

@@ -1,0 +1,259 @@
+//! A fit of an ensemble into a folder: independent fits, the members, each a run in a folder of its own.
+//!
+//! The members differ in their seeds, so in the initial weights, the order of the rows and the draws. They are fitted
+//! one after the other. A member that is finished is kept, so an interrupted fit continues with the first that is
+//! not.
+
+use std::path::Path;
+use std::time::Instant;
+
+use burn_bayes::Noise;
+use burn_bayes::eval::{likelihood_weights, stacking_weights};
+use burn_bayes_data::Dataset;
+use rand::RngExt;
+
+use super::fit::{FinishedFit, FolderFit, Start, diverged_by};
+use super::folder::RunFolder;
+use super::members::{Ensemble, RunModel};
+use super::model_file::ModelFile;
+use super::validation::validate;
+use super::wrong;
+use crate::assessment::Assessment;
+use crate::engine::{self, ImportanceWeights};
+use crate::error::Result;
+use crate::files::{read_text, write_whole};
+use crate::random::generator;
+use crate::rows::{PreparedRows, Target, true_targets};
+use crate::search::row_costs;
+use crate::settings::{Config, FitSettings, MemberWeights, Method, refused};
+
+/// The stream of the members' seeds.
+const SEEDS: u64 = 0x6d65_6d62_6572;
+
+/// A fit of an ensemble into a folder.
+#[derive(Debug)]
+pub struct EnsembleFit {
+    folder: RunFolder,
+    config: Config,
+    rows: PreparedRows,
+    /// D, the number of weights of a member.
+    weights: usize,
+    command: String,
+    start: Instant,
+}
+
+impl FitSettings {
+    /// The settings of a member, the first of which has the seed of the ensemble.
+    fn of_member(&self, index: usize) -> Self {
+        let seed = match index {
+            0 => self.seed,
+            _ => {
+                let noise = Noise::host(self.seed).fold(SEEDS).fold(index as u64);
+                generator(noise).random::<u32>().into()
+            }
+        };
+        Self {
+            seed,
+            against_map: false,
+            members: 1,
+            member_weights: MemberWeights::Equal,
+            ..self.clone()
+        }
+    }
+}
+
+impl EnsembleFit {
+    /// Prepares a fit.
+    ///
+    /// # Errors
+    /// As [`FolderFit::new`], and if the settings do not suit an ensemble, or members in the folder are of other rows.
+    pub fn new(
+        out: &Path,
+        mut config: Config,
+        rows: PreparedRows,
+        start: Start<'_>,
+    ) -> Result<Self> {
+        let weights = engine::check(&rows.train, &config.fit)?;
+        config.fit = engine::in_effect(&rows.train, config.fit);
+        if engine::is_solved_directly(&rows.train, &config.fit) {
+            let problem = "would be equal: a linear model that is solved directly does not depend on the seed; leave \
+                           it out, or train the model with `--solver gradient`";
+            return Err(refused("members", problem));
+        }
+        if config.fit.refit {
+            let problem = "is not possible with `members`, whose scores are those of the members that are kept; leave \
+                           out one of them";
+            return Err(refused("refit", problem));
+        }
+        if config.fit.member_weights != MemberWeights::Equal && rows.validation.is_none() {
+            let problem = "are chosen by held-out rows, but there are none; hold some out with `--validation`, or use \
+                           equal weights";
+            return Err(refused("member_weights", problem));
+        }
+        let fingerprint = format!("{:016x}\n", rows.fingerprint());
+        let folder = match start {
+            Start::New(command) => {
+                let folder = RunFolder::create(out, &config, command)?;
+                write_whole(&folder.rows_file(), fingerprint.as_bytes())?;
+                folder
+            }
+            Start::Resumed => {
+                let folder = RunFolder::resume(out)?;
+                let path = folder.rows_file();
+                if read_text(&path)? != fingerprint {
+                    let problem = "the rows differ from those of the interrupted fit; restore them, or fit into \
+                                   another folder";
+                    return Err(wrong(&path, problem));
+                }
+                folder
+            }
+        };
+        folder.remove_validation()?;
+        Ok(Self {
+            command: folder.command()?,
+            folder,
+            config,
+            rows,
+            weights,
+            start: Instant::now(),
+        })
+    }
+
+    /// The settings in effect.
+    pub fn settings(&self) -> &FitSettings {
+        &self.config.fit
+    }
+
+    /// The command that continues the fit after an interruption.
+    pub fn continuation(&self) -> String {
+        self.folder.continuation()
+    }
+
+    /// Number of held-out rows.
+    pub fn scored_rows(&self) -> usize {
+        self.rows.validation.as_ref().map_or(0, Dataset::rows)
+    }
+
+    /// The fit of a member, from 0; `None` if it is finished.
+    ///
+    /// # Errors
+    /// If its folder has a fit with other settings, and as [`FolderFit::new`].
+    pub fn member(&self, index: usize) -> Result<Option<FolderFit>> {
+        let path = self.folder.member(index);
+        let config = Config {
+            fit: self.config.fit.of_member(index),
+            ..self.config.clone()
+        };
+        let start = match RunFolder::open(&path) {
+            Err(_) => Start::New(&self.command),
+            Ok(folder) => {
+                if folder.config()?.fit.identity() != config.fit.identity() {
+                    let problem = "it was fitted with other settings than those in the config.toml of the ensemble; \
+                                   restore them, or fit into another folder";
+                    return Err(wrong(&path, problem));
+                }
+                if folder.is_finished() {
+                    return Ok(None);
+                }
+                Start::Resumed
+            }
+        };
+        FolderFit::new(&path, config, self.rows.clone(), start).map(Some)
+    }
+
+    /// Weights the finished members, scores the held-out rows, and marks the ensemble as finished.
+    ///
+    /// # Errors
+    /// If a member is not finished, a prediction is not finite, or a file cannot be written.
+    pub fn finish(self) -> Result<FinishedFit> {
+        let (folder, config, rows) = (&self.folder, &self.config, &self.rows);
+        let target = rows.train.target();
+        let folders = (0..config.fit.members).map(|index| RunFolder::open(&folder.member(index)));
+        let folders = folders.collect::<Result<Vec<_>>>()?;
+        let is_point = config.fit.method == Method::Map;
+        let equal = vec![(folders.len() as f64).recip(); folders.len()];
+        let mut ensemble = Ensemble::of(folders, &equal, is_point, target.clone())?;
+        if config.fit.member_weights != MemberWeights::Equal {
+            let weights = self.chosen_weights(&ensemble)?;
+            ensemble = ensemble.with_weights(&weights);
+        }
+        let (divergence, noise_precision) = (ensemble.divergence()?, ensemble.noise_precision()?);
+        let members = ensemble.members().to_vec();
+        let model = RunModel::Ensemble(ensemble);
+        let scores = match &rows.validation {
+            None => None,
+            Some(held_out) => {
+                let predictions = model.predict(held_out.features(), config.fit.draws)?;
+                let places = rows.validation_rows.clone();
+                let assessment = Assessment::default();
+                let scores = validate(
+                    folder,
+                    config,
+                    (&predictions, None),
+                    &rows.train,
+                    held_out,
+                    places,
+                    assessment,
+                )?;
+                Some(scores)
+            }
+        };
+        let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
+        let diverged = divergence.or(diverged);
+        rows.preprocessor.save(folder.preprocessor_file())?;
+        write_whole(&folder.config_file(), config.to_toml()?.as_bytes())?;
+        let files = [
+            folder.config_file(),
+            folder.preprocessor_file(),
+            folder.validation_file(),
+        ];
+        let none = "an ensemble has no importance weights; name the folder of one of its members";
+        let importance = ImportanceWeights::Absent(none.into());
+        ModelFile::new(noise_precision, diverged.clone(), importance, files)?
+            .with_members(members)
+            .save(folder)?;
+        Ok(FinishedFit {
+            run: folder.path().into(),
+            method: config.fit.method.to_string(),
+            model: config.fit.model.to_string(),
+            training_rows: rows.train.rows(),
+            is_refitted: false,
+            best_epoch: None,
+            weights: self.weights,
+            rank: engine::rank(&config.fit, self.weights)?,
+            noise_precision: match target {
+                Target::Real(scale) => Some(noise_precision / scale.spread.powi(2)),
+                Target::Classes(_) => None,
+            },
+            learned_prior: None,
+            member_weights: model.member_weights(),
+            seconds: self.start.elapsed().as_secs_f64(),
+            assessment: scores
+                .as_ref()
+                .map_or_else(Assessment::default, |scores| scores.assessment.clone()),
+            scores,
+            failure: diverged.map(|reason| diverged_by(&reason, &config.fit)),
+        })
+    }
+
+    /// The weights by the predictions of the held-out rows.
+    fn chosen_weights(&self, ensemble: &Ensemble) -> Result<Vec<f64>> {
+        let Some(rows) = &self.rows.validation else {
+            return Err(refused("member_weights", "need held-out rows"));
+        };
+        let targets = true_targets(rows, self.rows.train.target());
+        let settings = &self.config.fit;
+        let mut log_densities = Vec::with_capacity(settings.members * rows.rows());
+        for index in 0..settings.members {
+            let predictions = ensemble.load(index)?;
+            let predictions = predictions.predict(rows.features(), settings.draws)?;
+            let costs = row_costs(&predictions, &targets)?;
+            log_densities.extend(costs.into_iter().map(|cost| -cost));
+        }
+        let weights = match settings.member_weights {
+            MemberWeights::Stacking => stacking_weights,
+            MemberWeights::Equal | MemberWeights::Likelihood => likelihood_weights,
+        };
+        Ok(weights(&log_densities, settings.members)?)
+    }
+}

@@ -1,0 +1,305 @@
+//! The configuration, the pass over the training data, and its result.
+
+use std::sync::Arc;
+
+use burn::config::Config;
+use burn::module::{Module, ParamGroup};
+use burn::tensor::{Device, Tensor};
+use burn::train::TrainStep;
+use burn_bayes_graph::{CapturedModel, ExampleBatch, Layout};
+use serde::{Deserialize, Serialize};
+
+use super::kronecker::Kronecker;
+use super::outputs::{ModelOutputs, OutputGradients, micro_batches, without_autodiff};
+use super::structure::{Diagonal, Factored, Full, LowRank, RowSum};
+use crate::error::{Error, Result};
+use crate::kernels::composed::to_host;
+use crate::methods::checks::counts;
+use crate::posterior::FactorPosterior;
+use crate::prior::{Prior, PriorPrecisions};
+use crate::train::{ExampleLoss, PostHoc};
+
+/// The structure of the curvature of the loss, G.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Structure {
+    /// The diagonal of G.
+    Diagonal,
+    /// The leading directions of G, found in a stream over the batches, and the exact diagonal of the rest. It
+    /// equals [`Full`](Self::Full) if `rank` is at least the rank of G.
+    LowRank {
+        /// L, the number of directions.
+        rank: usize,
+    },
+    /// All of G, for at most [`FULL_LIMIT`](super::FULL_LIMIT) weights, such as those of a last layer that `group`
+    /// selects.
+    Full,
+    /// The Kronecker product of the second moments of the last layer's inputs and of the curvature of the
+    /// outputs. `group` must select the weight and the bias of that layer, with at most
+    /// [`FULL_LIMIT`](super::FULL_LIMIT) weights.
+    KroneckerLastLayer,
+}
+
+/// The Laplace approximation of a trained model.
+///
+/// [`PostHoc::fit`] returns the posterior with the prior given here. [`gauss_newton`](Self::gauss_newton) and
+/// [`empirical_fisher`](Self::empirical_fisher) return a [`LaplaceFit`], which also has the log marginal likelihood
+/// and the best prior precision. [`Linearized`](super::Linearized) predicts with the posterior.
+///
+/// ```
+/// use burn_bayes::laplace::{Laplace, Linearized, ModelOutputs, PriorSharing, Structure};
+///
+/// fn predictor<M>(trained: M, train_len: usize, batches: Vec<M::Input>) -> burn_bayes::Result<Linearized<M>>
+/// where
+///     M: burn::module::Module + ModelOutputs<Input: burn_bayes::ExampleBatch> + 'static,
+/// {
+///     let laplace = Laplace::new(train_len).with_structure(Structure::LowRank { rank: 20 });
+///     let fit = laplace.gauss_newton(&trained, batches)?;
+///     let fit = fit.with_optimal_prior(PriorSharing::Global)?;
+///     Linearized::new(trained, fit.posterior()?)
+/// }
+/// ```
+#[derive(Config, Debug)]
+#[non_exhaustive]
+pub struct Laplace {
+    /// N, the number of training examples (not of batches).
+    pub train_len: usize,
+    /// The prior over the weights, with which the model was trained.
+    #[config(default = "Prior::isotropic(1.0)")]
+    pub prior: Prior,
+    /// The parameters that become random; the others stay point estimates.
+    #[config(default = "ParamGroup::all()")]
+    pub group: ParamGroup,
+    /// The structure of the curvature.
+    #[config(default = "Structure::LowRank { rank: 20 }")]
+    pub structure: Structure,
+}
+
+/// The curvature of the loss at the trained weights, from which posteriors for any prior follow.
+#[derive(Clone, Debug)]
+pub struct LaplaceFit {
+    pub(super) layout: Arc<Layout>,
+    /// θ*.
+    pub(super) mean: Tensor<1>,
+    /// G.
+    pub(super) curvature: Factored,
+    /// log p(D | θ*).
+    pub(super) log_likelihood: f64,
+    pub(super) prior: PriorPrecisions,
+}
+
+impl<M> PostHoc<M, M::Input> for Laplace
+where
+    M: Module + ModelOutputs<Input: ExampleBatch> + 'static,
+{
+    type Posterior = FactorPosterior;
+
+    /// # Errors
+    ///
+    /// Those of [`gauss_newton`](Laplace::gauss_newton).
+    fn fit(
+        &self,
+        model: &M,
+        batches: impl IntoIterator<Item = M::Input>,
+    ) -> Result<FactorPosterior> {
+        self.gauss_newton(model, batches)?.posterior()
+    }
+}
+
+impl Laplace {
+    /// Computes the generalised Gauss–Newton matrix of these batches, scaled to N examples.
+    ///
+    /// # Errors
+    ///
+    /// Without examples, if a setting is invalid or the structure does not fit the selected parameters, or if a
+    /// loss, an output or a gradient cannot be computed or is not finite.
+    pub fn gauss_newton<M>(
+        &self,
+        model: &M,
+        batches: impl IntoIterator<Item = M::Input>,
+    ) -> Result<LaplaceFit>
+    where
+        M: Module + ModelOutputs<Input: ExampleBatch> + 'static,
+    {
+        let mut pass = Pass::new(self, model)?;
+        let likelihood = model.likelihood();
+        likelihood.validate()?;
+        let gradients = OutputGradients::new(pass.layout.clone());
+        pass.over(model, batches, |sum, batch| {
+            let features = M::features(batch);
+            let outputs = gradients.outputs(model, &features)?;
+            let roots = likelihood.curvature_roots(&outputs);
+            match sum {
+                Sum::Rows(sum) => {
+                    for root in roots {
+                        sum.add(&gradients.weighted(model, &features, root)?)?;
+                    }
+                    Ok(())
+                }
+                Sum::Kronecker(sum) => {
+                    let first = gradients.of_output(model, &features, &outputs, 0)?;
+                    sum.add(&first, &roots)
+                }
+            }
+        })?;
+        pass.finish(self)
+    }
+
+    /// Computes the empirical Fisher information of these batches, Σᵢ gᵢgᵢᵀ with the gradients of every example's
+    /// loss, scaled to N examples.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`gauss_newton`](Self::gauss_newton); also for [`Structure::KroneckerLastLayer`].
+    pub fn empirical_fisher<M>(
+        &self,
+        model: &M,
+        batches: impl IntoIterator<Item = M::Input>,
+    ) -> Result<LaplaceFit>
+    where
+        M: Module + ExampleLoss<Input: ExampleBatch> + 'static,
+    {
+        let mut pass = Pass::new(self, model)?;
+        let losses = |model: &M, batch| model.example_losses(batch);
+        let captured = CapturedModel::new(pass.layout.clone(), losses);
+        pass.over(model, batches, |sum, batch| match sum {
+            Sum::Rows(sum) => sum.add(&captured.example_gradients(model, &batch)?.gradients),
+            Sum::Kronecker(_) => Err(Error::config(
+                "structure",
+                "is KroneckerLastLayer, which the empirical Fisher information does not have; use `gauss_newton`",
+            )),
+        })?;
+        pass.finish(self)
+    }
+}
+
+/// A sum over examples.
+enum Sum {
+    Rows(Box<dyn RowSum>),
+    Kronecker(Kronecker),
+}
+
+impl Sum {
+    fn new(structure: Structure, layout: &Layout, device: &Device) -> Result<Self> {
+        let len = layout.len();
+        Ok(match structure {
+            Structure::Diagonal | Structure::LowRank { rank: 0 } => {
+                Self::Rows(Box::new(Diagonal::new(len, device)))
+            }
+            Structure::LowRank { rank } => {
+                Self::Rows(Box::new(LowRank::new(rank.min(len), len, device)))
+            }
+            Structure::Full => Self::Rows(Box::new(Full::new(len, device)?)),
+            Structure::KroneckerLastLayer => Self::Kronecker(Kronecker::new(layout)?),
+        })
+    }
+
+    fn rows_at_a_time(&self) -> usize {
+        match self {
+            Self::Rows(sum) => sum.rows_at_a_time(),
+            Self::Kronecker(_) => super::structure::ROWS_AT_A_TIME,
+        }
+    }
+}
+
+/// A pass over the training data.
+struct Pass {
+    layout: Arc<Layout>,
+    mean: Tensor<1>,
+    prior: PriorPrecisions,
+    sum: Sum,
+    examples: usize,
+    loss: f64,
+}
+
+impl Pass {
+    fn new<M: Module>(laplace: &Laplace, model: &M) -> Result<Self> {
+        counts([("train_len", laplace.train_len)])?;
+        let layout = Arc::new(Layout::new(model, &laplace.group)?);
+        let mean = layout.flatten(model)?.without_autodiff();
+        Ok(Self {
+            prior: laplace.prior.resolve(&layout)?,
+            sum: Sum::new(laplace.structure, &layout, &mean.device())?,
+            examples: 0,
+            loss: 0.0,
+            layout,
+            mean,
+        })
+    }
+
+    fn over<M: Module + ExampleLoss<Input: ExampleBatch>>(
+        &mut self,
+        model: &M,
+        batches: impl IntoIterator<Item = M::Input>,
+        mut add: impl FnMut(&mut Sum, <M as TrainStep>::Input) -> Result<()>,
+    ) -> Result<()> {
+        let evaluated = model.valid();
+        for batch in batches {
+            let batch = without_autodiff(batch);
+            for batch in micro_batches(&batch, self.sum.rows_at_a_time())? {
+                let losses = to_host(evaluated.example_losses(batch.clone()));
+                self.examples += losses.len();
+                self.loss += losses.iter().sum::<f64>();
+                add(&mut self.sum, batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self, laplace: &Laplace) -> Result<LaplaceFit> {
+        if self.examples == 0 {
+            return Err(Error::config("batches", "have no examples"));
+        }
+        if !self.loss.is_finite() {
+            return Err(Error::numerical(format!(
+                "the loss of the training examples is {}; likely cause: training diverged",
+                self.loss
+            )));
+        }
+        let scale = laplace.train_len as f64 / self.examples as f64;
+        let curvature = match self.sum {
+            Sum::Rows(sum) => sum.finish()?,
+            Sum::Kronecker(sum) => sum.finish(&self.mean.device())?,
+        };
+        Ok(LaplaceFit {
+            layout: self.layout,
+            mean: self.mean,
+            curvature: curvature.scaled(scale),
+            log_likelihood: -scale * self.loss,
+            prior: self.prior,
+        })
+    }
+}
+
+impl LaplaceFit {
+    /// The posterior, N(θ*, (G + diag α)⁻¹).
+    ///
+    /// # Errors
+    ///
+    /// If a weight or the curvature is not finite.
+    pub fn posterior(&self) -> Result<FactorPosterior> {
+        let Factored { factors, rest } = self.curvature.clone();
+        let precision = rest + self.prior.expanded(&self.mean.device());
+        FactorPosterior::precision(self.layout.clone(), self.mean.clone(), factors, precision)
+    }
+
+    /// log p(D | θ*), in nats, scaled to N examples.
+    pub fn log_likelihood(&self) -> f64 {
+        self.log_likelihood
+    }
+
+    /// The prior precisions, α.
+    pub fn prior(&self) -> &PriorPrecisions {
+        &self.prior
+    }
+
+    /// The same curvature with another prior. The weights stay those that were trained.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Prior::resolve`].
+    pub fn with_prior(self, prior: &Prior) -> Result<Self> {
+        let prior = prior.resolve(&self.layout)?;
+        Ok(Self { prior, ..self })
+    }
+}

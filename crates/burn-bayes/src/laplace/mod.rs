@@ -1,0 +1,42 @@
+//! Laplace approximations of trained models.
+//!
+//! At the trained weights θ*, with the curvature G of the N examples' losses and the prior precisions α, the
+//! posterior is
+//!
+//! ```text
+//! q = N(θ*, (G + diag α)⁻¹)
+//! GGN               G = Σᵢ JᵢᵀΛᵢJᵢ,  Jᵢ = ∂fᵢ/∂θ, Λᵢ = ∂²ℓᵢ/∂fᵢ²     Laplace::gauss_newton
+//! empirical Fisher  G = Σᵢ gᵢgᵢᵀ,   gᵢ = ∂ℓᵢ/∂θ                     Laplace::empirical_fisher
+//! ```
+//!
+//! G is the diagonal, low rank plus diagonal, full, or the Kronecker product of a last layer ([`Structure`]).
+//!
+//! | symbol | here |
+//! |---|---|
+//! | N | [`Laplace::train_len`] |
+//! | α | [`Laplace::prior`] |
+//! | G | [`LaplaceFit`] |
+//! | fᵢ, Λᵢ | [`ModelOutputs`], [`OutputLikelihood`] |
+//!
+//! The steps, from batches to predictions:
+//!
+//! * `outputs.rs` has the trait of models with outputs, the roots of Λ and the gradients of outputs;
+//! * `structure.rs` and `kronecker.rs` sum G in each structure;
+//! * `fit.rs` makes the pass over the training data;
+//! * `evidence.rs` has the log marginal likelihood and the best α;
+//! * `linearized.rs` predicts.
+
+mod evidence;
+mod fit;
+mod kronecker;
+mod linearized;
+mod outputs;
+mod structure;
+
+pub use evidence::PriorSharing;
+pub use fit::{Laplace, LaplaceFit, Structure};
+pub use linearized::{Linearized, LinearizedOutputs};
+pub use outputs::{ModelOutputs, OutputLikelihood};
+
+/// The largest number of weights of [`Structure::Full`] and [`Structure::KroneckerLastLayer`].
+pub const FULL_LIMIT: usize = 2000;

@@ -1,0 +1,286 @@
+//! Models that state their outputs and the likelihood of a target given these outputs.
+//!
+//! The generalised Gauss–Newton (GGN) matrix of an example's loss ℓ with outputs f, `[C]`, is JᵀΛJ with J = ∂f/∂θ
+//! and Λ = ∂²ℓ/∂f². With a root Λ = Σ_r s_r s_rᵀ, it is the sum of outer products of the gradients of the scalars
+//! s_rᵀf, in which s_r is a constant:
+//!
+//! | likelihood | Λ | roots s_r |
+//! |---|---|---|
+//! | Gaussian, noise precision β | β I | √β e_r |
+//! | categorical, p = softmax(f) | diag p − p pᵀ | √p_r (e_r − p) |
+//! | Bernoulli, p = σ(f) | diag p(1 − p) | √(p_r(1 − p_r)) e_r |
+//! | Poisson, λ = exp f | diag λ | √λ_r e_r |
+
+use std::fmt;
+use std::sync::Arc;
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use burn::tensor::activation::{sigmoid, softmax};
+use burn::tensor::kind;
+use burn_bayes_graph::{CapturedModel, ExampleBatch, ExampleGradients, Layout, TensorMapper};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::methods::checks::positive;
+use crate::train::ExampleLoss;
+
+/// A model that states its outputs, `[M, C]`, and the likelihood of the targets given these.
+///
+/// # Laws
+///
+/// * [`example_losses`](ExampleLoss::example_losses) of a batch are the negative log-likelihoods of its targets,
+///   given the outputs of its [`features`](Self::features).
+/// * The outputs of an example do not depend on the other examples.
+///
+/// ```
+/// # use burn::{module::Module, nn::Linear, tensor::Tensor};
+/// # use burn::train::{RegressionOutput, TrainOutput, TrainStep};
+/// use burn_bayes::ExampleLoss;
+/// use burn_bayes::graph::losses;
+/// use burn_bayes::laplace::{ModelOutputs, OutputLikelihood};
+///
+/// #[derive(Module, Debug)]
+/// struct Line {
+///     layer: Linear,
+/// }
+///
+/// impl ModelOutputs for Line {
+///     type Features = Tensor<2>;
+///
+///     fn features((inputs, _targets): Self::Input) -> Tensor<2> {
+///         inputs
+///     }
+///
+///     fn outputs(&self, inputs: Tensor<2>) -> Tensor<2> {
+///         self.layer.forward(inputs)
+///     }
+///
+///     fn likelihood(&self) -> OutputLikelihood {
+///         OutputLikelihood::Gaussian { noise_precision: 25.0 }
+///     }
+/// }
+///
+/// impl ExampleLoss for Line {
+///     fn example_losses(&self, (inputs, targets): Self::Input) -> Tensor<1> {
+///         losses::gaussian(self.outputs(inputs), targets, 25.0)
+///     }
+/// }
+/// # impl TrainStep for Line {
+/// #     type Input = (Tensor<2>, Tensor<2>);
+/// #     type Output = RegressionOutput;
+/// #     fn step(&self, (inputs, targets): Self::Input) -> TrainOutput<RegressionOutput> {
+/// #         let outputs = self.outputs(inputs.clone());
+/// #         let loss = self.example_losses((inputs, targets.clone())).mean();
+/// #         TrainOutput::new(self, loss.backward(), RegressionOutput::new(loss, outputs, targets))
+/// #     }
+/// # }
+/// ```
+pub trait ModelOutputs: ExampleLoss {
+    /// The inputs of the model, without targets.
+    type Features: ExampleBatch + Send + Sync + 'static;
+
+    /// The inputs of a training batch.
+    fn features(batch: Self::Input) -> Self::Features;
+
+    /// The outputs, `[M, C]`: means, logits or log rates.
+    fn outputs(&self, features: Self::Features) -> Tensor<2>;
+
+    /// The likelihood of the targets, given the outputs.
+    fn likelihood(&self) -> OutputLikelihood;
+}
+
+/// The likelihood of the targets, given the outputs of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum OutputLikelihood {
+    /// Independent Gaussians; the outputs are their means.
+    Gaussian {
+        /// β, 1/variance of the noise.
+        noise_precision: f64,
+    },
+    /// One of C classes; the outputs are logits.
+    Categorical,
+    /// C independent labels, 0 or 1; the outputs are their logits.
+    Bernoulli,
+    /// C independent counts; the outputs are the logarithms of their rates.
+    Poisson,
+}
+
+impl OutputLikelihood {
+    /// Fails if a parameter is unusable.
+    pub(super) fn validate(self) -> Result<()> {
+        match self {
+            Self::Gaussian { noise_precision } => positive("noise_precision", noise_precision),
+            Self::Categorical | Self::Bernoulli | Self::Poisson => Ok(()),
+        }
+    }
+
+    /// The roots s_r of Λ at these outputs, `[M, C]` each.
+    pub(super) fn curvature_roots(self, outputs: &Tensor<2>) -> Vec<Tensor<2>> {
+        let [_, count] = outputs.dims();
+        let shape = outputs.dims();
+        let options = (&outputs.device(), outputs.dtype());
+        // s e_r for every r.
+        let diagonal = |scales: Tensor<2>| -> Vec<_> {
+            let columns = (0..count).map(|r| {
+                let zeros = Tensor::zeros(shape, options);
+                let column = scales.clone().narrow(1, r, 1);
+                zeros.slice_assign([0..shape[0], r..r + 1], column)
+            });
+            columns.collect()
+        };
+        match self {
+            Self::Gaussian { noise_precision } => {
+                diagonal(Tensor::full(shape, noise_precision.sqrt(), options))
+            }
+            Self::Categorical => {
+                let probabilities = softmax(outputs.clone(), 1);
+                let root = |r: usize| {
+                    let own = probabilities.clone().narrow(1, r, 1);
+                    let rest = probabilities.clone().neg();
+                    let shifted = own.clone().neg() + 1.0;
+                    rest.slice_assign([0..shape[0], r..r + 1], shifted) * own.sqrt()
+                };
+                match count {
+                    // √(p₀p₁) (e₀ − e₁) is one root for two classes.
+                    2 => {
+                        let scale = probabilities.prod_dim(1).sqrt();
+                        vec![Tensor::cat(vec![scale.clone(), scale.neg()], 1)]
+                    }
+                    _ => (0..count).map(root).collect(),
+                }
+            }
+            Self::Bernoulli => {
+                let one = sigmoid(outputs.clone());
+                diagonal((one * sigmoid(outputs.clone().neg())).sqrt())
+            }
+            Self::Poisson => diagonal((outputs.clone() * 0.5).exp()),
+        }
+    }
+}
+
+/// The outputs of a model, and the gradients of every example's weighted sum of outputs.
+pub(super) struct OutputGradients<M: ModelOutputs> {
+    captured: CapturedModel<M, (M::Features, Tensor<2>)>,
+}
+
+impl<M: ModelOutputs> fmt::Debug for OutputGradients<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OutputGradients")
+            .field(&self.captured)
+            .finish()
+    }
+}
+
+impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
+    pub(super) fn new(layout: Arc<Layout>) -> Self {
+        let sums = |model: &M, (features, weights): (M::Features, Tensor<2>)| {
+            let sum = (model.outputs(features) * weights).sum_dim(1);
+            sum.squeeze_dim(1)
+        };
+        Self {
+            captured: CapturedModel::new(layout, sums),
+        }
+    }
+
+    /// The outputs in inference mode, `[M, C]`.
+    ///
+    /// # Errors
+    ///
+    /// If one is not finite.
+    pub(super) fn outputs(&self, model: &M, features: &M::Features) -> Result<Tensor<2>> {
+        let outputs = model.valid().outputs(without_autodiff(features.clone()));
+        let outputs = outputs.without_autodiff();
+        match outputs.clone().is_finite().all().into_scalar() {
+            true => Ok(outputs),
+            false => Err(Error::numerical(
+                "an output of the model is not finite; likely causes: training diverged, or the inputs are not \
+                 finite",
+            )),
+        }
+    }
+
+    /// The gradients of Σ_c wᵢ_c fᵢ_c for every example i and constant weights `[M, C]`.
+    pub(super) fn weighted(
+        &self,
+        model: &M,
+        features: &M::Features,
+        weights: Tensor<2>,
+    ) -> Result<ExampleGradients> {
+        let batch = (features.clone(), weights);
+        Ok(self.captured.example_gradients(model, &batch)?.gradients)
+    }
+
+    /// The gradients of output `index` of every example: the rows of its Jacobian.
+    pub(super) fn of_output(
+        &self,
+        model: &M,
+        features: &M::Features,
+        outputs: &Tensor<2>,
+        index: usize,
+    ) -> Result<ExampleGradients> {
+        let [rows, _] = outputs.dims();
+        let ones = Tensor::ones([rows, 1], (&outputs.device(), outputs.dtype()));
+        let weights = outputs.zeros_like();
+        let weights = weights.slice_assign([0..rows, index..index + 1], ones);
+        self.weighted(model, features, weights)
+    }
+}
+
+/// The batch without autodiff.
+pub(super) fn without_autodiff<B: ExampleBatch>(batch: B) -> B {
+    struct Plain;
+    impl TensorMapper for Plain {
+        fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+            tensor.without_autodiff()
+        }
+    }
+    batch.map_tensors(&mut Plain)
+}
+
+/// The batch in micro-batches of at most `size` consecutive examples; `size` is at least 1.
+///
+/// # Errors
+///
+/// If its tensors have different numbers of examples.
+pub(super) fn micro_batches<B: ExampleBatch>(
+    batch: &B,
+    size: usize,
+) -> Result<impl Iterator<Item = B> + use<'_, B>> {
+    struct Narrow {
+        first: usize,
+        count: usize,
+    }
+    impl TensorMapper for Narrow {
+        fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+            tensor.narrow(0, self.first, self.count)
+        }
+    }
+    let examples = examples(batch)?;
+    Ok((0..examples).step_by(size).map(move |first| {
+        let count = size.min(examples - first);
+        batch.clone().map_tensors(&mut Narrow { first, count })
+    }))
+}
+
+/// The number of examples: the length of every tensor's first axis.
+fn examples<B: ExampleBatch>(batch: &B) -> Result<usize> {
+    struct Lengths(Vec<usize>);
+    impl TensorMapper for Lengths {
+        fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+            self.0.push(tensor.dims().first().copied().unwrap_or(0));
+            tensor
+        }
+    }
+    let mut lengths = Lengths(Vec::new());
+    let _ = batch.clone().map_tensors(&mut lengths);
+    let first = lengths.0.first().copied().unwrap_or(0);
+    match lengths.0.iter().find(|&&other| other != first) {
+        None => Ok(first),
+        Some(other) => Err(Error::config(
+            "batches",
+            format!("have tensors of {first} and of {other} examples; all must have as many"),
+        )),
+    }
+}

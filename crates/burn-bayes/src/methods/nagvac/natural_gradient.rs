@@ -1,0 +1,385 @@
+//! The natural gradient of a Gaussian with one factor, and the step that it makes.
+
+use burn::module::Param;
+use burn::tensor::Tensor;
+
+use super::{Nagvac, Velocity};
+use crate::error::Result;
+use crate::kernels::CovarianceParts;
+use crate::methods::start::{InitialDeviation, updated};
+
+/// The largest c at the end of the first stage. Where the gradients at the mean are nearly zero, the loss can be far from
+/// quadratic within a deviation of the prior.
+const MOST_DEVIATION: InitialDeviation = InitialDeviation::FanInScaled(0.3);
+/// The least w, which bounds the change of a weight that has most of κ.
+const LEAST_W: f64 = 0.1;
+
+/// A step of NAGVAC, before the learning rate is applied.
+#[derive(Debug)]
+pub struct NagvacStep {
+    /// The number of the step, from 1.
+    step: u64,
+    /// M.
+    examples: f64,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// The gradient of a step of the first stage.
+    Mean(Box<Tensor<1>>),
+    Natural(Box<Natural>),
+}
+
+/// A natural gradient.
+#[derive(Debug)]
+struct Natural {
+    /// n₁.
+    mean: Tensor<1>,
+    /// n₂/c.
+    factor: Tensor<1>,
+    /// n₃.
+    log_deviation: Tensor<1>,
+    /// The lengths √(gᵀn) of n₁, and of n₂ and n₃ together.
+    lengths: [f64; 2],
+}
+
+/// The gradients with respect to μ, b and 2 log c.
+#[derive(Clone, Debug)]
+struct Gradient {
+    mean: Tensor<1>,
+    factor: Tensor<1>,
+    log_variance: Tensor<1>,
+}
+
+impl Gradient {
+    /// n₁, n₂/c, n₃, and gᵀn of the mean and of the covariance, for b in units of c and c itself.
+    fn natural(self, relative: &Tensor<1>, deviation: &Tensor<1>, damping: f64) -> [Tensor<1>; 5] {
+        let sum = |left: &Tensor<1>, right: &Tensor<1>| (left.clone() * right.clone()).sum();
+        let kappa = sum(relative, relative);
+        let share = kappa.clone() / kappa.clone().add_scalar(1.0);
+
+        // S = diag c (I + v vᵀ) diag c, with v = b/c.
+        let scaled = self.mean * deviation.clone();
+        let product = sum(relative, &scaled);
+        let natural = scaled.clone() + relative.clone() * product;
+        let mean_square = sum(&scaled, &natural);
+        let mean = natural * deviation.clone();
+
+        let scaled = self.factor * deviation.clone();
+        let least = share.clone().clamp_min(damping);
+        let weight = (least.clone() + share).recip().neg().add_scalar(1.0);
+        let product = sum(relative, &scaled) * weight;
+        let factor = (scaled.clone() + relative.clone() * product) / least;
+
+        let r = relative.clone().square() / kappa.add_scalar(1.0);
+        let w = r
+            .clone()
+            .mul_scalar(-2.0)
+            .add_scalar(1.0)
+            .clamp_min(LEAST_W);
+        let gradient = self.log_variance.mul_scalar(2.0);
+        let (divided, ratio) = (gradient.clone() / w.clone(), r.clone() / w);
+        let explained = sum(&r, &divided) / sum(&r, &ratio).add_scalar(1.0);
+        let log_deviation = (divided - ratio * explained).mul_scalar(0.5);
+        let square = sum(&scaled, &factor) + sum(&gradient, &log_deviation);
+        [mean, factor, log_deviation, mean_square, square]
+    }
+}
+
+impl Nagvac {
+    /// Step number `step` from the sums over examples of the gradients; in the first stage, of that of the mean alone.
+    ///
+    /// # Errors
+    ///
+    /// A numerical error if the step would not be finite.
+    pub(super) fn update(
+        &self,
+        step: u64,
+        mean: Tensor<1>,
+        covariance: Option<(Tensor<1>, Tensor<1>)>,
+        examples: Tensor<1>,
+    ) -> Result<NagvacStep> {
+        let gradient = mean / examples.clone();
+        let natural = covariance.map(|(factor, log_variance)| {
+            let parts = self.parts();
+            let deviation = parts.diagonal.deviation();
+            let gradient = Gradient {
+                mean: gradient.clone(),
+                factor: factor / examples.clone(),
+                log_variance: log_variance / examples.clone(),
+            };
+            let damping = self.config().damping;
+            gradient.natural(&relative(&parts), &deviation, damping)
+        });
+        // One read from the device; a sum is not finite if any element is not finite.
+        let mut numbers = vec![examples];
+        match &natural {
+            Some([.., mean, covariance]) => numbers.extend([mean.clone(), covariance.clone()]),
+            None => numbers.push(gradient.clone().square().sum()),
+        }
+        let numbers: Vec<f64> = Tensor::cat(numbers, 0).into_data().iter::<f64>().collect();
+        if !numbers.iter().sum::<f64>().is_finite() {
+            return Err(self.fixed.setup.non_finite(step, gradient));
+        }
+        let kind = match natural {
+            None => Kind::Mean(Box::new(gradient)),
+            Some([mean, factor, log_deviation, ..]) => Kind::Natural(Box::new(Natural {
+                mean,
+                factor,
+                log_deviation,
+                lengths: [numbers[1], numbers[2]].map(|square| square.max(0.0).sqrt()),
+            })),
+        };
+        Ok(NagvacStep {
+            step,
+            examples: numbers[0],
+            kind,
+        })
+    }
+
+    /// Applies a step.
+    pub(super) fn with_update(self, update: NagvacStep, learning_rate: f64) -> Self {
+        let NagvacStep {
+            step,
+            examples,
+            kind,
+        } = update;
+        match kind {
+            Kind::Mean(gradient) => self.with_mean_step(*gradient, step, examples),
+            Kind::Natural(natural) => {
+                let natural = self.with_natural(*natural, step, learning_rate);
+                natural.with_average(step)
+            }
+        }
+    }
+
+    fn with_natural(mut self, natural: Natural, step: u64, learning_rate: f64) -> Self {
+        let config = &self.fixed.config;
+        let rate = config.covariance_rate.at(step - 1);
+        let [length, covariance] = natural.lengths;
+        let scale = |rate: f64, length: f64| (config.radius / (rate * length)).min(1.0);
+        let (mean_scale, scale) = (scale(learning_rate, length), scale(rate, covariance));
+        let averaged = |velocity, natural: Tensor<1>, scale: f64| {
+            updated(velocity, |velocity: Tensor<1>| {
+                let kept = velocity.mul_scalar(config.momentum);
+                kept + natural.mul_scalar((1.0 - config.momentum) * scale)
+            })
+        };
+        self.velocity = Velocity {
+            mean: averaged(self.velocity.mean, natural.mean, mean_scale),
+            factor: averaged(self.velocity.factor, natural.factor, scale),
+            log_variance: averaged(self.velocity.log_variance, natural.log_deviation, scale),
+        };
+        let of = |param: &Param<Tensor<1>>| param.val().without_autodiff();
+        let change = of(&self.velocity.mean).mul_scalar(learning_rate);
+        self.mean = updated(self.mean, |mean| mean - change);
+        let deviation = of(&self.log_variance).mul_scalar(0.5).exp();
+        let change = (of(&self.velocity.factor) * deviation).mul_scalar(rate);
+        self.factor = updated(self.factor, |factor| factor - change.unsqueeze::<2>());
+        let root = of(&self.velocity.log_variance)
+            .mul_scalar(2.0 * rate)
+            .add_scalar(1.0);
+        let growth = root.square().add_scalar(1.0).mul_scalar(0.5).log();
+        self.log_variance = updated(self.log_variance, |log_variance| log_variance - growth);
+        self
+    }
+
+    /// With the Gaussian after step number `step` in the average.
+    fn with_average(mut self, step: u64) -> Self {
+        let averaging = self.fixed.config.averaging;
+        let count = averaging.count(self.second_stage(), step);
+        if count > 0 {
+            let (parts, weight) = (self.parts(), averaging.weight(count));
+            let average = self.average;
+            self.average = average.map(|average| average.with(&parts, count, weight));
+        }
+        self
+    }
+
+    /// Adam's step of the first stage, and at the stage's end c and b.
+    fn with_mean_step(mut self, gradient: Tensor<1>, step: u64, examples: f64) -> Self {
+        let (fixed, config) = (&self.fixed, &self.fixed.config);
+        let Some(training) = self.mean_training.take() else {
+            return self;
+        };
+        let stage = config
+            .mean_stage
+            .resolved(config.train_len, examples as usize);
+        let rate = config.mean_stage_rate;
+        let (training, mean) = training.step(self.mean, gradient, step, rate, stage);
+        self.mean = mean;
+        if training.end().is_some() && config.initial_deviation.is_none() {
+            let share = examples / config.train_len as f64;
+            let curvature = training.squares(step).mul_scalar(share);
+            let device = curvature.device();
+            let precision = curvature + fixed.prior.tensor(&device);
+            let relative = relative(&self.parts());
+            let most = MOST_DEVIATION.log_variance(&fixed.setup.layout, &device);
+            let precision = precision.max_pair(most.neg().exp());
+            let deviation = precision.clone().sqrt().recip();
+            self.log_variance = updated(self.log_variance, |_| precision.log().neg());
+            self.factor = updated(self.factor, |_| (relative * deviation).unsqueeze::<2>());
+        }
+        self.mean_training = Some(training);
+        self
+    }
+}
+
+/// b/c.
+fn relative(parts: &CovarianceParts) -> Tensor<1> {
+    let factor = parts.factors.clone().map(|factor| factor.reshape([-1]));
+    let factor = factor.unwrap_or_else(|| parts.mean.zeros_like());
+    factor / parts.diagonal.deviation()
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::algebra::{Cholesky, SquareMatrix};
+    use crate::methods::NagvacConfig;
+    use crate::posterior::DenseGaussian;
+
+    /// N(μ, bbᵀ + diag c²) with b and log c in one vector.
+    fn gaussian(len: usize, parameters: &[f64]) -> DenseGaussian {
+        let (factor, logs) = parameters.split_at(len);
+        let variance: Vec<f64> = logs.iter().map(|log| (2.0 * log).exp()).collect();
+        DenseGaussian::from_covariance_factors(vec![0.0; len], factor, &variance).unwrap()
+    }
+
+    /// The block `block` of the Fisher matrix of (b, log c): the second derivatives of KL(q‖q') at q' = q.
+    fn fisher(len: usize, parameters: &[f64], block: usize) -> SquareMatrix {
+        const STEP: f64 = 1e-3;
+        let q = gaussian(len, parameters);
+        let moved = |changes: [(usize, f64); 2]| {
+            let mut parameters = parameters.to_vec();
+            for (at, change) in changes {
+                parameters[block * len + at] += change * STEP;
+            }
+            q.kl_divergence(&gaussian(len, &parameters)).unwrap()
+        };
+        SquareMatrix::from_fn(len, |row, column| {
+            let same: f64 = [1.0, -1.0]
+                .map(|s| moved([(row, s), (column, s)]))
+                .iter()
+                .sum();
+            let other: f64 = [1.0, -1.0]
+                .map(|s| moved([(row, s), (column, -s)]))
+                .iter()
+                .sum();
+            (same - other) / (4.0 * STEP * STEP)
+        })
+    }
+
+    #[test]
+    fn refused_settings_name_their_field() {
+        let base = NagvacConfig::new(10);
+        for (config, field) in [
+            (NagvacConfig::new(0), "train_len"),
+            (base.clone().with_draws(3), "draws"),
+            (base.clone().with_damping(1.0), "damping"),
+            (base.clone().with_radius(0.0), "radius"),
+            (base.clone().with_factor_scale(f64::NAN), "factor_scale"),
+            (base.with_momentum(-0.1), "momentum"),
+        ] {
+            let error = config.validate().expect_err(field);
+            let is_named = error.to_string().starts_with(field);
+            assert!(error.is_config() && is_named, "{error}");
+        }
+    }
+
+    fn values(seed: u64, len: usize) -> Vec<f64> {
+        let noise = crate::noise::Noise::host(seed).normal(len, &Device::default());
+        noise.into_data().iter::<f64>().collect()
+    }
+
+    #[test]
+    fn natural_gradients_solve_the_dense_blocks_of_the_fisher_matrix() {
+        let mut exact = 0;
+        for (len, size) in [(2, 0.7), (7, 0.2), (7, 2.0), (30, 0.4)] {
+            let factor: Vec<f64> = values(1, len).iter().map(|b| size * b).collect();
+            let logs: Vec<f64> = values(2, len).iter().map(|log| 0.5 * log).collect();
+            let shares: Vec<f64> = factor
+                .iter()
+                .zip(&logs)
+                .map(|(b, l)| (b * (-l).exp()).powi(2))
+                .collect();
+            let kappa: f64 = shares.iter().sum();
+            let parameters = [factor.clone(), logs.clone()].concat();
+            let vector = |values: &[f64]| {
+                let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+                Tensor::<1>::from_data(values.as_slice(), &Device::default())
+            };
+            let deviation = vector(&logs).exp();
+            let gradient = Gradient {
+                mean: vector(&values(3, len)),
+                factor: vector(&values(4, len)),
+                log_variance: vector(&values(5, len)).mul_scalar(0.5),
+            };
+            let relative = vector(&factor) / deviation.clone();
+            let [mean, factor, log, mean_square, square] =
+                gradient.natural(&relative, &deviation, 0.0);
+            let host = |tensor: Tensor<1>| tensor.into_data().iter::<f64>().collect::<Vec<_>>();
+            let expected = |block: Option<usize>, gradient: &[f64]| match block {
+                None => gaussian(len, &parameters)
+                    .covariance()
+                    .multiply_vector(gradient)
+                    .unwrap(),
+                Some(block) => {
+                    let fisher = fisher(len, &parameters, block);
+                    let mut solved = gradient.to_vec();
+                    let lower = Cholesky::with_floor(&fisher).unwrap();
+                    lower.solve(&mut solved).unwrap();
+                    solved
+                }
+            };
+            let factor = host(factor * deviation);
+            let mut squares = Vec::new();
+            // The last block is exact unless a weight has most of κ.
+            let last = shares
+                .iter()
+                .all(|share| 1.0 - 2.0 * share / (1.0 + kappa) > LEAST_W);
+            let cases = [
+                (None, 3, host(mean)),
+                (Some(0), 4, factor),
+                (Some(1), 5, host(log)),
+            ];
+            for (block, seed, found) in cases {
+                if block == Some(1) && !last {
+                    continue;
+                }
+                let gradient = values(seed, len);
+                let expected = expected(block, &gradient);
+                let size = expected
+                    .iter()
+                    .fold(0.0f64, |max, value| max.max(value.abs()));
+                for (found, expected) in found.iter().zip(&expected) {
+                    let error = (found - expected).abs();
+                    assert!(error < 1e-4 * size, "{len}, {block:?}: {found} {expected}");
+                }
+                squares.push(
+                    gradient
+                        .iter()
+                        .zip(&expected)
+                        .map(|(g, n)| g * n)
+                        .sum::<f64>(),
+                );
+            }
+            let near = |found: Tensor<1>, expected: f64| {
+                let found = host(found)[0];
+                assert!(
+                    (found - expected).abs() < 1e-3 * expected,
+                    "{found} {expected}"
+                );
+            };
+            near(mean_square, squares[0]);
+            if last {
+                near(square, squares[1] + squares[2]);
+                exact += 1;
+            }
+        }
+        assert!(exact >= 2, "{exact} cases have an exact last block");
+    }
+}
