@@ -286,7 +286,7 @@ fn map(settings: &FitSettings) -> FitSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Importance;
+    use crate::engine::{Importance, Motion};
 
     fn beside(model: BaselineModel, difference: f64) -> Baseline {
         Baseline {
@@ -311,7 +311,7 @@ mod tests {
             scale_gain: 0.0,
             standard_error: 0.0,
             weights: 10,
-            fluctuation: None,
+            motion: Motion::default(),
             cure: None,
             importance: Importance::Absent {
                 absent: "the test has none".into(),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fitted::Fit;
 use super::importance::{Importance, ImportanceWeights, importance};
-use super::{TrainedModel, linear};
+use super::{Motion, TrainedModel, linear};
 use crate::error::Result;
 use crate::rows::TrainingSet;
 use crate::settings::{FitSettings, Method};
@@ -65,9 +65,9 @@ pub struct Diagnosis {
     pub standard_error: f64,
     /// D, the number of weights.
     pub weights: usize,
-    /// The distance of the last iterate of the mean from the average of iterates that is the posterior's mean, in
-    /// posterior standard deviations; null without an average.
-    pub fluctuation: Option<f64>,
+    /// How far the mean still moved at the end of the training.
+    #[serde(flatten)]
+    pub motion: Motion,
     /// What to change; null for a fit that is trusted.
     pub cure: Option<String>,
     /// Pareto k̂ of the importance ratios, which says how close the fit is to the true posterior. It does not
@@ -144,13 +144,7 @@ impl Diagnosis {
             format!("The deviations {deviations}: better ones would gain {gain:.1} nats."),
             format!("{}.", self.importance_finding()),
         ];
-        let large = self.fluctuation.filter(|&fluctuation| fluctuation > 1.0);
-        sentences.extend(large.map(|fluctuation| {
-            format!(
-                "The last iterate of the mean is {fluctuation:.1} posterior standard deviations from the average: the steps are \
-                 large, and a smaller `learning_rate` may fit better."
-            )
-        }));
+        sentences.extend(self.motion.sentences());
         sentences.extend(self.remedy().map(|remedy| sentence(&format!("{remedy}."))));
         sentences
     }
@@ -232,7 +226,7 @@ pub fn diagnose(
         scale_gain: arrival.scale_gain,
         standard_error: arrival.standard_error,
         weights: fit.posterior.len(),
-        fluctuation: model.fluctuation(),
+        motion: model.motion(),
         cure: (verdict != Verdict::Trust).then(|| cure.into()),
         importance: importance(&fit)?,
     }))

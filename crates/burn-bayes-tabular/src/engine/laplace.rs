@@ -11,10 +11,10 @@ use burn::module::{Module, ParamGroup};
 use burn_bayes::graph::Layout;
 use burn_bayes::laplace::PriorSharing;
 
-use super::TrainedModel;
 use super::algorithms::network;
 use super::method::MethodConfig;
 use super::prior::prior;
+use super::{Motion, TrainedModel};
 use crate::error::Result;
 use crate::rows::TrainingSet;
 use crate::settings::FitSettings;
@@ -66,7 +66,7 @@ pub(crate) fn completed(
     let seed = settings.seed;
     let model = TrainedModel::new(&network, Some(posterior), target.clone(), precision, seed)?;
     let model = model.with_linearised_predictions()?;
-    Ok(model.after_training(learned, None))
+    Ok(model.after_training(learned, Motion::default()))
 }
 
 #[cfg(test)]

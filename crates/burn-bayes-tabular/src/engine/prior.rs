@@ -1,7 +1,7 @@
 //! The precision α of the prior over the weights, given or learned while the weights are.
 //!
 //! For a posterior q of n weights with the same α, the bound on the evidence is largest at
-//! α = n / Σ E_q θ². After every epoch of the second half of a training, α moves towards this value, by a fifth at
+//! α = n / Σ E_q θ². After every epoch of the second half of a training but the last, α moves towards this value, by a fifth at
 //! most: the posterior must follow, because α would not stop growing if the deviations stayed as small as they begin.
 
 use burn::module::ParamGroup;
@@ -47,6 +47,7 @@ pub(super) struct LearnedPrior {
     groups: Vec<ParamGroup>,
     /// The last epoch (from 1) with the first value.
     waiting: usize,
+    epochs: usize,
 }
 
 impl LearnedPrior {
@@ -68,12 +69,13 @@ impl LearnedPrior {
         Some(Self {
             groups: (0..count).map(group).map(without_biases).collect(),
             waiting: (WAITING * settings.epochs as f64).ceil() as usize,
+            epochs: settings.epochs,
         })
     }
 
-    /// Whether α is estimated after an epoch (from 1).
+    /// Whether α is estimated after an epoch (from 1): not after the last, since no step would follow.
     pub(super) fn is_due(&self, epoch: usize) -> bool {
-        epoch > self.waiting
+        epoch > self.waiting && epoch < self.epochs
     }
 
     /// α after an epoch, from the posterior and the last value.

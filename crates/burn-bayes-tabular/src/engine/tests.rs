@@ -239,11 +239,13 @@ fn a_fit_that_is_interrupted_while_it_learns_the_prior_ends_as_an_uninterrupted_
         };
         let result = |model: &TrainedModel| match model.predict(data.features(), 20).unwrap() {
             Predictions::Reals(predictions) => {
-                (predictions.means, model.learned_prior().unwrap().to_vec())
+                let learned = model.learned_prior().unwrap().to_vec();
+                (predictions.means, learned, model.motion())
             }
             Predictions::Classes(_) => panic!("numbers were fitted"),
         };
         let expected = fit(&training_set, &settings, &mut Unobserved).unwrap();
+        assert!(expected.motion().drift.is_some_and(|drift| drift > 0.0));
         let learned = expected.learned_prior().unwrap();
         assert_eq!(learned.len(), count);
         assert!(
@@ -272,7 +274,7 @@ fn a_model_of_an_earlier_epoch_has_the_prior_that_it_was_trained_with() {
             snapshot: &dyn Fn() -> crate::error::Result<TrainedModel>,
         ) -> ControlFlow<()> {
             let model = snapshot().unwrap();
-            assert!(model.fluctuation().is_some());
+            assert!(model.motion().fluctuation.is_some());
             self.0.push(model.learned_prior().map(<[f64]>::to_vec));
             ControlFlow::Continue(())
         }

@@ -9,6 +9,7 @@ use burn_bayes::laplace::Linearized;
 use burn_bayes::{FactorPosterior, Noise, Predictor};
 use burn_bayes_data::Features;
 
+use super::motion::Motion;
 use super::prior::LayerPrecisions;
 use crate::error::{Result, TabularError};
 use crate::network::Network;
@@ -35,8 +36,8 @@ pub struct TrainedModel {
     noise_precision: f64,
     /// α of all weights or of those of each layer; `None` if it was given, or the model was read from a file.
     learned_prior: Option<LayerPrecisions>,
-    /// The distance of the last iterate from the posterior's mean; as above.
-    fluctuation: Option<f64>,
+    /// As above.
+    motion: Motion,
 }
 
 impl TrainedModel {
@@ -61,28 +62,27 @@ impl TrainedModel {
             target,
             noise_precision,
             learned_prior: None,
-            fluctuation: None,
+            motion: Motion::default(),
         })
     }
 
-    /// The same model with what its training knows besides: the learned precisions of the prior, and the distance of the
-    /// last iterate from the posterior's mean.
+    /// The same model with what its training knows besides: the learned precisions of the prior, and the motion of the
+    /// mean.
     pub(super) fn after_training(
         self,
         learned_prior: Option<LayerPrecisions>,
-        fluctuation: Option<f64>,
+        motion: Motion,
     ) -> Self {
         Self {
             learned_prior,
-            fluctuation,
+            motion,
             ..self
         }
     }
 
-    /// The distance of the last iterate of the mean from the average of iterates that is the posterior's mean, in
-    /// posterior standard deviations; `None` without an average.
-    pub fn fluctuation(&self) -> Option<f64> {
-        self.fluctuation
+    /// How far the mean still moved at the end of the training.
+    pub fn motion(&self) -> Motion {
+        self.motion
     }
 
     /// The learned precisions of the prior over the weights: one for all, or one for each layer.

@@ -14,6 +14,7 @@ use burn_bayes::train::{
 };
 use burn_bayes::{Bayesian, FactorPosterior, Noise, Prior};
 
+use super::motion::{Motion, drift, last_quarter, mean};
 use super::noise::LearnedNoise;
 use super::prior::{LayerPrecisions, LearnedPrior, prior};
 use super::trained_model::TrainedModel;
@@ -36,6 +37,8 @@ pub struct Checkpoint {
     pub(crate) noise_precision: f64,
     /// α of the weights, if it is learned and has been estimated.
     pub(crate) learned_prior: Option<LayerPrecisions>,
+    /// The posterior's mean before the last quarter of the epochs, after it has begun.
+    pub(crate) earlier_mean: Option<Vec<f32>>,
     /// The state of the current training.
     pub(crate) state: train::Checkpoint,
 }
@@ -162,7 +165,9 @@ impl Training<'_> {
             None => learner,
         };
         let mut trainer = Trainer::new(learner, optimizer, rates).with_epochs(self.settings.epochs);
+        let mut earlier_mean = None;
         if let Some(checkpoint) = checkpoint {
+            earlier_mean = checkpoint.earlier_mean;
             trainer = trainer.resumed(&checkpoint.state).map_err(|error| {
                 TabularError::Data(format!("{error}; fit again without --resume"))
             })?;
@@ -172,6 +177,7 @@ impl Training<'_> {
             observer,
             noise_precision: self.noise_precision,
             learned_prior: self.first_prior.clone(),
+            earlier_mean,
         };
         let run = trainer
             .run(self, &mut watched)
@@ -184,9 +190,18 @@ impl Training<'_> {
             return Err(TabularError::Interrupted("interrupted".into()));
         }
         let learner = run.trainer.into_model();
-        let learned_prior = watched.learned_prior.as_ref();
         let posterior = learner.posterior()?;
-        self.trained_model(&learner, posterior, watched.noise_precision, learned_prior)
+        let earlier_mean = watched.earlier_mean.as_ref();
+        let drift = posterior
+            .as_ref()
+            .zip(earlier_mean)
+            .map(|(posterior, earlier)| drift(earlier, posterior));
+        let motion = Motion {
+            fluctuation: learner.fluctuation()?,
+            drift: drift.transpose()?,
+        };
+        let model = self.trained_model(&learner, posterior, watched.noise_precision)?;
+        Ok(model.after_training(watched.learned_prior, motion))
     }
 
     /// The current model; a point estimate if the posterior needs more iterates.
@@ -196,11 +211,13 @@ impl Training<'_> {
         noise_precision: f64,
         learned_prior: Option<&LayerPrecisions>,
     ) -> Result<TrainedModel> {
-        let posterior = match learner.posterior() {
-            Err(error) if error.is_too_early() => None,
-            posterior => posterior?,
+        let posterior = posterior_so_far(learner)?;
+        let motion = Motion {
+            fluctuation: learner.fluctuation()?,
+            drift: None,
         };
-        self.trained_model(learner, posterior, noise_precision, learned_prior)
+        let model = self.trained_model(learner, posterior, noise_precision)?;
+        Ok(model.after_training(learned_prior.cloned(), motion))
     }
 
     fn trained_model(
@@ -208,16 +225,14 @@ impl Training<'_> {
         learner: &impl Learner,
         posterior: Option<FactorPosterior>,
         noise_precision: f64,
-        learned_prior: Option<&LayerPrecisions>,
     ) -> Result<TrainedModel> {
-        let model = TrainedModel::new(
+        TrainedModel::new(
             &learner.network(),
             posterior,
             self.training_set.target().clone(),
             noise_precision,
             self.settings.seed,
-        )?;
-        Ok(model.after_training(learned_prior.cloned(), learner.fluctuation()?))
+        )
     }
 
     /// The error of a training that reached a non-finite number, with remedies.
@@ -275,6 +290,16 @@ impl Batches for Training<'_> {
     }
 }
 
+/// The posterior; `None` for a point estimate, and if it needs more iterates.
+fn posterior_so_far(
+    learner: &impl Learner,
+) -> std::result::Result<Option<FactorPosterior>, burn_bayes::Error> {
+    match learner.posterior() {
+        Err(error) if error.is_too_early() => Ok(None),
+        posterior => posterior,
+    }
+}
+
 /// Adapts the observer of a fit to the observer of the trainer.
 struct Watched<'a, 'b> {
     training: &'a Training<'b>,
@@ -283,6 +308,8 @@ struct Watched<'a, 'b> {
     noise_precision: f64,
     /// α after the last epoch.
     learned_prior: Option<LayerPrecisions>,
+    /// The posterior's mean before the last quarter of the epochs.
+    earlier_mean: Option<Vec<f32>>,
 }
 
 /// Why a training failed.
@@ -341,9 +368,13 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
     type Error = Failure;
 
     fn epoch(&mut self, summary: &EpochSummary, model: &L) -> Result<ControlFlow<()>, Failure> {
+        let epochs = self.training.settings.epochs;
+        if summary.epoch == last_quarter(epochs) {
+            self.earlier_mean = posterior_so_far(model)?.as_ref().map(mean);
+        }
         let record = EpochRecord {
             epoch: summary.epoch,
-            epochs: self.training.settings.epochs,
+            epochs,
             loss: summary.loss,
         };
         let snapshot = || {
@@ -381,6 +412,7 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
             epochs,
             noise_precision: self.noise_precision,
             learned_prior: self.learned_prior.clone(),
+            earlier_mean: self.earlier_mean.clone(),
             state,
         };
         self.observer

@@ -17,7 +17,7 @@ use super::{
     write, write_check, write_side_by_side,
 };
 use crate::assessment::Assessment;
-use crate::engine::{Diagnosis, Importance, Unobserved, Verdict, fit};
+use crate::engine::{Diagnosis, Importance, Motion, Unobserved, Verdict, fit};
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::rows::{Target, TrainingSet};
 use crate::scores::Scores;
@@ -307,7 +307,10 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
             scale_gain: 0.5,
             standard_error: 0.1,
             weights: 20,
-            fluctuation: (verdict == Verdict::DoNotUse).then_some(2.5),
+            motion: Motion {
+                fluctuation: (verdict == Verdict::DoNotUse).then_some(2.5),
+                drift: None,
+            },
             cure: (verdict != Verdict::Trust).then(|| "give more `epochs`".into()),
             importance: Importance::Absent {
                 absent: "the test has none".into(),

@@ -1,5 +1,5 @@
 //! The checkpoint file: a line with the checksum of the rest, a line of JSON, the record of the model,
-//! and the record of the optimiser. A single file can be replaced atomically.
+//! the record of the optimiser, and the posterior's mean before the last quarter of the epochs (if it has begun). A single file can be replaced atomically.
 
 use burn_bayes::train;
 use serde::{Deserialize, Serialize};
@@ -27,9 +27,11 @@ struct Header {
     learned_prior: Option<Vec<f64>>,
     /// Size of the record of the model in bytes.
     model: usize,
+    /// That of the optimiser.
+    optimizer: usize,
 }
 
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 impl RunFolder {
     /// Writes a checkpoint of a fit to rows with this fingerprint, replacing the previous one.
@@ -50,13 +52,17 @@ impl RunFolder {
             noise_precision: checkpoint.noise_precision,
             learned_prior: checkpoint.learned_prior.clone(),
             model: checkpoint.state.model.len(),
+            optimizer: checkpoint.state.optimizer.len(),
         };
         let header = serde_json::to_string(&header).map_err(|error| at(&path)(error.into()))?;
         let header = format!("{header}\n").into_bytes();
+        let mean = checkpoint.earlier_mean.iter().flatten();
+        let mean: Vec<u8> = mean.flat_map(|value| value.to_le_bytes()).collect();
         let content = [
             &header,
             &checkpoint.state.model,
             &checkpoint.state.optimizer,
+            &mean,
         ];
         let content = content.map(Vec::as_slice).concat();
         let first = format!("{}\n", checksum(&content)).into_bytes();
@@ -116,11 +122,17 @@ fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
     }
     let (header, records) = first_line(content)?;
     let header: Header = serde_json::from_slice(header).ok()?;
-    let (model, optimizer) = records.split_at_checked(header.model)?;
+    let (model, records) = records.split_at_checked(header.model)?;
+    let (optimizer, mean) = records.split_at_checked(header.optimizer)?;
+    let (mean, []) = mean.as_chunks() else {
+        return None;
+    };
+    let mean: Vec<f32> = mean.iter().copied().map(f32::from_le_bytes).collect();
     let checkpoint = Checkpoint {
         epochs: header.epochs,
         noise_precision: header.noise_precision,
         learned_prior: header.learned_prior.clone(),
+        earlier_mean: (!mean.is_empty()).then_some(mean),
         state: train::Checkpoint {
             step: header.step,
             loss_sum: header.loss_sum,

@@ -199,6 +199,13 @@ impl FactorPosterior {
         self.form.gaussian().variance()
     }
 
+    /// The distance of `weights` from the mean in marginal standard deviations, as a root mean square over weights.
+    pub fn standardized_distance(&self, weights: &Tensor<1>) -> Result<f64> {
+        self.check_len(weights)?;
+        let squares = (weights.clone() - self.mean()).square() / self.variance()?;
+        Ok(f64::from(squares.mean().into_scalar::<f32>()).sqrt())
+    }
+
     /// Σ v, without forming Σ.
     pub fn covariance_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>> {
         self.check_len(vector)?;

@@ -328,9 +328,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm<Posterior = FactorPosterior>> Bayes
         let Some(last) = self.algorithm.last_mean() else {
             return Ok(None);
         };
-        let posterior = self.try_posterior()?;
-        let squares = (last - posterior.mean()).square() / posterior.variance()?;
-        Ok(Some(f64::from(squares.mean().into_scalar::<f32>()).sqrt()))
+        self.try_posterior()?.standardized_distance(&last).map(Some)
     }
 }
 

@@ -165,6 +165,15 @@ proptest! {
 
         let direction = normals(case.seed + 4, case.len);
         let wide = widened(&direction);
+        let distances = wide.iter().zip(dense.mean()).zip(dense.variances());
+        let squares: f64 = distances.map(|((v, mean), variance)| (v - mean).powi(2) / variance).sum();
+        let expected = (squares / case.len as f64).sqrt();
+        // The relative error of a distance is at most that of its variance.
+        let relative = scales.iter().zip(dense.variances()).map(|(scale, variance)| scale / variance);
+        let allowed = tolerance * relative.fold(1.0, f64::max) * (1.0 + expected);
+        let found = posterior.standardized_distance(&vector(&direction)).unwrap();
+        assert_near("distance", found, expected, allowed);
+
         let expected = dense.covariance().multiply_vector(&wide).unwrap();
         // ‖Σ‖ is at most the sum of the variances' scales.
         let scale = scales.iter().sum::<f64>() * wide.iter().map(|v| v * v).sum::<f64>().sqrt();

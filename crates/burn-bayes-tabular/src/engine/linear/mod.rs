@@ -18,10 +18,10 @@ use burn_bayes::FactorPosterior;
 use burn_bayes::graph::Layout;
 use burn_bayes::posterior::{FormKind, NearestGaussian};
 
-use super::TrainedModel;
 use super::algorithms::{network, weights};
 use super::method::rank;
 use super::prior::{bounded, first};
+use super::{Motion, TrainedModel};
 use crate::error::Result;
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method, PriorPrecision, Solver, refused};
@@ -131,7 +131,10 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
         precision,
         settings.seed,
     )?;
-    Ok(model.after_training(learned_prior.map(|precision| vec![precision]), None))
+    Ok(model.after_training(
+        learned_prior.map(|precision| vec![precision]),
+        Motion::default(),
+    ))
 }
 
 /// The family of a method's posteriors; `None` for a point estimate.
