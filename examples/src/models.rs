@@ -8,7 +8,8 @@ use burn::tensor::{Device, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::losses::cross_entropy;
 use burn_bayes::graph::{ExampleBatch, TensorMapper};
-use burn_bayes::laplace::{ModelOutputs, OutputLikelihood};
+use burn_bayes::laplace::ModelOutputs;
+use burn_bayes::likelihood::Likelihood;
 use burn_bayes::{ExampleLoss, GaussianNll};
 
 use crate::batches::{ClassBatch, RealBatch};
@@ -177,8 +178,8 @@ impl ModelOutputs for Regressor {
         self.forward(inputs)
     }
 
-    fn likelihood(&self) -> OutputLikelihood {
-        OutputLikelihood::Gaussian {
+    fn likelihood(&self) -> Likelihood {
+        Likelihood::Gaussian {
             noise_precision: self.likelihood.noise_precision,
         }
     }

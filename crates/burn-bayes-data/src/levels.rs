@@ -56,6 +56,30 @@ impl Levels {
         Ok(levels)
     }
 
+    /// The classes in another order, if one is given: it has all of them, and may have more.
+    pub(crate) fn in_order(
+        self,
+        order: &[String],
+        place: impl Fn() -> Place,
+    ) -> Result<Self, DataError> {
+        if order.is_empty() {
+            return Ok(self);
+        }
+        let ordered = Self::try_from(order.to_vec()).map_err(|problem| {
+            let cure = "correct the order of the classes";
+            DataError::data(place(), problem, "every class once", cure)
+        })?;
+        match self.names.iter().find(|name| ordered.index(name).is_none()) {
+            None => Ok(ordered),
+            Some(name) => Err(DataError::data(
+                place(),
+                format_args!("the class {}", shown(name)),
+                format_args!("one of the order {ordered}"),
+                "add it to the order of the classes",
+            )),
+        }
+    }
+
     fn of_distinct(names: Vec<String>) -> Self {
         let index = names.iter().cloned().zip(0..).collect();
         Self { names, index }
@@ -147,6 +171,21 @@ mod tests {
         let read: Levels = serde_json::from_str(r#"["b","a"]"#).unwrap();
         assert_eq!((read.index("b"), read.index("c")), (Some(0), None));
         assert!(serde_json::from_str::<Levels>(r#"["a","a"]"#).is_err());
+    }
+
+    #[test]
+    fn an_order_has_every_class_once() {
+        let ordered = |order: &[&str]| {
+            let order: Vec<String> = order.iter().map(ToString::to_string).collect();
+            levels(&["low", "high"]).in_order(&order, || Place::of("f"))
+        };
+        assert_eq!(ordered(&[]).unwrap().names(), ["high", "low"]);
+        let more = ordered(&["low", "middle", "high"]).unwrap();
+        assert_eq!((more.index("low"), more.index("high")), (Some(0), Some(2)));
+        for (order, problem) in [(&["low"][..], "`high`"), (&["low", "high", "low"], "twice")] {
+            let message = ordered(order).unwrap_err().to_string();
+            assert!(message.contains(problem), "{message}");
+        }
     }
 
     #[test]

@@ -65,6 +65,10 @@ pub struct PreprocessorConfig {
     /// or identifiers, which would become a feature for nearly every row.
     #[serde(default = "max_categories", alias = "most_levels")]
     pub max_categories: usize,
+    /// The classes of the target in order; if empty, they are those of the training rows, in numerical or alphabetical
+    /// order.
+    #[serde(default)]
+    pub class_order: Vec<String>,
 }
 
 fn max_categories() -> usize {
@@ -84,6 +88,7 @@ impl PreprocessorConfig {
             scaling: Scaling::Standardise,
             target_scaling: Scaling::Standardise,
             max_categories: max_categories(),
+            class_order: Vec::new(),
         }
     }
 
@@ -113,6 +118,15 @@ impl PreprocessorConfig {
     pub fn with_max_categories(self, max_categories: usize) -> Self {
         Self {
             max_categories,
+            ..self
+        }
+    }
+
+    /// Sets the classes of the target and their order.
+    #[must_use]
+    pub fn with_class_order<S: Into<String>>(self, classes: impl IntoIterator<Item = S>) -> Self {
+        Self {
+            class_order: classes.into_iter().map(Into::into).collect(),
             ..self
         }
     }

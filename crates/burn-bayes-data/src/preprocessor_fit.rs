@@ -193,7 +193,8 @@ impl PreprocessorFit {
                 TargetCode::Regression { scale }
             }
             Seen::Categories(counts) => TargetCode::Classification {
-                classes: Levels::classes(counts.into_keys(), place(&name))?,
+                classes: Levels::classes(counts.into_keys(), place(&name))?
+                    .in_order(&self.config.class_order, || place(&name))?,
                 labels: columns.target_kind,
             },
         };

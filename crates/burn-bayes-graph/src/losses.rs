@@ -47,6 +47,37 @@ pub fn poisson<const R: usize>(log_rates: Tensor<R>, counts: Tensor<R>) -> Tenso
     summed(log_rates.clone().exp() - counts * log_rates)
 }
 
+/// −log N(y; f, exp s), for log-variances s.
+pub fn heteroscedastic_gaussian<const R: usize>(
+    predictions: Tensor<R>,
+    log_variances: Tensor<R>,
+    targets: Tensor<R>,
+) -> Tensor<1> {
+    let width: usize = predictions.dims()[1..].iter().product();
+    let squares = (targets - predictions).square() * log_variances.clone().neg().exp();
+    summed(squares + log_variances)
+        .mul_scalar(0.5)
+        .add_scalar(width as f64 * 0.5 * TAU.ln())
+}
+
+/// −log p(y) of ordered classes, for `[M, C − 1]` logits of p(y > k given y ≥ k) and one-hot encoded classes
+/// `[M, C]` ([`one_hot`]).
+pub fn ordinal(logits: Tensor<2>, classes: Tensor<2>) -> Tensor<1> {
+    let [_, steps] = logits.dims();
+    let device = logits.device();
+    let index = |count: usize, axis: usize| -> Tensor<2> {
+        let indices = Tensor::<1, Int>::arange(0..count as i64, &device).float();
+        indices.unsqueeze_dim::<2>(axis).expand([steps + 1, steps])
+    };
+    // Whether class j (row) is above k (column).
+    let above = index(steps + 1, 1).greater(index(steps, 0)).float();
+    let stops = classes.clone().narrow(1, 0, steps);
+    let goes_on = classes.matmul(above.cast(logits.dtype()));
+    // log(1 − σ(z)) = log σ(z) − z
+    let losses = stops.clone() * logits.clone() - (stops + goes_on) * log_sigmoid(logits);
+    summed(losses)
+}
+
 /// One-hot encoding of labels, `[M, classes]`.
 ///
 /// Burn's `Tensor::one_hot` reads the labels on the host, so a loss that calls it cannot be recorded. This

@@ -2,12 +2,12 @@
 
 use burn::module::{Module, Param, ParamId};
 use burn::nn::Linear;
-use burn::tensor::activation::{log_softmax, relu};
+use burn::tensor::activation::relu;
 use burn::tensor::{Device, ExecutionError, Tensor, TensorData};
 use burn::train::{ItemLazy, TrainOutput, TrainStep};
-use burn_bayes::graph::{ExampleBatch, losses};
-use burn_bayes::laplace::{ModelOutputs, OutputLikelihood};
-use burn_bayes::likelihood::MixDraws;
+use burn_bayes::graph::ExampleBatch;
+use burn_bayes::laplace::ModelOutputs;
+use burn_bayes::likelihood::{Likelihood, MixDraws};
 use burn_bayes::train::{BatchLoss, TrainerModel};
 use burn_bayes::{ExampleLoss, Noise};
 
@@ -20,15 +20,6 @@ pub struct Network {
     layers: Vec<Linear>,
     #[module(skip)]
     likelihood: Likelihood,
-}
-
-/// The likelihood of a target, given the outputs of a network.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Likelihood {
-    /// Gaussian with the output as mean, and this noise precision.
-    Gaussian(f64),
-    /// Categorical with the outputs as logits.
-    Categorical,
 }
 
 /// A mini-batch.
@@ -94,17 +85,17 @@ impl Network {
     /// The network with another noise precision, if its likelihood has one.
     #[must_use]
     pub(crate) fn with_noise_precision(mut self, precision: f64) -> Self {
-        if let Likelihood::Gaussian(present) = &mut self.likelihood {
-            *present = precision;
+        if let Likelihood::Gaussian { noise_precision } = &mut self.likelihood {
+            *noise_precision = precision;
         }
         self
     }
 
-    /// The noise precision of the likelihood; `None` for classes.
+    /// The noise precision of the likelihood, if it has one.
     pub(crate) fn noise_precision(&self) -> Option<f64> {
         match self.likelihood {
-            Likelihood::Gaussian(precision) => Some(precision),
-            Likelihood::Categorical => None,
+            Likelihood::Gaussian { noise_precision } => Some(noise_precision),
+            _ => None,
         }
     }
 
@@ -116,7 +107,7 @@ impl Network {
         }
     }
 
-    /// Means, `[rows, 1]`, or logits, `[rows, classes]`.
+    /// The outputs, `[rows, outputs]`; [`Likelihood`] says what they are.
     pub(crate) fn forward(&self, inputs: Tensor<2>) -> Tensor<2> {
         let mut layers = self.layers.iter();
         let first = layers.next().map(|layer| layer.forward(inputs.clone()));
@@ -170,19 +161,6 @@ impl MixDraws for MeanLoss {
     fn mix(_draws: Vec<Self>) {}
 }
 
-impl Likelihood {
-    /// −log p(y | f) per row, `[rows]`, in nats.
-    fn losses(self, outputs: Tensor<2>, targets: Tensor<2>) -> Tensor<1> {
-        match self {
-            Self::Gaussian(precision) => losses::gaussian(outputs, targets, precision),
-            Self::Categorical => {
-                let picked = log_softmax(outputs, 1) * targets;
-                picked.sum_dim(1).squeeze_dim::<1>(1).neg()
-            }
-        }
-    }
-}
-
 impl TrainStep for Network {
     type Input = Batch;
     type Output = MeanLoss;
@@ -214,11 +192,8 @@ impl ModelOutputs for Network {
         self.forward(inputs)
     }
 
-    fn likelihood(&self) -> OutputLikelihood {
-        match self.likelihood {
-            Likelihood::Gaussian(noise_precision) => OutputLikelihood::Gaussian { noise_precision },
-            Likelihood::Categorical => OutputLikelihood::Categorical,
-        }
+    fn likelihood(&self) -> Likelihood {
+        self.likelihood
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use burn_bayes_tabular::engine::{Unobserved, fit};
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::jobs::{Job, Key, Measures};
-use burn_bayes_tabular::predict::{Predictions, RealPredictions};
+use burn_bayes_tabular::predict::{NoiseDeviations, Predictions, RealPredictions};
 use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape, NoisePrecision};
 
 use super::held_out::HeldOut;
@@ -224,7 +224,7 @@ impl Known {
             draws: 0,
             members: Vec::new(),
             means: Vec::new(),
-            noise_deviations: vec![NOISE_DEVIATION],
+            noise: NoiseDeviations::PerMember(vec![NOISE_DEVIATION]),
         };
         for settings in fits.settings(seed) {
             let model = fit(&self.rows.train, &settings, &mut Unobserved)?;

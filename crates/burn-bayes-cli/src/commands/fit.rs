@@ -209,6 +209,11 @@ fn show(fit: &FinishedFit) -> Result<()> {
         let precisions: Vec<String> = precisions.iter().copied().map(number).collect();
         print(format_args!("prior precision {}", precisions.join(", ")))?;
     }
+    if fit.has_exact_posterior {
+        print(
+            "the posterior of a linear regression can be computed exactly: use `--method exact`",
+        )?;
+    }
     if fit.assessment.verdict.is_some() {
         print(format_args!("{}", fit.assessment))?;
     }

@@ -11,12 +11,13 @@ use burn_bayes::methods::{Algorithm, MeanGradients};
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::{Bayesian, FusedAdamConfig, Noise};
 
+use super::likelihood::{likelihood, outputs};
 use super::method::{MethodConfig, rates};
 use super::prior::{biases, first};
 use super::training::{Checkpoint, Learner, Training};
 use super::{Observer, TrainedModel};
 use crate::error::Result;
-use crate::network::{LayerSizes, Likelihood, Network};
+use crate::network::{LayerSizes, Network};
 use crate::rows::Target;
 use crate::settings::{FitSettings, Method, OptimizerName, refused};
 
@@ -65,10 +66,7 @@ pub fn network(
     noise_precision: f64,
     device: &Device,
 ) -> Network {
-    let likelihood = match target {
-        Target::Real(_) => Likelihood::Gaussian(noise_precision),
-        Target::Classes(_) => Likelihood::Categorical,
-    };
+    let likelihood = likelihood(settings, target, noise_precision);
     let ends = ends(settings, features, target);
     let noise = Noise::host(settings.seed).fold(INITIAL_WEIGHTS);
     Network::new(&settings.model, ends, likelihood, noise, device)
@@ -90,7 +88,7 @@ pub fn weights(settings: &FitSettings, features: usize, target: &Target) -> Resu
 fn ends(settings: &FitSettings, features: usize, target: &Target) -> LayerSizes {
     LayerSizes {
         features,
-        outputs: target.outputs(),
+        outputs: outputs(settings, target),
         biases: !settings.no_intercept,
     }
 }

@@ -9,6 +9,7 @@ mod diagnosis;
 mod fitted;
 mod importance;
 mod laplace;
+mod likelihood;
 mod linear;
 mod method;
 mod motion;
@@ -32,6 +33,7 @@ pub use diagnosis::{Diagnosis, Verdict, diagnose, verdict};
 pub(crate) use importance::ImportanceWeights;
 pub use importance::{Importance, ImportanceRatios};
 pub(crate) use laplace::completed;
+pub(crate) use likelihood::is_simple;
 pub use method::rank;
 pub use motion::Motion;
 pub(crate) use prior_draw::prior_draw;
@@ -137,6 +139,9 @@ fn trained(
              of them are what the prior says; a smaller `model` may predict better"
         ));
     }
+    if let Some(warning) = likelihood::warning(settings, training_set.target()) {
+        observer.warn(&warning);
+    }
     if linear::applies(training_set, settings) {
         let model = linear::fit(training_set, settings)?;
         return completed(training_set, settings, model);
@@ -180,6 +185,11 @@ pub(crate) fn is_solved_directly(training_set: &TrainingSet, settings: &FitSetti
     linear::applies(training_set, settings)
 }
 
+/// Whether the method exact would compute the posterior that another method approximates.
+pub(crate) fn has_exact_posterior(training_set: &TrainingSet, settings: &FitSettings) -> bool {
+    settings.method != Method::Exact && linear::check_exact(training_set, settings).is_ok()
+}
+
 /// Whether a fit to these rows is solved directly, within seconds.
 pub(crate) fn is_quickly_solved(training_set: &TrainingSet, settings: &FitSettings) -> bool {
     let weights = weights(settings, training_set.width(), training_set.target());
@@ -200,6 +210,7 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
     let weights = weights(settings, training_set.width(), training_set.target())?;
     rank(settings, weights)?;
     prior::check(settings)?;
+    likelihood::check(settings, training_set.target())?;
     if settings.method == Method::Exact {
         linear::check_exact(training_set, settings)?;
     }

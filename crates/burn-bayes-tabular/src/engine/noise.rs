@@ -10,6 +10,7 @@ use burn_bayes::eval::{
 };
 
 use super::TrainedModel;
+use super::likelihood::is_simple;
 use crate::error::Result;
 use crate::random::shuffled;
 use crate::rows::{Target, TrainingSet, held_out_rows};
@@ -32,10 +33,11 @@ pub(super) const BOUNDS: (f64, f64) = (0.5, 1e6);
 const PARTING: u64 = 0x7061_7274;
 
 /// β at the start of a training, on the standardised scale of the network; 1 for classes, which have no
-/// noise.
+/// noise, and where the network predicts it.
 pub(super) fn initial(training_set: &TrainingSet, settings: &FitSettings) -> Result<f64> {
     match (training_set.target(), settings.noise_precision) {
         (Target::Classes(_), _) => Ok(1.0),
+        (Target::Real(_), _) if !is_simple(settings) => Ok(1.0),
         (Target::Real(scale), NoisePrecision::Given(precision)) => {
             Ok(precision * scale.spread * scale.spread)
         }
@@ -62,6 +64,7 @@ impl LearnedNoise {
     /// The split of a training; `None` if β is given.
     pub(super) fn new(training_set: &TrainingSet, settings: &FitSettings) -> Result<Option<Self>> {
         let is_learned = matches!(training_set.target(), Target::Real(_))
+            && is_simple(settings)
             && settings.noise_precision == NoisePrecision::LEARNED;
         if !is_learned {
             return Ok(None);

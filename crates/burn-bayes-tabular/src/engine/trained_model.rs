@@ -5,7 +5,8 @@ use std::sync::Arc;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes::eval::DrawProbabilities;
-use burn_bayes::laplace::Linearized;
+use burn_bayes::laplace::{Linearized, ModelOutputs};
+use burn_bayes::likelihood::Likelihood;
 use burn_bayes::{FactorPosterior, Noise, Predictor};
 use burn_bayes_data::Features;
 
@@ -13,7 +14,7 @@ use super::motion::Motion;
 use super::prior::LayerPrecisions;
 use crate::error::{Result, TabularError};
 use crate::network::Network;
-use crate::predict::{ClassPredictions, Predictions, RealPredictions};
+use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
 use crate::rows::Target;
 use crate::settings::refused;
 
@@ -129,11 +130,11 @@ impl TrainedModel {
         self.noise_precision
     }
 
-    /// The noise precision in the unit of the target; `None` for classes.
+    /// The noise precision in the unit of the target; `None` for classes, and if the network predicts the noise.
     pub fn noise_precision_in_target_units(&self) -> Option<f64> {
-        match &self.target {
-            Target::Real(scale) => Some(self.noise_precision / scale.spread.powi(2)),
-            Target::Classes(_) => None,
+        match (&self.target, self.network.noise_precision()) {
+            (Target::Real(scale), Some(_)) => Some(self.noise_precision / scale.spread.powi(2)),
+            _ => None,
         }
     }
 
@@ -156,19 +157,34 @@ impl TrainedModel {
         let outputs = self.outputs(rows, draws)?;
         let draws = self.draws(draws);
         Ok(match &self.target {
-            Target::Real(scale) => Predictions::Reals(RealPredictions {
-                draws,
-                members: vec![draws],
-                means: outputs
-                    .into_iter()
-                    .map(|output| scale.undo(output))
-                    .collect(),
-                noise_deviations: vec![scale.spread / self.noise_precision.sqrt()],
-            }),
+            Target::Real(scale) => {
+                let (means, noise) = match self.network.likelihood() {
+                    Likelihood::HeteroscedasticGaussian => {
+                        let (pairs, _) = outputs.as_chunks::<2>();
+                        let deviation = |&[_, log_variance]: &[f64; 2]| {
+                            scale.spread * (0.5 * log_variance).exp()
+                        };
+                        let means = pairs.iter().map(|&[mean, _]| mean).collect();
+                        let deviations = pairs.iter().map(deviation).collect();
+                        (means, NoiseDeviations::PerPrediction(deviations))
+                    }
+                    _ => {
+                        let deviation = scale.spread / self.noise_precision.sqrt();
+                        (outputs, NoiseDeviations::PerMember(vec![deviation]))
+                    }
+                };
+                Predictions::Reals(RealPredictions {
+                    draws,
+                    members: vec![draws],
+                    means: means.into_iter().map(|mean| scale.undo(mean)).collect(),
+                    noise,
+                })
+            }
             Target::Classes(classes) => {
                 let (rows, count) = (rows.rows(), classes.len());
-                let probabilities = match rows {
-                    0 => Vec::new(),
+                let probabilities = match (rows, self.network.likelihood()) {
+                    (0, _) => Vec::new(),
+                    (_, Likelihood::Ordinal) => ordinal_probabilities(&outputs, count),
                     _ => {
                         DrawProbabilities::from_logits(&outputs, draws, rows, count)?.into_values()
                     }
@@ -186,7 +202,8 @@ impl TrainedModel {
     /// The outputs of the network, `[draws, rows, outputs]`, on the standardised scale.
     pub(super) fn outputs(&self, rows: &Features, draws: usize) -> Result<Vec<f64>> {
         let draws = self.draws(draws);
-        let numbers = numbers(draws, rows.rows(), self.target.outputs())?;
+        let outputs = self.network.likelihood().outputs(self.target.columns());
+        let numbers = numbers(draws, rows.rows(), outputs)?;
         let mut outputs = Vec::with_capacity(numbers);
         let device = self.network.devices().into_iter().next();
         let device = device.unwrap_or_default();
@@ -241,6 +258,23 @@ impl TrainedModel {
     }
 }
 
+/// The probabilities of ordered classes, from the logits of going on to the next, in double precision.
+fn ordinal_probabilities(logits: &[f64], classes: usize) -> Vec<f64> {
+    let of_row = |logits: &[f64]| {
+        let mut reached = 1.0;
+        let mut probabilities: Vec<f64> = Vec::with_capacity(classes);
+        for logit in logits {
+            let goes_on = 1.0 / (1.0 + (-logit).exp());
+            let stops = 1.0 / (1.0 + logit.exp());
+            probabilities.push(reached * stops);
+            reached *= goes_on;
+        }
+        probabilities.push(reached);
+        probabilities
+    };
+    logits.chunks_exact(classes - 1).flat_map(of_row).collect()
+}
+
 /// The rows as inputs of a network, some at a time.
 fn chunks<'a>(rows: &'a Features, device: &'a Device) -> impl Iterator<Item = Tensor<2>> + 'a {
     let columns = rows.columns().max(1);
@@ -268,6 +302,19 @@ fn numbers(draws: usize, rows: usize, outputs: usize) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ordinal_probabilities_are_those_of_the_library() {
+        let logits = [0.3, -1.2, 0.8, 2.0, -0.5, 0.1];
+        let found = ordinal_probabilities(&logits, 4);
+        let device = Device::default();
+        let logits: Tensor<2> = Tensor::<1>::from_floats(logits, &device).reshape([2, 3]);
+        let expected = Likelihood::Ordinal.mean(logits).into_data();
+        assert_eq!(found.len(), 8);
+        for (found, expected) in found.iter().zip(expected.iter::<f64>()) {
+            assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+        }
+    }
 
     #[test]
     fn more_numbers_than_memory_could_hold_are_refused() {

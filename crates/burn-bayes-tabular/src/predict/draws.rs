@@ -35,8 +35,17 @@ pub struct RealPredictions {
     pub members: Vec<usize>,
     /// `[draws, rows]`, row-major, on the target's own scale.
     pub means: Vec<f64>,
-    /// The standard deviation of each member's noise, on the target's own scale.
-    pub noise_deviations: Vec<f64>,
+    /// The standard deviations of the noise, on the target's own scale.
+    pub noise: NoiseDeviations,
+}
+
+/// Standard deviations of observation noise.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoiseDeviations {
+    /// One for all predictions of each member of an ensemble; for a single model, one.
+    PerMember(Vec<f64>),
+    /// One for every draw and row, `[draws, rows]`, row-major.
+    PerPrediction(Vec<f64>),
 }
 
 impl Predictions {
@@ -58,7 +67,7 @@ impl Predictions {
                     joined.draws += member.draws;
                     joined.members.append(&mut member.members);
                     joined.means.append(&mut member.means);
-                    joined.noise_deviations.append(&mut member.noise_deviations);
+                    joined.noise.append(member.noise);
                 }
                 _ => unreachable!("all members predict the same target"),
             }
@@ -79,8 +88,27 @@ impl Predictions {
                 draws,
                 members: vec![draws],
                 means: one.means.repeat(draws),
+                noise: match one.noise {
+                    NoiseDeviations::PerPrediction(deviations) => {
+                        NoiseDeviations::PerPrediction(deviations.repeat(draws))
+                    }
+                    per_member => per_member,
+                },
                 ..one
             }),
+        }
+    }
+}
+
+impl NoiseDeviations {
+    /// Those of one more member, with the same likelihood.
+    fn append(&mut self, member: Self) {
+        match (self, member) {
+            (Self::PerMember(joined), Self::PerMember(mut member))
+            | (Self::PerPrediction(joined), Self::PerPrediction(mut member)) => {
+                joined.append(&mut member);
+            }
+            _ => unreachable!("all members have the same likelihood"),
         }
     }
 }
@@ -113,12 +141,20 @@ impl RealPredictions {
     /// The predictions of some of the rows.
     pub(crate) fn of_rows(&self, rows: &[usize]) -> Self {
         let count = self.rows();
-        let of_draw = |draw: usize| rows.iter().map(move |&row| self.means[draw * count + row]);
+        let selected = |values: &[f64]| {
+            let of_draw = |draw: usize| rows.iter().map(move |&row| values[draw * count + row]);
+            (0..self.draws).flat_map(of_draw).collect()
+        };
         Self {
             draws: self.draws,
             members: self.members.clone(),
-            means: (0..self.draws).flat_map(of_draw).collect(),
-            noise_deviations: self.noise_deviations.clone(),
+            means: selected(&self.means),
+            noise: match &self.noise {
+                NoiseDeviations::PerPrediction(deviations) => {
+                    NoiseDeviations::PerPrediction(selected(deviations))
+                }
+                per_member => per_member.clone(),
+            },
         }
     }
 
@@ -127,26 +163,37 @@ impl RealPredictions {
         self.means.len() / self.draws.max(1)
     }
 
-    /// The standard deviation of the noise, its root mean square over draws.
+    /// The standard deviation of the noise, its root mean square over draws and rows.
     pub fn noise_deviation(&self) -> f64 {
-        match *self.noise_deviations {
-            [deviation] => deviation,
-            _ => {
-                let members = self.members.iter().zip(&self.noise_deviations);
-                let squares = members.map(|(&draws, deviation)| draws as f64 * deviation.powi(2));
-                (squares.sum::<f64>() / self.draws as f64).sqrt()
+        let mean_square = match &self.noise {
+            NoiseDeviations::PerMember(deviations) => match **deviations {
+                [deviation] => return deviation,
+                _ => {
+                    let members = self.members.iter().zip(deviations);
+                    let squares =
+                        members.map(|(&draws, deviation)| draws as f64 * deviation.powi(2));
+                    squares.sum::<f64>() / self.draws as f64
+                }
+            },
+            NoiseDeviations::PerPrediction(deviations) => {
+                let squares = deviations.iter().map(|deviation| deviation.powi(2));
+                squares.sum::<f64>() / deviations.len() as f64
             }
-        }
+        };
+        mean_square.sqrt()
     }
 
     /// The predictive mixture of Gaussians for each row, checked, for the computation of scores.
     pub fn checked(&self) -> Result<GaussianMixture<'_>> {
-        let precisions = self.noise_deviations.iter();
-        let precisions: Vec<f64> = precisions.map(|deviation| deviation.powi(-2)).collect();
+        let (NoiseDeviations::PerMember(deviations) | NoiseDeviations::PerPrediction(deviations)) =
+            &self.noise;
+        let precisions = deviations.iter().map(|deviation| deviation.powi(-2));
+        let precisions: Vec<f64> = precisions.collect();
         let per_draw: Vec<f64>;
-        let noise = match *precisions {
-            [precision] => NoisePrecision::Shared(precision),
-            _ => {
+        let noise = match (&self.noise, &precisions[..]) {
+            (NoiseDeviations::PerPrediction(_), _) => NoisePrecision::PerPrediction(&precisions),
+            (NoiseDeviations::PerMember(_), &[precision]) => NoisePrecision::Shared(precision),
+            (NoiseDeviations::PerMember(_), _) => {
                 per_draw = members_of_draws(&self.members)
                     .map(|member| precisions[member])
                     .collect();

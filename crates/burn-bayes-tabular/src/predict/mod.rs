@@ -6,7 +6,7 @@ mod table;
 mod uncertainty;
 
 pub(crate) use draws::members_of_draws;
-pub use draws::{ClassPredictions, Predictions, RealPredictions};
+pub use draws::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
 pub(crate) use selection::threshold_at_risk;
 pub use table::PredictionTable;
 pub(crate) use table::{DEVIATIONS, EPISTEMIC, LABEL, TARGET};

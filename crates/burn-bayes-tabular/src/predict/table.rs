@@ -303,6 +303,7 @@ fn of_members(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predict::NoiseDeviations;
 
     fn written(table: &PredictionTable) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -340,7 +341,7 @@ mod tests {
             draws: 2,
             members: vec![2],
             means: vec![-3.0, 3.0],
-            noise_deviations: vec![4.0],
+            noise: NoiseDeviations::PerMember(vec![4.0]),
         });
         let table = PredictionTable::new(&predictions, &[0.5]).unwrap();
         let table = table.with_targets(vec!["1".into()]);

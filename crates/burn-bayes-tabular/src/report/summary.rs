@@ -1,6 +1,6 @@
 //! The table of scores, and the headline scores above it.
 
-use crate::scores::{ClassificationScores, RegressionScores, Score, Scores};
+use crate::scores::{ClassificationScores, MemberScores, RegressionScores, Score, Scores};
 use crate::text::{number_like, optional, percent, shortened, unbroken};
 
 /// All scores of a report.
@@ -131,7 +131,31 @@ fn classification(scores: &ClassificationScores) -> Vec<SummaryLine> {
             "Expected calibration error of the probability of each class, averaged over classes.",
         ),
     ]);
+    lines.extend(
+        scores.members.iter().flat_map(|parts| {
+            of_members(parts, "mutual information of label and weights, in nats")
+        }),
+    );
     lines
+}
+
+/// The two parts of the disagreement of an ensemble's draws.
+fn of_members(scores: &MemberScores, unit: &str) -> [SummaryLine; 2] {
+    const NEITHER: &str = "says what the members add";
+    [
+        line(
+            "Disagreement within members",
+            &scores.within,
+            NEITHER,
+            &format!("Disagreement of the draws of one member: {unit}."),
+        ),
+        line(
+            "Disagreement between members",
+            &scores.between,
+            NEITHER,
+            &format!("Disagreement of the members' averages: {unit}."),
+        ),
+    ]
 }
 
 fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
@@ -178,6 +202,12 @@ fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
             "Mean width of these intervals, in the unit of the target; compare widths only at equal coverage.",
         ));
     }
+    lines.extend(scores.members.iter().flat_map(|parts| {
+        of_members(
+            parts,
+            "standard deviation of the means, in the unit of the target",
+        )
+    }));
     lines
 }
 

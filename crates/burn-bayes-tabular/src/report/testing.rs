@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
 use super::{PosteriorSummary, Report, ScoredRows, TrainingCurve};
-use crate::predict::{ClassPredictions, Predictions, RealPredictions};
+use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
 use crate::scores::{Intervals, Scores};
 
 /// Owns everything that a report borrows.
@@ -150,7 +150,7 @@ pub(crate) fn regression(rows: usize, draws: usize) -> Sample {
         draws,
         members: vec![draws],
         means,
-        noise_deviations: vec![noise_deviation],
+        noise: NoiseDeviations::PerMember(vec![noise_deviation]),
     };
     Sample::new(
         "strength, MPa",

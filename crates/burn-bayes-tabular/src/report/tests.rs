@@ -18,7 +18,7 @@ use super::{
 };
 use crate::assessment::Assessment;
 use crate::engine::{Diagnosis, Importance, Motion, Unobserved, Verdict, fit};
-use crate::predict::{ClassPredictions, Predictions, RealPredictions};
+use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
 use crate::rows::{Target, TrainingSet};
 use crate::scores::Scores;
 use crate::settings::{FitSettings, Method, NoisePrecision};
@@ -190,7 +190,7 @@ fn small_and_wide_cases_have_a_page() {
         draws: 2,
         members: vec![2],
         means: vec![1.0; 6],
-        noise_deviations: vec![0.5],
+        noise: NoiseDeviations::PerMember(vec![0.5]),
     };
     checked(&Sample::new(
         "y",

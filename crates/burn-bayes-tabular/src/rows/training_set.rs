@@ -78,8 +78,8 @@ impl Target {
         Err(refused("positive", problem))
     }
 
-    /// Number of outputs of a network.
-    pub(crate) fn outputs(&self) -> usize {
+    /// Number of columns of an encoded target.
+    pub(crate) fn columns(&self) -> usize {
         match self {
             Self::Real(_) => 1,
             Self::Classes(classes) => classes.len(),
@@ -122,7 +122,7 @@ impl TrainingSet {
         Self {
             features: Vec::with_capacity(rows * width),
             width,
-            targets: Vec::with_capacity(rows * target.outputs()),
+            targets: Vec::with_capacity(rows * target.columns()),
             rows: 0,
             target,
         }
@@ -148,7 +148,7 @@ impl TrainingSet {
     }
 
     fn append(&mut self, dataset: &Dataset) -> Result<()> {
-        let outputs = self.target.outputs();
+        let outputs = self.target.columns();
         match (dataset.targets(), &self.target) {
             (Targets::Real(values), Target::Real(_)) => {
                 self.targets
@@ -189,7 +189,7 @@ impl TrainingSet {
 
     /// Features and targets of every row.
     pub(crate) fn examples(&self) -> impl Iterator<Item = (&[f32], &[f32])> {
-        let outputs = self.target.outputs();
+        let outputs = self.target.columns();
         (0..self.rows).map(move |row| {
             let features = &self.features[row * self.width..(row + 1) * self.width];
             (features, &self.targets[row * outputs..(row + 1) * outputs])
@@ -204,7 +204,7 @@ impl TrainingSet {
     pub(crate) fn batch(&self, rows: &[usize], device: &Device) -> Batch {
         Batch {
             inputs: matrix(&self.features, self.width, rows, device),
-            targets: matrix(&self.targets, self.target.outputs(), rows, device),
+            targets: matrix(&self.targets, self.target.columns(), rows, device),
         }
     }
 
@@ -221,7 +221,7 @@ impl TrainingSet {
         Self {
             features: gathered(&self.features, self.width, rows),
             width: self.width,
-            targets: gathered(&self.targets, self.target.outputs(), rows),
+            targets: gathered(&self.targets, self.target.columns(), rows),
             rows: rows.len(),
             target: self.target.clone(),
         }
@@ -269,7 +269,7 @@ impl TrainingSet {
 
     /// The means of the stored targets; for classes, their frequencies.
     pub(crate) fn target_means(&self) -> Vec<f64> {
-        let outputs = self.target.outputs();
+        let outputs = self.target.columns();
         let mean = |output: usize| {
             let targets = self.targets.iter().skip(output).step_by(outputs);
             targets.copied().map(f64::from).sum::<f64>() / self.rows as f64

@@ -219,11 +219,14 @@ impl EnsembleFit {
             training_rows: rows.train.rows(),
             is_refitted: false,
             best_epoch: None,
+            has_exact_posterior: engine::has_exact_posterior(&rows.train, &config.fit),
             weights: self.weights,
             rank: engine::rank(&config.fit, self.weights)?,
             noise_precision: match target {
-                Target::Real(scale) => Some(noise_precision / scale.spread.powi(2)),
-                Target::Classes(_) => None,
+                Target::Real(scale) if engine::is_simple(&config.fit) => {
+                    Some(noise_precision / scale.spread.powi(2))
+                }
+                _ => None,
             },
             learned_prior: None,
             member_weights: model.member_weights(),

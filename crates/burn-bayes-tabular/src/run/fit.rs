@@ -80,6 +80,8 @@ pub struct FinishedFit {
     pub is_refitted: bool,
     /// The epoch (from 1) with the best NLL of the held-out rows, whose model is kept; null if all epochs were made.
     pub best_epoch: Option<usize>,
+    /// Whether the method exact would compute the posterior that this fit approximates.
+    pub has_exact_posterior: bool,
     /// D, the number of weights.
     pub weights: usize,
     /// K; null for a point estimate.
@@ -205,6 +207,7 @@ impl FolderFit {
             training_rows: train.rows(),
             is_refitted: trained.refitted.is_some(),
             best_epoch: trained.best_epoch,
+            has_exact_posterior: engine::has_exact_posterior(train, &config.fit),
             weights: model.weights(),
             rank: model.posterior().map(|posterior| posterior.rank()),
             noise_precision: model.noise_precision_in_target_units(),

@@ -1,13 +1,14 @@
 //! Scores of class probabilities averaged over draws.
 
 use burn_bayes::eval::{
-    ClassProbabilities, ConfusionMatrix, DrawProbabilities, LabelledProbabilities, ReferralRow,
-    ReliabilityDiagram, brier_losses, classwise_calibration_error, log_losses, one_vs_rest_auroc,
-    referral_table_of_class, zero_one_losses,
+    ClassProbabilities, ConfusionMatrix, DrawProbabilities, LabelledProbabilities,
+    MemberDisagreement, ReferralRow, ReliabilityDiagram, brier_losses, classwise_calibration_error,
+    log_losses, one_vs_rest_auroc, referral_table_of_class, zero_one_losses,
 };
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::member_disagreement::{MemberScores, members};
 use super::selective::KEPT_FRACTIONS;
 use crate::error::Result;
 use crate::predict::ClassPredictions;
@@ -58,6 +59,8 @@ pub struct ClassificationScores {
     pub reliability: Vec<ReliabilityBin>,
     /// Selective prediction by each uncertainty score.
     pub selective: Vec<SelectiveScores<ReferredClasses>>,
+    /// The disagreement within the members of an ensemble and between them; null for a single fit.
+    pub members: Option<MemberScores>,
 }
 
 /// A bin of the reliability diagram.
@@ -130,6 +133,9 @@ impl ClassificationScores {
             .collect::<Result<_>>()?;
         let (costs, distances) = (log_losses(&labelled), brier_losses(&labelled));
         let [accuracy, nll, brier] = intervals.of_means([&hits, &costs, &distances]);
+        let parts = members(&predictions.members)
+            .map(|members| MemberDisagreement::of_classes(&draws, &members));
+        let parts = parts.transpose()?;
         Ok(Self {
             rows: draws.rows(),
             draws: draws.draws(),
@@ -152,6 +158,7 @@ impl ClassificationScores {
             confusion: decisions.counts(),
             reliability: width.bins().iter().map(reliability_bin).collect(),
             selective,
+            members: parts.map(|parts| MemberScores::of(&parts, intervals)),
         })
     }
 }

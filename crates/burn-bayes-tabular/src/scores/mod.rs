@@ -4,6 +4,7 @@
 //! intervals over rows, so they assume independent rows.
 
 mod classification;
+mod member_disagreement;
 mod regression;
 mod score;
 mod selective;
@@ -12,6 +13,7 @@ use burn_bayes_data::{Targets, Task};
 use serde::Serialize;
 
 pub use classification::{ClassificationScores, ReferredClasses, ReliabilityBin};
+pub use member_disagreement::MemberScores;
 pub(crate) use regression::LEVELS;
 pub use regression::{CoverageScores, QuantileFrequency, ReferredReals, RegressionScores};
 pub use score::{Interval, Intervals, Score};

@@ -1,12 +1,13 @@
 //! Scores of regression predictions: one mixture of Gaussians per row.
 
 use burn_bayes::eval::{
-    GaussianMixture, PredictionIntervals, QuantileCalibration, TargetedMixture, crps_losses,
-    log_densities, pit_values, referral_scores,
+    GaussianMixture, MemberDisagreement, PredictionIntervals, QuantileCalibration, TargetedMixture,
+    crps_losses, log_densities, pit_values, referral_scores,
 };
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::member_disagreement::{MemberScores, members};
 use super::selective::KEPT_FRACTIONS;
 use crate::error::Result;
 use crate::predict::EPISTEMIC;
@@ -46,6 +47,8 @@ pub struct RegressionScores {
     pub pit_counts: Vec<usize>,
     /// Selective prediction by the disagreement of draws, with the squared error as loss.
     pub selective: [SelectiveScores<ReferredReals>; 1],
+    /// The disagreement within the members of an ensemble and between them; null for a single fit.
+    pub members: Option<MemberScores>,
 }
 
 /// Coverage and width of central intervals.
@@ -116,6 +119,9 @@ impl RegressionScores {
             SelectiveScores::of(EPISTEMIC, &uncertainty, &squares, referral, intervals)?
         };
         let [mse, nll, crps] = intervals.of_means([&squares, &costs, &crps]);
+        let parts = members(&predictions.members)
+            .map(|members| MemberDisagreement::of_means(&mixture, &members));
+        let parts = parts.transpose()?;
         Ok(Self {
             rows: mixture.rows(),
             draws: mixture.draws(),
@@ -138,6 +144,7 @@ impl RegressionScores {
                 .collect(),
             pit_counts: pit_counts(&pit),
             selective: [selective],
+            members: parts.map(|parts| MemberScores::of(&parts, intervals).root()),
         })
     }
 }
@@ -186,6 +193,7 @@ fn pit_counts(pit: &[f64]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predict::NoiseDeviations;
     use crate::predict::{ClassPredictions, Predictions};
     use crate::scores::Scores;
     use burn_bayes_data::Targets;
@@ -195,7 +203,7 @@ mod tests {
             draws,
             members: vec![draws],
             means: means.to_vec(),
-            noise_deviations: vec![noise_deviation],
+            noise: NoiseDeviations::PerMember(vec![noise_deviation]),
         }
     }
 

@@ -20,7 +20,7 @@ use burn_bayes_data::Targets;
 use super::fold::{HoldoutScore, mismatch};
 use crate::error::Result;
 use crate::jobs::Summary;
-use crate::predict::{ClassPredictions, Predictions, RealPredictions};
+use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
 use crate::rows::{Target, TrainingSet};
 use crate::text::number;
 
@@ -137,7 +137,7 @@ pub(crate) fn constant(train: &TrainingSet, rows: usize) -> Result<Predictions> 
                 draws: 1,
                 members: vec![1],
                 means: vec![gaussian.centre; rows],
-                noise_deviations: vec![gaussian.spread],
+                noise: NoiseDeviations::PerMember(vec![gaussian.spread]),
             })
         }
         Target::Classes(classes) => Predictions::Classes(ClassPredictions {
@@ -213,7 +213,7 @@ mod tests {
             draws: 1,
             members: vec![1],
             means,
-            noise_deviations: vec![noise_deviation],
+            noise: NoiseDeviations::PerMember(vec![noise_deviation]),
         })
     }
 

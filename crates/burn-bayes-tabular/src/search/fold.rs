@@ -267,7 +267,7 @@ mod tests {
     use burn_bayes_data::gap_regression;
 
     use super::*;
-    use crate::predict::RealPredictions;
+    use crate::predict::{NoiseDeviations, RealPredictions};
     use crate::settings::{Method, NetworkShape, NoisePrecision, OptimizerName};
 
     fn fold() -> (Dataset, Split, Fold) {
@@ -306,7 +306,7 @@ mod tests {
                 draws: 1,
                 members: vec![1],
                 means,
-                noise_deviations: vec![0.2],
+                noise: NoiseDeviations::PerMember(vec![0.2]),
             })
         };
         let judgement = fold

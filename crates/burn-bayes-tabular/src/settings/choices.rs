@@ -68,6 +68,20 @@ choices! {
 }
 
 choices! {
+    /// The law of the target, given the outputs of the network.
+    LikelihoodName {
+        /// A number with Gaussian noise of one variance.
+        Gaussian = "gaussian",
+        /// A number with Gaussian noise whose variance the network predicts for each row.
+        Heteroscedastic = "heteroscedastic",
+        /// One of several classes.
+        Categorical = "categorical",
+        /// One of several ordered classes.
+        Ordinal = "ordinal",
+    }
+}
+
+choices! {
     /// How the members of an ensemble are weighted.
     MemberWeights {
         /// Equally.

@@ -25,6 +25,9 @@ settings! {
         /// Positive class of F1, precision and recall, for two classes [default: the second one].
         [value: Some("CLASS")]
         positive: String;
+        /// Classes of the target from the lowest to the highest, separated by commas [default: in numerical or
+        /// alphabetical order].
+        class_order: Words = Words::default();
         /// Columns to leave out, separated by commas.
         ignore: Words = Words::default();
         /// Numeric columns to treat as categories, separated by commas.
@@ -126,7 +129,8 @@ impl DataSettings {
         let config = PreprocessorConfig::new(self.target()?, self.task()?.into())
             .with_missing(self.missing.into())
             .with_unseen(self.unseen.into())
-            .with_max_categories(self.max_categories);
+            .with_max_categories(self.max_categories)
+            .with_class_order(self.class_order.0.iter().cloned());
         Ok(match self.no_standardize {
             true => config
                 .with_scaling(Scaling::Keep)

@@ -7,7 +7,8 @@ use super::choices::Method::{
     Exact, Ivon, Laplace, Map, MeanField, Nagvac, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von,
 };
 use super::choices::{
-    MemberWeights, Method, NetworkShape, NoisePrecision, OptimizerName, PriorPrecision, Solver,
+    LikelihoodName, MemberWeights, Method, NetworkShape, NoisePrecision, OptimizerName,
+    PriorPrecision, Solver,
 };
 use super::device::DeviceName;
 use super::table::settings;
@@ -74,7 +75,12 @@ settings! {
         /// Precision of the prior over biases [default: that of the weights].
         [unless: &[("no_intercept", "true")]]
         bias_prior_precision: f64;
+        /// Likelihood of the target: gaussian or heteroscedastic (the network also predicts the variance of the noise)
+        /// for a regression, categorical or ordinal (the classes have an order) for a classification [default:
+        /// gaussian or categorical].
+        likelihood: LikelihoodName;
         /// Noise precision of a regression target (1/variance, in units of the target), or `learned`.
+        [unless: &[("likelihood", "heteroscedastic")]]
         noise_precision: NoisePrecision = NoisePrecision::LEARNED;
         /// Initial posterior standard deviation of a weight, divided by the square root of the fan-in except
         /// with vadam and ivon [default: 0.03; with slang, vogn, von, vadam, ivon and nagvac that of a first stage, in which only the

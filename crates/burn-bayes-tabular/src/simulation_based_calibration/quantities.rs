@@ -66,7 +66,7 @@ impl Quantities {
             names: names.chain(of_weights).collect(),
             rows,
             width,
-            outputs: design.rows.target().outputs(),
+            outputs: design.rows.target().columns(),
             weights: weights.len(),
         }
     }

@@ -41,6 +41,10 @@ impl Simulator {
                 "is map, which has no posterior to check; use another method, such as vifa";
             return Err(refused("method", problem));
         }
+        if !engine::is_simple(settings) {
+            let problem = "has no simulation; leave it out";
+            return Err(refused("likelihood", problem));
+        }
         let is_learned = settings.noise_precision == NoisePrecision::LEARNED;
         if matches!(design.rows.target(), Target::Real(_)) && is_learned {
             let problem = "is learned, but targets are simulated with noise of a known precision; give a number, \
@@ -113,7 +117,7 @@ impl Simulator {
                     .collect()
             }
             None => {
-                let rows = outputs.chunks(self.rows.target().outputs());
+                let rows = outputs.chunks(self.rows.target().columns());
                 let classes = rows
                     .zip(0..)
                     .map(|(logits, row)| (class(logits, noise.row(row).uniform()), logits.len()));

@@ -18,10 +18,11 @@ use std::f64::consts::PI;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use burn::tensor::activation::{sigmoid, softmax};
+use burn::tensor::activation::sigmoid;
 
-use super::outputs::{ModelOutputs, OutputGradients, OutputLikelihood, micro_batches};
+use super::outputs::{ModelOutputs, OutputGradients, micro_batches};
 use crate::error::{Error, Result};
+use crate::likelihood::Likelihood;
 use crate::noise::Noise;
 use crate::posterior::{FactorPosterior, Posterior};
 
@@ -187,7 +188,7 @@ impl<M: Module + ModelOutputs + 'static> Linearized<M> {
         let shrink =
             |mean: Tensor<2>, variance: Tensor<2>| mean / (variance * (PI / 8.0) + 1.0).sqrt();
         match self.model.likelihood() {
-            OutputLikelihood::Categorical if self.width(features)? == 2 => {
+            Likelihood::Categorical if self.width(features)? == 2 => {
                 let mean = self.gradients.outputs(&self.model, features)?;
                 let covariance = self.covariance(features)?;
                 let entry = |row: usize, column: usize| -> Tensor<2> {
@@ -205,13 +206,10 @@ impl<M: Module + ModelOutputs + 'static> Linearized<M> {
                     1,
                 ))
             }
-            OutputLikelihood::Categorical => {
+            likelihood
+            @ (Likelihood::Categorical | Likelihood::Ordinal | Likelihood::Bernoulli) => {
                 let LinearizedOutputs { mean, variance } = self.outputs(features)?;
-                Ok(softmax(shrink(mean, variance), 1))
-            }
-            OutputLikelihood::Bernoulli => {
-                let LinearizedOutputs { mean, variance } = self.outputs(features)?;
-                Ok(sigmoid(shrink(mean, variance)))
+                Ok(likelihood.mean(shrink(mean, variance)))
             }
             likelihood => Err(Error::config(
                 "likelihood",

@@ -16,7 +16,7 @@
 //! | N | [`Laplace::train_len`] |
 //! | α | [`Laplace::prior`] |
 //! | G | [`LaplaceFit`] |
-//! | fᵢ, Λᵢ | [`ModelOutputs`], [`OutputLikelihood`] |
+//! | fᵢ, Λᵢ | [`ModelOutputs`], [`Likelihood`](crate::likelihood::Likelihood) |
 //!
 //! The steps, from batches to predictions:
 //!
@@ -36,7 +36,7 @@ mod structure;
 pub use evidence::PriorSharing;
 pub use fit::{Laplace, LaplaceFit, Structure};
 pub use linearized::{Linearized, LinearizedOutputs};
-pub use outputs::{ModelOutputs, OutputLikelihood};
+pub use outputs::ModelOutputs;
 
 /// The largest number of weights of [`Structure::Full`] and [`Structure::KroneckerLastLayer`].
 pub const FULL_LIMIT: usize = 2000;

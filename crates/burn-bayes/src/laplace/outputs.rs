@@ -1,28 +1,19 @@
 //! Models that state their outputs and the likelihood of a target given these outputs.
 //!
 //! The generalised Gauss–Newton (GGN) matrix of an example's loss ℓ with outputs f, `[C]`, is JᵀΛJ with J = ∂f/∂θ
-//! and Λ = ∂²ℓ/∂f². With a root Λ = Σ_r s_r s_rᵀ, it is the sum of outer products of the gradients of the scalars
-//! s_rᵀf, in which s_r is a constant:
-//!
-//! | likelihood | Λ | roots s_r |
-//! |---|---|---|
-//! | Gaussian, noise precision β | β I | √β e_r |
-//! | categorical, p = softmax(f) | diag p − p pᵀ | √p_r (e_r − p) |
-//! | Bernoulli, p = σ(f) | diag p(1 − p) | √(p_r(1 − p_r)) e_r |
-//! | Poisson, λ = exp f | diag λ | √λ_r e_r |
+//! and Λ = E_y ∂²ℓ/∂f². With a root Λ = Σ_r s_r s_rᵀ, it is the sum of outer products of the gradients of the scalars
+//! s_rᵀf, in which s_r is a constant. `likelihood/family.rs` has the roots of each likelihood.
 
 use std::fmt;
 use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use burn::tensor::activation::{sigmoid, softmax};
 use burn::tensor::kind;
 use burn_bayes_graph::{CapturedModel, ExampleBatch, ExampleGradients, Layout, TensorMapper};
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::methods::checks::positive;
+use crate::likelihood::Likelihood;
 use crate::train::ExampleLoss;
 
 /// A model that states its outputs, `[M, C]`, and the likelihood of the targets given these.
@@ -37,8 +28,8 @@ use crate::train::ExampleLoss;
 /// # use burn::{module::Module, nn::Linear, tensor::Tensor};
 /// # use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 /// use burn_bayes::ExampleLoss;
-/// use burn_bayes::graph::losses;
-/// use burn_bayes::laplace::{ModelOutputs, OutputLikelihood};
+/// use burn_bayes::laplace::ModelOutputs;
+/// use burn_bayes::likelihood::Likelihood;
 ///
 /// #[derive(Module, Debug)]
 /// struct Line {
@@ -56,14 +47,14 @@ use crate::train::ExampleLoss;
 ///         self.layer.forward(inputs)
 ///     }
 ///
-///     fn likelihood(&self) -> OutputLikelihood {
-///         OutputLikelihood::Gaussian { noise_precision: 25.0 }
+///     fn likelihood(&self) -> Likelihood {
+///         Likelihood::Gaussian { noise_precision: 25.0 }
 ///     }
 /// }
 ///
 /// impl ExampleLoss for Line {
 ///     fn example_losses(&self, (inputs, targets): Self::Input) -> Tensor<1> {
-///         losses::gaussian(self.outputs(inputs), targets, 25.0)
+///         self.likelihood().losses(self.outputs(inputs), targets)
 ///     }
 /// }
 /// # impl TrainStep for Line {
@@ -83,81 +74,11 @@ pub trait ModelOutputs: ExampleLoss {
     /// The inputs of a training batch.
     fn features(batch: Self::Input) -> Self::Features;
 
-    /// The outputs, `[M, C]`: means, logits or log rates.
+    /// The outputs, `[M, C]`; [`Likelihood`] says what they are.
     fn outputs(&self, features: Self::Features) -> Tensor<2>;
 
     /// The likelihood of the targets, given the outputs.
-    fn likelihood(&self) -> OutputLikelihood;
-}
-
-/// The likelihood of the targets, given the outputs of a model.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum OutputLikelihood {
-    /// Independent Gaussians; the outputs are their means.
-    Gaussian {
-        /// β, 1/variance of the noise.
-        noise_precision: f64,
-    },
-    /// One of C classes; the outputs are logits.
-    Categorical,
-    /// C independent labels, 0 or 1; the outputs are their logits.
-    Bernoulli,
-    /// C independent counts; the outputs are the logarithms of their rates.
-    Poisson,
-}
-
-impl OutputLikelihood {
-    /// Fails if a parameter is unusable.
-    pub(super) fn validate(self) -> Result<()> {
-        match self {
-            Self::Gaussian { noise_precision } => positive("noise_precision", noise_precision),
-            Self::Categorical | Self::Bernoulli | Self::Poisson => Ok(()),
-        }
-    }
-
-    /// The roots s_r of Λ at these outputs, `[M, C]` each.
-    pub(super) fn curvature_roots(self, outputs: &Tensor<2>) -> Vec<Tensor<2>> {
-        let [_, count] = outputs.dims();
-        let shape = outputs.dims();
-        let options = (&outputs.device(), outputs.dtype());
-        // s e_r for every r.
-        let diagonal = |scales: Tensor<2>| -> Vec<_> {
-            let columns = (0..count).map(|r| {
-                let zeros = Tensor::zeros(shape, options);
-                let column = scales.clone().narrow(1, r, 1);
-                zeros.slice_assign([0..shape[0], r..r + 1], column)
-            });
-            columns.collect()
-        };
-        match self {
-            Self::Gaussian { noise_precision } => {
-                diagonal(Tensor::full(shape, noise_precision.sqrt(), options))
-            }
-            Self::Categorical => {
-                let probabilities = softmax(outputs.clone(), 1);
-                let root = |r: usize| {
-                    let own = probabilities.clone().narrow(1, r, 1);
-                    let rest = probabilities.clone().neg();
-                    let shifted = own.clone().neg() + 1.0;
-                    rest.slice_assign([0..shape[0], r..r + 1], shifted) * own.sqrt()
-                };
-                match count {
-                    // √(p₀p₁) (e₀ − e₁) is one root for two classes.
-                    2 => {
-                        let scale = probabilities.prod_dim(1).sqrt();
-                        vec![Tensor::cat(vec![scale.clone(), scale.neg()], 1)]
-                    }
-                    _ => (0..count).map(root).collect(),
-                }
-            }
-            Self::Bernoulli => {
-                let one = sigmoid(outputs.clone());
-                diagonal((one * sigmoid(outputs.clone().neg())).sqrt())
-            }
-            Self::Poisson => diagonal((outputs.clone() * 0.5).exp()),
-        }
-    }
+    fn likelihood(&self) -> Likelihood;
 }
 
 /// The outputs of a model, and the gradients of every example's weighted sum of outputs.

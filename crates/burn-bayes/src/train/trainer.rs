@@ -18,7 +18,7 @@ use burn::train::{ClassificationOutput, RegressionOutput, TrainStep};
 use super::bayesian::Bayesian;
 use super::gather::Gather;
 use crate::error::{Error, Result};
-use crate::likelihood::MixDraws;
+use crate::likelihood::{LikelihoodOutput, MixDraws};
 use crate::methods::{Algorithm, checks};
 
 /// The batches of a training, each a function of its epoch and its number.
@@ -46,6 +46,12 @@ impl BatchLoss for ClassificationOutput {
 }
 
 impl BatchLoss for RegressionOutput {
+    fn batch_loss(&self) -> Tensor<1> {
+        self.loss.clone()
+    }
+}
+
+impl BatchLoss for LikelihoodOutput {
     fn batch_loss(&self) -> Tensor<1> {
         self.loss.clone()
     }

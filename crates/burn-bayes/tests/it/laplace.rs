@@ -10,9 +10,9 @@ use burn::tensor::activation::tanh;
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::losses;
 use burn_bayes::laplace::{
-    FULL_LIMIT, Laplace, LaplaceFit, Linearized, ModelOutputs, OutputLikelihood, PriorSharing,
-    Structure,
+    FULL_LIMIT, Laplace, LaplaceFit, Linearized, ModelOutputs, PriorSharing, Structure,
 };
+use burn_bayes::likelihood::Likelihood;
 use burn_bayes::posterior::{DenseGaussian, linear_regression_posterior};
 use burn_bayes::train::PostHoc;
 use burn_bayes::{ExampleLoss, Noise, Posterior, Predictor, Prior};
@@ -28,13 +28,13 @@ struct Net {
     hidden: Option<Linear>,
     output: Linear,
     #[module(skip)]
-    likelihood: OutputLikelihood,
+    likelihood: Likelihood,
 }
 
 type Batch = (Tensor<2>, Tensor<2>);
 
 impl Net {
-    fn new(hidden: Option<usize>, outputs: usize, likelihood: OutputLikelihood) -> Self {
+    fn new(hidden: Option<usize>, outputs: usize, likelihood: Likelihood) -> Self {
         let device = autodiff();
         let net = Self {
             hidden: hidden.map(|width| LinearConfig::new(FEATURES, width).init(&device)),
@@ -59,7 +59,7 @@ impl ModelOutputs for Net {
         })
     }
 
-    fn likelihood(&self) -> OutputLikelihood {
+    fn likelihood(&self) -> Likelihood {
         self.likelihood
     }
 }
@@ -68,14 +68,11 @@ impl ExampleLoss for Net {
     fn example_losses(&self, (inputs, targets): Batch) -> Tensor<1> {
         let outputs = self.outputs(inputs);
         match self.likelihood {
-            OutputLikelihood::Gaussian { noise_precision } => {
+            Likelihood::Gaussian { noise_precision } => {
                 losses::gaussian(outputs, targets, noise_precision)
             }
-            OutputLikelihood::Categorical => {
-                losses::cross_entropy(outputs, targets.int().squeeze_dim(1))
-            }
-            OutputLikelihood::Bernoulli => losses::binary_cross_entropy(outputs, targets),
-            _ => losses::poisson(outputs, targets),
+            Likelihood::Categorical => losses::cross_entropy(outputs, targets.int().squeeze_dim(1)),
+            likelihood => likelihood.losses(outputs, targets),
         }
     }
 
@@ -101,15 +98,26 @@ const FEATURES: usize = 2;
 const ROWS: usize = 9;
 const ALPHA: f64 = 0.3;
 const BETA: f64 = 2.5;
-const GAUSSIAN: OutputLikelihood = OutputLikelihood::Gaussian {
+const GAUSSIAN: Likelihood = Likelihood::Gaussian {
     noise_precision: BETA,
 };
 
 /// Rows `first..end`, with targets of `width` columns that are valid for the likelihood.
-fn batch(likelihood: OutputLikelihood, width: usize, first: usize, end: usize) -> Batch {
+fn batch(likelihood: Likelihood, width: usize, first: usize, end: usize) -> Batch {
     let inputs = normals(1, FEATURES * ROWS);
     let targets: Vec<f32> = match likelihood {
-        OutputLikelihood::Gaussian { .. } => normals(2, width * ROWS),
+        Likelihood::Gaussian { .. } | Likelihood::HeteroscedasticGaussian => {
+            normals(2, width * ROWS)
+        }
+        Likelihood::Ordinal => (0..width * ROWS)
+            .map(|at| {
+                if at % width == (at / width) % width {
+                    1.0
+                } else {
+                    0.0
+                }
+            })
+            .collect(),
         _ => (0..width * ROWS)
             .map(|at| (at * at % 5 % 2) as f32)
             .collect(),
@@ -128,7 +136,9 @@ fn batch(likelihood: OutputLikelihood, width: usize, first: usize, end: usize) -
 fn batches(net: &Net) -> [Batch; 2] {
     let outputs = net.output.weight.dims()[1];
     let width = match net.likelihood {
-        OutputLikelihood::Categorical => 1,
+        Likelihood::Categorical => 1,
+        Likelihood::HeteroscedasticGaussian => outputs / 2,
+        Likelihood::Ordinal => outputs + 1,
         _ => outputs,
     };
     [(0, 4), (4, ROWS)].map(|(first, end)| batch(net.likelihood, width, first, end))
@@ -164,10 +174,12 @@ fn assert_dense(what: &str, found: &[f64], expected: &[f64]) {
 fn the_curvature_of_every_likelihood_is_the_dense_one() {
     let cases = [
         (2, GAUSSIAN),
-        (2, OutputLikelihood::Categorical),
-        (3, OutputLikelihood::Categorical),
-        (2, OutputLikelihood::Bernoulli),
-        (1, OutputLikelihood::Poisson),
+        (2, Likelihood::Categorical),
+        (3, Likelihood::Categorical),
+        (2, Likelihood::Bernoulli),
+        (1, Likelihood::Poisson),
+        (4, Likelihood::HeteroscedasticGaussian),
+        (3, Likelihood::Ordinal),
     ];
     for (outputs, likelihood) in cases {
         let net = Net::new(Some(3), outputs, likelihood);
@@ -298,7 +310,7 @@ fn a_linear_regression_is_exact() {
 
 #[test]
 fn the_log_marginal_likelihood_is_the_dense_one() {
-    let net = Net::new(Some(3), 3, OutputLikelihood::Categorical);
+    let net = Net::new(Some(3), 3, Likelihood::Categorical);
     let dense = Dense::of(&net);
     let prior = Prior::isotropic(ALPHA).with_group(ParamGroup::from_predicate("bias"), 2.0);
     let len = dense.len();
@@ -410,7 +422,7 @@ fn last_layer() -> ParamGroup {
 
 #[test]
 fn a_subnetwork_has_its_block() {
-    let net = Net::new(Some(3), 2, OutputLikelihood::Categorical);
+    let net = Net::new(Some(3), 2, Likelihood::Categorical);
     let dense = Dense::of(&net);
     let all = dense.precision(ALPHA);
     let (len, first) = (dense.len(), dense.len() - 8);
@@ -426,7 +438,7 @@ fn a_subnetwork_has_its_block() {
 
 #[test]
 fn a_kronecker_factored_last_layer_is_the_product_of_its_factors() {
-    let net = Net::new(Some(3), 2, OutputLikelihood::Categorical);
+    let net = Net::new(Some(3), 2, Likelihood::Categorical);
     let kronecker = laplace(Structure::KroneckerLastLayer).with_group(last_layer());
     let fit = kronecker.gauss_newton(&net, batches(&net)).unwrap();
     let mut expected = Dense::of(&net).kronecker();
@@ -481,7 +493,7 @@ fn linearised_outputs_have_the_dense_covariance() {
 
 #[test]
 fn a_linear_model_is_its_own_linearisation() {
-    let net = Net::new(None, 2, OutputLikelihood::Bernoulli);
+    let net = Net::new(None, 2, Likelihood::Bernoulli);
     let (inputs, _) = batch(net.likelihood, 2, 0, ROWS);
     let posterior = laplace(Structure::LowRank { rank: 3 })
         .fit(&net, batches(&net))
@@ -507,17 +519,14 @@ fn a_linear_model_is_its_own_linearisation() {
 
 #[test]
 fn probit_probabilities_are_those_of_many_draws() {
-    for (outputs, likelihood) in [
-        (2, OutputLikelihood::Categorical),
-        (2, OutputLikelihood::Bernoulli),
-    ] {
+    for (outputs, likelihood) in [(2, Likelihood::Categorical), (2, Likelihood::Bernoulli)] {
         let net = Net::new(Some(3), outputs, likelihood);
         let inputs = batch(likelihood, 2, 0, ROWS).0;
         let posterior = laplace(Structure::Full).fit(&net, batches(&net)).unwrap();
         let linearized = Linearized::new(net, posterior).unwrap();
         let draws = linearized.draws(&inputs, Noise::host(1), 20_000).unwrap();
         let probabilities = match likelihood {
-            OutputLikelihood::Bernoulli => burn::tensor::activation::sigmoid(draws),
+            Likelihood::Bernoulli => burn::tensor::activation::sigmoid(draws),
             _ => burn::tensor::activation::softmax(draws, 2),
         };
         let expected = values(&probabilities.mean_dim(0));
@@ -539,7 +548,7 @@ fn probit_probabilities_are_those_of_many_draws() {
 
 #[test]
 fn the_posterior_has_the_trained_weights_as_its_mean_and_survives_a_file() {
-    let net = Net::new(Some(3), 2, OutputLikelihood::Categorical);
+    let net = Net::new(Some(3), 2, Likelihood::Categorical);
     let kronecker = laplace(Structure::KroneckerLastLayer).with_group(last_layer());
     let posterior = kronecker.fit(&net, batches(&net)).unwrap();
     let layout = posterior.layout();
@@ -577,7 +586,7 @@ fn what_cannot_be_fitted_is_refused() {
     );
     let error = Laplace::new(0).fit(&net, batches(&net)).unwrap_err();
     assert!(error.to_string().starts_with("train_len"), "{error}");
-    let wrong = OutputLikelihood::Gaussian {
+    let wrong = Likelihood::Gaussian {
         noise_precision: 0.0,
     };
     let net = Net {

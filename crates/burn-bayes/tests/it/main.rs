@@ -22,6 +22,8 @@ mod laplace;
 #[cfg(feature = "train")]
 mod learner;
 #[cfg(feature = "train")]
+mod likelihood;
+#[cfg(feature = "train")]
 mod one_pass;
 #[cfg(feature = "train")]
 mod predictor;

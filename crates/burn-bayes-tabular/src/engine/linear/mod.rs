@@ -19,6 +19,7 @@ use burn_bayes::graph::Layout;
 use burn_bayes::posterior::{FormKind, NearestGaussian};
 
 use super::algorithms::{network, weights};
+use super::likelihood::is_simple;
 use super::method::rank;
 use super::prior::{bounded, first};
 use super::{Motion, TrainedModel};
@@ -39,6 +40,7 @@ pub(super) fn applies(training_set: &TrainingSet, settings: &FitSettings) -> boo
     if settings.solver == Solver::Gradient
         || !settings.model.hidden.is_empty()
         || settings.method == Method::Swag
+        || !is_simple(settings)
     {
         return false;
     }
@@ -61,6 +63,11 @@ pub(super) fn check_exact(training_set: &TrainingSet, settings: &FitSettings) ->
         let problem = "is exact, but a classification has no posterior in closed form; use another method, \
                        such as vifa";
         return Err(refused("method", problem));
+    }
+    if !is_simple(settings) {
+        let problem =
+            "is heteroscedastic, but the exact posterior is that of the gaussian likelihood";
+        return Err(refused("likelihood", problem));
     }
     if !applies(training_set, settings) {
         let problem = "is exact, which needs `--solver auto` and at most 1000 weights; use another method, such \
@@ -162,7 +169,7 @@ struct Design<'a> {
 
 impl<'a> Design<'a> {
     fn new(training_set: &'a TrainingSet, settings: &FitSettings) -> Self {
-        let outputs = training_set.target().outputs();
+        let outputs = training_set.target().columns();
         let all = first(settings);
         let mut prior = vec![all; training_set.width() * outputs];
         if !settings.no_intercept {

@@ -3,13 +3,13 @@
 use burn::module::ParamGroup;
 use burn_bayes::algebra::SquareMatrix;
 use burn_bayes::graph::Layout;
-use burn_bayes::laplace::OutputLikelihood;
+use burn_bayes::likelihood::Likelihood;
 
 use super::{BETA, FEATURES, Net, batches};
 use crate::support::values;
 
 pub(super) struct Dense {
-    likelihood: OutputLikelihood,
+    likelihood: Likelihood,
     /// The inputs of the last layer, of every row.
     hidden: Vec<Vec<f64>>,
     /// f, of every row.
@@ -76,21 +76,28 @@ impl Dense {
 
     /// Λ of a row.
     fn curvature(&self, outputs: &[f64]) -> Vec<Vec<f64>> {
+        let count = outputs.len();
         let exponentials: Vec<f64> = outputs.iter().map(|f| f.exp()).collect();
         let sum: f64 = exponentials.iter().sum();
+        let probability = |at: usize| exponentials[at] / (1.0 + exponentials[at]);
         let entry = |a: usize, b: usize| {
             let equal = if a == b { 1.0 } else { 0.0 };
-            let sigmoid = exponentials[a] / (1.0 + exponentials[a]);
+            let sigmoid = probability(a);
             match self.likelihood {
-                OutputLikelihood::Gaussian { .. } => BETA * equal,
-                OutputLikelihood::Categorical => {
-                    exponentials[a] / sum * (equal - exponentials[b] / sum)
+                Likelihood::Gaussian { .. } => BETA * equal,
+                Likelihood::Categorical => exponentials[a] / sum * (equal - exponentials[b] / sum),
+                Likelihood::Bernoulli => sigmoid * (1.0 - sigmoid) * equal,
+                Likelihood::Ordinal => {
+                    let reached: f64 = (0..a).map(probability).product();
+                    reached * sigmoid * (1.0 - sigmoid) * equal
                 }
-                OutputLikelihood::Bernoulli => sigmoid * (1.0 - sigmoid) * equal,
+                Likelihood::HeteroscedasticGaussian => match exponentials.get(a + count / 2) {
+                    Some(variance) => equal / variance,
+                    None => 0.5 * equal,
+                },
                 _ => exponentials[a] * equal,
             }
         };
-        let count = outputs.len();
         (0..count)
             .map(|a| (0..count).map(|b| entry(a, b)).collect())
             .collect()

@@ -5,7 +5,8 @@
 use burn::module::ParamGroup;
 use burn_bayes::Prior;
 use burn_bayes::graph::Layout;
-use burn_bayes::laplace::{Laplace, Linearized, OutputLikelihood, Structure};
+use burn_bayes::laplace::{Laplace, Linearized, Structure};
+use burn_bayes::likelihood::Likelihood;
 use serde::Deserialize;
 
 use super::{Net, last_layer};
@@ -46,18 +47,18 @@ fn agrees_with_laplace_torch() {
         let (outputs, likelihood) = match &*case.likelihood {
             "regression" => (
                 1,
-                OutputLikelihood::Gaussian {
+                Likelihood::Gaussian {
                     noise_precision: 4.0,
                 },
             ),
-            _ => (3, OutputLikelihood::Categorical),
+            _ => (3, Likelihood::Categorical),
         };
         let net = Net::new(Some(4), outputs, likelihood);
         let layout = Layout::new(&net, &ParamGroup::all()).unwrap();
         let weights = vector(&wave(layout.len(), 2.7, 0.4));
         let net = layout.write(net, weights).unwrap();
         let targets: Vec<f32> = match likelihood {
-            OutputLikelihood::Categorical => (0..ROWS).map(|k| (k * k % 7 % 3) as f32).collect(),
+            Likelihood::Categorical => (0..ROWS).map(|k| (k * k % 7 % 3) as f32).collect(),
             _ => wave(ROWS, 0.9, 0.2),
         };
         let structure = match &*case.structure {

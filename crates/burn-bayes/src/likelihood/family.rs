@@ -1,0 +1,296 @@
+//! The likelihoods: the law of a target y, given the outputs f of a model.
+//!
+//! Λ = E_y ∂²ℓ/∂f² is the curvature of the loss ℓ = −log p(y | f), as the generalised Gauss–Newton matrix JᵀΛJ needs
+//! it, and Λ = Σ_r s_r s_rᵀ.
+//!
+//! | likelihood | outputs f | Λ | roots s_r |
+//! |---|---|---|---|
+//! | Gaussian, noise precision β | T means | β I | √β e_r |
+//! | heteroscedastic Gaussian, v = exp(log-variance) | T means, then T log-variances | diag(1/v, ½) | v_r^−½ e_r, ½^½ e_r |
+//! | categorical, p = softmax(f) | C logits | diag p − p pᵀ | √p_r (e_r − p) |
+//! | ordinal, p(y > k given y ≥ k) = σ(f_k) | C − 1 logits | diag p(y ≥ k) σ(f_k) σ(−f_k) | its square root, e_k |
+//! | Bernoulli, p = σ(f) | C logits | diag p (1 − p) | √(p_r (1 − p_r)) e_r |
+//! | Poisson, λ = exp f | C log rates | diag λ | √λ_r e_r |
+//!
+//! The ordinal likelihood is the continuation-ratio model (A. Agresti, *Analysis of Ordinal Categorical Data*, 2010,
+//! section 4.2): climbing from class to class, each step is a decision. Any outputs give valid probabilities, and no
+//! thresholds need to be ordered.
+
+use burn::tensor::Tensor;
+use burn::tensor::activation::{log_softmax, sigmoid, softmax};
+use burn_bayes_graph::losses;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::methods::checks::positive;
+
+/// The law of a row's targets, given the outputs of a model. Several targets of a row are independent given the
+/// outputs.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use burn_bayes::likelihood::Likelihood;
+///
+/// let device = Device::default();
+/// let counts = Tensor::from_data([[3.0], [0.0]], &device);
+/// let log_rates = Tensor::from_data([[1.0], [-1.0]], &device);
+/// let losses = Likelihood::Poisson.losses(log_rates, counts);
+/// assert_eq!(losses.dims(), [2]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Likelihood {
+    /// Numbers with Gaussian noise of a known precision; the outputs are their means.
+    Gaussian {
+        /// β, 1/variance of the noise.
+        noise_precision: f64,
+    },
+    /// Numbers with Gaussian noise that depends on the input; the outputs are their means, then the logarithms of
+    /// their variances.
+    HeteroscedasticGaussian,
+    /// One of C classes; the outputs are logits.
+    Categorical,
+    /// One of C ordered classes; output k of C − 1 is the logit of a class above k for those that are not below k.
+    Ordinal,
+    /// C labels, 0 or 1 each; the outputs are their logits.
+    Bernoulli,
+    /// C counts; the outputs are the logarithms of their rates.
+    Poisson,
+}
+
+impl Likelihood {
+    /// The number of outputs for this number of targets or classes.
+    pub fn outputs(self, targets: usize) -> usize {
+        match self {
+            Self::HeteroscedasticGaussian => 2 * targets,
+            Self::Ordinal => targets.saturating_sub(1),
+            Self::Gaussian { .. } | Self::Categorical | Self::Bernoulli | Self::Poisson => targets,
+        }
+    }
+
+    /// The loss −log p(y | f) of each row, `[M]`, in nats, without log y! of counts, which does not depend on the
+    /// weights.
+    ///
+    /// # Shapes
+    ///
+    /// - outputs: `[M, outputs]`, see [`outputs`](Self::outputs)
+    /// - targets: `[M, targets]`; classes are one-hot encoded ([`one_hot`](losses::one_hot)), `[M, classes]`
+    pub fn losses(self, outputs: Tensor<2>, targets: Tensor<2>) -> Tensor<1> {
+        match self {
+            Self::Gaussian { noise_precision } => {
+                losses::gaussian(outputs, targets, noise_precision)
+            }
+            Self::HeteroscedasticGaussian => {
+                let [means, log_variances] = halves(outputs);
+                losses::heteroscedastic_gaussian(means, log_variances, targets)
+            }
+            Self::Categorical => {
+                let picked = log_softmax(outputs, 1) * targets;
+                picked.sum_dim(1).squeeze_dim::<1>(1).neg()
+            }
+            Self::Ordinal => losses::ordinal(outputs, targets),
+            Self::Bernoulli => losses::binary_cross_entropy(outputs, targets),
+            Self::Poisson => losses::poisson(outputs, targets),
+        }
+    }
+
+    /// E[y | f], `[M, targets]`: means, rates, or the probabilities of classes or labels.
+    pub fn mean(self, outputs: Tensor<2>) -> Tensor<2> {
+        match self {
+            Self::Gaussian { .. } => outputs,
+            Self::HeteroscedasticGaussian => {
+                let [means, _] = halves(outputs);
+                means
+            }
+            Self::Categorical => softmax(outputs, 1),
+            Self::Ordinal => ordinal_probabilities(&outputs),
+            Self::Bernoulli => sigmoid(outputs),
+            Self::Poisson => outputs.exp(),
+        }
+    }
+
+    /// The variance of each target given the outputs, `[M, targets]`; for classes, those of their indicators.
+    pub fn variance(self, outputs: Tensor<2>) -> Tensor<2> {
+        match self {
+            Self::Gaussian { noise_precision } => outputs.full_like(noise_precision.recip()),
+            Self::HeteroscedasticGaussian => {
+                let [_, log_variances] = halves(outputs);
+                log_variances.exp()
+            }
+            Self::Categorical | Self::Ordinal | Self::Bernoulli => {
+                let probabilities = self.mean(outputs);
+                probabilities.clone() * (probabilities.neg() + 1.0)
+            }
+            Self::Poisson => outputs.exp(),
+        }
+    }
+
+    /// Fails if a parameter is unusable.
+    pub(crate) fn validate(self) -> Result<()> {
+        match self {
+            Self::Gaussian { noise_precision } => positive("noise_precision", noise_precision),
+            _ => Ok(()),
+        }
+    }
+
+    /// The roots s_r of Λ at these outputs, `[M, outputs]` each.
+    pub(crate) fn curvature_roots(self, outputs: &Tensor<2>) -> Vec<Tensor<2>> {
+        let root_of_variance = |logits: &Tensor<2>| {
+            let variance = sigmoid(logits.clone()) * sigmoid(logits.clone().neg());
+            variance.sqrt()
+        };
+        match self {
+            Self::Gaussian { noise_precision } => {
+                diagonal(&outputs.full_like(noise_precision.sqrt()))
+            }
+            Self::HeteroscedasticGaussian => {
+                let [_, log_variances] = halves(outputs.clone());
+                let of_log_variances = log_variances.full_like(0.5_f64.sqrt());
+                let of_means = (log_variances * -0.5).exp();
+                diagonal(&Tensor::cat(vec![of_means, of_log_variances], 1))
+            }
+            Self::Categorical => categorical_roots(outputs),
+            Self::Ordinal => {
+                let reached = columns(&ordinal_reached(outputs))[..outputs.dims()[1]].to_vec();
+                let reached = Tensor::cat(reached, 1);
+                diagonal(&(reached.sqrt() * root_of_variance(outputs)))
+            }
+            Self::Bernoulli => diagonal(&root_of_variance(outputs)),
+            Self::Poisson => diagonal(&(outputs.clone() * 0.5).exp()),
+        }
+    }
+}
+
+/// The first and the second half of the columns.
+fn halves(outputs: Tensor<2>) -> [Tensor<2>; 2] {
+    let half = outputs.dims()[1] / 2;
+    [
+        outputs.clone().narrow(1, 0, half),
+        outputs.narrow(1, half, half),
+    ]
+}
+
+/// The columns, `[M, 1]` each.
+fn columns(values: &Tensor<2>) -> Vec<Tensor<2>> {
+    let column = |at| values.clone().narrow(1, at, 1);
+    (0..values.dims()[1]).map(column).collect()
+}
+
+/// s_r e_r for every column r of `scales`.
+fn diagonal(scales: &Tensor<2>) -> Vec<Tensor<2>> {
+    let [rows, _] = scales.dims();
+    let column = |(r, column)| {
+        let zeros = scales.zeros_like();
+        zeros.slice_assign([0..rows, r..r + 1], column)
+    };
+    columns(scales)
+        .into_iter()
+        .enumerate()
+        .map(column)
+        .collect()
+}
+
+/// √p_r (e_r − p); for two classes, the one root √(p₀p₁) (e₀ − e₁).
+fn categorical_roots(logits: &Tensor<2>) -> Vec<Tensor<2>> {
+    let [rows, count] = logits.dims();
+    let probabilities = softmax(logits.clone(), 1);
+    let root = |r: usize| {
+        let own = probabilities.clone().narrow(1, r, 1);
+        let shifted = own.clone().neg() + 1.0;
+        let difference = probabilities.clone().neg();
+        difference.slice_assign([0..rows, r..r + 1], shifted) * own.sqrt()
+    };
+    match count {
+        2 => {
+            let scale = probabilities.prod_dim(1).sqrt();
+            vec![Tensor::cat(vec![scale.clone(), scale.neg()], 1)]
+        }
+        _ => (0..count).map(root).collect(),
+    }
+}
+
+/// p(y ≥ k), `[M, C]`.
+fn ordinal_reached(logits: &Tensor<2>) -> Tensor<2> {
+    let mut reached = vec![logits.clone().narrow(1, 0, 1).ones_like()];
+    for step in columns(&sigmoid(logits.clone())) {
+        let last = reached[reached.len() - 1].clone();
+        reached.push(last * step);
+    }
+    Tensor::cat(reached, 1)
+}
+
+/// p(y = k), `[M, C]`.
+fn ordinal_probabilities(logits: &Tensor<2>) -> Tensor<2> {
+    let [rows, steps] = logits.dims();
+    let reached = ordinal_reached(logits);
+    let stays = sigmoid(logits.clone().neg());
+    let last = Tensor::ones([rows, 1], (&stays.device(), stays.dtype()));
+    debug_assert_eq!(reached.dims()[1], steps + 1);
+    reached * Tensor::cat(vec![stays, last], 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+
+    const CLASSES: usize = 4;
+
+    fn values<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
+        tensor.into_data().iter().collect()
+    }
+
+    /// Outputs of one row, and each class as the target of a copy of it.
+    fn every_class(likelihood: Likelihood) -> (Tensor<2>, Tensor<2>) {
+        let device = Device::default().autodiff();
+        let count = likelihood.outputs(CLASSES);
+        let outputs = [0.3, -1.2, 0.8, 0.1];
+        let row = Tensor::<1>::from_floats(&outputs[..count], &device);
+        (
+            row.unsqueeze::<2>().repeat_dim(0, CLASSES),
+            Tensor::eye(CLASSES, &device),
+        )
+    }
+
+    #[test]
+    fn the_losses_of_all_classes_are_those_of_their_probabilities() {
+        for likelihood in [Likelihood::Categorical, Likelihood::Ordinal] {
+            let (outputs, classes) = every_class(likelihood);
+            let losses = values(likelihood.losses(outputs.clone(), classes));
+            let probabilities = values(likelihood.mean(outputs));
+            let probabilities = &probabilities[..CLASSES];
+            assert!((probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-6);
+            for (loss, probability) in losses.iter().zip(probabilities) {
+                assert!((loss + probability.ln()).abs() < 1e-6, "{likelihood:?}");
+            }
+        }
+    }
+
+    /// For data from the model, the mean outer product of the loss's gradients is its mean Hessian.
+    #[test]
+    fn the_roots_of_the_curvature_are_those_of_the_fisher_information() {
+        for likelihood in [Likelihood::Categorical, Likelihood::Ordinal] {
+            let (outputs, classes) = every_class(likelihood);
+            let outputs = outputs.require_grad();
+            let losses = likelihood.losses(outputs.clone(), classes);
+            let gradients = losses.sum().backward();
+            let gradients = outputs.grad(&gradients).unwrap();
+            let plain = outputs.without_autodiff();
+            let weights = likelihood.mean(plain.clone()).narrow(0, 0, 1);
+            let weighted = gradients.clone() * weights.transpose();
+            let expected = values(gradients.transpose().matmul(weighted));
+
+            let roots = likelihood.curvature_roots(&plain.narrow(0, 0, 1));
+            let roots: Tensor<2> = Tensor::cat(roots, 0);
+            let found = values(roots.clone().transpose().matmul(roots));
+            assert_eq!(found.len(), expected.len());
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!(
+                    (found - expected).abs() < 1e-6,
+                    "{likelihood:?}: {found} {expected}"
+                );
+            }
+        }
+    }
+}

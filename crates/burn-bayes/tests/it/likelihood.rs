@@ -1,0 +1,177 @@
+//! Models with the likelihoods that have no loss in Burn, trained and averaged over draws.
+
+use std::sync::Arc;
+
+use burn::module::{Module, ParamGroup};
+use burn::nn::{Linear, LinearConfig};
+use burn::optim::AdamConfig;
+use burn::tensor::Tensor;
+use burn::train::{InferenceStep, TrainOutput, TrainStep};
+use burn_bayes::graph::{CapturedModel, ExampleLosses, Layout};
+use burn_bayes::likelihood::{Likelihood, LikelihoodOutput};
+use burn_bayes::methods::Rate;
+use burn_bayes::train::{Batches, RateSchedule, Trainer, TrainerModel, Unobserved};
+use burn_bayes::{ExampleLoss, Noise, Predictor, VifaConfig};
+
+use crate::support::{autodiff, device, filled, normals, values};
+
+// ANCHOR: model
+/// Predicts a mean and the logarithm of the variance around it.
+#[derive(Module, Debug)]
+struct NoisyLine {
+    layer: Linear, // two outputs
+}
+
+impl InferenceStep for NoisyLine {
+    type Input = (Tensor<2>, Tensor<2>);
+    type Output = LikelihoodOutput;
+
+    fn step(&self, (inputs, targets): Self::Input) -> LikelihoodOutput {
+        let outputs = self.layer.forward(inputs);
+        LikelihoodOutput::new(Likelihood::HeteroscedasticGaussian, outputs, targets)
+    }
+}
+
+impl TrainStep for NoisyLine {
+    type Input = (Tensor<2>, Tensor<2>);
+    type Output = LikelihoodOutput;
+
+    fn step(&self, batch: Self::Input) -> TrainOutput<LikelihoodOutput> {
+        let output = InferenceStep::step(self, batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+// ANCHOR_END: model
+
+impl TrainerModel for NoisyLine {}
+
+/// y = 2x + e^x ε.
+struct Rows;
+
+const ROWS: usize = 512;
+const BATCH: usize = 64;
+
+impl Batches for Rows {
+    type Batch = (Tensor<2>, Tensor<2>);
+
+    fn per_epoch(&self) -> usize {
+        ROWS / BATCH
+    }
+
+    fn epoch(&self, _: usize, first: usize) -> impl Iterator<Item = Self::Batch> {
+        let inputs = normals(1, ROWS);
+        let noise = normals(2, ROWS);
+        let target = |(&x, &noise): (&f32, &f32)| 2.0 * x + x.exp() * noise;
+        let targets: Vec<f32> = inputs.iter().zip(&noise).map(target).collect();
+        (first..ROWS / BATCH).map(move |batch| {
+            let column = |values: &[f32]| {
+                let values = &values[batch * BATCH..(batch + 1) * BATCH];
+                Tensor::<1>::from_floats(values, &autodiff()).unsqueeze_dim(1)
+            };
+            (column(&inputs), column(&targets))
+        })
+    }
+}
+
+#[test]
+fn noise_that_depends_on_the_input_is_learned() {
+    let line = NoisyLine {
+        layer: LinearConfig::new(1, 2).init(&autodiff()),
+    };
+    let model = VifaConfig::new(ROWS)
+        .with_rank(1)
+        .init(filled(line, 1, 0.3));
+    let rates = RateSchedule::new(Rate::Constant(0.03)).unwrap();
+    let trainer = Trainer::new(model, AdamConfig::new().init(), rates).with_epochs(60);
+    let trained = trainer.run(&Rows, &mut Unobserved).unwrap();
+    let trained = trained.trainer.into_model();
+
+    let template = trained.template().clone();
+    let predictor = Predictor::new(template, trained.posterior(), Noise::host(3)).unwrap();
+    let column = |values: [f32; 3]| Tensor::<2>::from_data(values.map(|value| [value]), &device());
+    let inputs = [-1.0, 0.0, 1.0];
+    let mixture = predictor
+        .predict((column(inputs), column([0.0; 3])), 50)
+        .unwrap();
+    let means = values(&mixture.mean().reshape([-1]));
+    let variances = values(&mixture.aleatoric_variance().reshape([-1]));
+    for ((&x, mean), variance) in inputs.iter().zip(means).zip(variances) {
+        let deviation = f64::from(x).exp();
+        // With the noise of 512 rows, the standard error of a line is less than a tenth of it.
+        assert!(
+            (mean - 2.0 * f64::from(x)).abs() < 0.4 * deviation,
+            "{x}: {mean}"
+        );
+        let ratio = variance.sqrt() / deviation;
+        assert!((0.8..1.25).contains(&ratio), "{x}: {ratio}");
+    }
+}
+
+/// A linear model with any likelihood.
+#[derive(Module, Debug)]
+struct Head {
+    layer: Linear,
+    #[module(skip)]
+    likelihood: Likelihood,
+}
+
+impl TrainStep for Head {
+    type Input = (Tensor<2>, Tensor<2>);
+    type Output = LikelihoodOutput;
+
+    fn step(&self, batch: Self::Input) -> TrainOutput<LikelihoodOutput> {
+        let (inputs, targets) = batch;
+        let outputs = self.layer.forward(inputs);
+        let output = LikelihoodOutput::new(self.likelihood, outputs, targets);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl ExampleLoss for Head {
+    fn example_losses(&self, (inputs, targets): Self::Input) -> Tensor<1> {
+        self.likelihood.losses(self.layer.forward(inputs), targets)
+    }
+}
+
+#[test]
+fn every_likelihood_is_recorded_with_the_gradients_of_single_examples() {
+    let one_hot = |classes: [usize; 4]| {
+        let row = |class| [0, 1, 2].map(|other| if class == other { 1.0 } else { 0.0 });
+        Tensor::<2>::from_data(classes.map(row), &device())
+    };
+    let column = |values: [f32; 4]| Tensor::<2>::from_data(values.map(|value| [value]), &device());
+    for (likelihood, targets) in [
+        (
+            Likelihood::HeteroscedasticGaussian,
+            column([0.3, -1.0, 2.0, 0.1]),
+        ),
+        (Likelihood::Ordinal, one_hot([0, 2, 1, 2])),
+        (Likelihood::Categorical, one_hot([1, 0, 2, 2])),
+        (Likelihood::Bernoulli, one_hot([1, 0, 2, 2])),
+        (Likelihood::Poisson, column([0.0, 3.0, 1.0, 7.0])),
+    ] {
+        let outputs = likelihood.outputs(targets.dims()[1]);
+        let head = Head {
+            layer: LinearConfig::new(2, outputs).init(&autodiff()),
+            likelihood,
+        };
+        let head = filled(head, 4, 0.5);
+        let layout = Arc::new(Layout::new(&head, &ParamGroup::all()).unwrap());
+        let inputs = Tensor::<1>::from_floats(&*normals(5, 8), &device()).reshape([4, 2]);
+        let batch = (inputs, targets);
+        let captured = CapturedModel::new(layout, |head: &Head, batch| head.example_losses(batch));
+        assert!(
+            captured.looped_paths(&head, &batch).unwrap().is_empty(),
+            "{likelihood:?}"
+        );
+        let rows = |losses: ExampleLosses| values(&losses.gradients.materialise().reshape([-1]));
+        let found = rows(captured.example_gradients(&head, &batch).unwrap());
+        let expected = rows(captured.looped(&head, &batch).unwrap());
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(
+                (found - expected).abs() < 1e-5,
+                "{likelihood:?}: {found} {expected}"
+            );
+        }
+    }
+}
