@@ -44,84 +44,59 @@
 //! # Ok::<(), burn_bayes_eval::EvalError>(())
 //! ```
 
-mod beta;
-mod binomial;
-mod bootstrap;
 mod calibration;
-mod chains;
 mod check;
 mod classification;
+mod comparison;
 mod conformal;
-mod conformal_residuals;
-mod conformal_sets;
-mod confusion;
-mod crps;
-mod distribution;
-mod draw_probabilities;
 mod error;
-mod intervals;
-mod labelled;
-mod member_disagreement;
-mod mixture;
-mod mixture_weights;
-mod noise_precision;
-mod normal;
 mod order;
-mod paired;
-mod pareto_smoothing;
-mod probabilities;
-mod quantile_calibration;
+mod posterior;
 mod random;
-mod ranking;
-mod referral;
+mod recalibration;
 mod regression;
-mod risk_coverage;
-mod roots;
-mod selective_bounds;
-mod simulation_based_calibration;
-mod temperature;
+mod selective;
+mod special;
 mod uncertainty;
-mod uniform_counts;
+mod views;
 
-pub use bootstrap::{Bootstrap, ScoreInterval};
-pub use calibration::{ReliabilityBin, ReliabilityDiagram, classwise_calibration_error};
-pub use chains::Chains;
-pub use classification::{accuracy, brier, brier_losses, log_losses, nll, zero_one_losses};
-pub use conformal::conformal_threshold;
-pub use conformal_residuals::{ConformalNormalisedResidual, ConformalResidual};
-pub use conformal_sets::{ConformalAps, ConformalLac, ConformalRandomisedAps, PredictionSets};
-pub use confusion::ConfusionMatrix;
-pub use crps::{crps, crps_gaussian, crps_losses};
-pub use draw_probabilities::DrawProbabilities;
+pub use calibration::{
+    QuantileCalibration, QuantilePoint, ReliabilityBin, ReliabilityDiagram,
+    classwise_calibration_error, pit_values,
+};
+pub use classification::{
+    BinaryScores, ConfusionMatrix, accuracy, auroc, average_precision, brier, brier_losses,
+    false_positive_rate_at, log_losses, nll, one_vs_rest_auroc, zero_one_losses,
+};
+pub use comparison::{
+    Bootstrap, McNemarTest, PairedLosses, PairedTest, ScoreInterval, mcnemar, paired_t_test,
+    wilcoxon_signed_rank,
+};
+pub use conformal::{
+    ConformalAps, ConformalLac, ConformalNormalisedResidual, ConformalRandomisedAps,
+    ConformalResidual, PredictionSets, conformal_threshold,
+};
 pub use error::EvalError;
-pub use intervals::{PredictionIntervals, quantiles};
-pub use labelled::LabelledProbabilities;
-pub use member_disagreement::MemberDisagreement;
-pub use mixture::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture};
-pub use mixture_weights::{likelihood_weights, stacking_weights};
-pub use noise_precision::most_likely_noise_precision;
-pub use paired::{
-    McNemarTest, PairedLosses, PairedTest, mcnemar, paired_t_test, wilcoxon_signed_rank,
+pub use posterior::{
+    Chains, ParetoSmoothing, RankBin, RankDeviation, RankEcdf, RankEcdfPoint,
+    SimulationBasedCalibration, likelihood_weights, posterior_rank, stacking_weights,
 };
-pub use pareto_smoothing::ParetoSmoothing;
-pub use probabilities::ClassProbabilities;
-pub use quantile_calibration::{QuantileCalibration, QuantilePoint, pit_values};
 pub use random::uniforms;
-pub use ranking::{
-    BinaryScores, auroc, average_precision, false_positive_rate_at, one_vs_rest_auroc,
+pub use recalibration::{Temperature, most_likely_noise_precision};
+pub use regression::{
+    PredictionIntervals, crps, crps_gaussian, crps_losses, joint_log_densities, log_densities,
+    mixture_nll, quantiles, rmse,
 };
-pub use referral::{
-    ReferralRow, ReferralScore, SelectedRow, Selection, referral_scores, referral_table,
+pub use selective::{
+    BoundedPoint, OperatingPoint, ReferralRow, ReferralScore, RiskCoverage, RiskCoveragePoint,
+    SelectedRow, Selection, SelectiveBounds, referral_scores, referral_table,
     referral_table_of_class,
 };
-pub use regression::{joint_log_densities, log_densities, mixture_nll, rmse};
-pub use risk_coverage::{OperatingPoint, RiskCoverage, RiskCoveragePoint};
-pub use selective_bounds::{BoundedPoint, SelectiveBounds};
-pub use simulation_based_calibration::{
-    RankBin, RankDeviation, RankEcdf, RankEcdfPoint, SimulationBasedCalibration, posterior_rank,
-};
-pub use temperature::Temperature;
 pub use uncertainty::{
-    expected_entropy, least_confidence, max_probability, model_disagreement, mutual_information,
-    predictive_entropy, variation_ratio,
+    MemberDisagreement, expected_entropy, least_confidence, max_probability, model_disagreement,
+    mutual_information, predictive_entropy, variation_ratio,
+};
+pub use views::{
+    ClassProbabilities, DrawProbabilities, GaussianMixture, LabelledProbabilities, NoisePrecision,
+    TargetScale, TargetedMixture,
 };

@@ -1,0 +1,241 @@
+//! The continuous ranked probability score, in closed form.
+//!
+//!   CRPS(F, y) = ∫ (F(x) − [x ≥ y])² dx = E|Y − y| − ½ E|Y − Y′|,   Y, Y′ ~ F independent.
+//!
+//! For a Gaussian N(m, σ²) with z = (y − m)/σ:
+//!
+//!   CRPS = σ ( z (2Φ(z) − 1) + 2φ(z) − 1/√π ).
+//!
+//! For an equally weighted mixture of N(m_s, σ_s²), s = 1…S:
+//!
+//!   CRPS = (1/S) Σ_s A(y − m_s, σ_s) − (1/2S²) Σ_s Σ_t A(m_s − m_t, √(σ_s² + σ_t²)),
+//!   A(m, σ) = E|N(m, σ²)| = m (2Φ(m/σ) − 1) + 2σ φ(m/σ).
+//!
+//! The first formula is the second with S = 1 and is computed in this way.
+//!
+//! The CRPS has the unit of the target; for a point prediction it is the absolute error. The double
+//! sum costs S² per row. For many draws it is computed as
+//!
+//!   ½ E|Y − Y′| = ∫ F(x) (1 − F(x)) dx
+//!
+//! by the trapezoid rule with steps of half the smallest σ_s. The integrand is a convolution with a
+//! Gaussian, so the error of the rule is below rounding.
+//!
+//! References: T. Gneiting and A. E. Raftery, "Strictly proper scoring rules, prediction, and
+//! estimation" (2007); E. P. Grimit et al., "The continuous ranked probability score for circular
+//! variables and its application to mesoscale forecast ensemble verification" (2006), for mixtures.
+
+use std::f64::consts::PI;
+
+use crate::check;
+use crate::error::{EvalError, Place};
+use crate::order::mean;
+use crate::special::normal;
+use crate::views::mixture::{Component, TargetedMixture};
+
+/// Mean CRPS of the targets under the mixtures, in the unit of the target; lower is better.
+///
+/// ```
+/// use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture, crps, crps_gaussian};
+///
+/// let one = GaussianMixture::new(&[1.0], 1, 1, NoisePrecision::Shared(0.25))?;
+/// let score = crps(&TargetedMixture::new(&one, &[2.0])?);
+/// assert!((score - crps_gaussian(1.0, 2.0, 2.0)?).abs() < 1e-15);
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+pub fn crps(targeted: &TargetedMixture<'_>) -> f64 {
+    mean(&crps_losses(targeted))
+}
+
+/// The terms of [`crps`], one per row. Never negative; rounding errors below zero are clipped.
+pub fn crps_losses(targeted: &TargetedMixture<'_>) -> Vec<f64> {
+    targeted.map(|row, target| {
+        let components: Vec<Component> = targeted.mixture().components(row).collect();
+        loss(&components, target)
+    })
+}
+
+/// CRPS of one Gaussian for one target.
+///
+/// ```
+/// use burn_bayes_eval::crps_gaussian;
+///
+/// // At its own mean: σ (√2 − 1)/√π.
+/// let score = crps_gaussian(3.0, 2.0, 3.0)?;
+/// let expected = 2.0 * (2f64.sqrt() - 1.0) / std::f64::consts::PI.sqrt();
+/// assert!((score - expected).abs() < 1e-15);
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+///
+/// # Errors
+/// A data error if a value is not finite or the standard deviation is not above zero.
+pub fn crps_gaussian(mean: f64, deviation: f64, target: f64) -> Result<f64, EvalError> {
+    for (what, value) in [("mean", mean), ("deviation", deviation), ("target", target)] {
+        if !value.is_finite() {
+            return Err(check::not_finite(what, Place::WHOLE, value));
+        }
+    }
+    if deviation <= 0.0 {
+        let cause = "a point prediction, whose score is the absolute error";
+        return Err(EvalError::data(
+            "deviation",
+            Place::WHOLE,
+            deviation,
+            "above 0",
+            cause,
+        ));
+    }
+    Ok(loss(&[Component { mean, deviation }], target))
+}
+
+fn loss(components: &[Component], target: f64) -> f64 {
+    let draws = components.len() as f64;
+    let distance: f64 = components
+        .iter()
+        .map(|c| absolute_moment(target - c.mean, c.deviation))
+        .sum();
+    (distance / draws - half_distance(components)).max(0.0)
+}
+
+/// ½ E|Y − Y′|.
+fn half_distance(components: &[Component]) -> f64 {
+    let ends = components.iter().map(|c| {
+        let reach = REACH * c.deviation;
+        [c.mean - reach, c.mean + reach]
+    });
+    let [low, high] = ends.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], end| {
+        [low.min(end[0]), high.max(end[1])]
+    });
+    let deviations = components.iter().map(|c| c.deviation);
+    let step = 0.5 * deviations.fold(f64::INFINITY, f64::min);
+    let steps = ((high - low) / step).ceil();
+    // A step evaluates Φ twice per component, a pair Φ and φ once.
+    match 2.0 * steps < 0.5 * components.len() as f64 {
+        true => {
+            step * (0..=steps as usize)
+                .map(|at| overlap(components, low + at as f64 * step))
+                .sum::<f64>()
+        }
+        false => pairs(components),
+    }
+}
+
+/// Number of standard deviations beyond which F(1 − F) is negligible in its integral.
+const REACH: f64 = 9.0;
+
+/// F(x) (1 − F(x)).
+fn overlap(components: &[Component], x: f64) -> f64 {
+    let [below, above] = components.iter().fold([0.0; 2], |[below, above], c| {
+        let z = c.standardised(x);
+        [
+            below + normal::cumulative(z),
+            above + normal::cumulative(-z),
+        ]
+    });
+    let draws = components.len() as f64;
+    (below / draws) * (above / draws)
+}
+
+/// Half the double sum: the diagonal terms are ½A(0, √2 σ) = σ/√π, and every other pair occurs
+/// twice.
+fn pairs(components: &[Component]) -> f64 {
+    let mut sum = 0.0;
+    for (index, first) in components.iter().enumerate() {
+        sum += first.deviation / PI.sqrt();
+        for second in &components[..index] {
+            let deviation = first.deviation.hypot(second.deviation);
+            sum += absolute_moment(first.mean - second.mean, deviation);
+        }
+    }
+    let draws = components.len() as f64;
+    sum / (draws * draws)
+}
+
+/// E|X| of X ~ N(mean, deviation²).
+fn absolute_moment(mean: f64, deviation: f64) -> f64 {
+    let z = mean / deviation;
+    mean * normal::central(z) + deviation * (2.0 * normal::density(z))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GaussianMixture, NoisePrecision};
+
+    #[test]
+    fn a_far_target_costs_its_distance_less_the_spread() {
+        let score = crps_gaussian(0.0, 1.0, 50.0).unwrap();
+        assert!((score - (50.0 - PI.sqrt().recip())).abs() < 50.0 * 4.0 * f64::EPSILON);
+    }
+
+    #[test]
+    fn scales_that_differ_by_the_whole_range_overflow_nowhere() {
+        // Practically a point mass, and a standard deviation near the smallest normal number.
+        assert_eq!(crps_gaussian(0.0, 1e-300, 1e10), Ok(1e10));
+        let noise = NoisePrecision::Shared(1e300);
+        let mixture = GaussianMixture::new(&[0.0], 1, 1, noise).unwrap();
+        let targets = [1e200];
+        let score = crps(&TargetedMixture::new(&mixture, &targets).unwrap());
+        assert_eq!(score, 1e200);
+        let widest = crps_gaussian(0.0, 1.5e308, 0.0).unwrap();
+        let expected = (2f64.sqrt() - 1.0) / PI.sqrt() * 1.5e308;
+        assert!((widest / expected - 1.0).abs() < 16.0 * f64::EPSILON);
+    }
+
+    #[test]
+    fn the_integral_is_the_double_sum() {
+        for (spread, narrowest) in [(0.0, 1.0), (0.5, 0.3), (6.0, 0.5)] {
+            let means = crate::uniforms(800, 1);
+            let widths = crate::uniforms(800, 2);
+            let pair = means.iter().zip(&widths);
+            let components: Vec<Component> = pair
+                .map(|(mean, width)| Component {
+                    mean: 1e3 + spread * mean,
+                    deviation: narrowest * (1.0 + width),
+                })
+                .collect();
+            let (integral, sum) = (half_distance(&components), pairs(&components));
+            assert_ne!(integral, sum, "the integral was not taken");
+            assert!(
+                (integral / sum - 1.0).abs() < 1e-12,
+                "{spread}: {integral} {sum}"
+            );
+        }
+        let far = [0.0, 1e6].map(|mean| Component {
+            mean,
+            deviation: 1e-6,
+        });
+        let many: Vec<Component> = far.iter().copied().cycle().take(800).collect();
+        assert_eq!(half_distance(&many), pairs(&many), "too many steps");
+    }
+
+    #[test]
+    fn two_narrow_components_are_two_points() {
+        // σ → 0: E|Y − y| − ½ E|Y − Y′| of the points 0 and 4 for y = 1: (1 + 3)/2 − ½·2.
+        let precision = NoisePrecision::Shared(1e24);
+        let mixture = GaussianMixture::new(&[0.0, 4.0], 2, 1, precision).unwrap();
+        let score = crps(&TargetedMixture::new(&mixture, &[1.0]).unwrap());
+        assert!((score - 1.0).abs() < 4.0 * 1e-12);
+    }
+
+    #[test]
+    fn equal_components_are_one() {
+        let noise = NoisePrecision::PerDraw(&[0.25, 0.25, 0.25]);
+        let mixture = GaussianMixture::new(&[1.0; 3], 3, 1, noise).unwrap();
+        let score = crps(&TargetedMixture::new(&mixture, &[2.5]).unwrap());
+        let expected = crps_gaussian(1.0, 2.0, 2.5).unwrap();
+        assert!((score - expected).abs() < 16.0 * f64::EPSILON);
+    }
+
+    #[test]
+    fn rejects_what_is_no_gaussian() {
+        assert!(crps_gaussian(0.0, 0.0, 1.0).unwrap_err().is_data());
+        assert!(crps_gaussian(0.0, -1.0, 1.0).unwrap_err().is_data());
+        assert!(crps_gaussian(f64::NAN, 1.0, 1.0).unwrap_err().is_data());
+        assert!(
+            crps_gaussian(0.0, 1.0, f64::INFINITY)
+                .unwrap_err()
+                .is_data()
+        );
+    }
+}

@@ -1,0 +1,9 @@
+//! Scores of real-valued predictions.
+
+mod crps;
+mod intervals;
+mod likelihood;
+
+pub use crps::{crps, crps_gaussian, crps_losses};
+pub use intervals::{PredictionIntervals, quantiles};
+pub use likelihood::{joint_log_densities, log_densities, mixture_nll, rmse};

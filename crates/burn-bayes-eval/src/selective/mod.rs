@@ -1,0 +1,12 @@
+//! Selective prediction: keep the most certain rows and refer the others.
+
+mod bounds;
+mod referral;
+mod risk_coverage;
+
+pub use bounds::{BoundedPoint, SelectiveBounds};
+pub use referral::{
+    ReferralRow, ReferralScore, SelectedRow, Selection, referral_scores, referral_table,
+    referral_table_of_class,
+};
+pub use risk_coverage::{OperatingPoint, RiskCoverage, RiskCoveragePoint};

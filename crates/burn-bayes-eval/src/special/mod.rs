@@ -1,0 +1,7 @@
+//! Special functions, root finding and the distributions behind tests and bounds.
+
+pub(crate) mod beta;
+pub(crate) mod binomial;
+pub(crate) mod normal;
+pub(crate) mod roots;
+pub(crate) mod uniform_counts;
