@@ -137,6 +137,21 @@ pub(crate) fn count(
     Err(EvalError::config(name, value, expected))
 }
 
+/// Checks that there is at least one bin, and a row for each.
+pub(crate) fn rows_for_bins(rows: usize, bins: usize) -> Result<(), EvalError> {
+    at_least_one("bins", bins)?;
+    if rows < bins {
+        return Err(EvalError::data(
+            "rows",
+            Place::WHOLE,
+            format!("{rows} for {bins} bins"),
+            "at least one row per bin",
+            "a small split: use fewer bins or more rows",
+        ));
+    }
+    Ok(())
+}
+
 /// The maximum number of bins or levels; it needs about 100 MB.
 pub(crate) const MOST_BINS: usize = 1_000_000;
 

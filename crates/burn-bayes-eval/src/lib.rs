@@ -61,15 +61,17 @@ mod uncertainty;
 mod views;
 
 pub use calibration::{
-    QuantileCalibration, QuantilePoint, ReliabilityBin, ReliabilityDiagram,
-    classwise_calibration_error, pit_values,
+    GroupingLoss, QuantileCalibration, QuantilePoint, ReliabilityBin, ReliabilityDiagram,
+    SubgroupCalibration, adaptive_calibration_error, classwise_calibration_error, pit_values,
+    smooth_calibration_error, subgroup_calibration, thresholded_calibration_error,
+    top_label_calibration_error,
 };
 pub use classification::{
     BinaryScores, ConfusionMatrix, accuracy, auroc, average_precision, brier, brier_losses,
     false_positive_rate_at, log_losses, nll, one_vs_rest_auroc, zero_one_losses,
 };
 pub use comparison::{
-    Bootstrap, McNemarTest, PairedLosses, PairedTest, ScoreInterval, mcnemar, paired_t_test,
+    Bootstrap, McNemarTest, PairedLosses, PairedTest, ScoreInterval, holm, mcnemar, paired_t_test,
     wilcoxon_signed_rank,
 };
 pub use conformal::{
@@ -82,7 +84,11 @@ pub use posterior::{
     SimulationBasedCalibration, likelihood_weights, posterior_rank, stacking_weights,
 };
 pub use random::uniforms;
-pub use recalibration::{Temperature, most_likely_noise_precision};
+pub use recalibration::{
+    BayesianBinning, DirichletCalibration, HeldOut, HistogramBinning, IsotonicCalibration,
+    MatrixScaling, OffDiagonalPenalty, QuantileRecalibration, RowView, Temperature,
+    VarianceScaling, VectorScaling, most_likely_noise_precision,
+};
 pub use regression::{
     PredictionIntervals, crps, crps_gaussian, crps_losses, joint_log_densities, log_densities,
     mixture_nll, quantiles, rmse,

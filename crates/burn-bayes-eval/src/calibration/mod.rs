@@ -1,7 +1,17 @@
 //! Whether predicted probabilities and quantiles agree with observed frequencies.
 
+mod adaptive;
+mod grouping;
 mod quantiles;
 mod reliability;
+mod smooth;
+mod subgroups;
 
+pub use adaptive::{
+    adaptive_calibration_error, thresholded_calibration_error, top_label_calibration_error,
+};
+pub use grouping::GroupingLoss;
 pub use quantiles::{QuantileCalibration, QuantilePoint, pit_values};
 pub use reliability::{ReliabilityBin, ReliabilityDiagram, classwise_calibration_error};
+pub use smooth::smooth_calibration_error;
+pub use subgroups::{SubgroupCalibration, subgroup_calibration};

@@ -20,8 +20,10 @@
 
 use crate::check;
 use crate::classification::zero_one_losses;
+use crate::comparison::ScoreInterval;
 use crate::error::EvalError;
 use crate::order::{ascending, tie_groups};
+use crate::special::binomial;
 use crate::uncertainty::max_probability;
 use crate::views::LabelledProbabilities;
 
@@ -63,6 +65,41 @@ impl ReliabilityBin {
     /// Accuracy minus mean confidence, negative for overconfidence; `None` without rows.
     pub fn gap(&self) -> Option<f64> {
         Some(self.accuracy? - self.mean_confidence?)
+    }
+
+    /// The Clopper–Pearson interval of the probability that a prediction in this bin is correct;
+    /// `None` without rows. A bin that shares tied rows with its neighbours has a fractional number
+    /// of correct rows, which is rounded outwards.
+    ///
+    /// ```
+    /// # use burn_bayes_eval::{ClassProbabilities, LabelledProbabilities, ReliabilityDiagram};
+    /// let table = ClassProbabilities::binary(&[0.75; 10])?;
+    /// let labelled = LabelledProbabilities::new(&table, &[1; 10])?;
+    /// let diagram = ReliabilityDiagram::equal_width(&labelled, 4)?;
+    /// let interval = diagram.bins()[2].accuracy_interval(0.95)?.expect("there are ten rows");
+    /// assert!((interval.lower - 0.025f64.powf(0.1)).abs() < 1e-12 && interval.upper == 1.0);
+    /// # Ok::<(), burn_bayes_eval::EvalError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A config error if the level is not strictly between 0 and 1.
+    pub fn accuracy_interval(&self, level: f64) -> Result<Option<ScoreInterval>, EvalError> {
+        check::open_unit("level", level)?;
+        let tail = 0.5 * (1.0 - level);
+        Ok(self.accuracy.map(|accuracy| {
+            let hits = accuracy * self.count as f64;
+            let rounding = 1e-9 * self.count as f64;
+            let fewest = (hits - rounding).max(0.0).ceil() as usize;
+            let is_whole = (hits - hits.round()).abs() <= rounding;
+            let (fewest, most) = match is_whole {
+                true => (hits.round() as usize, hits.round() as usize),
+                false => (fewest - 1, fewest),
+            };
+            ScoreInterval {
+                lower: binomial::lower_limit(fewest, self.count, tail),
+                upper: binomial::upper_limit(most, self.count, tail),
+            }
+        }))
     }
 }
 
@@ -173,9 +210,9 @@ pub fn classwise_calibration_error(
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Outcome {
-    confidence: f64,
-    hit: f64,
+pub(super) struct Outcome {
+    pub(super) confidence: f64,
+    pub(super) hit: f64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -205,7 +242,7 @@ impl BinSums {
     }
 }
 
-fn outcomes(labelled: &LabelledProbabilities<'_>) -> Vec<Outcome> {
+pub(super) fn outcomes(labelled: &LabelledProbabilities<'_>) -> Vec<Outcome> {
     let confidences = max_probability(labelled.probabilities());
     let losses = zero_one_losses(labelled);
     let outcome = |(confidence, loss)| Outcome {
@@ -225,7 +262,7 @@ fn equal_width_sums(outcomes: impl Iterator<Item = Outcome>, bins: usize) -> Vec
     sums
 }
 
-fn sorted_with_common_accuracy(outcomes: &[Outcome]) -> Vec<Outcome> {
+pub(super) fn sorted_with_common_accuracy(outcomes: &[Outcome]) -> Vec<Outcome> {
     let confidences: Vec<f64> = outcomes.iter().map(|outcome| outcome.confidence).collect();
     let order = ascending(&confidences);
     let mut sorted = Vec::with_capacity(outcomes.len());

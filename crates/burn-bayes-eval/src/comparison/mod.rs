@@ -1,9 +1,11 @@
 //! The sampling uncertainty of a score, and tests of the difference between two methods.
 
 mod bootstrap;
+mod multiple;
 mod paired;
 
 pub use bootstrap::{Bootstrap, ScoreInterval};
+pub use multiple::holm;
 pub use paired::{
     McNemarTest, PairedLosses, PairedTest, mcnemar, paired_t_test, wilcoxon_signed_rank,
 };

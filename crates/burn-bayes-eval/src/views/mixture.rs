@@ -203,6 +203,35 @@ impl<'a> GaussianMixture<'a> {
         Ok(mixture)
     }
 
+    /// The predictions with all deviations from each row's mean, and the noise, times a factor.
+    pub(crate) fn widened(&self, factor: f64) -> Result<GaussianMixture<'static>, EvalError> {
+        let centres = self.mean();
+        let moved = |(index, mean): (usize, &f64)| {
+            let centre = centres[index % self.rows];
+            factor.mul_add(mean - centre, centre)
+        };
+        let mixture = GaussianMixture {
+            means: self.means.iter().enumerate().map(moved).collect(),
+            deviations: self
+                .deviations
+                .iter()
+                .map(|deviation| factor * deviation)
+                .collect(),
+            ..*self
+        };
+        mixture.check_means("widened means")?;
+        match mixture.unusable_deviation() {
+            Some(index) => Err(EvalError::data(
+                "widened noise deviations",
+                mixture.place_of_deviation(index),
+                mixture.deviations[index],
+                format!("above 0 and at most {LARGEST:e}"),
+                "a factor fitted to targets on another scale",
+            )),
+            None => Ok(mixture),
+        }
+    }
+
     fn check_means(&self, what: &str) -> Result<(), EvalError> {
         // A range never contains NaN.
         let usable = |mean: &f64| (-LARGEST..=LARGEST).contains(mean);

@@ -3,4 +3,6 @@
 mod golden;
 mod golden_decisions;
 mod golden_diagnostics;
+mod golden_peers;
 mod properties;
+mod properties_fitted;

@@ -14,27 +14,27 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// Rounding of sums of at most a few hundred terms of size about one.
-const ROUNDING: f64 = 1e3 * f64::EPSILON;
+pub(crate) const ROUNDING: f64 = 1e3 * f64::EPSILON;
 
 /// Draws of a table, its labels, an uncertainty with many ties, and an order of the rows.
 #[derive(Debug, Clone)]
-struct Case {
-    draws: usize,
-    rows: usize,
-    classes: usize,
-    values: Vec<f64>,
-    labels: Vec<usize>,
-    uncertainty: Vec<f64>,
-    order: Vec<usize>,
+pub(crate) struct Case {
+    pub(crate) draws: usize,
+    pub(crate) rows: usize,
+    pub(crate) classes: usize,
+    pub(crate) values: Vec<f64>,
+    pub(crate) labels: Vec<usize>,
+    pub(crate) uncertainty: Vec<f64>,
+    pub(crate) order: Vec<usize>,
 }
 
 impl Case {
-    fn draws(&self) -> DrawProbabilities<'_> {
+    pub(crate) fn draws(&self) -> DrawProbabilities<'_> {
         DrawProbabilities::new(&self.values, self.draws, self.rows, self.classes).unwrap()
     }
 
     /// The same rows in the given order.
-    fn reordered(&self) -> Self {
+    pub(crate) fn reordered(&self) -> Self {
         let classes = self.classes;
         let mut values = Vec::with_capacity(self.values.len());
         for table in self.values.chunks(self.rows * classes) {
@@ -57,7 +57,7 @@ impl Case {
     }
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+pub(crate) fn cases() -> impl Strategy<Value = Case> {
     (1usize..5, 1usize..25, 1usize..5).prop_flat_map(|(draws, rows, classes)| {
         // Integer weights, so that equal probabilities, zeros and ones are common.
         let weights = vec(vec(0u8..6, classes), draws * rows);
@@ -97,22 +97,22 @@ fn distribution(weights: &[u8]) -> Vec<f64> {
 
 /// Draws of means, precisions and targets for the same rows.
 #[derive(Debug, Clone)]
-struct RealCase {
-    draws: usize,
-    rows: usize,
-    means: Vec<f64>,
-    precisions: Vec<f64>,
-    targets: Vec<f64>,
+pub(crate) struct RealCase {
+    pub(crate) draws: usize,
+    pub(crate) rows: usize,
+    pub(crate) means: Vec<f64>,
+    pub(crate) precisions: Vec<f64>,
+    pub(crate) targets: Vec<f64>,
 }
 
 impl RealCase {
-    fn mixture(&self) -> GaussianMixture<'_> {
+    pub(crate) fn mixture(&self) -> GaussianMixture<'_> {
         let noise = NoisePrecision::PerDraw(&self.precisions);
         GaussianMixture::new(&self.means, self.draws, self.rows, noise).unwrap()
     }
 }
 
-fn real_cases() -> impl Strategy<Value = RealCase> {
+pub(crate) fn real_cases() -> impl Strategy<Value = RealCase> {
     (1usize..6, 1usize..10).prop_flat_map(|(draws, rows)| {
         let parts = (
             vec(-5.0..5.0, draws * rows),
@@ -129,7 +129,7 @@ fn real_cases() -> impl Strategy<Value = RealCase> {
     })
 }
 
-fn close(a: f64, b: f64) -> bool {
+pub(crate) fn close(a: f64, b: f64) -> bool {
     a == b || (a - b).abs() <= ROUNDING * a.abs().max(b.abs()).max(1.0)
 }
 

@@ -1,0 +1,143 @@
+//! Agreement with MAPIE, relplot, scikit-learn, SciPy and NumPy, on `golden/peers.json`, which
+//! `xtask/golden/peers.py` writes. For tolerances see `golden.rs`.
+
+use burn_bayes_eval::{
+    BayesianBinning, ClassProbabilities, DirichletCalibration, GroupingLoss, HeldOut,
+    HistogramBinning, IsotonicCalibration, LabelledProbabilities, MatrixScaling,
+    OffDiagonalPenalty, VectorScaling, adaptive_calibration_error, smooth_calibration_error,
+    subgroup_calibration, thresholded_calibration_error, top_label_calibration_error,
+};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::golden::{assert_all_close, assert_close, rounding};
+
+fn golden<T: DeserializeOwned>(section: &str) -> T {
+    let all: serde_json::Value = serde_json::from_str(include_str!("golden/peers.json")).unwrap();
+    serde_json::from_value(all[section].clone()).unwrap()
+}
+
+#[track_caller]
+fn assert_all_within(found: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(found.len(), expected.len());
+    for (&found, &expected) in found.iter().zip(expected) {
+        assert_close(found, expected, tolerance);
+    }
+}
+
+#[derive(Deserialize)]
+struct Calibration {
+    rows: usize,
+    classes: usize,
+    bins: usize,
+    probabilities: Vec<f64>,
+    labels: Vec<usize>,
+    groups: Vec<usize>,
+    adaptive: f64,
+    thresholded: f64,
+    top_label: f64,
+    smooth: f64,
+    smooth_of_relplot: f64,
+    subgroup_p_values: Vec<f64>,
+    grouping: (f64, f64),
+}
+
+#[test]
+fn calibration_errors_without_fixed_bins() {
+    let golden: Calibration = golden("calibration");
+    let (rows, bins) = (golden.rows, golden.bins);
+    let table = ClassProbabilities::new(&golden.probabilities, rows, golden.classes).unwrap();
+    let labelled = LabelledProbabilities::new(&table, &golden.labels).unwrap();
+    let close = |found, expected| assert_close(found, expected, rounding(rows, 1.0));
+    close(
+        adaptive_calibration_error(&labelled, bins).unwrap(),
+        golden.adaptive,
+    );
+    let thresholded = thresholded_calibration_error(&labelled, bins, 0.05);
+    close(thresholded.unwrap(), golden.thresholded);
+    close(
+        top_label_calibration_error(&labelled, bins).unwrap(),
+        golden.top_label,
+    );
+
+    let smooth = smooth_calibration_error(&labelled);
+    // Ours is integrated to a relative error of 10⁻⁴; relplot searches σ to within 1/1024.
+    assert_close(smooth, golden.smooth, 1e-4 * golden.smooth);
+    assert_close(smooth, golden.smooth_of_relplot, 1.0 / 1024.0);
+
+    let groups = subgroup_calibration(&labelled, &golden.groups).unwrap();
+    let found: Vec<f64> = groups.iter().map(|group| group.p_value).collect();
+    // A Fourier transform of all rows.
+    assert_all_within(&found, &golden.subgroup_p_values, rounding(rows, 1.0));
+
+    let grouping = GroupingLoss::new(&labelled, &golden.groups, bins).unwrap();
+    close(grouping.explained, golden.grouping.0);
+    close(grouping.bias, golden.grouping.1);
+}
+
+#[derive(Deserialize)]
+struct Recalibration {
+    rows: usize,
+    classes: usize,
+    bins: usize,
+    penalty: f64,
+    known: Vec<f64>,
+    labels: Vec<usize>,
+    new: Vec<f64>,
+    vector: Vec<f64>,
+    matrix: Vec<f64>,
+    dirichlet: Vec<f64>,
+    dirichlet_of_scikit_learn: Vec<f64>,
+    isotonic: Vec<f64>,
+    histogram: Vec<f64>,
+    bayesian: Vec<f64>,
+}
+
+#[test]
+fn recalibrated_probabilities_of_new_rows() {
+    let golden: Recalibration = golden("recalibration");
+    let classes = golden.classes;
+    let known = ClassProbabilities::new(&golden.known, golden.rows, classes).unwrap();
+    let labelled = LabelledProbabilities::new(&known, &golden.labels).unwrap();
+    let new_rows = golden.new.len() / classes;
+    let new = ClassProbabilities::new(&golden.new, new_rows, classes).unwrap();
+    let ids: Vec<usize> = (0..golden.rows).collect();
+    let scored: Vec<usize> = (golden.rows..golden.rows + new_rows).collect();
+    let held_out = HeldOut::new(labelled, &ids, &scored).unwrap();
+
+    // The peers stop at a gradient of 10⁻¹⁰ or so, whose square root bounds the probabilities.
+    let close = |found: ClassProbabilities<'_>, expected: &[f64]| {
+        assert_all_within(found.values(), expected, 1e-5);
+    };
+    let vector = VectorScaling::fit(&held_out).unwrap();
+    close(vector.apply(&new).unwrap(), &golden.vector);
+    let both = OffDiagonalPenalty {
+        off_diagonal: golden.penalty,
+        intercept: golden.penalty,
+    };
+    let matrix = MatrixScaling::fit(&held_out, both).unwrap();
+    close(matrix.apply(&new).unwrap(), &golden.matrix);
+    let dirichlet = DirichletCalibration::fit(&held_out, both).unwrap();
+    close(dirichlet.apply(&new).unwrap(), &golden.dirichlet);
+    let free = OffDiagonalPenalty {
+        off_diagonal: 0.0,
+        intercept: 0.0,
+    };
+    let free = DirichletCalibration::fit(&held_out, free).unwrap();
+    close(free.apply(&new).unwrap(), &golden.dirichlet_of_scikit_learn);
+
+    let exact = |found: ClassProbabilities<'_>, expected: &[f64]| {
+        assert_all_close(found.values(), expected, golden.rows);
+    };
+    let isotonic = IsotonicCalibration::fit(&held_out).unwrap();
+    exact(isotonic.apply(&new).unwrap(), &golden.isotonic);
+    let histogram = HistogramBinning::fit(&held_out, golden.bins).unwrap();
+    exact(histogram.apply(&new).unwrap(), &golden.histogram);
+    let bayesian = BayesianBinning::fit(&held_out).unwrap();
+    // Log-gamma functions of hundreds of rows, in an exponent.
+    assert_all_within(
+        bayesian.apply(&new).unwrap().values(),
+        &golden.bayesian,
+        1e-10,
+    );
+}

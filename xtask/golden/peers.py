@@ -1,0 +1,255 @@
+"""Golden values of the crate burn-bayes-eval, from MAPIE, relplot, scikit-learn, SciPy and NumPy.
+
+Run from the repository's root with a python3 that has these packages (pip install numpy scipy
+scikit-learn mapie relplot):
+
+    python3 xtask/golden/peers.py
+
+It writes crates/burn-bayes-eval/tests/it/golden/peers.json, with the versions and the seed. Wherever
+one of the packages offers the score it is used; otherwise the value is computed along another road
+than the crate takes.
+"""
+
+import itertools
+import json
+import math
+import pathlib
+import warnings
+
+import mapie
+import numpy
+import relplot
+import scipy
+import sklearn
+from scipy import integrate, optimize, special, stats
+from sklearn import isotonic, linear_model, metrics
+
+from eval import plain, text
+
+SEED = 20261123
+TARGET = pathlib.Path("crates/burn-bayes-eval/tests/it/golden/peers.json")
+
+
+def overconfident(generator, rows, classes):
+    """Probabilities that are sharper than the law of the labels, no two of them equal."""
+    logits = generator.normal(0.0, 1.2, size=(rows, classes))
+    labels = numpy.array([generator.choice(classes, p=special.softmax(z)) for z in logits])
+    skewed = 1.7 * logits + numpy.linspace(0.0, 0.4, classes)
+    return special.softmax(skewed, axis=1), labels
+
+
+def bins_of(order, bins):
+    rows = len(order)
+    return [order[b * rows // bins : (b + 1) * rows // bins] for b in range(bins)]
+
+
+def adaptive_error(probabilities, labels, bins, threshold):
+    errors = []
+    for c in range(probabilities.shape[1]):
+        chosen = probabilities[:, c] >= threshold
+        p, hit = probabilities[chosen, c], labels[chosen] == c
+        parts = bins_of(numpy.argsort(p), min(bins, len(p)))
+        errors.append(sum(abs(hit[b].sum() - p[b].sum()) for b in parts) / max(1, len(p)))
+    return numpy.mean(errors)
+
+
+def smooth_error(confidence, hit):
+    """smECE by images of the kernel, adaptive quadrature and root finding."""
+
+    def error(sigma):
+        def height(t):
+            total = 0.0
+            for k in range(-6, 7):
+                total += stats.norm.pdf(t - confidence + 2 * k, scale=sigma)
+                total += stats.norm.pdf(t + confidence + 2 * k, scale=sigma)
+            return abs(((hit - confidence) * total).mean())
+
+        grid = numpy.linspace(0.0, 1.0, 4001)
+        return integrate.simpson([height(t) for t in grid], x=grid)
+
+    return optimize.brentq(lambda sigma: error(sigma) - sigma, 0.01, 1.0, xtol=1e-7)
+
+
+def poisson_binomial(confidence, hits):
+    """By inverting the characteristic function."""
+    rows = len(confidence)
+    angles = 2j * math.pi * numpy.arange(rows + 1) / (rows + 1)
+    transform = numpy.prod(1 + confidence[:, None] * (numpy.exp(angles) - 1), axis=0)
+    masses = numpy.fft.fft(transform).real / (rows + 1)
+    return min(1.0, 2.0 * min(masses[: hits + 1].sum(), masses[hits:].sum()))
+
+
+def grouping(confidence, hit, groups, bins):
+    """The explained variance as a variance of all rows' cell means, and its bias."""
+    explained = bias = 0.0
+    for part in bins_of(numpy.argsort(confidence), bins):
+        cells = [hit[part][groups[part] == g] for g in numpy.unique(groups[part])]
+        cells = [cell for cell in cells if len(cell) > 1]
+        means = numpy.concatenate([numpy.full(len(cell), cell.mean()) for cell in cells])
+        explained += means.var() * len(means)
+        bias += sum(cell.var(ddof=1) for cell in cells)
+        bias -= numpy.concatenate(cells).var(ddof=1)
+    return explained, bias
+
+
+def calibration(generator):
+    rows, classes, bins = 240, 4, 8
+    probabilities, labels = overconfident(generator, rows, classes)
+    confidence, predicted = probabilities.max(axis=1), probabilities.argmax(axis=1)
+    hit = (predicted == labels).astype(float)
+    groups = generator.integers(0, 5, size=rows)
+    by_group = [
+        poisson_binomial(confidence[groups == g], int(hit[groups == g].sum())) for g in range(5)
+    ]
+    explained, bias = grouping(confidence, hit, groups, bins)
+    top = [
+        adaptive_error(
+            confidence[predicted == c, None], numpy.where(hit[predicted == c] == 1, 0, 1), bins, 0.0
+        )
+        * (predicted == c).mean()
+        for c in range(classes)
+    ]
+    return {
+        "rows": rows,
+        "classes": classes,
+        "bins": bins,
+        "probabilities": probabilities.ravel(),
+        "labels": labels,
+        "groups": groups,
+        "adaptive": adaptive_error(probabilities, labels, bins, 0.0),
+        "thresholded": adaptive_error(probabilities, labels, bins, 0.05),
+        "top_label": sum(top),
+        "smooth": smooth_error(confidence, hit),
+        "smooth_of_relplot": relplot.smECE(confidence, hit),
+        "subgroup_p_values": by_group,
+        "grouping": [explained / rows, bias / rows],
+    }
+
+
+def penalised(features, labels, penalty, diagonal):
+    """Recalibrated probabilities by quasi-Newton steps on the parameters."""
+    rows, classes = features.shape
+    hot = numpy.eye(classes)[labels]
+    off = 1.0 - numpy.eye(classes)
+
+    def parts(theta):
+        if diagonal:
+            return numpy.diag(theta[:classes]), theta[classes:]
+        return theta[: classes * classes].reshape(classes, classes), theta[classes * classes :]
+
+    def loss(theta):
+        slopes, intercepts = parts(theta)
+        logits = features @ slopes.T + intercepts
+        value = (special.logsumexp(logits, axis=1) - logits[hot == 1]).mean()
+        by_logits = (special.softmax(logits, axis=1) - hot) / rows
+        by_slopes = by_logits.T @ features + 2 * penalty * off * slopes / (classes * (classes - 1))
+        by_intercepts = by_logits.sum(axis=0) + 2 * penalty * intercepts / classes
+        value += penalty * (off * slopes**2).sum() / (classes * (classes - 1))
+        value += penalty * (intercepts**2).sum() / classes
+        by_slopes = numpy.diag(by_slopes) if diagonal else by_slopes.ravel()
+        return value, numpy.concatenate([by_slopes, by_intercepts])
+
+    start = numpy.concatenate(
+        [numpy.ones(classes) if diagonal else numpy.eye(classes).ravel(), numpy.zeros(classes)]
+    )
+    found = optimize.minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-10})
+    slopes, intercepts = parts(found.x)
+    return lambda x: special.softmax(x @ slopes.T + intercepts, axis=1)
+
+
+def isotonic_map(p, hit):
+    return isotonic.IsotonicRegression(out_of_bounds="clip").fit(p, hit).predict
+
+
+def edges_of(p, bins):
+    ordered = numpy.sort(p)
+    cuts = [b * len(p) // bins for b in range(1, bins)]
+    return numpy.array([0.5 * (ordered[cut - 1] + ordered[cut]) for cut in cuts])
+
+
+def histogram_map(p, hit, bins):
+    edges = edges_of(p, bins)
+    where = numpy.searchsorted(edges, p)
+    means = numpy.array([hit[where == b].mean() for b in range(bins)])
+    return lambda x: means[numpy.searchsorted(edges, x)]
+
+
+def bayesian_map(p, hit):
+    rows = len(p)
+    counts = range(max(1, int(rows ** (1 / 3) / 10)), min(rows, math.ceil(10 * rows ** (1 / 3))) + 1)
+    models = []
+    for bins in counts:
+        edges = edges_of(p, bins)
+        where = numpy.searchsorted(edges, p)
+        total = numpy.bincount(where, minlength=bins)
+        hits = numpy.bincount(where, weights=hit, minlength=bins)
+        limits = numpy.concatenate([[0.0], edges, [1.0]])
+        middle = 0.5 * (limits[1:] + limits[:-1])
+        a, b = middle * 2 / bins, (1 - middle) * 2 / bins
+        score = (special.betaln(hits + a, total - hits + b) - special.betaln(a, b)).sum()
+        models.append((score, edges, (hits + a) / (total + 2 / bins)))
+    weights = special.softmax([model[0] for model in models])
+
+    def predict(x):
+        found = [means[numpy.searchsorted(edges, x)] for _, edges, means in models]
+        return weights @ numpy.array(found)
+
+    return predict
+
+
+def one_vs_rest(known, labels, new, fit):
+    columns = [fit(known[:, c], (labels == c).astype(float))(new[:, c]) for c in range(known.shape[1])]
+    table = numpy.stack(columns, axis=1)
+    sums = table.sum(axis=1, keepdims=True)
+    return numpy.where(sums > 0, table / numpy.where(sums > 0, sums, 1), 1 / known.shape[1])
+
+
+def recalibration(generator):
+    rows, new_rows, classes, penalty, bins = 300, 12, 3, 0.05, 6
+    probabilities, labels = overconfident(generator, rows + new_rows, classes)
+    known, new, labels = probabilities[:rows], probabilities[rows:], labels[:rows]
+    logs = numpy.log(probabilities)
+    centred = logs - logs.mean(axis=1, keepdims=True)
+    free = linear_model.LogisticRegression(C=math.inf, tol=1e-12, max_iter=100_000)
+    free = free.fit(logs[:rows], labels)
+    return {
+        "rows": rows,
+        "classes": classes,
+        "bins": bins,
+        "penalty": penalty,
+        "known": known.ravel(),
+        "labels": labels,
+        "new": new.ravel(),
+        "vector": penalised(centred[:rows], labels, 0.0, True)(centred[rows:]).ravel(),
+        "matrix": penalised(centred[:rows], labels, penalty, False)(centred[rows:]).ravel(),
+        "dirichlet": penalised(logs[:rows], labels, penalty, False)(logs[rows:]).ravel(),
+        "dirichlet_of_scikit_learn": free.predict_proba(logs[rows:]).ravel(),
+        "isotonic": one_vs_rest(known, labels, new, isotonic_map).ravel(),
+        "histogram": one_vs_rest(
+            known, labels, new, lambda p, hit: histogram_map(p, hit, bins)
+        ).ravel(),
+        "bayesian": one_vs_rest(known, labels, new, bayesian_map).ravel(),
+    }
+
+
+def main():
+    warnings.simplefilter("error", RuntimeWarning)
+    sections = [calibration, recalibration]
+    values = {
+        "source": {
+            "script": "xtask/golden/peers.py",
+            "seed": SEED,
+            "mapie": mapie.__version__,
+            "numpy": numpy.__version__,
+            "scipy": scipy.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
+    }
+    for index, section in enumerate(sections):
+        # One generator per section, so that a new one changes no other.
+        values[section.__name__] = section(numpy.random.default_rng([SEED, index]))
+    TARGET.write_text(text(plain(values)) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
