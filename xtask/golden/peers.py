@@ -21,10 +21,14 @@ import numpy
 import relplot
 import scipy
 import sklearn
+from mapie import classification
+from mapie import regression as conformal_regression
+from mapie.conformity_scores.sets.raps import RAPSConformityScore
+from mapie.risk_control import methods as mapie_risk
 from scipy import integrate, optimize, special, stats
-from sklearn import isotonic, linear_model, metrics
+from sklearn import isotonic, linear_model, metrics, model_selection
 
-from eval import plain, text
+from eval import conformal_threshold, plain, text
 
 SEED = 20261123
 TARGET = pathlib.Path("crates/burn-bayes-eval/tests/it/golden/peers.json")
@@ -232,9 +236,142 @@ def recalibration(generator):
     }
 
 
+def with_known(probabilities):
+    """A fitted classifier whose probabilities are its inputs."""
+
+    class Known(sklearn.base.ClassifierMixin, sklearn.base.BaseEstimator):
+        def fit(self, x, y):
+            return self
+
+        def predict_proba(self, x):
+            return x
+
+        def predict(self, x):
+            return x.argmax(axis=1)
+
+        def __sklearn_is_fitted__(self):
+            return True
+
+    known = Known()
+    known.classes_ = numpy.arange(probabilities.shape[1])
+    known.n_features_in_ = probabilities.shape[1]
+    return known
+
+
+def conformal_sets(generator):
+    rows, new_rows, classes, level = 120, 20, 6, 0.85
+    probabilities = generator.dirichlet(numpy.full(classes, 0.5), size=rows + new_rows)
+    probabilities = 0.98 * probabilities + 0.02 / classes
+    labels = numpy.array([generator.choice(classes, p=p) for p in probabilities])
+    lac = classification.SplitConformalClassifier(
+        with_known(probabilities), confidence_level=level, conformity_score="lac", prefit=True
+    )
+    lac.conformalize(probabilities[:rows], labels[:rows])
+    _, sets = lac.predict_set(probabilities[rows:])
+
+    # MAPIE randomises its calibration scores, so only its parts before that can be compared.
+    penalty, free_classes = 0.1, 2
+    known, new = probabilities[:rows], probabilities[rows:]
+    mass, rank = RAPSConformityScore.get_true_label_cumsum_proba(
+        labels[:rows], known, numpy.arange(classes)
+    )
+    scores = RAPSConformityScore._regularize_conformity_score(
+        numpy.array([free_classes]), numpy.array([penalty]), mass, rank
+    )
+    threshold = conformal_threshold(scores.ravel(), level)
+    ranks = (new[:, None, :] >= new[:, :, None]).sum(axis=2)
+    above = (new[:, None, :] * (new[:, None, :] >= new[:, :, None])).sum(axis=2)
+    held = above + penalty * numpy.maximum(0, ranks - free_classes) <= threshold
+    return {
+        "classes": classes,
+        "level": level,
+        "known": known.ravel(),
+        "labels": labels[:rows],
+        "penalty": penalty,
+        "free_classes": free_classes,
+        "threshold": threshold,
+        "new": new.ravel(),
+        "lac": [numpy.flatnonzero(row) for row in sets[:, :, 0]],
+        "raps": [numpy.flatnonzero(row) for row in held],
+    }
+
+
+
+def conformal_intervals(generator):
+    """CQR and CV+ with linear models; the quantiles are shifted lines."""
+    rows, new_rows, level, folds = 80, 12, 0.8, 5
+    x = generator.uniform(-2.0, 2.0, size=(rows + new_rows, 1))
+    y = x[:, 0] ** 2 + generator.normal(0.0, 0.3 + 0.3 * numpy.abs(x[:, 0]))
+    half = rows // 2
+    quantiles = conformal_regression.ConformalizedQuantileRegressor(
+        linear_model.QuantileRegressor(alpha=0.0, solver="highs"), confidence_level=level
+    )
+    quantiles.fit(x[:half], y[:half]).conformalize(x[half:rows], y[half:rows])
+    _, limits = quantiles.predict_interval(x[rows:], symmetric_correction=True)
+    lines = quantiles._mapie_quantile_regressor.estimators_
+    lower, upper = lines[0].predict(x), lines[1].predict(x)
+
+    split = model_selection.KFold(folds)
+    cross = conformal_regression.CrossConformalRegressor(
+        linear_model.LinearRegression(), confidence_level=level, method="plus", cv=split
+    )
+    _, around = cross.fit_conformalize(x[:rows], y[:rows]).predict_interval(x[rows:])
+    out_of_fold, fold_of_row, predictions = numpy.zeros(rows), numpy.zeros(rows, int), []
+    for fold, (fitted, left_out) in enumerate(split.split(x[:rows])):
+        line = linear_model.LinearRegression().fit(x[fitted], y[fitted])
+        out_of_fold[left_out], fold_of_row[left_out] = line.predict(x[left_out]), fold
+        predictions.append(line.predict(x[rows:]))
+    return {
+        "level": level,
+        "targets": y[:rows],
+        "known_lower": lower[half:rows],
+        "known_upper": upper[half:rows],
+        "new_lower": lower[rows:],
+        "new_upper": upper[rows:],
+        "quantiles": limits[:, :, 0].T,
+        "out_of_fold": out_of_fold,
+        "fold_of_row": fold_of_row,
+        "predictions": numpy.concatenate(predictions),
+        "cross": around[:, :, 0].T,
+    }
+
+
+def betting_bound(losses, tail):
+    """The root of the largest capital, with all sums written out."""
+    rows = len(losses)
+    means = [(0.5 + losses[: i + 1].sum()) / (i + 2) for i in range(rows)]
+    deviations = [(losses[i] - means[i]) ** 2 for i in range(rows)]
+    variances = [0.25] + [(0.25 + sum(deviations[: i + 1])) / (i + 2) for i in range(rows - 1)]
+    stakes = numpy.minimum(1.0, numpy.sqrt(2 * math.log(1 / tail) / (rows * numpy.array(variances))))
+
+    def gap(risk):
+        return numpy.cumsum(numpy.log1p(-stakes * (losses - risk))).max() + math.log(tail)
+
+    return optimize.brentq(gap, 1e-6, 1 - 1e-9, xtol=1e-13)
+
+
+def risk_control(generator):
+    rows, target, tail = 150, 0.2, 0.1
+    means = [0.02, 0.1, 0.15, 0.2, 0.4]
+    losses = numpy.array([generator.beta(2 * m, 2 * (1 - m), size=rows) for m in means])
+    p_values = mapie_risk.compute_hoeffding_bentkus_p_value(losses.mean(axis=1), rows, target)
+    hits = (losses > 0.5).astype(float)
+    return {
+        "candidates": len(means),
+        "target": target,
+        "tail": tail,
+        "losses": losses.ravel(),
+        "p_values": p_values[:, 0],
+        "binary_p_values": mapie_risk.compute_hoeffding_bentkus_p_value(
+            hits.mean(axis=1), rows, target
+        )[:, 0],
+        "betting_bounds": [betting_bound(row, tail) for row in losses],
+    }
+
+
 def main():
     warnings.simplefilter("error", RuntimeWarning)
-    sections = [calibration, recalibration]
+    sections = [calibration, recalibration, conformal_sets, conformal_intervals, risk_control]
     values = {
         "source": {
             "script": "xtask/golden/peers.py",

@@ -75,8 +75,10 @@ pub use comparison::{
     wilcoxon_signed_rank,
 };
 pub use conformal::{
-    ConformalAps, ConformalLac, ConformalNormalisedResidual, ConformalRandomisedAps,
-    ConformalResidual, PredictionSets, conformal_threshold,
+    ConformalAps, ConformalByClass, ConformalCross, ConformalLac, ConformalNormalisedResidual,
+    ConformalQuantiles, ConformalRandomisedAps, ConformalRaps, ConformalResidual, GroupCoverage,
+    Mondrian, PredictionSets, RankPenalty, RiskControl, RiskTest, SetScore, conformal_threshold,
+    coverage_by_group, equal_mass_groups,
 };
 pub use error::EvalError;
 pub use posterior::{

@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | [`ConformalLac`] | 1 − p_c | smallest on average; may be empty for uncertain rows |
 //! | [`ConformalAps`] | π_c | larger for uncertain rows |
+//! | [`ConformalRaps`](crate::ConformalRaps) | π_c + λ·max(0, rank of c − k) | as APS, without the long tails of a noisy model |
 //! | [`ConformalRandomisedAps`] | π_c − u·p_c, one uniform u per row | as APS, with exact instead of conservative coverage |
 //!
 //! The threshold q̂ is the [`conformal_threshold`] of the scores of the true classes of the
@@ -96,7 +97,7 @@ impl ConformalLac {
 
     /// The largest 1 − p_c of a class in a set.
     pub fn threshold(&self) -> f64 {
-        self.0.threshold
+        self.0.threshold()
     }
 
     /// The prediction sets of new rows.
@@ -125,7 +126,7 @@ impl ConformalAps {
 
     /// The largest π_c of a class in a set.
     pub fn threshold(&self) -> f64 {
-        self.0.threshold
+        self.0.threshold()
     }
 
     /// The prediction sets of new rows.
@@ -157,7 +158,7 @@ impl ConformalRandomisedAps {
 
     /// The largest π_c − u·p_c of a class in a set.
     pub fn threshold(&self) -> f64 {
-        self.0.threshold
+        self.0.threshold()
     }
 
     /// The prediction sets of new rows.
@@ -178,13 +179,13 @@ impl ConformalRandomisedAps {
 
 /// The common part of the methods; scores are a function of the row's index and probabilities.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Calibrated {
+pub(super) struct Calibrated {
     threshold: f64,
     classes: usize,
 }
 
 impl Calibrated {
-    fn new(
+    pub(super) fn new(
         calibration: &LabelledProbabilities<'_>,
         level: f64,
         scores: impl Fn(usize, &[f64]) -> Vec<f64>,
@@ -199,7 +200,11 @@ impl Calibrated {
         })
     }
 
-    fn sets(
+    pub(super) fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
+    pub(super) fn sets(
         &self,
         probabilities: &ClassProbabilities<'_>,
         scores: impl Fn(usize, &[f64]) -> Vec<f64>,
@@ -226,7 +231,7 @@ impl Calibrated {
 }
 
 /// 1 − p_c of every class.
-fn ambiguity(probabilities: &[f64]) -> Vec<f64> {
+pub(super) fn ambiguity(probabilities: &[f64]) -> Vec<f64> {
     probabilities
         .iter()
         .map(|probability| 1.0 - probability)
@@ -234,7 +239,7 @@ fn ambiguity(probabilities: &[f64]) -> Vec<f64> {
 }
 
 /// π_c − u·p_c of every class.
-fn mass(probabilities: &[f64], u: f64) -> Vec<f64> {
+pub(super) fn mass(probabilities: &[f64], u: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|&a, &b| compare(probabilities[b], probabilities[a]));
     let mut scores = vec![0.0; probabilities.len()];
@@ -300,6 +305,29 @@ impl PredictionSets {
             .collect()
     }
 
+    /// Whether each set contains the true class.
+    ///
+    /// # Errors
+    /// A data error if there is not one label per row or a label is not a class.
+    pub fn covered(&self, labels: &[usize]) -> Result<Vec<bool>, EvalError> {
+        check::same_length("labels", labels.len(), self.rows())?;
+        check_labels("labels", labels, self.classes)?;
+        let rows = labels.iter().enumerate();
+        Ok(rows
+            .map(|(row, &label)| self.contains(row, label))
+            .collect())
+    }
+
+    /// Sets from one flag per row and class.
+    pub(super) fn of_flags(held: Vec<bool>, classes: usize) -> Self {
+        Self { held, classes }
+    }
+
+    /// The number of classes that may be in a set.
+    pub(super) fn classes(&self) -> usize {
+        self.classes
+    }
+
     /// Mean number of classes in a set.
     pub fn mean_size(&self) -> f64 {
         let sizes: Vec<f64> = self.sizes().iter().map(|&size| size as f64).collect();
@@ -311,11 +339,9 @@ impl PredictionSets {
     /// # Errors
     /// A data error if there is not one label per row or a label is not a class.
     pub fn coverage(&self, labels: &[usize]) -> Result<f64, EvalError> {
-        check::same_length("labels", labels.len(), self.rows())?;
-        check_labels("labels", labels, self.classes)?;
-        let rows = labels.iter().enumerate();
-        let held = rows.filter(|(row, label)| self.contains(*row, **label));
-        Ok(held.count() as f64 / labels.len() as f64)
+        let covered = self.covered(labels)?;
+        let count = covered.iter().filter(|&&covered| covered).count();
+        Ok(count as f64 / labels.len() as f64)
     }
 }
 

@@ -93,26 +93,38 @@ impl<'a> PredictionIntervals<'a> {
     /// # Errors
     /// A data error if there is not one target per interval or a target is not finite.
     pub fn coverage(&self, targets: &[f64]) -> Result<f64, EvalError> {
+        let covered = self.covered(targets)?;
+        let count = covered.iter().filter(|&&covered| covered).count();
+        Ok(count as f64 / targets.len() as f64)
+    }
+
+    /// Whether each target is inside its interval, including the limits.
+    ///
+    /// # Errors
+    /// A data error if there is not one target per interval or a target is not finite.
+    pub fn covered(&self, targets: &[f64]) -> Result<Vec<bool>, EvalError> {
         check::same_length("targets", targets.len(), self.lower.len())?;
         check::finite("targets", targets)?;
         let limits = self.lower.iter().zip(self.upper.iter());
-        let held = limits
-            .zip(targets)
-            .filter(|((lower, upper), target)| *lower <= *target && *target <= *upper);
-        Ok(held.count() as f64 / targets.len() as f64)
+        let is_covered =
+            |((lower, upper), target): ((&f64, &f64), &f64)| lower <= target && target <= upper;
+        Ok(limits.zip(targets).map(is_covered).collect())
+    }
+
+    /// The width of each interval, in the unit of the target.
+    pub fn widths(&self) -> Vec<f64> {
+        // Equal limits have width 0 even if they are infinite.
+        let width = |(lower, upper): (&f64, &f64)| if lower == upper { 0.0 } else { upper - lower };
+        self.lower
+            .iter()
+            .zip(self.upper.iter())
+            .map(width)
+            .collect()
     }
 
     /// Mean width of the intervals, in the unit of the target.
     pub fn mean_width(&self) -> f64 {
-        // Equal limits have width 0 even if they are infinite.
-        let width = |(lower, upper): (&f64, &f64)| if lower == upper { 0.0 } else { upper - lower };
-        let widths: Vec<f64> = self
-            .lower
-            .iter()
-            .zip(self.upper.iter())
-            .map(width)
-            .collect();
-        mean(&widths)
+        mean(&self.widths())
     }
 }
 

@@ -78,6 +78,41 @@ impl<'a> ClassProbabilities<'a> {
         self.iter().map(most_probable).collect()
     }
 
+    /// The given rows as a table of their own, in this order: the parts of a split.
+    ///
+    /// ```
+    /// # use burn_bayes_eval::ClassProbabilities;
+    /// let table = ClassProbabilities::binary(&[0.1, 0.2, 0.3])?;
+    /// assert_eq!(table.select(&[2, 0])?.row(0), table.row(2));
+    /// assert_eq!(table.select(&[2, 3]).unwrap_err().row(), Some(3));
+    /// # Ok::<(), burn_bayes_eval::EvalError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A data error if there are no rows or one is not in the table.
+    pub fn select(&self, rows: &[usize]) -> Result<ClassProbabilities<'static>, EvalError> {
+        check::not_empty("selected rows", rows.len())?;
+        if let Some(&row) = rows.iter().find(|&&row| row >= self.rows) {
+            return Err(EvalError::data(
+                "selected rows",
+                Place::row(row),
+                row,
+                format!("a row below {}", self.rows),
+                "indices of another table, or counted from 1",
+            ));
+        }
+        let values = rows
+            .iter()
+            .flat_map(|&row| self.row(row))
+            .copied()
+            .collect();
+        Ok(ClassProbabilities::of_checked(
+            values,
+            rows.len(),
+            self.classes,
+        ))
+    }
+
     /// A table whose values are known to be probabilities.
     pub(crate) fn of_checked(values: Vec<f64>, rows: usize, classes: usize) -> Self {
         let values = values.into();

@@ -2,10 +2,12 @@
 //! `xtask/golden/peers.py` writes. For tolerances see `golden.rs`.
 
 use burn_bayes_eval::{
-    BayesianBinning, ClassProbabilities, DirichletCalibration, GroupingLoss, HeldOut,
-    HistogramBinning, IsotonicCalibration, LabelledProbabilities, MatrixScaling,
-    OffDiagonalPenalty, VectorScaling, adaptive_calibration_error, smooth_calibration_error,
-    subgroup_calibration, thresholded_calibration_error, top_label_calibration_error,
+    BayesianBinning, ClassProbabilities, ConformalCross, ConformalLac, ConformalQuantiles,
+    ConformalRaps, DirichletCalibration, GroupingLoss, HeldOut, HistogramBinning,
+    IsotonicCalibration, LabelledProbabilities, MatrixScaling, OffDiagonalPenalty,
+    PredictionIntervals, PredictionSets, RankPenalty, RiskControl, RiskTest, VectorScaling,
+    adaptive_calibration_error, smooth_calibration_error, subgroup_calibration,
+    thresholded_calibration_error, top_label_calibration_error,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -140,4 +142,116 @@ fn recalibrated_probabilities_of_new_rows() {
         &golden.bayesian,
         1e-10,
     );
+}
+
+#[derive(Deserialize)]
+struct Sets {
+    classes: usize,
+    level: f64,
+    known: Vec<f64>,
+    labels: Vec<usize>,
+    penalty: f64,
+    free_classes: usize,
+    threshold: f64,
+    new: Vec<f64>,
+    lac: Vec<Vec<usize>>,
+    raps: Vec<Vec<usize>>,
+}
+
+#[test]
+fn conformal_sets_of_mapie() {
+    let golden: Sets = golden("conformal_sets");
+    let classes = golden.classes;
+    let table = |values: &[f64]| {
+        ClassProbabilities::new(values.to_vec(), values.len() / classes, classes).unwrap()
+    };
+    let (known, new) = (table(&golden.known), table(&golden.new));
+    let labelled = LabelledProbabilities::new(&known, &golden.labels).unwrap();
+    let sets_of = |sets: PredictionSets| -> Vec<Vec<usize>> {
+        (0..sets.rows()).map(|row| sets.classes_of(row)).collect()
+    };
+    let lac = ConformalLac::calibrate(&labelled, golden.level).unwrap();
+    assert_eq!(sets_of(lac.sets(&new).unwrap()), golden.lac);
+
+    let penalty = RankPenalty {
+        weight: golden.penalty,
+        free_classes: golden.free_classes,
+    };
+    let raps = ConformalRaps::calibrate(&labelled, golden.level, penalty).unwrap();
+    assert_close(raps.threshold(), golden.threshold, rounding(classes, 1.0));
+    assert_eq!(sets_of(raps.sets(&new).unwrap()), golden.raps);
+}
+
+#[derive(Deserialize)]
+struct Intervals {
+    level: f64,
+    targets: Vec<f64>,
+    known_lower: Vec<f64>,
+    known_upper: Vec<f64>,
+    new_lower: Vec<f64>,
+    new_upper: Vec<f64>,
+    quantiles: [Vec<f64>; 2],
+    out_of_fold: Vec<f64>,
+    fold_of_row: Vec<usize>,
+    predictions: Vec<f64>,
+    cross: [Vec<f64>; 2],
+}
+
+#[test]
+fn conformal_intervals_of_mapie() {
+    let golden: Intervals = golden("conformal_intervals");
+    let known = PredictionIntervals::new(&golden.known_lower, &golden.known_upper).unwrap();
+    let new = PredictionIntervals::new(&golden.new_lower, &golden.new_upper).unwrap();
+    let (_, targets) = golden.targets.split_at(golden.targets.len() / 2);
+    let conformal = ConformalQuantiles::calibrate(&known, targets, golden.level).unwrap();
+    let found = conformal.intervals(&new).unwrap();
+    let check = |found: &PredictionIntervals<'_>, expected: &[Vec<f64>; 2]| {
+        // Fitted lines on both sides.
+        assert_all_within(found.lower(), &expected[0], 1e-12);
+        assert_all_within(found.upper(), &expected[1], 1e-12);
+    };
+    check(&found, &golden.quantiles);
+
+    let cross =
+        ConformalCross::new(&golden.out_of_fold, &golden.targets, &golden.fold_of_row).unwrap();
+    check(
+        &cross.intervals(&golden.predictions, golden.level).unwrap(),
+        &golden.cross,
+    );
+}
+
+#[derive(Deserialize)]
+struct Risk {
+    candidates: usize,
+    target: f64,
+    tail: f64,
+    losses: Vec<f64>,
+    p_values: Vec<f64>,
+    binary_p_values: Vec<f64>,
+    betting_bounds: Vec<f64>,
+}
+
+#[test]
+fn risks_are_controlled_as_mapie_says() {
+    let golden: Risk = golden("risk_control");
+    let rows = golden.losses.len() / golden.candidates;
+    let control = |losses: &[f64], test| {
+        let confidence = 1.0 - golden.tail;
+        RiskControl::new(losses, golden.candidates, golden.target, confidence, test).unwrap()
+    };
+    let found = control(&golden.losses, RiskTest::HoeffdingBentkus);
+    assert_all_within(found.p_values(), &golden.p_values, rounding(rows, 1.0));
+    let hits: Vec<f64> = golden
+        .losses
+        .iter()
+        .map(|loss| if *loss > 0.5 { 1.0 } else { 0.0 })
+        .collect();
+    let found = control(&hits, RiskTest::HoeffdingBentkus);
+    assert_all_within(
+        found.p_values(),
+        &golden.binary_p_values,
+        rounding(rows, 1.0),
+    );
+    let found = control(&golden.losses, RiskTest::Betting);
+    assert_all_within(found.upper_bounds(), &golden.betting_bounds, 1e-10);
 }
