@@ -24,6 +24,7 @@ import sklearn
 from mapie import classification
 from mapie import regression as conformal_regression
 from mapie.conformity_scores.sets.raps import RAPSConformityScore
+from mapie.metrics import regression as mapie_regression
 from mapie.risk_control import methods as mapie_risk
 from scipy import integrate, optimize, special, stats
 from sklearn import isotonic, linear_model, metrics, model_selection
@@ -369,9 +370,54 @@ def risk_control(generator):
     }
 
 
+def distributions(generator):
+    """Scores of intervals, quantiles and several targets, and tests of transforms."""
+    rows, draws, columns, level = 30, 8, 3, 0.8
+    lower = generator.normal(size=rows)
+    upper = lower + generator.gamma(2.0, 0.7, size=rows)
+    targets = generator.normal(0.5, 1.5, size=rows)
+    sampled = generator.normal(size=(draws, rows, columns))
+    truth = generator.normal(size=(rows, columns))
+    near = numpy.linalg.norm(sampled - truth, axis=2).mean(axis=0)
+    apart = numpy.linalg.norm(sampled[:, None] - sampled[None], axis=3).mean(axis=(0, 1))
+
+    def variation(x):
+        return numpy.sqrt(numpy.abs(x[..., :, None] - x[..., None, :]))
+
+    gaps = (variation(truth) - variation(sampled).mean(axis=0)) ** 2
+    transforms = [generator.beta(1.0, b, size=n) for n, b in [(5, 1), (60, 1.3), (140, 1), (900, 1.1)]]
+    return {
+        "draws": draws,
+        "columns": columns,
+        "level": level,
+        "lower": lower,
+        "upper": upper,
+        "targets": targets,
+        "winkler": mapie_regression.regression_mwi_score(
+            targets, numpy.stack([lower, upper], axis=1)[:, :, None], level
+        ),
+        "pinball": metrics.mean_pinball_loss(targets, lower, alpha=0.3),
+        "sampled": sampled.ravel(),
+        "truth": truth.ravel(),
+        "energy": near - 0.5 * apart,
+        "variogram": gaps.sum(axis=(1, 2)) / 2,
+        "transforms": transforms,
+        "kolmogorov_smirnov": [
+            [*stats.kstest(u, "uniform", method="exact")] for u in transforms
+        ],
+    }
+
+
 def main():
     warnings.simplefilter("error", RuntimeWarning)
-    sections = [calibration, recalibration, conformal_sets, conformal_intervals, risk_control]
+    sections = [
+        calibration,
+        recalibration,
+        conformal_sets,
+        conformal_intervals,
+        risk_control,
+        distributions,
+    ]
     values = {
         "source": {
             "script": "xtask/golden/peers.py",

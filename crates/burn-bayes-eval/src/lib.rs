@@ -61,10 +61,10 @@ mod uncertainty;
 mod views;
 
 pub use calibration::{
-    GroupingLoss, QuantileCalibration, QuantilePoint, ReliabilityBin, ReliabilityDiagram,
-    SubgroupCalibration, adaptive_calibration_error, classwise_calibration_error, pit_values,
-    smooth_calibration_error, subgroup_calibration, thresholded_calibration_error,
-    top_label_calibration_error,
+    GroupingLoss, PitUniformity, QuantileCalibration, QuantilePoint, ReliabilityBin,
+    ReliabilityDiagram, SubgroupCalibration, adaptive_calibration_error,
+    classwise_calibration_error, pit_values, smooth_calibration_error, subgroup_calibration,
+    thresholded_calibration_error, top_label_calibration_error,
 };
 pub use classification::{
     BinaryScores, ConfusionMatrix, accuracy, auroc, average_precision, brier, brier_losses,
@@ -92,8 +92,8 @@ pub use recalibration::{
     VarianceScaling, VectorScaling, most_likely_noise_precision,
 };
 pub use regression::{
-    PredictionIntervals, crps, crps_gaussian, crps_losses, joint_log_densities, log_densities,
-    mixture_nll, quantiles, rmse,
+    JointDraws, PredictionIntervals, crps, crps_gaussian, crps_losses, joint_log_densities,
+    log_densities, mixture_nll, pinball_losses, quantiles, rmse, winkler_score, winkler_scores,
 };
 pub use selective::{
     BoundedPoint, OperatingPoint, ReferralRow, ReferralScore, RiskCoverage, RiskCoveragePoint,

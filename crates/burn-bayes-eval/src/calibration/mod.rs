@@ -6,6 +6,7 @@ mod quantiles;
 mod reliability;
 mod smooth;
 mod subgroups;
+mod uniformity;
 
 pub use adaptive::{
     adaptive_calibration_error, thresholded_calibration_error, top_label_calibration_error,
@@ -15,3 +16,4 @@ pub use quantiles::{QuantileCalibration, QuantilePoint, pit_values};
 pub use reliability::{ReliabilityBin, ReliabilityDiagram, classwise_calibration_error};
 pub use smooth::smooth_calibration_error;
 pub use subgroups::{SubgroupCalibration, subgroup_calibration};
+pub use uniformity::PitUniformity;

@@ -4,10 +4,11 @@
 use burn_bayes_eval::{
     BayesianBinning, ClassProbabilities, ConformalCross, ConformalLac, ConformalQuantiles,
     ConformalRaps, DirichletCalibration, GroupingLoss, HeldOut, HistogramBinning,
-    IsotonicCalibration, LabelledProbabilities, MatrixScaling, OffDiagonalPenalty,
-    PredictionIntervals, PredictionSets, RankPenalty, RiskControl, RiskTest, VectorScaling,
-    adaptive_calibration_error, smooth_calibration_error, subgroup_calibration,
-    thresholded_calibration_error, top_label_calibration_error,
+    IsotonicCalibration, JointDraws, LabelledProbabilities, MatrixScaling, OffDiagonalPenalty,
+    PitUniformity, PredictionIntervals, PredictionSets, RankPenalty, RiskControl, RiskTest,
+    VectorScaling, adaptive_calibration_error, pinball_losses, smooth_calibration_error,
+    subgroup_calibration, thresholded_calibration_error, top_label_calibration_error,
+    winkler_score,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -254,4 +255,58 @@ fn risks_are_controlled_as_mapie_says() {
     );
     let found = control(&golden.losses, RiskTest::Betting);
     assert_all_within(found.upper_bounds(), &golden.betting_bounds, 1e-10);
+}
+
+#[derive(Deserialize)]
+struct Distributions {
+    draws: usize,
+    columns: usize,
+    level: f64,
+    lower: Vec<f64>,
+    upper: Vec<f64>,
+    targets: Vec<f64>,
+    winkler: f64,
+    pinball: f64,
+    sampled: Vec<f64>,
+    truth: Vec<f64>,
+    energy: Vec<f64>,
+    variogram: Vec<f64>,
+    transforms: Vec<Vec<f64>>,
+    kolmogorov_smirnov: Vec<(f64, f64)>,
+}
+
+#[test]
+fn intervals_quantiles_and_joint_draws() {
+    let golden: Distributions = golden("distributions");
+    let (rows, columns) = (golden.targets.len(), golden.columns);
+    let intervals = PredictionIntervals::new(&golden.lower, &golden.upper).unwrap();
+    let winkler = winkler_score(&intervals, &golden.targets, golden.level).unwrap();
+    assert_close(winkler, golden.winkler, rounding(rows, winkler));
+    let losses = pinball_losses(&golden.lower, &golden.targets, 0.3).unwrap();
+    let mean = losses.iter().sum::<f64>() / rows as f64;
+    assert_close(mean, golden.pinball, rounding(rows, 1.0));
+
+    let draws =
+        JointDraws::new(&golden.sampled, &golden.truth, golden.draws, rows, columns).unwrap();
+    assert_all_close(
+        &draws.energy_scores(),
+        &golden.energy,
+        golden.draws * golden.draws,
+    );
+    let variogram = draws.variogram_scores(0.5).unwrap();
+    assert_all_close(&variogram, &golden.variogram, golden.draws * columns);
+}
+
+#[test]
+fn the_distribution_of_kolmogorov_and_smirnov_is_that_of_scipy() {
+    let golden: Distributions = golden("distributions");
+    for (transforms, (statistic, p_value)) in
+        golden.transforms.iter().zip(golden.kolmogorov_smirnov)
+    {
+        let found = PitUniformity::new(transforms).unwrap();
+        assert_close(found.statistic, statistic, rounding(1, 1.0));
+        // Exact up to 140 rows; the limit beyond has an error of up to 0.002.
+        let tolerance = if transforms.len() <= 140 { 1e-12 } else { 2e-3 };
+        assert_close(found.kolmogorov_smirnov_p_value, p_value, tolerance);
+    }
 }
