@@ -26,8 +26,16 @@ from mapie import regression as conformal_regression
 from mapie.conformity_scores.sets.raps import RAPSConformityScore
 from mapie.metrics import regression as mapie_regression
 from mapie.risk_control import methods as mapie_risk
-from scipy import integrate, optimize, special, stats
-from sklearn import isotonic, linear_model, metrics, model_selection
+from scipy import integrate, optimize, spatial, special, stats
+from sklearn import (
+    covariance,
+    isotonic,
+    linear_model,
+    metrics,
+    model_selection,
+    neighbors,
+    preprocessing,
+)
 
 from eval import conformal_threshold, plain, text
 
@@ -408,6 +416,63 @@ def distributions(generator):
     }
 
 
+def selective_regression(generator):
+    """AUSE and SCOD, with different uncertainties, by sorting."""
+    rows, out_rows = 60, 25
+    uncertainty, out_uncertainty = generator.gamma(2.0, size=rows), generator.gamma(3.0, size=out_rows)
+    errors = uncertainty * numpy.abs(generator.normal(size=rows))
+    losses = (generator.uniform(size=rows) < 0.3).astype(float)
+
+    def curve(scores, values):
+        return numpy.cumsum(values[numpy.argsort(scores)]) / numpy.arange(1, len(values) + 1)
+
+    absolute = curve(uncertainty, errors) - curve(errors, errors)
+    square = numpy.sqrt(curve(uncertainty, errors**2)) - numpy.sqrt(curve(errors, errors**2))
+    together = numpy.concatenate([losses, numpy.full(out_rows, 0.75)])
+    risks = curve(numpy.concatenate([uncertainty, out_uncertainty]), together)
+    joint = numpy.concatenate([[0.0], risks * numpy.arange(1, len(risks) + 1)]) / len(risks)
+    return {
+        "uncertainty": uncertainty,
+        "out_uncertainty": out_uncertainty,
+        "errors": errors,
+        "losses": losses,
+        "out_loss": 0.75,
+        "ause": absolute.mean() / errors.mean(),
+        "root_ause": square.mean() / numpy.sqrt((errors**2).mean()),
+        "aurc": risks.mean(),
+        "augrc": integrate.trapezoid(joint, dx=1.0 / len(risks)),
+    }
+
+
+def out_of_distribution(generator):
+    rows, new_rows, columns, classes, neighbour = 50, 9, 4, 3, 5
+    mix = generator.normal(size=(columns, columns))
+    labels = numpy.concatenate([numpy.arange(classes), generator.integers(0, classes, rows - classes)])
+    centres = generator.normal(0.0, 3.0, size=(classes, columns))
+    features = centres[labels] + generator.normal(size=(rows, columns)) @ mix
+    new = generator.normal(0.0, 3.0, size=(new_rows, columns))
+    means = numpy.array([features[labels == c].mean(axis=0) for c in range(classes)])
+    precision = numpy.linalg.inv(covariance.EmpiricalCovariance(assume_centered=True)
+        .fit(features - means[labels]).covariance_ + 0.1 * numpy.eye(columns))
+    squared = [[spatial.distance.mahalanobis(x, m, precision) ** 2 for m in means] for x in new]
+    nearest = neighbors.NearestNeighbors(n_neighbors=neighbour).fit(preprocessing.normalize(features))
+    distances, _ = nearest.kneighbors(preprocessing.normalize(new))
+    logits = generator.normal(0.0, 5.0, size=(new_rows, classes))
+    return {
+        "columns": columns,
+        "neighbour": neighbour,
+        "ridge": 0.1,
+        "features": features.ravel(),
+        "labels": labels,
+        "new": new.ravel(),
+        "mahalanobis": numpy.min(squared, axis=1),
+        "nearest": distances[:, -1],
+        "logits": logits.ravel(),
+        "energy": -special.logsumexp(logits, axis=1),
+        "max_logit": -logits.max(axis=1),
+    }
+
+
 def main():
     warnings.simplefilter("error", RuntimeWarning)
     sections = [
@@ -417,6 +482,8 @@ def main():
         conformal_intervals,
         risk_control,
         distributions,
+        selective_regression,
+        out_of_distribution,
     ]
     values = {
         "source": {

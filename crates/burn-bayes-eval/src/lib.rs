@@ -51,6 +51,7 @@ mod comparison;
 mod conformal;
 mod error;
 mod order;
+mod out_of_distribution;
 mod posterior;
 mod random;
 mod recalibration;
@@ -81,6 +82,10 @@ pub use conformal::{
     coverage_by_group, equal_mass_groups,
 };
 pub use error::EvalError;
+pub use out_of_distribution::{
+    DrawScore, MahalanobisDistance, NearestFeatures, OutOfDistribution, ScoreWithInterval,
+    energy_scores, max_logit_scores,
+};
 pub use posterior::{
     Chains, ParetoSmoothing, RankBin, RankDeviation, RankEcdf, RankEcdfPoint,
     SimulationBasedCalibration, likelihood_weights, posterior_rank, stacking_weights,
@@ -97,8 +102,8 @@ pub use regression::{
 };
 pub use selective::{
     BoundedPoint, OperatingPoint, ReferralRow, ReferralScore, RiskCoverage, RiskCoveragePoint,
-    SelectedRow, Selection, SelectiveBounds, referral_scores, referral_table,
-    referral_table_of_class,
+    SelectedRow, Selection, SelectiveBounds, SparsificationError, ause, referral_scores,
+    referral_table, referral_table_of_class,
 };
 pub use uncertainty::{
     MemberDisagreement, expected_entropy, least_confidence, max_probability, model_disagreement,

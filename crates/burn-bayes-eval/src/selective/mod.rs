@@ -3,6 +3,7 @@
 mod bounds;
 mod referral;
 mod risk_coverage;
+mod sparsification;
 
 pub use bounds::{BoundedPoint, SelectiveBounds};
 pub use referral::{
@@ -10,3 +11,4 @@ pub use referral::{
     referral_table_of_class,
 };
 pub use risk_coverage::{OperatingPoint, RiskCoverage, RiskCoveragePoint};
+pub use sparsification::{SparsificationError, ause};

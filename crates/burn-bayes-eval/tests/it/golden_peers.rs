@@ -4,11 +4,12 @@
 use burn_bayes_eval::{
     BayesianBinning, ClassProbabilities, ConformalCross, ConformalLac, ConformalQuantiles,
     ConformalRaps, DirichletCalibration, GroupingLoss, HeldOut, HistogramBinning,
-    IsotonicCalibration, JointDraws, LabelledProbabilities, MatrixScaling, OffDiagonalPenalty,
-    PitUniformity, PredictionIntervals, PredictionSets, RankPenalty, RiskControl, RiskTest,
-    VectorScaling, adaptive_calibration_error, pinball_losses, smooth_calibration_error,
-    subgroup_calibration, thresholded_calibration_error, top_label_calibration_error,
-    winkler_score,
+    IsotonicCalibration, JointDraws, LabelledProbabilities, MahalanobisDistance, MatrixScaling,
+    NearestFeatures, OffDiagonalPenalty, PitUniformity, PredictionIntervals, PredictionSets,
+    RankPenalty, RiskControl, RiskCoverage, RiskTest, SparsificationError, VectorScaling,
+    adaptive_calibration_error, ause, energy_scores, max_logit_scores, pinball_losses,
+    smooth_calibration_error, subgroup_calibration, thresholded_calibration_error,
+    top_label_calibration_error, winkler_score,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -309,4 +310,79 @@ fn the_distribution_of_kolmogorov_and_smirnov_is_that_of_scipy() {
         let tolerance = if transforms.len() <= 140 { 1e-12 } else { 2e-3 };
         assert_close(found.kolmogorov_smirnov_p_value, p_value, tolerance);
     }
+}
+
+#[derive(Deserialize)]
+struct Selective {
+    uncertainty: Vec<f64>,
+    out_uncertainty: Vec<f64>,
+    errors: Vec<f64>,
+    losses: Vec<f64>,
+    out_loss: f64,
+    ause: f64,
+    root_ause: f64,
+    aurc: f64,
+    augrc: f64,
+}
+
+#[test]
+fn sparsification_and_rows_from_elsewhere() {
+    let golden: Selective = golden("selective_regression");
+    let zeros = vec![0.0; golden.errors.len()];
+    for (kind, expected) in [
+        (SparsificationError::MeanAbsolute, golden.ause),
+        (SparsificationError::RootMeanSquare, golden.root_ause),
+    ] {
+        let found = ause(&golden.uncertainty, &zeros, &golden.errors, kind).unwrap();
+        assert_close(found, expected, rounding(zeros.len(), 1.0));
+    }
+    let curve = RiskCoverage::with_out_of_distribution(
+        &golden.uncertainty,
+        &golden.losses,
+        &golden.out_uncertainty,
+        golden.out_loss,
+    )
+    .unwrap();
+    let terms = curve.points().len();
+    assert_close(curve.aurc(), golden.aurc, rounding(terms, 1.0));
+    assert_close(curve.augrc(), golden.augrc, rounding(terms, 1.0));
+}
+
+#[derive(Deserialize)]
+struct Unusual {
+    columns: usize,
+    neighbour: usize,
+    ridge: f64,
+    features: Vec<f64>,
+    labels: Vec<usize>,
+    new: Vec<f64>,
+    mahalanobis: Vec<f64>,
+    nearest: Vec<f64>,
+    logits: Vec<f64>,
+    energy: Vec<f64>,
+    max_logit: Vec<f64>,
+}
+
+#[test]
+fn scores_of_unusual_rows() {
+    let golden: Unusual = golden("out_of_distribution");
+    let columns = golden.columns;
+    let distance =
+        MahalanobisDistance::fit(&golden.features, &golden.labels, columns, golden.ridge).unwrap();
+    let found = distance.scores(&golden.new).unwrap();
+    // An inverse and a factor of a matrix with a condition number of a few thousand at most.
+    let largest = golden.mahalanobis.iter().copied().fold(0.0, f64::max);
+    assert_all_within(&found, &golden.mahalanobis, 1e-11 * largest);
+    let nearest = NearestFeatures::fit(&golden.features, columns, golden.neighbour).unwrap();
+    // scikit-learn expands the square of the distance.
+    assert_all_within(&nearest.scores(&golden.new).unwrap(), &golden.nearest, 1e-7);
+
+    let rows = golden.new.len() / columns;
+    let classes = golden.logits.len() / rows;
+    let energy = energy_scores(&golden.logits, rows, classes).unwrap();
+    assert_all_close(&energy, &golden.energy, classes);
+    assert_eq!(
+        max_logit_scores(&golden.logits, rows, classes).unwrap(),
+        golden.max_logit
+    );
 }
