@@ -58,6 +58,7 @@ mod recalibration;
 mod regression;
 mod selective;
 mod special;
+mod streaming;
 mod uncertainty;
 mod views;
 
@@ -104,6 +105,9 @@ pub use selective::{
     BoundedPoint, OperatingPoint, ReferralRow, ReferralScore, RiskCoverage, RiskCoveragePoint,
     SelectedRow, Selection, SelectiveBounds, SparsificationError, ause, referral_scores,
     referral_table, referral_table_of_class,
+};
+pub use streaming::{
+    BoundedAuroc, ClassificationScores, ClassificationTotals, PatchTotals, RankingTotals,
 };
 pub use uncertainty::{
     MemberDisagreement, expected_entropy, least_confidence, max_probability, model_disagreement,

@@ -13,6 +13,7 @@ pub use adaptive::{
 };
 pub use grouping::GroupingLoss;
 pub use quantiles::{QuantileCalibration, QuantilePoint, pit_values};
+pub(crate) use reliability::{BinSums, confidence_sums};
 pub use reliability::{ReliabilityBin, ReliabilityDiagram, classwise_calibration_error};
 pub use smooth::smooth_calibration_error;
 pub use subgroups::{SubgroupCalibration, subgroup_calibration};

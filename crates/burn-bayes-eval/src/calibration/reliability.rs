@@ -113,12 +113,17 @@ impl ReliabilityDiagram {
         bins: usize,
     ) -> Result<Self, EvalError> {
         check::count("bins", bins, 1..=check::MOST_BINS)?;
-        let sums = equal_width_sums(outcomes(labelled).into_iter(), bins);
-        let edge = |index: usize| index as f64 / bins as f64;
-        let bin = |(index, sums): (usize, BinSums)| sums.bin(edge(index), edge(index + 1));
-        Ok(Self {
-            bins: sums.into_iter().enumerate().map(bin).collect(),
-        })
+        let sums = confidence_sums(labelled, bins);
+        Ok(Self::of_sums(&sums))
+    }
+
+    /// Bins of equal width from their sums.
+    pub(crate) fn of_sums(sums: &[BinSums]) -> Self {
+        let edge = |index: usize| index as f64 / sums.len() as f64;
+        let bin = |(index, sums): (usize, &BinSums)| sums.bin(edge(index), edge(index + 1));
+        Self {
+            bins: sums.iter().enumerate().map(bin).collect(),
+        }
     }
 
     /// Bins with equal numbers of rows, to within one; as many bins as rows if there are fewer rows
@@ -215,8 +220,8 @@ pub(super) struct Outcome {
     pub(super) hit: f64,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct BinSums {
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct BinSums {
     count: usize,
     confidence: f64,
     hits: f64,
@@ -227,6 +232,13 @@ impl BinSums {
         self.count += 1;
         self.confidence += outcome.confidence;
         self.hits += outcome.hit;
+    }
+
+    /// Adds the rows of another sum.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.confidence += other.confidence;
+        self.hits += other.hits;
     }
 
     fn bin(self, lower: f64, upper: f64) -> ReliabilityBin {
@@ -250,6 +262,11 @@ pub(super) fn outcomes(labelled: &LabelledProbabilities<'_>) -> Vec<Outcome> {
         hit: 1.0 - loss,
     };
     confidences.into_iter().zip(losses).map(outcome).collect()
+}
+
+/// The sums of the confidences in the predicted class.
+pub(crate) fn confidence_sums(labelled: &LabelledProbabilities<'_>, bins: usize) -> Vec<BinSums> {
+    equal_width_sums(outcomes(labelled).into_iter(), bins)
 }
 
 fn equal_width_sums(outcomes: impl Iterator<Item = Outcome>, bins: usize) -> Vec<BinSums> {

@@ -130,6 +130,47 @@ impl ConfusionMatrix {
         mean(&scores)
     }
 
+    /// Intersection over union of one class, n_cc/(Σ_k n_ck + Σ_k n_kc − n_cc); `None` if the class
+    /// is neither a label nor a prediction of any row. It is F1/(2 − F1).
+    ///
+    /// ```
+    /// # use burn_bayes_eval::ConfusionMatrix;
+    /// let matrix = ConfusionMatrix::new(&[1, 1, 0, 1], &[1, 0, 0, 1], 2)?;
+    /// assert_eq!(matrix.intersection_over_union(1), Some(2.0 / 3.0));
+    /// # Ok::<(), burn_bayes_eval::EvalError>(())
+    /// ```
+    pub fn intersection_over_union(&self, class: usize) -> Option<f64> {
+        self.f1(class).map(|f1| f1 / (2.0 - f1))
+    }
+
+    /// Mean IoU: the mean over the classes for which it is defined, as for segmentations.
+    pub fn mean_intersection_over_union(&self) -> f64 {
+        let found: Vec<f64> = (0..self.classes)
+            .filter_map(|class| self.intersection_over_union(class))
+            .collect();
+        mean(&found)
+    }
+
+    /// Adds the counts of other rows.
+    ///
+    /// # Errors
+    /// A data error if the numbers of classes differ.
+    pub fn merge(&mut self, other: &Self) -> Result<(), EvalError> {
+        check::same_length("classes", other.classes, self.classes)?;
+        for (into, from) in [
+            (&mut self.labelled, &other.labelled),
+            (&mut self.predicted, &other.predicted),
+        ] {
+            for (&class, count) in from {
+                *into.entry(class).or_insert(0.0) += count;
+            }
+        }
+        for (&pair, count) in &other.counts {
+            *self.counts.entry(pair).or_insert(0.0) += count;
+        }
+        Ok(())
+    }
+
     /// Mean recall over the classes that occur as a label.
     pub fn balanced_accuracy(&self) -> f64 {
         let recall = |(&class, total): (&usize, &f64)| self.count(class, class) / total;

@@ -58,6 +58,24 @@ impl BinaryScores {
             });
         }
         steps.reverse();
+        Self::of_steps(steps)
+    }
+
+    /// From the positive and negative rows of each distinct score, by increasing score.
+    pub(crate) fn of_counts(
+        counts: impl DoubleEndedIterator<Item = [f64; 2]>,
+    ) -> Result<Self, EvalError> {
+        let occurring = counts
+            .rev()
+            .filter(|[positives, negatives]| positives + negatives > 0.0);
+        let step = |[positives, negatives]: [f64; 2]| Step {
+            positives,
+            negatives,
+        };
+        Self::of_steps(occurring.map(step).collect())
+    }
+
+    fn of_steps(steps: Vec<Step>) -> Result<Self, EvalError> {
         let positives = steps.iter().map(|step| step.positives).sum();
         let negatives = steps.iter().map(|step| step.negatives).sum();
         if positives == 0.0 || negatives == 0.0 {
