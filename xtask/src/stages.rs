@@ -107,7 +107,7 @@ pub(crate) const TASKS: &[Task] = &[
     Task {
         name: "golden",
         flags: &[],
-        about: "regenerate the golden values of the tests (Python 3 with numpy, scipy, scikit-learn, arviz)",
+        about: "regenerate the golden values of the tests (Python 3 with numpy, scipy, scikit-learn, arviz, mapie, relplot)",
         run: golden,
     },
     Task {
@@ -362,12 +362,12 @@ fn findings(request: &Request) -> Outcome {
 
 fn golden(request: &Request) -> Outcome {
     let python = Path::new("python3");
-    let modules = "numpy scipy sklearn arviz";
+    let modules = "numpy scipy sklearn arviz mapie relplot";
     let check = format!("import {}", modules.replace(' ', ", "));
     if !is_available("python3", &["-c", &check]) {
         return Err(format!(
             "golden values need python3 with the modules {modules}: \
-             pip install numpy scipy scikit-learn 'arviz<1'"
+             pip install numpy scipy scikit-learn mapie relplot 'arviz<1'"
         ));
     }
     let folder = request.root.join("xtask/golden");

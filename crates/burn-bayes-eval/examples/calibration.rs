@@ -8,9 +8,9 @@ mod simulation;
 
 use burn_bayes_eval::{
     Bootstrap, ClassProbabilities, ConformalAps, ConformalLac, ConformalRandomisedAps,
-    DrawProbabilities, EvalError, LabelledProbabilities, PairedLosses, ReliabilityDiagram,
-    Temperature, brier, classwise_calibration_error, log_losses, nll, paired_t_test, uniforms,
-    wilcoxon_signed_rank,
+    DrawProbabilities, EvalError, HeldOut, IsotonicCalibration, LabelledProbabilities,
+    PairedLosses, ReliabilityDiagram, Temperature, VectorScaling, brier,
+    classwise_calibration_error, log_losses, nll, paired_t_test, uniforms, wilcoxon_signed_rank,
 };
 
 use crate::simulation::{CLASSES, DRAWS, Simulation, simulate};
@@ -39,9 +39,26 @@ fn main() -> Result<(), EvalError> {
     let rescored = LabelledProbabilities::new(&scaled, &test.labels)?;
     // ANCHOR_END: temperature
     println!("\ntemperature {:.3}", temperature.value());
-    println!("        NLL     Brier   ECE     MCE     classwise ECE");
+    println!("          NLL     Brier   ECE     MCE     classwise ECE");
     report("raw", &labelled)?;
     report("scaled", &rescored)?;
+
+    // ANCHOR: recalibration
+    // Identifiers of rows in a common table, or of the patients they come from.
+    let validation_ids: Vec<usize> = (0..rows).collect();
+    let test_ids: Vec<usize> = (rows..2 * rows).collect();
+    let held_out = HeldOut::new(known, &validation_ids, &test_ids)?;
+    let isotonic = IsotonicCalibration::fit(&held_out)?.apply(&raw)?;
+    // ANCHOR_END: recalibration
+    let vector = VectorScaling::fit(&held_out)?.apply(&raw)?;
+    report(
+        "vector",
+        &LabelledProbabilities::new(&vector, &test.labels)?,
+    )?;
+    report(
+        "isotonic",
+        &LabelledProbabilities::new(&isotonic, &test.labels)?,
+    )?;
 
     // ANCHOR: difference
     let paired = PairedLosses::new(&log_losses(&labelled), &log_losses(&rescored))?;
@@ -91,6 +108,8 @@ fn report(name: &str, labelled: &LabelledProbabilities<'_>) -> Result<(), EvalEr
     let maximum = diagram.maximum_calibration_error();
     let classwise = classwise_calibration_error(labelled, 15)?;
     // ANCHOR_END: scores
-    println!("{name:<8}{likelihood:.4}  {squares:.4}  {expected:.4}  {maximum:.4}  {classwise:.4}");
+    println!(
+        "{name:<10}{likelihood:.4}  {squares:.4}  {expected:.4}  {maximum:.4}  {classwise:.4}"
+    );
     Ok(())
 }

@@ -8,14 +8,18 @@
 //! | Question | Where |
 //! |---|---|
 //! | How good are the class probabilities? | [`nll`], [`brier`], [`accuracy`], [`ConfusionMatrix`] |
-//! | Are the confidences calibrated? | [`ReliabilityDiagram`], [`classwise_calibration_error`] |
-//! | How can a trained model be recalibrated? | [`Temperature`], [`most_likely_noise_precision`] |
+//! | Are the confidences calibrated? | [`ReliabilityDiagram`], [`smooth_calibration_error`], [`classwise_calibration_error`], [`top_label_calibration_error`], … |
+//! | Are they calibrated in every subgroup? | [`subgroup_calibration`], [`GroupingLoss`] |
+//! | How can a trained model be recalibrated? | [`Temperature`], [`VectorScaling`], [`DirichletCalibration`], [`IsotonicCalibration`], [`BayesianBinning`], …, for regression [`VarianceScaling`], [`QuantileRecalibration`] |
 //! | How uncertain is the prediction for a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
-//! | What is gained by referring uncertain rows (abstention)? | [`referral_table`], [`RiskCoverage`], with a guarantee [`SelectiveBounds`] |
-//! | Does a score separate known from unknown inputs? | [`auroc`], [`average_precision`], [`false_positive_rate_at`] |
-//! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`PredictionIntervals`], [`QuantileCalibration`] |
-//! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalAps`], [`ConformalResidual`], … |
-//! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`] |
+//! | What is gained by referring uncertain rows (abstention)? | [`referral_table`], [`RiskCoverage`], for regression [`ause`], with a guarantee [`SelectiveBounds`] |
+//! | Does a score separate known from unknown inputs? | [`OutOfDistribution`], [`auroc`], [`average_precision`], [`false_positive_rate_at`]; scores: [`DrawScore`], [`energy_scores`], [`MahalanobisDistance`], [`NearestFeatures`] |
+//! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`winkler_score`], [`pinball_losses`], of several targets [`JointDraws`] |
+//! | Are they calibrated? | [`PredictionIntervals`], [`QuantileCalibration`], [`PitUniformity`], by group [`coverage_by_group`] |
+//! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalRaps`], [`ConformalQuantiles`], [`ConformalCross`], by group [`Mondrian`] and [`ConformalByClass`] |
+//! | Which setting keeps any bounded risk below a target? | [`RiskControl`] |
+//! | How are rows scored that do not fit into memory? | [`ClassificationTotals`], [`RankingTotals`], [`PatchTotals`] |
+//! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`], of several [`holm`] |
 //! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`], over many simulated data sets [`SimulationBasedCalibration`] |
 //! | How should the components of a mixture be weighted, and do they disagree? | [`likelihood_weights`], [`stacking_weights`], [`MemberDisagreement`] |
 //! | Have repeated runs or chains converged to the same distribution? | [`Chains`] |

@@ -17,7 +17,6 @@
 //! Reference: C. Guo et al., "On calibration of modern neural networks" (2017), section 4.2.
 
 use crate::error::{EvalError, Place};
-use crate::order::mean;
 use crate::special::roots::bisect;
 use crate::views::ClassProbabilities;
 use crate::views::LabelledProbabilities;
@@ -68,7 +67,8 @@ impl Temperature {
                 "probabilities that were rounded, or a softmax that underflowed in single precision",
             ));
         }
-        let slope = |logarithm: f64| mean(&slopes(validation, logarithm.exp()));
+        let logarithms = Logarithms::new(validation);
+        let slope = |logarithm: f64| logarithms.slope(logarithm.exp());
         let (low, high) = (-Self::HIGHEST.ln(), -Self::LOWEST.ln());
         let (at_low, at_high) = (slope(low), slope(high));
         let value = if at_low == 0.0 && at_high == 0.0 {
@@ -114,21 +114,50 @@ impl Temperature {
     }
 }
 
-/// Σ_c p_c(T)·l_c − l_y of each row.
-fn slopes(validation: &LabelledProbabilities<'_>, inverse: f64) -> Vec<f64> {
-    let slope = |(probabilities, label): (&[f64], usize)| {
-        // Differences of logarithms, so that equal probabilities give exactly zero. A ratio would
-        // overflow if the probability of the true class is subnormal.
-        let truth = probabilities[label].ln();
-        let terms = tempered(probabilities, inverse)
-            .into_iter()
-            .zip(probabilities);
-        let possible = terms.filter(|(_, probability)| **probability > 0.0);
-        possible
-            .map(|(tempered, probability)| tempered * (probability.ln() - truth))
-            .sum()
-    };
-    validation.iter().map(slope).collect()
+/// ln p_c − ln p_y of the possible classes of all rows, with the largest of each row: differences, so
+/// that equal probabilities give exactly zero. A ratio would overflow if the probability of the true
+/// class is subnormal.
+struct Logarithms {
+    values: Vec<f64>,
+    /// The number of values and the largest value of each row.
+    rows: Vec<(usize, f64)>,
+}
+
+impl Logarithms {
+    fn new(validation: &LabelledProbabilities<'_>) -> Self {
+        let (mut values, mut rows) = (Vec::new(), Vec::with_capacity(validation.labels().len()));
+        for (probabilities, label) in validation.iter() {
+            let truth = probabilities[label].ln();
+            let possible = probabilities
+                .iter()
+                .filter(|&&probability| probability > 0.0);
+            let before = values.len();
+            values.extend(possible.map(|probability| probability.ln() - truth));
+            let largest = values[before..]
+                .iter()
+                .copied()
+                .fold(f64::NEG_INFINITY, f64::max);
+            rows.push((values.len() - before, largest));
+        }
+        Self { values, rows }
+    }
+
+    /// The mean over rows of Σ_c p_c(T)·(l_c − l_y).
+    fn slope(&self, inverse: f64) -> f64 {
+        let (mut rest, mut total) = (self.values.as_slice(), 0.0);
+        for &(count, largest) in &self.rows {
+            let (row, others) = rest.split_at(count);
+            rest = others;
+            let (mut weights, mut sum) = (0.0, 0.0);
+            for difference in row {
+                let weight = (inverse * (difference - largest)).exp();
+                weights += weight;
+                sum += weight * difference;
+            }
+            total += sum / weights;
+        }
+        total / self.rows.len() as f64
+    }
 }
 
 /// p_c^b / Σ_k p_k^b, from ratios to the largest probability, so that the sum does not underflow.
