@@ -99,7 +99,7 @@ pub use random::uniforms;
 pub use recalibration::{
     BayesianBinning, DirichletCalibration, HeldOut, HistogramBinning, IsotonicCalibration,
     MatrixScaling, OffDiagonalPenalty, QuantileRecalibration, RowView, Temperature,
-    VarianceScaling, VectorScaling, most_likely_noise_precision,
+    VarianceScaling, VectorScaling, check_disjoint_rows, most_likely_noise_precision,
 };
 pub use regression::{
     JointDraws, PredictionIntervals, crps, crps_gaussian, crps_losses, joint_log_densities,

@@ -68,22 +68,7 @@ impl<T: RowView> HeldOut<T> {
     /// identifier is among the scored ones.
     pub fn new<I: Ord + Display>(view: T, ids: &[I], scored: &[I]) -> Result<Self, EvalError> {
         check::same_length("identifiers of held-out rows", ids.len(), view.row_count())?;
-        check::not_empty("identifiers of scored rows", scored.len())?;
-        let mut row_of = BTreeMap::new();
-        for (row, id) in scored.iter().enumerate() {
-            row_of.entry(id).or_insert(row);
-        }
-        let shared = |(row, id)| Some((row, id, *row_of.get(id)?));
-        if let Some((row, id, other)) = ids.iter().enumerate().find_map(shared) {
-            return Err(EvalError::data(
-                "held-out rows",
-                Place::row(row),
-                format!("identifier {id}, which is also row {other} of the scored rows"),
-                "an identifier that is not scored",
-                "one table was used to fit and to score, or its parts overlap: split the rows \
-                 first",
-            ));
-        }
+        check_disjoint_rows(ids, scored)?;
         Ok(Self { view })
     }
 
@@ -91,6 +76,39 @@ impl<T: RowView> HeldOut<T> {
     pub fn view(&self) -> &T {
         &self.view
     }
+}
+
+/// Checks that no identifier of the rows to fit or calibrate on is among those of the rows to score,
+/// for methods that take slices.
+///
+/// ```
+/// use burn_bayes_eval::check_disjoint_rows;
+///
+/// assert!(check_disjoint_rows(&[0, 1], &[2, 3]).is_ok());
+/// assert_eq!(check_disjoint_rows(&[0, 3], &[2, 3]).unwrap_err().row(), Some(1));
+/// ```
+///
+/// # Errors
+/// A data error if there are no rows of one kind, or they share an identifier.
+pub fn check_disjoint_rows<I: Ord + Display>(ids: &[I], scored: &[I]) -> Result<(), EvalError> {
+    check::not_empty("identifiers of held-out rows", ids.len())?;
+    check::not_empty("identifiers of scored rows", scored.len())?;
+    let mut row_of = BTreeMap::new();
+    for (row, id) in scored.iter().enumerate() {
+        row_of.entry(id).or_insert(row);
+    }
+    let shared = |(row, id)| Some((row, id, *row_of.get(id)?));
+    if let Some((row, id, other)) = ids.iter().enumerate().find_map(shared) {
+        return Err(EvalError::data(
+            "held-out rows",
+            Place::row(row),
+            format!("identifier {id}, which is also row {other} of the scored rows"),
+            "an identifier that is not scored",
+            "one table was used to fit and to score, or its parts overlap: split the rows \
+             first",
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

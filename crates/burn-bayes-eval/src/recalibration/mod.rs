@@ -9,7 +9,7 @@ mod one_vs_rest;
 mod temperature;
 
 pub use distributions::{QuantileRecalibration, VarianceScaling};
-pub use held_out::{HeldOut, RowView};
+pub use held_out::{HeldOut, RowView, check_disjoint_rows};
 pub use linear::{DirichletCalibration, MatrixScaling, OffDiagonalPenalty, VectorScaling};
 pub use noise_precision::most_likely_noise_precision;
 pub use one_vs_rest::{BayesianBinning, HistogramBinning, IsotonicCalibration};

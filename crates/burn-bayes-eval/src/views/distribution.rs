@@ -37,12 +37,16 @@ pub(crate) fn check_row(place: Place, probabilities: &[f64]) -> Result<(), EvalE
     let tolerance = 1e-6 + probabilities.len() as f64 * f64::from(f32::EPSILON);
     if (sum - 1.0).abs() > tolerance {
         let expected = format!("1 within {tolerance:.1e}");
+        let direction = if sum > 1.0 { "too much" } else { "too little" };
         let cause = "a missing softmax, one sigmoid per class, or half precision without \
                      renormalisation";
         return Err(EvalError::data(
             WHAT,
             place,
-            format!("the sum {sum}"),
+            format!(
+                "the sum {sum}, which is {:.1e} {direction}",
+                (sum - 1.0).abs()
+            ),
             expected,
             cause,
         ));

@@ -1,8 +1,10 @@
 //! Integration tests of `burn-bayes-eval` in one binary: reference values of other libraries, and properties.
 
+mod bad_input;
 mod golden;
 mod golden_decisions;
 mod golden_diagnostics;
 mod golden_peers;
 mod properties;
+mod properties_decisions;
 mod properties_fitted;

@@ -1,0 +1,147 @@
+//! Properties of conformal methods, scores of distributions, and curves of selective prediction.
+
+use burn_bayes_eval::{
+    ConformalByClass, ConformalCross, ConformalQuantiles, ConformalRaps, JointDraws,
+    LabelledProbabilities, PredictionIntervals, RankPenalty, RiskControl, RiskCoverage, RiskTest,
+    SetScore, SparsificationError, ause, coverage_by_group, holm, winkler_scores,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::properties::{ROUNDING, cases, close, real_cases};
+
+proptest! {
+    #[test]
+    fn sets_cover_their_calibration_rows(
+        case in cases(),
+        level in 0.05f64..0.95,
+        weight in 0.0f64..1.0,
+        free_classes in 0usize..3,
+    ) {
+        let average = case.draws().average();
+        let labelled = LabelledProbabilities::new(&average, &case.labels).unwrap();
+        let penalty = RankPenalty { weight, free_classes };
+        let raps = ConformalRaps::calibrate(&labelled, level, penalty).unwrap();
+        let sets = raps.sets(&average).unwrap();
+        prop_assert!(sets.coverage(&case.labels).unwrap() >= level - ROUNDING);
+        if let Ok(by_class) = ConformalByClass::calibrate(&labelled, level, SetScore::Raps(penalty)) {
+            let covered = by_class.sets(&average).unwrap().covered(&case.labels).unwrap();
+            for class in coverage_by_group(&case.labels, &covered, level).unwrap() {
+                prop_assert!(class.coverage >= level - ROUNDING);
+                prop_assert!(class.interval.lower <= class.coverage);
+                prop_assert!(class.coverage <= class.interval.upper);
+            }
+        }
+    }
+
+    #[test]
+    fn quantile_intervals_cover_their_calibration_rows(
+        case in real_cases(),
+        level in 0.05f64..0.95,
+    ) {
+        let mixture = case.mixture();
+        let central = PredictionIntervals::central(&mixture, 0.5).unwrap();
+        let conformal = ConformalQuantiles::calibrate(&central, &case.targets, level).unwrap();
+        prop_assume!(conformal.threshold() >= 0.0);
+        let found = conformal.intervals(&central).unwrap();
+        // A target on a limit may be outside by rounding.
+        let moved = |limits: &[f64], by: f64| limits.iter().map(|l| l + by).collect::<Vec<_>>();
+        let lower = moved(found.lower(), -ROUNDING);
+        let wider = PredictionIntervals::new(lower, moved(found.upper(), ROUNDING)).unwrap();
+        prop_assert!(wider.coverage(&case.targets).unwrap() >= level - ROUNDING);
+        let scores = winkler_scores(&central, &case.targets, 0.5).unwrap();
+        for (score, width) in scores.iter().zip(central.widths()) {
+            prop_assert!(*score >= width);
+        }
+    }
+
+    #[test]
+    fn cross_intervals_nest_and_move_with_the_targets(
+        rows in vec((-3.0f64..3.0, -3.0f64..3.0), 4..20),
+        new in vec(-3.0f64..3.0, 2),
+        level in 0.5f64..0.9,
+    ) {
+        let (predicted, targets): (Vec<f64>, Vec<f64>) = rows.into_iter().unzip();
+        let folds: Vec<usize> = (0..targets.len()).map(|row| row % 2).collect();
+        let of = |shift: f64, level: f64| {
+            let moved = |values: &[f64]| values.iter().map(|v| v + shift).collect::<Vec<_>>();
+            let cross = ConformalCross::new(&moved(&predicted), &moved(&targets), &folds).unwrap();
+            cross.intervals(&moved(&new), level).unwrap()
+        };
+        let (narrow, wide, moved) = (of(0.0, level), of(0.0, level + 0.05), of(2.0, level));
+        prop_assert!(wide.lower()[0] <= narrow.lower()[0] && narrow.upper()[0] <= wide.upper()[0]);
+        prop_assert!(close(moved.lower()[0], narrow.lower()[0] + 2.0));
+        prop_assert!(close(moved.upper()[0], narrow.upper()[0] + 2.0));
+    }
+
+    #[test]
+    fn risk_bounds_rise_with_the_losses(
+        losses in vec(0.0f64..=0.5, 2..40),
+        confidence in 0.5f64..0.99,
+    ) {
+        let worse: Vec<f64> = losses.iter().map(|loss| 2.0 * loss).collect();
+        let both = [losses.as_slice(), &worse].concat();
+        let hoeffding = RiskTest::HoeffdingBentkus;
+        let control = RiskControl::new(&both, 2, 0.3, confidence, hoeffding).unwrap();
+        let bounds = control.upper_bounds();
+        let mean = losses.iter().sum::<f64>() / losses.len() as f64;
+        prop_assert!(mean <= bounds[0] + 1e-9 && bounds[0] <= bounds[1] + 1e-9);
+        prop_assert!(control.p_values()[0] <= control.p_values()[1]);
+        prop_assert!(control.holm().len() <= 2);
+    }
+
+    #[test]
+    fn adjusted_p_values_keep_the_order(p_values in vec(0.0f64..=1.0, 1..20)) {
+        let adjusted = holm(&p_values).unwrap();
+        for (index, p) in p_values.iter().enumerate() {
+            prop_assert!(*p <= adjusted[index] && adjusted[index] <= 1.0);
+            prop_assert!(adjusted[index] <= (p_values.len() as f64 * p).min(1.0));
+        }
+    }
+
+    #[test]
+    fn energy_scores_ignore_rotations_and_are_smallest_at_the_truth(
+        draws in vec((-3.0f64..3.0, -3.0f64..3.0), 1..8),
+        angle in 0.0f64..6.0,
+    ) {
+        let rotated = |(x, y): &(f64, f64)| {
+            [angle.cos() * x - angle.sin() * y, angle.sin() * x + angle.cos() * y]
+        };
+        let count = draws.len();
+        let plain: Vec<f64> = draws.iter().flat_map(|(x, y)| [*x, *y]).collect();
+        let turned: Vec<f64> = draws.iter().flat_map(rotated).collect();
+        let origin = [0.0, 0.0];
+        let score = |values: &[f64]| {
+            let view = JointDraws::new(values, &origin, count, 1, 2).unwrap();
+            (view.energy_scores()[0], view.variogram_scores(0.5).unwrap()[0])
+        };
+        let ((energy, variogram), (again, _)) = (score(&plain), score(&turned));
+        prop_assert!((energy - again).abs() <= ROUNDING && variogram >= 0.0);
+        prop_assert!(energy >= 0.0 && score(&vec![0.0; 2 * count]).0 == 0.0);
+    }
+
+    #[test]
+    fn sparsification_is_the_excess_of_the_curve(
+        rows in vec((0u8..5, 0.1f64..3.0), 1..30),
+        extra in vec(0u8..5, 1..10),
+    ) {
+        let uncertainty: Vec<f64> = rows.iter().map(|row| f64::from(row.0)).collect();
+        let errors: Vec<f64> = rows.iter().map(|row| row.1).collect();
+        let zeros = vec![0.0; errors.len()];
+        let found = ause(&uncertainty, &zeros, &errors, SparsificationError::MeanAbsolute).unwrap();
+        let curve = RiskCoverage::new(&uncertainty, &errors).unwrap();
+        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+        prop_assert!((found - curve.excess_aurc() / mean).abs() <= ROUNDING);
+
+        // A kept row from elsewhere can only add to the risk.
+        let extra: Vec<f64> = extra.into_iter().map(f64::from).collect();
+        let of = |cost| {
+            RiskCoverage::with_out_of_distribution(&uncertainty, &errors, &extra, cost).unwrap()
+        };
+        let (free, dear) = (of(0.0), of(1.0));
+        prop_assert!(free.points().iter().zip(dear.points()).all(|(a, b)| a.risk <= b.risk));
+        let rows = (errors.len() + extra.len()) as f64;
+        let expected = (errors.iter().sum::<f64>() + extra.len() as f64) / rows;
+        prop_assert!(close(dear.points()[dear.points().len() - 1].risk, expected));
+    }
+}
