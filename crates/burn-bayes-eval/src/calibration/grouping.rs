@@ -17,7 +17,7 @@
 //! at least ten bins.
 //!
 //! Reference: A. Perez-Lebel, M. Le Morvan and G. Varoquaux, "Beyond calibration: estimating the
-//! grouping loss of modern neural networks" (2023), equations 6 to 8.
+//! grouping loss of modern neural networks" (2023).
 
 use std::collections::BTreeMap;
 

@@ -17,7 +17,7 @@
 //! for a nearly calibrated model. Errors below 0.001 are computed at σ = 0.001.
 //!
 //! Reference: J. Błasiok and P. Nakkiran, "Smooth ECE: principled reliability diagrams via kernel
-//! smoothing" (2024), definitions 2 and 4.
+//! smoothing" (2024).
 
 use std::f64::consts::PI;
 

@@ -13,7 +13,7 @@
 //! fits and K predictions per new row.
 //!
 //! Reference: R. F. Barber, E. J. Candès, A. Ramdas and R. J. Tibshirani, "Predictive inference with
-//! the jackknife+" (2021), equation 4 and theorems 1 and 4.
+//! the jackknife+" (2021).
 
 use crate::check;
 use crate::error::{EvalError, Place};
@@ -56,7 +56,10 @@ impl ConformalCross {
         check::same_length("folds", fold_of_row.len(), targets.len())?;
         check::finite("out-of-fold predictions", out_of_fold)?;
         check::finite("targets", targets)?;
-        let folds = fold_of_row.iter().max().map_or(0, |most| most + 1);
+        let folds = fold_of_row
+            .iter()
+            .max()
+            .map_or(0, |most| most.saturating_add(1));
         let mut found = fold_of_row.to_vec();
         found.sort_unstable();
         found.dedup();

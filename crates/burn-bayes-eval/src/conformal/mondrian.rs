@@ -11,8 +11,7 @@
 //! quartiles of an input column or of the width of the intervals: intervals with the right coverage on
 //! average are often too wide where the target is easy to predict, and too narrow elsewhere.
 //!
-//! Reference: V. Vovk, A. Gammerman and G. Shafer, "Algorithmic learning in a random world" (2005),
-//! section 4.5.
+//! Reference: V. Vovk, A. Gammerman and G. Shafer, "Algorithmic learning in a random world" (2005).
 
 use std::collections::BTreeMap;
 

@@ -144,8 +144,8 @@ fn hoeffding_bentkus(mean: f64, rows: usize, target: f64) -> f64 {
     let lower = mean.min(target);
     let term = |a: f64, b: f64| if a > 0.0 { a * (a / b).ln() } else { 0.0 };
     let divergence = term(lower, target) + term(1.0 - lower, 1.0 - target);
-    // A sum of n·r̂ ones is n·r̂ only up to rounding.
-    let events = (trials * mean - 1e-9 * trials).ceil().max(0.0) as usize;
+    // A mean of ones times their number is a whole number only up to rounding.
+    let events = (trials * mean * (1.0 - 4.0 * f64::EPSILON)).ceil() as usize;
     let bentkus = std::f64::consts::E * binomial::lower_tail(events, rows, target);
     (-trials * divergence).exp().min(bentkus).min(1.0)
 }

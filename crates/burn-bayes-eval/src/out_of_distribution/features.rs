@@ -14,6 +14,7 @@
 use crate::check;
 use crate::error::{EvalError, Place};
 use crate::order::compare;
+use crate::views::check_labels;
 
 /// Class means and the shared covariance of training features.
 ///
@@ -55,6 +56,8 @@ impl MahalanobisDistance {
         }
         let rows = labels.len();
         check_features("training features", features, rows, columns)?;
+        // A class has at least one row, so there are at most as many classes.
+        check_labels("labels", labels, rows)?;
         let classes = labels.iter().max().map_or(0, |most| most + 1);
         let mut counts = vec![0.0; classes];
         let mut means = vec![vec![0.0; columns]; classes];

@@ -42,7 +42,7 @@ pub enum DrawScore {
 }
 
 impl DrawScore {
-    /// All scores, by increasing weight on the disagreement of draws.
+    /// All scores.
     pub const ALL: [Self; 6] = [
         Self::LeastConfidence,
         Self::PredictiveEntropy,

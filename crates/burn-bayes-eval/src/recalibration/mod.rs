@@ -3,6 +3,7 @@
 mod distributions;
 mod held_out;
 mod linear;
+mod linear_map;
 mod newton;
 mod noise_precision;
 mod one_vs_rest;

@@ -32,7 +32,7 @@ use crate::check;
 use crate::error::{EvalError, Place};
 use crate::order::{ascending, tie_groups};
 use crate::recalibration::held_out::HeldOut;
-use crate::recalibration::linear::{check_classes, check_same_classes};
+use crate::recalibration::linear_map::{check_classes, check_same_classes};
 use crate::views::{ClassProbabilities, LabelledProbabilities};
 
 /// One non-decreasing function per class.

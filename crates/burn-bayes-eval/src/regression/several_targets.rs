@@ -11,7 +11,7 @@
 //! comparable to O(1/S).
 //!
 //! References: T. Gneiting and A. E. Raftery, "Strictly proper scoring rules, prediction, and
-//! estimation" (2007), equation 22; M. Scheuerer and T. M. Hamill, "Variogram-based proper scoring
+//! estimation" (2007); M. Scheuerer and T. M. Hamill, "Variogram-based proper scoring
 //! rules for probabilistic forecasts of multivariate quantities" (2015).
 
 use crate::check;

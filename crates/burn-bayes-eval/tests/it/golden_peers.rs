@@ -306,8 +306,8 @@ fn the_distribution_of_kolmogorov_and_smirnov_is_that_of_scipy() {
     {
         let found = PitUniformity::new(transforms).unwrap();
         assert_close(found.statistic, statistic, rounding(1, 1.0));
-        // Exact up to 140 rows; the limit beyond has an error of up to 0.002.
-        let tolerance = if transforms.len() <= 140 { 1e-12 } else { 2e-3 };
+        // For many rows SciPy sums an asymptotic series (Pelz and Good).
+        let tolerance = if transforms.len() <= 140 { 1e-12 } else { 1e-7 };
         assert_close(found.kolmogorov_smirnov_p_value, p_value, tolerance);
     }
 }
