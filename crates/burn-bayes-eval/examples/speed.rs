@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p burn-bayes-eval --example speed`
 //!
-//! The draws (4 GB as double precision) are made in chunks and streamed, so memory stays far below them. The
-//! time includes the softmax, and not the random numbers.
+//! The draws (4 GB as double precision) are made in chunks and streamed, so memory stays far below
+//! them. The time includes the softmax, and not the random numbers.
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
 use std::thread;

@@ -4,8 +4,8 @@
 //!   TACE       the same over the rows with p_c ≥ ε only
 //!   top label  Σ_c (N_c/N) ECE of the rows that are predicted as class c, with B bins each
 //!
-//! If there are not B equal bins, each bin has the weight of its rows. Tied probabilities at the edge
-//! of a bin share their frequency, so the result does not depend on the order of rows.
+//! If there are not B equal bins, each bin has the weight of its rows. Tied probabilities at the
+//! edge of a bin share their frequency, so the result does not depend on the order of rows.
 //!
 //! Better than the equal-width errors: ACE and TACE have no nearly empty bins, and TACE is not
 //! dominated by the many classes that are almost impossible. The top-label error conditions on the
@@ -48,8 +48,8 @@ pub fn adaptive_calibration_error(
 /// A class with fewer such rows than bins has one bin per row, and a class without one counts as 0.
 ///
 /// # Errors
-/// A config error if `bins` is zero or `threshold` is not in (0, 1); a data error if there are fewer
-/// rows than bins.
+/// A config error if `bins` is zero or `threshold` is not in (0, 1); a data error if there are
+/// fewer rows than bins.
 pub fn thresholded_calibration_error(
     labelled: &LabelledProbabilities<'_>,
     bins: usize,
@@ -130,8 +130,8 @@ mod tests {
         let values = [0.7, 0.3, 0.0, 0.6, 0.4, 0.0, 0.2, 0.8, 0.0, 0.1, 0.9, 0.0];
         let table = ClassProbabilities::new(&values, 4, 3).unwrap();
         let labelled = LabelledProbabilities::new(&table, &[0, 1, 1, 1]).unwrap();
-        // Class 0 in two bins: (.1, .2) with none, gap .15; (.6, .7) with half, gap .15. Class 1 the
-        // same mirrored, class 2 nothing.
+        // Class 0 in two bins: (.1, .2) with none, gap .15; (.6, .7) with half, gap .15. Class 1
+        // the same mirrored, class 2 nothing.
         let found = adaptive_calibration_error(&labelled, 2).unwrap();
         assert!((found - 0.1).abs() < 1e-15, "{found}");
         // Predicted as 0: .65 against 1/2; predicted as 1: .85 against 1.

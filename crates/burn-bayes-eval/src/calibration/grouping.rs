@@ -1,20 +1,20 @@
 //! The grouping loss: rows with the same confidence but different true probabilities.
 //!
-//! A calibrated model may be 90 % right for one group and 50 % for another while it reports 70 % for
-//! both. For bins b of the confidence and groups g of rows (for example leaves of a tree over the
-//! inputs, or hospitals), with n_bg rows and accuracy c_bg in bin b of group g, and n_b and c_b over
-//! groups:
+//! A calibrated model may be 90 % right for one group and 50 % for another while it reports 70 %
+//! for both. For bins b of the confidence and groups g of rows (for example leaves of a tree over
+//! the inputs, or hospitals), with n_bg rows and accuracy c_bg in bin b of group g, and n_b and c_b
+//! over groups:
 //!
 //!   explained   Σ_b (n_b/N) Σ_g (n_bg/n_b) (c_bg − c_b)²
 //!   bias        Σ_b (n_b/N) [ Σ_g (n_bg/n_b) c_bg(1 − c_bg)/(n_bg − 1) − c_b(1 − c_b)/(n_b − 1) ]
 //!
-//! Their difference estimates a lower bound of the expected Brier loss of the confidence (on [0, 1])
-//! that better probabilities within the bins would remove; finer groups find more of it. Cells with a
-//! single row, whose variance is unknown, are left out.
+//! Their difference estimates a lower bound of the expected Brier loss of the confidence (on [0,
+//! 1]) that better probabilities within the bins would remove; finer groups find more of it. Cells
+//! with a single row, whose variance is unknown, are left out.
 //!
-//! Choose the groups on other rows than these. Better than a calibration error to see whether a model
-//! treats groups alike. Departure: the term for the width of the bins is not subtracted, so use
-//! at least ten bins.
+//! Choose the groups on other rows than these. Better than a calibration error to see whether a
+//! model treats groups alike. Departure: the term for the width of the bins is not subtracted, so
+//! use at least ten bins.
 //!
 //! Reference: A. Perez-Lebel, M. Le Morvan and G. Varoquaux, "Beyond calibration: estimating the
 //! grouping loss of modern neural networks" (2023).
@@ -101,7 +101,8 @@ impl GroupingLoss {
         })
     }
 
-    /// The explained variance without its bias; below zero if the groups differ less than by chance.
+    /// The explained variance without its bias; below zero if the groups differ less than by
+    /// chance.
     pub fn lower_bound(&self) -> f64 {
         self.explained - self.bias
     }

@@ -4,17 +4,17 @@
 //!
 //!   smECE_σ = ∫₀¹ |h_σ(t)| dt,   h_σ(t) = (1/n) Σ_i (y_i − f_i) K_σ(t, f_i),   smECE = smECE_σ* with smECE_σ* = σ*
 //!
-//! smECE_σ falls with σ, so there is one such σ*, and no bandwidth to choose. The reflected kernel is
-//! a cosine series, which needs one pass over the rows for all bandwidths:
+//! smECE_σ falls with σ, so there is one such σ*, and no bandwidth to choose. The reflected kernel
+//! is a cosine series, which needs one pass over the rows for all bandwidths:
 //!
 //!   h_σ(t) = a₀ + 2 Σ_{j ≥ 1} e^{−(jπσ)²/2} a_j cos(jπt),   a_j = (1/n) Σ_i (y_i − f_i) cos(jπf_i)
 //!
-//! The series is cut where its factor is below 10⁻¹⁶; the integral uses steps of at most σ/32, with an
-//! error below 10⁻⁴ of the value.
+//! The series is cut where its factor is below 10⁻¹⁶; the integral uses steps of at most σ/32, with
+//! an error below 10⁻⁴ of the value.
 //!
 //! Better than binned errors: continuous in the confidences, and within a constant factor of the
-//! distance to the nearest calibrated predictor. It is in [0, 1] and costs up to 2 800 cosines per row
-//! for a nearly calibrated model. Errors below 0.001 are computed at σ = 0.001.
+//! distance to the nearest calibrated predictor. It is in [0, 1] and costs up to 2 800 cosines per
+//! row for a nearly calibrated model. Errors below 0.001 are computed at σ = 0.001.
 //!
 //! Reference: J. Błasiok and P. Nakkiran, "Smooth ECE: principled reliability diagrams via kernel
 //! smoothing" (2024).

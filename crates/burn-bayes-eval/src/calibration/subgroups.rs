@@ -1,9 +1,9 @@
 //! Calibration by subgroup: is the confidence right for each value of a column?
 //!
 //! In a group with confidences f_i, the number of hits is a sum of independent events with
-//! probabilities f_i if the model is calibrated there. The p-value is twice the smaller tail of this
-//! Poisson-binomial distribution, exact for up to 2000 rows and by the normal distribution, with mean
-//! Σ f_i and variance Σ f_i(1 − f_i), for more. Of several groups, the p-values are
+//! probabilities f_i if the model is calibrated there. The p-value is twice the smaller tail of
+//! this Poisson-binomial distribution, exact for up to 2000 rows and by the normal distribution,
+//! with mean Σ f_i and variance Σ f_i(1 − f_i), for more. Of several groups, the p-values are
 //! adjusted for their number by [`holm`].
 //!
 //! Better than a table of gaps, where the smallest group always looks worst.

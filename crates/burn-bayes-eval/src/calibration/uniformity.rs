@@ -8,14 +8,14 @@
 //! | Kolmogorov–Smirnov | D = max_r max(r/n − u₍ᵣ₎, u₍ᵣ₎ − (r − 1)/n) | the predictions are too high or too low |
 //! | simultaneous bounds | min over 99 levels of the binomial tail of #{u < k/100} | they are too narrow or too wide, which shows in the tails |
 //!
-//! The p-value of D is exact for n ≤ 2000, by the matrix of Marsaglia, Tsang and Wang. For more rows it
-//! is the limiting distribution at (√n + 0.12 + 0.11/√n)·D, with an error below 0.004, and for
-//! nD² > 18 the bound 2 exp(−2nD²). That of the simultaneous bounds is exact for every n.
+//! The p-value of D is exact for n ≤ 2000, by the matrix of Marsaglia, Tsang and Wang. For more
+//! rows it is the limiting distribution at (√n + 0.12 + 0.11/√n)·D, with an error below 0.004, and
+//! for nD² > 18 the bound 2 exp(−2nD²). That of the simultaneous bounds is exact for every n.
 //!
-//! References: G. Marsaglia, W. W. Tsang and J. Wang, "Evaluating Kolmogorov's distribution" (2003); M. A.
-//! Stephens, "Use of the Kolmogorov–Smirnov, Cramér–von Mises and related statistics without extensive
-//! tables" (1970); T. Säilynoja, P.-C. Bürkner and A. Vehtari (2022), for the bounds, as in
-//! [`SimulationBasedCalibration`](crate::SimulationBasedCalibration).
+//! References: G. Marsaglia, W. W. Tsang and J. Wang, "Evaluating Kolmogorov's distribution"
+//! (2003); M. A. Stephens, "Use of the Kolmogorov–Smirnov, Cramér–von Mises and related statistics
+//! without extensive tables" (1970); T. Säilynoja, P.-C. Bürkner and A. Vehtari (2022), for the
+//! bounds, as in [`SimulationBasedCalibration`](crate::SimulationBasedCalibration).
 
 use crate::check;
 use crate::error::EvalError;

@@ -1,8 +1,8 @@
 //! p-values of several tests, corrected for their number.
 //!
-//! With p₍₁₎ ≤ … ≤ p₍m₎ the adjusted values are max_{j ≤ i} min(1, (m − j + 1) p₍ⱼ₎). To reject where they
-//! are at most α makes one false rejection or more with probability at most α, whatever the
-//! dependence of the tests. Never weaker than Bonferroni's m·p.
+//! With p₍₁₎ ≤ … ≤ p₍m₎ the adjusted values are max_{j ≤ i} min(1, (m − j + 1) p₍ⱼ₎). To reject
+//! where they are at most α makes one false rejection or more with probability at most α, whatever
+//! the dependence of the tests. Never weaker than Bonferroni's m·p.
 //!
 //! Reference: S. Holm, "A simple sequentially rejective multiple test procedure" (1979).
 

@@ -1,19 +1,22 @@
-//! Jackknife+ and CV+: conformal intervals from the predictions of refits, without calibration rows.
+//! Jackknife+ and CV+: conformal intervals from the predictions of refits, without calibration
+//! rows.
 //!
-//! K models are each fitted without one fold of the n training rows. With μ₋ₖ the model without fold k
-//! and R_i = |y_i − μ₋ₖ₍ᵢ₎(x_i)| the error of a training row under the model that has not seen it,
+//! K models are each fitted without one fold of the n training rows. With μ₋ₖ the model without
+//! fold k and R_i = |y_i − μ₋ₖ₍ᵢ₎(x_i)| the error of a training row under the model that has not
+//! seen it,
 //!
 //!   lower   the ⌊(n + 1)(1 − ℓ)⌋-th smallest of μ₋ₖ₍ᵢ₎(x) − R_i over i, and −∞ if this is 0
 //!   upper   the ⌈(n + 1)ℓ⌉-th smallest of μ₋ₖ₍ᵢ₎(x) + R_i, and +∞ if this is above n
 //!
-//! Jackknife+ is the case of one row per fold. If rows are exchangeable, a new target is inside with
-//! probability at least 2ℓ − 1 (jackknife+) or 2ℓ − 1 − √(2/n) (CV+), and about ℓ for stable methods.
+//! Jackknife+ is the case of one row per fold. If rows are exchangeable, a new target is inside
+//! with probability at least 2ℓ − 1 (jackknife+) or 2ℓ − 1 − √(2/n) (CV+), and about ℓ for stable
+//! methods.
 //!
-//! Better than split conformal intervals for few rows, since every row is used for training; costs K
-//! fits and K predictions per new row.
+//! Better than split conformal intervals for few rows, since every row is used for training; costs
+//! K fits and K predictions per new row.
 //!
-//! Reference: R. F. Barber, E. J. Candès, A. Ramdas and R. J. Tibshirani, "Predictive inference with
-//! the jackknife+" (2021).
+//! Reference: R. F. Barber, E. J. Candès, A. Ramdas and R. J. Tibshirani, "Predictive inference
+//! with the jackknife+" (2021).
 
 use crate::check;
 use crate::error::{EvalError, Place};
@@ -40,8 +43,8 @@ pub struct ConformalCross {
 }
 
 impl ConformalCross {
-    /// From the prediction of each training row by the model that was fitted without its fold. Folds
-    /// are numbered from 0; for jackknife+ they are the numbers of the rows.
+    /// From the prediction of each training row by the model that was fitted without its fold.
+    /// Folds are numbered from 0; for jackknife+ they are the numbers of the rows.
     ///
     /// # Errors
     /// A data error if the lengths differ, there are no rows, a value is not finite, or there are

@@ -1,15 +1,15 @@
 //! One conformal method per group of rows (Mondrian conformal prediction), and coverage by group.
 //!
-//! A common threshold covers rows at the level on average, and may cover a group much less. With one
-//! threshold per group, fitted to the calibration rows of the group, the guarantee holds in every
-//! group. The groups must be known for a new row before its answer is: a hospital, an age band, a
-//! bin of the predicted width ([`equal_mass_groups`]). For groups by the true class, see
+//! A common threshold covers rows at the level on average, and may cover a group much less. With
+//! one threshold per group, fitted to the calibration rows of the group, the guarantee holds in
+//! every group. The groups must be known for a new row before its answer is: a hospital, an age
+//! band, a bin of the predicted width ([`equal_mass_groups`]). For groups by the true class, see
 //! [`ConformalByClass`](crate::ConformalByClass).
 //!
-//! Coverage by group is shown with Clopper–Pearson limits and a p-value of the hypothesis that it is at
-//! least the level, adjusted for the number of groups by [`holm`]. The groups may be
-//! quartiles of an input column or of the width of the intervals: intervals with the right coverage on
-//! average are often too wide where the target is easy to predict, and too narrow elsewhere.
+//! Coverage by group is shown with Clopper–Pearson limits and a p-value of the hypothesis that it
+//! is at least the level, adjusted for the number of groups by [`holm`]. The groups may be
+//! quartiles of an input column or of the width of the intervals: intervals with the right coverage
+//! on average are often too wide where the target is easy to predict, and too narrow elsewhere.
 //!
 //! Reference: V. Vovk, A. Gammerman and G. Shafer, "Algorithmic learning in a random world" (2005).
 

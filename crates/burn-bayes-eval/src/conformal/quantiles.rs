@@ -2,9 +2,9 @@
 //!
 //!   s = max(lower − y, y − upper),     interval [lower − q̂, upper + q̂]
 //!
-//! q̂ is the [`conformal_threshold`] of s; it is below zero, and shortens the intervals, if they cover
-//! too much. Better than residuals if the spread of the target depends on the row in a way that the
-//! quantiles have learned. The limits may come from a quantile regression or from
+//! q̂ is the [`conformal_threshold`] of s; it is below zero, and shortens the intervals, if they
+//! cover too much. Better than residuals if the spread of the target depends on the row in a way
+//! that the quantiles have learned. The limits may come from a quantile regression or from
 //! [`PredictionIntervals::central`]. An interval whose limits would cross is their common middle.
 //!
 //! Reference: Y. Romano, E. Patterson and E. J. Candès, "Conformalized quantile regression" (2019).

@@ -3,14 +3,14 @@
 //!   RAPS score of class c   π_c + λ·max(0, r_c − k)
 //!
 //! with π_c the probability of class c and all more probable classes, and r_c its rank from 1. The
-//! penalty λ of every class beyond the k most probable ones keeps noise in the tail of a large softmax
-//! out of the sets. λ = 0 is APS. Choose λ and k on other rows than the calibration rows; the authors
-//! use 0.01 to 0.1 and 5 for a thousand classes.
+//! penalty λ of every class beyond the k most probable ones keeps noise in the tail of a large
+//! softmax out of the sets. λ = 0 is APS. Choose λ and k on other rows than the calibration rows;
+//! the authors use 0.01 to 0.1 and 5 for a thousand classes.
 //!
 //! **Sets with a threshold per class** contain class c if its score is at most the conformal
 //! threshold of the calibration rows *of class c*. They cover every class at the level, where a
-//! common threshold may cover a rare class much less. A class needs about 1/(1 − ℓ) calibration rows,
-//! or it is in every set.
+//! common threshold may cover a rare class much less. A class needs about 1/(1 − ℓ) calibration
+//! rows, or it is in every set.
 //!
 //! References: A. N. Angelopoulos et al., "Uncertainty sets for image classifiers using conformal
 //! prediction" (2021); V. Vovk et al., "Mondrian confidence machine" (2003), for classes.

@@ -1,8 +1,8 @@
 //! Control of any bounded risk: RCPS and Learn-then-Test.
 //!
-//! A parameter λ (a threshold on probabilities, a size of sets, a cut of the uncertainty) has a loss in
-//! [0, 1] for each calibration row, with mean r̂(λ) over n rows: missed classes, false positives, pixels
-//! outside a mask. p-values of the hypothesis that the expected loss is above α:
+//! A parameter λ (a threshold on probabilities, a size of sets, a cut of the uncertainty) has a
+//! loss in [0, 1] for each calibration row, with mean r̂(λ) over n rows: missed classes, false
+//! positives, pixels outside a mask. p-values of the hypothesis that the expected loss is above α:
 //!
 //!   Hoeffding–Bentkus   min( exp(−n h(min(r̂, α), α)),  e·P(Bin(n, α) ≤ ⌈n r̂⌉) ),
 //!                       h(a, b) = a ln(a/b) + (1 − a) ln((1 − a)/(1 − b))
@@ -19,12 +19,12 @@
 //!
 //! With probability at least 1 − δ over the calibration rows, *every* returned candidate has an
 //! expected loss of at most α; any of them may be chosen. Candidates must not depend on these rows.
-//! Betting is tighter for losses with a small variance, Hoeffding–Bentkus for losses of 0 and 1; the
-//! betting p-value depends on the order of rows, which must not depend on their losses.
+//! Betting is tighter for losses with a small variance, Hoeffding–Bentkus for losses of 0 and 1;
+//! the betting p-value depends on the order of rows, which must not depend on their losses.
 //!
-//! References: S. Bates et al., "Distribution-free, risk-controlling prediction sets" (2021), for RCPS
-//! and both bounds; A. N. Angelopoulos et al., "Learn then test" (2021); I. Waudby-Smith and A. Ramdas,
-//! "Estimating means of bounded random variables by betting" (2024).
+//! References: S. Bates et al., "Distribution-free, risk-controlling prediction sets" (2021), for
+//! RCPS and both bounds; A. N. Angelopoulos et al., "Learn then test" (2021); I. Waudby-Smith and
+//! A. Ramdas, "Estimating means of bounded random variables by betting" (2024).
 
 use crate::check;
 use crate::comparison::holm;
@@ -61,8 +61,8 @@ pub struct RiskControl {
 }
 
 impl RiskControl {
-    /// Tests losses, `[candidates × rows]`, row-major, for a risk of at most `target` with the given
-    /// confidence.
+    /// Tests losses, `[candidates × rows]`, row-major, for a risk of at most `target` with the
+    /// given confidence.
     ///
     /// # Errors
     /// A data error if the length is not a multiple of `candidates` or a loss is not in [0, 1]; a

@@ -1,7 +1,7 @@
 //! How well a score separates in- from out-of-distribution rows, with intervals.
 //!
-//! AUROC, AUPR and FPR95 are those of [`BinaryScores::separating`], with out-of-distribution rows as the
-//! positive ones. The intervals are percentiles of a bootstrap within both kinds of rows.
+//! AUROC, AUPR and FPR95 are those of [`BinaryScores::separating`], with out-of-distribution rows
+//! as the positive ones. The intervals are percentiles of a bootstrap within both kinds of rows.
 
 use crate::classification::{BinaryScores, auroc, average_precision, false_positive_rate_at};
 use crate::comparison::{Bootstrap, ScoreInterval};

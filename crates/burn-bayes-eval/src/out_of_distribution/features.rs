@@ -3,12 +3,13 @@
 //!   Mahalanobis   min_c (x − μ_c)ᵀ Σ⁻¹ (x − μ_c),   Σ = (1/n) Σ_r (x_r − μ_{y_r})(x_r − μ_{y_r})ᵀ + ρI
 //!   k nearest     the distance to the k-th nearest training row, of features of length 1
 //!
-//! Features are the inputs or the outputs of a hidden layer. Σ is shared by all classes; give one class
-//! to a regression. Both are higher for more unusual rows. The Mahalanobis distance assumes classes of one
-//! Gaussian shape and costs D² per row and class; the k nearest assume nothing and cost n·D per row.
+//! Features are the inputs or the outputs of a hidden layer. Σ is shared by all classes; give one
+//! class to a regression. Both are higher for more unusual rows. The Mahalanobis distance assumes
+//! classes of one Gaussian shape and costs D² per row and class; the k nearest assume nothing and
+//! cost n·D per row.
 //!
-//! References: K. Lee et al., "A simple unified framework for detecting out-of-distribution samples and
-//! adversarial attacks" (2018); Y. Sun et al., "Out-of-distribution detection with deep nearest
+//! References: K. Lee et al., "A simple unified framework for detecting out-of-distribution samples
+//! and adversarial attacks" (2018); Y. Sun et al., "Out-of-distribution detection with deep nearest
 //! neighbors" (2022), whose normalisation to length 1 is used here.
 
 use crate::check;
@@ -40,7 +41,8 @@ impl MahalanobisDistance {
     ///
     /// # Errors
     /// A data error if the lengths do not fit, a feature is not finite, a class below the largest
-    /// has no row, or the covariance is singular; a config error if the ridge is not finite and at least zero.
+    /// has no row, or the covariance is singular; a config error if the ridge is not finite and at
+    /// least zero.
     pub fn fit(
         features: &[f64],
         labels: &[usize],
@@ -179,7 +181,8 @@ impl NearestFeatures {
     ///
     /// # Errors
     /// A data error if the length is not a multiple of the columns, a feature is not finite, a row
-    /// is all zero, or there are fewer rows than `neighbour`; a config error if `neighbour` is zero.
+    /// is all zero, or there are fewer rows than `neighbour`; a config error if `neighbour` is
+    /// zero.
     pub fn fit(features: &[f64], columns: usize, neighbour: usize) -> Result<Self, EvalError> {
         check::at_least_one("neighbour", neighbour)?;
         let rows = features.len().checked_div(columns).unwrap_or(0);

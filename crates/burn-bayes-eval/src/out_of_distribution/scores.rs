@@ -6,14 +6,14 @@
 //! | [`energy_scores`] | −ln Σ_c exp z̄_c | the sum of logits tells how much evidence there is |
 //! | [`DrawScore`] | see its variants | a Bayesian model: mutual information and disagreement leave out the noise of the labels |
 //!
-//! z̄ are the logits of one network, or their mean over draws. Energy and maximum logit depend on the
-//! level of the logits, which the softmax ignores and no likelihood determines; compare them within one
-//! model only. Temperatures are left out: a positive factor on all logits keeps the order of the maximum
-//! logit, and 1 is usual for the energy.
+//! z̄ are the logits of one network, or their mean over draws. Energy and maximum logit depend on
+//! the level of the logits, which the softmax ignores and no likelihood determines; compare them
+//! within one model only. Temperatures are left out: a positive factor on all logits keeps the
+//! order of the maximum logit, and 1 is usual for the energy.
 //!
 //! References: D. Hendrycks and K. Gimpel (2017), for the maximum probability; D. Hendrycks et al.,
-//! "Scaling out-of-distribution detection for real-world settings" (2022), for the maximum logit; W. Liu
-//! et al., "Energy-based out-of-distribution detection" (2020).
+//! "Scaling out-of-distribution detection for real-world settings" (2022), for the maximum logit;
+//! W. Liu et al., "Energy-based out-of-distribution detection" (2020).
 
 use crate::check;
 use crate::error::{EvalError, Place};

@@ -3,18 +3,18 @@
 //!   variance scaling   Var′ = s·Var,   s = mean_r (y_r − mean_r)²/Var_r
 //!   quantiles          F′ = R ∘ F,     R(u_(i)) = i/(n + 1),  u_(i) the sorted transforms F_r(y_r)
 //!
-//! Variance scaling is the maximum-likelihood factor for Gaussians. It moves the draws' means and the
-//! noise apart by √s around the mean of the row. Quantile recalibration is isotonic regression of the
-//! observed on the predicted frequencies; the transforms of the held-out rows are then uniform. R is
-//! linear between the transforms, R(0) = 0 and R(1) = 1. Departure: i/(n + 1) instead of i/n, so that
-//! no target gets the mass 0 or 1.
+//! Variance scaling is the maximum-likelihood factor for Gaussians. It moves the draws' means and
+//! the noise apart by √s around the mean of the row. Quantile recalibration is isotonic regression
+//! of the observed on the predicted frequencies; the transforms of the held-out rows are then
+//! uniform. R is linear between the transforms, R(0) = 0 and R(1) = 1. Departure: i/(n + 1) instead
+//! of i/n, so that no target gets the mass 0 or 1.
 //!
 //! Better when: variance scaling for few rows or intervals of one shape; quantiles for a skewed or
 //! heavy-tailed error and at least a few hundred rows.
 //!
 //! References: V. Kuleshov, N. Fenner and S. Ermon, "Accurate uncertainties for deep learning using
-//! calibrated regression" (2018); M.-H. Laves et al., "Well-calibrated regression uncertainty in medical
-//! imaging with deep learning" (2020), for variance scaling.
+//! calibrated regression" (2018); M.-H. Laves et al., "Well-calibrated regression uncertainty in
+//! medical imaging with deep learning" (2020), for variance scaling.
 
 use crate::calibration::pit_values;
 use crate::check;

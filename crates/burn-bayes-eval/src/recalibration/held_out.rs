@@ -2,8 +2,8 @@
 //!
 //! A recalibration that is scored on the rows it was fitted on looks better than it is: isotonic
 //! regression can bring the calibration error of its own rows to zero. The recalibrations of this
-//! crate therefore take [`HeldOut`] rows, and there is no other way to fit them. A [`HeldOut`] exists
-//! only if none of its identifiers is among those of the scored rows.
+//! crate therefore take [`HeldOut`] rows, and there is no other way to fit them. A [`HeldOut`]
+//! exists only if none of its identifiers is among those of the scored rows.
 //!
 //! Identifiers may be row numbers of a common table, or the names of the patients, users or devices
 //! that rows come from, which may repeat. Use the latter if one of them has several rows.
@@ -78,8 +78,8 @@ impl<T: RowView> HeldOut<T> {
     }
 }
 
-/// Checks that no identifier of the rows to fit or calibrate on is among those of the rows to score,
-/// for methods that take slices.
+/// Checks that no identifier of the rows to fit or calibrate on is among those of the rows to
+/// score, for methods that take slices.
 ///
 /// ```
 /// use burn_bayes_eval::check_disjoint_rows;

@@ -4,9 +4,9 @@
 //!   matrix      q = softmax(W z + b)
 //!   Dirichlet   q = softmax(W ln p + b)
 //!
-//! For a Bayesian model p is the average over draws, which has no logits: z are the logits of p that
-//! sum to zero. All minimise the NLL of held-out rows, which is convex in the parameters, plus, for
-//! matrix and Dirichlet (off-diagonal and intercept regularisation, ODIR),
+//! For a Bayesian model p is the average over draws, which has no logits: z are the logits of p
+//! that sum to zero. All minimise the NLL of held-out rows, which is convex in the parameters,
+//! plus, for matrix and Dirichlet (off-diagonal and intercept regularisation, ODIR),
 //!
 //!   λ/(C(C − 1)) Σ_{i≠j} W_ij² + μ/C Σ_i b_i².
 //!
@@ -16,10 +16,12 @@
 //! | [`VectorScaling`] | 2C | some classes are more overconfident than others |
 //! | [`MatrixScaling`], [`DirichletCalibration`] | C(C + 1) | classes are confused with each other, and there are many rows per class |
 //!
-//! Probabilities below 10⁻¹² count as 10⁻¹², since logarithms of rounding errors would dominate the fit.
+//! Probabilities below 10⁻¹² count as 10⁻¹², since logarithms of rounding errors would dominate the
+//! fit.
 //!
-//! References: C. Guo et al., "On calibration of modern neural networks" (2017), for vector and matrix
-//! scaling; M. Kull et al., "Beyond temperature scaling" (2019), for Dirichlet calibration and ODIR.
+//! References: C. Guo et al., "On calibration of modern neural networks" (2017), for vector and
+//! matrix scaling; M. Kull et al., "Beyond temperature scaling" (2019), for Dirichlet calibration
+//! and ODIR.
 
 use crate::error::EvalError;
 use crate::recalibration::held_out::HeldOut;

@@ -1,4 +1,5 @@
-//! A linear map of log-probabilities, and its fit by the penalised NLL; `linear.rs` has the equations.
+//! A linear map of log-probabilities, and its fit by the penalised NLL; `linear.rs` has the
+//! equations.
 
 use crate::error::{EvalError, Place};
 use crate::recalibration::linear::OffDiagonalPenalty;

@@ -1,10 +1,10 @@
 //! The minimum of a smooth convex function, by Newton's method with conjugate gradients.
 //!
 //! Each step solves H·d = −g by conjugate gradients with products H·v only, so no matrix is stored,
-//! to a residual of min(0.1, √(‖g‖/‖g₀‖))·‖g‖, which gives quadratic convergence near the minimum. A
-//! direction in which H is zero (a shift of all intercepts) is not part of g and is never taken.
-//! Steps are halved until the function falls by 10⁻⁴ of its slope, or, where its changes are rounding,
-//! until the gradient is halved.
+//! to a residual of min(0.1, √(‖g‖/‖g₀‖))·‖g‖, which gives quadratic convergence near the minimum.
+//! A direction in which H is zero (a shift of all intercepts) is not part of g and is never taken.
+//! Steps are halved until the function falls by 10⁻⁴ of its slope, or, where its changes are
+//! rounding, until the gradient is halved.
 //!
 //! Reference: J. Nocedal and S. J. Wright, "Numerical optimization" (2006), algorithm 7.1.
 

@@ -9,12 +9,12 @@
 //! | [`BayesianBinning`] | the posterior mean over histograms with different numbers of bins | as histogram binning, without a choice of bins |
 //!
 //! Isotonic regression interpolates linearly between the held-out probabilities and is constant
-//! outside. It and histogram binning may return 0 for a class that then occurs, for an infinite NLL;
-//! Bayesian binning does not.
+//! outside. It and histogram binning may return 0 for a class that then occurs, for an infinite
+//! NLL; Bayesian binning does not.
 //!
-//! **Bayesian binning.** n rows in B bins, n_b of them in bin b with m_b of the class, have under the
-//! prior θ_b ~ Beta(α_b, β_b), α_b = π_b·2/B, β_b = (1 − π_b)·2/B, with π_b the middle of the bin,
-//! the marginal likelihood
+//! **Bayesian binning.** n rows in B bins, n_b of them in bin b with m_b of the class, have under
+//! the prior θ_b ~ Beta(α_b, β_b), α_b = π_b·2/B, β_b = (1 − π_b)·2/B, with π_b the middle of the
+//! bin, the marginal likelihood
 //!
 //!   Π_b B(m_b + α_b, n_b − m_b + β_b) / B(α_b, β_b)
 //!
@@ -25,8 +25,8 @@
 //!
 //! References: B. Zadrozny and C. Elkan, "Obtaining calibrated probability estimates from decision
 //! trees and naive Bayesian classifiers" (2001) and "Transforming classifier scores into accurate
-//! multiclass probability estimates" (2002), for binning, isotonic regression and normalisation; M. P.
-//! Naeini et al., "Obtaining well calibrated probabilities using Bayesian binning" (2015).
+//! multiclass probability estimates" (2002), for binning, isotonic regression and normalisation; M.
+//! P. Naeini et al., "Obtaining well calibrated probabilities using Bayesian binning" (2015).
 
 use crate::check;
 use crate::error::{EvalError, Place};

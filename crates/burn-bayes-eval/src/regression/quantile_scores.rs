@@ -3,13 +3,13 @@
 //!   pinball        (y − q)·τ if y ≥ q, else (q − y)·(1 − τ)               of the quantile q at τ
 //!   Winkler        (u − l) + (2/α)·max(0, l − y) + (2/α)·max(0, y − u)    of the interval [l, u] at ℓ = 1 − α
 //!
-//! Both have the unit of the target, and lower is better. They are proper: the true quantiles have the
-//! lowest expectation. The Winkler score of a central interval is 2/α times the sum of the pinball
-//! losses of its limits. Better than coverage, which an interval may reach by being wide where the target is
-//! certain and narrow elsewhere, and than the width, which ignores the targets.
+//! Both have the unit of the target, and lower is better. They are proper: the true quantiles have
+//! the lowest expectation. The Winkler score of a central interval is 2/α times the sum of the
+//! pinball losses of its limits. Better than coverage, which an interval may reach by being wide
+//! where the target is certain and narrow elsewhere, and than the width, which ignores the targets.
 //!
-//! References: R. L. Winkler, "A decision-theoretic approach to interval estimation" (1972); R. Koenker
-//! and G. Bassett, "Regression quantiles" (1978).
+//! References: R. L. Winkler, "A decision-theoretic approach to interval estimation" (1972); R.
+//! Koenker and G. Bassett, "Regression quantiles" (1978).
 
 use crate::check;
 use crate::error::EvalError;

@@ -5,10 +5,10 @@
 //!
 //! The draws x_s of a row are samples of the **targets**: predictions with their noise, not their
 //! means. With one column the energy score is the CRPS of the draws. It has the unit of the
-//! targets, so standardise targets with different units. The variogram score with p = ½ is more sensitive to wrong
-//! correlations, and blind to a common shift: report both. Lower is better. The energy score costs S²
-//! distances per row; the second sum is taken over all pairs of draws, so scores for different S are
-//! comparable to O(1/S).
+//! targets, so standardise targets with different units. The variogram score with p = ½ is more
+//! sensitive to wrong correlations, and blind to a common shift: report both. Lower is better. The
+//! energy score costs S² distances per row; the second sum is taken over all pairs of draws, so
+//! scores for different S are comparable to O(1/S).
 //!
 //! References: T. Gneiting and A. E. Raftery, "Strictly proper scoring rules, prediction, and
 //! estimation" (2007); M. Scheuerer and T. M. Hamill, "Variogram-based proper scoring
@@ -37,7 +37,8 @@ pub struct JointDraws<'a> {
 }
 
 impl<'a> JointDraws<'a> {
-    /// Checks `draws`, `[draws × rows × columns]`, and `targets`, `[rows × columns]`, both row-major.
+    /// Checks `draws`, `[draws × rows × columns]`, and `targets`, `[rows × columns]`, both
+    /// row-major.
     ///
     /// # Errors
     /// A data error if a length does not fit or a value is not finite.

@@ -1,19 +1,20 @@
 //! The area under the sparsification error: does the uncertainty of a regression rank its errors?
 //!
-//! With the k most certain of n rows kept, r_k their mean error and r*_k that of the k rows with the
-//! smallest errors:
+//! With the k most certain of n rows kept, r_k their mean error and r*_k that of the k rows with
+//! the smallest errors:
 //!
 //!   AUSE = (1/n) Σ_k (r_k − r*_k) / r_n
 //!
-//! for absolute errors; for squared errors, r_k is the root of their mean. It has no unit, so tasks can be compared; 0 is the
-//! order of the errors themselves. For absolute errors it is the E-AURC divided by the error of all
-//! rows. Tied uncertainties count with their mean error, which for squared errors is taken before the
-//! root.
+//! for absolute errors; for squared errors, r_k is the root of their mean. It has no unit, so tasks
+//! can be compared; 0 is the order of the errors themselves. For absolute errors it is the E-AURC
+//! divided by the error of all rows. Tied uncertainties count with their mean error, which for
+//! squared errors is taken before the root.
 //!
 //! Better than a correlation of uncertainty and error, which assumes a line. It depends only on
 //! the ranking: check the scale of the uncertainty by the coverage of intervals.
 //!
-//! Reference: E. Ilg et al., "Uncertainty estimates and multi-hypotheses networks for optical flow" (2018).
+//! Reference: E. Ilg et al., "Uncertainty estimates and multi-hypotheses networks for optical flow"
+//! (2018).
 
 use crate::check;
 use crate::error::{EvalError, Place};

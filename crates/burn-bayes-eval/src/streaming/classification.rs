@@ -1,9 +1,9 @@
 //! Scores of class probabilities from chunks of rows, without keeping them.
 //!
 //! A row is an example, or a pixel of a segmentation. Rows may come in chunks of any size; each is
-//! averaged over its draws and added to sums, so memory does not grow with the rows. The scores are those
-//! of all rows at once, up to rounding; the reliability diagram has bins of equal width. Sums of several
-//! threads are joined by [`ClassificationTotals::merge`].
+//! averaged over its draws and added to sums, so memory does not grow with the rows. The scores are
+//! those of all rows at once, up to rounding; the reliability diagram has bins of equal width. Sums
+//! of several threads are joined by [`ClassificationTotals::merge`].
 
 use crate::calibration::{BinSums, ReliabilityDiagram, confidence_sums};
 use crate::check;

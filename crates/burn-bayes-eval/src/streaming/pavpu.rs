@@ -1,16 +1,18 @@
 //! Patch accuracy versus patch uncertainty (PAvPU) of segmentations.
 //!
-//! Images are divided into patches of w × w pixels; those at the right and lower edges are smaller. A
-//! patch is accurate if at least the fraction a of its labelled pixels is right, and certain if its mean uncertainty is at most t:
+//! Images are divided into patches of w × w pixels; those at the right and lower edges are smaller.
+//! A patch is accurate if at least the fraction a of its labelled pixels is right, and certain if
+//! its mean uncertainty is at most t:
 //!
 //!   PAvPU = (accurate and certain + inaccurate and uncertain)/all patches
 //!   P(accurate | certain) = n_ac/(n_ac + n_ic),      P(uncertain | inaccurate) = n_iu/(n_ic + n_iu)
 //!
-//! Higher is better. Better than pixel scores if mistakes and uncertainty cover regions: it asks whether
-//! the uncertainty finds the wrong regions. It depends on w, a and t, so compare models at several t.
+//! Higher is better. Better than pixel scores if mistakes and uncertainty cover regions: it asks
+//! whether the uncertainty finds the wrong regions. It depends on w, a and t, so compare models at
+//! several t.
 //!
-//! Reference: J. Mukhoti and Y. Gal, "Evaluating Bayesian deep learning methods for semantic segmentation"
-//! (2018), with a = 0.5.
+//! Reference: J. Mukhoti and Y. Gal, "Evaluating Bayesian deep learning methods for semantic
+//! segmentation" (2018), with a = 0.5.
 
 use crate::check;
 use crate::error::{EvalError, Place};
@@ -39,8 +41,8 @@ pub struct PatchTotals {
 }
 
 impl PatchTotals {
-    /// No images yet: patches of `side` × `side` pixels, which are accurate from `least_accuracy` on
-    /// and certain up to `most_uncertainty`.
+    /// No images yet: patches of `side` × `side` pixels, which are accurate from `least_accuracy`
+    /// on and certain up to `most_uncertainty`.
     ///
     /// # Errors
     /// A config error if `side` is zero, the accuracy is not above 0 and at most 1, or the
@@ -147,7 +149,8 @@ mod tests {
         let uncertainty = [0.0, 0.0, 9.0, 1.0, 1.0, 9.0, 0.9, 0.9, 0.2];
         let mut totals = PatchTotals::new(2, 0.5, 0.5).unwrap();
         totals.add(&right, &uncertainty, 3).unwrap();
-        // Half right at mean .5: accurate and certain. No label. Wrong and unsure. Right and certain.
+        // Half right at mean .5: accurate and certain. No label. Wrong and unsure. Right and
+        // certain.
         assert_eq!(totals.pavpu().unwrap(), 1.0);
         assert_eq!(totals.accurate_if_certain(), Some(1.0));
         assert_eq!(totals.uncertain_if_inaccurate(), Some(1.0));

@@ -1,12 +1,12 @@
 //! AUROC and FPR at a TPR from histograms, without keeping the scores.
 //!
-//! Scores are counted in M cells of equal width. Two rows in one cell cannot be told apart and count as
-//! a tie, so with P_k positive and N_k negative rows in cell k
+//! Scores are counted in M cells of equal width. Two rows in one cell cannot be told apart and
+//! count as a tie, so with P_k positive and N_k negative rows in cell k
 //!
 //!   AUROC of the histogram − ½ Σ_k P_k N_k/(PN) ≤ AUROC ≤ AUROC of the histogram + ½ Σ_k P_k N_k/(PN).
 //!
-//! These limits are returned with the value: choose more cells, or a closer range, if they are too wide.
-//! Scores outside the range are counted in the outermost cells.
+//! These limits are returned with the value: choose more cells, or a closer range, if they are too
+//! wide. Scores outside the range are counted in the outermost cells.
 
 use crate::check;
 use crate::classification::{BinaryScores, auroc, false_positive_rate_at};
