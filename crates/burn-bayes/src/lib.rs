@@ -4,6 +4,7 @@ pub mod algebra;
 #[cfg(feature = "train")]
 pub mod diagnostics;
 mod error;
+pub mod functional;
 #[doc(hidden)]
 pub mod kernels;
 #[cfg(feature = "train")]

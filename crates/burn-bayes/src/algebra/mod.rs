@@ -24,6 +24,7 @@ mod cholesky;
 mod eigen;
 mod error;
 mod identity_plus;
+mod lbfgs;
 mod leading;
 mod matrix;
 
@@ -35,6 +36,7 @@ pub use leading::EigenPair;
 pub use matrix::SquareMatrix;
 
 pub(crate) use error::{check_finite, check_length};
+pub(crate) use lbfgs::Lbfgs;
 pub(crate) use matrix::dot;
 
 /// The largest matrix factorised by plain loops instead of `faer`.

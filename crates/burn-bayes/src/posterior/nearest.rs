@@ -20,11 +20,9 @@
 //! Reference: Jöreskog (1967), "Some contributions to maximum likelihood factor analysis", for the
 //! precision form.
 
-use std::collections::VecDeque;
-
 use super::dense::DenseGaussian;
 use super::factor::FormKind;
-use crate::algebra::{AlgebraError, EigenPair, SquareMatrix, SymmetricEigen};
+use crate::algebra::{AlgebraError, EigenPair, Lbfgs, SquareMatrix, SymmetricEigen};
 
 type Result<T> = std::result::Result<T, AlgebraError>;
 
@@ -109,7 +107,7 @@ impl DenseGaussian {
         };
         let mut best: Option<NearestGaussian> = None;
         for start in starts(&problem)? {
-            let found = minimum(start, |at| problem.divergence(at))?;
+            let found = SEARCH.minimum(start, |at| problem.divergence(at))?;
             let found = problem.gaussian(self, &found)?;
             let least = best.as_ref().map_or(f64::INFINITY, |best| best.divergence);
             if found.divergence < least {
@@ -244,99 +242,14 @@ fn leading(matrix: &SquareMatrix, scales: &[f64], count: usize) -> Result<Vec<Ei
     SymmetricEigen::leading(&scaled, count.min(matrix.size()))
 }
 
-/// Steps after which a minimum is taken as it is; the value is then an upper bound.
-const MOST_STEPS: usize = 200;
-/// Pairs of steps and changes of the gradient that make the approximate Hessian.
-const MEMORY: usize = 12;
-/// Norm of the gradient at convergence, nats. The second derivatives are near ½, so that the value is then
-/// this number squared above the minimum.
-const FLAT: f64 = 1e-3;
-/// Decrease at which a step counts, relative to that of the tangent (Armijo's condition).
-const ARMIJO: f64 = 1e-4;
-
-/// A local minimum, by L-BFGS.
-fn minimum(
-    start: Vec<f64>,
-    mut function: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
-) -> Result<Vec<f64>> {
-    let mut point = start;
-    let (mut value, mut gradient) = function(&point)?;
-    let mut history: VecDeque<(Vec<f64>, Vec<f64>)> = VecDeque::new();
-    for _ in 0..MOST_STEPS {
-        if dot(&gradient, &gradient) < FLAT * FLAT {
-            break;
-        }
-        let mut direction = direction(&gradient, &history);
-        let mut slope = dot(&direction, &gradient);
-        if slope >= 0.0 {
-            history.clear();
-            direction = gradient.iter().map(|entry| -entry).collect();
-            slope = dot(&direction, &gradient);
-        }
-        // The arguments are logarithms: no step changes one by more than a factor of e².
-        let largest = direction
-            .iter()
-            .fold(0.0f64, |most, entry| most.max(entry.abs()));
-        let mut step = (2.0 / largest).min(1.0);
-        let (next, next_value, next_gradient) = loop {
-            let moved = point.iter().zip(&direction);
-            let next: Vec<f64> = moved.map(|(from, along)| from + step * along).collect();
-            let (next_value, next_gradient) = function(&next)?;
-            if next_value <= value + ARMIJO * step * slope {
-                break (next, next_value, next_gradient);
-            }
-            step *= 0.5;
-            // Rounding hides what is left to gain.
-            if step * largest < 1e-12 {
-                return Ok(point);
-            }
-        };
-        let steps: Vec<f64> = next
-            .iter()
-            .zip(&point)
-            .map(|(new, old)| new - old)
-            .collect();
-        let pairs = next_gradient.iter().zip(&gradient);
-        let changes: Vec<f64> = pairs.map(|(new, old)| new - old).collect();
-        if dot(&steps, &changes) > 0.0 {
-            history.truncate(MEMORY - 1);
-            history.push_front((steps, changes));
-        }
-        (point, value, gradient) = (next, next_value, next_gradient);
-    }
-    Ok(point)
-}
-
-fn dot(left: &[f64], right: &[f64]) -> f64 {
-    left.iter().zip(right).map(|(a, b)| a * b).sum()
-}
-
-/// target += scale · source
-fn add(target: &mut [f64], scale: f64, source: &[f64]) {
-    let entries = target.iter_mut().zip(source);
-    entries.for_each(|(entry, source)| *entry += scale * source);
-}
-
-/// −B⁻¹ times the gradient, by the two loops over the latest steps first.
-fn direction(gradient: &[f64], history: &VecDeque<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
-    let mut direction: Vec<f64> = gradient.iter().map(|entry| -entry).collect();
-    let mut shares = Vec::with_capacity(history.len());
-    for (step, change) in history {
-        let share = dot(step, &direction) / dot(step, change);
-        add(&mut direction, -share, change);
-        shares.push(share);
-    }
-    // ∂²KL/∂(log w)² is near ½.
-    let scale = history.front().map_or(2.0, |(step, change)| {
-        dot(step, change) / dot(change, change)
-    });
-    direction.iter_mut().for_each(|entry| *entry *= scale);
-    for ((step, change), share) in history.iter().zip(shares).rev() {
-        let other = dot(change, &direction) / dot(step, change);
-        add(&mut direction, share - other, step);
-    }
-    direction
-}
+/// The search for a minimum of KL, in nats, over logarithms. The second derivatives are near ½, so that the
+/// value at convergence is the square of `flat` above the minimum.
+const SEARCH: Lbfgs = Lbfgs {
+    most_steps: 200,
+    flat: 1e-3,
+    first_scale: 2.0,
+    longest: 2.0,
+};
 
 #[cfg(test)]
 mod tests {
@@ -398,7 +311,8 @@ mod tests {
             let (mut least, mut step) = (divergence(&point), 0.5);
             for _ in 0..20_000 {
                 let mut next = point.clone();
-                add(&mut next, step, &normals.take(count));
+                let entries = next.iter_mut().zip(normals.take(count));
+                entries.for_each(|(entry, normal)| *entry += step * normal);
                 let found = divergence(&next);
                 // One step in five should succeed.
                 step *= if found < least { 1.5 } else { 0.9 };
