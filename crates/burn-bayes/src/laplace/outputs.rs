@@ -82,7 +82,7 @@ pub trait ModelOutputs: ExampleLoss {
 }
 
 /// The outputs of a model, and the gradients of every example's weighted sum of outputs.
-pub(super) struct OutputGradients<M: ModelOutputs> {
+pub(crate) struct OutputGradients<M: ModelOutputs> {
     captured: CapturedModel<M, (M::Features, Tensor<2>)>,
 }
 
@@ -95,7 +95,7 @@ impl<M: ModelOutputs> fmt::Debug for OutputGradients<M> {
 }
 
 impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
-    pub(super) fn new(layout: Arc<Layout>) -> Self {
+    pub(crate) fn new(layout: Arc<Layout>) -> Self {
         let sums = |model: &M, (features, weights): (M::Features, Tensor<2>)| {
             let sum = (model.outputs(features) * weights).sum_dim(1);
             sum.squeeze_dim(1)
@@ -110,7 +110,7 @@ impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
     /// # Errors
     ///
     /// If one is not finite.
-    pub(super) fn outputs(&self, model: &M, features: &M::Features) -> Result<Tensor<2>> {
+    pub(crate) fn outputs(&self, model: &M, features: &M::Features) -> Result<Tensor<2>> {
         let outputs = model.valid().outputs(without_autodiff(features.clone()));
         let outputs = outputs.without_autodiff();
         match outputs.clone().is_finite().all().into_scalar() {
@@ -123,7 +123,7 @@ impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
     }
 
     /// The gradients of Σ_c wᵢ_c fᵢ_c for every example i and constant weights `[M, C]`.
-    pub(super) fn weighted(
+    pub(crate) fn weighted(
         &self,
         model: &M,
         features: &M::Features,
@@ -134,7 +134,7 @@ impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
     }
 
     /// The gradients of output `index` of every example: the rows of its Jacobian.
-    pub(super) fn of_output(
+    pub(crate) fn of_output(
         &self,
         model: &M,
         features: &M::Features,
@@ -150,7 +150,7 @@ impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
 }
 
 /// The batch without autodiff.
-pub(super) fn without_autodiff<B: ExampleBatch>(batch: B) -> B {
+pub(crate) fn without_autodiff<B: ExampleBatch>(batch: B) -> B {
     struct Plain;
     impl TensorMapper for Plain {
         fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {

@@ -111,6 +111,7 @@ impl RowSum for LowRank {
             rows,
             old: 1.0,
             new: 1.0,
+            scaled: None,
         };
         let [rank, _] = self.factors.dims();
         let truncation = stack.truncated()?;

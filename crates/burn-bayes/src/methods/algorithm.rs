@@ -154,6 +154,11 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
         Err(Error::config("prior", problem))
     }
 
+    /// What it uses of a [prior over functions](crate::function_prior).
+    fn function_prior_use(&self) -> FunctionPriorUse {
+        FunctionPriorUse::Nothing
+    }
+
     /// The closed-form update of optimiser step number `step` (from 1) from the gradients that the algorithm returned
     /// under the ids of its own parameters, summed over the mini-batches and devices of the step. It removes them
     /// from `gradients`. `None`, the default, leaves all of them to the optimiser.
@@ -208,6 +213,40 @@ impl Draw {
     }
 }
 
+/// What an algorithm uses of a prior over functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FunctionPriorUse {
+    /// It does not support such priors.
+    Nothing,
+    /// The gradient at every draw, which is added to that of the loss.
+    Gradient,
+    /// The gradient and the Gauss–Newton curvature.
+    Curvature,
+}
+
+/// What a prior over functions adds to a step: with the kernel's matrix K and the Jacobian J of the outputs f at the
+/// measurement points, the curvature and the gradient of ½ fᵀK⁻¹f.
+#[derive(Clone, Debug)]
+pub(crate) struct FunctionTerms {
+    /// R with RᵀR = JᵀK⁻¹J, averaged over the draws, or equal to it on average, `[rows, D]`. Absent if unused.
+    pub(crate) rows: Option<Tensor<2>>,
+    /// JᵀK⁻¹f at every draw, `[D]`.
+    pub(crate) gradients: Vec<Tensor<1>>,
+}
+
+impl FunctionTerms {
+    /// The gradient, averaged over the draws.
+    pub(crate) fn mean_gradient(&self) -> Option<Tensor<1>> {
+        let sum = self
+            .gradients
+            .iter()
+            .cloned()
+            .reduce(|sum, next| sum + next);
+        sum.map(|sum| sum.div_scalar(self.gradients.len() as f64))
+    }
+}
+
 /// The draws at which an algorithm wants gradients.
 #[derive(Clone, Debug)]
 pub struct Proposal {
@@ -218,6 +257,10 @@ pub struct Proposal {
     /// The Gram matrix of the factors, K×K, which the pass that draws computes as well: F ψ⁻¹ Fᵀ in
     /// covariance form, U Uᵀ in precision form.
     pub(crate) gram: Vec<f64>,
+    /// The terms of a prior over functions at these draws.
+    pub(crate) function: Option<FunctionTerms>,
+    /// The rows whose outer products are the curvature of the loss, if they are not the gradients of the examples.
+    pub(crate) curvature: Option<ExampleGradients>,
 }
 
 impl Proposal {
@@ -227,6 +270,8 @@ impl Proposal {
             id,
             draws,
             gram: Vec::new(),
+            function: None,
+            curvature: None,
         }
     }
 

@@ -36,9 +36,10 @@ mod vifa;
 mod von;
 
 pub use crate::kernels::FactorUnits;
+pub(crate) use algorithm::FunctionTerms;
 pub use algorithm::{
-    Algorithm, Draw, FromExamples, FromGradients, FromIterates, GradientPieces, Iterates,
-    MeanGradients, Proposal, Setup, StepId, Update,
+    Algorithm, Draw, FromExamples, FromGradients, FromIterates, FunctionPriorUse, GradientPieces,
+    Iterates, MeanGradients, Proposal, Setup, StepId, Update,
 };
 pub use average::Averaging;
 pub use bayesian_ridge::BayesianRidge;

@@ -34,7 +34,7 @@ pub(crate) use update::NaturalStep;
 pub use update::NaturalUpdate;
 use update::{Kind, MeanGradient};
 
-use super::algorithm::{Draw, Proposal, Setup, StepId, Update};
+use super::algorithm::{Draw, FunctionTerms, Proposal, Setup, StepId, Update};
 use super::average::{Averaging, approach};
 use super::mean_stage::MeanStage;
 use super::mean_training::{FIRST_DEVIATION, MeanTraining};
@@ -295,6 +295,19 @@ impl NaturalGaussian {
         self.factors = replaced(self.factors, factors);
         self.velocity = replaced(self.velocity, velocity);
         self
+    }
+}
+
+/// The gradient of the mean negative log-likelihood plus 1/N of that of a prior over functions.
+pub(crate) fn with_function_gradient(
+    gradient: Tensor<1>,
+    proposal: &Proposal,
+    train_len: f64,
+) -> Tensor<1> {
+    let function = proposal.function.as_ref();
+    match function.and_then(FunctionTerms::mean_gradient) {
+        Some(added) => gradient + added.div_scalar(train_len),
+        None => gradient,
     }
 }
 

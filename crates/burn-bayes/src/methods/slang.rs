@@ -19,6 +19,9 @@
 //! is the sum s: Ĝ = (N/M) Σ s sᵀ over M/k groups. The eigenproblem is k times smaller; Ĝ gains
 //! (k−1) N ḡḡᵀ, which is small if the mean gradient ḡ is small.
 //!
+//! A [prior over functions](crate::function_prior) adds its rows √β S to R, and its gradient to N g. The curvature of
+//! the examples is Σ gᵢgᵢᵀ, or JᵀΛJ with [`Bayesian::with_gauss_newton`](crate::Bayesian::with_gauss_newton).
+//!
 //! | symbol | field |
 //! |---|---|
 //! | μ, U, d | `gaussian` |
@@ -37,15 +40,18 @@ use burn::tensor::Tensor;
 use burn_bayes_graph::ExampleGradients;
 
 use super::algorithm::{
-    Algorithm, Draw, FromExamples, Proposal, Setup, StepId, Update, draw_noises,
+    Algorithm, Draw, FromExamples, FunctionPriorUse, Proposal, Setup, StepId, Update, draw_noises,
 };
 use super::average::Averaging;
 use super::mean_stage::MeanStage;
-use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate};
+use super::natural::{
+    NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate, with_function_gradient,
+};
 use super::rate::Rate;
 use super::start::{InitialDeviation, InitialMean};
 use super::truncation::{StackedFactors, Truncation};
 use crate::error::{Error, Result};
+use crate::kernels::statistics::column_dot;
 use crate::kernels::{self, PrecisionEvidence, PrecisionStep};
 use crate::memory::MemoryPlan;
 use crate::noise::{Noise, NoiseSource};
@@ -217,6 +223,10 @@ impl Algorithm for Slang {
         })
     }
 
+    fn function_prior_use(&self) -> FunctionPriorUse {
+        FunctionPriorUse::Curvature
+    }
+
     fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {
         let gaussian = self.gaussian.apply_step(update, learning_rate);
         Self { gaussian, ..self }
@@ -240,41 +250,50 @@ impl FromExamples for Slang {
         gradients: ExampleGradients,
     ) -> Result<Update<NaturalUpdate>> {
         let draws = proposal.draws.len();
-        let (count, mean) = (gradients.count(), || gradients.mean());
+        let count = gradients.count();
+        let train_len = self.setup().train_len as f64;
+        let mean = || with_function_gradient(gradients.mean(), &proposal, train_len);
         if let Some(update) = self.gaussian.mean_update(proposal.id, mean, count) {
             return Ok(update);
         }
-        let examples = (gradients.count() / draws) as f64;
-        let rows = match self.config().group_size {
-            1 => gradients,
-            size => {
+        let gradient = mean();
+        let examples = (count / draws) as f64;
+        let (rows, share) = match (&proposal.curvature, self.config().group_size) {
+            (Some(rows), _) => (rows.clone(), 1.0 / count as f64),
+            (None, 1) => (gradients, 1.0 / count as f64),
+            (None, size) => {
                 let sets = gradients.split(draws).into_iter();
-                ExampleGradients::joined(sets.map(|rows| rows.grouped(size)).collect())
+                let rows = ExampleGradients::joined(sets.map(|rows| rows.grouped(size)).collect());
+                let groups = (rows.count() / draws) as f64;
+                // A row is G/M times the sum of its group's gradients, hence (N/M)(M/G)² divided by the
+                // draws.
+                let share = examples / (groups * rows.count() as f64);
+                (rows, share)
             }
         };
-        let groups = (rows.count() / draws) as f64;
-        // A row is G/M times the sum of its group's gradients, hence (N/M)(M/G)² divided by the
-        // draws.
-        let share = examples / (groups * rows.count() as f64);
-        let step = self.natural_step(&proposal, &rows, self.setup().train_len as f64 * share);
+        let step = self.natural_step(&proposal, &rows, gradient.clone(), train_len * share);
         NaturalStep::update(step, proposal.id, || {
-            self.setup().non_finite(proposal.id.step + 1, rows.mean())
+            self.setup().non_finite(proposal.id.step + 1, gradient)
         })
     }
 }
 
 impl Slang {
-    /// The step for rows r with Ĝ = `scale` Σ r rᵀ.
+    /// The step for rows r with Ĝ = `scale` Σ r rᵀ, and the mean gradient g.
     fn natural_step(
         &self,
         proposal: &Proposal,
         rows: &ExampleGradients,
+        gradient: Tensor<1>,
         scale: f64,
     ) -> Result<NaturalStep> {
         let config = self.config();
         let parts = self.gaussian.parts();
         let rate = config.precision_rate.at(proposal.id.step);
         let square_scale = rate * scale;
+        let function = proposal.function.as_ref();
+        let function = function.and_then(|terms| terms.rows.clone());
+        let function = function.map(|rows| rows.mul_scalar(rate.sqrt()));
         let truncation = parts.factors.as_ref().map(|factors| {
             let stacked = StackedFactors {
                 factors,
@@ -282,6 +301,7 @@ impl Slang {
                 rows,
                 old: (1.0 - rate).sqrt(),
                 new: square_scale.sqrt(),
+                scaled: function.as_ref(),
             };
             stacked.truncated()
         });
@@ -289,12 +309,17 @@ impl Slang {
             Some(Truncation { mixing, rows }) => (mixing, Some(rows)),
             None => (Vec::new(), None),
         };
+        let squares = rows.sum_of_squares();
+        let squares = match &function {
+            Some(rows) => squares + column_dot(rows.clone(), rows.clone()).div_scalar(square_scale),
+            None => squares,
+        };
         let update = kernels::precision_step(
             &parts,
             PrecisionEvidence {
                 rows: added,
-                squares: rows.sum_of_squares(),
-                gradient: rows.mean(),
+                squares,
+                gradient,
             },
             PrecisionStep {
                 rate,

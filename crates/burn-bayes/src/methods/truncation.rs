@@ -1,10 +1,12 @@
-//! SLANG's new factors: the best rank-L approximation of RᵀR for R = \[ o U ; n gᵢ \], with the old
-//! factors U, M gradients gᵢ and scalars o and n.
+//! SLANG's new factors: the best rank-L approximation of RᵀR for R = \[ o U ; S ; n gᵢ \], with the old
+//! factors U, M gradients gᵢ, scalars o and n, and the rows S of a prior over functions, if there is one.
 //!
 //! With R Rᵀ = Q Λ Qᵀ they are (Q_{:,1:L})ᵀ R; with RᵀR = V Λ Vᵀ they are Λ^½_{1:L} (V_{:,1:L})ᵀ,
 //! equal up to signs. The first needs the eigenvectors of a matrix of size L+M, the second of size
 //! D; the smaller matrix is used. Networks have many weights and few gradients per mini-batch; for
 //! linear models with several draws per mini-batch it is the opposite.
+
+use std::borrow::Cow;
 
 use burn::tensor::{Tensor, TensorData};
 use burn_bayes_graph::ExampleGradients;
@@ -34,13 +36,16 @@ pub(crate) struct StackedFactors<'a> {
     pub(crate) old: f64,
     /// n.
     pub(crate) new: f64,
+    /// S, `[rows, D]`.
+    pub(crate) scaled: Option<&'a Tensor<2>>,
 }
 
 impl StackedFactors<'_> {
     /// The new factors.
     pub(crate) fn truncated(self) -> Result<Truncation> {
         let [rank, len] = self.factors.dims();
-        match rank + self.rows.count() <= len {
+        let scaled = self.scaled.map_or(0, |rows| rows.dims()[0]);
+        match rank + scaled + self.rows.count() <= len {
             true => self.truncated_by_rows(),
             false => self.truncated_by_columns(),
         }
@@ -51,28 +56,47 @@ impl StackedFactors<'_> {
         let Self { old, new, .. } = self;
         let [rank, _] = self.factors.dims();
         let count = self.rows.count();
-        // Row i holds gᵢᵀgⱼ for all gradients, and gᵢᵀU for all factors: one read from the device.
-        let products = vec![self.rows.gram(), self.rows.dot(self.factors.clone())];
+        // The rows that are not gradients: U and S.
+        let (dense, gram) = match self.scaled {
+            Some(scaled) => {
+                let dense = Tensor::cat(vec![self.factors.clone(), scaled.clone()], 0);
+                let gram = numbers(dense.clone().matmul(dense.clone().transpose()));
+                (dense, Cow::Owned(gram))
+            }
+            None => (self.factors.clone(), Cow::Borrowed(self.gram)),
+        };
+        let [width, _] = dense.dims();
+        let scale = |row: usize| if row < rank { old } else { 1.0 };
+        // Row i holds gᵢᵀgⱼ for all gradients, and gᵢᵀr for all dense rows: one read from the device.
+        let products = vec![self.rows.gram(), self.rows.dot(dense)];
         let products = numbers(Tensor::cat(products, 1));
-        let product = |row: usize, column: usize| products[row * (count + rank) + column];
-        let stacked = SquareMatrix::from_fn(rank + count, |row, column| {
+        let product = |row: usize, column: usize| products[row * (count + width) + column];
+        let stacked = SquareMatrix::from_fn(width + count, |row, column| {
             let (low, high) = (row.min(column), row.max(column));
-            match (high < rank, low < rank) {
-                (true, _) => old * old * self.gram[row * rank + column],
-                (false, true) => old * new * product(high - rank, count + low),
-                (false, false) => new * new * product(row - rank, column - rank),
+            match (high < width, low < width) {
+                (true, _) => scale(row) * scale(column) * gram[row * width + column],
+                (false, true) => scale(low) * new * product(high - width, count + low),
+                (false, false) => new * new * product(row - width, column - width),
             }
         });
         let pairs = SymmetricEigen::leading(&stacked, rank).map_err(Error::from)?;
-        let kept = pairs.iter().map(|pair| pair.vector.split_at(rank));
-        let mixing = kept.clone().flat_map(|(shares, _)| shares);
-        let weights = kept.flat_map(|(_, shares)| shares);
-        let weights: Vec<f32> = weights.map(|share| (new * share) as f32).collect();
-        let weights = TensorData::new(weights, [rank, count]);
-        let weights = Tensor::from_data(weights, &self.factors.device());
+        let device = self.factors.device();
+        // The shares of some rows of R in the new factors, times a scale.
+        let shares = |first: usize, count: usize, scale: f64| {
+            let shares = pairs
+                .iter()
+                .flat_map(|pair| &pair.vector[first..first + count]);
+            let shares: Vec<f32> = shares.map(|share| (scale * share) as f32).collect();
+            Tensor::<2>::from_data(TensorData::new(shares, [rank, count]), &device)
+        };
+        let rows = self.rows.weighted_sums(shares(width, count, new));
+        let mixing = pairs.iter().flat_map(|pair| &pair.vector[..rank]);
         Ok(Truncation {
             mixing: mixing.map(|share| old * share).collect(),
-            rows: self.rows.weighted_sums(weights),
+            rows: match self.scaled {
+                Some(scaled) => rows + shares(rank, width - rank, 1.0).matmul(scaled.clone()),
+                None => rows,
+            },
         })
     }
 
@@ -80,10 +104,9 @@ impl StackedFactors<'_> {
     fn truncated_by_columns(self) -> Result<Truncation> {
         let [rank, len] = self.factors.dims();
         let gradients = self.rows.materialise().mul_scalar(self.new);
-        let stacked = Tensor::cat(
-            vec![self.factors.clone().mul_scalar(self.old), gradients],
-            0,
-        );
+        let mut stacked = vec![self.factors.clone().mul_scalar(self.old), gradients];
+        stacked.extend(self.scaled.cloned());
+        let stacked = Tensor::cat(stacked, 0);
         let scatter = numbers(stacked.clone().transpose().matmul(stacked));
         let scatter = SquareMatrix::from_row_major(len, scatter).map_err(Error::from)?;
         let pairs = SymmetricEigen::leading(&scatter, rank).map_err(Error::from)?;
@@ -115,7 +138,7 @@ mod tests {
     fn both_ways_keep_the_same_part() {
         let device = Device::default();
         let len = 9;
-        for (rank, count) in [(1, 3), (2, 12), (4, 5)] {
+        for (rank, count, extra) in [(1, 3, 0), (2, 12, 0), (4, 5, 0), (2, 3, 2), (3, 4, 11)] {
             let matrix = |key: u64, rows: usize| {
                 let normals = Noise::host(1).fold(key).normal(rows * len, &device);
                 normals.reshape([rows, len])
@@ -123,12 +146,14 @@ mod tests {
             let factors: Tensor<2> = matrix(1, rank);
             let gram = numbers(factors.clone().matmul(factors.clone().transpose()));
             let rows = ExampleGradients::from_rows(matrix(2, count));
+            let scaled = matrix(3, extra.max(1));
             let stack = StackedFactors {
                 factors: &factors,
                 gram: &gram,
                 rows: &rows,
                 old: 0.8,
                 new: 0.6,
+                scaled: (extra > 0).then_some(&scaled),
             };
             let [left, right] =
                 [stack.truncated_by_rows(), stack.truncated_by_columns()].map(|truncation| {
@@ -141,8 +166,8 @@ mod tests {
             let largest = right
                 .iter()
                 .fold(0.0f64, |most, entry| most.max(entry.abs()));
-            // Sums of at most rank + count single-precision products, and the gap of the spectrum.
-            let bound = 64.0 * (rank + count) as f64 * f64::from(f32::EPSILON) * largest;
+            // Sums of at most rank + count + extra single-precision products, and the gap of the spectrum.
+            let bound = 64.0 * (rank + count + extra) as f64 * f64::from(f32::EPSILON) * largest;
             for (left, right) in left.iter().zip(&right) {
                 assert!((left - right).abs() <= bound, "{left} {right} {bound}");
             }

@@ -42,8 +42,8 @@ use burn::module::{Module, Param, ParamGroup};
 use burn::tensor::Tensor;
 
 use super::algorithm::{
-    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
-    draw_noises, purpose,
+    Algorithm, Draw, FromGradients, FunctionPriorUse, GradientPieces, MeanGradients, Proposal,
+    Setup, StepId, Update, draw_noises, purpose,
 };
 use super::average::{Average, Averaging};
 use super::checks::{counts, not_negative, positive};
@@ -264,6 +264,10 @@ impl Algorithm for Vifa {
         let parts = parts.in_units_of_weights();
         let layout = self.setup().layout.clone();
         FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())
+    }
+
+    fn function_prior_use(&self) -> FunctionPriorUse {
+        FunctionPriorUse::Gradient
     }
 
     fn last_mean(&self) -> Option<Tensor<1>> {

@@ -27,6 +27,9 @@
 //! derivatives, so the product is a central difference with error O(s²), and g is the mean of the
 //! two gradients.
 //!
+//! A [prior over functions](crate::function_prior) adds the diagonal of its curvature JᵀK⁻¹J to ĥ, and its gradient to
+//! N g.
+//!
 //! A step is a Bayesian filter: for η = β and without the last term of d⁺, N(μ⁺, 1/d⁺) is
 //! proportional to q^{1−β} times the β-th powers of the prior and of the second-order expansion of
 //! the likelihood, shifted from the draw to μ.
@@ -47,17 +50,19 @@ use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::algorithm::{
-    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
-    draw_noises, purpose,
+    Algorithm, Draw, FromGradients, FunctionPriorUse, GradientPieces, MeanGradients, Proposal,
+    Setup, StepId, Update, draw_noises, purpose,
 };
 use super::average::Averaging;
 use super::checks::pairs;
 use super::mean_stage::MeanStage;
-use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate};
+use super::natural::{
+    NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate, with_function_gradient,
+};
 use super::rate::Rate;
 use super::start::{InitialDeviation, InitialMean};
 use crate::error::{Error, Result};
-use crate::kernels::statistics::PrecisionParts;
+use crate::kernels::statistics::{PrecisionParts, column_dot};
 use crate::memory::MemoryPlan;
 use crate::noise::{Noise, NoiseSource};
 use crate::posterior::{FactorPosterior, precision_draws};
@@ -248,6 +253,10 @@ impl Algorithm for Von {
         })
     }
 
+    fn function_prior_use(&self) -> FunctionPriorUse {
+        FunctionPriorUse::Curvature
+    }
+
     fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {
         let gaussian = self.gaussian.apply_step(update, learning_rate);
         Self { gaussian, ..self }
@@ -294,7 +303,8 @@ impl FromGradients for Von {
             .into_iter()
             .map(|parts| Tensor::cat(parts, 0))
             .collect();
-        let mean_gradient = mean(gradients.clone());
+        let train_len = config.train_len as f64;
+        let mean_gradient = with_function_gradient(mean(gradients.clone()), &proposal, train_len);
         let gradient = || mean_gradient.clone();
         let first_stage = self.gaussian.mean_update(proposal.id, gradient, batch_size);
         if let Some(update) = first_stage {
@@ -321,12 +331,14 @@ impl FromGradients for Von {
                 mean(products.collect()) / deviation(&parts).mul_scalar(2.0 * probe)
             }
         };
-        let (rate, scale) = (
-            config.precision_rate.at(proposal.id.step),
-            config.train_len as f64,
-        );
+        let rate = config.precision_rate.at(proposal.id.step);
         let alpha = self.gaussian.prior().expanded(&parts.mean.device());
-        let target = curvature.mul_scalar(scale) + alpha.clone();
+        let target = curvature.mul_scalar(train_len) + alpha.clone();
+        let function = proposal.function.as_ref();
+        let target = match function.and_then(|terms| terms.rows.clone()) {
+            Some(rows) => target + column_dot(rows.clone(), rows),
+            None => target,
+        };
         let precision = match config.curvature {
             Curvature::SquaredMean => {
                 parts.precision.mul_scalar(1.0 - rate) + target.mul_scalar(rate)
@@ -337,7 +349,7 @@ impl FromGradients for Von {
                 parts.precision * root.square().add_scalar(1.0).mul_scalar(0.5)
             }
         };
-        let gradient = mean_gradient.clone().mul_scalar(scale) + alpha * parts.mean;
+        let gradient = mean_gradient.clone().mul_scalar(train_len) + alpha * parts.mean;
         let step = NaturalStep::diagonal(gradient, precision);
         NaturalStep::update(step, proposal.id, || {
             self.setup().non_finite(proposal.id.step + 1, mean_gradient)

@@ -16,6 +16,7 @@ use super::clock::Clock;
 use super::deferred_step::{Deferred, DeferredStep};
 use super::divergence_stop::DivergenceStop;
 use super::gather_per_example::ExampleLoss;
+use super::model_terms::ModelTerms;
 use super::self_check::SelfCheck;
 use super::training_layers::{TrainingFlag, training_flags, with_dropout};
 use super::validation_hook::ValidationHook;
@@ -67,6 +68,8 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     self_check: SelfCheck,
     #[module(skip)]
     validation_hook: ValidationHook<A::Posterior>,
+    #[module(skip)]
+    model_terms: ModelTerms,
 }
 
 /// Number of consecutive rejected steps after which training stops.
@@ -92,6 +95,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             divergence_stop: DivergenceStop::default(),
             self_check: SelfCheck::default(),
             validation_hook: ValidationHook::default(),
+            model_terms: ModelTerms::default(),
         })
     }
 
@@ -254,6 +258,18 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// The checks of the model.
     pub(crate) fn self_check(&self) -> &SelfCheck {
         &self.self_check
+    }
+
+    /// How to compute what a step needs besides the gradients of the loss.
+    pub(crate) fn model_terms(&self) -> &ModelTerms {
+        &self.model_terms
+    }
+
+    pub(crate) fn map_model_terms(self, change: impl FnOnce(ModelTerms) -> ModelTerms) -> Self {
+        Self {
+            model_terms: change(self.model_terms),
+            ..self
+        }
     }
 
     /// The recording of the model, kept for later steps.

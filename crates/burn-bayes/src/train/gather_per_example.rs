@@ -164,6 +164,10 @@ where
     let (model, check) = (bayesian.template(), bayesian.self_check());
     let has_batch_norm = has_batch_norm_alone(model)?;
     let proposal = algorithm.propose(bayesian.clock().next_pass())?;
+    let proposal = bayesian.model_terms().add_function(model, proposal)?;
+    let proposal = bayesian
+        .model_terms()
+        .add_curvature(model, &item, proposal)?;
     let recorded = bayesian.recording(|| {
         let all = Layout::new(model, &ParamGroup::all());
         let losses = |model: &M, batch| model.example_losses(batch);

@@ -15,6 +15,7 @@ mod gather;
 mod gather_per_example;
 mod gradient_check;
 mod init;
+mod model_terms;
 mod own_loss;
 mod own_optimize;
 mod parts;

@@ -163,6 +163,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             divergence_stop,
             self_check,
             validation_hook,
+            model_terms,
             ..
         } = self;
         let Trainable { model, algorithm } = step(Trainable { model, algorithm });
@@ -180,6 +181,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             divergence_stop,
             self_check,
             validation_hook,
+            model_terms,
         }
         .flushed()
     }

@@ -1,0 +1,384 @@
+//! Priors over functions: the outputs of a network are compared with a Gaussian process, instead of its weights with a
+//! Gaussian.
+//!
+//! At n measurement points X, with K = k(X, X), the prior over the outputs f(X; θ) is N(0, K). Linearised at the draw of
+//! a step, ½ fᵀK⁻¹f has the gradient and the Gauss–Newton curvature
+//!
+//! ```text
+//! gradient    JᵀK⁻¹f,   J = ∂f(X; θ)/∂θ
+//! curvature   JᵀK⁻¹J = RᵀR,  R = L⁻¹J,  K = L Lᵀ
+//! ```
+//!
+//! which a natural-gradient step adds to those of the loss and of the prior over weights:
+//!
+//! ```text
+//! P⁺ = (1−β) P + β (N H + diag α + JᵀK⁻¹J)
+//! μ⁺ = μ − η (P⁺)⁻¹ (N g + α⊙μ + JᵀK⁻¹f)
+//! ```
+//!
+//! R has n rows per output and enters SLANG's factors like the gradients of n more examples; VON takes the diagonal of
+//! RᵀR. VIFA takes the gradient alone, at every draw, which is that of E_q ½ fᵀK⁻¹f: the function-space term of its
+//! objective KL(q(w)‖p(w)) + E_q KL(N(f, σ²I)‖N(0, K)) (equation 3.6), without bias. The entropy in it is that of the
+//! weights, so the objective is an upper bound of the divergence between the distributions of functions.
+//!
+//! The outputs are independent processes with the same kernel. The points are drawn afresh in every step, so that the
+//! prior acts at all inputs from which they are drawn.
+//!
+//! A **sketch** replaces R by r random rows S L⁻¹J with independent signs S/√r, so that RᵀR is right on average. It costs
+//! r backward passes instead of one per output, and r·D numbers instead of n·C·D.
+//!
+//! Departures from the report: the second derivatives of f are left out, which keeps the precision positive, as for the
+//! loss. The update of the variance of f given the weights is left out too: for a Gaussian likelihood it does not change
+//! the updates of P and μ.
+//!
+//! Reference: equation 3.16 of the report on VON with functional regularisation.
+
+use std::sync::Arc;
+
+use burn::module::{Module, ModuleDisplay};
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_bayes_graph::{ExampleBatch, ExampleGradients, Layout};
+
+use crate::algebra::{Cholesky, SquareMatrix};
+use crate::error::{Error, Result};
+use crate::functional::{DEFAULT_JITTER, Kernel, MOST_POINTS, MeasurementPoints, Points};
+use crate::kernels::composed::to_host;
+use crate::laplace::{ModelOutputs, OutputGradients, without_autodiff};
+use crate::methods::{Algorithm, Draw, FunctionPriorUse, FunctionTerms, Proposal};
+use crate::noise::Noise;
+use crate::train::Bayesian;
+
+/// A Gaussian-process prior over the outputs of a network.
+///
+/// ```
+/// use burn_bayes::functional::{Kernel, MeasurementPoints};
+/// use burn_bayes::function_prior::FunctionPrior;
+///
+/// let kernel = Kernel::constant(1.0) * Kernel::periodic(1.0, [0.7]);
+/// let points = MeasurementPoints::uniform(vec![-3.0], vec![3.0])?;
+/// let prior = FunctionPrior::new(kernel, points, 32)?;
+/// # Ok::<(), burn_bayes::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct FunctionPrior {
+    kernel: Kernel,
+    points: MeasurementPoints,
+    count: usize,
+    jitter: f64,
+    sketch: Option<usize>,
+}
+
+impl FunctionPrior {
+    /// The prior with this kernel, at `count` measurement points in every step.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not fit the points, or there are not so many points, or more than
+    /// [`MOST_POINTS`](crate::functional::MOST_POINTS).
+    pub fn new(kernel: Kernel, points: MeasurementPoints, count: usize) -> Result<Self> {
+        if count > MOST_POINTS {
+            let problem = format!(
+                "is {count}; the covariance of the points is factorised in every step, so use at most {MOST_POINTS}"
+            );
+            return Err(Error::config("count", problem));
+        }
+        kernel.matrix(&points.draw(count, Noise::host(0))?)?;
+        Ok(Self {
+            kernel,
+            points,
+            count,
+            jitter: DEFAULT_JITTER,
+            sketch: None,
+        })
+    }
+
+    /// Sets the share of the mean variance that is added to K; the default is
+    /// [`DEFAULT_JITTER`](crate::functional::DEFAULT_JITTER). It is the variance of white noise that the prior allows.
+    #[must_use]
+    pub fn with_jitter(mut self, jitter: f64) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// Uses `rows` random rows for the curvature, which then is right on average. For networks with many weights or
+    /// outputs.
+    #[must_use]
+    pub fn with_sketch(mut self, rows: usize) -> Self {
+        self.sketch = Some(rows);
+        self
+    }
+
+    /// The kernel.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    fn validate(&self) -> Result<()> {
+        if !(self.jitter.is_finite() && self.jitter >= 0.0) {
+            let problem = format!("is {}; it must be finite and not below zero", self.jitter);
+            return Err(Error::config("jitter", problem));
+        }
+        match self.sketch {
+            Some(0) => Err(Error::config("sketch", "is 0; it must be at least 1")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<M, A> Bayesian<M, A>
+where
+    M: Module + ModuleDisplay + ModelOutputs + 'static,
+    A: Algorithm,
+{
+    /// Adds a prior over functions to that over the weights, for a model whose features are a matrix with one point per
+    /// row. A weak prior over the weights leaves the choice of the function to this one. It is not part of a record: set
+    /// it again to resume a training.
+    ///
+    /// # Errors
+    ///
+    /// If the algorithm does not support priors over functions, or a setting is invalid.
+    pub fn with_function_prior(self, prior: FunctionPrior) -> Result<Self>
+    where
+        M: ModelOutputs<Features = Tensor<2>>,
+    {
+        self.with_function_prior_on(prior, |points| points)
+    }
+
+    /// Adds a prior over functions for a model with other features, which `features` makes from the points, `[n, width]`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`with_function_prior`](Self::with_function_prior).
+    pub fn with_function_prior_on(
+        self,
+        prior: FunctionPrior,
+        features: impl Fn(Tensor<2>) -> M::Features + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let has_rows = match self.algorithm().function_prior_use() {
+            FunctionPriorUse::Curvature => true,
+            FunctionPriorUse::Gradient => false,
+            FunctionPriorUse::Nothing => {
+                let problem = "is over functions, which this algorithm does not support; use SLANG, VOGN, VON or VIFA, \
+                               or a prior over the weights";
+                return Err(Error::config("prior", problem));
+            }
+        };
+        prior.validate()?;
+        let comparison = Comparison::<M> {
+            prior,
+            gradients: OutputGradients::new(self.layout().clone()),
+            layout: self.layout().clone(),
+            noise: self.algorithm().setup().noise,
+            has_rows,
+        };
+        Ok(self.map_model_terms(|terms| {
+            terms.with_function(move |model: &M, proposal| {
+                comparison.terms(model, &features, proposal)
+            })
+        }))
+    }
+}
+
+impl<M, A> Bayesian<M, A>
+where
+    M: Module + ModuleDisplay + ModelOutputs<Input: ExampleBatch> + 'static,
+    A: Algorithm<Signal = ExampleGradients>,
+{
+    /// Uses the generalised Gauss–Newton matrix Σ JᵢᵀΛᵢJᵢ of a mini-batch as its curvature, instead of the empirical
+    /// Fisher information Σ gᵢgᵢᵀ. It does not depend on the residuals, and is exact for a model that is linear in its
+    /// weights. It costs one more backward pass for each output, and is not part of a record.
+    #[must_use]
+    pub fn with_gauss_newton(self) -> Self {
+        let layout = self.layout().clone();
+        let gradients = OutputGradients::<M>::new(layout.clone());
+        self.map_model_terms(|terms| {
+            terms.with_curvature(move |model: &M, batch: &M::Input, proposal: &Proposal| {
+                let features = M::features(without_autodiff(batch.clone()));
+                let rows = proposal.draws.iter().map(|draw| {
+                    let model = model_at(&layout, model, draw)?;
+                    let outputs = gradients.outputs(&model, &features)?;
+                    let roots = model.likelihood().curvature_roots(&outputs).into_iter();
+                    roots
+                        .map(|root| gradients.weighted(&model, &features, root))
+                        .collect::<Result<Vec<_>>>()
+                });
+                let rows: Vec<_> = rows.collect::<Result<_>>()?;
+                Ok(ExampleGradients::joined(
+                    rows.into_iter().flatten().collect(),
+                ))
+            })
+        })
+    }
+}
+
+/// The model in inference mode, with the weights of a draw.
+fn model_at<M: Module>(layout: &Layout, model: &M, draw: &Draw) -> Result<M> {
+    Ok(layout.write(model.valid(), draw.weights.clone())?)
+}
+
+/// A model and the prior over its outputs.
+struct Comparison<M: ModelOutputs> {
+    prior: FunctionPrior,
+    gradients: OutputGradients<M>,
+    layout: Arc<Layout>,
+    noise: Noise,
+    /// Whether the algorithm uses the curvature.
+    has_rows: bool,
+}
+
+/// The stream of the measurement points; algorithms number their own streams from 1.
+const MEASUREMENT: u64 = 0x6d65_6173;
+/// The most numbers in the rows of a step, 2 GiB.
+const MOST_NUMBERS: usize = 1 << 29;
+
+impl<M: Module + ModelOutputs + 'static> Comparison<M> {
+    /// The terms at the draws of a proposal.
+    fn terms(
+        &self,
+        model: &M,
+        features: &dyn Fn(Tensor<2>) -> M::Features,
+        proposal: &Proposal,
+    ) -> Result<FunctionTerms> {
+        let noise = proposal.id.noise(self.noise).fold(MEASUREMENT);
+        let points = self.prior.points.draw(self.prior.count, noise.fold(0))?;
+        let factor = self.prior.kernel.factor(&points, self.prior.jitter)?;
+        let draws = &proposal.draws;
+        let first = draws.first();
+        let first = first.ok_or_else(|| Error::config("draws", "are none"))?;
+        let device = first.weights.device();
+        let inputs = tensor(points.as_slice(), [points.len(), points.width()], &device);
+        let features = features(inputs);
+        let share = 1.0 / draws.len() as f64;
+        let (mut rows, mut gradients) = (Vec::new(), Vec::new());
+        for (index, draw) in draws.iter().enumerate() {
+            let model = model_at(&self.layout, model, draw)?;
+            let outputs = self.gradients.outputs(&model, &features)?;
+            let at_draw = At {
+                comparison: self,
+                model: &model,
+                features: &features,
+                factor: &factor,
+                points: &points,
+                outputs,
+            };
+            at_draw.check(draws.len())?;
+            gradients.push(match (self.has_rows, self.prior.sketch) {
+                (false, _) => at_draw.gradient()?,
+                (true, None) => {
+                    let (whitened, gradient) = at_draw.whitened()?;
+                    rows.push(whitened.mul_scalar(share.sqrt()));
+                    gradient
+                }
+                (true, Some(count)) => {
+                    let noise = noise.fold(1).row(index as u64);
+                    let sketch = at_draw.sketch(count, noise)?;
+                    rows.push(sketch.mul_scalar(share.sqrt()));
+                    at_draw.gradient()?
+                }
+            });
+        }
+        Ok(FunctionTerms {
+            rows: self.has_rows.then(|| Tensor::cat(rows, 0)),
+            gradients,
+        })
+    }
+}
+
+/// The comparison at one draw.
+struct At<'a, M: ModelOutputs> {
+    comparison: &'a Comparison<M>,
+    model: &'a M,
+    features: &'a M::Features,
+    factor: &'a Cholesky,
+    points: &'a Points,
+    /// f, `[n, C]`.
+    outputs: Tensor<2>,
+}
+
+impl<M: Module + ModelOutputs + 'static> At<'_, M> {
+    /// Fails if the model has another number of outputs than points, or the rows would be too large.
+    fn check(&self, draws: usize) -> Result<()> {
+        let [count, width] = self.outputs.dims();
+        if count != self.points.len() {
+            let problem = format!(
+                "make {count} outputs of {} points; return one example per point",
+                self.points.len()
+            );
+            return Err(Error::config("features", problem));
+        }
+        let rows = match self.comparison.has_rows {
+            true => self.comparison.prior.sketch.unwrap_or(count * width),
+            false => 1,
+        };
+        let numbers = draws * rows * self.comparison.layout.len();
+        if numbers > MOST_NUMBERS {
+            let problem = format!(
+                "needs {rows} rows of {} weights for each of {draws} draws, {} MB; use fewer measurement points, or \
+                 `with_sketch`, which needs fewer rows",
+                self.comparison.layout.len(),
+                numbers / 1_000_000 * size_of::<f32>()
+            );
+            return Err(Error::config("prior", problem));
+        }
+        Ok(())
+    }
+
+    /// R = L⁻¹J of every output, and the gradient Rᵀ(L⁻¹f).
+    fn whitened(&self) -> Result<(Tensor<2>, Tensor<1>)> {
+        let [count, width] = self.outputs.dims();
+        let device = self.outputs.device();
+        let mut inverse = SquareMatrix::identity(count).into_row_major();
+        self.factor.solve_lower(&mut inverse)?;
+        let inverse = tensor(&inverse, [count, count], &device);
+        let gradients = &self.comparison.gradients;
+        let rows = (0..width).map(|output| {
+            let jacobian = gradients.of_output(self.model, self.features, &self.outputs, output)?;
+            Ok(jacobian.weighted_sums(inverse.clone()))
+        });
+        let rows = Tensor::cat(rows.collect::<Result<Vec<Tensor<2>>>>()?, 0);
+        let mut errors = to_host(self.outputs.clone());
+        self.factor.solve_lower(&mut errors)?;
+        let errors = tensor(&errors, [count, width], &device);
+        let errors = errors.transpose().reshape([1, count * width]);
+        let gradient = errors.matmul(rows.clone()).squeeze_dim(0);
+        Ok((rows, gradient))
+    }
+
+    /// Random rows.
+    fn sketch(&self, rows: usize, noise: Noise) -> Result<Tensor<2>> {
+        let [count, width] = self.outputs.dims();
+        let scale = (rows as f64).sqrt().recip();
+        let random = (0..rows).map(|row| {
+            let normals = noise.fold(row as u64).latent(count * width);
+            let signs = normals.into_iter().map(|z| scale.copysign(f64::from(z)));
+            let mut weights: Vec<f64> = signs.collect();
+            self.factor.solve_lower_transposed(&mut weights)?;
+            self.weighted(&weights)
+        });
+        let random = random.collect::<Result<Vec<Tensor<1>>>>()?;
+        Ok(Tensor::stack(random, 0))
+    }
+
+    /// JᵀK⁻¹f by one backward pass.
+    fn gradient(&self) -> Result<Tensor<1>> {
+        let mut weights = to_host(self.outputs.clone());
+        self.factor.solve(&mut weights)?;
+        self.weighted(&weights)
+    }
+
+    /// Σ wᵢ_c ∇fᵢ_c.
+    fn weighted(&self, weights: &[f64]) -> Result<Tensor<1>> {
+        let weights = tensor(weights, self.outputs.dims(), &self.outputs.device());
+        let gradients = &self.comparison.gradients;
+        let sums = gradients.weighted(self.model, self.features, weights)?;
+        Ok(sums.mean().mul_scalar(self.points.len() as f64))
+    }
+}
+
+fn tensor(values: &[f64], shape: [usize; 2], device: &Device) -> Tensor<2> {
+    let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+    Tensor::from_data(TensorData::new(values, shape), device)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! Training with a prior over functions, against exact Gaussian-process regression.
+
+use burn::optim::ModuleOptimizer;
+
+use super::*;
+use crate::VifaConfig;
+use crate::functional::GaussianProcess;
+use crate::laplace::Linearized;
+use crate::methods::{Averaging, Curvature, InitialDeviation, MeanStage, VonConfig};
+use crate::optimizer::{FusedAdamConfig, FusedSgdConfig};
+use crate::train::Gather;
+
+/// The precision of the noise of the targets.
+const NOISE_PRECISION: f64 = 625.0;
+/// The number of training examples.
+const LEN: usize = 20;
+/// Offsets and slopes with the precisions 12 500 and 2500. The data have 12 500 and 4600, so the prior matters.
+const KERNEL: &str = "0.00008 + 0.0004*linear";
+
+/// A line: the model is linear in its weights.
+#[derive(Module, Debug)]
+struct Line {
+    layer: Linear,
+}
+
+impl ModelOutputs for Line {
+    type Features = Tensor<2>;
+
+    fn features((inputs, _): Batch) -> Tensor<2> {
+        inputs
+    }
+
+    fn outputs(&self, inputs: Tensor<2>) -> Tensor<2> {
+        self.layer.forward(inputs)
+    }
+
+    fn likelihood(&self) -> OutputLikelihood {
+        OutputLikelihood::Gaussian {
+            noise_precision: NOISE_PRECISION,
+        }
+    }
+}
+
+impl ExampleLoss for Line {
+    fn example_losses(&self, (inputs, targets): Batch) -> Tensor<1> {
+        losses::gaussian(self.outputs(inputs), targets, NOISE_PRECISION)
+    }
+
+    fn example_outputs(&self, (inputs, targets): Batch, losses: Tensor<1>) -> RegressionOutput {
+        RegressionOutput::new(losses.mean(), self.outputs(inputs), targets)
+    }
+}
+
+impl TrainStep for Line {
+    type Input = Batch;
+    type Output = RegressionOutput;
+
+    fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
+        self.mean_loss_step(batch)
+    }
+}
+
+/// Inputs whose mean is 0, so that offset and slope are independent, and the targets.
+fn data() -> (Vec<f64>, Vec<f64>) {
+    let middle = (LEN - 1) as f64 / 2.0;
+    let inputs: Vec<f64> = (0..LEN).map(|i| (i as f64 - middle) / middle).collect();
+    let noise = Noise::host(11).latent(LEN).into_iter().map(f64::from);
+    let targets = inputs
+        .iter()
+        .zip(noise)
+        .map(|(x, z)| 0.03 * x + 0.01 + z / 25.0);
+    let targets = targets.collect();
+    (inputs, targets)
+}
+
+fn kernel() -> Kernel {
+    KERNEL.parse().unwrap()
+}
+
+fn prior() -> FunctionPrior {
+    let points = MeasurementPoints::uniform(vec![-2.0], vec![2.0]).unwrap();
+    FunctionPrior::new(kernel(), points, 8).unwrap()
+}
+
+fn line() -> Line {
+    let line = Line {
+        layer: LinearConfig::new(1, 1).init(&autodiff()),
+    };
+    let layout = Layout::new(&line, &ParamGroup::all()).unwrap();
+    let weights = Tensor::<1>::from_data([0.02, -0.03], &Device::default());
+    layout.write_leaves(line, weights).unwrap()
+}
+
+/// Steps on all data with a learning rate per step, from 1.
+fn trained<A>(
+    mut bayesian: Bayesian<Line, A>,
+    mut optimizer: ModuleOptimizer,
+    steps: usize,
+    rate: impl Fn(f64) -> f64,
+) -> FactorPosterior
+where
+    A: Algorithm<Posterior = FactorPosterior>,
+    A::Signal: Gather<Line, A>,
+{
+    let (inputs, targets) = data();
+    let device = autodiff();
+    let [inputs, targets] = [inputs, targets].map(|values| tensor(&values, [LEN, 1], &device));
+    for step in 1..=steps {
+        let batch = (inputs.clone(), targets.clone());
+        let output = TrainStep::step(&bayesian, batch);
+        bayesian = bayesian.optimize(&mut optimizer, rate(step as f64).into(), output.grads);
+    }
+    assert!(bayesian.fault().is_none(), "{:?}", bayesian.fault());
+    bayesian.posterior()
+}
+
+/// With the learning rate 1/t, the mean is the average of the means that the draws ask for.
+fn averaged<A>(bayesian: Bayesian<Line, A>, steps: usize) -> FactorPosterior
+where
+    A: Algorithm<Posterior = FactorPosterior>,
+    A::Signal: Gather<Line, A>,
+{
+    trained(bayesian, FusedSgdConfig::new().init(), steps, |step| {
+        1.0 / step
+    })
+}
+
+/// The largest deviations allowed.
+struct Tolerance {
+    mean: f64,
+    /// Relative.
+    variance: f64,
+}
+
+/// The posterior of the line is that of Gaussian-process regression, at 50 points inside and outside the data.
+fn assert_exact(what: &str, posterior: FactorPosterior, tolerance: &Tolerance) {
+    let (inputs, targets) = data();
+    let process = GaussianProcess::new(kernel(), 1.0 / NOISE_PRECISION).unwrap();
+    let fit = process
+        .fit(&Points::new(1, inputs).unwrap(), &targets)
+        .unwrap();
+    let places: Vec<f64> = (0..50).map(|i| -1.5 + 0.06 * f64::from(i)).collect();
+    let linearized = Linearized::new(line().valid(), posterior).unwrap();
+    let rows = tensor(&places, [50, 1], &Device::default());
+    let found = linearized.outputs(&rows).unwrap();
+    let (mean, variance) = (to_host(found.mean), to_host(found.variance));
+    let expected = fit.predict(&Points::new(1, places).unwrap()).unwrap();
+    for at in 0..50 {
+        let error = (mean[at] - expected.mean[at]).abs();
+        assert!(error <= tolerance.mean, "{what}, mean {at}: {error}");
+        let error = (variance[at] / expected.variance[at] - 1.0).abs();
+        assert!(
+            error <= tolerance.variance,
+            "{what}, variance {at}: {error}"
+        );
+    }
+}
+
+fn slang(rate: Rate) -> SlangConfig {
+    SlangConfig::paper(LEN)
+        .with_rank(2)
+        .with_draws(4)
+        .with_precision_rate(rate)
+        .with_initial_deviation(Some(InitialDeviation::Constant(0.01)))
+        .with_prior(Prior::isotropic(0.01))
+}
+
+/// With all directions in the factors and the Gauss–Newton matrix as curvature. The deviations of the function are at most
+/// 0.02, so the mean of 8000 draws has a standard error of 0.0002.
+#[test]
+fn slang_with_a_function_prior_is_exact_regression() {
+    let bayesian = slang(Rate::Constant(0.5)).init(line()).with_gauss_newton();
+    let bayesian = bayesian.with_function_prior(prior()).unwrap();
+    let tolerance = Tolerance {
+        mean: 1e-3,
+        variance: 1e-3,
+    };
+    assert_exact("SLANG", averaged(bayesian, 2000), &tolerance);
+}
+
+/// The precision is the average over steps. That of the prior, about half of it, has the relative standard error
+/// √(2/8000), or 0.016.
+#[test]
+fn slang_with_random_rows_is_exact_on_average() {
+    let average = Rate::Power {
+        initial: 1.0,
+        time_constant: 1.0,
+        power: 1.0,
+    };
+    let bayesian = slang(average).init(line()).with_gauss_newton();
+    let bayesian = bayesian
+        .with_function_prior(prior().with_sketch(1))
+        .unwrap();
+    let tolerance = Tolerance {
+        mean: 2e-3,
+        variance: 0.06,
+    };
+    assert_exact("SLANG, sketched", averaged(bayesian, 2000), &tolerance);
+}
+
+/// The exact posterior has no correlation, so the diagonal is all of it, and antithetic draws have the exact mean
+/// gradient.
+#[test]
+fn von_with_a_function_prior_is_exact_regression() {
+    let config = VonConfig::paper(LEN)
+        .with_curvature(Curvature::Hutchinson { probe: 1.0 })
+        .with_draws(2)
+        .with_antithetic(true)
+        .with_precision_rate(Rate::Constant(0.5))
+        .with_initial_deviation(Some(InitialDeviation::Constant(0.01)))
+        .with_prior(Prior::isotropic(0.01));
+    let bayesian = config.init(line()).with_function_prior(prior()).unwrap();
+    let tolerance = Tolerance {
+        mean: 1e-3,
+        variance: 1e-3,
+    };
+    let posterior = trained(bayesian, FusedSgdConfig::new().init(), 100, |_| 0.5);
+    assert_exact("VON", posterior, &tolerance);
+}
+
+/// Rank 1 of two weights contains every Gaussian. The tolerances are those of stochastic gradients: without the prior
+/// over functions, the variance would be 1.5 to 2 times as large.
+#[test]
+fn vifa_with_a_function_prior_is_exact_regression() {
+    const STEPS: u64 = 3000;
+    let config = VifaConfig::new(LEN)
+        .with_rank(1)
+        .with_draws(8)
+        .with_antithetic(true)
+        .with_initial_deviation(InitialDeviation::Constant(0.02))
+        .with_factor_scale(0.1)
+        .with_mean_stage(MeanStage::None)
+        .with_averaging(Averaging::From(STEPS / 2))
+        .with_prior(Prior::isotropic(0.01));
+    let bayesian = config.init(line()).with_function_prior(prior()).unwrap();
+    let optimizer = FusedAdamConfig::new().init();
+    let rate = |step: f64| 0.01 * 0.01f64.powf(step / STEPS as f64);
+    let posterior = trained(bayesian, optimizer, STEPS as usize, rate);
+    let tolerance = Tolerance {
+        mean: 2e-3,
+        variance: 0.15,
+    };
+    assert_exact("VIFA", posterior, &tolerance);
+}
+
+/// A prior that allows almost no function but zero, from the first step of the first stage on.
+#[test]
+fn the_first_stage_uses_the_prior_over_functions() {
+    let kernel: Kernel = "0.000001 + 0.000001*linear".parse().unwrap();
+    let points = MeasurementPoints::uniform(vec![-2.0], vec![2.0]).unwrap();
+    let prior = FunctionPrior::new(kernel, points, 8).unwrap();
+    let config = SlangConfig::new(LEN)
+        .with_prior(Prior::isotropic(0.01))
+        .with_mean_stage(MeanStage::Steps(400));
+    let squared_norm = |bayesian: Bayesian<Line, _>| {
+        let optimizer = FusedSgdConfig::new().init();
+        let mean = to_host(trained(bayesian, optimizer, 300, |_| 0.1).mean());
+        mean.iter().map(|x| x * x).sum::<f64>()
+    };
+    let free = squared_norm(config.init(line()));
+    let bound = squared_norm(config.init(line()).with_function_prior(prior).unwrap());
+    assert!(bound < 0.1 * free, "{bound} {free}");
+}

@@ -1,0 +1,164 @@
+//! A season is extrapolated by a network with a prior over its weights, and by one with a periodic prior over functions.
+//!
+//! ```text
+//! cargo run --example function_prior
+//! cargo run --example function_prior -- --seed 1 --steps 2000
+//! ```
+#![allow(clippy::print_stdout, reason = "the program talks to a person")]
+
+use std::error::Error;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn::train::TrainStep;
+use burn_bayes::function_prior::FunctionPrior;
+use burn_bayes::functional::{
+    FunctionPrediction, GaussianProcess, Kernel, MarginalLikelihood, MeasurementPoints, Points,
+};
+use burn_bayes::laplace::Linearized;
+use burn_bayes::methods::{MeanStage, Rate, Slang};
+use burn_bayes::prelude::*;
+use burn_bayes_examples::{Activation, Arguments, RealBatch, Regressor, ToBatch, is_smoke};
+
+const ROWS: usize = 90;
+const NOISE_DEVIATION: f64 = 0.1;
+/// The data end here.
+const END: f64 = 3.0;
+/// The predictions end here.
+const HORIZON: f64 = 5.0;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::read(&["seed", "steps", "points", "rank"])?;
+    let seed: u64 = arguments.get("seed", 0)?;
+    let steps: usize = arguments.get("steps", if is_smoke() { 30 } else { 3000 })?;
+    let count: usize = arguments.get("points", 40)?;
+    let rank: usize = arguments.get("rank", 20)?;
+
+    let inputs: Vec<f64> = (0..ROWS)
+        .map(|row| END * row as f64 / ROWS as f64)
+        .collect();
+    let noise = Noise::host(seed).fold(1).latent(ROWS);
+    let targets = inputs.iter().zip(noise);
+    let targets: Vec<f64> = targets
+        .map(|(x, z)| season(*x) + NOISE_DEVIATION * f64::from(z))
+        .collect();
+
+    // ANCHOR: learn
+    let points = Points::new(1, inputs.clone())?;
+    let start: Kernel = "rbf + periodic(1.2,1)".parse()?;
+    let start = start
+        .with_median_length_scales(&points)?
+        .with_term_variances();
+    let start = GaussianProcess::new(start, 0.1)?;
+    let process = MarginalLikelihood::new().maximise(&start, &points, &targets)?;
+    println!("kernel          {}", process.kernel());
+    println!("noise variance  {:.4}\n", process.noise_variance());
+    // ANCHOR_END: learn
+
+    let weights = slang(rank, seed, steps, 1.0).init(network(seed));
+    // ANCHOR: prior
+    let everywhere = MeasurementPoints::uniform(vec![0.0], vec![HORIZON])?;
+    let prior = FunctionPrior::new(process.kernel().clone(), everywhere, count)?;
+    let functions = slang(rank, seed, steps, 0.01)
+        .init(network(seed))
+        .with_gauss_newton()
+        .with_function_prior(prior)?;
+    // ANCHOR_END: prior
+
+    let batch = batch(&inputs, &targets);
+    let grid: Vec<f64> = (0..200).map(|i| HORIZON * f64::from(i) / 200.0).collect();
+    let exact = process
+        .fit(&points, &targets)?
+        .predict(&Points::new(1, grid.clone())?)?;
+    println!("                     inside the data              beyond the data");
+    println!("                     RMSE   deviation  of exact   RMSE   deviation  of exact");
+    print_row("exact process", &grid, &exact, &exact);
+    for (name, bayesian) in [("weight prior", weights), ("function prior", functions)] {
+        let found = trained(bayesian, &batch, steps, &grid)?;
+        print_row(name, &grid, &found, &exact);
+    }
+    Ok(())
+}
+
+/// Two years without a trend.
+fn season(x: f64) -> f64 {
+    let turn = std::f64::consts::TAU * x;
+    turn.sin() + 0.4 * (2.0 * turn).cos()
+}
+
+fn slang(rank: usize, seed: u64, steps: usize, precision: f64) -> SlangConfig {
+    SlangConfig::new(ROWS)
+        .with_rank(rank)
+        .with_seed(seed)
+        .with_prior(Prior::isotropic(precision))
+        .with_mean_stage(MeanStage::Steps(steps as u64 / 2))
+        .with_precision_rate(Rate::Constant(0.02))
+}
+
+fn network(seed: u64) -> Regressor {
+    let device = Device::default();
+    device.seed(seed);
+    let precision = NOISE_DEVIATION.powi(-2);
+    Regressor::new(
+        1,
+        &[50, 50],
+        Activation::Tanh,
+        precision,
+        &device.autodiff(),
+    )
+}
+
+fn batch(inputs: &[f64], targets: &[f64]) -> RealBatch {
+    let narrow = |values: &[f64]| values.iter().map(|&value| value as f32).collect::<Vec<_>>();
+    let rows = ToBatch {
+        inputs: &narrow(inputs),
+        targets: &narrow(targets),
+    };
+    rows.all(&Device::default().autodiff())
+}
+
+/// The linearised predictions after training with all rows in every step.
+fn trained(
+    mut bayesian: Bayesian<Regressor, Slang>,
+    batch: &RealBatch,
+    steps: usize,
+    grid: &[f64],
+) -> Result<FunctionPrediction, Box<dyn Error>> {
+    let mut optimizer = FusedAdamConfig::new().init();
+    for _ in 0..steps {
+        let gradients = TrainStep::step(&bayesian, batch.clone()).grads;
+        bayesian = bayesian.optimize(&mut optimizer, 0.02.into(), gradients);
+    }
+    if let Some(fault) = bayesian.fault() {
+        return Err(fault.to_string().into());
+    }
+    let linearized = Linearized::new(bayesian.template().valid(), bayesian.try_posterior()?)?;
+    let rows: Vec<f32> = grid.iter().map(|&x| x as f32).collect();
+    let rows = TensorData::new(rows, [grid.len(), 1]);
+    let outputs = linearized.outputs(&Tensor::from_data(rows, &Device::default()))?;
+    let numbers = |values: Tensor<2>| values.into_data().iter::<f64>().collect();
+    Ok(FunctionPrediction {
+        mean: numbers(outputs.mean),
+        variance: numbers(outputs.variance),
+    })
+}
+
+/// The error against the season, the mean deviation, and its mean absolute difference from the exact one, as a share.
+fn print_row(name: &str, grid: &[f64], found: &FunctionPrediction, exact: &FunctionPrediction) {
+    print!("{name:<18}");
+    for is_inside in [true, false] {
+        let places: Vec<usize> = (0..grid.len())
+            .filter(|&at| (grid[at] < END) == is_inside)
+            .collect();
+        let mean = |value: &dyn Fn(usize) -> f64| {
+            places.iter().map(|&at| value(at)).sum::<f64>() / places.len() as f64
+        };
+        let error = mean(&|at| (found.mean[at] - season(grid[at])).powi(2)).sqrt();
+        let deviation = |prediction: &FunctionPrediction, at: usize| prediction.variance[at].sqrt();
+        let difference = mean(&|at| (deviation(found, at) - deviation(exact, at)).abs());
+        let share = difference / mean(&|at| deviation(exact, at));
+        let own = mean(&|at| deviation(found, at));
+        print!(" {error:>6.3} {own:>11.3} {:>7.0} % ", 100.0 * share);
+    }
+    println!();
+}
