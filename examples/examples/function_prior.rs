@@ -28,11 +28,13 @@ const END: f64 = 3.0;
 const HORIZON: f64 = 5.0;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments = Arguments::read(&["seed", "steps", "points", "rank"])?;
+    let arguments = Arguments::read(&["seed", "steps", "points", "rank", "jitter", "rate"])?;
     let seed: u64 = arguments.get("seed", 0)?;
     let steps: usize = arguments.get("steps", if is_smoke() { 30 } else { 3000 })?;
     let count: usize = arguments.get("points", 40)?;
     let rank: usize = arguments.get("rank", 20)?;
+    let jitter: f64 = arguments.get("jitter", 1e-2)?;
+    let rate: f64 = arguments.get("rate", 0.02)?;
 
     let inputs: Vec<f64> = (0..ROWS)
         .map(|row| END * row as f64 / ROWS as f64)
@@ -59,6 +61,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // ANCHOR: prior
     let everywhere = MeasurementPoints::uniform(vec![0.0], vec![HORIZON])?;
     let prior = FunctionPrior::new(process.kernel().clone(), everywhere, count)?;
+    // A network is never exactly periodic: the jitter is the share of the variance that may be noise.
+    let prior = prior.with_jitter(jitter);
     let functions = slang(rank, seed, steps, 0.01)
         .init(network(seed))
         .with_gauss_newton()
@@ -74,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("                     RMSE   deviation  of exact   RMSE   deviation  of exact");
     print_row("exact process", &grid, &exact, &exact);
     for (name, bayesian) in [("weight prior", weights), ("function prior", functions)] {
-        let found = trained(bayesian, &batch, steps, &grid)?;
+        let found = trained(bayesian, &batch, steps, rate, &grid)?;
         print_row(name, &grid, &found, &exact);
     }
     Ok(())
@@ -122,12 +126,13 @@ fn trained(
     mut bayesian: Bayesian<Regressor, Slang>,
     batch: &RealBatch,
     steps: usize,
+    rate: f64,
     grid: &[f64],
 ) -> Result<FunctionPrediction, Box<dyn Error>> {
     let mut optimizer = FusedAdamConfig::new().init();
     for _ in 0..steps {
         let gradients = TrainStep::step(&bayesian, batch.clone()).grads;
-        bayesian = bayesian.optimize(&mut optimizer, 0.02.into(), gradients);
+        bayesian = bayesian.optimize(&mut optimizer, rate.into(), gradients);
     }
     if let Some(fault) = bayesian.fault() {
         return Err(fault.to_string().into());

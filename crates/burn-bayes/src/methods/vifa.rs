@@ -304,18 +304,15 @@ impl FromGradients for Vifa {
     fn propose(&self, id: StepId) -> Result<Proposal> {
         let parts = self.parts();
         let config = self.config();
+        let noise = id.noise(self.setup().noise);
         if self.second_stage().is_none() {
             let draw = Draw {
                 weights: parts.mean,
-                noise: id.noise(self.setup().noise),
+                noise,
             };
             return Ok(Proposal::new(id, vec![draw]));
         }
-        let noises = draw_noises(
-            id.noise(self.setup().noise),
-            config.draws,
-            config.antithetic,
-        );
+        let noises = draw_noises(noise, config.draws, config.antithetic);
         let (first, gram) = kernels::draw_and_gram(&parts, noises[0], &self.settings.scratch);
         let others = noises[1..]
             .iter()

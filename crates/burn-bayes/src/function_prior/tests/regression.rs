@@ -218,8 +218,8 @@ fn von_with_a_function_prior_is_exact_regression() {
     assert_exact("VON", posterior, &tolerance);
 }
 
-/// Rank 1 of two weights contains every Gaussian. The tolerances are those of stochastic gradients: without the prior
-/// over functions, the variance would be 1.5 to 2 times as large.
+/// Rank 1 of two weights contains every Gaussian, which stochastic gradients reach only approximately. Without the prior
+/// over functions, the variance would be 1.6 to 2 times as large.
 #[test]
 fn vifa_with_a_function_prior_is_exact_regression() {
     const STEPS: u64 = 3000;
@@ -238,7 +238,7 @@ fn vifa_with_a_function_prior_is_exact_regression() {
     let posterior = trained(bayesian, optimizer, STEPS as usize, rate);
     let tolerance = Tolerance {
         mean: 2e-3,
-        variance: 0.15,
+        variance: 0.3,
     };
     assert_exact("VIFA", posterior, &tolerance);
 }
