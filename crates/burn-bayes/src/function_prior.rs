@@ -41,7 +41,7 @@ use burn_bayes_graph::{ExampleBatch, ExampleGradients, Layout};
 
 use crate::algebra::{Cholesky, SquareMatrix};
 use crate::error::{Error, Result};
-use crate::functional::{DEFAULT_JITTER, Kernel, MOST_POINTS, MeasurementPoints, Points};
+use crate::functional::{Kernel, MOST_POINTS, MeasurementPoints, Points};
 use crate::kernels::composed::to_host;
 use crate::laplace::{ModelOutputs, OutputGradients, without_autodiff};
 use crate::methods::{Algorithm, Draw, FunctionPriorUse, FunctionTerms, Proposal};
@@ -87,13 +87,13 @@ impl FunctionPrior {
             kernel,
             points,
             count,
-            jitter: DEFAULT_JITTER,
+            jitter: JITTER,
             sketch: None,
         })
     }
 
-    /// Sets the share of the mean variance that is added to K; the default is
-    /// [`DEFAULT_JITTER`](crate::functional::DEFAULT_JITTER). It is the variance of white noise that the prior allows.
+    /// Sets the share of the mean variance that is added to K; the default is 10⁻³. It is the variance of white noise that
+    /// the prior allows. With a small one, a network that cannot be exactly a function of the kernel is held at zero.
     #[must_use]
     pub fn with_jitter(mut self, jitter: f64) -> Self {
         self.jitter = jitter;
@@ -226,6 +226,8 @@ struct Comparison<M: ModelOutputs> {
     has_rows: bool,
 }
 
+/// The default jitter.
+const JITTER: f64 = 1e-3;
 /// The stream of the measurement points; algorithms number their own streams from 1.
 const MEASUREMENT: u64 = 0x6d65_6173;
 /// The most numbers in the rows of a step, 2 GiB.

@@ -82,14 +82,14 @@ fn autodiff() -> Device {
 }
 
 const COUNT: usize = 5;
-const JITTER: f64 = 1e-2;
+const RELATIVE_JITTER: f64 = 1e-2;
 
 fn prior() -> FunctionPrior {
     let kernel: Kernel = "2*rbf(1.5) + 0.5".parse().unwrap();
     let points = MeasurementPoints::uniform(vec![-2.0; 3], vec![2.0; 3]).unwrap();
     FunctionPrior::new(kernel, points, COUNT)
         .unwrap()
-        .with_jitter(JITTER)
+        .with_jitter(RELATIVE_JITTER)
 }
 
 fn comparison(net: &Net, prior: FunctionPrior) -> Comparison<Net> {
@@ -122,7 +122,11 @@ fn dense(net: &Net, comparison: &Comparison<Net>, proposal: &Proposal) -> (Vec<f
     let prior = &comparison.prior;
     let noise = proposal.id.noise(comparison.noise).fold(MEASUREMENT);
     let points = prior.points.draw(COUNT, noise.fold(0)).unwrap();
-    let inverse = prior.kernel.factor(&points, JITTER).unwrap().inverse();
+    let inverse = prior
+        .kernel
+        .factor(&points, RELATIVE_JITTER)
+        .unwrap()
+        .inverse();
     let len = comparison.layout.len();
     let (mut curvature, mut gradient) = (vec![0.0; len * len], vec![0.0; len]);
     let share = 1.0 / proposal.draws.len() as f64;
@@ -194,7 +198,11 @@ fn the_gradient_is_one_backward_pass() {
     let proposal = proposal(&net, 2, 1);
     let noise = proposal.id.noise(comparison.noise).fold(MEASUREMENT);
     let points = comparison.prior.points.draw(COUNT, noise.fold(0)).unwrap();
-    let factor = comparison.prior.kernel.factor(&points, JITTER).unwrap();
+    let factor = comparison
+        .prior
+        .kernel
+        .factor(&points, RELATIVE_JITTER)
+        .unwrap();
     let device = autodiff();
     let inverse = factor.inverse();
     let inverse = tensor(inverse.as_slice(), [COUNT, COUNT], &device);
@@ -232,7 +240,11 @@ fn sketches_are_right_on_average() {
     let (curvature, _) = dense(&net, &comparison, &proposal);
     let noise = proposal.id.noise(comparison.noise).fold(MEASUREMENT);
     let points = comparison.prior.points.draw(COUNT, noise.fold(0)).unwrap();
-    let factor = comparison.prior.kernel.factor(&points, JITTER).unwrap();
+    let factor = comparison
+        .prior
+        .kernel
+        .factor(&points, RELATIVE_JITTER)
+        .unwrap();
     let draw = &proposal.draws[0];
     let model = model_at(&comparison.layout, &net, draw).unwrap();
     let features = tensor(points.as_slice(), [COUNT, 3], &draw.weights.device());

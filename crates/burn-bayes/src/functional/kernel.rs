@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 /// let seasonal = Kernel::constant(4.0) * Kernel::periodic(12.0, [1.0]) * Kernel::rbf([60.0]);
 /// let kernel = seasonal + Kernel::linear([30.0]);
 /// assert_eq!(kernel.to_string(), "4*periodic(12,1)*rbf(60) + linear(30)");
-/// assert_eq!(kernel, "4*periodic(12, 1)*rbf(60) + linear(30)".parse()?);
+/// assert_eq!(kernel, "4*periodic(12, 1)*rbf(60) + linear(30)".parse::<Kernel>()?);
 /// # Ok::<(), burn_bayes::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use burn::optim::ModuleOptimizer;
 
 use super::*;
 use crate::VifaConfig;
-use crate::functional::GaussianProcess;
+use crate::functional::{DEFAULT_JITTER, GaussianProcess};
 use crate::laplace::Linearized;
 use crate::methods::{Averaging, Curvature, InitialDeviation, MeanStage, VonConfig};
 use crate::optimizer::{FusedAdamConfig, FusedSgdConfig};
@@ -79,7 +79,8 @@ fn kernel() -> Kernel {
 
 fn prior() -> FunctionPrior {
     let points = MeasurementPoints::uniform(vec![-2.0], vec![2.0]).unwrap();
-    FunctionPrior::new(kernel(), points, 8).unwrap()
+    let prior = FunctionPrior::new(kernel(), points, 8).unwrap();
+    prior.with_jitter(DEFAULT_JITTER)
 }
 
 fn line() -> Line {
