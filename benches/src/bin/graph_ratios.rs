@@ -3,14 +3,14 @@
 //! recordings in a training. All are timed in turns.
 //!
 //! ```text
-//! cargo run --profile bench --bin graph_ratios -- mlp lenet resnet32 prediction small-prediction training draws self-check
+//! cargo run --profile bench --bin graph_ratios -- mlp lora lenet resnet32 prediction small-prediction training draws self-check
 //! ```
 #![allow(clippy::print_stdout, reason = "a program's report")]
 
 use std::hint::black_box;
 use std::sync::Arc;
 
-use burn::module::{Module, ModuleDisplay, ParamGroup};
+use burn::module::{Lora, Module, ModuleDisplay, ParamGroup};
 use burn::tensor::{Device, Distribution, Tensor};
 use burn::train::TrainStep;
 use burn_bayes::graph::{CapturedForward, CapturedModel, ExampleBatch, ExampleGradients, Layout};
@@ -32,6 +32,7 @@ fn main() -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let known = [
         "mlp",
+        "lora",
         "lenet",
         "resnet32",
         "prediction",
@@ -50,6 +51,12 @@ fn main() -> Result<(), String> {
         let model = MlpClassifier::new(&[784, 400, 400, 10], &device);
         let batch = classification_batch(64, 784, 10, &device);
         gradients("784-400-400-10, M = 64", model, batch, 25);
+    }
+    if wants("lora") {
+        let model = MlpClassifier::new(&[784, 400, 400, 10], &device);
+        let batch = classification_batch(64, 784, 10, &device);
+        let title = "784-400-400-10 with LoRA of rank 8, M = 64";
+        gradients(title, model.apply_lora(Lora::new(8, 16.0)), batch, 25);
     }
     if wants("lenet") {
         let model = LeNet::new(&device);

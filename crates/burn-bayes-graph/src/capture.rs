@@ -104,10 +104,13 @@ fn example_constants(
     let made = |recording: &Recording| -> BTreeMap<usize, Vec<usize>> {
         let values = recording.constants.iter();
         let values = values.map(|(slot, value)| (*slot, value.shape().to_vec()));
-        let created = recording
-            .operations
-            .iter()
-            .filter(|operation| matches!(operation.axes, AxisRule::Creation));
+        let created = recording.operations.iter().filter(|operation| {
+            // Or repeated for each example, such as the indices of positions.
+            matches!(
+                operation.axes,
+                AxisRule::Creation | AxisRule::Repeat(..) | AxisRule::Expand
+            )
+        });
         let created = created.flat_map(|operation| &operation.outputs);
         let created = created.map(|out| (slot(out), out.shape.to_vec()));
         values.chain(created).collect()

@@ -5,6 +5,7 @@
 //!
 //! - A product with a weight gets a **tap**: a leaf of the autodiff graph is added to the product. The gradient
 //!   δ at the leaf and the other operand give the gradient of every example.
+//!   A weight that is computed from parameters is first replaced by these.
 //! - Another operation that does not mix examples gets one **copy** of the parameter for each example. The
 //!   gradients of the copies are the per-example gradients.
 //! - For any other operation, the parameter is left to the loop over single examples.
@@ -13,6 +14,7 @@ mod copies;
 mod derived;
 mod last_reads;
 mod planner;
+mod products;
 mod taps;
 mod views;
 
@@ -108,6 +110,12 @@ impl Tap {
         let mut inputs = self.operation.inputs.iter();
         let input = inputs.find(|input| slot(input) == self.input);
         input.map_or(0, |input| input.shape.num_dims())
+    }
+
+    /// The slots that inserting the leaf reads.
+    fn reads(&self) -> impl Iterator<Item = usize> {
+        let bias = self.bias.as_ref().map(|bias| bias.slot);
+        [self.source, self.product].into_iter().chain(bias)
     }
 
     /// The axis of the output to which the bias belongs.

@@ -1,9 +1,9 @@
 //! Constructors of operations, for passes that rewrite a recording.
 
 use burn::backend::ir::{
-    BaseOperationIr as Base, BinaryOpIr, FloatOperationIr as FloatOp, MatmulOpIr,
-    NumericOperationIr as Numeric, OperationIr, PermuteOpIr, ReduceDimOpIr, SelectOpIr, ShapeOpIr,
-    TensorId, TensorIr, TensorStatus,
+    BaseOperationIr as Base, BinaryOpIr, FloatOperationIr as FloatOp, LinearOpIr, MatmulOpIr,
+    ModuleOperationIr as ModuleOp, NumericOperationIr as Numeric, OperationIr, PermuteOpIr,
+    ReduceDimOpIr, SelectOpIr, ShapeOpIr, TensorId, TensorIr, TensorStatus,
 };
 use burn::tensor::{DType, Shape};
 
@@ -63,6 +63,26 @@ impl Operation {
     pub(crate) fn matmul(lhs: TensorIr, rhs: TensorIr, out: TensorIr) -> Self {
         let dtype = out.dtype;
         OperationIr::Float(dtype, FloatOp::Matmul(MatmulOpIr { lhs, rhs, out })).into()
+    }
+
+    /// A linear layer without bias.
+    pub(crate) fn linear(x: TensorIr, weight: TensorIr, out: TensorIr) -> Self {
+        let bias = None;
+        OperationIr::Module(ModuleOp::Linear(LinearOpIr {
+            x,
+            weight,
+            bias,
+            out,
+        }))
+        .into()
+    }
+
+    /// The same operation on other operands. The caller sets its results.
+    pub(crate) fn with_inputs<const N: usize>(&self, inputs: [TensorIr; N]) -> Self {
+        Self {
+            inputs: inputs.into(),
+            ..self.clone()
+        }
     }
 
     /// A reduction of floats along one axis, which is kept with length one.

@@ -83,9 +83,7 @@ impl Planner<'_> {
         if operand.shape.get(axis.axis) == Some(&1) {
             return Some(operand.clone());
         }
-        let makes =
-            |operation: &&Operation| operation.outputs.iter().any(|out| out.id == operand.id);
-        let operation = self.derivations.iter().find(makes)?;
+        let operation = self.maker(operand)?;
         let input = match operation.axes {
             AxisRule::Repeat(..) | AxisRule::Expand => &operation.inputs[0],
             _ => return None,
@@ -95,6 +93,13 @@ impl Planner<'_> {
         let is_repeated =
             input.shape[..] == once[..] && matches!(self.role(input), Role::Derived(_));
         is_repeated.then(|| input.clone())
+    }
+
+    /// The operation that computes a derived tensor.
+    pub(super) fn maker(&self, tensor: &TensorIr) -> Option<&Operation> {
+        let makes =
+            |operation: &&Operation| operation.outputs.iter().any(|out| out.id == tensor.id);
+        self.derivations.iter().find(makes)
     }
 
     /// The views of parameters that a derived tensor is computed from, and the operations that compute it.

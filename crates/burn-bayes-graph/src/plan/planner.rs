@@ -148,7 +148,7 @@ impl Planner<'_> {
     }
 
     /// Adds an operation whose operands do not depend on the batch.
-    fn add_without_batch(&mut self, operation: Operation) {
+    pub(super) fn add_without_batch(&mut self, operation: Operation) {
         let mut derived = BTreeSet::new();
         let mut fixed = false;
         for input in &operation.inputs {
@@ -193,6 +193,10 @@ impl Planner<'_> {
                 )));
             }
         };
+        if let Some(operations) = self.replaced(&operation) {
+            let mut operations = operations.into_iter();
+            return operations.try_for_each(|operation| self.add(operation));
+        }
         match self.tap(&operation, axis) {
             Some(tap) => {
                 self.assign(&operation, &Role::Data(axis));
@@ -220,6 +224,7 @@ impl Planner<'_> {
                 ));
             }
         }
+        self.plan.drop_unread();
         self.plan.mark_last_reads();
         Ok(self.plan)
     }

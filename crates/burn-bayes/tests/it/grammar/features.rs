@@ -109,7 +109,7 @@ impl Family {
             Self::Products => 70,
             Self::Elementwise => 63,
             Self::Shapes => 66,
-            Self::Derived => 42,
+            Self::Derived => 75,
             Self::Integers => 57,
             // Stopped gradients, and losses that are not defined per example, need the loop or are an error.
             Self::Stopped | Self::Host => 0,

@@ -1,5 +1,6 @@
 //! Recorded losses: per-example gradients against one backward pass per example.
 
+mod computed_weights;
 mod layers;
 mod models;
 mod refusals;

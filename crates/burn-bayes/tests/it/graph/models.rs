@@ -19,6 +19,7 @@ use burn::tensor::activation::{log_softmax, relu};
 use burn::tensor::{Int, Tensor};
 use burn_bayes::graph::{CapturedForward, CapturedLoss, ExampleBatch, Layout};
 
+use super::computed_weights::adapted;
 use super::{close, exact, integers, tensor};
 use crate::support::{device, values};
 
@@ -317,16 +318,28 @@ impl Network for Transformer {
     }
 }
 
-#[test]
-fn a_transformer_encoder() {
+fn transformer() -> Transformer {
     let device = device();
     let encoder = TransformerEncoderConfig::new(8, 16, 2, 2).with_norm_first(true);
-    let model = Transformer {
+    Transformer {
         tokens: EmbeddingConfig::new(11, 8).init(&device),
         places: EmbeddingConfig::new(6, 8).init(&device),
         encoder: encoder.init(&device),
         output: LinearConfig::new(8, 3).init(&device),
-    };
+    }
+}
+
+#[test]
+fn a_transformer_encoder() {
+    checked(&transformer(), integers(1, [4, 6], 11), 4);
+}
+
+#[test]
+fn a_transformer_encoder_with_lora() {
+    let model = adapted(transformer(), 2);
+    // Two factors for the 2 embeddings, 2 · 6 matrices of the encoder, and the output.
+    let layout = Layout::new(&model, &ParamGroup::all()).unwrap();
+    assert_eq!(layout.entries().len(), 2 * 15, "{layout}");
     checked(&model, integers(1, [4, 6], 11), 4);
 }
 

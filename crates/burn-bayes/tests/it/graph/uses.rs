@@ -3,7 +3,7 @@
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 
-use super::{compared, exact, integers, some_loss, tensor};
+use super::{exact, integers, some_loss, tensor};
 
 #[derive(Module, Debug)]
 struct Weights {
@@ -156,19 +156,6 @@ fn on_the_left_of_a_product() {
             some_loss(touched(m, output))
         },
     );
-}
-
-#[test]
-fn computed_before_it_meets_the_batch_is_left_to_the_loop() {
-    let looped = compared(
-        &weights(),
-        &tensor(4, [5, 3]),
-        |m: &Weights, x: Tensor<2>| {
-            let product = m.first.val().matmul(m.second.val());
-            some_loss(x.clone().matmul(product) + touched(m, x))
-        },
-    );
-    assert_eq!(looped, ["first", "second"]);
 }
 
 #[test]
