@@ -14,7 +14,8 @@
 //!   serialised by a lock. Other users of the generator on another thread (a dropout layer, the
 //!   initialisation of a model) do not take this lock and can change the numbers.
 
-use std::sync::{Mutex, PoisonError};
+use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_bayes_kernels::{NormalStream, normal};
@@ -168,9 +169,22 @@ impl Noise {
                 Tensor::from_data(burn::tensor::TensorData::new(values, [len]), &device)
             }
             NoiseSource::Device => {
-                seeded_normal(mix(self.seed ^ mix(self.stream)), len, &device) * self.sign()
+                let normal = Distribution::Normal(0.0, 1.0);
+                self.seed_generator(&device, || Tensor::random([len], normal, &device))
+                    * self.sign()
             }
         }
+    }
+
+    /// The result of `evaluate`, whose random numbers from the device's own generator are a function of seed and stream.
+    pub(crate) fn seed_generator<T>(self, device: &Device, evaluate: impl FnOnce() -> T) -> T {
+        let _turn = Turn::wait();
+        device.seed(mix(self.seed ^ mix(self.stream)));
+        let result = evaluate();
+        // A backend with lazy execution would read the generator after the lock is released. A device
+        // error is reported again when a result is read.
+        let _ = device.flush();
+        result
     }
 
     /// `len` standard normals on the host, independent of those of [`normal`](Self::normal): the
@@ -201,16 +215,29 @@ impl Noise {
     }
 }
 
-/// Standard normals of the device's generator, seeded with `seed`.
-fn seeded_normal(seed: u64, len: usize, device: &Device) -> Tensor<1> {
-    static GENERATOR: Mutex<()> = Mutex::new(());
-    let _turn = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
-    device.seed(seed);
-    let normal = Tensor::random([len], Distribution::Normal(0.0, 1.0), device);
-    // A backend with lazy execution would read the generator after the lock is released. A device
-    // error is reported again when the tensor is read.
-    let _ = device.flush();
-    normal
+/// Whether this thread is evaluating with a seeded generator.
+struct Turn;
+
+impl Turn {
+    /// Waits for the generator. `None` if this thread has it already.
+    fn wait() -> Option<(MutexGuard<'static, ()>, Self)> {
+        static GENERATOR: Mutex<()> = Mutex::new(());
+        if HAS_TURN.replace(true) {
+            return None;
+        }
+        let guard = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((guard, Self))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        HAS_TURN.set(false);
+    }
+}
+
+thread_local! {
+    static HAS_TURN: Cell<bool> = const { Cell::new(false) };
 }
 
 const LATENT: u64 = 0x6c61_7465_6e74_0001;

@@ -1,9 +1,11 @@
 //! Predictions with a posterior over the weights.
 
 mod batched_prediction;
+mod dropout;
 mod predictor;
 mod recording;
 mod statistics;
+mod training_layers;
 mod weighted_draws;
 
 pub(crate) use batched_prediction::BatchedPrediction;
@@ -11,3 +13,4 @@ pub use predictor::Predictor;
 pub(crate) use recording::RecordingCache;
 pub(crate) use statistics::moves_statistics;
 pub use statistics::refresh_running_statistics;
+pub(crate) use training_layers::{TrainingFlag, training_flags, with_dropout};

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use burn::train::InferenceStep;
+use burn::train::{InferenceStep, ItemLazy};
 use burn_bayes_graph::ExampleBatch;
 
 use super::batched_prediction::BatchedPrediction;
+use super::dropout::PredictionDropout;
 use super::recording::RecordingCache;
 use super::statistics::refresh_running_statistics;
 use super::weighted_draws::WeightedDraws;
@@ -51,6 +52,7 @@ pub struct Predictor<M, P = FactorPosterior> {
     noise: Noise,
     /// Draws by weight instead of in order.
     weighted: Option<Arc<WeightedDraws>>,
+    dropout: Option<PredictionDropout>,
     batched: RecordingCache,
     is_checked: bool,
 }
@@ -81,6 +83,7 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
             sampler,
             noise,
             weighted: None,
+            dropout: None,
             batched: RecordingCache::default(),
             is_checked: true,
         }
@@ -109,10 +112,15 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
         self.posterior.write_mean(self.model.clone())
     }
 
-    /// The model with draw `index` as its weights.
+    /// The model with draw `index` as its weights. [With dropout](Self::with_dropout), its masks are random;
+    /// [`map_draws`](Self::map_draws) seeds them.
     pub fn drawn_model(&self, index: u64) -> Result<M> {
         let weights = self.sampler.draw(self.noise_of(index))?;
-        Ok(self.posterior.layout().write(self.model.clone(), weights)?)
+        let model = self.posterior.layout().write(self.model.clone(), weights)?;
+        Ok(match self.dropout {
+            Some(_) => PredictionDropout::activated(model),
+            None => model,
+        })
     }
 
     fn noise_of(&self, index: u64) -> Noise {
@@ -131,11 +139,17 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
         Ok(Tensor::stack(draws.collect::<Result<_>>()?, 0))
     }
 
-    /// The results of `evaluate` at the draws 0, 1, …, `draws` − 1.
+    /// The results of `evaluate` at the draws 0, 1, …, `draws` − 1. [With dropout](Self::with_dropout), its inputs
+    /// must be on an autodiff device, because Burn's dropout is active on such devices only.
     pub fn map_draws<T>(&self, draws: usize, mut evaluate: impl FnMut(&M) -> T) -> Result<Vec<T>> {
-        (0..draws as u64)
-            .map(|index| Ok(evaluate(&self.drawn_model(index)?)))
-            .collect()
+        let result = |index| {
+            let model = self.drawn_model(index)?;
+            Ok(match &self.dropout {
+                Some(dropout) => dropout.masked(&model, index, &mut evaluate),
+                None => evaluate(&model),
+            })
+        };
+        (0..draws as u64).map(result).collect()
     }
 
     /// Recomputes the running statistics of batch norm at the posterior mean from these
@@ -160,6 +174,60 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
 
 impl<M, P> Predictor<M, P>
 where
+    M: Module + InferenceStep<Input: ExampleBatch> + 'static,
+    P: Posterior,
+{
+    /// Predicts with dropout: every draw has its own masks, and all other layers behave as in inference. With a
+    /// [`PointPosterior`](crate::posterior::PointPosterior), this is Monte Carlo dropout; with another posterior,
+    /// the weights are random as well. Each draw has its own forward pass.
+    ///
+    /// The masks of draw i are a function of the noise, of i and of the shape of the batch. They come from the device's
+    /// generator, which is seeded for every draw: another thread that uses the same generator at the same time can change
+    /// them, and a later use of the generator is no longer that of your own seed.
+    ///
+    /// ```
+    /// # use burn::module::{Module, ParamGroup};
+    /// # use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
+    /// # use burn::tensor::{Device, Tensor};
+    /// # use burn::train::{InferenceStep, RegressionOutput};
+    /// use burn_bayes::posterior::PointPosterior;
+    /// use burn_bayes::{Noise, Predictor};
+    /// # #[derive(Module, Debug)]
+    /// # struct Net { dropout: Dropout, layer: Linear }
+    /// # impl InferenceStep for Net {
+    /// #     type Input = (Tensor<2>, Tensor<2>);
+    /// #     type Output = RegressionOutput;
+    /// #     fn step(&self, (inputs, targets): Self::Input) -> RegressionOutput {
+    /// #         let outputs = self.layer.forward(self.dropout.forward(inputs));
+    /// #         let loss = (outputs.clone() - targets.clone()).square().mean();
+    /// #         RegressionOutput::new(loss, outputs, targets)
+    /// #     }
+    /// # }
+    /// # let device = Device::default();
+    /// # let dropout = DropoutConfig::new(0.5).init();
+    /// # let trained = Net { dropout, layer: LinearConfig::new(3, 1).init(&device) };
+    /// # let batch = (Tensor::ones([4, 3], &device), Tensor::zeros([4, 1], &device));
+    ///
+    /// let weights = PointPosterior::of(&trained, &ParamGroup::all())?;
+    /// let predictor = Predictor::new(trained, weights, Noise::host(0))?.with_dropout()?;
+    /// let mixture = predictor.predict(batch, 100)?;
+    /// # Ok::<(), burn_bayes::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the model has no dropout.
+    pub fn with_dropout(self) -> Result<Self> {
+        let dropout = PredictionDropout::new::<M, M::Input>(&self.model, self.noise)?;
+        Ok(Self {
+            dropout: Some(dropout),
+            ..self
+        })
+    }
+}
+
+impl<M, P> Predictor<M, P>
+where
     M: Module + InferenceStep<Input: ExampleBatch, Output: MixStacked> + 'static,
     P: Posterior,
 {
@@ -170,7 +238,7 @@ where
     /// cache; the weights of all draws are in memory at once. The draws are the same as with one
     /// pass per draw. The model is evaluated with one pass per draw if it is so large that two
     /// draws do not fit into the cache, because this is then faster, or if it has an operation
-    /// without a batched form; the log says so.
+    /// without a batched form; the log says so. A prediction [with dropout](Self::with_dropout) has one pass per draw.
     #[must_use]
     pub fn with_batched_draws(mut self) -> Self {
         let layout = self.posterior.layout().clone();
@@ -196,6 +264,14 @@ where
     ) -> Result<<<M as InferenceStep>::Output as MixDraws>::Mixture> {
         if draws == 0 {
             return Err(Error::config("draws", "is 0; it must be at least 1"));
+        }
+        if let Some(dropout) = &self.dropout {
+            let batch = dropout.with_autodiff(batch);
+            let step = |model: &M| InferenceStep::step(model, batch.clone());
+            let mixture = MixDraws::mix(self.map_draws(draws, step)?);
+            let failed = |error| Error::numerical(format!("the device failed: {error}"));
+            // Without autodiff.
+            return mixture.sync().map_err(failed);
         }
         if let Some(batched) = self.batched.known::<BatchedPrediction<M>>() {
             let all = || self.draws(draws);

@@ -12,9 +12,9 @@ use burn_bayes_graph::{CapturedLoss, DrawGradients, ExampleBatch, Layout};
 use super::gather::{Gathered, one_by_one};
 use super::gather_per_example::ExampleLoss;
 use super::self_check::SelfCheck;
-use super::training_layers::training_flags;
 use crate::error::Result;
 use crate::methods::{Draw, GradientPieces};
+use crate::predict::training_flags;
 use crate::train::own_loss;
 
 /// A model's recorded loss. The closure hides the bound on [`ExampleLoss`], so that other code does

@@ -18,13 +18,14 @@ use super::divergence_stop::DivergenceStop;
 use super::gather_per_example::ExampleLoss;
 use super::model_terms::ModelTerms;
 use super::self_check::SelfCheck;
-use super::training_layers::{TrainingFlag, training_flags, with_dropout};
 use super::validation_hook::ValidationHook;
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
 use crate::methods::{Algorithm, MeanGradients, Update};
 use crate::posterior::{FactorPosterior, Posterior};
-use crate::predict::{BatchedPrediction, Predictor, RecordingCache};
+use crate::predict::{
+    BatchedPrediction, Predictor, RecordingCache, TrainingFlag, training_flags, with_dropout,
+};
 use crate::prior::Prior;
 
 /// A model and an algorithm that learns a posterior over the model's weights.

@@ -12,10 +12,9 @@ use burn_bayes_graph::{CapturedModel, ExampleBatch, ExampleGradients, ExampleLos
 use super::bayesian::Bayesian;
 use super::gather::{Gather, Gathered, Outside, no_draws, one_by_one, stopped};
 use super::gradient_check::first_non_finite;
-use super::training_layers::training_flags;
 use crate::error::{Error, Result};
 use crate::methods::{Draw, FromExamples};
-use crate::predict::moves_statistics;
+use crate::predict::{moves_statistics, training_flags};
 use crate::train::own_loss;
 
 /// A model that returns the loss of every example of a mini-batch, for algorithms that use

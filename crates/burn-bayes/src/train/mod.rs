@@ -24,7 +24,6 @@ mod preset;
 mod self_check;
 mod staging;
 mod trainer;
-mod training_layers;
 mod validation_hook;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};

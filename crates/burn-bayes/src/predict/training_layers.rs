@@ -72,8 +72,21 @@ pub(crate) fn training_flags<M: Module>(module: &M) -> Vec<TrainingFlag> {
 
 /// The module with all its dropout switched.
 pub(crate) fn with_dropout<M: Module>(module: M, on: bool) -> M {
-    module.map(&mut SwitchDropout {
-        on,
+    switched(module, |layer, is_on| match layer.is_dropout() {
+        true => on,
+        false => is_on,
+    })
+}
+
+/// The module with its dropout on and all other flags off.
+pub(crate) fn only_dropout<M: Module>(module: M) -> M {
+    switched(module, |layer, _| layer.is_dropout())
+}
+
+/// The module with the flags that `is_on` returns for their layers and present values.
+fn switched<M: Module>(module: M, is_on: impl Fn(&Layer, bool) -> bool) -> M {
+    module.map(&mut Switch {
+        is_on,
         place: Place::default(),
     })
 }
@@ -110,12 +123,12 @@ impl Place {
     }
 }
 
-struct SwitchDropout {
-    on: bool,
+struct Switch<F> {
+    is_on: F,
     place: Place,
 }
 
-impl ModuleMapper for SwitchDropout {
+impl<F: Fn(&Layer, bool) -> bool> ModuleMapper for Switch<F> {
     fn enter_module(&mut self, name: &str, container_type: &str) {
         self.place.enter(name, container_type);
     }
@@ -125,10 +138,8 @@ impl ModuleMapper for SwitchDropout {
     }
 
     fn map_flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
-        match self.place.layer().is_dropout() {
-            true => flag.with_value(self.on),
-            false => flag,
-        }
+        let is_on = flag.val().is_enabled();
+        flag.with_value((self.is_on)(&self.place.layer(), is_on))
     }
 }
 
@@ -215,5 +226,8 @@ mod tests {
             expected.map(|(layer, path, on)| (layer.to_owned(), path, on))
         );
         assert!(flags[0].is_batch_norm() && flags[1].is_dropout());
+        let flags = training_flags(&only_dropout(model));
+        let is_on: Vec<_> = flags.iter().map(|flag| flag.is_on).collect();
+        assert_eq!(is_on, [false, true, false, false]);
     }
 }
