@@ -6,6 +6,8 @@ mod image_net;
 mod models;
 mod progress;
 mod scores;
+mod sentence_net;
+mod sentences;
 mod settings;
 
 pub use batches::{ClassBatch, ClassBatcher, ClassRow, RealBatch, ToBatch, class_loader};
@@ -14,4 +16,6 @@ pub use image_net::{Cnn, ImageBatch, ImageBatcher};
 pub use models::{Activation, Classifier, LinearRegressor, LogisticRegressor, Regressor};
 pub use progress::EpochLines;
 pub use scores::{ClassScores, probabilities_of};
+pub use sentence_net::{SentenceBatch, SentenceNet, sentence_loader};
+pub use sentences::{Domain, Sentence, Sentences};
 pub use settings::{Arguments, is_smoke};
