@@ -9,7 +9,7 @@ use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes_graph::losses;
 
 use super::*;
-use crate::laplace::OutputLikelihood;
+use crate::likelihood::Likelihood;
 use crate::methods::{FromExamples, Rate, StepId, Update, VadamConfig};
 use crate::train::ExampleLoss;
 use crate::{FactorPosterior, Prior, SlangConfig};
@@ -47,8 +47,8 @@ impl ModelOutputs for Net {
         self.output.forward(self.hidden.forward(inputs).tanh())
     }
 
-    fn likelihood(&self) -> OutputLikelihood {
-        OutputLikelihood::Gaussian {
+    fn likelihood(&self) -> Likelihood {
+        Likelihood::Gaussian {
             noise_precision: 4.0,
         }
     }

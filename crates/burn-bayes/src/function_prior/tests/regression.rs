@@ -34,8 +34,8 @@ impl ModelOutputs for Line {
         self.layer.forward(inputs)
     }
 
-    fn likelihood(&self) -> OutputLikelihood {
-        OutputLikelihood::Gaussian {
+    fn likelihood(&self) -> Likelihood {
+        Likelihood::Gaussian {
             noise_precision: NOISE_PRECISION,
         }
     }
