@@ -238,13 +238,11 @@ impl Planner<'_> {
                 [&joint(&x.shape[..rank - 2], &weight.shape)[..], &ends].concat()
             }
         };
-        let mut operation = match product.side {
-            Side::Lookup => product.operation.with_inputs([weight.clone(), x.clone()]),
-            Side::Left => product.operation.with_inputs([weight.clone(), x.clone()]),
-            Side::Linear | Side::Right => {
-                product.operation.with_inputs([x.clone(), weight.clone()])
-            }
+        let inputs = match product.place() {
+            0 => [weight.clone(), x.clone()],
+            _ => [x.clone(), weight.clone()],
         };
+        let mut operation = product.operation.with_inputs(inputs);
         operation.outputs = vec![self.plan.slots.tensor(weight, &shape)];
         operation
     }
