@@ -15,7 +15,8 @@ use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use burn_bayes::ExampleLoss;
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::graph::losses::cross_entropy;
-use burn_bayes::laplace::{ModelOutputs, OutputLikelihood};
+use burn_bayes::laplace::ModelOutputs;
+use burn_bayes::likelihood::Likelihood;
 
 use crate::sentences::{Sentence, Sentences};
 
@@ -149,7 +150,7 @@ impl ModelOutputs for SentenceNet {
         self.forward(words)
     }
 
-    fn likelihood(&self) -> OutputLikelihood {
-        OutputLikelihood::Categorical
+    fn likelihood(&self) -> Likelihood {
+        Likelihood::Categorical
     }
 }
