@@ -74,7 +74,7 @@ impl FunctionPrior {
     /// # Errors
     ///
     /// If the kernel does not fit the points, or there are not so many points, or more than
-    /// [`MOST_POINTS`](crate::functional::MOST_POINTS).
+    /// [`MOST_POINTS`].
     pub fn new(kernel: Kernel, points: MeasurementPoints, count: usize) -> Result<Self> {
         if count > MOST_POINTS {
             let problem = format!(

@@ -94,7 +94,6 @@ impl Predictions {
                     }
                     per_member => per_member,
                 },
-                ..one
             }),
         }
     }

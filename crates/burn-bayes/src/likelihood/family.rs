@@ -94,7 +94,7 @@ impl Likelihood {
         }
     }
 
-    /// E[y | f], `[M, targets]`: means, rates, or the probabilities of classes or labels.
+    /// The expectation of the targets given the outputs, `[M, targets]`: means, rates, or the probabilities of classes or labels.
     pub fn mean(self, outputs: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Gaussian { .. } => outputs,

@@ -115,7 +115,7 @@ impl LikelihoodMixture {
         rows.squeeze_dim::<2>(0).squeeze_dim(1)
     }
 
-    /// E[y], `[rows, targets]`: means, rates, or the probabilities of classes or labels.
+    /// The expectation of the targets, `[rows, targets]`: means, rates, or the probabilities of classes or labels.
     pub fn mean(&self) -> Tensor<2> {
         let means = self.of_draws(|outputs| self.likelihood.mean(outputs));
         means.mean_dim(0).squeeze_dim(0)
