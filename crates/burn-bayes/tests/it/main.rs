@@ -24,8 +24,6 @@ mod learner;
 #[cfg(feature = "train")]
 mod likelihood;
 #[cfg(feature = "train")]
-mod mc_dropout;
-#[cfg(feature = "train")]
 mod one_pass;
 #[cfg(feature = "train")]
 mod predictor;

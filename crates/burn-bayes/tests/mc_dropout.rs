@@ -1,4 +1,14 @@
 //! Predictions with dropout.
+//!
+//! The tests are a program of their own and wait for each other: masks come from the generator of the device, which
+//! the initialisation of layers in another thread uses as well.
+#![cfg(feature = "train")]
+
+#[allow(dead_code, reason = "the integration suite uses the rest")]
+#[path = "it/support.rs"]
+mod support;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use burn::module::{Module, ParamGroup};
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig};
@@ -7,7 +17,13 @@ use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::posterior::PointPosterior;
 use burn_bayes::{Noise, Predictor, VifaConfig};
 
-use crate::support::{autodiff, bits, device, filled, matrix, normals, values};
+use support::{autodiff, bits, device, filled, matrix, normals, values};
+
+/// Keeps the generator of the device from other tests.
+fn alone() -> MutexGuard<'static, ()> {
+    static GENERATOR: Mutex<()> = Mutex::new(());
+    GENERATOR.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[derive(Module, Debug)]
 struct Net {
@@ -77,6 +93,7 @@ fn predictor(net: Net, seed: u64) -> Predictor<Net, PointPosterior> {
 
 #[test]
 fn a_trained_model_predicts_with_its_own_dropout() {
+    let _alone = alone();
     let (trained, batch) = (net(Some(0.4)), batch(5));
     // ANCHOR: predictor
     let weights = PointPosterior::of(&trained, &ParamGroup::all()).unwrap();
@@ -100,6 +117,7 @@ fn outputs(predictor: &Predictor<Net, PointPosterior>, rows: usize, draws: usize
 
 #[test]
 fn masks_depend_on_the_seed_and_the_draw_alone() {
+    let _alone = alone();
     let masked = |seed| predictor(net(Some(0.4)), seed).with_dropout().unwrap();
     let first = outputs(&masked(3), 5, 4);
     device().seed(99);
@@ -115,6 +133,7 @@ fn masks_depend_on_the_seed_and_the_draw_alone() {
 
 #[test]
 fn a_prediction_averages_the_masked_outputs() {
+    let _alone = alone();
     let predictor = predictor(net(Some(0.4)), 3).with_dropout().unwrap();
     let mixture = predictor.predict(batch(5), 6).unwrap();
     assert!(
@@ -132,6 +151,7 @@ fn a_prediction_averages_the_masked_outputs() {
 /// For y = b + Σ_j w_j m_j x_j with masks m_j, E y = b + Σ_j w_j x_j and Var y = p/(1 − p) Σ_j (w_j x_j)².
 #[test]
 fn the_moments_of_a_linear_layer_are_the_analytic_ones() {
+    let _alone = alone();
     const DRAWS: usize = 4000;
     let probability: f64 = 0.3;
     let mut net = net(Some(probability));
@@ -167,6 +187,7 @@ fn the_moments_of_a_linear_layer_are_the_analytic_ones() {
 
 #[test]
 fn batch_norm_uses_its_running_statistics_and_keeps_them() {
+    let _alone = alone();
     // Dropout of probability zero does nothing, so only batch norm could differ.
     let net = net(Some(0.0));
     let plain = predictor(net.clone(), 1);
@@ -187,6 +208,7 @@ fn batch_norm_uses_its_running_statistics_and_keeps_them() {
 
 #[test]
 fn a_model_without_dropout_is_refused() {
+    let _alone = alone();
     let error = predictor(net(None), 1).with_dropout().unwrap_err();
     assert!(error.is_config());
     assert!(error.to_string().contains("no dropout"), "{error}");
@@ -194,6 +216,7 @@ fn a_model_without_dropout_is_refused() {
 
 #[test]
 fn a_posterior_may_have_masks_as_well() {
+    let _alone = alone();
     // `Bayesian` switches dropout off; the predictor switches it on.
     let net = filled(Net::new(FEATURES, Some(0.4), &autodiff()), 1, 0.7);
     let bayesian = VifaConfig::new(100).with_rank(2).init(net);
