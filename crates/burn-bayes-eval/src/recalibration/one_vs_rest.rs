@@ -110,10 +110,7 @@ impl IsotonicCalibration {
         &self,
         probabilities: &ClassProbabilities<'_>,
     ) -> Result<ClassProbabilities<'static>, EvalError> {
-        check_same_classes(probabilities.classes(), self.functions.len())?;
-        Ok(normalised(probabilities, |class, p| {
-            self.functions[class].at(p)
-        }))
+        recalibrated(probabilities, &self.functions, Interpolated::at)
     }
 }
 
@@ -160,10 +157,7 @@ impl HistogramBinning {
         &self,
         probabilities: &ClassProbabilities<'_>,
     ) -> Result<ClassProbabilities<'static>, EvalError> {
-        check_same_classes(probabilities.classes(), self.functions.len())?;
-        Ok(normalised(probabilities, |class, p| {
-            self.functions[class].at(p)
-        }))
+        recalibrated(probabilities, &self.functions, Steps::at)
     }
 }
 
@@ -188,11 +182,20 @@ impl BayesianBinning {
         &self,
         probabilities: &ClassProbabilities<'_>,
     ) -> Result<ClassProbabilities<'static>, EvalError> {
-        check_same_classes(probabilities.classes(), self.functions.len())?;
-        Ok(normalised(probabilities, |class, p| {
-            self.functions[class].at(p)
-        }))
+        recalibrated(probabilities, &self.functions, Steps::at)
     }
+}
+
+/// The probabilities of new rows under one function per class, normalised.
+fn recalibrated<F>(
+    probabilities: &ClassProbabilities<'_>,
+    functions: &[F],
+    at: impl Fn(&F, f64) -> f64,
+) -> Result<ClassProbabilities<'static>, EvalError> {
+    check_same_classes(probabilities.classes(), functions.len())?;
+    Ok(normalised(probabilities, |class, p| {
+        at(&functions[class], p)
+    }))
 }
 
 fn normalised(
