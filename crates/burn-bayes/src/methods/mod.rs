@@ -7,6 +7,8 @@
 //! * [`Vadam`]: Adam with perturbed weights.
 //! * [`Ivon`]: VON with an average gradient, also for accumulated mini-batches and several devices.
 //! * [`Nagvac`]: natural gradients of a Gaussian with one factor.
+//! * [`Sghmc`]: samples by gradient steps with noise and a velocity; without velocity it is SGLD.
+//! * [`BatchEnsemble`]: members that share their matrices up to factors of rank one.
 //! * [`Swag`]: mean and covariance of the iterates of ordinary training.
 //! * [`FactorAnalysis`]: online factor analysis of these iterates; [`OnlineFactorAnalysis`] is that of any vectors.
 //! * [`BayesianRidge`]: linear regression with the precisions that maximise the evidence.
@@ -16,6 +18,7 @@
 
 mod algorithm;
 mod average;
+mod batch_ensemble;
 mod bayesian_ridge;
 pub(crate) mod checks;
 mod factor_analysis;
@@ -27,6 +30,7 @@ mod mean_training;
 mod nagvac;
 mod natural;
 mod rate;
+mod sghmc;
 mod slang;
 mod start;
 mod swag;
@@ -42,6 +46,7 @@ pub use algorithm::{
     Iterates, MeanGradients, Proposal, Setup, StepId, Update,
 };
 pub use average::Averaging;
+pub use batch_ensemble::{BatchEnsemble, BatchEnsembleConfig, InitialRankOne};
 pub use bayesian_ridge::BayesianRidge;
 pub use factor_analysis::{
     FactorAnalysis, FactorAnalysisConfig, FactorEstimate, FactorRule, OnlineFactorAnalysis,
@@ -52,6 +57,7 @@ pub use mean_stage::MeanStage;
 pub use nagvac::{Nagvac, NagvacConfig, NagvacStep};
 pub use natural::NaturalUpdate;
 pub use rate::Rate;
+pub use sghmc::{SamplingSchedule, Sghmc, SghmcConfig, SghmcStep};
 pub use slang::{Slang, SlangConfig};
 pub use start::{InitialDeviation, InitialMean};
 pub use swag::{Swag, SwagConfig};

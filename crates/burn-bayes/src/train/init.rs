@@ -5,8 +5,9 @@ use burn::module::{Module, ModuleDisplay};
 use super::bayesian::Bayesian;
 use crate::error::Result;
 use crate::methods::{
-    FactorAnalysis, FactorAnalysisConfig, Ivon, IvonConfig, Nagvac, NagvacConfig, Slang,
-    SlangConfig, Swag, SwagConfig, Vadam, VadamConfig, Vifa, VifaConfig, Von, VonConfig,
+    BatchEnsemble, BatchEnsembleConfig, FactorAnalysis, FactorAnalysisConfig, Ivon, IvonConfig,
+    Nagvac, NagvacConfig, Sghmc, SghmcConfig, Slang, SlangConfig, Swag, SwagConfig, Vadam,
+    VadamConfig, Vifa, VifaConfig, Von, VonConfig,
 };
 
 /// `init` and `try_init`, written once for the configurations of all methods. They are no trait, so that
@@ -48,5 +49,7 @@ wraps_models! {
     VadamConfig => Vadam,
     IvonConfig => Ivon,
     NagvacConfig => Nagvac,
+    SghmcConfig => Sghmc,
+    BatchEnsembleConfig => BatchEnsemble,
     VonConfig => Von,
 }

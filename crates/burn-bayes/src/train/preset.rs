@@ -81,6 +81,18 @@ impl Preset {
         ..Self::MAP
     };
 
+    /// SGLD, which has a learning rate only; that of gradient descent without momentum.
+    pub const SGLD: Self = Self {
+        learning_rate: 0.2,
+        decay: 0.0,
+        ..Self::MAP
+    };
+    /// SGHMC with the friction 0.1: as SGLD.
+    pub const SGHMC: Self = Self {
+        learning_rate: 0.1 * Self::SGLD.learning_rate,
+        ..Self::SGLD
+    };
+
     /// The time constant of the decay in a training of `steps` steps; `None` for constant rates.
     pub fn time_constant(&self, steps: usize) -> Option<f64> {
         let time_constant = self.decay * steps as f64;

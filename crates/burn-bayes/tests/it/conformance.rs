@@ -10,14 +10,14 @@ use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::methods::{
-    Algorithm, Averaging, Curvature, FactorUnits, IvonConfig, MeanStage, NagvacConfig, VadamConfig,
-    VonConfig,
+    Algorithm, Averaging, BatchEnsembleConfig, Curvature, FactorUnits, IvonConfig, MeanStage,
+    NagvacConfig, SamplingSchedule, SghmcConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::optimizer::FusedSgdConfig;
-use burn_bayes::posterior::Mixture;
+use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
 use burn_bayes::train::Gather;
 use burn_bayes::{
-    Bayesian, ExampleLoss, FactorAnalysisConfig, FactorPosterior, FusedAdamConfig, Prior,
+    Bayesian, ExampleLoss, FactorAnalysisConfig, FactorPosterior, FusedAdamConfig, Noise, Prior,
     SlangConfig, SwagConfig, VifaConfig,
 };
 
@@ -69,6 +69,8 @@ struct Regressor {
 const NOISE_PRECISION: f64 = 16.0;
 /// The number of training examples.
 const LEN: usize = 40;
+/// Draws of a prediction.
+const DRAWS: usize = 30;
 
 impl Regressor {
     fn new(device: &Device) -> Self {
@@ -147,12 +149,12 @@ where
     bayesian
 }
 
-fn fingerprint(posterior: &FactorPosterior) -> [Vec<u32>; 3] {
-    let factors = posterior.factors().map(|factors| bits(&factors));
+/// The mean of a posterior, and three of its draws.
+fn fingerprint<P: Posterior>(posterior: &P) -> [Vec<u32>; 2] {
+    let draws = posterior.sampler().unwrap().draws(Noise::host(7), 3);
     [
-        bits(&posterior.mean()),
-        factors.unwrap_or_default(),
-        bits(&posterior.diagonal()),
+        bits(&posterior.mean_weights().unwrap()),
+        bits(&draws.unwrap()),
     ]
 }
 
@@ -163,7 +165,7 @@ mod law {
     /// 1. Two trainings from the same model and seed agree bit for bit.
     pub(super) fn pure<A>(init: impl Fn(u64) -> Bayes<A>)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
         let run = || trained(init(1), &mut adam(), 20);
         let (first, second) = (run(), run());
@@ -178,7 +180,7 @@ mod law {
     /// 2. A training that is saved and loaded into a model with other weights continues bit for bit.
     pub(super) fn round_trip<A>(init: impl Fn(u64) -> Bayes<A>)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
         let mut optimizer = adam();
         let bayesian = trained(init(1), &mut optimizer, 13);
@@ -210,7 +212,7 @@ mod law {
     /// 3. A thousand steps from the default initialisation are finite and reduce the loss.
     pub(super) fn finite<A>(init: impl Fn(u64) -> Bayes<A>)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
         let bayesian = trained(init(1), &mut adam(), 1000);
         let everything = state(&bayesian).concat();
@@ -224,14 +226,15 @@ mod law {
             inputs: data.inputs.without_autodiff(),
             targets: data.targets.without_autodiff(),
         };
-        let squared_error = |model: &Regressor| {
-            let output = model.predict(plain.clone());
-            values(&(output.output - output.targets).square().mean())[0]
-        };
-        let untrained = init(1).template().valid();
+        let outputs = |model: &Regressor| model.forward(plain.inputs.clone());
+        let squared_error =
+            |outputs: Tensor<2>| values(&(outputs - plain.targets.clone()).square().mean())[0];
+        let predictor = bayesian.predictor().unwrap();
+        let draws = predictor.map_draws(DRAWS, outputs).unwrap();
+        let sum = draws.into_iter().reduce(|sum, draw| sum + draw).unwrap();
         let (before, after) = (
-            squared_error(&untrained),
-            squared_error(&bayesian.mean_model().unwrap()),
+            squared_error(outputs(&init(1).template().valid())),
+            squared_error(sum / DRAWS as f64),
         );
         assert!(
             after < 0.5 * before,
@@ -252,10 +255,22 @@ mod law {
         assert_eq!(bayesian.algorithm().setup().train_len, LEN);
     }
 
+    /// 5. A mixture of points has the layout's length and this number of components.
+    pub(super) fn points<A>(init: impl Fn(u64) -> Bayes<A>, count: usize)
+    where
+        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = Mixture<PointPosterior>>,
+    {
+        let bayesian = trained(init(1), &mut adam(), 30);
+        let posterior = bayesian.posterior();
+        assert_eq!(posterior.layout(), bayesian.layout());
+        assert_eq!(posterior.weights().len(), count);
+        assert_eq!(bayesian.algorithm().setup().train_len, LEN);
+    }
+
     /// The gradient of a batch is the mean of the gradients of its halves at the same draw.
     pub(super) fn batch_size<A>(init: impl Fn(u64) -> Bayes<A>)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
         let bayesian = trained(init(1), &mut adam(), 5);
         let data = Batch::new(LEN, 1);
@@ -290,7 +305,7 @@ mod law {
     /// The prior can be changed between two steps.
     pub(super) fn prior<A>(init: impl Fn(Prior) -> Bayes<A>)
     where
-        A: Algorithm<Posterior = FactorPosterior>,
+        A: Algorithm,
         A::Signal: Gather<Regressor, A>,
     {
         let [weak, strong] = [0.5, 20.0].map(Prior::isotropic);
@@ -316,7 +331,7 @@ mod law {
 
     pub(super) fn autodiff_everywhere<A>(init: impl Fn(u64) -> Bayes<A>)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
         #[derive(Default)]
         struct Plain(usize);
@@ -535,7 +550,7 @@ fn swag_is_the_moments_of_the_weights_a_training_passes_through() {
 }
 
 macro_rules! conformance {
-    ($($name:ident: $config:expr, $rank:expr;)+) => {$(
+    ($($law:ident $name:ident: $config:expr, $number:expr;)+) => {$(
         mod $name {
             use super::*;
 
@@ -556,7 +571,7 @@ macro_rules! conformance {
 
             #[test]
             fn has_the_shape_of_the_layout() {
-                law::shape(|seed| $config.init(regressor(seed)), $rank);
+                law::$law(|seed| $config.init(regressor(seed)), $number);
             }
 
             #[test]
@@ -605,27 +620,41 @@ macro_rules! gradient_conformance {
     )+};
 }
 
+/// After steps 20, 22, … 30 of the 30 of the law of shapes.
+const SAMPLED: SamplingSchedule = SamplingSchedule::Constant {
+    start: 20,
+    interval: 2,
+};
+const CYCLES: SamplingSchedule = SamplingSchedule::Cyclical {
+    length: 10,
+    exploration: 0.5,
+    samples: 2,
+};
+
 conformance! {
-    vifa_of_rank_one: VifaConfig::new(LEN), 1;
-    vifa_of_rank_three: VifaConfig::new(LEN).with_rank(3).with_draws(2).with_antithetic(true), 3;
-    vifa_averaged: VifaConfig::new(LEN).with_rank(2).with_averaging(Averaging::From(5)), 2;
-    mean_field: VifaConfig::new(LEN).with_rank(0), 0;
-    vafc: VifaConfig::vafc(LEN, 2), 2;
-    swag: SwagConfig::new(LEN, 5).with_interval(3).with_max_rank(4), 4;
-    swag_diagonal: SwagConfig::new(LEN, 1).with_max_rank(0), 0;
-    factor_analysis: FactorAnalysisConfig::new(LEN, 5).with_interval(3).with_rank(4), 4;
-    factor_analysis_of_every_step: FactorAnalysisConfig::new(LEN, 1), 10;
-    slang_of_rank_one: SlangConfig::new(LEN), 1;
-    slang_of_rank_three: SlangConfig::new(LEN).with_rank(3).with_draws(2).with_momentum(0.9), 3;
-    slang_grouped: SlangConfig::new(LEN).with_rank(2).with_group_size(4), 2;
-    vogn: SlangConfig::vogn(LEN), 0;
-    von_of_price: VonConfig::new(LEN), 0;
-    von_of_hutchinson: VonConfig::new(LEN).with_curvature(Curvature::Hutchinson { probe: 0.1 }), 0;
-    von_of_squares: VonConfig::new(LEN).with_curvature(Curvature::SquaredMean).with_momentum(0.9), 0;
-    vadam: VadamConfig::new(LEN), 0;
-    nagvac: NagvacConfig::new(LEN), 1;
-    ivon: IvonConfig::new(LEN), 0;
-    ivon_in_one_stage: IvonConfig::new(LEN).with_mean_stage(MeanStage::None).with_initial_hessian(Some(16.0)), 0;
+    shape vifa_of_rank_one: VifaConfig::new(LEN), 1;
+    shape vifa_of_rank_three: VifaConfig::new(LEN).with_rank(3).with_draws(2).with_antithetic(true), 3;
+    shape vifa_averaged: VifaConfig::new(LEN).with_rank(2).with_averaging(Averaging::From(5)), 2;
+    shape mean_field: VifaConfig::new(LEN).with_rank(0), 0;
+    shape vafc: VifaConfig::vafc(LEN, 2), 2;
+    shape swag: SwagConfig::new(LEN, 5).with_interval(3).with_max_rank(4), 4;
+    shape swag_diagonal: SwagConfig::new(LEN, 1).with_max_rank(0), 0;
+    shape factor_analysis: FactorAnalysisConfig::new(LEN, 5).with_interval(3).with_rank(4), 4;
+    shape factor_analysis_of_every_step: FactorAnalysisConfig::new(LEN, 1), 10;
+    shape slang_of_rank_one: SlangConfig::new(LEN), 1;
+    shape slang_of_rank_three: SlangConfig::new(LEN).with_rank(3).with_draws(2).with_momentum(0.9), 3;
+    shape slang_grouped: SlangConfig::new(LEN).with_rank(2).with_group_size(4), 2;
+    shape vogn: SlangConfig::vogn(LEN), 0;
+    shape von_of_price: VonConfig::new(LEN), 0;
+    shape von_of_hutchinson: VonConfig::new(LEN).with_curvature(Curvature::Hutchinson { probe: 0.1 }), 0;
+    shape von_of_squares: VonConfig::new(LEN).with_curvature(Curvature::SquaredMean).with_momentum(0.9), 0;
+    shape vadam: VadamConfig::new(LEN), 0;
+    shape nagvac: NagvacConfig::new(LEN), 1;
+    shape ivon: IvonConfig::new(LEN), 0;
+    shape ivon_in_one_stage: IvonConfig::new(LEN).with_mean_stage(MeanStage::None).with_initial_hessian(Some(16.0)), 0;
+    points sghmc: SghmcConfig::new(LEN, SAMPLED), 6;
+    points sgld: SghmcConfig::sgld(LEN, CYCLES).with_max_samples(4), 4;
+    points batch_ensemble: BatchEnsembleConfig::new(LEN, 3), 3;
 }
 
 prior_conformance! {
@@ -635,11 +664,14 @@ prior_conformance! {
     vadam_takes_another_prior: VadamConfig::new(LEN);
     ivon_takes_another_prior: IvonConfig::new(LEN);
     nagvac_takes_another_prior: NagvacConfig::new(LEN);
+    batch_ensemble_takes_another_prior: BatchEnsembleConfig::new(LEN, 2);
+    sghmc_takes_another_prior: SghmcConfig::new(LEN, SAMPLED);
 }
 
 additive_conformance! {
     vifa_does_not_depend_on_the_batch_size: VifaConfig::new(LEN).with_rank(2).with_draws(2);
     mean_field_does_not_depend_on_the_batch_size: VifaConfig::new(LEN).with_rank(0);
+    batch_ensemble_does_not_depend_on_the_batch_size: BatchEnsembleConfig::new(LEN, 2);
     swag_does_not_depend_on_the_batch_size: SwagConfig::new(LEN, 1).with_max_rank(0);
 }
 

@@ -2,6 +2,7 @@
 
 mod ivon;
 mod natural;
+mod sghmc;
 mod von;
 
 use burn::module::{Module, ParamGroup};

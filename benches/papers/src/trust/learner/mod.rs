@@ -10,7 +10,10 @@ use burn::module::Module;
 use burn::optim::decay::WeightDecayConfig;
 use burn::tensor::Device;
 use burn::train::TrainStep;
-use burn_bayes::methods::{Algorithm, IvonConfig, VadamConfig, VonConfig};
+use burn_bayes::methods::{
+    Algorithm, BatchEnsembleConfig, IvonConfig, SamplingSchedule, SghmcConfig, VadamConfig,
+    VonConfig,
+};
 use burn_bayes::prelude::*;
 use burn_bayes::train::{Gather, Preset, Trainer, TrainerModel, Unobserved};
 
@@ -45,6 +48,8 @@ const SECONDS: &str = "seconds";
 const BATCH: usize = 32;
 /// Draws of a prediction.
 const DRAWS: usize = 100;
+/// Members of a batch ensemble.
+const MEMBERS: usize = 4;
 /// The precision of the prior, the configurations' default.
 const PRIOR: f64 = 1.0;
 
@@ -58,9 +63,12 @@ enum Training {
     Vadam,
     Ivon,
     Swag,
+    Sgld,
+    Sghmc,
+    BatchEnsemble,
 }
 
-const TRAININGS: [(&str, Training); 9] = [
+const TRAININGS: [(&str, Training); 12] = [
     ("plain", Training::Plain),
     ("vifa 1", Training::Vifa(1)),
     ("vifa 8", Training::Vifa(8)),
@@ -70,6 +78,9 @@ const TRAININGS: [(&str, Training); 9] = [
     ("vadam", Training::Vadam),
     ("ivon", Training::Ivon),
     ("swag", Training::Swag),
+    ("sgld", Training::Sgld),
+    ("sghmc", Training::Sghmc),
+    ("batch ensemble", Training::BatchEnsemble),
 ];
 
 fn jobs(context: &Context) -> Result<Vec<Job>> {
@@ -180,6 +191,26 @@ impl Fit<'_> {
                 let model = self.trained(config.try_init(model)?, Preset::SWAG, true)?;
                 self.mixed(&model)
             }
+            Training::Sgld | Training::Sghmc => {
+                let (config, preset) = match training {
+                    Training::Sgld => (SghmcConfig::sgld(rows, self.cycles()), Preset::SGLD),
+                    _ => (SghmcConfig::new(rows, self.cycles()), Preset::SGHMC),
+                };
+                self.bayesian(config.with_seed(seed).try_init(model)?, preset)
+            }
+            Training::BatchEnsemble => {
+                let config = BatchEnsembleConfig::new(rows, MEMBERS).with_seed(seed);
+                self.bayesian(config.try_init(model)?, Preset::MAP)
+            }
+        }
+    }
+
+    /// Four cycles with five samples from each.
+    fn cycles(&self) -> SamplingSchedule {
+        SamplingSchedule::Cyclical {
+            length: (self.steps() as u64).div_ceil(4),
+            exploration: 0.8,
+            samples: 5,
         }
     }
 

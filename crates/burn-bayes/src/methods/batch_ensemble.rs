@@ -1,0 +1,553 @@
+//! Batch ensembles: members that share all matrices up to factors of rank one (Wen et al. 2020).
+//!
+//! Member m has for every matrix W, `[a, b]` or `[a, b, …]`, the weights
+//!
+//! * W_m = W ∘ r_m s_mᵀ, with r_m of length a and s_m of length b, broadcast over further axes,
+//!
+//! and its own vectors (biases, scales of normalisations). The loss is the mean over the M members of their mean
+//! negative log-likelihood and α/2N ‖θ_m‖², the penalty of the prior on all weights θ_m of a member. With the gradient
+//! G_m of both at member m, its gradients are
+//!
+//! * ∂W = 1/M Σ_m G_m ∘ r_m s_mᵀ, ∂r_m = 1/M (G_m ∘ W) s_m, ∂s_m = 1/M (G_m ∘ W)ᵀ r_m.
+//!
+//! An ensemble of ten members of a network has little more parameters than the network. A step evaluates all
+//! members on the same mini-batch, which costs as much as that of M networks; with
+//! [`with_batched_draws`](crate::Bayesian::with_batched_draws) it is one pass.
+//!
+//! Use no weight decay of the optimiser. It would shrink W, r and s by themselves, and where all are near zero, their
+//! gradients are too. The paper has weight decay on W only.
+//!
+//! The posterior is the mixture of the members, with equal weights.
+//!
+//! | symbol | field |
+//! |---|---|
+//! | W | `shared` |
+//! | r_m, s_m and the vectors | row m of `own` |
+//! | M | `members` |
+//! | N | `train_len` |
+//! | α | `prior` |
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use burn::config::Config;
+use burn::module::{Module, Param, ParamGroup};
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor};
+use burn_bayes_graph::Layout;
+use serde::{Deserialize, Serialize};
+
+use super::algorithm::{
+    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
+    purpose,
+};
+use super::checks::{above_zero, counts};
+use super::start::trained;
+use crate::error::{Error, Result};
+use crate::memory::{MemoryPlan, OptimizerMemory};
+use crate::noise::{Noise, NoiseSource};
+use crate::posterior::{Mixture, PointPosterior};
+use crate::prior::{Prior, PriorPrecisions};
+
+/// The initial r_m and s_m.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum InitialRankOne {
+    /// ±1 at random: members begin as different networks. For networks that are trained from the start.
+    Signs,
+    /// 1 plus Gaussian noise of this standard deviation: members begin near the model. For trained models.
+    NearOne(f64),
+}
+
+/// Settings of a batch ensemble.
+///
+/// ```
+/// use burn_bayes::methods::{BatchEnsembleConfig, InitialRankOne};
+///
+/// let config = BatchEnsembleConfig::new(60_000, 4);
+/// let fine_tuning = config.with_initial_rank_one(InitialRankOne::NearOne(0.1));
+/// ```
+#[derive(Config, Debug)]
+#[non_exhaustive]
+pub struct BatchEnsembleConfig {
+    /// N, the number of training examples (not of batches).
+    pub train_len: usize,
+    /// M, the number of members. Paper: 4.
+    pub members: usize,
+    /// The prior over the weights of a member.
+    #[config(default = "Prior::isotropic(1.0)")]
+    pub prior: Prior,
+    /// The initial r and s. Paper: random signs.
+    #[config(default = "InitialRankOne::Signs")]
+    pub initial_rank_one: InitialRankOne,
+    /// The parameters that members have; the others are the same for all.
+    #[config(default = "ParamGroup::all()")]
+    pub group: ParamGroup,
+    /// Seed of the initial r and s.
+    #[config(default = 0)]
+    pub seed: u64,
+    /// The generator of the random normals.
+    #[config(default = "NoiseSource::Host")]
+    pub noise: NoiseSource,
+}
+
+impl BatchEnsembleConfig {
+    /// Checks the settings. The error names the field.
+    pub fn validate(&self) -> Result<()> {
+        counts([("train_len", self.train_len), ("members", self.members)])?;
+        match self.initial_rank_one {
+            InitialRankOne::Signs => Ok(()),
+            InitialRankOne::NearOne(deviation) if deviation.is_finite() => {
+                above_zero("initial_rank_one", deviation)
+            }
+            InitialRankOne::NearOne(deviation) => {
+                let problem = format!("has the deviation {deviation}; it must be finite");
+                Err(Error::config("initial_rank_one", problem))
+            }
+        }
+    }
+
+    /// The memory needed to train members of `weights` weights, of which the shared ones are most.
+    pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
+        MemoryPlan::gaussian(weights, 0, self.members, optimizer)
+    }
+
+    /// The algorithm for the weights of `model`.
+    pub fn build<M: Module>(&self, model: &M) -> Result<BatchEnsemble> {
+        self.validate()?;
+        let noise = Noise::new(self.seed, self.noise);
+        let setup = Setup::new(model, &self.group, self.train_len, noise)?;
+        let weights = setup.layout.flatten(model)?;
+        let prior = self.prior.resolve(&setup.layout)?;
+        let pieces = pieces(&setup.layout);
+        let device = weights.device();
+        let rows = (0..self.members as u64).map(|member| {
+            let noise = noise.fold(purpose::INITIAL_FACTORS).row(member);
+            self.initial_row(&pieces, &weights, noise, &device)
+        });
+        let own = Tensor::stack(rows.collect(), 0);
+        let matrices = pieces.iter().filter(|piece| piece.shape.is_some());
+        let matrices = matrices.map(|piece| weights.clone().narrow(0, piece.offset, piece.len));
+        let matrices: Vec<_> = matrices.collect();
+        let shared = (!matrices.is_empty()).then(|| trained(Tensor::cat(matrices, 0)));
+        Ok(BatchEnsemble {
+            shared,
+            own: trained(own),
+            settings: Arc::new(Settings {
+                config: self.clone(),
+                setup,
+                prior,
+                pieces,
+            }),
+        })
+    }
+
+    /// What one member has of its own at the start.
+    fn initial_row(
+        &self,
+        pieces: &[Piece],
+        weights: &Tensor<1>,
+        noise: Noise,
+        device: &Device,
+    ) -> Tensor<1> {
+        let parts = pieces.iter().zip(0..).map(|(piece, index)| {
+            if piece.shape.is_none() {
+                return weights.clone().narrow(0, piece.offset, piece.len);
+            }
+            let normals = noise.fold(index).normal(piece.own_len(), device);
+            match self.initial_rank_one {
+                InitialRankOne::Signs => normals
+                    .greater_elem(0.0)
+                    .float()
+                    .mul_scalar(2.0)
+                    .sub_scalar(1.0),
+                InitialRankOne::NearOne(deviation) => normals.mul_scalar(deviation).add_scalar(1.0),
+            }
+        });
+        Tensor::cat(parts.collect(), 0)
+    }
+}
+
+/// A parameter of the layout, and its places in `shared` and `own`.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// Its first weight in the layout.
+    offset: usize,
+    len: usize,
+    /// a, b and the product of further axes of a matrix; `None` for a vector, which is not shared.
+    shape: Option<[usize; 3]>,
+    /// The first number of a matrix in `shared`.
+    shared: usize,
+    /// The first number in a row of `own`.
+    own: usize,
+}
+
+impl Piece {
+    /// The number of r and s, or the length of a vector.
+    fn own_len(self) -> usize {
+        self.shape
+            .map_or(self.len, |[rows, columns, _]| rows + columns)
+    }
+
+    /// r and s, broadcastable to a matrix.
+    fn rank_one(self, row: &Tensor<1>, [rows, columns, _]: [usize; 3]) -> [Tensor<3>; 2] {
+        [
+            row.clone().narrow(0, self.own, rows).reshape([rows, 1, 1]),
+            row.clone()
+                .narrow(0, self.own + rows, columns)
+                .reshape([1, columns, 1]),
+        ]
+    }
+}
+
+fn pieces(layout: &Layout) -> Vec<Piece> {
+    let (mut shared, mut own) = (0, 0);
+    let piece = layout.entries().iter().map(|entry| {
+        let shape = match entry.shape[..] {
+            [rows, columns, ref rest @ ..] => Some([rows, columns, rest.iter().product()]),
+            _ => None,
+        };
+        let piece = Piece {
+            offset: entry.offset,
+            len: entry.len(),
+            shape,
+            shared,
+            own,
+        };
+        shared += shape.map_or(0, |_| piece.len);
+        own += piece.own_len();
+        piece
+    });
+    piece.collect()
+}
+
+/// The shared matrices, and what the members have of their own.
+#[derive(Module, Debug)]
+pub struct BatchEnsemble {
+    /// Absent if the layout has no matrix.
+    shared: Option<Param<Tensor<1>>>,
+    own: Param<Tensor<2>>,
+    #[module(skip)]
+    settings: Arc<Settings>,
+}
+
+#[derive(Debug)]
+struct Settings {
+    config: BatchEnsembleConfig,
+    setup: Setup,
+    prior: PriorPrecisions,
+    pieces: Vec<Piece>,
+}
+
+impl BatchEnsemble {
+    /// The configuration.
+    pub fn config(&self) -> &BatchEnsembleConfig {
+        &self.settings.config
+    }
+
+    /// r, s and the vectors of a member.
+    fn row(&self, member: usize) -> Tensor<1> {
+        let own = self.own.val().without_autodiff();
+        let [_, len] = own.dims();
+        own.narrow(0, member, 1).reshape([len])
+    }
+
+    /// A shared matrix as `[a, b, rest]`.
+    fn matrix(&self, piece: Piece, shape: [usize; 3]) -> Option<Tensor<3>> {
+        let shared = self.shared.as_ref()?.val().without_autodiff();
+        Some(shared.narrow(0, piece.shared, piece.len).reshape(shape))
+    }
+
+    /// All weights of a member, `[D]`.
+    fn weights(&self, member: usize) -> Tensor<1> {
+        let row = self.row(member);
+        let parts = self.settings.pieces.iter().map(|&piece| {
+            let matrix = piece.shape.and_then(|shape| {
+                let [left, right] = piece.rank_one(&row, shape);
+                Some((self.matrix(piece, shape)? * left * right).reshape([piece.len]))
+            });
+            matrix.unwrap_or_else(|| row.clone().narrow(0, piece.own, piece.len))
+        });
+        Tensor::cat(parts.collect(), 0)
+    }
+
+    fn all_weights(&self) -> impl Iterator<Item = Tensor<1>> {
+        (0..self.config().members).map(|member| self.weights(member))
+    }
+}
+
+impl Algorithm for BatchEnsemble {
+    type Signal = MeanGradients;
+    type Posterior = Mixture<PointPosterior>;
+    type ClosedForm = Infallible;
+
+    fn setup(&self) -> &Setup {
+        &self.settings.setup
+    }
+
+    fn posterior(&self, _step: u64) -> Result<Mixture<PointPosterior>> {
+        let layout = &self.setup().layout;
+        let points = self
+            .all_weights()
+            .map(|weights| PointPosterior::new(layout.clone(), weights));
+        Mixture::uniform(points.collect::<Result<_>>()?)
+    }
+
+    fn with_prior(self, prior: &Prior) -> Result<Self> {
+        let Settings {
+            config,
+            setup,
+            pieces,
+            ..
+        } = self.settings.as_ref();
+        let settings = Settings {
+            config: config.clone().with_prior(prior.clone()),
+            setup: setup.clone(),
+            prior: prior.resolve(&setup.layout)?,
+            pieces: pieces.clone(),
+        };
+        Ok(Self {
+            settings: Arc::new(settings),
+            ..self
+        })
+    }
+
+    fn apply_step(self, update: Infallible, _learning_rate: f64) -> Self {
+        match update {}
+    }
+}
+
+impl FromGradients for BatchEnsemble {
+    fn propose(&self, id: StepId) -> Result<Proposal> {
+        let noise = id.noise(self.setup().noise);
+        let noises = (0..).map(|member| noise.row(member));
+        let draws = self.all_weights().zip(noises);
+        let draws = draws.map(|(weights, noise)| Draw { weights, noise });
+        Ok(Proposal::new(id, draws.collect()))
+    }
+
+    fn step(
+        &self,
+        proposal: Proposal,
+        gradients: GradientPieces,
+        _batch_size: usize,
+    ) -> Result<Update<Infallible>> {
+        let Settings {
+            config,
+            setup,
+            prior,
+            pieces,
+        } = self.settings.as_ref();
+        let share = 1.0 / config.members as f64;
+        let precisions = prior.expanded(&self.own.val().device().inner());
+        let penalty = precisions.div_scalar(setup.train_len as f64);
+        let mut of_shared: Option<Tensor<1>> = None;
+        let mut of_own = Vec::with_capacity(gradients.len());
+        let draws = proposal.draws.into_iter().zip(gradients);
+        for (member, (draw, parts)) in draws.enumerate() {
+            let row = self.row(member);
+            let pulls = penalty.clone() * draw.weights;
+            let (mut matrices, mut own) = (Vec::new(), Vec::new());
+            for (&piece, part) in pieces.iter().zip(parts) {
+                let pull = pulls.clone().narrow(0, piece.offset, piece.len);
+                let part = (part + pull).mul_scalar(share);
+                let matrix = piece
+                    .shape
+                    .and_then(|shape| Some((shape, self.matrix(piece, shape)?)));
+                let Some((shape, matrix)) = matrix else {
+                    own.push(part);
+                    continue;
+                };
+                let [left, right] = piece.rank_one(&row, shape);
+                let part = part.reshape(shape);
+                let product = part.clone() * matrix;
+                let [rows, columns, _] = shape;
+                let of_left = (product.clone() * right.clone()).sum_dim(2).sum_dim(1);
+                own.push(of_left.reshape([rows]));
+                let of_right = (product * left.clone()).sum_dim(2).sum_dim(0);
+                own.push(of_right.reshape([columns]));
+                matrices.push((part * left * right).reshape([piece.len]));
+            }
+            of_own.push(Tensor::cat(own, 0));
+            if !matrices.is_empty() {
+                let matrices = Tensor::cat(matrices, 0);
+                of_shared = Some(match of_shared {
+                    None => matrices,
+                    Some(sum) => sum + matrices,
+                });
+            }
+        }
+        let mut sums = GradientsParams::new();
+        if let Some((shared, gradient)) = self.shared.as_ref().zip(of_shared) {
+            sums.register(shared.id, gradient);
+        }
+        sums.register(self.own.id, Tensor::<1>::stack::<2>(of_own, 0));
+        Ok(Update::Gradients(sums))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::nn::conv::{Conv2d, Conv2dConfig};
+    use burn::nn::{LayerNorm, LayerNormConfig, Linear, LinearConfig};
+
+    use super::*;
+    use crate::posterior::Posterior;
+
+    #[derive(Module, Debug)]
+    struct Mixed {
+        convolution: Conv2d,
+        norm: LayerNorm,
+        linear: Linear,
+    }
+
+    fn mixed() -> Mixed {
+        let device = Device::default().autodiff();
+        Mixed {
+            convolution: Conv2dConfig::new([2, 3], [2, 1]).init(&device),
+            norm: LayerNormConfig::new(3).init(&device),
+            linear: LinearConfig::new(3, 2).init(&device),
+        }
+    }
+
+    fn values<const R: usize>(tensor: &Tensor<R>) -> Vec<f64> {
+        tensor.clone().into_data().iter().collect()
+    }
+
+    const PRECISION: f64 = 3.0;
+
+    fn config() -> BatchEnsembleConfig {
+        BatchEnsembleConfig::new(10, 3)
+            .with_initial_rank_one(InitialRankOne::NearOne(0.5))
+            .with_prior(Prior::isotropic(PRECISION))
+    }
+
+    /// A fixed direction in the space of weights: the linear loss whose gradient it is.
+    fn direction(member: u64, len: usize) -> Tensor<1> {
+        Noise::host(4).row(member).normal(len, &Device::default())
+    }
+
+    /// The mean over members of the linear losses and the penalty of the prior.
+    fn loss(ensemble: &BatchEnsemble) -> f64 {
+        let penalty = 0.5 * PRECISION / ensemble.setup().train_len as f64;
+        let members = ensemble.all_weights().zip(0..);
+        let losses = members.map(|(weights, member)| {
+            let direction = values(&direction(member, weights.dims()[0]));
+            let terms = direction.iter().zip(values(&weights));
+            terms
+                .map(|(direction, weight)| direction * weight + penalty * weight * weight)
+                .sum::<f64>()
+        });
+        losses.sum::<f64>() / ensemble.config().members as f64
+    }
+
+    #[test]
+    fn gradients_are_differences_of_the_loss() {
+        let ensemble = config().build(&mixed()).unwrap();
+        let layout = ensemble.setup().layout.clone();
+        let pieces = (0..3).map(|member| {
+            let direction = direction(member, layout.len());
+            let entries = layout.entries().iter();
+            entries
+                .map(|entry| direction.clone().narrow(0, entry.offset, entry.len()))
+                .collect()
+        });
+        let proposal = ensemble.propose(StepId::default()).unwrap();
+        let update = ensemble.step(proposal, pieces.collect(), 1).unwrap();
+        let Update::Gradients(gradients) = update else {
+            panic!("for an optimiser");
+        };
+        let shared = ensemble.shared.as_ref().unwrap();
+        let of_shared = values(&gradients.get::<1>(shared.id).unwrap());
+        let of_own = values(&gradients.get::<2>(ensemble.own.id).unwrap());
+        // 3·2·2·1 weights of the convolution, 3·2 of the linear layer.
+        assert_eq!(of_shared.len(), 12 + 6);
+        // r, s and bias of each, scale and offset of the normalisation.
+        assert_eq!(of_own.len(), 3 * (3 + 2 + 3 + 3 + 3 + 3 + 2 + 2));
+
+        // The loss is quadratic in every single number, so a central difference has no error but rounding.
+        let changed = |at: usize, len: usize| -> Tensor<1> {
+            let mut step = vec![0.0f32; len];
+            step[at] = 1.0;
+            Tensor::from_floats(&step[..], &Device::default())
+        };
+        let agree = |place: String, [above, below]: [f64; 2], gradient: f64| {
+            let difference = 0.5 * (above - below);
+            let error = (difference - gradient).abs();
+            assert!(error < 3e-5, "{place}: {difference} {gradient}");
+        };
+        for (at, &gradient) in of_shared.iter().enumerate() {
+            let losses = [1.0, -1.0].map(|sign| {
+                let value = shared.val().without_autodiff();
+                let value = value + changed(at, of_shared.len()).mul_scalar(sign);
+                loss(&BatchEnsemble {
+                    shared: Some(trained(value)),
+                    ..ensemble.clone()
+                })
+            });
+            agree(format!("shared {at}"), losses, gradient);
+        }
+        for (at, &gradient) in of_own.iter().enumerate() {
+            let losses = [1.0, -1.0].map(|sign| {
+                let own = ensemble.own.val().without_autodiff();
+                let change = changed(at, of_own.len()).reshape(own.dims());
+                loss(&BatchEnsemble {
+                    own: trained(own + change.mul_scalar(sign)),
+                    ..ensemble.clone()
+                })
+            });
+            agree(format!("own {at}"), losses, gradient);
+        }
+    }
+
+    #[test]
+    fn members_begin_as_the_model_up_to_signs() {
+        let model = mixed();
+        let config = BatchEnsembleConfig::new(10, 4);
+        let ensemble = config.build(&model).unwrap();
+        let layout = &ensemble.setup().layout;
+        let expected = values(&layout.flatten(&model).unwrap());
+        let members: Vec<_> = ensemble
+            .all_weights()
+            .map(|member| values(&member))
+            .collect();
+        for member in &members {
+            for entry in layout.entries() {
+                for at in entry.offset..entry.offset + entry.len() {
+                    match entry.shape.len() {
+                        1 => assert_eq!(member[at], expected[at]),
+                        _ => assert_eq!(member[at].abs(), expected[at].abs()),
+                    }
+                }
+            }
+        }
+        assert!((1..4).all(|member| members[member] != members[0]));
+    }
+
+    #[test]
+    fn the_posterior_has_one_component_for_each_member() {
+        let ensemble = config().build(&mixed()).unwrap();
+        let posterior = ensemble.posterior(0).unwrap();
+        assert_eq!(posterior.weights(), [1.0 / 3.0; 3]);
+        for (index, expected) in ensemble.all_weights().enumerate() {
+            let found = posterior.component(index).unwrap().mean_weights().unwrap();
+            assert_eq!(values(&found), values(&expected));
+        }
+    }
+
+    #[test]
+    fn refused_settings_name_their_field() {
+        let near = |deviation| config().with_initial_rank_one(InitialRankOne::NearOne(deviation));
+        let cases = [
+            (BatchEnsembleConfig::new(0, 2), "train_len"),
+            (BatchEnsembleConfig::new(10, 0), "members"),
+            (near(0.0), "initial_rank_one"),
+            (near(f64::INFINITY), "initial_rank_one"),
+        ];
+        for (config, field) in cases {
+            let error = config.validate().expect_err(field);
+            let message = error.to_string();
+            assert!(error.is_config() && message.starts_with(field), "{message}");
+        }
+    }
+}
