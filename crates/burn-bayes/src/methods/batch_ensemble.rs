@@ -53,9 +53,9 @@ use crate::prior::{Prior, PriorPrecisions};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum InitialRankOne {
-    /// ±1 at random: members begin as different networks. For networks that are trained from the start.
+    /// ±1 at random: members begin as unrelated networks, which some networks do not recover from.
     Signs,
-    /// 1 plus Gaussian noise of this standard deviation: members begin near the model. For trained models.
+    /// 1 plus Gaussian noise of this standard deviation; small for models that are trained already.
     NearOne(f64),
 }
 
@@ -78,7 +78,7 @@ pub struct BatchEnsembleConfig {
     #[config(default = "Prior::isotropic(1.0)")]
     pub prior: Prior,
     /// The initial r and s. Paper: random signs.
-    #[config(default = "InitialRankOne::Signs")]
+    #[config(default = "InitialRankOne::NearOne(0.5)")]
     pub initial_rank_one: InitialRankOne,
     /// The parameters that members have; the others are the same for all.
     #[config(default = "ParamGroup::all()")]
@@ -417,9 +417,7 @@ mod tests {
     const PRECISION: f64 = 3.0;
 
     fn config() -> BatchEnsembleConfig {
-        BatchEnsembleConfig::new(10, 3)
-            .with_initial_rank_one(InitialRankOne::NearOne(0.5))
-            .with_prior(Prior::isotropic(PRECISION))
+        BatchEnsembleConfig::new(10, 3).with_prior(Prior::isotropic(PRECISION))
     }
 
     /// A fixed direction in the space of weights: the linear loss whose gradient it is.
@@ -503,7 +501,7 @@ mod tests {
     #[test]
     fn members_begin_as_the_model_up_to_signs() {
         let model = mixed();
-        let config = BatchEnsembleConfig::new(10, 4);
+        let config = BatchEnsembleConfig::new(10, 4).with_initial_rank_one(InitialRankOne::Signs);
         let ensemble = config.build(&model).unwrap();
         let layout = &ensemble.setup().layout;
         let expected = values(&layout.flatten(&model).unwrap());
