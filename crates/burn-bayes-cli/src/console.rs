@@ -295,6 +295,27 @@ pub(crate) fn print_baselines(scores: &Scores, baselines: &[Baseline]) -> Result
     Ok(())
 }
 
+/// Prints a table; the first column has the names of the rows, and the title above it.
+pub(crate) fn print_table(title: &str, header: &[&str], rows: &[Vec<String>]) -> Result<()> {
+    let header = [title].into_iter().chain(header.iter().copied());
+    let header: Vec<String> = header.map(String::from).collect();
+    let length = |column: usize, row: &Vec<String>| row[column].chars().count();
+    let widths: Vec<usize> = (0..header.len())
+        .map(|column| {
+            let lengths = rows.iter().map(|row| length(column, row));
+            lengths.fold(length(column, &header), usize::max)
+        })
+        .collect();
+    for row in [&header].into_iter().chain(rows) {
+        let mut line = format!("{:<width$}", row[0], width = widths[0].max(NAME_WIDTH));
+        for (cell, &width) in row.iter().zip(&widths).skip(1) {
+            line.push_str(&format!("  {cell:>width$}"));
+        }
+        print(line)?;
+    }
+    Ok(())
+}
+
 /// The command line that started the program, quoted for a shell.
 pub(crate) fn command_line() -> String {
     command_of("burn-bayes", std::env::args_os().skip(1))

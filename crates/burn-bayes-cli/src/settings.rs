@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use burn_bayes_tabular::Result;
+use burn_bayes_tabular::predict::{ConformalRequest, SetMethod};
 use burn_bayes_tabular::settings::{
     Choice, Config, DataSettings, DecimalName, Delimiter, FileFormat, FitSettings, Kind, Setting,
     SettingValue, refused,
@@ -222,6 +223,28 @@ where
 /// Converts an error to clap's type.
 fn wrong<T: SettingValue>(error: T::Err) -> Box<dyn std::error::Error + Send + Sync> {
     error.to_string().into()
+}
+
+/// Sets or intervals with a coverage guarantee.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ConformalFlags {
+    /// Make prediction sets of classes, or intervals of numbers, that contain the target of a new row with at least
+    /// this probability; calibrated on the held-out rows of the fit
+    #[arg(long, value_name = "LEVEL")]
+    conformal: Option<f64>,
+    /// How --conformal makes sets of classes [default: lac]
+    #[arg(long, value_name = "METHOD", value_parser = choice::<SetMethod>(), requires = "conformal")]
+    conformal_sets: Option<SetMethod>,
+}
+
+impl ConformalFlags {
+    /// The request, if there is one.
+    pub(crate) fn request(self) -> Option<ConformalRequest> {
+        self.conformal.map(|level| ConformalRequest {
+            level,
+            set_method: self.conformal_sets,
+        })
+    }
 }
 
 /// The format of a new file, if it differs from the fit's.

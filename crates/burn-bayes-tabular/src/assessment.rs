@@ -10,13 +10,12 @@ use std::fmt;
 use burn_bayes_data::{Features, Targets};
 use serde::Serialize;
 
-use crate::engine::{Diagnosis, Unobserved, Verdict, fit, is_quickly_solved, is_solved_directly};
-use crate::error::{Result, TabularError};
+use crate::engine::{Diagnosis, Verdict};
+use crate::error::Result;
 use crate::jobs::Summary;
+use crate::plain_models::PlainModels;
 use crate::predict::Predictions;
-use crate::rows::{Target, TrainingSet};
-use crate::search::{FEWEST_ROWS, HoldoutScore, constant, row_costs};
-use crate::settings::{FitSettings, Method, NetworkShape, PriorPrecision};
+use crate::search::{FEWEST_ROWS, HoldoutScore, row_costs};
 use crate::text::{number, sentence};
 use crate::trend::Trend;
 
@@ -130,66 +129,47 @@ impl fmt::Display for Assessment {
 }
 
 impl Baseline {
-    /// The plain models for a fit with these predictions of held-out rows.
+    /// The plain models beside a fit with these predictions of rows.
     ///
     /// # Errors
     /// If predictions and targets do not match.
     pub(crate) fn all(
-        train: &TrainingSet,
-        settings: &FitSettings,
+        models: &PlainModels,
         predictions: &Predictions,
         features: &Features,
         targets: &Targets,
     ) -> Result<Vec<Self>> {
         let costs = row_costs(predictions, targets)?;
         let scored = |other: &Predictions| BaselineScores::of(&costs, other, targets);
-        let is_real = matches!(train.target(), Target::Real(_));
+        let is_real = matches!(predictions, Predictions::Reals(_));
         let mut baselines = vec![Self {
             model: BaselineModel::Constant,
             name: match is_real {
                 true => "the mean and deviation of the targets",
                 false => "the class frequencies",
             },
-            scores: Some(scored(&constant(train, targets.len())?)?),
+            scores: Some(scored(&models.constant(targets.len()))?),
             absent: None,
         }];
-        let fitted = |model, name, settings: &FitSettings| -> Result<Self> {
-            let predictions = fit(train, settings, &mut Unobserved)
-                .and_then(|fitted| fitted.predict(features, 1));
-            let (scores, absent) = match predictions {
+        let linear = match is_real {
+            true => "ridge regression",
+            false => "logistic regression",
+        };
+        for (model, name, fit) in [
+            (BaselineModel::Linear, linear, &models.linear),
+            (BaselineModel::Map, "map", &models.map),
+        ] {
+            let Some(fit) = fit else { continue };
+            let (scores, absent) = match fit.predict(features)? {
                 Ok(predictions) => (Some(scored(&predictions)?), None),
-                Err(TabularError::Numerical(reason)) => (None, Some(reason)),
-                Err(failure) => return Err(failure),
+                Err(reason) => (None, Some(reason)),
             };
-            Ok(Self {
+            baselines.push(Self {
                 model,
                 name,
                 scores,
                 absent,
-            })
-        };
-        let linear = linear(settings);
-        let name = if is_real {
-            "ridge regression"
-        } else {
-            "logistic regression"
-        };
-        // A linear model that is solved directly is this baseline, with uncertainty.
-        if !is_solved_directly(train, settings) {
-            baselines.push(match is_quickly_solved(train, &linear) {
-                true => fitted(BaselineModel::Linear, name, &linear)?,
-                false => Self {
-                    model: BaselineModel::Linear,
-                    name,
-                    scores: None,
-                    absent: Some(
-                        "it has too many weights or rows to be solved within seconds".into(),
-                    ),
-                },
             });
-        }
-        if settings.against_map && settings.method != Method::Map {
-            baselines.push(fitted(BaselineModel::Map, "map", &map(settings))?);
         }
         Ok(baselines)
     }
@@ -253,33 +233,6 @@ impl BaselineScores {
             Some(error) => format!("{} ± {}", number(self.difference), number(error)),
             None => number(self.difference),
         }
-    }
-}
-
-/// The settings of ridge or logistic regression for the rows of a fit.
-fn linear(settings: &FitSettings) -> FitSettings {
-    FitSettings {
-        method: Method::Map,
-        model: NetworkShape { hidden: Vec::new() },
-        device: settings.device,
-        seed: settings.seed,
-        ..FitSettings::default()
-    }
-}
-
-/// The settings of the maximum a posteriori fit beside a fit.
-fn map(settings: &FitSettings) -> FitSettings {
-    // The learning rate of an update rule says nothing about an optimiser.
-    let has_optimizer = settings.without_effect("optimizer").is_none();
-    FitSettings {
-        method: Method::Map,
-        learning_rate: settings.learning_rate.filter(|_| has_optimizer),
-        prior_precision: match settings.prior_precision {
-            // Only a bound on the evidence teaches it.
-            PriorPrecision::Learned(_) => FitSettings::default().prior_precision,
-            given => given,
-        },
-        ..settings.clone()
     }
 }
 

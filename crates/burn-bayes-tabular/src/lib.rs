@@ -60,6 +60,7 @@ pub mod random;
 pub mod shell;
 
 mod parallel;
+mod plain_models;
 mod text;
 mod trend;
 

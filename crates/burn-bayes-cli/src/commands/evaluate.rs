@@ -4,13 +4,19 @@ use std::path::{Path, PathBuf};
 
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::files::{at, make_folder};
-use burn_bayes_tabular::new_rows::KnownRows;
+use burn_bayes_tabular::new_rows::{Evaluation, KnownRows};
+use burn_bayes_tabular::report::number;
 use burn_bayes_tabular::run::RunFolder;
-use burn_bayes_tabular::settings::{DeviceName, refused};
-use clap::Args;
+use burn_bayes_tabular::scores::{
+    ConformalScores, CoverageByPart, GroupTaskScores, Interval, ScoresByGroup,
+};
+use burn_bayes_tabular::settings::{DeviceName, Words, refused};
+use clap::{ArgAction, Args};
 
-use crate::console::{busy, command_line, print_json, print_scores, tell};
-use crate::settings::FileFlags;
+use crate::console::{
+    busy, command_line, print, print_baselines, print_json, print_scores, print_table, tell,
+};
+use crate::settings::{ConformalFlags, FileFlags};
 
 /// Which run to score, and on which rows.
 #[derive(Debug, Args)]
@@ -19,15 +25,24 @@ pub(crate) struct Arguments {
     run: PathBuf,
     /// File of rows with known targets
     rows: PathBuf,
-    /// Number of weight draws [default: as in the fit]
+    /// Number of weight draws, not with --conformal [default: as in the fit]
     #[arg(long)]
     draws: Option<usize>,
     /// Average over the true posterior by importance weights, if Pareto k̂ of the fit allows it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "conformal")]
     importance_weighted: bool,
     /// Positive class of F1, for two classes [default: as in the fit]
     #[arg(long, value_name = "CLASS")]
     positive: Option<String>,
+    /// Also score the rows by the values of these columns, separated by commas: by category, or by quartile of a
+    /// number
+    #[arg(long, value_name = "COLUMNS", action = ArgAction::Append)]
+    by: Vec<Words>,
+    /// Also score a constant and ridge or logistic regression, which were fitted to the same training rows
+    #[arg(long)]
+    baseline: bool,
+    #[command(flatten)]
+    conformal: ConformalFlags,
     #[command(flatten)]
     file: FileFlags,
     /// Device: flex, wgpu, cuda or cuda:1 [default: as in the fit]
@@ -40,6 +55,9 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
 }
+
+/// The name of the group of missing values.
+const MISSING: &str = "(missing)";
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -56,9 +74,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .as_ref()
         .or(run.config.data.positive.as_ref());
     let positive = run.model.target().positive(asked.map(String::as_str))?;
+    let by = arguments
+        .by
+        .iter()
+        .flat_map(|words| words.0.iter().cloned());
+    let by: Vec<String> = by.collect();
     let path = arguments.rows.display();
     let rows = busy(format_args!("reading {path}"), || {
-        KnownRows::read(&run, &arguments.rows, arguments.file.format())
+        KnownRows::read(&run, &arguments.rows, arguments.file.format(), &by)
     })?;
     if rows.left_out() > 0 {
         let (usable, all) = (rows.rows(), rows.rows() + rows.left_out());
@@ -67,15 +90,128 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         ));
     }
     let what = format!("scoring {} rows", rows.rows());
-    let evaluation = busy(what, || rows.score(&run, draws, positive))?;
+    let mut evaluation = busy(what, || rows.score(&run, draws, positive))?;
+    if arguments.baseline {
+        evaluation = evaluation.with_baselines(&run, &folder, arguments.device)?;
+    }
+    if let Some(request) = arguments.conformal.request() {
+        evaluation = evaluation.with_conformal(&run, &folder, request, arguments.draws)?;
+    }
     if let Some(page) = page {
         evaluation.report(&run, &folder, &command_line(), &page)?;
     }
-    let scores = evaluation.scores;
     match arguments.json {
-        true => print_json(&scores),
-        false => print_scores(&scores),
+        true => print_json(&evaluation),
+        false => show(&evaluation),
     }
+}
+
+fn show(evaluation: &Evaluation) -> Result<()> {
+    print_scores(&evaluation.scores)?;
+    if !evaluation.baselines.is_empty() {
+        print_baselines(&evaluation.scores, &evaluation.baselines)?;
+    }
+    evaluation.by.iter().try_for_each(show_groups)?;
+    evaluation.conformal.iter().try_for_each(show_conformal)
+}
+
+/// Prints the coverage of conformal sets or intervals.
+fn show_conformal(scores: &ConformalScores) -> Result<()> {
+    let ConformalScores {
+        coverage, interval, ..
+    } = scores;
+    let (what, mean) = match (scores.mean_size, scores.mean_width) {
+        (Some(size), _) => ("size", size),
+        (None, width) => ("width", width.unwrap_or(f64::NAN)),
+    };
+    let limits = |found: &Interval| format!("[{}, {}]", number(found.lower), number(found.upper));
+    print(format_args!(
+        "conformal at {}: coverage {} {}, mean {what} {}",
+        scores.level,
+        number(*coverage),
+        limits(interval),
+        number(mean)
+    ))?;
+    print(&scores.guarantee)?;
+    for CoverageByPart { by, parts } in &scores.parts {
+        let rows = parts.iter().map(|part| {
+            vec![
+                part.part.clone().unwrap_or_else(|| MISSING.into()),
+                part.rows.to_string(),
+                number(part.coverage),
+                limits(&part.interval),
+                number(part.adjusted_p_value),
+            ]
+        });
+        let header = ["rows", "coverage", "95 % interval", "p"];
+        print_table(&format!("by {by}:"), &header, &rows.collect::<Vec<_>>())?;
+    }
+    print(format_args!(
+        "p: whether less than {} of the rows of the part are covered, corrected for the number of parts",
+        scores.level
+    ))
+}
+
+/// Prints the scores of the groups of a column.
+fn show_groups(by: &ScoresByGroup) -> Result<()> {
+    let is_classification = by
+        .groups
+        .iter()
+        .any(|group| matches!(group.of_task, GroupTaskScores::Classification { .. }));
+    let header: &[&str] = match is_classification {
+        true => &[
+            "rows",
+            "NLL",
+            "error rate",
+            "expected error",
+            "ECE",
+            "Brier",
+            "p",
+        ],
+        false => &[
+            "rows", "NLL", "RMSE", "in 50 %", "width", "in 90 %", "width", "p",
+        ],
+    };
+    let rows = by.groups.iter().map(|group| {
+        let name = group.group.as_deref().unwrap_or(MISSING);
+        let mark = if group.is_small { " *" } else { "" };
+        let nll = match group.nll_standard_error {
+            Some(error) => format!("{} ± {}", number(group.nll), number(error)),
+            None => number(group.nll),
+        };
+        let of_task = match &group.of_task {
+            GroupTaskScores::Classification {
+                error_rate,
+                mean_confidence,
+                ece,
+                brier,
+            } => vec![*error_rate, 1.0 - mean_confidence, *ece, *brier],
+            GroupTaskScores::Regression { rmse, intervals } => {
+                let intervals = intervals.iter();
+                let intervals = intervals.flat_map(|found| [found.coverage, found.mean_width]);
+                [*rmse].into_iter().chain(intervals).collect()
+            }
+        };
+        let numbers = of_task
+            .into_iter()
+            .chain([group.adjusted_p_value])
+            .map(number);
+        let cells = [format!("{name}{mark}"), group.rows.to_string(), nll];
+        cells.into_iter().chain(numbers).collect()
+    });
+    let title = format!("by {}:", by.column);
+    print_table(&title, header, &rows.collect::<Vec<_>>())?;
+    if by.groups.iter().any(|group| group.is_small) {
+        print("* fewer than 30 rows: these scores are uncertain, the ECE most of all")?;
+    }
+    print(match is_classification {
+        true => {
+            "p: whether the accuracy of the group differs from its mean confidence, corrected for the number of groups"
+        }
+        false => {
+            "p: whether the 90 % intervals cover less than 90 % of the group, corrected for the number of groups"
+        }
+    })
 }
 
 /// The path of the report in a folder, which is created if needed.

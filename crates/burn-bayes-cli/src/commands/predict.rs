@@ -12,7 +12,7 @@ use burn_bayes_tabular::settings::{DeviceName, Words, refused};
 use clap::Args;
 
 use crate::console::{RowCounter, tell};
-use crate::settings::{FileFlags, choice};
+use crate::settings::{ConformalFlags, FileFlags, choice};
 
 /// Which rows to predict, and how.
 #[derive(Debug, Args)]
@@ -30,11 +30,11 @@ pub(crate) struct Arguments {
     /// Treatment of rows that cannot be predicted
     #[arg(long, value_name = "WHAT", default_value = "refuse", value_parser = choice::<BadRowsName>())]
     bad_rows: BadRowsName,
-    /// Number of weight draws, not with --target-risk [default: as in the fit]
+    /// Number of weight draws, not with --target-risk or --conformal [default: as in the fit]
     #[arg(long)]
     draws: Option<usize>,
     /// Average over the true posterior by importance weights, if Pareto k̂ of the fit allows it
-    #[arg(long, conflicts_with = "target_risk")]
+    #[arg(long, conflicts_with_all = ["target_risk", "conformal"])]
     importance_weighted: bool,
     /// Device: flex, wgpu, cuda or cuda:1 [default: as in the fit]
     #[arg(long)]
@@ -59,6 +59,8 @@ pub(crate) struct Arguments {
     /// Confidence level of --target-risk
     #[arg(long, default_value_t = 0.95, requires = "target_risk")]
     confidence: f64,
+    #[command(flatten)]
+    conformal: ConformalFlags,
     /// Write one JSON object per row instead of CSV
     #[arg(long)]
     json: bool,
@@ -74,6 +76,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let predictor = RowPredictor::new(&folder, &run, &request)?;
     if let Some(decision) = predictor.decision() {
         tell_promise(decision, arguments.confidence);
+    }
+    if let Some(conformal) = predictor.conformal() {
+        tell(conformal.guarantee());
     }
     expect_another(arguments, &folder)?;
     let mut pieces = predictor.open(&arguments.rows)?;
@@ -113,6 +118,7 @@ impl Arguments {
             abstain_above: self.abstain_above,
             target_risk: self.target_risk,
             confidence: self.confidence,
+            conformal: self.conformal.request(),
             file: self.file.format(),
         }
     }

@@ -20,3 +20,12 @@ burn-bayes predict run new.csv --target-risk 0.05 --output decisions.csv
 # ANCHOR: evaluate
 burn-bayes evaluate run new.csv
 # ANCHOR_END: evaluate
+
+# ANCHOR: by
+burn-bayes evaluate run new.csv --by sex,age --baseline
+# ANCHOR_END: by
+
+# ANCHOR: conformal
+burn-bayes predict run new.csv --conformal 0.98 --output sets.csv
+burn-bayes evaluate run new.csv --conformal 0.98
+# ANCHOR_END: conformal

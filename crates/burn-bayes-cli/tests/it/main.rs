@@ -3,9 +3,11 @@
 mod bad_input;
 mod book;
 mod check;
+mod conformal;
 mod device;
 mod divergence;
 mod ensemble;
+mod evaluate;
 mod fetch;
 mod fit;
 mod plan;

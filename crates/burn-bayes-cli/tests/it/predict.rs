@@ -7,7 +7,7 @@ use crate::signals::{Reach, interrupted, wait_until};
 use crate::workplace::{GAP, MOONS, Workplace};
 
 /// The cells of a column.
-fn column(text: &str, name: &str) -> Vec<String> {
+pub(crate) fn column(text: &str, name: &str) -> Vec<String> {
     let mut lines = text.lines();
     let mut names = lines.next().unwrap().split(',');
     let place = names.position(|known| known == name).unwrap();
@@ -16,7 +16,7 @@ fn column(text: &str, name: &str) -> Vec<String> {
         .collect()
 }
 
-fn numbers(text: &str, name: &str) -> Vec<f64> {
+pub(crate) fn numbers(text: &str, name: &str) -> Vec<f64> {
     column(text, name)
         .iter()
         .map(|cell| cell.parse().unwrap())

@@ -2,47 +2,75 @@
 
 use std::path::{Path, PathBuf};
 
-use burn_bayes_data::{Dataset, Targets, read_csv};
+use burn_bayes_data::{ColumnKind, CsvReader, Dataset, Features, Table, Targets};
+use serde::Serialize;
 
+use super::groups::RowGroups;
+use crate::assessment::Baseline;
+use crate::distinct::distinct;
 use crate::error::Result;
-use crate::predict::Predictions;
+use crate::predict::{ConformalRequest, Predictions};
 use crate::report::ScoredRows;
-use crate::rows::{true_targets, usable_rows};
+use crate::rows::{not_a_column, true_targets};
 use crate::run::{Run, RunFolder, RunReport};
-use crate::scores::{Intervals, Scores};
-use crate::settings::FileFormat;
+use crate::scores::{ConformalScores, Intervals, Scores, ScoresByGroup};
+use crate::settings::{DeviceName, FileFormat, MissingName, refused};
 
 /// Rows with known targets.
 #[derive(Debug)]
 pub struct KnownRows {
     path: PathBuf,
     dataset: Dataset,
+    groups: Vec<RowGroups>,
     /// Number of rows left out because of missing values.
     left_out: usize,
 }
 
 /// Predictions of a run, and their scores.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Evaluation {
     /// Every score.
+    #[serde(flatten)]
     pub scores: Scores,
+    /// The scores by the values of each column that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by: Vec<ScoresByGroup>,
+    /// The scores of plain models, if they were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub baselines: Vec<Baseline>,
+    /// The coverage of conformal sets or intervals, if a level was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conformal: Option<ConformalScores>,
+    #[serde(skip)]
+    groups: Vec<RowGroups>,
+    #[serde(skip)]
     path: PathBuf,
+    #[serde(skip)]
+    features: Features,
+    #[serde(skip)]
     predictions: Predictions,
+    #[serde(skip)]
     targets: Targets,
 }
 
 impl KnownRows {
-    /// Reads a file with the settings of the run.
+    /// Reads a file with the settings of the run; the rows are grouped by each of the columns `by`.
     ///
     /// # Errors
-    /// If the file cannot be read, or lacks a column of the run.
-    pub fn read(run: &Run, path: &Path, format: FileFormat) -> Result<Self> {
-        let options = format.csv_options(&run.config.data);
-        let table = read_csv(path, &run.preprocessor.csv_options(options))?;
-        let rows = usable_rows(&table, &run.config.data);
+    /// If the file cannot be read, lacks a column of the run or of `by`, or the groups are too many.
+    pub fn read(run: &Run, path: &Path, format: FileFormat, by: &[String]) -> Result<Self> {
+        let by = distinct(by.iter().cloned(), String::clone);
+        let (table, of_run) = table(run, path, format, &by)?;
+        let rows = match run.config.data.missing {
+            // A missing value of a column that only groups the rows leaves out none.
+            MissingName::Drop => complete_rows(&table, &of_run),
+            MissingName::Refuse | MissingName::Impute => (0..table.rows()).collect(),
+        };
+        let groups = by.iter().map(|name| RowGroups::of(&table, name, &rows));
         Ok(Self {
             path: path.into(),
             left_out: table.rows() - rows.len(),
+            groups: groups.collect::<Result<_>>()?,
             dataset: run.preprocessor.dataset(&table, rows)?,
         })
     }
@@ -63,18 +91,122 @@ impl KnownRows {
     /// If a prediction is not finite, or there is no such class.
     pub fn score(self, run: &Run, draws: usize, positive: Option<&str>) -> Result<Evaluation> {
         let targets = true_targets(&self.dataset, run.model.target());
-        let predictions = run.model.predict(self.dataset.features(), draws)?;
+        let features = self.dataset.into_parts().0;
+        let predictions = run.model.predict(&features, draws)?;
+        let by = self.groups.iter().map(|found| {
+            let RowGroups {
+                column,
+                names,
+                groups,
+            } = found;
+            ScoresByGroup::of(column.clone(), names, groups, &predictions, &targets)
+        });
         let intervals = Intervals::Bootstrapped;
         Ok(Evaluation {
             scores: Scores::of_positive(&predictions, &targets, intervals, positive)?,
+            by: by.collect::<Result<_>>()?,
+            baselines: Vec::new(),
+            conformal: None,
+            groups: self.groups,
             path: self.path,
+            features,
             predictions,
             targets,
         })
     }
 }
 
+/// Reads the columns of the run and of `by`; the names of the first are returned too.
+fn table(
+    run: &Run,
+    path: &Path,
+    format: FileFormat,
+    by: &[String],
+) -> Result<(Table, Vec<String>)> {
+    let target = run.preprocessor.target_name();
+    if by.iter().any(|name| name == target) {
+        let problem = format!(
+            "names the target `{target}`, and no model is calibrated within the rows of one outcome; name another \
+             column"
+        );
+        return Err(refused("by", problem));
+    }
+    let options = format.csv_options(&run.config.data);
+    let mut options = run.preprocessor.csv_options(options);
+    let of_run: Vec<String> = options.only.take().into_iter().flatten().collect();
+    let mut reader = CsvReader::open(path, options)?;
+    let names: Vec<String> = reader.columns().map(|(name, _)| name.to_string()).collect();
+    if let Some(name) = by.iter().find(|name| !names.contains(name)) {
+        return Err(refused("by", not_a_column(name, path, &names)));
+    }
+    for name in &names {
+        let is_by = by.contains(name);
+        if !is_by && !of_run.contains(name) {
+            reader = reader.without(name)?;
+        }
+        if is_by && run.config.data.categories.0.contains(name) {
+            reader = reader.with_kind(name, ColumnKind::Category)?;
+        }
+    }
+    Ok((reader.read_all()?, of_run))
+}
+
+/// The rows without missing values in these columns.
+fn complete_rows(table: &Table, names: &[String]) -> Vec<usize> {
+    let columns = table.columns().iter();
+    let columns: Vec<_> = columns
+        .filter(|column| names.iter().any(|name| name == column.name()))
+        .collect();
+    let is_complete = |row: &usize| !columns.iter().any(|column| column.is_missing(*row));
+    (0..table.rows()).filter(is_complete).collect()
+}
+
 impl Evaluation {
+    /// With the scores of the plain models beside the fit.
+    ///
+    /// # Errors
+    /// If the run has none, or a file of the run was changed since the fit.
+    pub fn with_baselines(
+        self,
+        run: &Run,
+        folder: &RunFolder,
+        device: Option<DeviceName>,
+    ) -> Result<Self> {
+        let models = run.plain_models(folder, device)?;
+        let Self {
+            predictions,
+            features,
+            targets,
+            ..
+        } = &self;
+        Ok(Self {
+            baselines: Baseline::all(&models, predictions, features, targets)?,
+            ..self
+        })
+    }
+
+    /// With the coverage of conformal sets or intervals, calibrated on the held-out rows of the run. `draws` is the
+    /// number that was asked for, if any.
+    ///
+    /// # Errors
+    /// If the run has no such rows, or too few for the level.
+    pub fn with_conformal(
+        self,
+        run: &Run,
+        folder: &RunFolder,
+        request: ConformalRequest,
+        draws: Option<usize>,
+    ) -> Result<Self> {
+        let conformal = run.conformal(folder, request, draws)?;
+        let groups = self.groups.iter();
+        let groups = groups.map(|found| (&*found.column, &*found.names, &*found.groups));
+        let scores = ConformalScores::of(&conformal, &self.predictions, &self.targets, groups)?;
+        Ok(Self {
+            conformal: Some(scores),
+            ..self
+        })
+    }
+
     /// Writes a report, which names `command`.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Predictions for the rows of a file, in chunks, with decisions which rows to keep.
 
+mod groups;
 mod known;
 mod usable;
 
@@ -10,9 +11,12 @@ use burn_bayes_data::{BadRows, CsvReader, Task};
 
 use crate::distinct::distinct;
 use crate::error::{Result, TabularError};
-use crate::predict::{DEVIATIONS, EPISTEMIC, PredictionTable, Uncertainty, threshold_at_risk};
+use crate::predict::{
+    Conformal, ConformalRequest, DEVIATIONS, EPISTEMIC, PredictionTable, Uncertainty,
+    threshold_at_risk,
+};
 use crate::run::{Run, RunFolder};
-use crate::settings::{FileFormat, MemberWeights, refused};
+use crate::settings::{FileFormat, refused};
 
 pub use known::{Evaluation, KnownRows};
 pub use usable::BadRowsName;
@@ -42,6 +46,8 @@ pub struct PredictionRequest {
     pub target_risk: Option<f64>,
     /// Confidence level of the bound on that error rate.
     pub confidence: f64,
+    /// Also predict sets or intervals with a coverage guarantee.
+    pub conformal: Option<ConformalRequest>,
     /// The format of the file.
     pub file: FileFormat,
 }
@@ -65,6 +71,7 @@ pub struct RowPredictor<'a> {
     levels: Vec<f64>,
     draws: usize,
     decision: Option<Decision>,
+    conformal: Option<Conformal>,
     kept: Vec<String>,
 }
 
@@ -78,6 +85,10 @@ impl<'a> RowPredictor<'a> {
         let draws = run.draws(request.draws)?;
         Ok(Self {
             decision: request.decision(folder, run, draws)?,
+            conformal: request
+                .conformal
+                .map(|conformal| run.conformal(folder, conformal, request.draws))
+                .transpose()?,
             kept: distinct(request.keep.iter().cloned(), String::clone),
             run,
             request,
@@ -89,6 +100,11 @@ impl<'a> RowPredictor<'a> {
     /// The decision rule, if there is one.
     pub fn decision(&self) -> Option<&Decision> {
         self.decision.as_ref()
+    }
+
+    /// The prediction sets or intervals, if they were requested.
+    pub fn conformal(&self) -> Option<&Conformal> {
+        self.conformal.as_ref()
     }
 
     /// Opens a file of rows. The target column is not read, and may be missing.
@@ -144,6 +160,7 @@ impl Pieces<'_> {
             levels,
             draws,
             decision,
+            conformal,
             kept,
         } = self.predictor;
         let Some(table) = self.reader.next_table(PIECE)? else {
@@ -152,6 +169,9 @@ impl Pieces<'_> {
         let piece = NewRows::of(run, &table, request.bad_rows)?;
         let predictions = run.model.predict(&piece.features, *draws)?;
         let mut predicted = PredictionTable::new(&predictions, levels)?;
+        if let Some(conformal) = conformal {
+            predicted = predicted.with_conformal(conformal, &predictions)?;
+        }
         predicted = predicted.spread(&piece.predicted, piece.rows.len());
         if let Some(Decision {
             score, threshold, ..
@@ -188,6 +208,7 @@ impl Default for PredictionRequest {
             abstain_above: None,
             target_risk: None,
             confidence: 0.95,
+            conformal: None,
             file: FileFormat::default(),
         }
     }
@@ -256,18 +277,6 @@ impl PredictionRequest {
             let problem = "is for classification; give a threshold with `--abstain-above`";
             return Err(refused("target-risk", problem));
         };
-        if run.is_importance_weighted() {
-            let problem = "holds for the predictions of the fit; leave out `--importance-weighted`";
-            return Err(refused("target-risk", problem));
-        }
-        if let Some(draws) = self.draws {
-            let problem = format!(
-                "is {draws}, but the bound of `--target-risk` holds for the {} draws of the fit; leave it \
-                 out",
-                run.config.fit.draws
-            );
-            return Err(refused("draws", problem));
-        }
         expect_share("target-risk", risk)?;
         expect_share("confidence", self.confidence)?;
         let known = Uncertainty::ALL
@@ -275,26 +284,8 @@ impl PredictionRequest {
             .find(|known| known.name() == score);
         let known =
             known.ok_or_else(|| TabularError::Usage(format!("`{score}` is not a score")))?;
-        let rows = run.validation_file(folder)?.ok_or_else(|| {
-            let problem = "needs validation rows, but the run has none; fit with `--validation 0.2`, \
-                           or give a threshold with `--abstain-above`";
-            refused("target-risk", problem)
-        })?;
-        let used = match &run.config.fit {
-            settings if settings.refit => Some(("refit", "trained the model")),
-            settings if settings.patience.is_some() => Some(("patience", "chose the epoch")),
-            settings if settings.member_weights != MemberWeights::Equal => {
-                Some(("member_weights", "weighted the members"))
-            }
-            _ => None,
-        };
-        if let Some((setting, use_of_rows)) = used {
-            let problem = format!(
-                "needs rows that the fit has not seen, but with `{setting}` the held-out rows {use_of_rows}; fit \
-                 without it, or give a threshold with `--abstain-above`"
-            );
-            return Err(refused("target-risk", problem));
-        }
+        let otherwise = ", or give a threshold with `--abstain-above`";
+        let rows = run.calibration_file(folder, "target-risk", self.draws, otherwise)?;
         let point = threshold_at_risk(&rows, known, classes.len(), risk, self.confidence)?;
         Ok(Decision {
             score,

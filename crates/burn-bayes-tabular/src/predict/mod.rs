@@ -1,13 +1,16 @@
 //! Predictions of a trained model, as arrays and as a table.
 
+mod conformal;
 mod draws;
+mod held_out;
 mod selection;
 mod table;
 mod uncertainty;
 
+pub use conformal::{Conformal, ConformalRequest, SetMethod};
 pub(crate) use draws::members_of_draws;
 pub use draws::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
 pub(crate) use selection::threshold_at_risk;
 pub use table::PredictionTable;
-pub(crate) use table::{DEVIATIONS, EPISTEMIC, LABEL, TARGET};
+pub(crate) use table::{DEVIATIONS, EPISTEMIC, LABEL, MEAN, TARGET, probability_column};
 pub use uncertainty::Uncertainty;

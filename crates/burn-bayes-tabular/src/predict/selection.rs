@@ -7,8 +7,8 @@ use std::f64::consts::FRAC_1_SQRT_2;
 use std::path::Path;
 
 use burn_bayes::eval::{BoundedPoint, SelectiveBounds};
-use burn_bayes_data::{ColumnKind, CsvOptions, Header, read_csv};
 
+use super::held_out::HeldOutTable;
 use crate::error::{Result, TabularError};
 use crate::predict::Uncertainty;
 use crate::predict::{LABEL, TARGET};
@@ -28,30 +28,14 @@ pub(crate) fn threshold_at_risk(
     target: f64,
     confidence: f64,
 ) -> Result<BoundedPoint> {
-    let columns = [LABEL, TARGET, score.name()];
-    let options = CsvOptions::default()
-        .with_delimiter(b',')
-        .with_header(Header::Present)
-        .with_kind(LABEL, ColumnKind::Category)
-        .with_kind(TARGET, ColumnKind::Category)
-        .with_kind(score.name(), ColumnKind::Number)
-        .with_only(columns)
-        // If a column is missing, the file is damaged: that is a data error, not a usage error.
-        .with_optional(columns)
-        .with_missing(Vec::<String>::new());
-    let table = read_csv(path, &options)?;
-    let (label, truth) = (table.column(LABEL)?, table.column(TARGET)?);
-    let values = table.column(score.name())?;
-    let rows = 0..table.rows();
-    let losses = rows.clone().map(|row| {
-        let is_wrong = label.category(row) != truth.category(row);
-        f64::from(u8::from(is_wrong))
-    });
+    let table = HeldOutTable::read(path, &[score.name().into()], &[LABEL, TARGET])?;
+    let labels = table.words(LABEL)?.into_iter().zip(table.words(TARGET)?);
+    let losses = labels.map(|(label, truth)| f64::from(u8::from(label != truth)));
     let losses: Vec<f64> = losses.collect();
-    let values: Vec<f64> = rows.filter_map(|row| values.number(row)).collect();
+    let values = table.numbers(score.name())?;
     let candidates = candidates(score, classes);
     let bounds = SelectiveBounds::exact(&values, &losses, &candidates, confidence)
-        .map_err(|error| TabularError::Data(format!("{}: {error}", path.display())))?;
+        .map_err(|error| table.damaged(error))?;
     bounds.coverage_at_risk(target)?.ok_or_else(|| {
         let least = bounds.points().iter().map(|point| point.risk_upper);
         let least = least.fold(1.0, f64::min);

@@ -9,6 +9,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::error::{Result, TabularError};
 use crate::files::io_error;
+use crate::predict::Conformal;
 use crate::predict::Uncertainty;
 use crate::predict::members_of_draws;
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
@@ -18,6 +19,8 @@ use crate::settings::refused;
 #[derive(Clone, Debug)]
 pub struct PredictionTable {
     columns: Vec<(String, Cells)>,
+    /// What is guaranteed of every row; written to objects only.
+    guarantee: Option<String>,
 }
 
 /// The cells of a column.
@@ -26,6 +29,7 @@ enum Cells {
     Counts(Vec<usize>),
     Numbers(Vec<Option<f64>>),
     Words(Vec<Option<String>>),
+    Lists(Vec<Option<Vec<String>>>),
 }
 
 impl Cells {
@@ -50,6 +54,7 @@ impl Cells {
             Self::Counts(_) => {}
             Self::Numbers(values) => spread(values, places, rows),
             Self::Words(words) => spread(words, places, rows),
+            Self::Lists(lists) => spread(lists, places, rows),
         }
     }
 
@@ -58,6 +63,7 @@ impl Cells {
             Self::Counts(counts) => counts.len(),
             Self::Numbers(values) => values.len(),
             Self::Words(words) => words.len(),
+            Self::Lists(lists) => lists.len(),
         }
     }
 }
@@ -70,6 +76,16 @@ const PROBLEM: &str = "problem";
 pub(crate) const LABEL: &str = "label";
 /// The true target.
 pub(crate) const TARGET: &str = "target";
+/// The classes of a conformal prediction set.
+const SET: &str = "set";
+/// Between these classes, in a cell of CSV.
+const SEPARATOR: &str = ";";
+/// The limits of a conformal prediction interval.
+const LIMITS: [&str; 2] = ["lower", "upper"];
+/// The guarantee, in an object.
+const GUARANTEE: &str = "guarantee";
+/// The mean of a number.
+pub(crate) const MEAN: &str = "mean";
 /// Whether to keep or refer a row.
 const DECISION: &str = "decision";
 /// The standard deviation of a number without noise.
@@ -89,7 +105,47 @@ impl PredictionTable {
             Predictions::Classes(predictions) => class_columns(predictions)?,
             Predictions::Reals(predictions) => real_columns(predictions, levels)?,
         };
-        Ok(Self { columns })
+        Ok(Self {
+            columns,
+            guarantee: None,
+        })
+    }
+
+    /// Adds conformal prediction sets, or the limits of intervals.
+    pub(crate) fn with_conformal(
+        mut self,
+        conformal: &Conformal,
+        predictions: &Predictions,
+    ) -> Result<Self> {
+        match predictions {
+            Predictions::Classes(predictions) => {
+                let sets = match predictions.rows() {
+                    0 => None,
+                    _ => conformal.sets(predictions)?,
+                };
+                let names = |class: usize| predictions.classes[class].clone();
+                let lists = (0..predictions.rows()).map(|row| {
+                    let classes = sets.as_ref().map(|sets| sets.classes_of(row));
+                    classes.map(|classes| classes.into_iter().map(names).collect())
+                });
+                self.columns
+                    .push((SET.into(), Cells::Lists(lists.collect())));
+            }
+            Predictions::Reals(predictions) => {
+                let intervals = match predictions.rows() {
+                    0 => None,
+                    _ => conformal.intervals(predictions)?,
+                };
+                let (lower, upper) = intervals.map_or_else(Default::default, |intervals| {
+                    (intervals.lower().to_vec(), intervals.upper().to_vec())
+                });
+                let [lower_name, upper_name] = LIMITS.map(String::from);
+                self.columns.push((lower_name, Cells::numbers(lower)));
+                self.columns.push((upper_name, Cells::numbers(upper)));
+            }
+        }
+        self.guarantee = Some(conformal.guarantee());
+        Ok(self)
     }
 
     /// Adds the true targets.
@@ -146,7 +202,7 @@ impl PredictionTable {
             }
         }
         columns.append(&mut self.columns);
-        Ok(Self { columns })
+        Ok(Self { columns, ..self })
     }
 
     fn numbers(&self, name: &str) -> Result<&[Option<f64>]> {
@@ -184,6 +240,9 @@ impl PredictionTable {
                     values[row].map_or_else(String::new, |value| value.to_string())
                 }
                 Cells::Words(words) => words[row].clone().unwrap_or_default(),
+                Cells::Lists(lists) => lists[row]
+                    .as_ref()
+                    .map_or_else(String::new, |list| list.join(SEPARATOR)),
             });
             writer.write_record(record).map_err(io_error)?;
         }
@@ -204,16 +263,25 @@ struct Object<'a> {
 
 impl Serialize for Object<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut cells = serializer.serialize_map(Some(self.table.columns.len()))?;
+        let mut cells = serializer.serialize_map(None)?;
         for (name, column) in &self.table.columns {
             match column {
                 Cells::Counts(counts) => cells.serialize_entry(name, &counts[self.row])?,
                 Cells::Numbers(values) => cells.serialize_entry(name, &values[self.row])?,
                 Cells::Words(words) => cells.serialize_entry(name, &words[self.row])?,
+                Cells::Lists(lists) => cells.serialize_entry(name, &lists[self.row])?,
             }
+        }
+        if let Some(guarantee) = &self.table.guarantee {
+            cells.serialize_entry(GUARANTEE, guarantee)?;
         }
         cells.end()
     }
+}
+
+/// The column of the probability of a class.
+pub(crate) fn probability_column(class: &str) -> String {
+    format!("p_{class}")
 }
 
 fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>> {
@@ -231,7 +299,7 @@ fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>>
                 .collect()
         };
         let probabilities = average.as_ref().map_or_else(Vec::new, of_class);
-        columns.push((format!("p_{name}"), Cells::numbers(probabilities)));
+        columns.push((probability_column(name), Cells::numbers(probabilities)));
     }
     let labels = average.map_or_else(Vec::new, |average| average.predicted_classes());
     let labels = labels
@@ -264,7 +332,7 @@ fn real_columns(predictions: &RealPredictions, levels: &[f64]) -> Result<Vec<(St
         Ok::<_, TabularError>(Cells::numbers(values.unwrap_or_default()))
     };
     let mut columns = vec![
-        ("mean".into(), cells(&|mixture| Ok(mixture.mean()))?),
+        (MEAN.into(), cells(&|mixture| Ok(mixture.mean()))?),
         (
             total.into(),
             cells(&|mixture| Ok(deviations(mixture.variance())))?,

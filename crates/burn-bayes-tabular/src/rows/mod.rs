@@ -183,19 +183,13 @@ pub fn read_table(settings: &DataSettings) -> Result<Table> {
     });
     for (field, name) in [("target", target)].into_iter().chain(asked) {
         if !names.iter().any(|known| known == name) {
-            let hint = nearest(name, &names);
-            let hint = hint.map_or(String::new(), |hint| format!("; did you mean `{hint}`"));
             let unnamed = match settings.header == HeaderName::Detect && names[0] == "column_0" {
                 true => {
                     "; the first line was read as data; if it is a header, use `--header present`"
                 }
                 false => "",
             };
-            let problem = format!(
-                "is `{name}`, which is not a column of {}{hint}; its columns are {}{unnamed}",
-                path.display(),
-                listed(&names)
-            );
+            let problem = format!("{}{unnamed}", not_a_column(name, path, &names));
             return Err(refused(field, problem));
         }
     }
@@ -285,6 +279,17 @@ fn refuse_rare_classes(target: &Column, rows: &[usize], settings: &DataSettings)
         "{file}, column `{name}`: the class `{class}` has one row, but at least two are needed, one for \
          training and one to hold out; {cure}"
     )))
+}
+
+/// What is wrong with the name of a column that does not exist.
+pub(crate) fn not_a_column(name: &str, path: &Path, names: &[String]) -> String {
+    let hint = nearest(name, names);
+    let hint = hint.map_or(String::new(), |hint| format!("; did you mean `{hint}`"));
+    format!(
+        "is `{name}`, which is not a column of {}{hint}; its columns are {}",
+        path.display(),
+        listed(names)
+    )
 }
 
 /// The name with the smallest edit distance to `name`, if at most half of its characters differ.

@@ -22,6 +22,7 @@ use crate::assessment::Assessment;
 use crate::engine::{self, ImportanceWeights};
 use crate::error::Result;
 use crate::files::{read_text, write_whole};
+use crate::plain_models::PlainModels;
 use crate::random::generator;
 use crate::rows::{PreparedRows, Target, true_targets};
 use crate::search::row_costs;
@@ -180,9 +181,11 @@ impl EnsembleFit {
         let (divergence, noise_precision) = (ensemble.divergence()?, ensemble.noise_precision()?);
         let members = ensemble.members().to_vec();
         let model = RunModel::Ensemble(ensemble);
+        let mut plain_models = PlainModels::fit(&rows.train, &config.fit)?;
         let scores = match &rows.validation {
             None => None,
             Some(held_out) => {
+                plain_models = plain_models.with_map(&rows.train, &config.fit)?;
                 let predictions = model.predict(held_out.features(), config.fit.draws)?;
                 let places = rows.validation_rows.clone();
                 let assessment = Assessment::default();
@@ -190,7 +193,7 @@ impl EnsembleFit {
                     folder,
                     config,
                     (&predictions, None),
-                    &rows.train,
+                    (&rows.train, &plain_models),
                     held_out,
                     places,
                     assessment,
@@ -202,14 +205,17 @@ impl EnsembleFit {
         let diverged = divergence.or(diverged);
         rows.preprocessor.save(folder.preprocessor_file())?;
         write_whole(&folder.config_file(), config.to_toml()?.as_bytes())?;
+        let plain_models = folder.save_plain_models(&plain_models)?;
         let files = [
             folder.config_file(),
             folder.preprocessor_file(),
             folder.validation_file(),
+            folder.linear_file(),
         ];
         let none = "an ensemble has no importance weights; name the folder of one of its members";
         let importance = ImportanceWeights::Absent(none.into());
         ModelFile::new(noise_precision, diverged.clone(), importance, files)?
+            .with_plain_models(plain_models)
             .with_members(members)
             .save(folder)?;
         Ok(FinishedFit {

@@ -16,6 +16,7 @@ use crate::engine::{
     self, Checkpoint, EpochRecord, ImportanceWeights, Observer, TrainedModel, Unobserved,
 };
 use crate::error::{Result, TabularError};
+use crate::plain_models::PlainModels;
 use crate::rows::{PreparedRows, TrainingSet};
 use crate::search::HoldoutScore;
 use crate::settings::{Config, FitSettings, NoisePrecision};
@@ -183,7 +184,7 @@ impl FolderFit {
             Some(refitted) => (&refitted.model, &refitted.rows),
             None => (&trained.model, &self.rows.train),
         };
-        let (scores, assessment, importance) = self.reported(|| {
+        let (scores, assessment, importance, plain_models) = self.reported(|| {
             folder.save_model(model)?;
             let diagnosis = engine::diagnose(train, &config.fit, model)?;
             let importance = match &diagnosis {
@@ -193,13 +194,27 @@ impl FolderFit {
             let epochs = folder.metrics()?;
             let losses: Vec<f64> = epochs.iter().map(|epoch| epoch.record.loss).collect();
             let assessment = Assessment::of(diagnosis, &losses);
-            let scores = self.scores(&trained.model, assessment.clone())?;
+            let mut plain_models = PlainModels::fit(&self.rows.train, &config.fit)?;
+            let scores = match &self.rows.validation {
+                Some(rows) => {
+                    plain_models = plain_models.with_map(&self.rows.train, &config.fit)?;
+                    Some(self.scores(&trained.model, rows, &plain_models, assessment.clone())?)
+                }
+                None => {
+                    expect_finite(model, train, &config.fit)?;
+                    None
+                }
+            };
+            if let Some(refitted) = &trained.refitted {
+                plain_models = PlainModels::fit(&refitted.rows, &config.fit)?;
+            }
             let full = scores.as_ref().map(|scores| scores.assessment.clone());
-            Ok((scores, full.unwrap_or(assessment), importance))
+            let assessment = full.unwrap_or(assessment);
+            Ok((scores, assessment, importance, plain_models))
         })?;
         self.rows.preprocessor.save(folder.preprocessor_file())?;
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
-        folder.finish(config, model, diverged.clone(), importance)?;
+        folder.finish(config, model, diverged.clone(), importance, &plain_models)?;
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),
@@ -292,16 +307,27 @@ impl FolderFit {
         engine::fit(rows, settings, &mut StopAfter { epoch, observer })
     }
 
-    fn scores(&self, model: &TrainedModel, assessment: Assessment) -> Result<Option<Validation>> {
+    fn scores(
+        &self,
+        model: &TrainedModel,
+        rows: &Dataset,
+        plain_models: &PlainModels,
+        assessment: Assessment,
+    ) -> Result<Validation> {
         let (train, config) = (&self.rows.train, &self.config);
-        let Some(rows) = &self.rows.validation else {
-            return expect_finite(model, train, &config.fit).map(|()| None);
-        };
         let places = self.rows.validation_rows.clone();
-        let folder = &self.folder;
         let predictions = model.predict(rows.features(), config.fit.draws)?;
         let predicted = (&predictions, model.posterior());
-        validate(folder, config, predicted, train, rows, places, assessment).map(Some)
+        let of_train = (train, plain_models);
+        validate(
+            &self.folder,
+            config,
+            predicted,
+            of_train,
+            rows,
+            places,
+            assessment,
+        )
     }
 }
 

@@ -77,7 +77,7 @@ impl RunFolder {
     }
 
     /// All files of a run, existing or not, without those of the members of an ensemble.
-    pub fn files(&self) -> [PathBuf; 12] {
+    pub fn files(&self) -> [PathBuf; 13] {
         [
             self.config_file(),
             self.command_file(),
@@ -91,6 +91,7 @@ impl RunFolder {
             self.report_file(),
             self.validation_file(),
             self.rows_file(),
+            self.linear_file(),
         ]
     }
 
@@ -181,6 +182,11 @@ impl RunFolder {
     /// The weights of a point estimate.
     pub(crate) fn weights_file(&self) -> PathBuf {
         self.path.join("weights.bpk")
+    }
+
+    /// The weights of the linear model beside the fit.
+    pub(super) fn linear_file(&self) -> PathBuf {
+        self.path.join("linear.bpk")
     }
 
     /// The rest of the trained model, and the checksums of all files. The previous version called it

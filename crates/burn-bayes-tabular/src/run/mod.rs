@@ -1,6 +1,7 @@
 //! Run folders: settings, trained model, metrics and scores of a fit.
 
 mod best_epoch;
+mod calibration;
 mod checkpoint;
 mod ensemble;
 mod fit;
@@ -8,6 +9,7 @@ mod folder;
 mod members;
 mod metrics;
 mod model_file;
+mod plain_models;
 mod progress;
 mod validation;
 
@@ -35,10 +37,13 @@ use burn_bayes::graph::Layout;
 use burn_bayes::{FactorPosterior, Noise};
 use burn_bayes_data::Preprocessor;
 use model_file::{Checksums, ModelFile};
+use plain_models::PlainRecord;
 
 use crate::engine::{ImportanceWeights, TrainedModel, network};
 use crate::error::{Result, TabularError};
 use crate::files::{at, remove, write_whole};
+use crate::network::Network;
+use crate::plain_models::PlainModels;
 use crate::rows::Target;
 use crate::settings::{Config, DeviceName, MOST_DRAWS, Method, expect_at_most, refused};
 
@@ -55,6 +60,7 @@ pub struct Run {
     pub diverged: Option<String>,
     importance: Option<ImportanceWeights>,
     is_importance_weighted: bool,
+    plain_models: Option<PlainRecord>,
     checksums: Checksums,
 }
 
@@ -96,6 +102,7 @@ impl Run {
             diverged: model_file.diverged,
             importance: model_file.importance,
             is_importance_weighted: false,
+            plain_models: model_file.plain_models,
             checksums: model_file.checksums,
         })
     }
@@ -191,10 +198,7 @@ fn load_model(
         }
         false => {
             let path = folder.weights_file();
-            let bytes = model_file.checksums.verified(&path)?;
-            let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes));
-            let loaded = record.and_then(|record| network.try_load_record(record));
-            (loaded.map_err(|error| wrong(&path, error))?, None)
+            (load_weights(network, &path, &model_file.checksums)?, None)
         }
     };
     let seed = config.fit.seed;
@@ -204,6 +208,21 @@ fn load_model(
         Method::Laplace => model.with_linearised_predictions(),
         _ => Ok(model),
     }
+}
+
+/// A network with the weights in a file.
+fn load_weights(network: Network, path: &Path, checksums: &Checksums) -> Result<Network> {
+    let bytes = checksums.verified(path)?;
+    let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes));
+    let loaded = record.and_then(|record| network.try_load_record(record));
+    loaded.map_err(|error| wrong(path, error))
+}
+
+/// Writes the weights of a point estimate.
+fn save_weights(path: &Path, model: &TrainedModel) -> Result<()> {
+    let bytes = model.network().clone().into_record().into_bytes();
+    let unwritable = |error| std::io::Error::other(format!("{error}"));
+    write_whole(path, &bytes.map_err(unwritable).map_err(at(path))?)
 }
 
 /// An error about a file of a run.
@@ -222,10 +241,7 @@ impl RunFolder {
             None => {
                 // It may be left over from an earlier, unfinished fit into this folder.
                 remove(&self.posterior_file())?;
-                let path = self.weights_file();
-                let bytes = model.network().clone().into_record().into_bytes();
-                let unwritable = |error| std::io::Error::other(format!("{error}"));
-                write_whole(&path, &bytes.map_err(unwritable).map_err(at(&path))?)?;
+                save_weights(&self.weights_file(), model)?;
             }
         }
         Ok(())
@@ -248,9 +264,11 @@ impl RunFolder {
         model: &TrainedModel,
         diverged: Option<String>,
         importance: ImportanceWeights,
+        plain_models: &PlainModels,
     ) -> Result<()> {
         // The file may have been edited since the fit read it.
         write_whole(&self.config_file(), config.to_toml()?.as_bytes())?;
+        let plain_models = self.save_plain_models(plain_models)?;
         let read = [
             self.config_file(),
             self.preprocessor_file(),
@@ -260,8 +278,11 @@ impl RunFolder {
             },
             self.metrics_file(),
             self.validation_file(),
+            self.linear_file(),
         ];
-        ModelFile::new(model.noise_precision(), diverged, importance, read)?.save(self)?;
+        ModelFile::new(model.noise_precision(), diverged, importance, read)?
+            .with_plain_models(plain_models)
+            .save(self)?;
         remove(&self.checkpoint_file())
     }
 }

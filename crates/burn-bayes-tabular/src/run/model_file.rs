@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::checkpoint::first_line;
 use super::folder::RunFolder;
 use super::members::Member;
+use super::plain_models::PlainRecord;
 use super::wrong;
 use crate::engine::ImportanceWeights;
 use crate::error::Result;
@@ -34,6 +35,9 @@ pub(super) struct ModelFile {
     /// Absent in the files of earlier versions.
     pub(super) importance: Option<ImportanceWeights>,
     pub(super) checksums: Checksums,
+    /// The plain models beside the fit; absent in the files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) plain_models: Option<PlainRecord>,
     /// The members of an ensemble; absent in the file of a single fit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) members: Vec<Member>,
@@ -53,8 +57,17 @@ impl ModelFile {
             diverged,
             importance: Some(importance),
             checksums: Checksums::of(files)?,
+            plain_models: None,
             members: Vec::new(),
         })
+    }
+
+    /// The file with the plain models beside the fit.
+    pub(super) fn with_plain_models(self, plain_models: PlainRecord) -> Self {
+        Self {
+            plain_models: Some(plain_models),
+            ..self
+        }
     }
 
     /// The file of an ensemble.

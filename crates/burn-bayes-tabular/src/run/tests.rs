@@ -16,9 +16,9 @@ use super::*;
 use crate::engine::{self, Checkpoint, Observer, Unobserved};
 use crate::jobs::ResultCache;
 use crate::new_rows::{PredictionRequest, RowPredictor};
-use crate::predict::PredictionTable;
 use crate::predict::Uncertainty;
 use crate::predict::threshold_at_risk;
+use crate::predict::{Conformal, ConformalRequest, PredictionTable};
 use crate::rows::TrainingSet;
 use crate::rows::{PreparedRows, SplitTable, read_table};
 use crate::search::Ranges;
@@ -280,9 +280,10 @@ fn a_run_of_a_device_that_was_not_built_in_predicts_on_another() {
     let site = Site::new(&gap(), NUMBERS);
     let folder = RunFolder::open(&site.run()).unwrap();
     let mut run = Run::load(&folder, None).unwrap();
+    let plain_models = run.plain_models(&folder, None).unwrap();
     run.config.fit.device = DeviceName::Cuda(1);
     folder
-        .finish(&run.config, single(&run), None, no_weights())
+        .finish(&run.config, single(&run), None, no_weights(), &plain_models)
         .unwrap();
     let message = Run::load(&folder, None).unwrap_err().to_string();
     for word in ["config.toml", "--features cuda", "--device"] {
@@ -305,12 +306,34 @@ fn a_run_of_an_earlier_version_is_fitted_again() {
 }
 
 #[test]
+fn a_run_of_an_earlier_version_without_plain_models_says_so() {
+    let site = Site::new(&gap(), NUMBERS);
+    let folder = RunFolder::open(&site.run()).unwrap();
+    let mut file = ModelFile::load(&folder).unwrap();
+    file.plain_models = None;
+    file.save(&folder).unwrap();
+    let run = Run::load(&folder, None).unwrap();
+    let message = run.plain_models(&folder, None).unwrap_err().to_string();
+    for word in ["earlier version", "fit again"] {
+        assert!(message.contains(word), "{message}");
+    }
+}
+
+#[test]
 fn spoilt_validation_rows() {
     let site = Site::new(&moons(), CLASSES);
     let folder = RunFolder::open(&site.run()).unwrap();
     let path = folder.validation_file();
     let whole = std::fs::read(&path).unwrap();
-    let threshold = || threshold_at_risk(&path, Uncertainty::Entropy, 2, 0.9, 0.5);
+    let run = Run::load(&folder, None).unwrap();
+    let request = ConformalRequest {
+        level: 0.5,
+        set_method: None,
+    };
+    let threshold = || {
+        Conformal::calibrate(&path, run.model.target(), request)?;
+        threshold_at_risk(&path, Uncertainty::Entropy, 2, 0.9, 0.5)
+    };
     threshold().unwrap();
     proptest!(config(100), |(edits in edits())| {
         let bytes = damaged(&whole, &edits);
@@ -500,9 +523,10 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
     // A point estimate, into a folder with a posterior.
     let target = run.model.target().clone();
     let point = TrainedModel::new(single(&run).network(), None, target, 1.0, 0).unwrap();
+    let plain_models = run.plain_models(&folder, None).unwrap();
     folder.save_model(&point).unwrap();
     folder
-        .finish(&run.config, &point, None, no_weights())
+        .finish(&run.config, &point, None, no_weights(), &plain_models)
         .unwrap();
     assert!(
         Run::load(&folder, None)

@@ -12,6 +12,7 @@ use super::metrics::EpochMetrics;
 use crate::assessment::{Assessment, Baseline};
 use crate::error::Result;
 use crate::files::write_whole;
+use crate::plain_models::PlainModels;
 use crate::predict::{PredictionTable, Predictions};
 use crate::report::{self, PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::rows::true_targets;
@@ -39,7 +40,7 @@ pub(crate) fn validate(
     folder: &RunFolder,
     config: &Config,
     (predictions, posterior): (&Predictions, Option<&FactorPosterior>),
-    train: &TrainingSet,
+    (train, plain_models): (&TrainingSet, &PlainModels),
     rows: &Dataset,
     places: Vec<usize>,
     assessment: Assessment,
@@ -49,7 +50,7 @@ pub(crate) fn validate(
     let positive = target.positive(config.data.positive.as_deref())?;
     let intervals = Intervals::Bootstrapped;
     let diverged = divergence(train, predictions, &targets)?.map(|found| found.to_string());
-    let baselines = Baseline::all(train, &config.fit, predictions, rows.features(), &targets)?;
+    let baselines = Baseline::all(plain_models, predictions, rows.features(), &targets)?;
     let validation = Validation {
         scores: Scores::of_positive(predictions, &targets, intervals, positive)?,
         assessment: assessment.with_baselines(baselines, diverged.is_some()),

@@ -16,7 +16,7 @@ use crate::predict::Uncertainty;
 use crate::scores::{Intervals, Score, SelectiveScores};
 
 /// Number of bins of the calibration errors and the reliability diagram.
-const BINS: usize = 15;
+pub(super) const BINS: usize = 15;
 const NO_CALIBRATION_INTERVAL: &str =
     "no interval: duplicate rows in resamples make bins look worse calibrated";
 

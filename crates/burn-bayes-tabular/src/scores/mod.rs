@@ -3,7 +3,9 @@
 //! A score that is undefined for the rows is null, with a reason, and never NaN. Intervals are bootstrap
 //! intervals over rows, so they assume independent rows.
 
+mod by_group;
 mod classification;
+mod conformal;
 mod member_disagreement;
 mod regression;
 mod score;
@@ -12,7 +14,9 @@ mod selective;
 use burn_bayes_data::{Targets, Task};
 use serde::Serialize;
 
+pub use by_group::{GROUP_LEVELS, GroupCoverage, GroupScores, GroupTaskScores, ScoresByGroup};
 pub use classification::{ClassificationScores, ReferredClasses, ReliabilityBin};
+pub use conformal::{ConformalScores, CoverageByPart, PartCoverage};
 pub use member_disagreement::MemberScores;
 pub(crate) use regression::LEVELS;
 pub use regression::{CoverageScores, QuantileFrequency, ReferredReals, RegressionScores};
@@ -55,8 +59,7 @@ impl Scores {
                 let scores = RegressionScores::of(predictions, targets, intervals)?;
                 Ok(Self::Regression(Box::new(scores)))
             }
-            (Predictions::Classes(_), Targets::Real(_)) => Err(mismatch("classes", "numbers")),
-            (Predictions::Reals(_), Targets::Classes(_)) => Err(mismatch("numbers", "classes")),
+            _ => Err(mismatched(predictions)),
         }
     }
 }
@@ -82,7 +85,12 @@ pub(crate) fn likelihood_name(task: Task) -> &'static str {
     }
 }
 
-fn mismatch(predicted: &str, given: &str) -> TabularError {
+/// The error of predictions that are scored by the targets of another task.
+pub(crate) fn mismatched(predictions: &Predictions) -> TabularError {
+    let (predicted, given) = match predictions {
+        Predictions::Classes(_) => ("classes", "numbers"),
+        Predictions::Reals(_) => ("numbers", "classes"),
+    };
     TabularError::Data(format!(
         "the fit predicts {predicted}, but the target column was read as {given}; use rows of the same task"
     ))

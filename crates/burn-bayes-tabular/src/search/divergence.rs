@@ -16,6 +16,7 @@ use std::fmt;
 
 use burn_bayes::eval::{LabelledProbabilities, TargetedMixture, log_densities, log_losses};
 use burn_bayes_data::Targets;
+use serde::{Deserialize, Serialize};
 
 use super::fold::{HoldoutScore, mismatch};
 use crate::error::Result;
@@ -129,24 +130,55 @@ pub fn divergence(
 }
 
 /// The constant prediction from the training targets.
-pub(crate) fn constant(train: &TrainingSet, rows: usize) -> Result<Predictions> {
-    Ok(match train.target() {
-        Target::Real(_) => {
-            let gaussian = train.target_scale()?;
-            Predictions::Reals(RealPredictions {
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Constant {
+    /// The class frequencies.
+    Frequencies(Vec<f64>),
+    /// A Gaussian with their mean and standard deviation.
+    Gaussian { mean: f64, deviation: f64 },
+}
+
+impl Constant {
+    /// The constant of these rows.
+    pub(crate) fn of(train: &TrainingSet) -> Result<Self> {
+        Ok(match train.target() {
+            Target::Classes(_) => Self::Frequencies(train.target_means()),
+            Target::Real(_) => {
+                let scale = train.target_scale()?;
+                Self::Gaussian {
+                    mean: scale.centre,
+                    deviation: scale.spread,
+                }
+            }
+        })
+    }
+
+    /// The same prediction for this number of rows.
+    pub(crate) fn predictions(&self, target: &Target, rows: usize) -> Predictions {
+        match self {
+            Self::Gaussian { mean, deviation } => Predictions::Reals(RealPredictions {
                 draws: 1,
                 members: vec![1],
-                means: vec![gaussian.centre; rows],
-                noise: NoiseDeviations::PerMember(vec![gaussian.spread]),
-            })
+                means: vec![*mean; rows],
+                noise: NoiseDeviations::PerMember(vec![*deviation]),
+            }),
+            Self::Frequencies(frequencies) => Predictions::Classes(ClassPredictions {
+                classes: match target {
+                    Target::Classes(classes) => classes.clone(),
+                    Target::Real(_) => Vec::new(),
+                },
+                draws: 1,
+                members: vec![1],
+                probabilities: frequencies.repeat(rows),
+            }),
         }
-        Target::Classes(classes) => Predictions::Classes(ClassPredictions {
-            classes: classes.clone(),
-            draws: 1,
-            members: vec![1],
-            probabilities: train.target_means().repeat(rows),
-        }),
-    })
+    }
+}
+
+/// The constant prediction from the training targets, for this number of rows.
+pub(super) fn constant(train: &TrainingSet, rows: usize) -> Result<Predictions> {
+    Ok(Constant::of(train)?.predictions(train.target(), rows))
 }
 
 /// The NLL of every row in nats, in the unit of the target.

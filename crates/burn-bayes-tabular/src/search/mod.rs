@@ -8,8 +8,8 @@ mod fold;
 mod ranges;
 mod tuning;
 
+pub(crate) use divergence::{Constant, FEWEST_ROWS, row_costs};
 pub use divergence::{Divergence, divergence};
-pub(crate) use divergence::{FEWEST_ROWS, constant, row_costs};
 pub use fold::{DIVERGED, Fold, HoldoutScore, Scored};
 pub use ranges::{Range, Ranges};
 pub use tuning::{JudgedTrials, TrialRow, Tuned, Tuning};

@@ -1,0 +1,224 @@
+//! `--conformal` of `predict` and `evaluate`: prediction sets and intervals with a coverage guarantee.
+
+use serde_json::Value;
+
+use crate::evaluate::{json, wards};
+use crate::predict::{column, numbers};
+use crate::workplace::{GAP, MOONS, Workplace};
+
+/// Four standard deviations of the coverage of `rows` new rows at 90 %, calibrated on `held_out` rows: the first part
+/// is that of the Beta distribution of the coverage given the held-out rows, the second is binomial.
+fn margin(held_out: f64, rows: f64) -> f64 {
+    4.0 * (0.09 / (held_out + 2.0) + 0.09 / rows).sqrt()
+}
+
+#[test]
+fn sets_of_classes_cover_new_rows() {
+    let place = Workplace::new();
+    for (name, rows, seed) in [("known", 800, 1), ("new", 2000, 2)] {
+        place.output(&format!(
+            "data generate patients --rows {rows} --seed {seed} --output {name}.csv"
+        ));
+    }
+    place.output(
+        "fit --data known.csv --target ill --task classification --missing impute --validation 0.4 --model linear \
+         --out run",
+    );
+    let predict = "predict run new.csv --conformal 0.9";
+    let truths = column(&place.read("new.csv"), "ill");
+    let mut sizes = Vec::new();
+    for method in ["lac", "aps", "raps"] {
+        let text = place.output(&format!("{predict} --conformal-sets {method}"));
+        let sets = column(&text, "set");
+        let inside = sets.iter().zip(&truths);
+        let inside = inside.filter(|(set, truth)| set.split(';').any(|class| class == *truth));
+        let coverage = inside.count() as f64 / 2000.0;
+        assert!(
+            coverage > 0.9 - margin(320.0, 2000.0),
+            "{method}: {coverage}"
+        );
+        let scores = json(
+            &place,
+            &format!("evaluate run new.csv --conformal 0.9 --conformal-sets {method}"),
+        );
+        let found = &scores["conformal"];
+        assert!(
+            (found["coverage"].as_f64().unwrap() - coverage).abs() < 1e-12,
+            "{found}"
+        );
+        assert_eq!(found["calibration_rows"], 320);
+        let counted: u64 = found["parts"][0]["parts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|part| part["rows"].as_u64().unwrap())
+            .sum();
+        assert_eq!(counted, 2000);
+        sizes.push(found["mean_size"].as_f64().unwrap());
+        if method == "lac" {
+            // Not far above the level: the scores have no ties.
+            assert!(
+                coverage < 0.9 + 1.0 / 321.0 + margin(320.0, 2000.0),
+                "{coverage}"
+            );
+            assert_eq!(text, place.output(predict));
+        }
+    }
+    assert!(sizes[0] < sizes[1], "{sizes:?}");
+
+    // The guarantee in words, on the console and in objects, whose sets are lists.
+    let output = place
+        .burn_bayes(&format!("{predict} --json"))
+        .output()
+        .unwrap();
+    let words = String::from_utf8(output.stderr).unwrap();
+    let promise = "with a probability of at least 90 %";
+    assert!(
+        words.contains(promise) && words.contains("320 held-out rows"),
+        "{words}"
+    );
+    let first = String::from_utf8(output.stdout).unwrap();
+    let first: Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
+    assert!(first["set"].is_array(), "{first}");
+    assert!(
+        first["guarantee"].as_str().unwrap().contains(promise),
+        "{first}"
+    );
+}
+
+#[test]
+fn intervals_of_numbers_cover_new_rows_where_the_model_is_wrong() {
+    let place = Workplace::new();
+    place.write("known.csv", &wards(800, 1));
+    place.write("new.csv", &wards(2000, 101));
+    place.output(
+        "fit --data known.csv --target y --task regression --model linear --ignore ward,dose --validation 0.5 --out run",
+    );
+    let text = place.output("predict run new.csv --conformal 0.9 --keep y");
+    let (lower, upper, truths) = (
+        numbers(&text, "lower"),
+        numbers(&text, "upper"),
+        numbers(&text, "y"),
+    );
+    let inside = (0..2000).filter(|&row| lower[row] <= truths[row] && truths[row] <= upper[row]);
+    let coverage = inside.count() as f64 / 2000.0;
+    assert!(
+        (coverage - 0.9).abs() < 1.0 / 401.0 + margin(400.0, 2000.0),
+        "{coverage}"
+    );
+    let scores = json(&place, "evaluate run new.csv --conformal 0.9 --by ward");
+    let found = &scores["conformal"];
+    assert!(
+        (found["coverage"].as_f64().unwrap() - coverage).abs() < 1e-12,
+        "{found}"
+    );
+    let widths = (0..2000).map(|row| upper[row] - lower[row]);
+    let width = widths.sum::<f64>() / 2000.0;
+    assert!(
+        (found["mean_width"].as_f64().unwrap() - width).abs() < 1e-9,
+        "{found}"
+    );
+    // The guarantee is about all rows; the rows of the noisy ward are covered less.
+    let east = &found["parts"][1]["parts"][0];
+    assert_eq!(
+        (&found["parts"][1]["by"], &east["part"]),
+        (&"ward".into(), &"east".into())
+    );
+    assert!(east["coverage"].as_f64().unwrap() < 0.8, "{east}");
+    assert!(east["adjusted_p_value"].as_f64().unwrap() < 1e-6, "{east}");
+    let text = place.output("evaluate run new.csv --conformal 0.9 --by ward");
+    for words in [
+        "conformal at 0.9: coverage",
+        "mean width",
+        "by width of the interval:",
+        "at least 90",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn a_guarantee_that_cannot_be_given_is_refused() {
+    let place = Workplace::with_gap();
+    let fit = format!("{GAP} --epochs 2").replace("--epochs 60 ", "");
+    for (name, options) in [
+        ("run", ""),
+        ("none", "--validation 0"),
+        ("all", "--refit"),
+        ("stopped", "--patience 1"),
+    ] {
+        // Two epochs may not be enough to learn anything: the run is written all the same.
+        let _ = place
+            .burn_bayes(&format!("{fit} {options} --out {name}"))
+            .output();
+    }
+    for (run, options, words) in [
+        (
+            "run",
+            "--conformal 0.999",
+            [
+                "30 held-out rows are too few",
+                "at least 999",
+                "--validation",
+            ],
+        ),
+        (
+            "run",
+            "--conformal 90",
+            ["`conformal` is 90", "(0, 1)", "such as 0.9"],
+        ),
+        (
+            "run",
+            "--conformal 0.9 --conformal-sets aps",
+            ["`conformal-sets`", "classification", "leave it out"],
+        ),
+        (
+            "run",
+            "--conformal 0.9 --draws 5",
+            ["`draws` is 5", "the 20 draws of the fit", "leave it out"],
+        ),
+        (
+            "run",
+            "--conformal-sets aps",
+            ["--conformal", "required", "Usage"],
+        ),
+        (
+            "none",
+            "--conformal 0.9",
+            ["`conformal`", "the run has none", "--validation 0.2"],
+        ),
+        (
+            "all",
+            "--conformal 0.9",
+            ["`conformal`", "`refit`", "trained the model"],
+        ),
+        (
+            "stopped",
+            "--conformal 0.9",
+            ["`conformal`", "`patience`", "chose the epoch"],
+        ),
+    ] {
+        for command in ["predict", "evaluate"] {
+            let (code, message) = place.failure(&format!("{command} {run} gap.csv {options}"));
+            assert!(code == 2 || code == 3, "{code}: {message}");
+            for word in words {
+                assert!(message.contains(word), "{word}: {message}");
+            }
+        }
+    }
+    // The smallest number of rows for the level: 29 are enough for 29/30.
+    place.output("predict run gap.csv --conformal 0.96");
+}
+
+#[test]
+fn rows_that_cannot_be_predicted_have_no_set() {
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 5 --lr 0.1 --out run").replace("--epochs 30 ", ""));
+    place.write("new.csv", "x,y\n1,1\n1,high\n0,0\n");
+    let text = place.output("predict run new.csv --bad-rows mark --conformal 0.9");
+    let sets = column(&text, "set");
+    assert_eq!(sets[1], "");
+    let objects = place.output("predict run new.csv --bad-rows mark --conformal 0.9 --json");
+    let second: Value = serde_json::from_str(objects.lines().nth(1).unwrap()).unwrap();
+    assert!(second["set"].is_null(), "{second}");
+}

@@ -1,0 +1,127 @@
+//! Plain models of the training rows, beside which a fit is judged: a constant, a linear model, and the maximum a
+//! posteriori fit of the same network.
+//!
+//! The constant and the linear model are kept in the folder of a run, so that new rows can be scored by them without
+//! the training rows.
+
+use burn_bayes_data::Features;
+
+use crate::engine::{TrainedModel, Unobserved, fit, is_quickly_solved, is_solved_directly};
+use crate::error::{Result, TabularError};
+use crate::predict::Predictions;
+use crate::rows::{Target, TrainingSet};
+use crate::search::Constant;
+use crate::settings::{FitSettings, Method, NetworkShape, PriorPrecision};
+
+/// The plain models beside a fit.
+#[derive(Debug)]
+pub(crate) struct PlainModels {
+    pub(crate) target: Target,
+    pub(crate) constant: Constant,
+    /// Ridge or logistic regression; `None` if the fit is one itself, with uncertainty.
+    pub(crate) linear: Option<PlainFit>,
+    /// `None` if it was not requested.
+    pub(crate) map: Option<PlainFit>,
+}
+
+/// A plain model that is fitted, or the reason why it is not.
+#[derive(Debug)]
+pub(crate) enum PlainFit {
+    Fitted(Box<TrainedModel>),
+    Absent(String),
+}
+
+impl PlainModels {
+    /// Fits the constant and the linear model to the training rows of a fit with these settings.
+    ///
+    /// # Errors
+    /// If a setting is invalid for these rows.
+    pub(crate) fn fit(train: &TrainingSet, settings: &FitSettings) -> Result<Self> {
+        let linear = linear(settings);
+        // A linear model that is solved directly is this baseline, with uncertainty.
+        let linear = match is_solved_directly(train, settings) {
+            true => None,
+            false if is_quickly_solved(train, &linear) => Some(PlainFit::of(train, &linear)?),
+            false => Some(PlainFit::Absent(
+                "it has too many weights or rows to be solved within seconds".into(),
+            )),
+        };
+        Ok(Self {
+            target: train.target().clone(),
+            constant: Constant::of(train)?,
+            linear,
+            map: None,
+        })
+    }
+
+    /// With the maximum a posteriori fit, if the settings ask for it.
+    ///
+    /// # Errors
+    /// If a setting is invalid for these rows.
+    pub(crate) fn with_map(self, train: &TrainingSet, settings: &FitSettings) -> Result<Self> {
+        let is_compared = settings.against_map && settings.method != Method::Map;
+        let fitted = is_compared.then(|| PlainFit::of(train, &map(settings)));
+        Ok(Self {
+            map: fitted.transpose()?,
+            ..self
+        })
+    }
+
+    /// The constant prediction of this number of rows.
+    pub(crate) fn constant(&self, rows: usize) -> Predictions {
+        self.constant.predictions(&self.target, rows)
+    }
+}
+
+impl PlainFit {
+    fn of(train: &TrainingSet, settings: &FitSettings) -> Result<Self> {
+        match fit(train, settings, &mut Unobserved) {
+            Ok(model) => Ok(Self::Fitted(Box::new(model))),
+            Err(TabularError::Numerical(reason)) => Ok(Self::Absent(reason)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Predictions of rows, or the reason why there are none.
+    ///
+    /// # Errors
+    /// If the number of features differs from that in training.
+    pub(crate) fn predict(&self, rows: &Features) -> Result<Result<Predictions, String>> {
+        let model = match self {
+            Self::Fitted(model) => model,
+            Self::Absent(reason) => return Ok(Err(reason.clone())),
+        };
+        match model.predict(rows, 1) {
+            Ok(predictions) => Ok(Ok(predictions)),
+            Err(TabularError::Numerical(reason)) => Ok(Err(reason)),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+/// The settings of ridge or logistic regression for the rows of a fit.
+pub(crate) fn linear(settings: &FitSettings) -> FitSettings {
+    FitSettings {
+        method: Method::Map,
+        model: NetworkShape { hidden: Vec::new() },
+        device: settings.device,
+        seed: settings.seed,
+        ..FitSettings::default()
+    }
+}
+
+/// The settings of the maximum a posteriori fit beside a fit.
+fn map(settings: &FitSettings) -> FitSettings {
+    // The learning rate of an update rule says nothing about an optimiser.
+    let has_optimizer = settings.without_effect("optimizer").is_none();
+    FitSettings {
+        method: Method::Map,
+        learning_rate: settings.learning_rate.filter(|_| has_optimizer),
+        prior_precision: match settings.prior_precision {
+            // Only a bound on the evidence teaches it.
+            PriorPrecision::Learned(_) => FitSettings::default().prior_precision,
+            given => given,
+        },
+        ..settings.clone()
+    }
+}

@@ -1,0 +1,82 @@
+//! The held-out rows of a run, for guarantees about new rows.
+//!
+//! The guarantees hold if the held-out rows are exchangeable with new rows, so the fit must not have used them. By
+//! default it only records their scores. With early stopping, a second fit to all rows or member weights it uses them,
+//! and such a run is refused.
+
+use std::path::PathBuf;
+
+use super::{Run, RunFolder};
+use crate::error::Result;
+use crate::predict::{Conformal, ConformalRequest};
+use crate::settings::{MemberWeights, refused};
+
+impl Run {
+    /// Prediction sets or intervals with a coverage guarantee, calibrated on the held-out rows.
+    ///
+    /// # Errors
+    /// If the request does not suit the target, or as [`Run::calibration_file`].
+    pub(crate) fn conformal(
+        &self,
+        folder: &RunFolder,
+        request: ConformalRequest,
+        draws: Option<usize>,
+    ) -> Result<Conformal> {
+        let target = self.model.target();
+        request.validate(target)?;
+        let file = self.calibration_file(folder, "conformal", draws, "")?;
+        Conformal::calibrate(&file, target, request)
+    }
+
+    /// The file with the predictions of held-out rows that the fit has not used, for an option of a command. The
+    /// predictions of new rows must be made in the same way, so `draws` must not be given. `otherwise` says what to do
+    /// instead, or is empty.
+    ///
+    /// # Errors
+    /// If there are no such rows, or new rows are predicted in another way.
+    pub(crate) fn calibration_file(
+        &self,
+        folder: &RunFolder,
+        option: &str,
+        draws: Option<usize>,
+        otherwise: &str,
+    ) -> Result<PathBuf> {
+        if self.is_importance_weighted() {
+            let problem = "holds for the predictions of the fit; leave out `--importance-weighted`";
+            return Err(refused(option, problem));
+        }
+        if let Some(draws) = draws {
+            let problem = format!(
+                "is {draws}, but the guarantee of `--{option}` holds for the {} draws of the fit; leave it out",
+                self.config.fit.draws
+            );
+            return Err(refused("draws", problem));
+        }
+        let file = self.validation_file(folder)?.ok_or_else(|| {
+            let problem = format!(
+                "needs validation rows, but the run has none; fit with `--validation 0.2`{otherwise}"
+            );
+            refused(option, problem)
+        })?;
+        let settings = &self.config.fit;
+        let used = if settings.refit {
+            Some(("refit", "trained the model"))
+        } else if settings.patience.is_some() {
+            Some(("patience", "chose the epoch"))
+        } else if settings.member_weights != MemberWeights::Equal {
+            Some(("member_weights", "weighted the members"))
+        } else {
+            None
+        };
+        match used {
+            None => Ok(file),
+            Some((setting, use_of_rows)) => {
+                let problem = format!(
+                    "needs rows that the fit has not seen, but with `{setting}` the held-out rows {use_of_rows}; fit \
+                     without it{otherwise}"
+                );
+                Err(refused(option, problem))
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The plain models of a fit in its folder: `linear.bpk` has the weights of the linear model, `model.toml` the rest.
+
+use burn_bayes_data::Preprocessor;
+use serde::{Deserialize, Serialize};
+
+use super::model_file::Checksums;
+use super::{Run, RunFolder, load_weights, save_weights};
+use crate::engine::{TrainedModel, network};
+use crate::error::{Result, TabularError};
+use crate::files::remove;
+use crate::plain_models::{PlainFit, PlainModels, linear};
+use crate::rows::Target;
+use crate::search::Constant;
+use crate::settings::{Config, DeviceName};
+
+/// The plain models, without the weights of the linear one.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlainRecord {
+    constant: Constant,
+    /// Absent if the fit is linear itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    linear: Option<LinearRecord>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum LinearRecord {
+    /// β on the standardised scale.
+    NoisePrecision(f64),
+    /// Why it was not fitted.
+    Absent(String),
+}
+
+impl RunFolder {
+    /// Writes the weights of the linear model, and returns the rest.
+    pub(super) fn save_plain_models(&self, models: &PlainModels) -> Result<PlainRecord> {
+        let path = self.linear_file();
+        let linear = match &models.linear {
+            Some(PlainFit::Fitted(model)) => {
+                save_weights(&path, model)?;
+                Some(LinearRecord::NoisePrecision(model.noise_precision()))
+            }
+            other => {
+                // It may be left over from an earlier, unfinished fit into this folder.
+                remove(&path)?;
+                match other {
+                    Some(PlainFit::Absent(reason)) => Some(LinearRecord::Absent(reason.clone())),
+                    _ => None,
+                }
+            }
+        };
+        Ok(PlainRecord {
+            constant: models.constant.clone(),
+            linear,
+        })
+    }
+}
+
+impl Run {
+    /// The plain models beside the fit.
+    ///
+    /// # Errors
+    /// If an earlier version of the program made the run, or a file was changed since the fit.
+    pub(crate) fn plain_models(
+        &self,
+        folder: &RunFolder,
+        device: Option<DeviceName>,
+    ) -> Result<PlainModels> {
+        let record = self.plain_models.as_ref().ok_or_else(|| {
+            let path = folder.path().display();
+            TabularError::Data(format!(
+                "{path}: the run was made by an earlier version, which kept no plain models; fit again"
+            ))
+        })?;
+        let linear = match &record.linear {
+            None => None,
+            Some(LinearRecord::Absent(reason)) => Some(PlainFit::Absent(reason.clone())),
+            Some(LinearRecord::NoisePrecision(precision)) => {
+                let model = load_linear(
+                    folder,
+                    &self.config,
+                    &self.preprocessor,
+                    &self.checksums,
+                    *precision,
+                    device,
+                )?;
+                Some(PlainFit::Fitted(Box::new(model)))
+            }
+        };
+        Ok(PlainModels {
+            target: Target::of(&self.preprocessor),
+            constant: record.constant.clone(),
+            linear,
+            map: None,
+        })
+    }
+}
+
+fn load_linear(
+    folder: &RunFolder,
+    config: &Config,
+    preprocessor: &Preprocessor,
+    checksums: &Checksums,
+    precision: f64,
+    device: Option<DeviceName>,
+) -> Result<TrainedModel> {
+    let device = device.map_or_else(|| folder.device(config), DeviceName::device)?;
+    let settings = linear(&config.fit);
+    let target = Target::of(preprocessor);
+    let features = preprocessor.feature_names().len();
+    let network = network(&settings, features, &target, precision, &device);
+    let network = load_weights(network, &folder.linear_file(), checksums)?;
+    TrainedModel::new(&network, None, target, precision, settings.seed)
+}
