@@ -53,9 +53,17 @@ pub(crate) struct Arguments {
         allow_negative_numbers = true
     )]
     abstain_above: Option<f64>,
-    /// Choose the threshold such that the error rate of the kept rows is at most this
+    /// Choose the threshold such that at most this fraction of the kept rows is wrong
     #[arg(long, value_name = "RISK")]
     target_risk: Option<f64>,
+    /// With --target-risk and a regression: the largest absolute error that is not wrong, in the unit of the target
+    #[arg(
+        long,
+        value_name = "ERROR",
+        requires = "target_risk",
+        allow_negative_numbers = true
+    )]
+    tolerance: Option<f64>,
     /// Confidence level of --target-risk
     #[arg(long, default_value_t = 0.95, requires = "target_risk")]
     confidence: f64,
@@ -117,6 +125,7 @@ impl Arguments {
             score: self.score.clone(),
             abstain_above: self.abstain_above,
             target_risk: self.target_risk,
+            tolerance: self.tolerance,
             confidence: self.confidence,
             conformal: self.conformal.request(),
             file: self.file.format(),
@@ -124,12 +133,13 @@ impl Arguments {
     }
 }
 
-/// Prints the threshold and the bound on the error rate of the kept rows.
+/// Prints the threshold and the bound on the wrong rows among those that are kept.
 fn tell_promise(decision: &Decision, confidence: f64) {
     let Decision {
         score,
         threshold,
         promise: Some(point),
+        guarantee,
     } = decision
     else {
         return;
@@ -142,6 +152,7 @@ fn tell_promise(decision: &Decision, confidence: f64) {
         point.risk.unwrap_or(0.0),
         point.risk_upper
     ));
+    guarantee.iter().for_each(tell);
 }
 
 /// The output and its format.

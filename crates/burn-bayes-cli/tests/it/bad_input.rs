@@ -483,7 +483,7 @@ fn a_regression_that_goes_wrong() {
             (
                 "predict run gap.csv --target-risk 0.1".into(),
                 USAGE,
-                &["`target-risk`", "classification"],
+                &["`target-risk`", "--tolerance", "regression"],
             ),
         ],
     );

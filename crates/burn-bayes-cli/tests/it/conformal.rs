@@ -222,3 +222,77 @@ fn rows_that_cannot_be_predicted_have_no_set() {
     let second: Value = serde_json::from_str(objects.lines().nth(1).unwrap()).unwrap();
     assert!(second["set"].is_null(), "{second}");
 }
+
+#[test]
+fn errors_of_numbers_above_a_tolerance_are_bounded() {
+    let place = Workplace::new();
+    place.write("known.csv", &wards(1000, 1));
+    place.write("new.csv", &wards(2000, 101));
+    place.output(
+        "fit --data known.csv --target y --task regression --model mlp:20 --method map --likelihood heteroscedastic \
+         --ignore dose --validation 0.5 --epochs 60 --out run",
+    );
+    let command = "predict run new.csv --target-risk 0.05 --tolerance 0.4 --keep y,ward";
+    let output = place.burn_bayes(command).output().unwrap();
+    let words = String::from_utf8(output.stderr).unwrap();
+    for word in [
+        "at most 5 % are off by more than 0.4",
+        "a confidence of 95 %",
+        "std up to",
+    ] {
+        assert!(words.contains(word), "{word}: {words}");
+    }
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (means, truths) = (numbers(&text, "mean"), numbers(&text, "y"));
+    let (decisions, wards) = (column(&text, "decision"), column(&text, "ward"));
+    let kept: Vec<usize> = (0..2000).filter(|&row| decisions[row] == "keep").collect();
+    let wrong = kept
+        .iter()
+        .filter(|&&row| (means[row] - truths[row]).abs() > 0.4);
+    assert!(wrong.count() as f64 <= 0.05 * kept.len() as f64);
+    // The three quarters with little noise are kept, and the noisy ward is referred.
+    let calm = kept.iter().filter(|&&row| wards[row] == "west").count();
+    assert!(
+        calm > 1300 && kept.len() - calm < 100,
+        "{calm} of {}",
+        kept.len()
+    );
+
+    let predict = "predict run new.csv --target-risk";
+    for (options, code, words) in [
+        (
+            "0.05",
+            2,
+            ["`target-risk`", "--tolerance", "unit of the target"],
+        ),
+        (
+            "0.05 --tolerance -1",
+            2,
+            ["`tolerance` is -1", "above 0", ""],
+        ),
+        ("0.05 --tolerance 0", 2, ["`tolerance` is 0", "above 0", ""]),
+        (
+            "0.001 --tolerance 0.4",
+            3,
+            [
+                "cannot guarantee a risk of 0.001",
+                "--target-risk",
+                "validation rows",
+            ],
+        ),
+    ] {
+        let (found, message) = place.failure(&format!("{predict} {options}"));
+        assert_eq!(found, code, "{message}");
+        for word in words {
+            assert!(message.contains(word), "{word}: {message}");
+        }
+    }
+    let place = Workplace::with_moons();
+    place.output(&format!("{MOONS} --epochs 1 --lr 0.1 --out run").replace("--epochs 30 ", ""));
+    let (code, message) = place.failure("predict run moons.csv --target-risk 0.3 --tolerance 1");
+    assert_eq!(code, 2);
+    assert!(
+        message.contains("`tolerance` is for regression"),
+        "{message}"
+    );
+}

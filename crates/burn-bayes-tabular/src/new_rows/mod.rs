@@ -1,23 +1,21 @@
 //! Predictions for the rows of a file, in chunks, with decisions which rows to keep.
 
+mod decision;
 mod groups;
 mod known;
 mod usable;
 
 use std::path::Path;
 
-use burn_bayes::eval::BoundedPoint;
 use burn_bayes_data::{BadRows, CsvReader, Task};
 
 use crate::distinct::distinct;
-use crate::error::{Result, TabularError};
-use crate::predict::{
-    Conformal, ConformalRequest, DEVIATIONS, EPISTEMIC, PredictionTable, Uncertainty,
-    threshold_at_risk,
-};
+use crate::error::Result;
+use crate::predict::{Conformal, ConformalRequest, PredictionTable};
 use crate::run::{Run, RunFolder};
 use crate::settings::{FileFormat, refused};
 
+pub use decision::Decision;
 pub use known::{Evaluation, KnownRows};
 pub use usable::BadRowsName;
 use usable::NewRows;
@@ -42,25 +40,16 @@ pub struct PredictionRequest {
     pub score: Option<String>,
     /// Abstain from (refer) rows whose score is above this threshold.
     pub abstain_above: Option<f64>,
-    /// Choose the threshold such that the error rate of the kept rows is at most this.
+    /// Choose the threshold such that at most this fraction of the kept rows is wrong.
     pub target_risk: Option<f64>,
-    /// Confidence level of the bound on that error rate.
+    /// The largest absolute error of a regression that is not wrong, in the unit of the target.
+    pub tolerance: Option<f64>,
+    /// Confidence level of the bound on that fraction.
     pub confidence: f64,
     /// Also predict sets or intervals with a coverage guarantee.
     pub conformal: Option<ConformalRequest>,
     /// The format of the file.
     pub file: FileFormat,
-}
-
-/// The rule that decides which rows are kept.
-#[derive(Clone, Debug)]
-pub struct Decision {
-    /// The name of the score.
-    pub score: String,
-    /// The threshold: rows with a score up to it are kept.
-    pub threshold: f64,
-    /// The bound on the error rate from the validation rows, if a target risk was given.
-    pub promise: Option<BoundedPoint>,
 }
 
 /// Predicts the rows of files.
@@ -207,6 +196,7 @@ impl Default for PredictionRequest {
             score: None,
             abstain_above: None,
             target_risk: None,
+            tolerance: None,
             confidence: 0.95,
             conformal: None,
             file: FileFormat::default(),
@@ -236,79 +226,6 @@ impl PredictionRequest {
             }
         }
     }
-
-    fn decision(&self, folder: &RunFolder, run: &Run, draws: usize) -> Result<Option<Decision>> {
-        let score = self.score(run.preprocessor.task())?;
-        let decides = self.abstain_above.is_some() || self.target_risk.is_some();
-        if decides && run.model.draws(draws) == 1 && compares_draws(&score) {
-            let problem = format!(
-                "is `{score}`, which compares weight draws, and there is only one draw; use another \
-                 score"
-            );
-            return Err(refused("score", problem));
-        }
-        match (self.abstain_above, self.target_risk) {
-            (Some(threshold), _) if threshold.is_nan() => {
-                Err(refused("abstain-above", "is NaN; it must be a number"))
-            }
-            (Some(threshold), _) => Ok(Some(Decision {
-                score,
-                threshold,
-                promise: None,
-            })),
-            (None, Some(risk)) => self.promised(folder, run, score, risk).map(Some),
-            (None, None) if self.score.is_some() => Err(refused(
-                "score",
-                "has no effect without `--abstain-above` or `--target-risk`",
-            )),
-            (None, None) => Ok(None),
-        }
-    }
-
-    /// The threshold that bounds the risk, chosen on the validation rows.
-    fn promised(
-        &self,
-        folder: &RunFolder,
-        run: &Run,
-        score: String,
-        risk: f64,
-    ) -> Result<Decision> {
-        let Some(classes) = run.preprocessor.classes() else {
-            let problem = "is for classification; give a threshold with `--abstain-above`";
-            return Err(refused("target-risk", problem));
-        };
-        expect_share("target-risk", risk)?;
-        expect_share("confidence", self.confidence)?;
-        let known = Uncertainty::ALL
-            .into_iter()
-            .find(|known| known.name() == score);
-        let known =
-            known.ok_or_else(|| TabularError::Usage(format!("`{score}` is not a score")))?;
-        let otherwise = ", or give a threshold with `--abstain-above`";
-        let rows = run.calibration_file(folder, "target-risk", self.draws, otherwise)?;
-        let point = threshold_at_risk(&rows, known, classes.len(), risk, self.confidence)?;
-        Ok(Decision {
-            score,
-            threshold: point.threshold,
-            promise: Some(point),
-        })
-    }
-
-    /// The name of the score.
-    fn score(&self, task: Task) -> Result<String> {
-        let names: Vec<&str> = match task {
-            Task::Classification => Uncertainty::ALL.iter().map(|score| score.name()).collect(),
-            Task::Regression => DEVIATIONS.to_vec(),
-        };
-        let name = self.score.as_deref().unwrap_or(names[0]);
-        match names.contains(&name) {
-            true => Ok(name.into()),
-            false => {
-                let problem = format!("is `{name}`; use one of {}", names.join(", "));
-                Err(refused("score", problem))
-            }
-        }
-    }
 }
 
 /// Checks that a fraction is in (0, 1).
@@ -317,9 +234,4 @@ fn expect_share(option: &str, share: f64) -> Result<()> {
         true => Ok(()),
         false => Err(refused(option, format!("is {share}; it must be in (0, 1)"))),
     }
-}
-
-fn compares_draws(score: &str) -> bool {
-    let of_classes = |known: &Uncertainty| known.name() == score && known.needs_draws();
-    score == EPISTEMIC || Uncertainty::ALL.iter().any(of_classes)
 }

@@ -10,7 +10,7 @@ mod uncertainty;
 pub use conformal::{Conformal, ConformalRequest, SetMethod};
 pub(crate) use draws::members_of_draws;
 pub use draws::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
-pub(crate) use selection::threshold_at_risk;
+pub(crate) use selection::{Abstention, threshold_at_risk};
 pub use table::PredictionTable;
 pub(crate) use table::{DEVIATIONS, EPISTEMIC, LABEL, MEAN, TARGET, probability_column};
 pub use uncertainty::Uncertainty;

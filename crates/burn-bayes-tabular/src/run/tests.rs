@@ -17,7 +17,7 @@ use crate::engine::{self, Checkpoint, Observer, Unobserved};
 use crate::jobs::ResultCache;
 use crate::new_rows::{PredictionRequest, RowPredictor};
 use crate::predict::Uncertainty;
-use crate::predict::threshold_at_risk;
+use crate::predict::{Abstention, threshold_at_risk};
 use crate::predict::{Conformal, ConformalRequest, PredictionTable};
 use crate::rows::TrainingSet;
 use crate::rows::{PreparedRows, SplitTable, read_table};
@@ -330,9 +330,13 @@ fn spoilt_validation_rows() {
         level: 0.5,
         set_method: None,
     };
+    let abstention = Abstention::Class {
+        score: Uncertainty::Entropy,
+        classes: 2,
+    };
     let threshold = || {
         Conformal::calibrate(&path, run.model.target(), request)?;
-        threshold_at_risk(&path, Uncertainty::Entropy, 2, 0.9, 0.5)
+        threshold_at_risk(&path, abstention, 0.9, 0.5)
     };
     threshold().unwrap();
     proptest!(config(100), |(edits in edits())| {
