@@ -215,7 +215,7 @@ impl Preprocessor {
         table: &Table,
         rows: impl IntoIterator<Item = usize>,
     ) -> Result<Features, DataError> {
-        let columns = self.columns(table)?;
+        let columns = self.feature_columns(table)?;
         let rows = rows.into_iter();
         let (mut count, mut values) = (0, self.room(table, rows.size_hint().0));
         for row in rows {
@@ -234,7 +234,7 @@ impl Preprocessor {
         table: &Table,
         rows: impl IntoIterator<Item = usize>,
     ) -> Result<UsableRows, DataError> {
-        let columns = self.columns(table)?;
+        let columns = self.feature_columns(table)?;
         let candidates = rows.into_iter();
         let mut values = self.room(table, candidates.size_hint().0);
         let (mut rows, mut faults) = (Vec::new(), Vec::new());
@@ -251,8 +251,11 @@ impl Preprocessor {
         })
     }
 
-    /// The columns that become features.
-    fn columns<'a>(&self, table: &'a Table) -> Result<Vec<&'a Column>, DataError> {
+    /// The columns of a table that become features, in the order of the features.
+    ///
+    /// # Errors
+    /// If a column is missing or has another type than in training.
+    pub fn feature_columns<'a>(&self, table: &'a Table) -> Result<Vec<&'a Column>, DataError> {
         let columns = self.features.iter().map(|plan| plan.find(table));
         columns.collect()
     }

@@ -255,6 +255,25 @@ impl Column {
         self.len() == 0
     }
 
+    /// The cells of these rows, in this order.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[must_use]
+    pub fn select(&self, rows: &[usize]) -> Self {
+        let cells = match &self.cells {
+            Cells::Numbers(values) => Cells::Numbers(rows.iter().map(|&row| values[row]).collect()),
+            Cells::Categories(all) => Cells::Categories(Categories {
+                codes: rows.iter().map(|&row| all.codes[row]).collect(),
+                levels: all.levels.clone(),
+            }),
+        };
+        Self {
+            name: self.name.clone(),
+            cells,
+        }
+    }
+
     /// The number in `row`; `None` if it is missing or the column is categorical.
     pub fn number(&self, row: usize) -> Option<f64> {
         match &self.cells {
@@ -437,6 +456,15 @@ pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn selected_cells_keep_their_values() {
+        let numbers = Column::numbers("age", vec![31.0, f64::NAN, 4.0]).select(&[2, 1, 2]);
+        assert_eq!((numbers.name(), numbers.len()), ("age", 3));
+        assert_eq!((numbers.number(0), numbers.number(1)), (Some(4.0), None));
+        let towns = Column::categories("town", [Some("Oslo"), None, Some("Rome")]).select(&[2, 1]);
+        assert_eq!((towns.category(0), towns.category(1)), (Some("Rome"), None));
+    }
 
     #[test]
     fn missing_cells_are_missing_in_both_kinds() {

@@ -73,8 +73,9 @@ pub use calibration::{
     thresholded_calibration_error, top_label_calibration_error,
 };
 pub use classification::{
-    BinaryScores, ConfusionMatrix, accuracy, auroc, average_precision, brier, brier_losses,
-    false_positive_rate_at, log_losses, nll, one_vs_rest_auroc, zero_one_losses,
+    BinaryScores, ConfusionMatrix, PrecisionRecall, accuracy, auroc, average_precision, brier,
+    brier_losses, false_positive_rate_at, log_losses, nll, one_vs_rest_auroc, precision_recall,
+    zero_one_losses,
 };
 pub use comparison::{
     Bootstrap, McNemarTest, PairedLosses, PairedTest, ScoreInterval, holm, mcnemar, paired_t_test,

@@ -218,6 +218,7 @@ impl DemoCase {
             predictions: &inside,
             targets: self.test.targets(),
             scores: &scores,
+            inputs: None,
         };
         let (unsure, outside) = (unsureness(&inside)?, unsureness(&outside)?);
         let method = method.to_string();

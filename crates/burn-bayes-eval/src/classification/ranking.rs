@@ -154,6 +154,41 @@ pub fn average_precision(scores: &BinaryScores) -> f64 {
     sum / scores.positives
 }
 
+/// The threshold that predicts rows with a score from some value up as positive.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PrecisionRecall {
+    /// Fraction of the positive rows that are predicted as positive.
+    pub recall: f64,
+    /// Fraction of the rows predicted as positive that are positive.
+    pub precision: f64,
+}
+
+/// Precision and recall at every distinct score as the threshold, by increasing recall. The steps of recall,
+/// weighted by precision, add up to [`average_precision`].
+///
+/// ```
+/// use burn_bayes_eval::{BinaryScores, PrecisionRecall, precision_recall};
+///
+/// let scores = BinaryScores::new(&[0.1, 0.4, 0.4, 0.8], &[false, false, true, true])?;
+/// let points = precision_recall(&scores);
+/// assert_eq!(points[0], PrecisionRecall { recall: 0.5, precision: 1.0 });
+/// assert_eq!(points[1], PrecisionRecall { recall: 1.0, precision: 2.0 / 3.0 });
+/// assert_eq!(points[2].precision, 0.5);
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+pub fn precision_recall(scores: &BinaryScores) -> Vec<PrecisionRecall> {
+    let (mut hits, mut kept) = (0.0, 0.0);
+    let point = |step: &Step| {
+        hits += step.positives;
+        kept += step.positives + step.negatives;
+        PrecisionRecall {
+            recall: hits / scores.positives,
+            precision: hits / kept,
+        }
+    };
+    scores.steps.iter().map(point).collect()
+}
+
 /// Smallest false positive rate of a threshold with at least the given true positive rate; with
 /// 0.95 this is FPR95.
 ///
@@ -265,6 +300,24 @@ fn area(steps: &[Step]) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::ClassProbabilities;
+
+    #[test]
+    fn the_area_under_the_points_is_the_average_precision() {
+        let rows = 0..60u32;
+        let values: Vec<f64> = rows.clone().map(|row| f64::from(row * 37 % 23)).collect();
+        let positive: Vec<bool> = rows.map(|row| row * 29 % 11 < 3).collect();
+        let scores = BinaryScores::new(&values, &positive).unwrap();
+        let points = precision_recall(&scores);
+        assert_eq!(points.len(), 23);
+        let mut area = 0.0;
+        let mut recall = 0.0;
+        for point in &points {
+            area += point.precision * (point.recall - recall);
+            recall = point.recall;
+        }
+        assert_eq!(recall, 1.0);
+        assert!((area - average_precision(&scores)).abs() < 1e-14);
+    }
 
     #[test]
     fn perfect_reversed_and_constant_scores() {

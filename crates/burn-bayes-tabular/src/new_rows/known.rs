@@ -11,7 +11,7 @@ use crate::distinct::distinct;
 use crate::error::Result;
 use crate::predict::{ConformalRequest, Predictions};
 use crate::report::ScoredRows;
-use crate::rows::{not_a_column, true_targets};
+use crate::rows::{RowInputs, not_a_column, true_targets};
 use crate::run::{Run, RunFolder, RunReport};
 use crate::scores::{ConformalScores, Intervals, Scores, ScoresByGroup};
 use crate::settings::{DeviceName, FileFormat, MissingName, refused};
@@ -22,6 +22,7 @@ pub struct KnownRows {
     path: PathBuf,
     dataset: Dataset,
     groups: Vec<RowGroups>,
+    inputs: RowInputs,
     /// Number of rows left out because of missing values.
     left_out: usize,
 }
@@ -51,6 +52,8 @@ pub struct Evaluation {
     predictions: Predictions,
     #[serde(skip)]
     targets: Targets,
+    #[serde(skip)]
+    inputs: RowInputs,
 }
 
 impl KnownRows {
@@ -71,7 +74,8 @@ impl KnownRows {
             path: path.into(),
             left_out: table.rows() - rows.len(),
             groups: groups.collect::<Result<_>>()?,
-            dataset: run.preprocessor.dataset(&table, rows)?,
+            dataset: run.preprocessor.dataset(&table, rows.iter().copied())?,
+            inputs: RowInputs::of(&run.preprocessor, &table, rows)?,
         })
     }
 
@@ -112,6 +116,7 @@ impl KnownRows {
             features,
             predictions,
             targets,
+            inputs: self.inputs,
         })
     }
 }
@@ -223,6 +228,7 @@ impl Evaluation {
                 predictions: &self.predictions,
                 targets: &self.targets,
                 scores: &self.scores,
+                inputs: Some(&self.inputs),
             }),
             diverged: run.diverged.as_deref(),
             assessment: None,

@@ -237,7 +237,12 @@ pub(crate) fn guide() -> ShapeStyle {
 
 /// The style of text.
 pub(crate) fn letters(colour: RGBColor) -> TextStyle<'static> {
-    ("sans-serif", LETTERS).into_font().color(&colour)
+    letters_of(colour, LETTERS)
+}
+
+/// The style of text of a given font size.
+pub(crate) fn letters_of(colour: RGBColor, size: i32) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(&colour)
 }
 
 /// A non-empty range that contains all finite values, with a margin on both sides.

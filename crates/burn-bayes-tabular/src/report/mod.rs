@@ -6,12 +6,14 @@
 mod baselines;
 mod chart;
 mod classification;
+mod groups;
 mod input_space;
 mod page;
 mod palette;
 mod posterior;
 mod ranks;
 mod regression;
+mod row_tables;
 mod side_by_side;
 mod summary;
 mod training;
@@ -36,6 +38,7 @@ use crate::assessment::Assessment;
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::predict::Predictions;
+use crate::rows::RowInputs;
 use crate::scores::Scores;
 use crate::simulation_based_calibration::Check;
 use page::Page;
@@ -74,6 +77,8 @@ pub struct ScoredRows<'a> {
     pub targets: &'a Targets,
     /// The scores of `predictions` against `targets`.
     pub scores: &'a Scores,
+    /// The inputs of the rows; `None` if they have no names and no file.
+    pub inputs: Option<&'a RowInputs>,
 }
 
 /// The page of a simulation-based calibration.

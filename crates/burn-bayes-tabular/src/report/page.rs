@@ -80,10 +80,11 @@ impl<'a> Page<'a> {
         if let Some(rows) = &report.rows {
             sections.extend(match (rows.predictions, rows.scores) {
                 (Predictions::Classes(predictions), Scores::Classification(scores)) => {
-                    classification::sections(predictions, scores, rows.targets)?
+                    classification::sections(predictions, scores, rows.targets, rows.inputs)?
                 }
                 (Predictions::Reals(predictions), Scores::Regression(scores)) => {
-                    regression::sections(predictions, scores, rows.targets, report.target)?
+                    let (targets, inputs) = (rows.targets, rows.inputs);
+                    regression::sections(predictions, scores, targets, report.target, inputs)?
                 }
                 _ => return Err(other_task()),
             });

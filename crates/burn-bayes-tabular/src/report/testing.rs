@@ -7,13 +7,14 @@ use burn::nn::LinearConfig;
 use burn::tensor::{Device, Tensor};
 use burn_bayes::FactorPosterior;
 use burn_bayes::graph::Layout;
-use burn_bayes_data::Targets;
+use burn_bayes_data::{Column, Targets};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
 use super::{PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
+use crate::rows::RowInputs;
 use crate::scores::{Intervals, Scores};
 
 /// Owns everything that a report borrows.
@@ -24,6 +25,7 @@ pub(crate) struct Sample {
     pub(crate) predictions: Predictions,
     pub(crate) targets: Targets,
     pub(crate) scores: Scores,
+    pub(crate) inputs: Option<RowInputs>,
     pub(crate) posterior: Option<PosteriorSummary>,
 }
 
@@ -36,6 +38,7 @@ impl Sample {
             scores: Scores::of(&predictions, &targets, Intervals::Bootstrapped).unwrap(),
             predictions,
             targets,
+            inputs: None,
             posterior: None,
         }
     }
@@ -53,6 +56,21 @@ impl Sample {
         self
     }
 
+    /// With inputs: the first row number is 1, `age` explains the target of a regression, and some towns are missing.
+    pub(crate) fn with_inputs(mut self) -> Self {
+        let rows = self.targets.len();
+        let age: Vec<f64> = match &self.targets {
+            Targets::Real(targets) => targets.iter().map(|target| target.round()).collect(),
+            Targets::Classes(classes) => classes.iter().map(|&class| class as f64).collect(),
+        };
+        let town = |row: usize| ["Oslo", "Rome <b>"].get(row % 3).copied();
+        self.inputs = Some(RowInputs::of_columns(vec![
+            Column::numbers("age", age),
+            Column::categories("town", (0..rows).map(town)),
+        ]));
+        self
+    }
+
     pub(crate) fn report(&self) -> Report<'_> {
         Report {
             title: &self.title,
@@ -65,6 +83,7 @@ impl Sample {
                 predictions: &self.predictions,
                 targets: &self.targets,
                 scores: &self.scores,
+                inputs: self.inputs.as_ref(),
             }),
             diverged: None,
             assessment: None,

@@ -1,5 +1,7 @@
 //! Laws of every report: one self-contained, well-formed page.
 
+mod figures;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Reads a file of delimited text, and splits it into training and validation rows.
 
+mod inputs;
 mod task;
 mod training_set;
 
@@ -17,6 +18,7 @@ use crate::error::{Result, TabularError};
 use crate::files::hashed;
 use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 
+pub use inputs::RowInputs;
 pub use task::InferredTask;
 pub(crate) use training_set::held_out_rows;
 pub use training_set::{Target, TrainingSet};
@@ -95,8 +97,8 @@ pub struct PreparedRows {
     pub train: TrainingSet,
     /// The validation rows; `None` if no rows were held out.
     pub validation: Option<Dataset>,
-    /// The indices of the validation rows in the file, from 0.
-    pub validation_rows: Vec<usize>,
+    /// The inputs of the validation rows, with their places in the file.
+    pub validation_inputs: RowInputs,
 }
 
 impl PreparedRows {
@@ -130,7 +132,7 @@ impl PreparedRows {
         Ok(Self {
             train: TrainingSet::prepared(&preprocessor, &table, &train)?,
             validation: dataset,
-            validation_rows: validation,
+            validation_inputs: RowInputs::of(&preprocessor, &table, validation)?,
             preprocessor,
         })
     }

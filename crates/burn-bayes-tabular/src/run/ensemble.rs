@@ -187,7 +187,7 @@ impl EnsembleFit {
             Some(held_out) => {
                 plain_models = plain_models.with_map(&rows.train, &config.fit)?;
                 let predictions = model.predict(held_out.features(), config.fit.draws)?;
-                let places = rows.validation_rows.clone();
+                let inputs = &rows.validation_inputs;
                 let assessment = Assessment::default();
                 let scores = validate(
                     folder,
@@ -195,7 +195,7 @@ impl EnsembleFit {
                     (&predictions, None),
                     (&rows.train, &plain_models),
                     held_out,
-                    places,
+                    inputs,
                     assessment,
                 )?;
                 Some(scores)

@@ -315,7 +315,7 @@ impl FolderFit {
         assessment: Assessment,
     ) -> Result<Validation> {
         let (train, config) = (&self.rows.train, &self.config);
-        let places = self.rows.validation_rows.clone();
+        let inputs = &self.rows.validation_inputs;
         let predictions = model.predict(rows.features(), config.fit.draws)?;
         let predicted = (&predictions, model.posterior());
         let of_train = (train, plain_models);
@@ -325,7 +325,7 @@ impl FolderFit {
             predicted,
             of_train,
             rows,
-            places,
+            inputs,
             assessment,
         )
     }

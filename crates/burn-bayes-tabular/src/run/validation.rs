@@ -16,7 +16,7 @@ use crate::plain_models::PlainModels;
 use crate::predict::{PredictionTable, Predictions};
 use crate::report::{self, PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::rows::true_targets;
-use crate::rows::{Target, TrainingSet};
+use crate::rows::{RowInputs, Target, TrainingSet};
 use crate::scores::{Intervals, Scores};
 use crate::search::divergence;
 use crate::settings::Config;
@@ -34,7 +34,7 @@ pub struct Validation {
     pub assessment: Assessment,
 }
 
-/// Scores the held-out rows, with these indices in the file, and writes scores, predictions and a
+/// Scores the held-out rows, with these inputs in the file, and writes scores, predictions and a
 /// report.
 pub(crate) fn validate(
     folder: &RunFolder,
@@ -42,7 +42,7 @@ pub(crate) fn validate(
     (predictions, posterior): (&Predictions, Option<&FactorPosterior>),
     (train, plain_models): (&TrainingSet, &PlainModels),
     rows: &Dataset,
-    places: Vec<usize>,
+    inputs: &RowInputs,
     assessment: Assessment,
 ) -> Result<Validation> {
     let target = train.target();
@@ -62,7 +62,7 @@ pub(crate) fn validate(
     let words = words(&targets, target);
     let table = PredictionTable::new(predictions, &[])?
         .with_targets(words)
-        .after(places, Vec::new())?;
+        .after(inputs.places().to_vec(), Vec::new())?;
     let mut writer = csv::Writer::from_writer(Vec::new());
     table.write_header(&mut writer)?;
     table.write_rows(&mut writer)?;
@@ -82,6 +82,7 @@ pub(crate) fn validate(
             predictions,
             targets: &targets,
             scores: &validation.scores,
+            inputs: Some(inputs),
         }),
         diverged: validation.diverged.as_deref(),
         assessment: Some(&validation.assessment),

@@ -1,0 +1,230 @@
+//! Which classes are confused: precision and recall of each class, and the curve of rare ones.
+
+use burn_bayes::eval::{BinaryScores, LabelledProbabilities, average_precision, precision_recall};
+use plotters::prelude::PathElement;
+use plotters::style::Color;
+
+use super::confusion::heat_map;
+use crate::error::Result;
+use crate::report::chart::{Axis, Figure, Key, SIZE, Sign, keys, line, plane, spread};
+use crate::report::page::{Section, Table};
+use crate::report::palette::SERIES;
+use crate::scores::ClassificationScores;
+use crate::text::{number, optional, rounded_percent, shortened, tick};
+
+/// A class with a smaller fraction of the rows is rare.
+const RARE: f64 = 0.1;
+/// Maximum number of points of a curve.
+const MOST_POINTS: usize = 300;
+/// Maximum number of classes in the confusion matrix.
+const MOST_COLUMNS: usize = 12;
+/// Maximum number of classes in the table of precision and recall.
+const MOST_LINES: usize = 40;
+const NAME_LENGTH: usize = 24;
+
+/// The section of the classes.
+pub(super) fn section(
+    scores: &ClassificationScores,
+    labelled: &LabelledProbabilities<'_>,
+) -> Result<Section> {
+    let rates = ClassRates::of_all(&scores.confusion);
+    let mut figures = Vec::new();
+    figures.extend(heat_map(scores, &rates)?);
+    figures.extend(rare_classes(scores, &rates, labelled)?);
+    let mut tables = vec![rate_table(scores, &rates)];
+    tables.extend(confusion_table(scores));
+    Ok(Section {
+        id: "classes",
+        heading: "Classes",
+        text: "Which classes are confused with each other, and how reliable is the prediction of each class?".into(),
+        figures,
+        tables,
+    })
+}
+
+/// Counts and rates of one class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ClassRates {
+    /// Number of rows that are of the class.
+    pub(super) rows: usize,
+    /// Number of rows that are predicted as the class.
+    pub(super) predicted: usize,
+    /// Fraction of the predicted rows that are of the class; `None` without predicted rows.
+    pub(super) precision: Option<f64>,
+    /// Fraction of the rows of the class that are predicted as it; `None` without rows.
+    pub(super) recall: Option<f64>,
+}
+
+impl ClassRates {
+    /// Of every class, from the rows of each true class, by predicted class.
+    pub(super) fn of_all(confusion: &[Vec<usize>]) -> Vec<Self> {
+        let rate = |hits: usize, all: usize| (all > 0).then(|| hits as f64 / all as f64);
+        let of_class = |(class, counts): (usize, &Vec<usize>)| {
+            let rows = counts.iter().sum();
+            let predicted = confusion.iter().map(|counts| counts[class]).sum();
+            Self {
+                rows,
+                predicted,
+                precision: rate(counts[class], predicted),
+                recall: rate(counts[class], rows),
+            }
+        };
+        confusion.iter().enumerate().map(of_class).collect()
+    }
+
+    /// The harmonic mean of precision and recall.
+    fn f1(&self, hits: usize) -> Option<f64> {
+        let all = self.rows + self.predicted;
+        (all > 0).then(|| 2.0 * hits as f64 / all as f64)
+    }
+}
+
+fn rate_table(scores: &ClassificationScores, rates: &[ClassRates]) -> Table {
+    let mut shown: Vec<usize> = (0..rates.len()).collect();
+    let mut caption = "Precision and recall of each class".to_string();
+    if rates.len() > MOST_LINES {
+        let recall = |class: &usize| rates[*class].recall.unwrap_or(2.0);
+        shown.sort_by(|one, other| recall(one).total_cmp(&recall(other)));
+        shown.truncate(MOST_LINES);
+        caption += &format!(
+            ", for the {MOST_LINES} classes of {} with the lowest recall",
+            rates.len()
+        );
+    }
+    let row = |&class: &usize| {
+        let of_class = &rates[class];
+        vec![
+            shortened(&scores.classes[class], NAME_LENGTH),
+            of_class.rows.to_string(),
+            of_class.predicted.to_string(),
+            optional(of_class.precision),
+            optional(of_class.recall),
+            optional(of_class.f1(scores.confusion[class][class])),
+        ]
+    };
+    let header = ["class", "rows", "predicted", "precision", "recall", "F1"];
+    Table {
+        caption,
+        header: header.map(String::from).to_vec(),
+        rows: shown.iter().map(row).collect(),
+    }
+}
+
+/// The confusion matrix; `None` if there are too many classes.
+fn confusion_table(scores: &ClassificationScores) -> Option<Table> {
+    let names = || {
+        scores
+            .classes
+            .iter()
+            .map(|class| shortened(class, NAME_LENGTH))
+    };
+    let row = |(name, counts): (String, &Vec<usize>)| {
+        let counts = counts.iter().map(ToString::to_string);
+        [name].into_iter().chain(counts).collect()
+    };
+    (scores.classes.len() <= MOST_COLUMNS).then(|| Table {
+        caption: "Confusion matrix: rows of each true class, by predicted class".into(),
+        header: ["true class".to_string()]
+            .into_iter()
+            .chain(names())
+            .collect(),
+        rows: names().zip(&scores.confusion).map(row).collect(),
+    })
+}
+
+/// The precision–recall curves of rare classes, the rarest first; `None` if no class is rare.
+fn rare_classes(
+    scores: &ClassificationScores,
+    rates: &[ClassRates],
+    labelled: &LabelledProbabilities<'_>,
+) -> Result<Option<Figure>> {
+    let share = |class: usize| rates[class].rows as f64 / scores.rows as f64;
+    let mut rare: Vec<usize> = (0..rates.len())
+        .filter(|&class| rates[class].rows > 0 && share(class) < RARE)
+        .collect();
+    rare.sort_by_key(|&class| rates[class].rows);
+    rare.truncate(SERIES.len());
+    if rare.is_empty() {
+        return Ok(None);
+    }
+    let table = labelled.probabilities();
+    let mut curves = Vec::new();
+    let mut areas = Vec::new();
+    for &class in &rare {
+        let probabilities: Vec<f64> = (0..table.rows()).map(|row| table.row(row)[class]).collect();
+        let positive: Vec<bool> = labelled.labels().iter().map(|&of| of == class).collect();
+        let ranked = BinaryScores::new(&probabilities, &positive)?;
+        let points = precision_recall(&ranked);
+        let point = |index: usize| {
+            (
+                100.0 * points[index].recall,
+                100.0 * points[index].precision,
+            )
+        };
+        let points: Vec<(f64, f64)> = spread(points.len(), MOST_POINTS)
+            .into_iter()
+            .map(point)
+            .collect();
+        curves.push((shortened(&scores.classes[class], 20), points));
+        areas.push(format!(
+            "{} ({} of the rows): {}",
+            shortened(&scores.classes[class], NAME_LENGTH),
+            rounded_percent(share(class)),
+            number(average_precision(&ranked))
+        ));
+    }
+    let reading = format!(
+        "Classes with less than 10 % of the rows, each against all others, as the threshold of its probability decreases from \
+         left to right. Accuracy and AUROC look good for a rare class even if most alarms are false; this curve does not. \
+         Higher is better; the thin lines are the fraction of rows of the class, which guessing reaches. Average precision: {}.",
+        areas.join("; ")
+    );
+    Figure::draw(
+        "precision-recall",
+        "Precision and recall of rare classes",
+        reading,
+        (SIZE.0, SIZE.1 + 60),
+        |area| {
+            let signs: Vec<Key<'_>> = curves
+                .iter()
+                .zip(SERIES)
+                .map(|((label, _), colour)| Key::new(label, colour, Sign::Line))
+                .collect();
+            let area = keys(area, &signs)?;
+            let percents = |title| Axis::new(title, (0.0, 100.0), tick);
+            let mut plane = plane(
+                &area,
+                &percents("recall: rows found, %"),
+                &percents("precision, %"),
+            )?;
+            for (&class, colour) in rare.iter().zip(SERIES) {
+                let guess = [0.0, 100.0].map(|recall| (recall, 100.0 * share(class)));
+                let style = colour.mix(0.6).stroke_width(1);
+                plane.draw_series([PathElement::new(guess, style)])?;
+            }
+            for ((_, points), colour) in curves.iter().zip(SERIES).rev() {
+                plane.draw_series([PathElement::new(points.clone(), line(colour))])?;
+            }
+            Ok(())
+        },
+    )
+    .map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_of_the_counts() {
+        let rates = ClassRates::of_all(&[vec![8, 2, 0], vec![4, 6, 0], vec![0, 0, 0]]);
+        assert_eq!(rates[0].precision, Some(8.0 / 12.0));
+        assert_eq!(rates[0].recall, Some(0.8));
+        assert_eq!((rates[1].rows, rates[1].predicted), (10, 8));
+        let f1 = rates[0].f1(8).unwrap();
+        let (precision, recall) = (8.0 / 12.0, 0.8);
+        assert!((f1 - 2.0 * precision * recall / (precision + recall)).abs() < 1e-15);
+        assert_eq!((rates[2].precision, rates[2].recall), (None, None));
+        assert_eq!(rates[2].f1(0), None);
+    }
+}

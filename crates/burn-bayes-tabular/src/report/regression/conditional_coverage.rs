@@ -1,0 +1,200 @@
+//! The coverage of prediction intervals by group of rows: by predicted width, and by the most relevant inputs.
+
+use burn_bayes::eval::{GroupCoverage, PredictionIntervals, coverage_by_group};
+use plotters::prelude::{Circle, PathElement, Text};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, RGBColor};
+
+use crate::error::Result;
+use crate::predict::RealPredictions;
+use crate::report::chart::{
+    Axis, Figure, Key, SIZE, Sign, guide, keys, letters, line, rows_plane, spread,
+};
+use crate::report::groups::{Groups, QUARTILES, by_relevance};
+use crate::report::page::{Section, Table};
+use crate::report::palette::{BLUE, INK, MUTED, VERMILION};
+use crate::rows::RowInputs;
+use crate::text::{percent, rounded_percent, sentence, shortened, tick};
+
+/// Nominal levels of the intervals.
+const LEVELS: [f64; 2] = [0.5, 0.9];
+/// Their colours, and their distance from the middle of a row.
+const STYLES: [(RGBColor, f64); 2] = [(VERMILION, -0.17), (BLUE, 0.17)];
+/// Maximum number of inputs in the chart.
+const MOST_INPUTS: usize = 3;
+/// Maximum number of rows; more would only narrow the intervals of the chart.
+const MOST_ROWS: usize = 20_000;
+/// The smallest number of rows of a group that says something.
+const FEWEST_ROWS: usize = 5;
+/// Relative differences of widths below this are rounding.
+const ROUNDING: f64 = 1e-6;
+
+/// The section; `None` for few rows.
+pub(super) fn section(
+    predictions: &RealPredictions,
+    targets: &[f64],
+    inputs: Option<&RowInputs>,
+) -> Result<Option<Section>> {
+    let chosen = spread(targets.len(), MOST_ROWS);
+    if chosen.len() < QUARTILES * FEWEST_ROWS {
+        return Ok(None);
+    }
+    let means = predictions.checked()?.mean();
+    let predictions = predictions.of_rows(&chosen);
+    let targets: Vec<f64> = chosen.iter().map(|&row| targets[row]).collect();
+    let mixture = predictions.checked()?;
+    let mut covered = Vec::new();
+    let mut widths = Vec::new();
+    for level in LEVELS {
+        let intervals = PredictionIntervals::central(&mixture, level)?;
+        covered.push(intervals.covered(&targets)?);
+        widths = intervals.widths();
+    }
+    let unit = ROUNDING * widths.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let rounded = widths
+        .iter()
+        .map(|width| Some((width / unit).round() * unit));
+    let name = format!("Width of the {} interval", percent(LEVELS[1]));
+    let mut blocks = vec![Block::of(
+        name,
+        &Groups::quartiles(&rounded.collect::<Vec<_>>())?,
+        &covered,
+    )?];
+    if let Some(inputs) = inputs {
+        let relevant = by_relevance(inputs.columns(), &means)?.into_iter();
+        for index in relevant.take(MOST_INPUTS) {
+            let column = inputs.columns()[index].select(&chosen);
+            let groups = Groups::of(&column)?;
+            blocks.push(Block::of(column.name().into(), &groups, &covered)?);
+        }
+    }
+    Ok(Some(Section {
+        id: "conditional-coverage",
+        heading: "Coverage by group",
+        text: format!(
+            "Are the intervals right everywhere, or too wide for some rows and too narrow for others? The groups are quartiles \
+             of the predicted width, and quartiles or categories of the inputs that explain most of the variation of the \
+             predictions. The intervals are 95 % confidence intervals of a binomial fraction{}.",
+            match chosen.len() < means.len() {
+                true => format!(", from {MOST_ROWS} rows"),
+                false => String::new(),
+            }
+        ),
+        figures: vec![figure(&blocks)?],
+        tables: vec![table(&blocks)],
+    }))
+}
+
+/// The groups of one quantity.
+struct Block {
+    quantity: String,
+    rows: Vec<(String, [GroupCoverage; 2])>,
+}
+
+impl Block {
+    fn of(quantity: String, groups: &Groups, covered: &[Vec<bool>]) -> Result<Self> {
+        let narrow = coverage_by_group(&groups.of_rows, &covered[0], LEVELS[0])?;
+        let wide = coverage_by_group(&groups.of_rows, &covered[1], LEVELS[1])?;
+        let rows = narrow.into_iter().zip(wide);
+        let rows = rows.map(|(narrow, wide)| (groups.names[narrow.group].clone(), [narrow, wide]));
+        Ok(Self {
+            quantity,
+            rows: rows.collect(),
+        })
+    }
+}
+
+fn figure(blocks: &[Block]) -> Result<Figure> {
+    /// Height of a row in SVG units.
+    const ROW: u32 = 36;
+    /// Width of the names of groups.
+    const NAMES: u32 = 250;
+    let reading = "The points are the fractions of targets inside their intervals, which should be on the dashed lines. A bar \
+                   shows how far off chance alone can be: where it does not reach its line, the intervals of this group are \
+                   too narrow (left) or too wide (right). By chance, this happens to about one bar in twenty.";
+    let count: usize = blocks.iter().map(|block| block.rows.len() + 1).sum();
+    let size = (SIZE.0, ROW * count as u32 + 120);
+    Figure::draw(
+        "conditional-coverage",
+        "Coverage by group",
+        reading,
+        size,
+        |area| {
+            let labels = LEVELS.map(|level| format!("{} intervals", percent(level)));
+            let signs = labels.iter().zip(STYLES);
+            let signs: Vec<Key<'_>> = signs
+                .map(|(label, (colour, _))| Key::new(label, colour, Sign::Dot))
+                .collect();
+            let area = keys(area, &signs)?;
+            let (names, chart) = area.split_horizontally(NAMES);
+            let height = count as f64;
+            let axis = Axis::new("observed coverage, %", (0.0, 100.0), tick);
+            let mut plane = rows_plane(&chart, &axis, height)?;
+            for (level, (colour, _)) in LEVELS.into_iter().zip(STYLES) {
+                let x = 100.0 * level;
+                plane.draw_series((0..count * 2).map(|dash| {
+                    let start = f64::from(dash as u32) / 2.0;
+                    let style = colour.mix(0.7).stroke_width(2);
+                    PathElement::new([(x, start), (x, start + 0.3)], style)
+                }))?;
+            }
+            let mut y = height;
+            for block in blocks {
+                y -= 1.0;
+                let place = |x: i32, y: f64| (x, plane.plotting_area().map_coordinate(&(0.0, y)).1);
+                let style = letters(INK).pos(Pos::new(HPos::Left, VPos::Center));
+                let name = shortened(&block.quantity, 22);
+                names.draw(&Text::new(name, place(4, y + 0.4), style))?;
+                for (name, levels) in &block.rows {
+                    y -= 1.0;
+                    let middle = y + 0.5;
+                    let style = letters(MUTED).pos(Pos::new(HPos::Right, VPos::Center));
+                    let place = (
+                        NAMES as i32 - 10,
+                        plane.plotting_area().map_coordinate(&(0.0, middle)).1,
+                    );
+                    names.draw(&Text::new(shortened(name, 20), place, style))?;
+                    for (found, (colour, offset)) in levels.iter().zip(STYLES) {
+                        let y = middle + offset;
+                        let limits = [found.interval.lower, found.interval.upper];
+                        let bar = limits.map(|limit| (100.0 * limit, y));
+                        plane.draw_series([PathElement::new(bar, line(colour))])?;
+                        let point = (100.0 * found.coverage, y);
+                        plane.draw_series([Circle::new(point, 5, colour.filled())])?;
+                    }
+                }
+                let rule = [(0.0, y), (100.0, y)];
+                plane.draw_series([PathElement::new(rule, guide())])?;
+            }
+            Ok(())
+        },
+    )
+}
+
+fn table(blocks: &[Block]) -> Table {
+    let header = ["group", "rows"].map(String::from).into_iter();
+    let of_levels = LEVELS.into_iter().flat_map(|level| {
+        let level = percent(level);
+        [format!("inside {level}"), "95 % interval".into()]
+    });
+    let cells = |quantity: &str, name: &str, levels: &[GroupCoverage; 2]| {
+        let quantity = shortened(quantity, 24);
+        let start = [format!("{quantity}: {name}"), levels[0].rows.to_string()];
+        let levels = levels.iter().flat_map(|found| {
+            let limits = [found.interval.lower, found.interval.upper].map(rounded_percent);
+            [rounded_percent(found.coverage), limits.join(" – ")]
+        });
+        start.into_iter().chain(levels).collect()
+    };
+    Table {
+        caption: "Fraction of targets inside their intervals".into(),
+        header: header.chain(of_levels).collect(),
+        rows: blocks
+            .iter()
+            .flat_map(|block| {
+                let rows = block.rows.iter();
+                rows.map(|(name, levels)| cells(&sentence(&block.quantity), name, levels))
+            })
+            .collect(),
+    }
+}
