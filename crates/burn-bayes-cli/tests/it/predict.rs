@@ -89,7 +89,7 @@ fn importance_weights_are_kept_with_the_run() {
     assert!(number("pareto_k") < number("threshold"), "{importance}");
     assert_eq!(number("draws"), 2155.0);
     assert!(number("divergence").abs() < 0.01, "{importance}");
-    assert!(place.read("run/report.html").contains("Pareto k̂ is "));
+    assert!(place.read("run/report.html").contains("Pareto k̂</a> is "));
 
     let weighted = "predict run gap.csv --importance-weighted --draws 400";
     let text = place.output(weighted);

@@ -3,7 +3,6 @@
 use std::io;
 
 use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::{
     Cartesian2d, ChartBuilder, ChartContext, Circle, DrawingArea, DrawingAreaErrorKind,
     IntoDrawingArea, PathElement, Rectangle, SVGBackend, Text,
@@ -12,6 +11,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle, TextStyle};
 
 use super::palette::{GRID, INK, MUTED};
+use super::ticks::{Ruler, Scale, log_tick};
 use crate::error::{Result, TabularError};
 use crate::text::{shortened, unbroken};
 
@@ -27,8 +27,7 @@ const TITLE_LENGTH: usize = 46;
 /// A drawing area without axes.
 pub(crate) type Area<'b> = DrawingArea<SVGBackend<'b>, Shift>;
 /// A drawing area with axes.
-pub(crate) type Plane<'a, 'b> =
-    ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+pub(crate) type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Ruler, Ruler>>;
 /// The result of drawing.
 pub(crate) type Drawn<T = ()> = std::result::Result<T, DrawingAreaErrorKind<io::Error>>;
 
@@ -85,6 +84,7 @@ pub(crate) struct Axis<'t> {
     range: (f64, f64),
     /// The format of tick labels.
     ticks: fn(f64) -> String,
+    scale: Scale,
 }
 
 impl<'t> Axis<'t> {
@@ -94,7 +94,22 @@ impl<'t> Axis<'t> {
             title,
             range,
             ticks,
+            scale: Scale::Linear,
         }
+    }
+
+    /// A logarithmic axis. Limits and coordinates are decimal logarithms; the labels are the numbers.
+    pub(crate) fn logarithmic(title: &'t str, exponents: (f64, f64)) -> Self {
+        Self {
+            title,
+            range: exponents,
+            ticks: log_tick,
+            scale: Scale::Logarithmic,
+        }
+    }
+
+    fn ruler(&self) -> Ruler {
+        Ruler::new(self.range, self.scale)
     }
 }
 
@@ -111,7 +126,7 @@ pub(crate) fn plane<'a, 'b>(
         .margin_bottom(4)
         .x_label_area_size(70)
         .y_label_area_size(94)
-        .build_cartesian_2d(x.range.0..x.range.1, y.range.0..y.range.1)?;
+        .build_cartesian_2d(x.ruler(), y.ruler())?;
     plane
         .configure_mesh()
         .max_light_lines(0)
@@ -141,7 +156,7 @@ pub(crate) fn rows_plane<'a, 'b>(
         .margin_right(24)
         .margin_bottom(4)
         .x_label_area_size(70)
-        .build_cartesian_2d(x.range.0..x.range.1, 0.0..rows)?;
+        .build_cartesian_2d(x.ruler(), Ruler::new((0.0, rows), Scale::Linear))?;
     plane
         .configure_mesh()
         .max_light_lines(0)

@@ -6,6 +6,7 @@
 mod baselines;
 mod chart;
 mod classification;
+mod glossary;
 mod groups;
 mod input_space;
 mod page;
@@ -16,6 +17,7 @@ mod regression;
 mod row_tables;
 mod side_by_side;
 mod summary;
+mod ticks;
 mod training;
 
 #[cfg(test)]

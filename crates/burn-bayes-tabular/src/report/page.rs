@@ -5,6 +5,7 @@ use std::path::Path;
 use askama::Template;
 
 use super::chart::Figure;
+use super::glossary::with_glossary;
 use super::summary::Summary;
 use super::{
     CheckReport, Report, ScoredRows, baselines, classification, palette, ranks, regression,
@@ -122,7 +123,7 @@ impl<'a> Page<'a> {
 
     /// The page as text.
     pub(crate) fn html(&self) -> Result<String> {
-        self.render().map_err(unprintable)
+        Ok(with_glossary(&self.render().map_err(unprintable)?))
     }
 
     /// Every chart of the page.

@@ -148,7 +148,7 @@ impl PosteriorSummary {
             let rows = shown.len() as f64;
             let mut plane = rows_plane(
                 &chart,
-                &Axis::new("standard deviation", range_of(logarithms), power),
+                &Axis::logarithmic("standard deviation", range_of(logarithms)),
                 rows,
             )?;
             for (row, parameter) in shown.iter().enumerate() {
@@ -230,13 +230,6 @@ fn host<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
 /// The logarithm, bounded below because a standard deviation may be 0.
 fn logarithm(deviation: f64) -> f64 {
     deviation.max(1e-12).log10()
-}
-
-fn power(exponent: f64) -> String {
-    let value = 10f64.powf(exponent);
-    // Two digits, because an axis may be shorter than a decade.
-    let unit = 10f64.powf(exponent.floor() - 1.0);
-    tick((value / unit).round() * unit)
 }
 
 fn of_core(error: burn_bayes::Error) -> TabularError {

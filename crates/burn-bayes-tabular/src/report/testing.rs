@@ -141,6 +141,31 @@ pub(crate) fn classification(names: &[&str], rows: usize, draws: usize) -> Sampl
     )
 }
 
+/// A calibrated classification with faults in one of twenty rows: a measurement is normal with variance 1, and of mean
+/// 2 for faults, so that the log-odds of a fault are 2 x − 2 + ln (1/19).
+pub(crate) fn rare_faults(rows: usize) -> Sample {
+    let mut random = StdRng::seed_from_u64(5);
+    let (mut probabilities, mut labels) = (Vec::new(), Vec::new());
+    for _ in 0..rows {
+        let is_fault = random.random_range(0..20) == 0;
+        let x = normal(&mut random) + if is_fault { 2.0 } else { 0.0 };
+        let fault = 1.0 / (1.0 + 19.0 * (2.0 - 2.0 * x).exp());
+        probabilities.extend([1.0 - fault, fault]);
+        labels.push(usize::from(is_fault));
+    }
+    let predictions = ClassPredictions {
+        classes: ["sound", "fault"].map(String::from).to_vec(),
+        draws: 1,
+        members: vec![1],
+        probabilities,
+    };
+    Sample::new(
+        "state",
+        Predictions::Classes(predictions),
+        Targets::Classes(labels),
+    )
+}
+
 /// A calibrated regression: the noise has the stated standard deviation, and the spread of the draws
 /// equals the error of their mean.
 pub(crate) fn regression(rows: usize, draws: usize) -> Sample {

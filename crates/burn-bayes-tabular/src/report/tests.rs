@@ -13,7 +13,7 @@ use burn_bayes::FactorPosterior;
 use burn_bayes::graph::Layout;
 use burn_bayes_data::{ColumnScale, Dataset, Features, Targets, gap_regression, two_moons};
 
-use super::testing::{Sample, classification, regression};
+use super::testing::{Sample, classification, rare_faults, regression};
 use super::{
     CheckReport, FitCaption, PosteriorSummary, Problem, ScoredRows, SideBySide, TrainingCurve,
     write, write_check, write_side_by_side,
@@ -80,7 +80,18 @@ fn elements(markup: &str) -> BTreeSet<String> {
     names
 }
 
-/// Checks the laws of every report.
+/// The page without the links to its glossary.
+fn unlinked(page: &str) -> String {
+    let mut pieces = page.split("<a class=\"term\" ");
+    let mut text = pieces.next().unwrap().to_string();
+    for piece in pieces {
+        let (_, after) = piece.split_once('>').unwrap();
+        text += &after.replacen("</a>", "", 1);
+    }
+    text
+}
+
+/// Checks the laws of every report, and returns the page without links to the glossary.
 fn checked(sample: &Sample) -> String {
     checked_page(written(sample))
 }
@@ -88,7 +99,7 @@ fn checked(sample: &Sample) -> String {
 fn checked_page((page, drawings): (String, Vec<(String, String)>)) -> String {
     check_laws(&page, &drawings);
     assert_eq!(page.matches("<figure>").count(), drawings.len());
-    page
+    unlinked(&page)
 }
 
 /// Checks the laws of every page, and of its drawings with their names.
@@ -104,6 +115,19 @@ fn check_laws(page: &str, drawings: &[(String, String)]) {
         page.matches("role=\"img\" aria-label=\"").count(),
         drawings.len()
     );
+    let parts = |mark: &str| -> Vec<&str> {
+        let parts = page.split(mark).skip(1);
+        parts.map(|part| part.split('"').next().unwrap()).collect()
+    };
+    let anchors: BTreeSet<&str> = parts(" id=\"").into_iter().collect();
+    assert_eq!(
+        anchors.len(),
+        parts(" id=\"").len(),
+        "an anchor occurs twice"
+    );
+    for link in parts("href=\"#") {
+        assert!(anchors.contains(link), "#{link} leads nowhere");
+    }
     for (name, drawing) in drawings {
         assert!(name.ends_with(".svg"));
         assert!(elements(drawing).contains("title"), "{name}");
@@ -327,6 +351,7 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
         write(&report, &path).unwrap();
         let page = std::fs::read_to_string(&path).unwrap();
         elements(&page);
+        let page = unlinked(&page);
         let panel = format!("<div class=\"verdict {class}\"><strong>Verdict: {words}</strong>");
         assert!(page.find(&panel).unwrap() < page.find("<nav").unwrap());
         assert!(page.contains("12.3 nats.</li>") && page.contains("0.5 nats.</li>"));
@@ -369,7 +394,7 @@ fn parts_of_different_tasks_are_refused() {
 fn the_book_shows_these_charts() {
     let images = concat!(env!("CARGO_MANIFEST_DIR"), "/../../book/src/images");
     let of_classes = classification(&["setosa", "versicolor", "virginica"], 600, 20);
-    let charts: [(Sample, &[&str]); 2] = [
+    let charts: [(Sample, &[&str]); 3] = [
         (
             of_classes.with_training(),
             &[
@@ -378,11 +403,13 @@ fn the_book_shows_these_charts() {
                 "entropy",
                 "risk-coverage",
                 "deviations",
+                "confusion",
             ],
         ),
+        (rare_faults(1500), &["precision-recall"]),
         (
-            regression(300, 30).with_training(),
-            &["intervals", "pit", "spectrum"],
+            regression(300, 30).with_training().with_inputs(),
+            &["intervals", "pit", "spectrum", "conditional-coverage"],
         ),
     ];
     for (sample, names) in charts {
@@ -425,6 +452,43 @@ fn the_ranks_of_simulations_have_a_page_of_the_same_laws() {
         assert!(page.contains(words), "no {words}");
     }
     assert_eq!(page.matches("<figure>").count(), 4);
+}
+
+#[test]
+fn technical_terms_are_explained_on_the_page() {
+    let sample = classification(&["a", "b"], 50, 5).with_training();
+    let (page, _) = written(&sample);
+    for term in ["nll", "ece", "aurc", "nats", "mutual-information"] {
+        assert!(
+            page.contains(&format!("href=\"#term-{term}\" title=\"")),
+            "{term}"
+        );
+        assert!(page.contains(&format!("<dt id=\"term-{term}\">")), "{term}");
+    }
+    // A classification has no CRPS.
+    assert!(!page.contains("term-crps"));
+    let (page, _) = written(&regression(50, 5));
+    assert!(page.contains("<dt id=\"term-crps\">") && !page.contains("term-ece"));
+}
+
+#[test]
+fn a_logarithmic_axis_has_round_ticks() {
+    let (_, drawings) = written(&regression(20, 3).with_training());
+    let mut drawings = drawings.iter();
+    let (_, drawing) = drawings.find(|(name, _)| name == "deviations.svg").unwrap();
+    let texts = drawing.split("</text>").filter_map(|text| {
+        let (_, text) = text.rsplit_once('>')?;
+        text.trim().parse::<f64>().ok()
+    });
+    let ticks: Vec<f64> = texts.collect();
+    assert!(ticks.len() > 2, "{ticks:?}");
+    for value in ticks {
+        let mantissa = value / 10f64.powf(value.log10().floor());
+        let is_round = [1.0, 2.0, 5.0, 10.0]
+            .iter()
+            .any(|digit| (mantissa - digit).abs() < 1e-9);
+        assert!(is_round, "{value}");
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Which classes are confused: precision and recall of each class, and the curve of rare ones.
 
-use burn_bayes::eval::{BinaryScores, LabelledProbabilities, average_precision, precision_recall};
+use burn_bayes::eval::{
+    BinaryScores, LabelledProbabilities, PrecisionRecall, average_precision, precision_recall,
+};
 use plotters::prelude::PathElement;
 use plotters::style::Color;
 
@@ -155,17 +157,7 @@ fn rare_classes(
         let positive: Vec<bool> = labelled.labels().iter().map(|&of| of == class).collect();
         let ranked = BinaryScores::new(&probabilities, &positive)?;
         let points = precision_recall(&ranked);
-        let point = |index: usize| {
-            (
-                100.0 * points[index].recall,
-                100.0 * points[index].precision,
-            )
-        };
-        let points: Vec<(f64, f64)> = spread(points.len(), MOST_POINTS)
-            .into_iter()
-            .map(point)
-            .collect();
-        curves.push((shortened(&scores.classes[class], 20), points));
+        curves.push((shortened(&scores.classes[class], 20), stairs(&points)));
         areas.push(format!(
             "{} ({} of the rows): {}",
             shortened(&scores.classes[class], NAME_LENGTH),
@@ -211,9 +203,44 @@ fn rare_classes(
     .map(Some)
 }
 
+/// A curve in percent that is level between two recalls, at the precision of the higher one: the area below it is the
+/// average precision.
+fn stairs(points: &[PrecisionRecall]) -> Vec<(f64, f64)> {
+    let mut found: Vec<PrecisionRecall> = Vec::new();
+    for point in points {
+        // Of the thresholds with the same recall, the first is the most precise.
+        if point.recall > found.last().map_or(0.0, |last| last.recall) {
+            found.push(*point);
+        }
+    }
+    let mut curve = Vec::new();
+    let mut recall = 0.0;
+    for index in spread(found.len(), MOST_POINTS) {
+        let point = found[index];
+        curve.push((recall, 100.0 * point.precision));
+        recall = 100.0 * point.recall;
+        curve.push((recall, 100.0 * point.precision));
+    }
+    curve
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_area_below_the_stairs_is_the_average_precision() {
+        let scores: Vec<f64> = (0..40).map(|row| f64::from(row * 23 % 37)).collect();
+        let positive: Vec<bool> = (0..40).map(|row| row % 6 == 1).collect();
+        let ranked = BinaryScores::new(&scores, &positive).unwrap();
+        let curve = stairs(&precision_recall(&ranked));
+        assert_eq!((curve[0].0, curve[curve.len() - 1].0), (0.0, 100.0));
+        let area: f64 = curve
+            .windows(2)
+            .map(|pair| (pair[1].0 - pair[0].0) * pair[1].1)
+            .sum();
+        assert!((area / 1e4 - average_precision(&ranked)).abs() < 1e-12);
+    }
 
     #[test]
     fn rates_are_those_of_the_counts() {

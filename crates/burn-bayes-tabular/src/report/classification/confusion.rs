@@ -137,25 +137,31 @@ impl HeatMap<'_> {
         Ok(())
     }
 
-    /// The number and the name of a class, with the number only if columns are narrow.
+    /// The name of a class, after its number if columns have numbers.
     fn name(&self, class: usize) -> String {
         let name = shortened(&self.scores.classes[class], 12);
         match self.has_named_columns() {
             true => name,
-            false => format!("{} {}", class + 1, shortened(&name, 10)),
+            false => format!("{}: {}", class + 1, shortened(&name, 9)),
         }
     }
 
     fn short_name(&self, class: usize) -> String {
         match self.has_named_columns() {
-            true => shortened(&self.scores.classes[class], self.width as usize / 11),
+            true => shortened(&self.scores.classes[class], self.letters()),
             false => (class + 1).to_string(),
         }
     }
 
-    /// Whether a column is wide enough for a name.
+    /// Number of letters that fit into a column.
+    fn letters(&self) -> usize {
+        self.width as usize / 11
+    }
+
+    /// Whether columns have names, because they are wide, or because all names are short.
     fn has_named_columns(&self) -> bool {
-        self.width >= 80
+        let mut names = self.scores.classes.iter();
+        self.letters() >= 7 || names.all(|name| name.chars().count() <= self.letters())
     }
 
     /// Centred text that fits into a column.

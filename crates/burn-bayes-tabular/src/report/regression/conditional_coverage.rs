@@ -54,7 +54,7 @@ pub(super) fn section(
     let rounded = widths
         .iter()
         .map(|width| Some((width / unit).round() * unit));
-    let name = format!("Width of the {} interval", percent(LEVELS[1]));
+    let name = format!("width at {}", percent(LEVELS[1]));
     let mut blocks = vec![Block::of(
         name,
         &Groups::quartiles(&rounded.collect::<Vec<_>>())?,
@@ -127,6 +127,8 @@ fn figure(blocks: &[Block]) -> Result<Figure> {
                 .collect();
             let area = keys(area, &signs)?;
             let (names, chart) = area.split_horizontally(NAMES);
+            // Coordinates of a plane are those of the whole drawing.
+            let top = names.get_pixel_range().1.start;
             let height = count as f64;
             let axis = Axis::new("observed coverage, %", (0.0, 100.0), tick);
             let mut plane = rows_plane(&chart, &axis, height)?;
@@ -141,18 +143,16 @@ fn figure(blocks: &[Block]) -> Result<Figure> {
             let mut y = height;
             for block in blocks {
                 y -= 1.0;
-                let place = |x: i32, y: f64| (x, plane.plotting_area().map_coordinate(&(0.0, y)).1);
                 let style = letters(INK).pos(Pos::new(HPos::Left, VPos::Center));
                 let name = shortened(&block.quantity, 22);
-                names.draw(&Text::new(name, place(4, y + 0.4), style))?;
+                let (_, down) = plane.plotting_area().map_coordinate(&(0.0, y + 0.4));
+                names.draw(&Text::new(name, (4, down - top), style))?;
                 for (name, levels) in &block.rows {
                     y -= 1.0;
                     let middle = y + 0.5;
                     let style = letters(MUTED).pos(Pos::new(HPos::Right, VPos::Center));
-                    let place = (
-                        NAMES as i32 - 10,
-                        plane.plotting_area().map_coordinate(&(0.0, middle)).1,
-                    );
+                    let (_, down) = plane.plotting_area().map_coordinate(&(0.0, middle));
+                    let place = (NAMES as i32 - 10, down - top);
                     names.draw(&Text::new(shortened(name, 20), place, style))?;
                     for (found, (colour, offset)) in levels.iter().zip(STYLES) {
                         let y = middle + offset;
