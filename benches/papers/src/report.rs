@@ -221,6 +221,7 @@ mod tests {
                 ("loss".into(), loss),
                 ("diverged".into(), f64::from(u8::from(loss > 5.0))),
             ]),
+            row_costs: Vec::new(),
             seconds: 2.0,
         }
     }

@@ -85,8 +85,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let task = FitsTask::Compare(runs.clone());
     let records = jobs::run(&task, &fits, &cache, &pool, &shown)?;
     let positive = positive.as_deref();
-    let comparison = Comparison::of(command_line(), positive, runs.methods(), &records)?;
+    let comparison = Comparison::of(command_line(), positive, runs.methods(), &records)?
+        .with_mixtures(&runs, &records)?;
     comparison.write(&arguments.out)?;
+    comparison.write_leaderboard(&arguments.out, runs.config())?;
     comparison.expect_scores()?;
     match arguments.json {
         true => print_json(&comparison),

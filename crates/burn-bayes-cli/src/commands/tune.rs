@@ -12,7 +12,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::Fits;
-use crate::console::{print, print_json};
+use crate::console::{command_line, print, print_json};
 use crate::settings::ConfigFlags;
 
 /// What to search.
@@ -67,6 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let shown = Fits::of("tune", arguments.resume);
     let tuned = tuning.run(&search, FitsTask::Tune, &cache, &pool, &shown)?;
     tuned.write(&arguments.out)?;
+    tuned.write_leaderboard(&arguments.out, &command_line())?;
     let file = arguments.out.join("config.toml").display().to_string();
     match arguments.json {
         true => print_json(&json!({ "config": file, "trials": tuned.trials })),

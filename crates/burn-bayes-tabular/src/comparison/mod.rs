@@ -1,5 +1,7 @@
 //! Comparison of methods: means over runs, and paired tests against the best method.
 
+mod leaderboard;
+mod mixtures;
 mod runs;
 
 pub use runs::Runs;
@@ -18,6 +20,7 @@ use crate::report::f1_name;
 use crate::scores::Scores;
 use crate::search::{DIVERGED, Scored};
 use crate::settings::Method;
+use mixtures::Mixture;
 
 /// A score in the comparison table.
 #[derive(Debug)]
@@ -102,6 +105,8 @@ pub struct Comparison {
     /// Number of runs of every method.
     runs: usize,
     methods: Vec<Row>,
+    /// Mixtures of the best methods; empty if the runs have no costs of rows.
+    mixtures: Vec<Mixture>,
 }
 
 /// A method.
@@ -123,6 +128,10 @@ struct Entry {
     mean: f64,
     standard_error: Option<f64>,
     is_best: bool,
+    /// The mean of the score minus that of the best method, over the runs of both; null for the best method.
+    difference: Option<f64>,
+    /// Its standard error.
+    difference_standard_error: Option<f64>,
     /// The p-value of a paired t-test against the best method, Bonferroni-corrected; null for the best
     /// method, and without a test.
     p_value: Option<f64>,
@@ -137,14 +146,7 @@ impl Comparison {
         records: &[Record],
     ) -> Result<Self> {
         let names: Vec<String> = methods.iter().map(ToString::to_string).collect();
-        let of = |name: &str| -> Vec<&Record> {
-            let mut runs: Vec<_> = records
-                .iter()
-                .filter(|run| run.key.method == name)
-                .collect();
-            runs.sort_by_key(|run| run.key.seed);
-            runs
-        };
+        let of = |name: &str| runs_of(name, records);
         let mut rows: Vec<Row> = names
             .iter()
             .map(|name| {
@@ -181,7 +183,23 @@ impl Comparison {
             positive: positive.map(String::from),
             runs: records.len() / names.len().max(1),
             methods: rows,
+            mixtures: Vec::new(),
         })
+    }
+
+    /// Adds the mixtures of the best methods, from the records of `runs`.
+    ///
+    /// # Errors
+    /// If a stored NLL is not finite.
+    pub fn with_mixtures(mut self, runs: &Runs, records: &[Record]) -> Result<Self> {
+        let is_best = |row: &Row| row.scores.get(mixtures::NLL).is_some_and(|nll| nll.is_best);
+        let Some(best) = self.methods.iter().position(is_best) else {
+            return Ok(self);
+        };
+        let of = |row: &Row| runs_of(&row.method, records);
+        let methods: Vec<Vec<&Record>> = self.methods.iter().map(of).collect();
+        self.mixtures = Mixture::all(&methods, runs.folds(), best)?;
+        Ok(self)
     }
 
     /// Checks that there are scores.
@@ -238,7 +256,36 @@ impl Comparison {
                 .collect();
             let _ = writeln!(page, "| {} |", entries.join(" | "));
         }
+        self.push_mixtures(&mut page);
         page
+    }
+
+    fn push_mixtures(&self, page: &mut String) {
+        if self.mixtures.is_empty() {
+            return;
+        }
+        let _ = writeln!(
+            page,
+            "\nMixtures average the predictive distributions of the best methods, which the other folds of the repeat choose. \
+             The difference is from the best method; a p-value is Bonferroni-corrected.\n"
+        );
+        let _ = writeln!(page, "| mixture | NLL | difference | p | seconds |");
+        let _ = writeln!(page, "|{}", "---|".repeat(5));
+        let pair = |mean: f64, error: Option<f64>| match error {
+            Some(error) => format!("{mean:.4} ± {error:.4}"),
+            None => format!("{mean:.4}"),
+        };
+        for mixture in &self.mixtures {
+            let p_value = mixture.p_value.map_or("–".into(), |p| format!("{p:.3}"));
+            let _ = writeln!(
+                page,
+                "| {} | {} | {} | {p_value} | {:.2} |",
+                mixture.name,
+                pair(mixture.nll, mixture.standard_error),
+                pair(mixture.difference, mixture.difference_standard_error),
+                mixture.seconds
+            );
+        }
     }
 
     /// One row per method and score.
@@ -282,6 +329,16 @@ impl Comparison {
     }
 }
 
+/// The records of a method, in the order of runs.
+fn runs_of<'r>(method: &str, records: &'r [Record]) -> Vec<&'r Record> {
+    let mut runs: Vec<_> = records
+        .iter()
+        .filter(|run| run.key.method == method)
+        .collect();
+    runs.sort_by_key(|run| run.key.seed);
+    runs
+}
+
 /// One score of all methods, from the runs of each method and its number of diverged runs; `None` for a
 /// method without the score. The best method is chosen among those with the fewest diverged runs.
 fn entries(
@@ -308,15 +365,17 @@ fn entries(
         let Some(summary) = summaries[method] else {
             return Ok(None);
         };
-        let p_value = match method == best {
-            true => None,
-            false => p_value(&runs[method], &runs[best], others)?,
+        let (difference, p_value) = match method == best {
+            true => (None, None),
+            false => against_best(&runs[method], &runs[best], others)?,
         };
         Ok(Some(Entry {
             runs: summary.runs,
             mean: summary.mean,
             standard_error: summary.standard_error,
             is_best: method == best,
+            difference: difference.map(|found| found.mean),
+            difference_standard_error: difference.and_then(|found| found.standard_error),
             p_value,
         }))
     };
@@ -326,16 +385,22 @@ fn entries(
 /// Minimum number of runs for a test: with few runs, differences may be equal by chance.
 const FEWEST_TESTED: usize = 5;
 
-/// The p-value of the difference of two methods, over the runs that both have.
-fn p_value(these: &[Option<f64>], those: &[Option<f64>], tests: usize) -> Result<Option<f64>> {
+/// The difference of two methods and its p-value, over the runs that both have.
+fn against_best(
+    these: &[Option<f64>],
+    those: &[Option<f64>],
+    tests: usize,
+) -> Result<(Option<Summary>, Option<f64>)> {
     let both = these.iter().zip(those);
     let both = both.filter_map(|(this, that)| Some((((*this)?), (*that)?)));
     let (these, those): (Vec<f64>, Vec<f64>) = both.unzip();
-    if these.len() < FEWEST_TESTED {
-        return Ok(None);
+    if these.is_empty() {
+        return Ok((None, None));
     }
-    let test = paired_t_test(&PairedLosses::new(&these, &those)?);
-    Ok(test.map(|test| (test.p_value * tests as f64).min(1.0)))
+    let pairs = PairedLosses::new(&these, &those)?;
+    let test = paired_t_test(&pairs).filter(|_| these.len() >= FEWEST_TESTED);
+    let p_value = test.map(|test| (test.p_value * tests as f64).min(1.0));
+    Ok((Summary::of(pairs.differences()), p_value))
 }
 
 fn shown(entry: Option<&Entry>) -> String {
@@ -372,6 +437,7 @@ mod tests {
             },
             settings: serde_json::Value::Null,
             measures: measures.collect(),
+            row_costs: Vec::new(),
             seconds: 2.0,
         }
     }
@@ -397,6 +463,9 @@ mod tests {
         assert_eq!((map.diverged, vifa.diverged, comparison.runs), (0, 0, 5));
         assert_eq!(map.scores["nll"].mean, 0.625);
         assert_eq!(vifa.scores["nll"].p_value, None);
+        assert_eq!(map.scores["nll"].difference, Some(0.375));
+        let error = map.scores["nll"].difference_standard_error.unwrap();
+        assert!((error - 0.125 / 5f64.sqrt()).abs() < 1e-15);
         // Differences of mean 3/8 and standard deviation 1/8: t = 3√5 with four degrees of freedom, where
         // P(|T| ≤ t) = (3/4) (x − x³/3), x = t/√(4 + t²).
         let x: f64 = (45.0 / 49.0_f64).sqrt();

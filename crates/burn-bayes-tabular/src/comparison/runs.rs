@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::measures;
 use crate::distinct::distinct;
 use crate::error::Result;
-use crate::jobs::{Job, Key, Measures};
+use crate::jobs::{Computed, Job, Key};
 use crate::rows::{SplitTable, read_table};
 use crate::search::Fold;
 use crate::settings::{Config, FitSettings, Method, expect_at_most, refused};
@@ -63,6 +63,11 @@ impl Runs {
     /// The methods, without duplicates.
     pub fn methods(&self) -> &[Method] {
         &self.methods
+    }
+
+    /// The number of folds of a repeat; run r is on fold r mod `folds` of repeat ⌊r/`folds`⌋.
+    pub(crate) fn folds(&self) -> usize {
+        self.folds
     }
 
     /// The fits, and the positive class of F1.
@@ -123,10 +128,15 @@ fn job(
     };
     let everything = (settings.identity(), fold.fingerprint());
     let (fold, class) = (fold.clone(), positive.map(String::from));
-    let work =
-        move || -> Result<Measures> { Ok(measures(&fold.score(&settings, class.as_deref())?)) };
+    let work = move || {
+        let scored = fold.score(&settings, class.as_deref())?;
+        Ok(Computed {
+            measures: measures(&scored),
+            row_costs: scored.row_costs,
+        })
+    };
     match positive {
-        Some(class) => Job::new(key, &(everything, class), work),
-        None => Job::new(key, &everything, work),
+        Some(class) => Job::with_row_costs(key, &(everything, class), work),
+        None => Job::with_row_costs(key, &everything, work),
     }
 }

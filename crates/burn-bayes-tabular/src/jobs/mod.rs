@@ -49,14 +49,26 @@ impl fmt::Display for Key {
 /// The results of a job, by name.
 pub type Measures = BTreeMap<String, f64>;
 
+/// What a job computes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Computed {
+    /// The results, by name.
+    pub measures: Measures,
+    /// The negative log-likelihood of each test row; empty if the job does not store it.
+    pub row_costs: Vec<f64>,
+}
+
 /// A computation whose result depends only on its settings and data.
 pub struct Job {
     /// Its name.
     pub key: Key,
     /// Everything that the result depends on; a cached result is reused if these are equal.
     pub(crate) settings: Value,
-    work: Box<dyn Fn() -> Result<Measures> + Send + Sync>,
+    work: Box<dyn Fn() -> Result<Computed> + Send + Sync>,
 }
+
+/// The name of a row's cost in a message.
+const COST_OF_ROW: &str = "the negative log-likelihood of a row";
 
 impl Job {
     /// A job whose settings are stored in serialised form.
@@ -64,6 +76,20 @@ impl Job {
         key: Key,
         settings: &impl Serialize,
         work: impl Fn() -> Result<Measures> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        Self::with_row_costs(key, settings, move || {
+            Ok(Computed {
+                measures: work()?,
+                row_costs: Vec::new(),
+            })
+        })
+    }
+
+    /// As [`Job::new`], for a job that also stores the costs of rows.
+    pub(crate) fn with_row_costs(
+        key: Key,
+        settings: &impl Serialize,
+        work: impl Fn() -> Result<Computed> + Send + Sync + 'static,
     ) -> Result<Self> {
         let settings = serde_json::to_value(settings)
             .map_err(|error| TabularError::Usage(format!("{key}: settings: {error}")))?;
@@ -77,9 +103,14 @@ impl Job {
     /// Computes it.
     fn compute(&self) -> Result<Record> {
         let start = Instant::now();
-        let measures = (self.work)()?;
-        match measures.iter().find(|(_, value)| !value.is_finite()) {
-            None => Ok(self.record(measures, start.elapsed().as_secs_f64())),
+        let computed = (self.work)()?;
+        let costs = computed.row_costs.iter().map(|cost| (COST_OF_ROW, cost));
+        let measures = computed.measures.iter();
+        let mut values = measures
+            .map(|(name, value)| (name.as_str(), value))
+            .chain(costs);
+        match values.find(|(_, value)| !value.is_finite()) {
+            None => Ok(self.record(computed, start.elapsed().as_secs_f64())),
             Some((name, value)) => Err(TabularError::Numerical(format!(
                 "{}: {name} is {value}",
                 self.key
@@ -87,11 +118,12 @@ impl Job {
         }
     }
 
-    fn record(&self, measures: Measures, seconds: f64) -> Record {
+    fn record(&self, computed: Computed, seconds: f64) -> Record {
         Record {
             key: self.key.clone(),
             settings: self.settings.clone(),
-            measures,
+            measures: computed.measures,
+            row_costs: computed.row_costs,
             seconds,
         }
     }

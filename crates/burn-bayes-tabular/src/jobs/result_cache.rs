@@ -27,6 +27,9 @@ pub struct Record {
     pub settings: Value,
     /// The results.
     pub measures: Measures,
+    /// The negative log-likelihood of each test row; empty if the job does not store it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub row_costs: Vec<f64>,
     /// Wall-clock time.
     pub seconds: f64,
 }
@@ -130,6 +133,7 @@ mod tests {
             key: job.key.clone(),
             settings: job.settings.clone(),
             measures: [("measure".to_string(), value)].into(),
+            row_costs: vec![value; 2],
             seconds: 1.5,
         }
     }

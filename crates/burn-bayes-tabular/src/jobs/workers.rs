@@ -21,7 +21,7 @@ use crate::files::checksum;
 use crate::parallel;
 
 use super::runner::Progress;
-use super::{Job, Measures, Record};
+use super::{Computed, Job, Measures, Record};
 
 /// A description of jobs from which a worker process creates the same jobs.
 pub trait Task: Serialize + DeserializeOwned {
@@ -232,16 +232,30 @@ fn is_interrupted(status: ExitStatus) -> bool {
 /// The result of a job.
 #[derive(Debug, Deserialize, Serialize)]
 enum Answer {
-    Found { measures: Measures, seconds: f64 },
-    Failed { code: u8, message: String },
+    Found {
+        measures: Measures,
+        row_costs: Vec<f64>,
+        seconds: f64,
+    },
+    Failed {
+        code: u8,
+        message: String,
+    },
 }
 
 impl Answer {
     fn new(found: Result<Record>) -> Self {
         match found {
             Ok(Record {
-                measures, seconds, ..
-            }) => Self::Found { measures, seconds },
+                measures,
+                row_costs,
+                seconds,
+                ..
+            }) => Self::Found {
+                measures,
+                row_costs,
+                seconds,
+            },
             Err(failure) => Self::Failed {
                 code: failure.code(),
                 message: failure.to_string(),
@@ -251,7 +265,17 @@ impl Answer {
 
     fn record(self, job: &Job) -> Result<Record> {
         match self {
-            Self::Found { measures, seconds } => Ok(job.record(measures, seconds)),
+            Self::Found {
+                measures,
+                row_costs,
+                seconds,
+            } => {
+                let computed = Computed {
+                    measures,
+                    row_costs,
+                };
+                Ok(job.record(computed, seconds))
+            }
             Self::Failed { code, message } => Err(TabularError::with_code(code, message)),
         }
     }
@@ -391,7 +415,11 @@ mod tests {
         };
         for exponent in 1..500 {
             let value = (f64::from(exponent) / 7.0).exp();
-            let record = jobs()[1].record([("measure".into(), value)].into(), 0.5);
+            let computed = Computed {
+                measures: [("measure".into(), value)].into(),
+                row_costs: vec![value],
+            };
+            let record = jobs()[1].record(computed, 0.5);
             assert_eq!(through(Ok(record.clone())).unwrap(), record);
         }
         for failure in [

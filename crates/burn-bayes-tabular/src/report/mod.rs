@@ -9,6 +9,7 @@ mod classification;
 mod glossary;
 mod groups;
 mod input_space;
+mod leaderboard;
 mod page;
 mod palette;
 mod posterior;
@@ -30,6 +31,7 @@ use std::path::Path;
 use burn_bayes_data::Targets;
 
 pub use crate::text::number;
+pub(crate) use leaderboard::{Contender, Leaderboard, SettingValues, shown_p_value};
 pub use posterior::PosteriorSummary;
 pub use side_by_side::{FitCaption, Problem, SideBySide, write_side_by_side};
 pub(crate) use summary::f1_name;

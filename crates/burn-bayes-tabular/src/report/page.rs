@@ -121,6 +121,27 @@ impl<'a> Page<'a> {
         })
     }
 
+    /// A page of these sections.
+    pub(crate) fn of_sections(
+        title: &str,
+        subtitle: &str,
+        sections: Vec<Section>,
+        command: &'a str,
+        config: &'a str,
+    ) -> Self {
+        Self {
+            title: plain(title),
+            subtitle: plain(subtitle),
+            diverged: None,
+            verdict: None,
+            summary: None,
+            sections,
+            command,
+            config,
+            dark_rules: palette::dark_rules(),
+        }
+    }
+
     /// The page as text.
     pub(crate) fn html(&self) -> Result<String> {
         Ok(with_glossary(&self.render().map_err(unprintable)?))

@@ -9,7 +9,7 @@ use burn_bayes_data::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::divergence::{constant, divergence};
+use super::divergence::{constant, divergence, row_costs};
 use crate::engine::{Unobserved, check, fit, weights};
 use crate::error::{Result, TabularError};
 use crate::jobs::Measures;
@@ -50,9 +50,14 @@ pub struct HoldoutScore {
 pub struct Scored {
     /// `None` if the fit has no scores.
     pub scores: Option<Scores>,
+    /// The negative log-likelihood of each test row; empty without scores, and for more than [`MOST_STORED`] rows.
+    pub(crate) row_costs: Vec<f64>,
     /// Whether the fit has diverged.
     pub diverged: bool,
 }
+
+/// The maximum number of test rows whose costs are kept, so that the file of runs stays small.
+const MOST_STORED: usize = 20_000;
 
 impl Fold {
     /// A split of rows with real targets; features and target are standardised.
@@ -143,11 +148,18 @@ impl Fold {
             None => None,
         };
         let scored = predictions.filter(|_| judgement.is_some());
+        let row_costs = match &scored {
+            Some(predictions) if self.targets.len() <= MOST_STORED => {
+                row_costs(predictions, &self.targets)?
+            }
+            _ => Vec::new(),
+        };
         let scores = |predictions: Predictions| {
             Scores::of_positive(&predictions, &self.targets, Intervals::Omitted, positive)
         };
         Ok(Scored {
             scores: scored.map(scores).transpose()?,
+            row_costs,
             diverged: judgement.is_none_or(|judgement| judgement.diverged),
         })
     }

@@ -5,6 +5,7 @@
 
 mod divergence;
 mod fold;
+mod leaderboard;
 mod ranges;
 mod tuning;
 

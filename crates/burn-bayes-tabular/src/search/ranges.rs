@@ -87,6 +87,11 @@ impl Ranges {
         self.0.keys().map(String::as_str)
     }
 
+    /// Whether a setting is drawn on a logarithmic scale.
+    pub(super) fn is_logarithmic(&self, name: &str) -> bool {
+        matches!(self.0.get(name), Some(Range::LogUniform(_)))
+    }
+
     /// Ranges of the settings with these names.
     pub fn new(ranges: impl IntoIterator<Item = (&'static str, Range)>) -> Self {
         let named = ranges.into_iter();

@@ -1,5 +1,6 @@
 //! A search whose trials are fitted as jobs, and its results.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -88,6 +89,7 @@ impl Tuning {
         pool: &WorkerPool,
         progress: &dyn Progress,
     ) -> Result<Tuned> {
+        let times = RefCell::new(BTreeMap::new());
         let trials = search.run(self.folds.len(), |units| {
             let fits = JudgedTrials {
                 config: self.config.clone(),
@@ -96,13 +98,24 @@ impl Tuning {
             };
             let jobs = fits.of_folds(&self.folds)?;
             let records = jobs::run(&task(fits), &jobs, cache, pool, progress)?;
+            for ((unit, _), record) in units.iter().zip(&records) {
+                let mut times = times.borrow_mut();
+                let of_trial: &mut Vec<f64> = times.entry(unit.trial).or_default();
+                of_trial.push(record.seconds);
+            }
             let judged = records.iter();
             judged
                 .map(|record| HoldoutScore::of_measures(&record.measures, self.cost_name))
                 .collect()
         })?;
         self.config.fit = best(&trials)?.settings.clone();
-        Tuned::of(search, &trials, self.cost_name, self.config)
+        Tuned::of(
+            search,
+            &trials,
+            self.cost_name,
+            self.config,
+            &times.into_inner(),
+        )
     }
 }
 
@@ -175,23 +188,31 @@ pub struct Tuned {
     pub config: Config,
     /// All trials, the best one first.
     pub trials: Vec<TrialRow>,
+    /// The ranges that were searched.
+    pub(super) ranges: Ranges,
 }
 
 /// A trial as a table row.
 #[derive(Clone, Debug, Serialize)]
 pub struct TrialRow {
-    trial: usize,
+    pub(super) trial: usize,
     /// The settings that were drawn.
-    settings: Map<String, Value>,
+    pub(super) settings: Map<String, Value>,
     /// The mean cost over folds, by its name among the scores; null if a fit has no scores.
     #[serde(flatten)]
     cost: BTreeMap<&'static str, Option<f64>>,
     /// The mean error over folds; null if a fit has no scores.
     error: Option<f64>,
     /// Whether a fit diverged.
-    diverged: bool,
+    pub(super) diverged: bool,
     /// Number of folds evaluated.
     folds: usize,
+    /// The cost on each fold; `None` if the fit has no scores.
+    #[serde(skip)]
+    pub(super) fold_costs: Vec<Option<f64>>,
+    /// Wall-clock time of each fit.
+    #[serde(skip)]
+    pub(super) seconds: Vec<f64>,
 }
 
 impl Tuned {
@@ -200,6 +221,7 @@ impl Tuned {
         trials: &[Trial],
         cost_name: &'static str,
         config: Config,
+        seconds: &BTreeMap<usize, Vec<f64>>,
     ) -> Result<Self> {
         let mut ranking: Vec<&Trial> = trials.iter().collect();
         ranking.sort_by(|a, b| b.is_complete.cmp(&a.is_complete).then(a.compare(b)));
@@ -217,10 +239,17 @@ impl Tuned {
                 error: mean.map(|mean| mean.error),
                 diverged: trial.has_diverged(),
                 folds: trial.judgements.len(),
+                fold_costs: trial
+                    .judgements
+                    .iter()
+                    .map(|judgement| judgement.map(|judgement| judgement.cost))
+                    .collect(),
+                seconds: seconds.get(&trial.number).cloned().unwrap_or_default(),
             })
         };
         Ok(Self {
             config,
+            ranges: search.ranges.clone(),
             trials: ranking.into_iter().map(row).collect::<Result<_>>()?,
         })
     }

@@ -211,6 +211,7 @@ mod tests {
             key: simulations.jobs().unwrap()[0].key.clone(),
             settings: serde_json::Value::Null,
             measures: measures(names, ranks),
+            row_costs: Vec::new(),
             seconds: 0.0,
         };
         assert_eq!(ranks(names, &record(found.clone())).unwrap(), found);

@@ -1,0 +1,133 @@
+//! The leaderboard of a comparison.
+
+use std::path::Path;
+
+use super::mixtures::NLL;
+use super::{Comparison, F1, Row};
+use crate::error::Result;
+use crate::jobs::Summary;
+use crate::report::{Contender, Leaderboard, f1_name, shown_p_value};
+use crate::settings::Config;
+use crate::text::{optional, plain};
+
+impl Comparison {
+    /// Writes `leaderboard.html`, with the settings of the fits.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write_leaderboard(&self, folder: &Path, config: &Config) -> Result<()> {
+        let target = plain(config.data.target()?);
+        // Methods with diverged runs last, as for the choice of the best.
+        let rank = |row: &&Row| (row.diverged, row.scores.get(NLL).map(|nll| nll.mean));
+        let mut methods: Vec<&Row> = self.methods.iter().collect();
+        methods.sort_by(|one, other| {
+            let ((failures, cost), (others, other_cost)) = (rank(one), rank(other));
+            let number = |cost: Option<f64>| cost.unwrap_or(f64::INFINITY);
+            cost.is_none()
+                .cmp(&other_cost.is_none())
+                .then(failures.cmp(&others))
+                .then(number(cost).total_cmp(&number(other_cost)))
+        });
+        let mut contenders: Vec<Contender> =
+            methods.into_iter().map(|row| self.method(row)).collect();
+        for mixture in self.mixtures() {
+            let nll = mixture.nll.map_or(f64::INFINITY, |nll| nll.mean);
+            let is_worse = |other: &Contender| other.nll.is_none_or(|found| found.mean > nll);
+            let place = contenders.iter().position(is_worse);
+            contenders.insert(place.unwrap_or(contenders.len()), mixture);
+        }
+        let mixed = match self.mixtures.is_empty() {
+            true => "",
+            false => {
+                " A mixture averages the predictive distributions of the best methods with equal weights. The other folds of the \
+                 same repeat choose its methods, so its scores are not optimistic."
+            }
+        };
+        let text = format!(
+            "Means over {} runs, cross-validation folds of random re-splits. The difference is paired over runs, from the best \
+             method. The p-value is that of a paired t-test of this difference, Bonferroni-corrected; because runs share \
+             training rows, p-values and standard errors tend to be too small.{mixed}",
+            self.runs
+        );
+        let columns = ["p-value".to_string()]
+            .into_iter()
+            .chain(
+                self.other_columns()
+                    .map(|column| match (column.measure, &self.positive) {
+                        (F1, Some(positive)) => f1_name(positive),
+                        _ => column.title.into(),
+                    }),
+            )
+            .chain(["diverged runs".into()]);
+        Leaderboard {
+            title: format!("Comparison of methods for {target}"),
+            subtitle: format!("{} methods, {} runs of each", self.methods.len(), self.runs),
+            text,
+            kind: "method",
+            over: "runs",
+            contenders,
+            columns: columns.collect(),
+            settings: Vec::new(),
+            command: &self.command,
+            config: &config.to_toml()?,
+        }
+        .write(&folder.join("leaderboard.html"))
+    }
+
+    fn other_columns(&self) -> impl Iterator<Item = &'static super::Column> {
+        self.columns().filter(|column| column.measure != NLL)
+    }
+
+    fn method(&self, row: &Row) -> Contender {
+        let nll = row.scores.get(NLL);
+        let summary = |mean: f64, standard_error: Option<f64>, runs: usize| Summary {
+            mean,
+            standard_error,
+            runs,
+        };
+        let others = self
+            .other_columns()
+            .map(|column| optional(row.scores.get(column.measure).map(|entry| entry.mean)));
+        let cells = [shown_p_value(nll.and_then(|nll| nll.p_value))]
+            .into_iter()
+            .chain(others)
+            .chain([row.diverged.to_string()]);
+        Contender {
+            name: row.method.clone(),
+            nll: nll.map(|nll| summary(nll.mean, nll.standard_error, nll.runs)),
+            difference: nll.and_then(|nll| {
+                Some(summary(
+                    nll.difference?,
+                    nll.difference_standard_error,
+                    nll.runs,
+                ))
+            }),
+            has_diverged: nll.is_none(),
+            seconds: Some(row.seconds),
+            cells: cells.collect(),
+        }
+    }
+
+    fn mixtures(&self) -> impl Iterator<Item = Contender> {
+        let blank = self.other_columns().count() + 1;
+        self.mixtures.iter().map(move |mixture| {
+            let cells = [shown_p_value(mixture.p_value)].into_iter();
+            Contender {
+                name: mixture.name.clone(),
+                nll: Some(Summary {
+                    mean: mixture.nll,
+                    standard_error: mixture.standard_error,
+                    runs: mixture.runs,
+                }),
+                difference: Some(Summary {
+                    mean: mixture.difference,
+                    standard_error: mixture.difference_standard_error,
+                    runs: mixture.runs,
+                }),
+                has_diverged: false,
+                seconds: Some(mixture.seconds),
+                cells: cells.chain((0..blank).map(|_| "–".to_string())).collect(),
+            }
+        })
+    }
+}

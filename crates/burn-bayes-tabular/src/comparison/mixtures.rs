@@ -1,0 +1,207 @@
+//! Mixtures of the best methods: the predictive density of a row is the mean of those of the methods.
+//!
+//! log p(y) = log (1/M) Σₘ pₘ(y), from the negative log-likelihoods −log pₘ(y) that every run stores for its test rows.
+//! The methods of a mixture are chosen for every fold by their NLL on the other folds of the same repeat, so the test
+//! rows do not choose their own mixture.
+
+use burn_bayes::eval::{PairedLosses, paired_t_test};
+use serde::Serialize;
+
+use super::{FEWEST_TESTED, Summary};
+use crate::error::Result;
+use crate::jobs::Record;
+
+/// Numbers of methods of a mixture.
+const SIZES: [usize; 2] = [2, 3];
+/// The measure that chooses.
+pub(super) const NLL: &str = "nll";
+
+/// The scores of a mixture.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Mixture {
+    pub(super) name: String,
+    /// Number of methods.
+    pub(super) size: usize,
+    /// Number of runs with a score.
+    pub(super) runs: usize,
+    /// Mean NLL.
+    pub(super) nll: f64,
+    pub(super) standard_error: Option<f64>,
+    /// The mean of its NLL minus that of the best method, over the runs of both.
+    pub(super) difference: f64,
+    pub(super) difference_standard_error: Option<f64>,
+    /// The p-value of a paired t-test of this difference, Bonferroni-corrected.
+    pub(super) p_value: Option<f64>,
+    /// Mean wall-clock time of all its fits of a run.
+    pub(super) seconds: f64,
+}
+
+impl Mixture {
+    /// The mixtures from the records of each method, both in the order of runs; `best` is the best method. None if the
+    /// records have no costs of rows.
+    pub(super) fn all(methods: &[Vec<&Record>], folds: usize, best: usize) -> Result<Vec<Self>> {
+        let sizes = SIZES.into_iter().filter(|&size| size <= methods.len());
+        let found = sizes.filter_map(|size| {
+            let runs = runs_of(size, methods, folds);
+            Summary::of(&runs.iter().map(|run| run.nll).collect::<Vec<_>>())
+                .map(|summary| (size, runs, summary))
+        });
+        let found: Vec<_> = found.collect();
+        let tests = found.len() as f64;
+        let mixture = |(size, runs, summary): (usize, Vec<MixedRun>, Summary)| -> Result<_> {
+            let both = runs
+                .iter()
+                .filter_map(|run| Some((run.nll, *methods[best][run.run].measures.get(NLL)?)));
+            let (mixed, single): (Vec<f64>, Vec<f64>) = both.unzip();
+            if mixed.is_empty() {
+                return Ok(None);
+            }
+            let pairs = PairedLosses::new(&mixed, &single)?;
+            let difference = Summary::of(pairs.differences());
+            let test = paired_t_test(&pairs).filter(|_| mixed.len() >= FEWEST_TESTED);
+            let seconds = runs.iter().map(|run| run.seconds).sum::<f64>() / runs.len() as f64;
+            Ok(difference.map(|difference| Self {
+                name: format!("mixture of the best {size}"),
+                size,
+                runs: summary.runs,
+                nll: summary.mean,
+                standard_error: summary.standard_error,
+                difference: difference.mean,
+                difference_standard_error: difference.standard_error,
+                p_value: test.map(|test| (test.p_value * tests).min(1.0)),
+                seconds,
+            }))
+        };
+        let mixtures = found.into_iter().map(mixture);
+        mixtures.filter_map(Result::transpose).collect()
+    }
+}
+
+/// A mixture on the test rows of one run.
+struct MixedRun {
+    run: usize,
+    nll: f64,
+    seconds: f64,
+}
+
+/// The runs whose mixture can be computed.
+fn runs_of(size: usize, methods: &[Vec<&Record>], folds: usize) -> Vec<MixedRun> {
+    let count = methods.iter().map(Vec::len).min().unwrap_or(0);
+    let of_run = |run: usize| {
+        let chosen = chosen(size, methods, folds, run)?;
+        let records: Vec<&Record> = chosen.iter().map(|&method| methods[method][run]).collect();
+        let costs: Vec<&[f64]> = records.iter().map(|record| &record.row_costs[..]).collect();
+        Some(MixedRun {
+            run,
+            nll: mixed_nll(&costs)?,
+            seconds: records.iter().map(|record| record.seconds).sum(),
+        })
+    };
+    (0..count).filter_map(of_run).collect()
+}
+
+/// The methods with the lowest mean NLL on the other folds of the repeat; `None` if too few have scores on all of them.
+fn chosen(size: usize, methods: &[Vec<&Record>], folds: usize, run: usize) -> Option<Vec<usize>> {
+    let repeat = run / folds * folds;
+    let others = || (repeat..repeat + folds).filter(move |&other| other != run);
+    let mut ranked: Vec<(f64, usize)> = methods
+        .iter()
+        .enumerate()
+        .filter_map(|(method, records)| {
+            let costs = others().map(|run| records.get(run)?.measures.get(NLL).copied());
+            let costs: Option<Vec<f64>> = costs.collect();
+            Some((costs?.iter().sum(), method))
+        })
+        .collect();
+    ranked.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+    ranked.truncate(size);
+    (ranked.len() == size).then(|| ranked.into_iter().map(|(_, method)| method).collect())
+}
+
+/// The mean of −log (1/M) Σₘ exp(−costₘ) over rows; `None` without rows, or if numbers of rows differ.
+fn mixed_nll(costs: &[&[f64]]) -> Option<f64> {
+    let rows = costs.first()?.len();
+    if rows == 0 || costs.iter().any(|of_method| of_method.len() != rows) {
+        return None;
+    }
+    let of_row = |row: usize| {
+        let least = costs
+            .iter()
+            .map(|of_method| of_method[row])
+            .fold(f64::INFINITY, f64::min);
+        let sum: f64 = costs
+            .iter()
+            .map(|of_method| (least - of_method[row]).exp())
+            .sum();
+        least - (sum / costs.len() as f64).ln()
+    };
+    Some((0..rows).map(of_row).sum::<f64>() / rows as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Key;
+
+    fn record(run: u64, costs: &[f64]) -> Record {
+        let mean = costs.iter().sum::<f64>() / costs.len() as f64;
+        Record {
+            key: Key {
+                case: "rows".into(),
+                method: String::new(),
+                seed: run,
+            },
+            settings: serde_json::Value::Null,
+            measures: [(NLL.to_string(), mean)].into(),
+            row_costs: costs.to_vec(),
+            seconds: 2.0,
+        }
+    }
+
+    #[test]
+    fn densities_are_averaged() {
+        let costs = [[0.5f64, 2.0], [1.5, 0.25]].map(|row| row.map(f64::from));
+        let mixed = mixed_nll(&[&costs[0], &costs[1]]).unwrap();
+        let density = |row: usize| 0.5 * ((-costs[0][row]).exp() + (-costs[1][row]).exp());
+        assert!((mixed + 0.5 * (density(0).ln() + density(1).ln())).abs() < 1e-14);
+        // Densities that underflow still have a logarithm.
+        assert_eq!(mixed_nll(&[&[2000.0], &[2000.0]]), Some(2000.0));
+        assert_eq!(mixed_nll(&[&[1.0], &[]]), None);
+        assert_eq!(mixed_nll(&[&[], &[]]), None);
+    }
+
+    #[test]
+    fn a_fold_does_not_choose_its_own_mixture() {
+        // Method 0 is best on fold 0 alone, and method 2 on the others.
+        let of = |costs: [f64; 3]| -> Vec<Record> {
+            let runs = costs.iter().zip(0..);
+            runs.map(|(&cost, run)| record(run, &[cost, cost]))
+                .collect()
+        };
+        let all = [
+            of([0.0, 3.0, 3.0]),
+            of([1.0, 1.0, 1.0]),
+            of([9.0, 0.5, 0.5]),
+        ];
+        let methods: Vec<Vec<&Record>> = all.iter().map(|runs| runs.iter().collect()).collect();
+        assert_eq!(chosen(2, &methods, 3, 0), Some(vec![2, 1]));
+        assert_eq!(chosen(2, &methods, 3, 1), Some(vec![1, 0]));
+        let mixtures = Mixture::all(&methods, 3, 1).unwrap();
+        assert_eq!((mixtures.len(), mixtures[0].runs), (2, 3));
+        // Fold 0 mixes densities exp(−9) and exp(−1); the others exp(−1) and exp(−3).
+        let mix = |one: f64, other: f64| -(0.5 * ((-one).exp() + (-other).exp())).ln();
+        let runs = [mix(9.0, 1.0), mix(1.0, 3.0), mix(1.0, 3.0)];
+        let mean = runs.iter().sum::<f64>() / 3.0;
+        assert!((mixtures[0].nll - mean).abs() < 1e-14);
+        assert!((mixtures[0].difference - (mean - 1.0)).abs() < 1e-14);
+        assert_eq!((mixtures[0].p_value, mixtures[0].seconds), (None, 4.0));
+    }
+
+    #[test]
+    fn runs_without_costs_have_no_mixture() {
+        let mut without = record(0, &[1.0]);
+        without.row_costs.clear();
+        let methods = vec![vec![&without, &without]; 2];
+        assert_eq!(Mixture::all(&methods, 2, 0).unwrap(), []);
+    }
+}

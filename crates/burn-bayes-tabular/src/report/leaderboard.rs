@@ -1,0 +1,332 @@
+//! `leaderboard.html`: contenders ranked by their held-out NLL, with paired differences from the best.
+
+use std::path::Path;
+
+use plotters::prelude::{Circle, PathElement, Text};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, RGBColor};
+
+use super::chart::{Axis, Figure, SIZE, guide, letters, line, plane, range_of, rows_plane};
+use super::page::{Page, Section, Table};
+use super::palette::{BLUE, INK, MUTED, VERMILION};
+use crate::error::Result;
+use crate::jobs::Summary;
+use crate::text::{number, optional, plain, shortened, tick};
+
+/// Maximum number of contenders in the chart of differences.
+const MOST_ROWS: usize = 25;
+/// Standard errors from a point to the end of its bar.
+const BAR: f64 = 2.0;
+/// Trials above this multiple of the median distance from the best do not fit into a chart with the good ones.
+const FAR: f64 = 4.0;
+
+/// The content of the page.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaderboard<'a> {
+    pub(crate) title: String,
+    pub(crate) subtitle: String,
+    /// How the scores were computed, and how to read them.
+    pub(crate) text: String,
+    /// What a contender is: "method", "trial".
+    pub(crate) kind: &'static str,
+    /// What a standard error is over: "runs", "folds".
+    pub(crate) over: &'static str,
+    /// The best first; those that cannot be ranked last.
+    pub(crate) contenders: Vec<Contender>,
+    /// The names of the last cells.
+    pub(crate) columns: Vec<String>,
+    /// Numeric settings with a chart.
+    pub(crate) settings: Vec<SettingValues>,
+    pub(crate) command: &'a str,
+    /// The settings, as TOML.
+    pub(crate) config: &'a str,
+}
+
+/// A line of the leaderboard.
+#[derive(Clone, Debug)]
+pub(crate) struct Contender {
+    pub(crate) name: String,
+    /// The NLL; `None` without scores.
+    pub(crate) nll: Option<Summary>,
+    /// The NLL minus that of the best, over the runs of both; `None` for the best itself.
+    pub(crate) difference: Option<Summary>,
+    pub(crate) has_diverged: bool,
+    /// Mean time of a fit, in seconds.
+    pub(crate) seconds: Option<f64>,
+    /// The cells below [`Leaderboard::columns`].
+    pub(crate) cells: Vec<String>,
+}
+
+/// The values of a numeric setting, one for each contender.
+#[derive(Clone, Debug)]
+pub(crate) struct SettingValues {
+    pub(crate) name: String,
+    pub(crate) is_logarithmic: bool,
+    pub(crate) values: Vec<f64>,
+}
+
+impl Leaderboard<'_> {
+    /// Writes the page to `path`, and its charts into the folder `plots` beside it.
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        let ranking = Section {
+            id: "ranking",
+            heading: "Ranking",
+            text: self.text.clone(),
+            figures: Vec::new(),
+            tables: vec![self.table()],
+        };
+        let mut figures = Vec::new();
+        figures.extend(self.differences()?);
+        figures.extend(self.times()?);
+        for setting in &self.settings {
+            figures.extend(self.setting(setting)?);
+        }
+        let charts = Section {
+            id: "charts",
+            heading: "Charts",
+            text: format!(
+                "A point is a {}, and its bar shows {BAR} standard errors to each side.",
+                self.kind
+            ),
+            figures,
+            tables: Vec::new(),
+        };
+        let mut sections = vec![ranking];
+        if !charts.figures.is_empty() {
+            sections.push(charts);
+        }
+        let page = Page::of_sections(
+            &self.title,
+            &self.subtitle,
+            sections,
+            self.command,
+            self.config,
+        );
+        super::write_page(&page, path)
+    }
+
+    fn table(&self) -> Table {
+        let header = [
+            self.kind,
+            "rank",
+            "NLL",
+            "standard error",
+            "difference from the best",
+            "its standard error",
+            "seconds of a fit",
+        ];
+        let row = |(index, contender): (usize, &Contender)| {
+            let rank = match contender.nll {
+                Some(_) if !contender.has_diverged => (index + 1).to_string(),
+                _ => "–".into(),
+            };
+            let error =
+                |summary: Option<Summary>| optional(summary.and_then(|found| found.standard_error));
+            let mean = |summary: Option<Summary>| optional(summary.map(|found| found.mean));
+            let start = [
+                plain(&contender.name),
+                rank,
+                mean(contender.nll),
+                error(contender.nll),
+                mean(contender.difference),
+                error(contender.difference),
+                optional(contender.seconds),
+            ];
+            start.into_iter().chain(contender.cells.clone()).collect()
+        };
+        Table {
+            caption: format!("Every {}, ranked by held-out NLL", self.kind),
+            header: header
+                .map(String::from)
+                .into_iter()
+                .chain(self.columns.clone())
+                .collect(),
+            rows: self.contenders.iter().enumerate().map(row).collect(),
+        }
+    }
+
+    /// The contenders that are ranked.
+    fn ranked(&self) -> impl Iterator<Item = (usize, &Contender, Summary)> {
+        let contenders = self.contenders.iter().enumerate();
+        contenders
+            .filter(|(_, contender)| !contender.has_diverged)
+            .filter_map(|(index, contender)| Some((index, contender, contender.nll?)))
+    }
+
+    /// The largest NLL in the charts.
+    fn highest_shown(&self) -> f64 {
+        let mut means: Vec<f64> = self.ranked().map(|(_, _, nll)| nll.mean).collect();
+        means.sort_by(f64::total_cmp);
+        let median = means.get(means.len() / 2).copied();
+        let best = means.first().copied();
+        best.zip(median)
+            .map_or(f64::INFINITY, |(best, median)| best + FAR * (median - best))
+    }
+
+    fn shown(&self) -> Vec<(usize, &Contender, Summary)> {
+        let highest = self.highest_shown();
+        let ranked = self.ranked();
+        ranked.filter(|(_, _, nll)| nll.mean <= highest).collect()
+    }
+
+    /// What is left out of a chart, as a sentence.
+    fn left_out(&self, shown: usize) -> String {
+        match self.contenders.len() - shown {
+            0 => String::new(),
+            1 => " One that diverged or is far worse is left out.".into(),
+            count => format!(" {count} that diverged or are far worse are left out."),
+        }
+    }
+
+    fn differences(&self) -> Result<Option<Figure>> {
+        /// Height of a row in SVG units.
+        const ROW: u32 = 36;
+        /// Width of the names.
+        const NAMES: u32 = 250;
+        let mut shown = self.shown();
+        let reading = format!(
+            "The NLL minus that of the best, paired over {}. A {} whose bar contains the line is not clearly worse than the best.{}",
+            self.over,
+            self.kind,
+            self.left_out(shown.len())
+        );
+        shown.truncate(MOST_ROWS);
+        if shown.len() < 2 {
+            return Ok(None);
+        }
+        let bars: Vec<(f64, f64)> = shown
+            .iter()
+            .map(|(_, contender, _)| {
+                let found = contender.difference;
+                let error = found.and_then(|found| found.standard_error);
+                (
+                    found.map_or(0.0, |found| found.mean),
+                    BAR * error.unwrap_or(0.0),
+                )
+            })
+            .collect();
+        let limits = bars
+            .iter()
+            .flat_map(|(mean, half)| [mean - half, mean + half]);
+        let size = (SIZE.0, ROW * shown.len() as u32 + 90);
+        let title = "Difference from the best";
+        Figure::draw("leaderboard-differences", title, reading, size, |area| {
+            let (names, chart) = area.split_horizontally(NAMES);
+            let rows = shown.len() as f64;
+            let axis = Axis::new("difference in NLL, nats", range_of(limits), tick);
+            let mut plane = rows_plane(&chart, &axis, rows)?;
+            plane.draw_series([PathElement::new([(0.0, 0.0), (0.0, rows)], guide())])?;
+            for (row, ((_, contender, _), &(mean, half))) in shown.iter().zip(&bars).enumerate() {
+                let y = rows - row as f64 - 0.5;
+                let colour = mark_of(row);
+                let bar = [(mean - half, y), (mean + half, y)];
+                plane.draw_series([PathElement::new(bar, line(colour))])?;
+                plane.draw_series([Circle::new((mean, y), 6, colour.filled())])?;
+                let (_, down) = plane.plotting_area().map_coordinate(&(mean, y));
+                let style = letters(INK).pos(Pos::new(HPos::Right, VPos::Center));
+                let name = shortened(&contender.name, 20);
+                names.draw(&Text::new(name, (NAMES as i32 - 8, down), style))?;
+            }
+            Ok(())
+        })
+        .map(Some)
+    }
+
+    fn times(&self) -> Result<Option<Figure>> {
+        let shown = self.shown();
+        let points: Vec<(f64, f64, usize)> = shown
+            .iter()
+            .filter_map(|(index, contender, nll)| {
+                let seconds = contender.seconds.filter(|&seconds| seconds > 0.0)?;
+                Some((seconds.log10(), nll.mean, *index))
+            })
+            .collect();
+        if points.len() < 2 {
+            return Ok(None);
+        }
+        let reading = format!(
+            "The best are at the bottom, and the fastest at the left. The numbers are ranks.{}",
+            self.left_out(points.len())
+        );
+        Figure::draw(
+            "leaderboard-time",
+            "NLL and the time of a fit",
+            reading,
+            SIZE,
+            |area| {
+                let (times, costs) = (
+                    points.iter().map(|point| point.0),
+                    points.iter().map(|point| point.1),
+                );
+                let mut plane = plane(
+                    area,
+                    &Axis::logarithmic("seconds of a fit", range_of(times)),
+                    &Axis::new("NLL, nats", range_of(costs), tick),
+                )?;
+                for &(x, y, index) in &points {
+                    plane.draw_series([Circle::new((x, y), 6, mark_of(index).filled())])?;
+                    let (right, down) = plane.plotting_area().map_coordinate(&(x, y));
+                    let style = letters(MUTED).pos(Pos::new(HPos::Left, VPos::Center));
+                    let rank = (index + 1).to_string();
+                    area.draw(&Text::new(rank, (right + 10, down), style))?;
+                }
+                Ok(())
+            },
+        )
+        .map(Some)
+    }
+
+    fn setting(&self, setting: &SettingValues) -> Result<Option<Figure>> {
+        let coordinate = |value: f64| match setting.is_logarithmic {
+            true => value.log10(),
+            false => value,
+        };
+        let shown = self.shown();
+        let points: Vec<(f64, f64, usize)> = shown
+            .iter()
+            .map(|(index, _, nll)| (coordinate(setting.values[*index]), nll.mean, *index))
+            .filter(|point| point.0.is_finite())
+            .collect();
+        if points.len() < 2 {
+            return Ok(None);
+        }
+        let reading = format!(
+            "One point for each trial; the best is marked. If the best trials crowd at one end, a wider range may have better ones.{}",
+            self.left_out(points.len())
+        );
+        let title = setting.name.replace('_', " ");
+        let name = format!("trials-{}", setting.name.replace('_', "-"));
+        Figure::draw(name, format!("NLL by {title}"), reading, SIZE, |area| {
+            let range = range_of(points.iter().map(|point| point.0));
+            let x = match setting.is_logarithmic {
+                true => Axis::logarithmic(&title, range),
+                false => Axis::new(&title, range, tick),
+            };
+            let costs = range_of(points.iter().map(|point| point.1));
+            let mut plane = plane(area, &x, &Axis::new("NLL, nats", costs, tick))?;
+            // The best last, on top.
+            for &(x, y, index) in points.iter().rev() {
+                plane.draw_series([Circle::new((x, y), 6, mark_of(index).mix(0.8).filled())])?;
+            }
+            Ok(())
+        })
+        .map(Some)
+    }
+}
+
+/// The best stands out.
+fn mark_of(index: usize) -> RGBColor {
+    match index {
+        0 => VERMILION,
+        _ => BLUE,
+    }
+}
+
+/// A p-value of the tables; a dash without a test.
+pub(crate) fn shown_p_value(p_value: Option<f64>) -> String {
+    match p_value {
+        Some(p_value) if p_value < 1e-4 => "< 0.0001".into(),
+        Some(p_value) => number(p_value),
+        None => "–".into(),
+    }
+}

@@ -1,0 +1,92 @@
+//! The leaderboard of a search.
+
+use std::path::Path;
+
+use super::{TrialRow, Tuned};
+use crate::error::Result;
+use crate::jobs::Summary;
+use crate::report::{Contender, Leaderboard, SettingValues, number};
+use crate::text::plain;
+
+impl Tuned {
+    /// Writes `leaderboard.html`, which names `command`.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write_leaderboard(&self, folder: &Path, command: &str) -> Result<()> {
+        let target = plain(self.config.data.target()?);
+        let Some(best) = self.trials.first() else {
+            return Ok(());
+        };
+        let drawn = best.settings.len();
+        // Without the number of the trial and its NLL, which have columns of their own.
+        let without = |cells: Vec<String>| -> Vec<String> {
+            let cells = cells.into_iter().enumerate();
+            cells
+                .filter(|&(place, _)| place > 0 && place != drawn + 1)
+                .map(|(_, cell)| cell)
+                .collect()
+        };
+        let contender = |row: &TrialRow| {
+            let costs: Option<Vec<f64>> = row.fold_costs.iter().copied().collect();
+            Contender {
+                name: format!("trial {}", row.trial),
+                nll: costs.as_deref().and_then(Summary::of),
+                difference: difference(row, best).filter(|_| row.trial != best.trial),
+                has_diverged: row.diverged,
+                seconds: Summary::of(&row.seconds).map(|seconds| seconds.mean),
+                cells: without(row.entries(|&value| number(value))),
+            }
+        };
+        let text = "Means over cross-validation folds of the training rows. The difference is paired over folds, from the best trial. \
+                    The scores of the best trials are optimistic, because the same folds chose them: the more trials, the \
+                    more. Score other rows by `evaluate`, or the held-out rows of a fit with the best settings.";
+        Leaderboard {
+            title: format!("Search of settings for {target}"),
+            subtitle: format!(
+                "{} trials of {} for “{target}”",
+                self.trials.len(),
+                self.config.fit.method
+            ),
+            text: text.replace('`', ""),
+            kind: "trial",
+            over: "folds",
+            contenders: self.trials.iter().map(contender).collect(),
+            columns: without(
+                self.heads()
+                    .iter()
+                    .map(|head| head.replace('_', " "))
+                    .collect(),
+            ),
+            settings: self.numeric_settings(),
+            command,
+            config: &self.config.to_toml()?,
+        }
+        .write(&folder.join("leaderboard.html"))
+    }
+
+    /// The settings whose values are numbers, with one for each trial.
+    fn numeric_settings(&self) -> Vec<SettingValues> {
+        let names = self.ranges.names();
+        names
+            .filter_map(|name| {
+                let trials = self.trials.iter();
+                let values = trials.map(|row| row.settings.get(name)?.as_f64());
+                Some(SettingValues {
+                    name: name.into(),
+                    is_logarithmic: self.ranges.is_logarithmic(name),
+                    values: values.collect::<Option<Vec<f64>>>()?,
+                })
+            })
+            .collect()
+    }
+}
+
+/// The cost of a trial minus that of another, over the folds of both.
+fn difference(row: &TrialRow, best: &TrialRow) -> Option<Summary> {
+    let folds = row.fold_costs.iter().zip(&best.fold_costs);
+    let differences: Option<Vec<f64>> = folds
+        .map(|(cost, other)| Some((*cost)? - (*other)?))
+        .collect();
+    Summary::of(&differences?)
+}
