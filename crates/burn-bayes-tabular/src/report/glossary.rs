@@ -19,6 +19,9 @@ const UNLINKED: [&str; 10] = [
     "title", "style", "svg", "a", "nav", "h1", "h2", "td", "pre", "code",
 ];
 
+/// The start of a cell with an explanation, whose text has links.
+const EXPLANATION: &str = "td class=\"words\"";
+
 /// A technical term.
 #[derive(Debug)]
 struct Term {
@@ -256,12 +259,6 @@ const TERMS: [Term; 43] = [
         "How far the fitted posterior is from the true one, from importance ratios of its draws; below 0.7 it is close enough to correct by weighting the draws.",
     ),
     term(
-        "pit",
-        "probability integral transform",
-        &["probability integral transform"],
-        "The predicted probability of a value below the observed one; it is uniform for correct predictions.",
-    ),
-    term(
         "point-estimate",
         "point estimate",
         &["point estimate"],
@@ -291,10 +288,10 @@ const TERMS: [Term; 43] = [
         "The distribution of the weights before any training rows.",
     ),
     term(
-        "r-hat",
-        "R̂",
-        &["R̂"],
-        "The spread between repeated runs divided by the spread within a run; near 1, the runs have arrived at the same distribution.",
+        "pit",
+        "probability integral transform",
+        &["probability integral transform"],
+        "The predicted probability of a value below the observed one; it is uniform for correct predictions.",
     ),
     term(
         "referral",
@@ -307,6 +304,12 @@ const TERMS: [Term; 43] = [
         "RMSE",
         &["RMSE"],
         "Root mean squared error, in the unit of the target; lower is better.",
+    ),
+    term(
+        "r-hat",
+        "R̂",
+        &["R̂"],
+        "The spread between repeated runs divided by the spread within a run; near 1, the runs have arrived at the same distribution.",
     ),
     term(
         "standard-error",
@@ -368,7 +371,10 @@ impl Linker {
             if tag.starts_with('/') {
                 open.pop();
             } else if !tag.starts_with('!') && !tag.ends_with('/') {
-                let name = tag.split([' ', '\n']).next().unwrap_or(tag);
+                let name = match tag.starts_with(EXPLANATION) {
+                    true => "p",
+                    false => tag.split([' ', '\n']).next().unwrap_or(tag),
+                };
                 if name == "section" {
                     self.in_section.clear();
                 }
@@ -453,7 +459,7 @@ mod tests {
     #[test]
     fn words_are_linked_once_in_each_section() {
         let page = "<nav><!-- link to the glossary --></nav><section><h2>NLL</h2><p>NLL and NLL, E-AURC</p><td>nats</td>\
-                    </section><section><p>The <b>NLL</b></p></section><!-- glossary -->";
+                    <td class=\"words\">in entropy</td></section><section><p>The <b>NLL</b></p></section><!-- glossary -->";
         let linked = with_glossary(page);
         assert_eq!(linked.matches("href=\"#term-nll\"").count(), 2, "{linked}");
         assert_eq!(linked.matches("href=\"#term-e-aurc\"").count(), 1);
@@ -461,7 +467,8 @@ mod tests {
         assert!(linked.contains("<h2>NLL</h2>") && linked.contains("<td>nats</td>"));
         assert!(linked.contains("</a> and NLL, "), "{linked}");
         assert!(linked.contains("<nav><a href=\"#glossary\">Glossary</a></nav>"));
-        assert_eq!(linked.matches("<dt id=").count(), 2);
+        assert_eq!(linked.matches("href=\"#term-entropy\"").count(), 1);
+        assert_eq!(linked.matches("<dt id=").count(), 3);
         assert_eq!(
             with_glossary("<p>words</p><!-- glossary -->"),
             "<p>words</p>"

@@ -224,7 +224,7 @@ impl Leaderboard<'_> {
                 plane.draw_series([Circle::new((mean, y), 6, colour.filled())])?;
                 let (_, down) = plane.plotting_area().map_coordinate(&(mean, y));
                 let style = letters(INK).pos(Pos::new(HPos::Right, VPos::Center));
-                let name = shortened(&contender.name, 20);
+                let name = shortened(&contender.name, 22);
                 names.draw(&Text::new(name, (NAMES as i32 - 8, down), style))?;
             }
             Ok(())

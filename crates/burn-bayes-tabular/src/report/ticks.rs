@@ -73,7 +73,7 @@ fn log_marks(exponents: Range<f64>, most: usize) -> Vec<f64> {
     for digits in [&[1.0, 2.0, 5.0][..], &[1.0]] {
         let marks = of_digits(digits);
         if marks.len() <= most {
-            if marks.len() > 2 || digits.len() == 1 {
+            if marks.len() > 1 || digits.len() == 1 {
                 return marks;
             }
             let (low, high) = (10f64.powf(exponents.start), 10f64.powf(exponents.end));
