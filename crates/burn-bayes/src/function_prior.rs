@@ -19,7 +19,8 @@
 //! R has n rows per output and enters SLANG's factors like the gradients of n more examples; VON takes the diagonal of
 //! RᵀR. VIFA takes the gradient alone, at every draw, which is that of E_q ½ fᵀK⁻¹f: the function-space term of its
 //! objective KL(q(w)‖p(w)) + E_q KL(N(f, σ²I)‖N(0, K)) (equation 3.6), without bias. The entropy in it is that of the
-//! weights, so the objective is an upper bound of the divergence between the distributions of functions.
+//! weights, so the objective is an upper bound of the divergence between the distributions of functions. VIFA can also
+//! minimise [estimates of that divergence](FunctionDivergence).
 //!
 //! The outputs are independent processes with the same kernel. The points are drawn afresh in every step, so that the
 //! prior acts at all inputs from which they are drawn.
@@ -33,6 +34,9 @@
 //!
 //! Reference: equation 3.16 of the report on VON with functional regularisation.
 
+mod divergence;
+mod output_precision;
+
 use std::sync::Arc;
 
 use burn::module::{Module, ModuleDisplay};
@@ -41,12 +45,15 @@ use burn_bayes_graph::{ExampleBatch, ExampleGradients, Layout};
 
 use crate::algebra::{Cholesky, SquareMatrix};
 use crate::error::{Error, Result};
-use crate::functional::{Kernel, MOST_POINTS, MeasurementPoints, Points};
+use crate::functional::{FEWEST_SAMPLES, Kernel, MOST_POINTS, MeasurementPoints, Points};
 use crate::kernels::composed::to_host;
 use crate::laplace::{ModelOutputs, OutputGradients, without_autodiff};
-use crate::methods::{Algorithm, Draw, FunctionPriorUse, FunctionTerms, Proposal};
+use crate::methods::{Algorithm, Draw, FromCurvature, FunctionPriorUse, FunctionTerms, Proposal};
 use crate::noise::Noise;
-use crate::train::Bayesian;
+use crate::prior::Prior;
+use crate::train::{Bayesian, PriorMark};
+
+pub use divergence::FunctionDivergence;
 
 /// A Gaussian-process prior over the outputs of a network.
 ///
@@ -66,6 +73,7 @@ pub struct FunctionPrior {
     count: usize,
     jitter: f64,
     sketch: Option<usize>,
+    divergence: FunctionDivergence,
 }
 
 impl FunctionPrior {
@@ -89,6 +97,7 @@ impl FunctionPrior {
             count,
             jitter: JITTER,
             sketch: None,
+            divergence: FunctionDivergence::Joint,
         })
     }
 
@@ -108,9 +117,30 @@ impl FunctionPrior {
         self
     }
 
+    /// Sets the divergence that VIFA minimises; the default is [`FunctionDivergence::Joint`], the only one of the other
+    /// algorithms.
+    #[must_use]
+    pub fn with_divergence(mut self, divergence: FunctionDivergence) -> Self {
+        self.divergence = divergence;
+        self
+    }
+
     /// The kernel.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    /// All settings as text. Given points are described by their number.
+    fn description(&self) -> String {
+        let Self {
+            kernel,
+            points,
+            count,
+            jitter,
+            sketch,
+            divergence,
+        } = self;
+        format!("{kernel} {points:?} {count} {jitter:e} {sketch:?} {divergence:?}")
     }
 
     fn validate(&self) -> Result<()> {
@@ -123,6 +153,59 @@ impl FunctionPrior {
             _ => Ok(()),
         }
     }
+
+    /// Fails if an algorithm that uses this much of a prior cannot minimise its divergence.
+    fn check_divergence(&self, used: FunctionPriorUse) -> Result<()> {
+        match (self.divergence, used) {
+            (FunctionDivergence::Joint, _) => Ok(()),
+            (FunctionDivergence::Sampled, FunctionPriorUse::Gradient { draws })
+                if draws < FEWEST_SAMPLES =>
+            {
+                let problem = format!(
+                    "is estimated from the draws of a step, which must be at least {FEWEST_SAMPLES}, but the algorithm makes \
+                     {draws}; raise its `draws`"
+                );
+                Err(Error::config("divergence", problem))
+            }
+            (_, FunctionPriorUse::Gradient { .. }) => match self.jitter > 0.0 {
+                true => Ok(()),
+                false => {
+                    let problem = "is 0; a divergence between Gaussians over function values needs one above zero";
+                    Err(Error::config("jitter", problem))
+                }
+            },
+            _ => {
+                let problem = "is that of distributions of functions, which only VIFA minimises; use \
+                               `FunctionDivergence::Joint` or VIFA";
+                Err(Error::config("divergence", problem))
+            }
+        }
+    }
+}
+
+impl Prior {
+    /// A prior over functions, at 40 measurement points in every step; [`FunctionPrior::new`] sets their number.
+    ///
+    /// It is a type of its own, set by [`Bayesian::with_function_prior`]: a prior over weights is a setting of an algorithm,
+    /// which files contain and any model accepts, whereas this one needs a model that states its
+    /// [outputs](ModelOutputs), and its points may come from code.
+    ///
+    /// ```
+    /// use burn_bayes::Prior;
+    /// use burn_bayes::functional::{Kernel, MeasurementPoints};
+    ///
+    /// let points = MeasurementPoints::uniform(vec![-3.0], vec![3.0])?;
+    /// let functions = Prior::function("rbf(0.5) + linear".parse()?, points)?;
+    /// let weights = Prior::isotropic(0.01);
+    /// # Ok::<(), burn_bayes::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FunctionPrior::new`].
+    pub fn function(kernel: Kernel, points: MeasurementPoints) -> Result<FunctionPrior> {
+        FunctionPrior::new(kernel, points, DEFAULT_COUNT)
+    }
 }
 
 impl<M, A> Bayesian<M, A>
@@ -131,8 +214,8 @@ where
     A: Algorithm,
 {
     /// Adds a prior over functions to that over the weights, for a model whose features are a matrix with one point per
-    /// row. A weak prior over the weights leaves the choice of the function to this one. It is not part of a record: set
-    /// it again to resume a training.
+    /// row. A weak prior over the weights leaves the choice of the function to this one. A record contains only a mark of
+    /// it: set it again to resume a training, whose first step fails without it.
     ///
     /// # Errors
     ///
@@ -154,9 +237,10 @@ where
         prior: FunctionPrior,
         features: impl Fn(Tensor<2>) -> M::Features + Send + Sync + 'static,
     ) -> Result<Self> {
-        let has_rows = match self.algorithm().function_prior_use() {
+        let used = self.algorithm().function_prior_use();
+        let has_rows = match used {
             FunctionPriorUse::Curvature => true,
-            FunctionPriorUse::Gradient => false,
+            FunctionPriorUse::Gradient { .. } => false,
             FunctionPriorUse::Nothing => {
                 let problem = "is over functions, which this algorithm does not support; use SLANG, VOGN, VON or VIFA, \
                                or a prior over the weights";
@@ -164,6 +248,7 @@ where
             }
         };
         prior.validate()?;
+        prior.check_divergence(used)?;
         let comparison = Comparison::<M> {
             prior,
             gradients: OutputGradients::new(self.layout().clone()),
@@ -171,7 +256,8 @@ where
             noise: self.algorithm().setup().noise,
             has_rows,
         };
-        Ok(self.map_model_terms(|terms| {
+        let mark = PriorMark::new(&comparison.prior.description());
+        Ok(self.with_function_terms(mark, |terms| {
             terms.with_function(move |model: &M, proposal| {
                 comparison.terms(model, &features, proposal)
             })
@@ -182,11 +268,12 @@ where
 impl<M, A> Bayesian<M, A>
 where
     M: Module + ModuleDisplay + ModelOutputs<Input: ExampleBatch> + 'static,
-    A: Algorithm<Signal = ExampleGradients>,
+    A: FromCurvature,
 {
-    /// Uses the generalised Gauss–Newton matrix Σ JᵢᵀΛᵢJᵢ of a mini-batch as its curvature, instead of the empirical
-    /// Fisher information Σ gᵢgᵢᵀ. It does not depend on the residuals, and is exact for a model that is linear in its
-    /// weights. It costs one more backward pass for each output, and is not part of a record.
+    /// Uses the generalised Gauss–Newton matrix Σ JᵢᵀΛᵢJᵢ of a mini-batch as its curvature. In SLANG it replaces the
+    /// empirical Fisher information Σ gᵢgᵢᵀ, in VIFA the products of gradients and noise, from which the covariance is
+    /// learned. It does not depend on the residuals, and is exact for a model that is linear in its weights. It costs one
+    /// more backward pass for each output, and is not part of a record.
     #[must_use]
     pub fn with_gauss_newton(self) -> Self {
         let layout = self.layout().clone();
@@ -226,6 +313,8 @@ struct Comparison<M: ModelOutputs> {
     has_rows: bool,
 }
 
+/// The default number of measurement points.
+const DEFAULT_COUNT: usize = 40;
 /// The default jitter.
 const JITTER: f64 = 1e-3;
 /// The stream of the measurement points; algorithms number their own streams from 1.
@@ -249,20 +338,50 @@ impl<M: Module + ModelOutputs + 'static> Comparison<M> {
         let first = first.ok_or_else(|| Error::config("draws", "are none"))?;
         let device = first.weights.device();
         let inputs = tensor(points.as_slice(), [points.len(), points.width()], &device);
-        let features = features(inputs);
+        let places = Places {
+            features: features(inputs),
+            points,
+            factor,
+        };
+        match (self.prior.divergence, &proposal.gaussian) {
+            (FunctionDivergence::Linearized, Some(gaussian)) => {
+                let at_mean = At::new(self, model, gaussian.mean.clone(), &places)?;
+                at_mean.check(1)?;
+                let divergence = at_mean.linearized(gaussian)?;
+                Ok(FunctionTerms {
+                    rows: None,
+                    gradients: Vec::new(),
+                    divergence: Some(divergence),
+                })
+            }
+            (FunctionDivergence::Sampled, Some(_)) => {
+                let at_draws = draws
+                    .iter()
+                    .map(|draw| At::new(self, model, draw.weights.clone(), &places));
+                let at_draws = at_draws.collect::<Result<Vec<_>>>()?;
+                Ok(FunctionTerms {
+                    rows: None,
+                    gradients: divergence::sampled(&at_draws, noise.fold(2))?,
+                    divergence: None,
+                })
+            }
+            // A stage of the mean alone has no distribution of functions.
+            _ => self.joint(model, &places, draws, noise.fold(1)),
+        }
+    }
+
+    /// The terms of ½ E fᵀK⁻¹f.
+    fn joint(
+        &self,
+        model: &M,
+        places: &Places<M>,
+        draws: &[Draw],
+        noise: Noise,
+    ) -> Result<FunctionTerms> {
         let share = 1.0 / draws.len() as f64;
         let (mut rows, mut gradients) = (Vec::new(), Vec::new());
         for (index, draw) in draws.iter().enumerate() {
-            let model = model_at(&self.layout, model, draw)?;
-            let outputs = self.gradients.outputs(&model, &features)?;
-            let at_draw = At {
-                comparison: self,
-                model: &model,
-                features: &features,
-                factor: &factor,
-                points: &points,
-                outputs,
-            };
+            let at_draw = At::new(self, model, draw.weights.clone(), places)?;
             at_draw.check(draws.len())?;
             gradients.push(match (self.has_rows, self.prior.sketch) {
                 (false, _) => at_draw.gradient()?,
@@ -272,8 +391,7 @@ impl<M: Module + ModelOutputs + 'static> Comparison<M> {
                     gradient
                 }
                 (true, Some(count)) => {
-                    let noise = noise.fold(1).row(index as u64);
-                    let sketch = at_draw.sketch(count, noise)?;
+                    let sketch = at_draw.sketch(count, noise.row(index as u64))?;
                     rows.push(sketch.mul_scalar(share.sqrt()));
                     at_draw.gradient()?
                 }
@@ -282,35 +400,62 @@ impl<M: Module + ModelOutputs + 'static> Comparison<M> {
         Ok(FunctionTerms {
             rows: self.has_rows.then(|| Tensor::cat(rows, 0)),
             gradients,
+            divergence: None,
         })
     }
+}
+
+/// The measurement points of a step.
+struct Places<M: ModelOutputs> {
+    points: Points,
+    features: M::Features,
+    /// L.
+    factor: Cholesky,
 }
 
 /// The comparison at one draw.
 struct At<'a, M: ModelOutputs> {
     comparison: &'a Comparison<M>,
-    model: &'a M,
-    features: &'a M::Features,
-    factor: &'a Cholesky,
-    points: &'a Points,
+    model: M,
+    places: &'a Places<M>,
     /// f, `[n, C]`.
     outputs: Tensor<2>,
 }
 
-impl<M: Module + ModelOutputs + 'static> At<'_, M> {
-    /// Fails if the model has another number of outputs than points, or the rows would be too large.
-    fn check(&self, draws: usize) -> Result<()> {
-        let [count, width] = self.outputs.dims();
-        if count != self.points.len() {
+impl<'a, M: Module + ModelOutputs + 'static> At<'a, M> {
+    /// At these weights.
+    fn new(
+        comparison: &'a Comparison<M>,
+        model: &M,
+        weights: Tensor<1>,
+        places: &'a Places<M>,
+    ) -> Result<Self> {
+        let model = comparison.layout.write(model.valid(), weights)?;
+        let outputs = comparison.gradients.outputs(&model, &places.features)?;
+        let [count, _] = outputs.dims();
+        if count != places.points.len() {
             let problem = format!(
                 "make {count} outputs of {} points; return one example per point",
-                self.points.len()
+                places.points.len()
             );
             return Err(Error::config("features", problem));
         }
-        let rows = match self.comparison.has_rows {
-            true => self.comparison.prior.sketch.unwrap_or(count * width),
-            false => 1,
+        Ok(Self {
+            comparison,
+            model,
+            places,
+            outputs,
+        })
+    }
+
+    /// Fails if the rows would be too large.
+    fn check(&self, draws: usize) -> Result<()> {
+        let [count, width] = self.outputs.dims();
+        let prior = &self.comparison.prior;
+        let rows = match (self.comparison.has_rows, prior.divergence) {
+            (true, _) => prior.sketch.unwrap_or(count * width),
+            (false, FunctionDivergence::Linearized) => count * width,
+            (false, _) => 1,
         };
         let numbers = draws * rows * self.comparison.layout.len();
         if numbers > MOST_NUMBERS {
@@ -330,20 +475,25 @@ impl<M: Module + ModelOutputs + 'static> At<'_, M> {
         let [count, width] = self.outputs.dims();
         let device = self.outputs.device();
         let mut inverse = SquareMatrix::identity(count).into_row_major();
-        self.factor.solve_lower(&mut inverse)?;
+        self.places.factor.solve_lower(&mut inverse)?;
         let inverse = tensor(&inverse, [count, count], &device);
-        let gradients = &self.comparison.gradients;
         let rows = (0..width).map(|output| {
-            let jacobian = gradients.of_output(self.model, self.features, &self.outputs, output)?;
+            let jacobian = self.jacobian(output)?;
             Ok(jacobian.weighted_sums(inverse.clone()))
         });
         let rows = Tensor::cat(rows.collect::<Result<Vec<Tensor<2>>>>()?, 0);
         let mut errors = to_host(self.outputs.clone());
-        self.factor.solve_lower(&mut errors)?;
+        self.places.factor.solve_lower(&mut errors)?;
         let errors = tensor(&errors, [count, width], &device);
         let errors = errors.transpose().reshape([1, count * width]);
         let gradient = errors.matmul(rows.clone()).squeeze_dim(0);
         Ok((rows, gradient))
+    }
+
+    /// The rows of one output's Jacobian.
+    fn jacobian(&self, output: usize) -> Result<ExampleGradients> {
+        let gradients = &self.comparison.gradients;
+        gradients.of_output(&self.model, &self.places.features, &self.outputs, output)
     }
 
     /// Random rows.
@@ -354,7 +504,7 @@ impl<M: Module + ModelOutputs + 'static> At<'_, M> {
             let normals = noise.fold(row as u64).latent(count * width);
             let signs = normals.into_iter().map(|z| scale.copysign(f64::from(z)));
             let mut weights: Vec<f64> = signs.collect();
-            self.factor.solve_lower_transposed(&mut weights)?;
+            self.places.factor.solve_lower_transposed(&mut weights)?;
             self.weighted(&weights)
         });
         let random = random.collect::<Result<Vec<Tensor<1>>>>()?;
@@ -364,7 +514,7 @@ impl<M: Module + ModelOutputs + 'static> At<'_, M> {
     /// JᵀK⁻¹f by one backward pass.
     fn gradient(&self) -> Result<Tensor<1>> {
         let mut weights = to_host(self.outputs.clone());
-        self.factor.solve(&mut weights)?;
+        self.places.factor.solve(&mut weights)?;
         self.weighted(&weights)
     }
 
@@ -372,8 +522,8 @@ impl<M: Module + ModelOutputs + 'static> At<'_, M> {
     fn weighted(&self, weights: &[f64]) -> Result<Tensor<1>> {
         let weights = tensor(weights, self.outputs.dims(), &self.outputs.device());
         let gradients = &self.comparison.gradients;
-        let sums = gradients.weighted(self.model, self.features, weights)?;
-        Ok(sums.mean().mul_scalar(self.points.len() as f64))
+        let sums = gradients.weighted(&self.model, &self.places.features, weights)?;
+        Ok(sums.mean().mul_scalar(self.places.points.len() as f64))
     }
 }
 

@@ -1,18 +1,22 @@
 //! The terms of a prior over functions against dense matrices in double precision and a backward pass.
 
+mod coverage;
+mod divergence;
 mod regression;
 
 use burn::module::ParamGroup;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Device;
-use burn::train::{RegressionOutput, TrainOutput, TrainStep};
+use burn::train::{Interrupter, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes_graph::losses;
 
 use super::*;
 use crate::likelihood::Likelihood;
-use crate::methods::{FromExamples, Rate, StepId, Update, VadamConfig};
+use crate::methods::Slang;
+use crate::methods::{DivergenceGradient, FromExamples, Rate, StepId, Update, VadamConfig};
+use crate::optimizer::FusedSgdConfig;
 use crate::train::ExampleLoss;
-use crate::{FactorPosterior, Prior, SlangConfig};
+use crate::{FactorPosterior, SlangConfig, VifaConfig};
 
 const OUTPUTS: usize = 2;
 
@@ -246,16 +250,12 @@ fn sketches_are_right_on_average() {
         .factor(&points, RELATIVE_JITTER)
         .unwrap();
     let draw = &proposal.draws[0];
-    let model = model_at(&comparison.layout, &net, draw).unwrap();
-    let features = tensor(points.as_slice(), [COUNT, 3], &draw.weights.device());
-    let at_draw = At {
-        outputs: model.outputs(features.clone()),
-        comparison: &comparison,
-        model: &model,
-        features: &features,
-        factor: &factor,
-        points: &points,
+    let places = Places {
+        features: tensor(points.as_slice(), [COUNT, 3], &draw.weights.device()),
+        factor,
+        points,
     };
+    let at_draw = At::new(&comparison, &net, draw.weights.clone(), &places).unwrap();
     let trials = 300;
     let (mut sum, mut squares) = (vec![0.0; curvature.len()], vec![0.0; curvature.len()]);
     for trial in 0..trials {
@@ -314,12 +314,75 @@ fn unusable_priors_are_refused() {
         assert!(slang().with_function_prior(prior).unwrap_err().is_config());
     }
     assert!(slang().with_function_prior(prior()).is_ok());
+    let sampled = || prior().with_divergence(FunctionDivergence::Sampled);
+    let error = slang()
+        .with_function_prior(sampled())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("only VIFA minimises"), "{error}");
+    let vifa = |draws| VifaConfig::new(10).with_draws(draws).init(net());
+    let error = vifa(4)
+        .with_function_prior(sampled())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("must be at least 8"), "{error}");
+    let error = vifa(8).with_function_prior(sampled().with_jitter(0.0));
+    assert!(error.unwrap_err().to_string().starts_with("jitter"));
+    assert!(vifa(8).with_function_prior(sampled()).is_ok());
     // Features with another number of examples.
     let comparison = comparison(&net(), prior());
     let half = |inputs: Tensor<2>| inputs.narrow(0, 0, 2);
     let error = comparison.terms(&net(), &half, &proposal(&net(), 0, 1));
     let error = error.unwrap_err().to_string();
     assert!(error.contains("make 2 outputs of 5 points"), "{error}");
+}
+
+/// A record has only a mark of the prior: a training that resumes from it needs the prior again.
+#[test]
+fn a_resumed_training_demands_its_prior() {
+    let device = autodiff();
+    let batch = || {
+        let values = |count: usize| Noise::host(4).latent(count).into_iter().map(f64::from);
+        let [inputs, targets] = [3, OUTPUTS].map(|width| {
+            let values: Vec<f64> = values(6 * width).collect();
+            tensor(&values, [6, width], &device)
+        });
+        (inputs, targets)
+    };
+    let slang = || {
+        SlangConfig::new(10)
+            .with_prior(Prior::isotropic(1.0))
+            .init(Net::new(&device))
+    };
+    let step = |bayesian: Bayesian<Net, Slang>| {
+        let mut optimizer = FusedSgdConfig::new().init();
+        let gradients = TrainStep::step(&bayesian, batch()).grads;
+        bayesian.optimize(&mut optimizer, 0.1.into(), gradients)
+    };
+    let with_prior = || slang().with_function_prior(prior()).unwrap();
+    let record = || step(with_prior()).into_record();
+    let resumed = step(with_prior().load_record(record()));
+    assert!(resumed.fault().is_none() && resumed.steps() == 2);
+    let changed = prior().with_jitter(0.5);
+    let changed = slang().with_function_prior(changed).unwrap();
+    for (bayesian, part) in [(slang(), "set it again"), (changed, "another than that")] {
+        let stopped = step(
+            bayesian
+                .with_interrupter(Interrupter::new())
+                .load_record(record()),
+        );
+        let fault = stopped.fault().unwrap().to_string();
+        assert!(fault.contains(part), "{fault}");
+    }
+}
+
+#[test]
+fn the_short_form_is_the_same_prior() {
+    let kernel: Kernel = "2*rbf(1.5) + 0.5".parse().unwrap();
+    let points = MeasurementPoints::uniform(vec![-2.0; 3], vec![2.0; 3]).unwrap();
+    let short = Prior::function(kernel.clone(), points.clone()).unwrap();
+    let long = FunctionPrior::new(kernel, points, 40).unwrap();
+    assert_eq!(short.description(), long.description());
 }
 
 /// The law of SLANG's diagonal, diag P⁺ = (1−β) diag P + β (diag Ĝ + α + diag RᵀR), for every rank.

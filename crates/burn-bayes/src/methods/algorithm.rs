@@ -24,6 +24,7 @@ use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::{ExampleGradients, Layout};
 
 use crate::error::{Error, Result};
+use crate::kernels::CovarianceParts;
 use crate::noise::Noise;
 use crate::posterior::Posterior;
 use crate::prior::Prior;
@@ -219,8 +220,12 @@ impl Draw {
 pub enum FunctionPriorUse {
     /// It does not support such priors.
     Nothing,
-    /// The gradient at every draw, which is added to that of the loss.
-    Gradient,
+    /// The gradient at every one of so many draws, which is added to that of the loss, or the gradient of a divergence
+    /// between Gaussians.
+    Gradient {
+        /// The number of draws of a step.
+        draws: usize,
+    },
     /// The gradient and the Gauss–Newton curvature.
     Curvature,
 }
@@ -231,8 +236,22 @@ pub enum FunctionPriorUse {
 pub(crate) struct FunctionTerms {
     /// R with RᵀR = JᵀK⁻¹J, averaged over the draws, or equal to it on average, `[rows, D]`. Absent if unused.
     pub(crate) rows: Option<Tensor<2>>,
-    /// JᵀK⁻¹f at every draw, `[D]`.
+    /// JᵀK⁻¹f at every draw, `[D]`; empty with a divergence between Gaussians.
     pub(crate) gradients: Vec<Tensor<1>>,
+    /// The gradient of a divergence between Gaussians.
+    pub(crate) divergence: Option<DivergenceGradient>,
+}
+
+/// The gradient of a divergence between Gaussians over function values, with outputs that are linear in the weights: that
+/// of the mean, and G = JᵀWJ, twice that of the covariance of the weights.
+#[derive(Clone, Debug)]
+pub(crate) struct DivergenceGradient {
+    /// That of the mean of the weights, `[D]`.
+    pub(crate) mean: Tensor<1>,
+    /// J, `[rows, D]`.
+    pub(crate) rows: Tensor<2>,
+    /// W, symmetric, `[rows, rows]`.
+    pub(crate) weights: Tensor<2>,
 }
 
 impl FunctionTerms {
@@ -257,6 +276,8 @@ pub struct Proposal {
     /// The Gram matrix of the factors, K×K, which the pass that draws computes as well: F ψ⁻¹ Fᵀ in
     /// covariance form, U Uᵀ in precision form.
     pub(crate) gram: Vec<f64>,
+    /// The Gaussian of the draws, if the algorithm accepts a gradient by its covariance.
+    pub(crate) gaussian: Option<CovarianceParts>,
     /// The terms of a prior over functions at these draws.
     pub(crate) function: Option<FunctionTerms>,
     /// The rows whose outer products are the curvature of the loss, if they are not the gradients of the examples.
@@ -270,6 +291,7 @@ impl Proposal {
             id,
             draws,
             gram: Vec::new(),
+            gaussian: None,
             function: None,
             curvature: None,
         }
@@ -277,6 +299,13 @@ impl Proposal {
 
     pub(crate) fn with_gram(self, gram: Vec<f64>) -> Self {
         Self { gram, ..self }
+    }
+
+    pub(crate) fn with_gaussian(self, gaussian: CovarianceParts) -> Self {
+        Self {
+            gaussian: Some(gaussian),
+            ..self
+        }
     }
 }
 
@@ -328,6 +357,9 @@ pub trait FromExamples: Algorithm<Signal = ExampleGradients> {
         gradients: ExampleGradients,
     ) -> Result<Update<Self::ClosedForm>>;
 }
+
+/// An algorithm that can use the Gauss–Newton matrix as the curvature of the loss.
+pub trait FromCurvature: Algorithm {}
 
 /// An algorithm that observes the weights of an ordinary training.
 pub trait FromIterates: Algorithm<Signal = Iterates> {

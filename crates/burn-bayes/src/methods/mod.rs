@@ -40,11 +40,11 @@ mod vifa;
 mod von;
 
 pub use crate::kernels::FactorUnits;
-pub(crate) use algorithm::FunctionTerms;
 pub use algorithm::{
-    Algorithm, Draw, FromExamples, FromGradients, FromIterates, FunctionPriorUse, GradientPieces,
-    Iterates, MeanGradients, Proposal, Setup, StepId, Update,
+    Algorithm, Draw, FromCurvature, FromExamples, FromGradients, FromIterates, FunctionPriorUse,
+    GradientPieces, Iterates, MeanGradients, Proposal, Setup, StepId, Update,
 };
+pub(crate) use algorithm::{DivergenceGradient, FunctionTerms};
 pub use average::Averaging;
 pub use batch_ensemble::{BatchEnsemble, BatchEnsembleConfig, InitialRankOne};
 pub use bayesian_ridge::BayesianRidge;

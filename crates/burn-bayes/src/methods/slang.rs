@@ -40,7 +40,8 @@ use burn::tensor::Tensor;
 use burn_bayes_graph::ExampleGradients;
 
 use super::algorithm::{
-    Algorithm, Draw, FromExamples, FunctionPriorUse, Proposal, Setup, StepId, Update, draw_noises,
+    Algorithm, Draw, FromCurvature, FromExamples, FunctionPriorUse, Proposal, Setup, StepId,
+    Update, draw_noises,
 };
 use super::average::Averaging;
 use super::mean_stage::MeanStage;
@@ -232,6 +233,8 @@ impl Algorithm for Slang {
         Self { gaussian, ..self }
     }
 }
+
+impl FromCurvature for Slang {}
 
 impl FromExamples for Slang {
     fn propose(&self, id: StepId) -> Result<Proposal> {

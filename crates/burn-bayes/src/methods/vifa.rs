@@ -17,6 +17,9 @@
 //! * ∇V = N h (g⊙ψ^½)ᵀ + τ (α⊙ψ⊙V − C)
 //! * ∇γ = ½ [ N g⊙(θ−c) + τ (α⊙diag S − 1) ]
 //!
+//! With [`Bayesian::with_gauss_newton`](crate::Bayesian::with_gauss_newton) the N-terms of F and γ use the Gauss–Newton
+//! matrix H instead of the draws' gradients, which takes the noise of h and z out of them: F·N H and ½ N ψ⊙diag H.
+//!
 //! Training has two stages: first the mean alone ([`MeanStage`]), then everything. The posterior is the
 //! average of the iterates of the second stage ([`Averaging`]).
 //!
@@ -31,6 +34,7 @@
 //! | L | `draws` × `accumulation` |
 
 mod clipping;
+mod curvature;
 mod published;
 
 use std::convert::Infallible;
@@ -41,9 +45,10 @@ use burn::config::Config;
 use burn::module::{Module, Param, ParamGroup};
 use burn::tensor::Tensor;
 
+use self::curvature::GaussNewton;
 use super::algorithm::{
-    Algorithm, Draw, FromGradients, FunctionPriorUse, GradientPieces, MeanGradients, Proposal,
-    Setup, StepId, Update, draw_noises, purpose,
+    Algorithm, Draw, FromCurvature, FromGradients, FunctionPriorUse, GradientPieces, MeanGradients,
+    Proposal, Setup, StepId, Update, draw_noises, purpose,
 };
 use super::average::{Average, Averaging};
 use super::checks::{counts, not_negative, positive};
@@ -267,7 +272,9 @@ impl Algorithm for Vifa {
     }
 
     fn function_prior_use(&self) -> FunctionPriorUse {
-        FunctionPriorUse::Gradient
+        FunctionPriorUse::Gradient {
+            draws: self.config().draws,
+        }
     }
 
     fn last_mean(&self) -> Option<Tensor<1>> {
@@ -300,6 +307,8 @@ impl Algorithm for Vifa {
     }
 }
 
+impl FromCurvature for Vifa {}
+
 impl FromGradients for Vifa {
     fn propose(&self, id: StepId) -> Result<Proposal> {
         let parts = self.parts();
@@ -319,7 +328,8 @@ impl FromGradients for Vifa {
             .map(|&noise| kernels::draw(&parts, noise));
         let weights = std::iter::once(first).chain(others).collect();
         let draws = Draw::all(weights, noises);
-        Ok(Proposal::new(id, draws).with_gram(gram))
+        let proposal = Proposal::new(id, draws).with_gram(gram);
+        Ok(proposal.with_gaussian(parts))
     }
 
     fn step(
@@ -341,19 +351,16 @@ impl FromGradients for Vifa {
             parts.factors = None;
         }
         let rank = parts.rank();
-        let inner_inverse = SquareMatrix::from_row_major(rank, proposal.gram)
+        let inner_inverse = SquareMatrix::from_row_major(rank, proposal.gram.clone())
             .and_then(|gram| IdentityPlus::new(&gram))
             .map_err(Error::from)?
             .inverse();
-        let draws: Vec<_> = proposal
-            .draws
-            .into_iter()
-            .zip(gradients)
-            .map(|(draw, parts)| DrawGradient {
-                noise: draw.noise,
-                parts,
-            })
+        let noises = proposal.draws.iter().map(|draw| draw.noise);
+        let draws = noises.zip(gradients);
+        let draws: Vec<_> = draws
+            .map(|(noise, parts)| DrawGradient { noise, parts })
             .collect();
+        let function = curvature::function_gradients(setup, &proposal);
         let share = 1.0 / config.accumulation as f64;
         let objective = Objective {
             scale: share * config.train_len as f64 / draws.len() as f64,
@@ -362,7 +369,25 @@ impl FromGradients for Vifa {
             inner_inverse: inner_inverse.as_slice(),
             scratch,
         };
-        let gradient = kernels::covariance_gradient(&parts, &draws, objective);
+        let gradient = match &proposal.curvature {
+            Some(rows) if self.second_stage().is_some() => {
+                let loss = GaussNewton {
+                    draws,
+                    rows,
+                    batch_size,
+                };
+                loss.gradient(&parts, function, objective)
+            }
+            _ => {
+                let draws = curvature::added(draws, function);
+                kernels::covariance_gradient(&parts, &draws, objective)
+            }
+        };
+        let function = proposal.function.as_ref();
+        let gradient = match function.and_then(|terms| terms.divergence.as_ref()) {
+            Some(divergence) => curvature::with_divergence(gradient, &parts, divergence, share),
+            None => gradient,
+        };
         if let Some(index) = gradient.first_non_finite {
             let path = setup.layout.path_at(index).unwrap_or("?");
             return Err(Error::non_finite(proposal.id.step + 1, path));

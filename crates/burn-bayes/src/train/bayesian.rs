@@ -12,7 +12,7 @@ use burn_bayes_graph::{ExampleBatch, Layout};
 
 use super::batched_training::BatchedTraining;
 use super::cache::PosteriorCache;
-use super::clock::Clock;
+use super::clock::{Clock, PriorMark};
 use super::deferred_step::{Deferred, DeferredStep};
 use super::divergence_stop::DivergenceStop;
 use super::gather_per_example::ExampleLoss;
@@ -264,6 +264,19 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// How to compute what a step needs besides the gradients of the loss.
     pub(crate) fn model_terms(&self) -> &ModelTerms {
         &self.model_terms
+    }
+
+    /// Computes the terms of a prior over functions in every step; the mark of this prior is part of a record.
+    pub(crate) fn with_function_terms(
+        self,
+        mark: PriorMark,
+        change: impl FnOnce(ModelTerms) -> ModelTerms,
+    ) -> Self {
+        Self {
+            clock: self.clock.with_function_prior(mark),
+            model_terms: change(self.model_terms),
+            ..self
+        }
     }
 
     pub(crate) fn map_model_terms(self, change: impl FnOnce(ModelTerms) -> ModelTerms) -> Self {

@@ -1,13 +1,15 @@
 //! The training progress, as part of the model's record.
 //!
 //! All random numbers of training are functions of the number of optimiser steps, and training
-//! stops after too many rejected steps, so both counts are saved and restored with the parameters.
+//! stops after too many rejected steps, so both counts are saved and restored with the parameters. So is a mark of the
+//! prior over functions, which contains code and therefore is not saved itself: a resumed training needs the same prior.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use burn::tensor::Device;
 
+use crate::error::{Error, Result};
 use crate::methods::StepId;
 use crate::recorded::{Recorded, RecordedValue};
 
@@ -24,31 +26,56 @@ pub(crate) struct Counts {
     step: u64,
     /// Number of consecutive rejected steps.
     rejections: u32,
+    /// That of the prior over functions with which the training goes on.
+    prior: PriorMark,
+    /// That of the loaded record.
+    recorded_prior: PriorMark,
     pass: Arc<AtomicU64>,
+}
+
+/// Identifies a prior over functions; the default means none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PriorMark(u16);
+
+impl PriorMark {
+    /// Of a description, different for different ones with probability 0.999.
+    pub(crate) fn new(description: &str) -> Self {
+        let hash = description
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        Self(1 + (hash % (MARKS - 1)) as u16)
+    }
 }
 
 /// Upper bound of step numbers. Multiples of it store the rejected steps.
 const STEPS: u64 = 1 << 46;
-
-impl Counts {
-    fn at(step: u64, rejections: u32) -> Self {
-        Self {
-            step,
-            rejections,
-            pass: Arc::default(),
-        }
-    }
-}
+/// Upper bound of numbers of rejected steps. Multiples of it store the mark of a prior.
+const REJECTIONS: u64 = 1 << 4;
+/// The number of marks, with that of no prior.
+const MARKS: u64 = 1 << 10;
 
 impl RecordedValue for Counts {
     fn number(&self) -> u64 {
-        u64::from(self.rejections) * STEPS + self.step
+        let prior = match self.prior {
+            PriorMark(0) => self.recorded_prior,
+            prior => prior,
+        };
+        (u64::from(prior.0) * REJECTIONS + u64::from(self.rejections)) * STEPS + self.step
     }
 
     fn restored(self, number: u64) -> Self {
-        match number == self.number() {
-            true => self,
-            false => Self::at(number % STEPS, (number / STEPS) as u32),
+        if number == self.number() {
+            return self;
+        }
+        let counts = number / STEPS;
+        Self {
+            step: number % STEPS,
+            rejections: (counts % REJECTIONS) as u32,
+            recorded_prior: PriorMark((counts / REJECTIONS) as u16),
+            pass: Arc::default(),
+            ..self
         }
     }
 
@@ -92,8 +119,42 @@ impl Clock {
         } else {
             0
         };
-        let counts = Counts::at(self.step() + 1, rejections);
+        let counts = Counts {
+            step: self.step() + 1,
+            rejections,
+            pass: Arc::default(),
+            ..self.value().clone()
+        };
         self.with_value(counts)
+    }
+
+    /// The clock of a training with this prior over functions.
+    pub(crate) fn with_function_prior(self, prior: PriorMark) -> Self {
+        let counts = Counts {
+            prior,
+            ..self.value().clone()
+        };
+        self.with_value(counts)
+    }
+
+    /// Fails if the loaded record is of a training with another prior over functions.
+    pub(crate) fn check_function_prior(&self) -> Result<()> {
+        let Counts {
+            prior,
+            recorded_prior: recorded,
+            ..
+        } = *self.value();
+        let problem = match (prior, recorded) {
+            (_, PriorMark(0)) => return Ok(()),
+            (prior, recorded) if prior == recorded => return Ok(()),
+            (PriorMark(0), _) => {
+                "is over functions in the loaded record, which does not contain it: set it again by `with_function_prior`"
+            }
+            _ => {
+                "over functions is another than that of the loaded record; resume with the same kernel, points and settings"
+            }
+        };
+        Err(Error::config("prior", problem))
     }
 }
 
@@ -143,6 +204,36 @@ mod tests {
             (restored.step(), restored.rejections()),
             (3 * (1 << 30) + 17, 4)
         );
+    }
+
+    #[test]
+    fn a_record_demands_its_prior_over_functions() {
+        let device = Device::default();
+        let start = || Clock::start(&device);
+        let [prior, other] = ["rbf", "linear"].map(PriorMark::new);
+        let record = |clock: Clock| clock.after_step(true).into_record();
+        let trained = || record(start().with_function_prior(prior));
+        let resumed = start().with_function_prior(prior).load_record(trained());
+        assert_eq!((resumed.step(), resumed.rejections()), (1, 1));
+        assert!(resumed.check_function_prior().is_ok());
+        let later = start().load_record(trained());
+        let message = later.check_function_prior().unwrap_err().to_string();
+        assert!(message.contains("with_function_prior"), "{message}");
+        // A record of the resumed training still demands it.
+        let again = start().load_record(record(later));
+        assert!(again.check_function_prior().is_err());
+        assert!(
+            again
+                .with_function_prior(prior)
+                .check_function_prior()
+                .is_ok()
+        );
+        let wrong = start().with_function_prior(other).load_record(trained());
+        assert!(wrong.check_function_prior().is_err());
+        // A prior may be added to a training without one.
+        let added = start().with_function_prior(prior);
+        let added = added.load_record(record(start()));
+        assert!(added.check_function_prior().is_ok());
     }
 
     #[test]

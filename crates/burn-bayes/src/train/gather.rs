@@ -11,10 +11,7 @@ use super::bayesian::Bayesian;
 use super::gradient_check::first_non_finite;
 use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
-use crate::methods::{
-    Algorithm, Draw, FromGradients, FromIterates, FunctionPriorUse, GradientPieces, Iterates,
-    MeanGradients, Proposal, Setup,
-};
+use crate::methods::{Algorithm, Draw, FromGradients, FromIterates, Iterates, MeanGradients};
 
 /// A signal that a training step can compute for an algorithm. Sealed: the signals are those of this library.
 pub trait Gather<M: Module + TrainStep, A: Algorithm>: sealed::Sealed + Sized {
@@ -96,9 +93,12 @@ where
     A: FromGradients,
 {
     let algorithm = bayesian.algorithm();
+    bayesian.clock().check_function_prior()?;
     let proposal = algorithm.propose(bayesian.clock().next_pass())?;
     let model = bayesian.template();
-    let proposal = bayesian.model_terms().add_function(model, proposal)?;
+    let terms = bayesian.model_terms();
+    let proposal = terms.add_function(model, proposal)?;
+    let proposal = terms.add_curvature(model, &item, proposal)?;
     let draws = &proposal.draws;
     let together = match bayesian.known_recording::<BatchedTraining<M>>() {
         Some(batched) if draws.len() > 1 => {
@@ -119,38 +119,10 @@ where
     if let Some(path) = first_non_finite(model, &outside) {
         return Err(Error::non_finite(proposal.id.step + 1, path));
     }
-    let signal = match algorithm.function_prior_use() {
-        FunctionPriorUse::Gradient => with_function_gradients(algorithm.setup(), &proposal, signal),
-        _ => signal,
-    };
     let update = algorithm.step(proposal, signal, item.rows())?;
     let mut grads = bayesian.gradients_of(update)?;
     Outside::add(model, 1.0, &mut outside, &mut grads);
     Ok(TrainOutput { grads, item })
-}
-
-/// The gradient at every draw plus 1/N of that of a prior over functions.
-fn with_function_gradients(
-    setup: &Setup,
-    proposal: &Proposal,
-    signal: GradientPieces,
-) -> GradientPieces {
-    let Some(function) = &proposal.function else {
-        return signal;
-    };
-    let draws = signal.into_iter().zip(&function.gradients);
-    draws
-        .map(|(pieces, gradient)| {
-            let entries = setup.layout.entries().iter();
-            let pieces = pieces.into_iter().zip(entries);
-            pieces
-                .map(|(piece, entry)| {
-                    let added = gradient.clone().narrow(0, entry.offset, entry.len());
-                    piece + added.div_scalar(setup.train_len as f64)
-                })
-                .collect()
-        })
-        .collect()
 }
 
 /// Runs the user's step at every draw. `signal_of` computes the signal from the model at a draw and

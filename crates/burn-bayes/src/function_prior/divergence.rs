@@ -1,0 +1,146 @@
+//! Divergences between the distributions of functions of a network and of a Gaussian process.
+//!
+//! At n measurement points, both are convolved with white noise of variance σ², the jitter: q(f_X) is the distribution of
+//! f(X; θ) + σε for θ ~ q (equation 3.5 of the report), and p(f_X) is N(0, K), whose K contains σ²I.
+//!
+//! ```text
+//! linearised   KL(N(f, S)‖N(0, K)),  f = f(X; c),  S = J Σ Jᵀ + σ²I
+//!                gradient by c   JᵀK⁻¹f                    with J as a constant
+//!                gradient by Σ   ½ Jᵀ(K⁻¹ − S⁻¹)J
+//! sampled      at the draw θ_s: J_sᵀ(K⁻¹f̃_s + ĝ_s),  f̃_s = f(X; θ_s) + σε_s,  ĝ_s ≈ ∇ log q(f̃_s)
+//! ```
+//!
+//! The score ĝ is the spectral Stein estimate. It is made for the outputs L⁻¹f̃, which are independent under the prior, because
+//! its kernel has the same length scale in all directions.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use super::{At, tensor};
+use crate::algebra::{Cholesky, SquareMatrix};
+use crate::error::{Error, Result};
+use crate::functional::{MOST_POINTS, spectral_scores};
+use crate::kernels::CovarianceParts;
+use crate::kernels::composed::to_host;
+use crate::laplace::ModelOutputs;
+use crate::methods::DivergenceGradient;
+use crate::noise::Noise;
+
+/// The divergence of a network from a Gaussian process that VIFA minimises. Natural-gradient algorithms support the first.
+///
+/// The divergences between distributions of functions do not need one of the weights: switch that off by a
+/// [temperature](crate::VifaConfig::temperature) of 0, or keep a share of it. Those at a finite number of points are lower
+/// bounds of the divergence between the distributions of functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FunctionDivergence {
+    /// ½ E fᵀK⁻¹f, added to the divergence of the weights: an upper bound, which contains the entropy of the weights
+    /// instead of that of the functions. Its gradient has no bias.
+    Joint,
+    /// The divergence between Gaussians, of the network that is linearised at the mean. It has no noise besides that of the
+    /// points. It is exact for a network that is linear in its weights. Otherwise its bias is that of the linearisation,
+    /// whose Jacobian also counts as a constant in the gradient.
+    Linearized,
+    /// The divergence between the distributions of the outputs of the draws, whose entropy is estimated by the spectral
+    /// Stein gradient estimator. It needs at least 8 draws, better 64 or more. The estimate is too small in directions in
+    /// which the outputs vary little, which leaves the posterior too narrow there, and it is noisy.
+    Sampled,
+}
+
+impl<M: Module + ModelOutputs + 'static> At<'_, M> {
+    /// The gradient of the linearised divergence, at the mean of this Gaussian.
+    pub(super) fn linearized(&self, gaussian: &CovarianceParts) -> Result<DivergenceGradient> {
+        let [count, width] = self.outputs.dims();
+        let rows = count * width;
+        if rows > MOST_POINTS {
+            let problem = format!(
+                "compares {rows} outputs, whose covariance is factorised in every step; use at most {MOST_POINTS}, by fewer \
+                 measurement points"
+            );
+            return Err(Error::config("divergence", problem));
+        }
+        let device = self.outputs.device();
+        let jacobian = (0..width).map(|output| Ok(self.jacobian(output)?.materialise()));
+        let jacobian = Tensor::cat(jacobian.collect::<Result<Vec<Tensor<2>>>>()?, 0);
+        let mut errors = to_host(self.outputs.clone());
+        self.places.factor.solve(&mut errors)?;
+        let errors = tensor(&errors, [count, width], &device);
+        let errors = errors.transpose().reshape([1, rows]);
+        let mean = errors.matmul(jacobian.clone()).squeeze_dim(0);
+
+        let inverse = self.places.factor.inverse();
+        let pushed = self.pushed(&jacobian, gaussian)?.inverse();
+        let weights = SquareMatrix::from_fn(rows, |i, j| {
+            let prior = match i / count == j / count {
+                true => inverse.get(i % count, j % count),
+                false => 0.0,
+            };
+            prior - pushed.get(i, j)
+        });
+        Ok(DivergenceGradient {
+            mean,
+            rows: jacobian,
+            weights: tensor(weights.as_slice(), [rows, rows], &device),
+        })
+    }
+
+    /// The factor of S.
+    fn pushed(&self, jacobian: &Tensor<2>, gaussian: &CovarianceParts) -> Result<Cholesky> {
+        let gaussian = gaussian.clone().in_units_of_weights();
+        let scaled = jacobian.clone() * gaussian.diagonal.deviation().unsqueeze::<2>();
+        let mut covariance = scaled.clone().matmul(scaled.transpose());
+        if let Some(factors) = gaussian.factors {
+            let scaled = jacobian.clone().matmul(factors.transpose());
+            covariance = covariance + scaled.clone().matmul(scaled.transpose());
+        }
+        let [rows, _] = jacobian.dims();
+        let covariance = to_host(covariance);
+        let added = self.noise_variance()?;
+        let covariance = SquareMatrix::from_fn(rows, |i, j| {
+            let both = covariance[i * rows + j] + covariance[j * rows + i];
+            0.5 * both + if i == j { added } else { 0.0 }
+        });
+        Cholesky::new(&covariance).map_err(|error| {
+            Error::numerical(format!(
+                "the covariance of {rows} outputs at the measurement points cannot be factorised ({error}); raise the jitter"
+            ))
+        })
+    }
+
+    /// σ².
+    fn noise_variance(&self) -> Result<f64> {
+        let prior = &self.comparison.prior;
+        let variances = prior.kernel.variances(&self.places.points)?;
+        Ok(prior.jitter * variances.iter().sum::<f64>() / variances.len() as f64)
+    }
+
+    /// L⁻¹(f + σε), one output after the other.
+    fn whitened_outputs(&self, noise: Noise) -> Result<Vec<f64>> {
+        let [count, width] = self.outputs.dims();
+        let deviation = self.noise_variance()?.sqrt();
+        let normals = noise.latent(count * width);
+        let values = to_host(self.outputs.clone()).into_iter().zip(normals);
+        let mut values: Vec<f64> = values.map(|(f, z)| f + deviation * f64::from(z)).collect();
+        self.places.factor.solve_lower(&mut values)?;
+        Ok(values)
+    }
+}
+
+/// The gradients of the sampled divergence at every draw.
+pub(super) fn sampled<M: Module + ModelOutputs + 'static>(
+    draws: &[At<'_, M>],
+    noise: Noise,
+) -> Result<Vec<Tensor<1>>> {
+    let samples = draws.iter().enumerate();
+    let samples = samples.map(|(index, draw)| draw.whitened_outputs(noise.row(index as u64)));
+    let samples = samples.collect::<Result<Vec<_>>>()?;
+    let scores = spectral_scores(&samples)?;
+    let draws = draws.iter().zip(samples.iter().zip(scores));
+    let gradients = draws.map(|(draw, (sample, score))| {
+        let both = sample.iter().zip(score);
+        let mut weights: Vec<f64> = both.map(|(value, score)| value + score).collect();
+        draw.places.factor.solve_lower_transposed(&mut weights)?;
+        draw.weighted(&weights)
+    });
+    gradients.collect()
+}
