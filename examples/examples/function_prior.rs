@@ -24,6 +24,8 @@ const ROWS: usize = 90;
 const NOISE_DEVIATION: f64 = 0.1;
 /// The absolute values of the inputs of the data.
 const DATA: (f64, f64) = (0.7, 2.0);
+/// The share of white noise in the prior of the Laplace approximation.
+const LAPLACE_JITTER: f64 = 1e-4;
 /// The predictions are from −LIMIT to LIMIT.
 const LIMIT: f64 = 3.0;
 
@@ -71,8 +73,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let functions = slang(rank, seed, steps, 0.01)
         .init(network(seed))
         .with_gauss_newton()
-        .with_function_prior(prior)?;
+        .with_function_prior(prior.clone())?;
     // ANCHOR_END: prior
+    let prior = prior.with_jitter(LAPLACE_JITTER);
+    let mean_alone = slang(0, seed, 2 * steps, 0.01)
+        .init(network(seed))
+        .with_function_prior(prior.clone())?;
 
     let batch = batch(&inputs, &targets);
     let grid: Vec<f64> = (0..200)
@@ -85,9 +91,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("                     RMSE   deviation  of exact   RMSE   deviation  of exact");
     print_row("exact process", &grid, &exact, &exact);
     for (name, bayesian) in [("weight prior", weights), ("function prior", functions)] {
-        let found = trained(bayesian, &batch, steps, rate, &grid)?;
-        print_row(name, &grid, &found, &exact);
+        let bayesian = trained(bayesian, &batch, steps, rate)?;
+        let linearized = Linearized::new(bayesian.template().valid(), bayesian.try_posterior()?)?;
+        print_row(name, &grid, &predicted(&linearized, &grid)?, &exact);
     }
+    let bayesian = trained(mean_alone, &batch, steps, rate)?;
+    // ANCHOR: laplace
+    let model = bayesian.mean_model()?;
+    let posterior = prior.laplace(&model, ROWS, &Prior::isotropic(0.01), [batch])?;
+    let linearized = Linearized::new(model, posterior)?;
+    // ANCHOR_END: laplace
+    print_row(
+        "with Laplace",
+        &grid,
+        &predicted(&linearized, &grid)?,
+        &exact,
+    );
     Ok(())
 }
 
@@ -120,14 +139,13 @@ fn batch(inputs: &[f64], targets: &[f64]) -> RealBatch {
     rows.all(&Device::default().autodiff())
 }
 
-/// The linearised predictions after training with all rows in every step.
+/// After training with all rows in every step.
 fn trained(
     mut bayesian: Bayesian<Regressor, Slang>,
     batch: &RealBatch,
     steps: usize,
     rate: f64,
-    grid: &[f64],
-) -> Result<FunctionPrediction, Box<dyn Error>> {
+) -> Result<Bayesian<Regressor, Slang>, Box<dyn Error>> {
     let mut optimizer = FusedAdamConfig::new().init();
     for _ in 0..steps {
         let gradients = TrainStep::step(&bayesian, batch.clone()).grads;
@@ -136,7 +154,13 @@ fn trained(
     if let Some(fault) = bayesian.fault() {
         return Err(fault.to_string().into());
     }
-    let linearized = Linearized::new(bayesian.template().valid(), bayesian.try_posterior()?)?;
+    Ok(bayesian)
+}
+
+fn predicted(
+    linearized: &Linearized<Regressor>,
+    grid: &[f64],
+) -> Result<FunctionPrediction, Box<dyn Error>> {
     let rows: Vec<f32> = grid.iter().map(|&x| x as f32).collect();
     let rows = TensorData::new(rows, [grid.len(), 1]);
     let outputs = linearized.outputs(&Tensor::from_data(rows, &Device::default()))?;

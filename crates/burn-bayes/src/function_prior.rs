@@ -28,6 +28,9 @@
 //! A **sketch** replaces R by r random rows S L⁻¹J with independent signs S/√r, so that RᵀR is right on average. It costs
 //! r backward passes instead of one per output, and r·D numbers instead of n·C·D.
 //!
+//! [`FunctionPrior::laplace`] is the Laplace approximation of a small network that was trained with the prior, in double
+//! precision.
+//!
 //! Departures from the report: the second derivatives of f are left out, which keeps the precision positive, as for the
 //! loss. The update of the variance of f given the weights is left out too: for a Gaussian likelihood it does not change
 //! the updates of P and μ.
@@ -35,6 +38,7 @@
 //! Reference: equation 3.16 of the report on VON with functional regularisation.
 
 mod divergence;
+mod laplace;
 mod output_precision;
 
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 mod coverage;
 mod divergence;
+mod laplace;
 mod regression;
 
 use burn::module::ParamGroup;
