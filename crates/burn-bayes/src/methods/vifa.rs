@@ -45,7 +45,6 @@ use burn::config::Config;
 use burn::module::{Module, Param, ParamGroup};
 use burn::tensor::Tensor;
 
-use self::curvature::GaussNewton;
 use super::algorithm::{
     Algorithm, Draw, FromCurvature, FromGradients, FunctionPriorUse, GradientPieces, MeanGradients,
     Proposal, Setup, StepId, Update, draw_noises, purpose,
@@ -56,9 +55,7 @@ use super::mean_stage::{MeanProgress, MeanStage};
 use super::start::{InitialDeviation, InitialMean, orthogonal_rows, trained};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::{Error, Result};
-use crate::kernels::{
-    self, CovarianceParts, Diagonal, DrawGradient, FactorUnits, Objective, Scratch,
-};
+use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, Objective, Scratch};
 use crate::memory::{MemoryPlan, OptimizerMemory};
 use crate::noise::{Noise, NoiseSource};
 use crate::posterior::FactorPosterior;
@@ -355,34 +352,16 @@ impl FromGradients for Vifa {
             .and_then(|gram| IdentityPlus::new(&gram))
             .map_err(Error::from)?
             .inverse();
-        let noises = proposal.draws.iter().map(|draw| draw.noise);
-        let draws = noises.zip(gradients);
-        let draws: Vec<_> = draws
-            .map(|(noise, parts)| DrawGradient { noise, parts })
-            .collect();
-        let function = curvature::function_gradients(setup, &proposal);
         let share = 1.0 / config.accumulation as f64;
         let objective = Objective {
-            scale: share * config.train_len as f64 / draws.len() as f64,
+            scale: share * config.train_len as f64 / proposal.draws.len() as f64,
             temperature: share * config.temperature,
             prior,
             inner_inverse: inner_inverse.as_slice(),
             scratch,
         };
-        let gradient = match &proposal.curvature {
-            Some(rows) if self.second_stage().is_some() => {
-                let loss = GaussNewton {
-                    draws,
-                    rows,
-                    batch_size,
-                };
-                loss.gradient(&parts, function, objective)
-            }
-            _ => {
-                let draws = curvature::added(draws, function);
-                kernels::covariance_gradient(&parts, &draws, objective)
-            }
-        };
+        let gradient =
+            curvature::gradient(setup, &parts, &proposal, (gradients, batch_size), objective);
         let function = proposal.function.as_ref();
         let gradient = match function.and_then(|terms| terms.divergence.as_ref()) {
             Some(divergence) => curvature::with_divergence(gradient, &parts, divergence, share),

@@ -17,10 +17,40 @@ use crate::kernels::statistics::column_dot;
 use crate::kernels::{
     self, CovarianceGradient, CovarianceParts, DrawGradient, FactorUnits, Objective,
 };
-use crate::methods::{DivergenceGradient, Proposal, Setup};
+use crate::methods::{DivergenceGradient, GradientPieces, Proposal, Setup};
+
+/// The gradient of `scale · Σ_draws NLL + τ · KL` and of a prior over functions, from the gradients of the mean loss at the
+/// draws of a proposal.
+pub(super) fn gradient(
+    setup: &Setup,
+    parts: &CovarianceParts,
+    proposal: &Proposal,
+    (gradients, batch_size): (GradientPieces, usize),
+    objective: Objective<'_>,
+) -> CovarianceGradient {
+    let draws = proposal.draws.iter().zip(gradients);
+    let draws = draws.map(|(draw, parts)| DrawGradient {
+        noise: draw.noise,
+        parts,
+    });
+    let draws: Vec<_> = draws.collect();
+    let functions = function_gradients(setup, proposal);
+    match &proposal.curvature {
+        // A stage of the mean alone proposes no Gaussian.
+        Some(rows) if proposal.gaussian.is_some() => {
+            let loss = GaussNewton {
+                draws,
+                rows,
+                batch_size,
+            };
+            loss.gradient(parts, functions, objective)
+        }
+        _ => kernels::covariance_gradient(parts, &added(draws, functions), objective),
+    }
+}
 
 /// 1/N of the gradients of a prior over functions at the draws of a proposal.
-pub(super) fn function_gradients(setup: &Setup, proposal: &Proposal) -> Option<Vec<DrawGradient>> {
+fn function_gradients(setup: &Setup, proposal: &Proposal) -> Option<Vec<DrawGradient>> {
     let function = proposal.function.as_ref()?;
     let draws = proposal.draws.iter().zip(&function.gradients);
     let draws = draws.map(|(draw, gradient)| {
@@ -38,10 +68,7 @@ pub(super) fn function_gradients(setup: &Setup, proposal: &Proposal) -> Option<V
 }
 
 /// The sums of two gradients at the same draws.
-pub(super) fn added(
-    draws: Vec<DrawGradient>,
-    others: Option<Vec<DrawGradient>>,
-) -> Vec<DrawGradient> {
+fn added(draws: Vec<DrawGradient>, others: Option<Vec<DrawGradient>>) -> Vec<DrawGradient> {
     let Some(others) = others else {
         return draws;
     };
@@ -57,18 +84,18 @@ pub(super) fn added(
 }
 
 /// A loss with its Gauss–Newton matrix.
-pub(super) struct GaussNewton<'a> {
+struct GaussNewton<'a> {
     /// Gradients of the mean loss.
-    pub(super) draws: Vec<DrawGradient>,
+    draws: Vec<DrawGradient>,
     /// Rows whose outer products, summed over the outputs and averaged over draws and examples, are the matrix.
-    pub(super) rows: &'a ExampleGradients,
-    pub(super) batch_size: usize,
+    rows: &'a ExampleGradients,
+    batch_size: usize,
 }
 
 impl GaussNewton<'_> {
     /// The gradient of `scale · Σ_draws NLL + τ · KL`, in which the Gauss–Newton matrix replaces the products of the loss's
     /// gradients and the noise; those of the prior over `functions` remain.
-    pub(super) fn gradient(
+    fn gradient(
         self,
         parts: &CovarianceParts,
         functions: Option<Vec<DrawGradient>>,
