@@ -5,8 +5,8 @@
 //! ```
 //!
 //! at the trained weights θ*, with the Gauss–Newton matrix H and the mean over sets of measurement points. All sums are in
-//! double precision and the posterior is in covariance form: P has eigenvalues from those of the weak prior over weights to
-//! those of many accurate data, a ratio that is out of reach of factors of the precision in single precision.
+//! double precision and the posterior is in covariance form, because the eigenvalues of P range from those of the weak prior
+//! over weights to those of many accurate data, by a factor of 10⁷ and more.
 
 use std::sync::Arc;
 
