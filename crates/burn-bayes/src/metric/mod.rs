@@ -9,10 +9,13 @@
 //! | [`AverageNllMetric`] | " | quality of the probabilities | mean over rows |
 //! | [`BrierMetric`] | " | quality of the probabilities, bounded | mean over rows |
 //! | [`ExpectedCalibrationErrorMetric`] | " | calibration of the confidence | whole set |
+//! | [`SmoothCalibrationErrorMetric`] | " | calibration of the confidence, without bins | whole set |
+//! | [`RiskCoverageMetric`] | " | errors of the rows kept if the least certain are referred | whole set |
 //! | [`RmseOfMeanMetric`] | [`RegressionDraws`](crate::likelihood::RegressionDraws) | error of the mean | whole set |
 //! | [`MixtureNllMetric`] | " | quality of the predictive distribution | mean over rows |
 //! | [`CrpsMetric`] | " | quality of the predictive distribution, in the unit of the target | mean over rows |
 //! | [`IntervalCoverageMetric`] | " | coverage of intervals | mean over rows |
+//! | [`IntervalScoreMetric`] | " | width and coverage of intervals together | mean over rows |
 //!
 //! Every metric can be registered for training and for validation: Burn's plain outputs count as
 //! one draw, the mixtures of this crate have many. A custom output type needs Burn's
@@ -28,14 +31,17 @@ mod crps;
 mod expected_calibration_error;
 mod expected_entropy;
 mod interval_coverage;
+mod interval_score;
 mod mixture_nll;
 mod model_disagreement;
 mod mutual_information;
 mod observation;
 mod predictive_entropy;
+mod risk_coverage;
 mod rmse_of_mean;
 mod row_mean;
 mod score;
+mod smooth_calibration_error;
 #[cfg(test)]
 pub(crate) mod testing;
 mod whole_set;
@@ -48,13 +54,18 @@ pub use expected_calibration_error::{
 };
 pub use expected_entropy::{ExpectedEntropy, ExpectedEntropyMetric};
 pub use interval_coverage::{IntervalCoverage, IntervalCoverageMetric};
+pub use interval_score::{IntervalScore, IntervalScoreMetric};
 pub use mixture_nll::{MixtureNll, MixtureNllMetric};
 pub use model_disagreement::{ModelDisagreement, ModelDisagreementMetric};
 pub use mutual_information::{MutualInformation, MutualInformationMetric};
 pub use predictive_entropy::{PredictiveEntropy, PredictiveEntropyMetric};
+pub use risk_coverage::{AreaUnderRiskCoverage, RiskCoverageMetric, UncertainErrors};
 pub use rmse_of_mean::{RmseOfMean, RmseOfMeanMetric, SquaredErrors};
 pub use row_mean::RowMeanMetric;
 pub use score::{Caption, RowScore, SetScore};
+pub use smooth_calibration_error::{
+    LabelledRows, SmoothCalibrationError, SmoothCalibrationErrorMetric,
+};
 pub use whole_set::WholeSetMetric;
 
 #[cfg(test)]
@@ -220,12 +231,15 @@ mod tests {
             ModelDisagreementMetric::default(),
             MutualInformationMetric::default(),
             PredictiveEntropyMetric::default(),
+            RiskCoverageMetric::default(),
+            SmoothCalibrationErrorMetric::default(),
         )
         .to_vec();
         names.extend(both!(RegressionOutput, RegressionMixture:
             CrpsMetric::new(1.0),
             IntervalCoverageMetric::new(0.9, 1.0),
             IntervalCoverageMetric::new(0.95, 1.0),
+            IntervalScoreMetric::new(0.9, 1.0),
             MixtureNllMetric::new(1.0),
             RmseOfMeanMetric::default(),
         ));
