@@ -7,15 +7,11 @@ use std::cmp::Ordering;
 
 /// Row indices by ascending score. The scores must not contain NaN.
 pub(crate) fn ascending(scores: &[f64]) -> Vec<usize> {
-    // Integers beside their indices are sorted faster than indices by what they point to. The index keeps ties in
-    // their order.
-    let mut order: Vec<(u64, usize)> = scores
-        .iter()
-        .map(|&score| ordered(score))
-        .zip(0..)
-        .collect();
+    // Integers are sorted faster than indices by what they point to. The index in the low bits keeps ties in their order.
+    let keys = scores.iter().map(|&score| u128::from(ordered(score)) << 64);
+    let mut order: Vec<u128> = keys.zip(0..).map(|(key, row)| key | row).collect();
     order.sort_unstable();
-    order.into_iter().map(|(_, row)| row).collect()
+    order.into_iter().map(|key| key as u64 as usize).collect()
 }
 
 /// An integer in the order of the number.
