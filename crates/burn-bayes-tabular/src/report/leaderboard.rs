@@ -17,7 +17,8 @@ use crate::text::{number, optional, plain, shortened, tick};
 const MOST_ROWS: usize = 25;
 /// Standard errors from a point to the end of its bar.
 const BAR: f64 = 2.0;
-/// Trials above this multiple of the median distance from the best do not fit into a chart with the good ones.
+/// Contenders above this multiple of the median distance from the best, and of the median standard error, do not fit
+/// into a chart with the good ones.
 const FAR: f64 = 4.0;
 
 /// The content of the page.
@@ -153,18 +154,9 @@ impl Leaderboard<'_> {
             .filter_map(|(index, contender)| Some((index, contender, contender.nll?)))
     }
 
-    /// The largest NLL in the charts.
-    fn highest_shown(&self) -> f64 {
-        let mut means: Vec<f64> = self.ranked().map(|(_, _, nll)| nll.mean).collect();
-        means.sort_by(f64::total_cmp);
-        let median = means.get(means.len() / 2).copied();
-        let best = means.first().copied();
-        best.zip(median)
-            .map_or(f64::INFINITY, |(best, median)| best + FAR * (median - best))
-    }
-
     fn shown(&self) -> Vec<(usize, &Contender, Summary)> {
-        let highest = self.highest_shown();
+        let means: Vec<Summary> = self.ranked().map(|(_, _, nll)| nll).collect();
+        let highest = highest_shown(&means);
         let ranked = self.ranked();
         ranked.filter(|(_, _, nll)| nll.mean <= highest).collect()
     }
@@ -323,10 +315,47 @@ fn mark_of(index: usize) -> RGBColor {
 }
 
 /// A p-value of the tables; a dash without a test.
+/// The largest mean in a chart with the best.
+fn highest_shown(ranked: &[Summary]) -> f64 {
+    let median = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    let means: Vec<f64> = ranked.iter().map(|nll| nll.mean).collect();
+    let errors = ranked.iter().filter_map(|nll| nll.standard_error).collect();
+    let best = means.iter().copied().fold(f64::INFINITY, f64::min);
+    let error = median(errors).unwrap_or(0.0);
+    median(means).map_or(best, |median| best + FAR * error.max(median - best))
+}
+
 pub(crate) fn shown_p_value(p_value: Option<f64>) -> String {
     match p_value {
         Some(p_value) if p_value < 1e-4 => "< 0.0001".into(),
         Some(p_value) => number(p_value),
         None => "–".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(means: &[f64], error: f64) -> usize {
+        let summary = |&mean| Summary {
+            mean,
+            standard_error: Some(error),
+            runs: 6,
+        };
+        let ranked: Vec<Summary> = means.iter().map(summary).collect();
+        let highest = highest_shown(&ranked);
+        ranked.iter().filter(|nll| nll.mean <= highest).count()
+    }
+
+    #[test]
+    fn only_contenders_far_beyond_the_errors_are_left_out() {
+        // The first three are nearly equal, the others within one standard error.
+        assert_eq!(shown(&[5.4448, 5.4455, 5.4456, 5.45, 5.458], 0.017), 5);
+        assert_eq!(shown(&[1.0, 1.1, 1.2, 1.3, 40.0], 0.01), 4);
+        assert_eq!(shown(&[1.0], 0.01), 1);
     }
 }
