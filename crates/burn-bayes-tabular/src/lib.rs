@@ -61,6 +61,7 @@ pub mod shell;
 
 mod parallel;
 mod plain_models;
+mod quartiles;
 mod text;
 mod trend;
 

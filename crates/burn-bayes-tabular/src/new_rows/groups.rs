@@ -5,15 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use burn_bayes::eval::equal_mass_groups;
 use burn_bayes_data::{Column, ColumnKind, Table};
 
-use crate::error::{Result, TabularError};
+use crate::error::Result;
+use crate::quartiles::{QUARTILES, ValueGroups};
 use crate::settings::refused;
 use crate::text::tick;
 
-/// Number of groups of a number with more values.
-const QUARTILES: usize = 4;
 /// More groups would each have few rows, and would not fit on a screen.
 const MOST_GROUPS: usize = 50;
 
@@ -42,42 +40,31 @@ impl RowGroups {
     }
 
     fn of_numbers(column: &Column, rows: &[usize]) -> Result<Self> {
-        let values: Vec<f64> = rows.iter().filter_map(|&row| column.number(row)).collect();
+        let cells: Vec<Option<f64>> = rows.iter().map(|&row| column.number(row)).collect();
+        let values: Vec<f64> = cells.iter().flatten().copied().collect();
         let mut distinct = values.clone();
         distinct.sort_by(f64::total_cmp);
         distinct.dedup();
-        let of_value: Vec<usize> = match distinct.len() <= QUARTILES {
-            true => values
-                .iter()
-                .map(|value| distinct.partition_point(|other| other < value))
-                .collect(),
-            false => equal_mass_groups(&values, QUARTILES)
-                .map_err(|error| TabularError::Data(error.to_string()))?,
+        let groups = match distinct.len() <= QUARTILES {
+            true => {
+                let of_value = |value: &f64| distinct.partition_point(|other| other < value);
+                let of_values: Vec<usize> = values.iter().map(of_value).collect();
+                ValueGroups::numbered(&values, &of_values)
+            }
+            false => ValueGroups::quartiles(&values)?,
         };
-        let mut names = Vec::new();
-        let mut number_of = [0; QUARTILES];
-        for (group, number) in number_of.iter_mut().enumerate() {
-            let members = values.iter().zip(&of_value);
-            let members = members.filter(|&(_, of)| *of == group);
-            let limits = members.fold(None, |limits: Option<(f64, f64)>, (&value, _)| {
-                let (least, most) = limits.unwrap_or((value, value));
-                Some((least.min(value), most.max(value)))
-            });
-            *number = names.len();
-            names.extend(limits.map(|(least, most)| {
-                Some(match least == most {
-                    true => tick(least),
-                    false => format!("{} to {}", tick(least), tick(most)),
-                })
-            }));
-        }
-        let mut found = of_value.into_iter().map(|group| number_of[group]);
-        let groups = rows.iter().map(|&row| {
-            let number = column.number(row);
-            number.and_then(|_| found.next()).unwrap_or(names.len())
+        let limits = groups.limits.iter();
+        let names = limits.map(|&(least, most)| {
+            Some(match least == most {
+                true => tick(least),
+                false => format!("{} to {}", tick(least), tick(most)),
+            })
         });
-        let groups: Vec<usize> = groups.collect();
-        Ok(Self::with_missing(column, names, groups))
+        Ok(Self::with_missing(
+            column,
+            names.collect(),
+            groups.of_cells(&cells),
+        ))
     }
 
     fn of_categories(column: &Column, rows: &[usize]) -> Result<Self> {

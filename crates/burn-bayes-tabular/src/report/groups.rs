@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 
-use burn_bayes::eval::equal_mass_groups;
 use burn_bayes_data::{Column, ColumnKind};
 
 use super::chart::spread;
 use crate::error::Result;
+use crate::quartiles::{QUARTILES, ValueGroups};
 use crate::text::{number, shortened};
 
-/// Number of groups of a numeric column.
-pub(crate) const QUARTILES: usize = 4;
 /// Number of categories with a group of their own; the others share one.
 const MOST_CATEGORIES: usize = 5;
 /// Maximum number of rows that the relevance of an input is computed from.
@@ -40,36 +38,20 @@ impl Groups {
     pub(crate) fn quartiles(values: &[Option<f64>]) -> Result<Self> {
         let present: Vec<f64> = values.iter().flatten().copied().collect();
         let groups = match present.len() {
-            0..QUARTILES => vec![0; present.len()],
-            _ => equal_mass_groups(&present, QUARTILES)?,
+            0..QUARTILES => ValueGroups::numbered(&present, &vec![0; present.len()]),
+            _ => ValueGroups::quartiles(&present)?,
         };
-        let mut limits: HashMap<usize, (f64, f64)> = HashMap::new();
-        for (&group, &value) in groups.iter().zip(&present) {
-            let (low, high) = limits.entry(group).or_insert((value, value));
-            (*low, *high) = (low.min(value), high.max(value));
-        }
-        let mut found: Vec<usize> = limits.keys().copied().collect();
-        found.sort_unstable();
-        let mut names: Vec<String> = found
-            .iter()
-            .map(|group| match limits[group] {
-                (low, high) if low == high => short(low),
-                (low, high) => format!("{} – {}", short(low), short(high)),
-            })
-            .collect();
+        let limits = groups.limits.iter();
+        let names = limits.map(|&(low, high)| match low == high {
+            true => short(low),
+            false => format!("{} – {}", short(low), short(high)),
+        });
+        let mut names: Vec<String> = names.collect();
         if present.len() < values.len() {
             names.push("missing".into());
         }
-        let missing = found.len();
-        let mut groups = groups.into_iter();
-        let group = |value: &Option<f64>| {
-            let group = value.and_then(|_| groups.next());
-            group.map_or(missing, |group| {
-                found.partition_point(|&other| other < group)
-            })
-        };
         Ok(Self {
-            of_rows: values.iter().map(group).collect(),
+            of_rows: groups.of_cells(values),
             names,
         })
     }

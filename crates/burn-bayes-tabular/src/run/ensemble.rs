@@ -25,7 +25,7 @@ use crate::files::{read_text, write_whole};
 use crate::plain_models::PlainModels;
 use crate::random::generator;
 use crate::rows::{PreparedRows, Target, true_targets};
-use crate::search::row_costs;
+use crate::scores::row_costs;
 use crate::settings::{Config, FitSettings, MemberWeights, Method, refused};
 
 /// The stream of the members' seeds.

@@ -14,8 +14,7 @@ use super::classification::BINS;
 use crate::error::Result;
 use crate::jobs::Summary;
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
-use crate::scores::mismatched;
-use crate::search::row_costs;
+use crate::scores::{mismatched, row_costs};
 
 /// Groups with fewer rows are marked as small: their calibration error is mostly noise.
 const FEWEST_ROWS: usize = 30;

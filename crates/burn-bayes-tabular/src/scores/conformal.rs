@@ -4,17 +4,15 @@
 //! the sets, or by quartiles of the width of the intervals, and by the groups of columns. The p-values of the
 //! hypothesis that a part is covered at the level are corrected for the number of parts.
 
-use burn_bayes::eval::{GroupCoverage as Covered, coverage_by_group, equal_mass_groups};
+use burn_bayes::eval::{GroupCoverage as Covered, coverage_by_group};
 use burn_bayes_data::Targets;
 use serde::Serialize;
 
 use crate::error::Result;
 use crate::predict::{Conformal, Predictions};
+use crate::quartiles::ValueGroups;
 use crate::scores::{Interval, mismatched};
 use crate::text::tick;
-
-/// Number of parts by the width of intervals.
-const QUARTILES: usize = 4;
 
 /// The coverage of conformal sets or intervals.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -95,9 +93,11 @@ impl ConformalScores {
                     let intervals = conformal.intervals(reals)?;
                     let intervals = intervals.ok_or_else(|| mismatched(predictions))?;
                     let widths = intervals.widths();
-                    let places = equal_mass_groups(&widths, QUARTILES.min(widths.len()))?;
-                    let names = (0..QUARTILES).map(|part| Some(range(&widths, &places, part)));
-                    let names: Vec<_> = names.collect();
+                    let quartiles = ValueGroups::quartiles(&widths)?;
+                    let limits = quartiles.limits.iter();
+                    let name = |&(least, most)| Some(format!("{} to {}", tick(least), tick(most)));
+                    let names = limits.map(name).collect();
+                    let places = quartiles.of_values().to_vec();
                     let hits = intervals.covered(targets)?;
                     (hits, widths, "width of the interval", names, places)
                 }
@@ -143,17 +143,4 @@ fn limits(found: &Covered) -> Interval {
         lower: found.interval.lower,
         upper: found.interval.upper,
     }
-}
-
-/// The range of the values in a part.
-fn range(values: &[f64], places: &[usize], part: usize) -> String {
-    let of_part = values
-        .iter()
-        .zip(places)
-        .filter(|&(_, place)| *place == part);
-    let (least, most) = of_part.fold(
-        (f64::INFINITY, f64::NEG_INFINITY),
-        |(least, most), (&value, _)| (least.min(value), most.max(value)),
-    );
-    format!("{} to {}", tick(least), tick(most))
 }

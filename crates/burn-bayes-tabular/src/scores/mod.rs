@@ -8,6 +8,7 @@ mod classification;
 mod conformal;
 mod member_disagreement;
 mod regression;
+mod row_costs;
 mod score;
 mod selective;
 
@@ -20,6 +21,7 @@ pub use conformal::{ConformalScores, CoverageByPart, PartCoverage};
 pub use member_disagreement::MemberScores;
 pub(crate) use regression::LEVELS;
 pub use regression::{CoverageScores, QuantileFrequency, ReferredReals, RegressionScores};
+pub(crate) use row_costs::row_costs;
 pub use score::{Interval, Intervals, Score};
 pub use selective::SelectiveScores;
 

@@ -14,15 +14,15 @@
 
 use std::fmt;
 
-use burn_bayes::eval::{LabelledProbabilities, TargetedMixture, log_densities, log_losses};
 use burn_bayes_data::Targets;
 use serde::{Deserialize, Serialize};
 
-use super::fold::{HoldoutScore, mismatch};
+use super::fold::HoldoutScore;
 use crate::error::Result;
 use crate::jobs::Summary;
 use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
 use crate::rows::{Target, TrainingSet};
+use crate::scores::row_costs;
 use crate::text::number;
 
 /// The threshold of condition 2, in standard errors.
@@ -179,22 +179,6 @@ impl Constant {
 /// The constant prediction from the training targets, for this number of rows.
 pub(super) fn constant(train: &TrainingSet, rows: usize) -> Result<Predictions> {
     Ok(Constant::of(train)?.predictions(train.target(), rows))
-}
-
-/// The NLL of every row in nats, in the unit of the target.
-pub(crate) fn row_costs(predictions: &Predictions, targets: &Targets) -> Result<Vec<f64>> {
-    match (predictions, targets) {
-        (Predictions::Reals(predictions), Targets::Real(targets)) => {
-            let mixture = predictions.checked()?;
-            let densities = log_densities(&TargetedMixture::new(&mixture, targets)?);
-            Ok(densities.into_iter().map(|log| -log).collect())
-        }
-        (Predictions::Classes(predictions), Targets::Classes(labels)) => {
-            let average = predictions.checked()?.average();
-            Ok(log_losses(&LabelledProbabilities::new(&average, labels)?))
-        }
-        _ => Err(mismatch()),
-    }
 }
 
 /// Whether condition 2 holds for the differences of rows.

@@ -9,14 +9,14 @@ use burn_bayes_data::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::divergence::{constant, divergence, row_costs};
+use super::divergence::{constant, divergence};
 use crate::engine::{Unobserved, check, fit, weights};
 use crate::error::{Result, TabularError};
 use crate::jobs::Measures;
 use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
 use crate::rows::{fingerprint_of, true_targets};
-use crate::scores::{Intervals, Scores};
+use crate::scores::{Intervals, Scores, mismatched, row_costs};
 use crate::settings::{DataSettings, FitSettings};
 
 /// The name of the measure that is 1 if the fit of a job diverged.
@@ -199,11 +199,6 @@ impl Fold {
     }
 }
 
-/// Predictions and targets of different tasks.
-pub(super) fn mismatch() -> TabularError {
-    TabularError::Data("predictions and targets are of different tasks".into())
-}
-
 impl HoldoutScore {
     /// Scores predictions, without a comparison with the constant.
     pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
@@ -225,7 +220,7 @@ impl HoldoutScore {
                     diverged: false,
                 })
             }
-            _ => Err(mismatch()),
+            _ => Err(mismatched(predictions)),
         }
     }
 

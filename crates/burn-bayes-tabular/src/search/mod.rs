@@ -9,7 +9,7 @@ mod leaderboard;
 mod ranges;
 mod tuning;
 
-pub(crate) use divergence::{Constant, FEWEST_ROWS, row_costs};
+pub(crate) use divergence::{Constant, FEWEST_ROWS};
 pub use divergence::{Divergence, divergence};
 pub use fold::{DIVERGED, Fold, HoldoutScore, Scored};
 pub use ranges::{Range, Ranges};

@@ -25,6 +25,8 @@ const OUTPUTS: usize = 2;
 struct Net {
     hidden: Linear,
     output: Linear,
+    #[module(skip)]
+    noise_precision: f64,
 }
 
 type Batch = (Tensor<2>, Tensor<2>);
@@ -34,6 +36,7 @@ impl Net {
         let net = Self {
             hidden: LinearConfig::new(3, 4).init(device),
             output: LinearConfig::new(4, OUTPUTS).init(device),
+            noise_precision: 4.0,
         };
         let layout = layout(&net);
         let weights = Noise::host(3).normal(layout.len(), device).mul_scalar(0.7);
@@ -54,14 +57,14 @@ impl ModelOutputs for Net {
 
     fn likelihood(&self) -> Likelihood {
         Likelihood::Gaussian {
-            noise_precision: 4.0,
+            noise_precision: self.noise_precision,
         }
     }
 }
 
 impl ExampleLoss for Net {
     fn example_losses(&self, (inputs, targets): Batch) -> Tensor<1> {
-        losses::gaussian(self.outputs(inputs), targets, 4.0)
+        losses::gaussian(self.outputs(inputs), targets, self.noise_precision)
     }
 
     fn example_outputs(&self, (inputs, targets): Batch, losses: Tensor<1>) -> RegressionOutput {

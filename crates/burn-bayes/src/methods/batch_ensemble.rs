@@ -41,9 +41,9 @@ use super::algorithm::{
     Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
     purpose,
 };
-use super::checks::{above_zero, counts};
+use super::checks::{counts, positive};
 use super::start::trained;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::{MemoryPlan, OptimizerMemory};
 use crate::noise::{Noise, NoiseSource};
 use crate::posterior::{Mixture, PointPosterior};
@@ -97,13 +97,7 @@ impl BatchEnsembleConfig {
         counts([("train_len", self.train_len), ("members", self.members)])?;
         match self.initial_rank_one {
             InitialRankOne::Signs => Ok(()),
-            InitialRankOne::NearOne(deviation) if deviation.is_finite() => {
-                above_zero("initial_rank_one", deviation)
-            }
-            InitialRankOne::NearOne(deviation) => {
-                let problem = format!("has the deviation {deviation}; it must be finite");
-                Err(Error::config("initial_rank_one", problem))
-            }
+            InitialRankOne::NearOne(deviation) => positive("initial_rank_one", deviation),
         }
     }
 

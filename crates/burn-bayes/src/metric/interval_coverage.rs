@@ -8,7 +8,7 @@
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::{PredictionIntervals, TargetedMixture};
 
-use super::observation::Observation;
+use super::observation::{Observation, check_level};
 use super::row_mean::RowMeanMetric;
 use super::score::{Caption, RowScore};
 use crate::likelihood::RegressionDraws;
@@ -38,10 +38,7 @@ impl IntervalCoverageMetric {
     ///
     /// If the level is not between 0 and 1, or the precision is not finite and above zero.
     pub fn new(level: f64, noise_precision: f64) -> Self {
-        assert!(
-            level > 0.0 && level < 1.0,
-            "level is {level}; it must be between 0 and 1"
-        );
+        check_level(level);
         let observation = Observation::new(noise_precision);
         Self::of(IntervalCoverage { level, observation })
     }

@@ -7,7 +7,7 @@
 use burn::tensor::TensorReadError;
 use burn_bayes_eval::{PredictionIntervals, TargetScale, TargetedMixture, winkler_scores};
 
-use super::observation::Observation;
+use super::observation::{Observation, check_level};
 use super::row_mean::RowMeanMetric;
 use super::score::{Caption, RowScore};
 use crate::likelihood::RegressionDraws;
@@ -37,10 +37,7 @@ impl IntervalScoreMetric {
     ///
     /// If the level is not between 0 and 1, or the precision is not finite and above zero.
     pub fn new(level: f64, noise_precision: f64) -> Self {
-        assert!(
-            level > 0.0 && level < 1.0,
-            "level is {level}; it must be between 0 and 1"
-        );
+        check_level(level);
         let observation = Observation::new(noise_precision);
         Self::of(IntervalScore { level, observation })
     }

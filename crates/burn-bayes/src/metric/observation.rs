@@ -7,6 +7,14 @@ use burn_bayes_eval::{TargetScale, TargetedMixture};
 use crate::likelihood::TargetedDraws;
 use crate::likelihood::refused;
 
+/// Panics if the level of an interval is not between 0 and 1.
+pub(super) fn check_level(level: f64) {
+    assert!(
+        level > 0.0 && level < 1.0,
+        "level is {level}; it must be between 0 and 1"
+    );
+}
+
 /// The observation model: the distribution of targets given predictions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Observation {

@@ -7,10 +7,11 @@ use plotters::style::{Color, RGBColor};
 
 use crate::error::Result;
 use crate::predict::RealPredictions;
+use crate::quartiles::QUARTILES;
 use crate::report::chart::{
     Axis, Figure, Key, SIZE, Sign, guide, keys, letters, line, rows_plane, spread,
 };
-use crate::report::groups::{Groups, QUARTILES, by_relevance};
+use crate::report::groups::{Groups, by_relevance};
 use crate::report::page::{Section, Table};
 use crate::report::palette::{BLUE, INK, MUTED, VERMILION};
 use crate::rows::RowInputs;

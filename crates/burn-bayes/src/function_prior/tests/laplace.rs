@@ -11,50 +11,6 @@ const ROWS: usize = 90;
 const NOISE_DEVIATION: f64 = 0.1;
 const HIDDEN: usize = 30;
 
-/// A network of one input, one hidden layer and one output.
-#[derive(Module, Debug)]
-struct Curve {
-    hidden: Linear,
-    output: Linear,
-}
-
-impl ModelOutputs for Curve {
-    type Features = Tensor<2>;
-
-    fn features((inputs, _): Batch) -> Tensor<2> {
-        inputs
-    }
-
-    fn outputs(&self, inputs: Tensor<2>) -> Tensor<2> {
-        self.output.forward(self.hidden.forward(inputs).tanh())
-    }
-
-    fn likelihood(&self) -> Likelihood {
-        Likelihood::Gaussian {
-            noise_precision: NOISE_DEVIATION.powi(-2),
-        }
-    }
-}
-
-impl ExampleLoss for Curve {
-    fn example_losses(&self, (inputs, targets): Batch) -> Tensor<1> {
-        losses::gaussian(self.outputs(inputs), targets, NOISE_DEVIATION.powi(-2))
-    }
-
-    fn example_outputs(&self, (inputs, targets): Batch, losses: Tensor<1>) -> RegressionOutput {
-        RegressionOutput::new(losses.mean(), self.outputs(inputs), targets)
-    }
-}
-
-impl TrainStep for Curve {
-    type Input = Batch;
-    type Output = RegressionOutput;
-
-    fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
-        self.mean_loss_step(batch)
-    }
-}
-
 /// Averages over places.
 struct Comparison {
     /// The absolute difference of the deviations from the exact ones, as a share of these.
@@ -87,11 +43,12 @@ fn compared(seed: u64, jitter: f64) -> [Comparison; 2] {
     let prior = prior.with_jitter(jitter);
 
     let device = autodiff();
-    let net = Curve {
+    let net = Net {
         hidden: LinearConfig::new(1, HIDDEN).init(&device),
         output: LinearConfig::new(HIDDEN, 1).init(&device),
+        noise_precision: NOISE_DEVIATION.powi(-2),
     };
-    let layout = Layout::new(&net, &ParamGroup::all()).unwrap();
+    let layout = super::layout(&net);
     let scale = |index: usize| if index < 2 * HIDDEN { 1.0 } else { 0.2 };
     let weights = Noise::host(seed)
         .fold(2)

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::methods::checks::counts;
+use crate::methods::iterate_schedule::IterateSchedule;
 
 /// The steps after which a sampler keeps its weights, and how its learning rate changes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,10 +75,7 @@ impl SamplingSchedule {
     /// The number of samples after step number `step` (from 1).
     pub(super) fn taken(self, step: u64) -> u64 {
         match self {
-            Self::Constant { start, interval } => {
-                let since = step.checked_sub(start);
-                since.map_or(0, |since| since / interval + 1)
-            }
+            Self::Constant { start, interval } => IterateSchedule { start, interval }.taken(step),
             Self::Cyclical {
                 length, samples, ..
             } => {
