@@ -81,8 +81,8 @@ fn verdict(
     settings: &FitSettings,
     model: &TrainedModel,
 ) -> Result<Option<bool>> {
-    let verdict = engine::verdict(training_set, settings, model)?;
-    Ok(verdict.map(|verdict| verdict == Verdict::Trust))
+    let diagnosis = engine::diagnose(training_set, settings, model)?;
+    Ok(diagnosis.map(|diagnosis| diagnosis.verdict == Verdict::Trust))
 }
 
 /// What was measured of a fit; one that failed or left the finite numbers is counted, and is not within any

@@ -9,7 +9,7 @@ use super::fitted::Fit;
 use super::importance::{Importance, ImportanceWeights, importance};
 use super::{Motion, TrainedModel, linear};
 use crate::error::Result;
-use crate::rows::TrainingSet;
+use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method};
 use crate::text::sentence;
 
@@ -29,14 +29,18 @@ const CONSEQUENCE: &str = ", so that uncertainty far from the data is not that o
 
 /// What to change if a fit that has arrived is far from the true posterior.
 const WIDER: &str = "a wider family, such as vifa with a larger `rank`, may be closer";
+/// The same if importance weights are reliable.
+const WEIGHTED: &str = "predict with `--importance-weighted`, or choose a wider family, such as vifa with a larger `rank`";
+/// The same for a linear regression.
+const EXACT: &str = "the method `exact` gives the posterior of a linear regression";
 
 /// A verdict on a fit, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The fit is as good as its family of posteriors allows.
+    /// The fit is as good as its family of posteriors allows, and close to the true posterior if that was measured.
     Trust,
-    /// The fit is worse than it could be.
+    /// The fit is worse than it could be, or not close to the true posterior.
     LookCloser,
     /// The fit is far from what it could be.
     DoNotUse,
@@ -70,8 +74,7 @@ pub struct Diagnosis {
     pub motion: Motion,
     /// What to change; null for a fit that is trusted.
     pub cure: Option<String>,
-    /// Pareto k̂ of the importance ratios, which says how close the fit is to the true posterior. It does not
-    /// change the verdict: for most networks, no Gaussian is close.
+    /// Pareto k̂ of the importance ratios, which says how close the fit is to the true posterior.
     pub importance: Importance,
 }
 
@@ -87,7 +90,7 @@ impl Diagnosis {
             return ImportanceWeights::LogWeights(log_weights.to_vec());
         }
         let finding = self.importance_finding();
-        ImportanceWeights::Absent(match self.remedy() {
+        ImportanceWeights::Absent(match &self.cure {
             Some(remedy) if self.importance.is_unreliable() => format!("{finding}; {remedy}"),
             _ => finding,
         })
@@ -96,28 +99,20 @@ impl Diagnosis {
     /// What the importance ratios say, without a capital letter and a full stop. Where they say that the fit is far
     /// from the true posterior, the arrival test tells a fit that is not finished from a family that is too poor.
     fn importance_finding(&self) -> String {
-        let is_arrived = self.verdict == Verdict::Trust;
-        self.importance.finding(is_arrived, self.is_close())
+        let is_close = is_close(&self.importance, self.weights);
+        self.importance.finding(self.is_arrived(), is_close)
     }
 
-    /// Whether the estimated divergence from the true posterior is at most the excess of a trusted fit.
-    fn is_close(&self) -> bool {
-        let divergence = self.importance.divergence();
-        divergence.is_some_and(|divergence| share(divergence, self.weights) <= TRUSTED)
-    }
-
-    /// What to change: first of all, to arrive.
-    fn remedy(&self) -> Option<&str> {
-        let is_poor = self.importance.is_unreliable() && !self.is_close();
-        let wider = is_poor.then_some(WIDER);
-        self.cure.as_deref().or(wider)
+    /// Whether the fit is as near to the best of its family as a trusted one may be.
+    fn is_arrived(&self) -> bool {
+        arrival_verdict([self.decrement, self.scale_gain], self.weights) == Verdict::Trust
     }
 
     /// Whether the mean is at most as far as a trusted fit may be, and whether the deviations are.
     fn arrived(&self) -> [bool; 2] {
         let is_mean_worse = self.decrement > self.scale_gain;
         let is_arrived = |gain: f64, is_worse: bool| {
-            self.verdict == Verdict::Trust || !(is_worse || share(gain, self.weights) > TRUSTED)
+            self.is_arrived() || !(is_worse || share(gain, self.weights) > TRUSTED)
         };
         [
             is_arrived(self.decrement, is_mean_worse),
@@ -145,7 +140,7 @@ impl Diagnosis {
             format!("{}.", self.importance_finding()),
         ];
         sentences.extend(self.motion.sentences());
-        sentences.extend(self.remedy().map(|remedy| sentence(&format!("{remedy}."))));
+        sentences.extend(self.cure.iter().map(|cure| sentence(&format!("{cure}."))));
         sentences
     }
 
@@ -153,19 +148,32 @@ impl Diagnosis {
     pub fn finding(&self) -> String {
         let (excess, error, weights) = (self.excess(), self.standard_error, self.weights);
         let missed = match self.arrived() {
-            [true, true] => String::new(),
-            [false, _] => "; its mean has not arrived: ".into(),
-            [true, false] => format!("; its deviations have not arrived{CONSEQUENCE}: "),
+            [true, true] => None,
+            [false, _] => Some("its mean has not arrived".into()),
+            [true, false] => Some(format!("its deviations have not arrived{CONSEQUENCE}")),
         };
-        let cure = self.cure.as_deref().unwrap_or_default();
         let importance = match self.importance {
-            Importance::Measured(_) => format!("; {}", self.importance_finding()),
-            Importance::Absent { .. } => String::new(),
+            Importance::Measured(_) => Some(self.importance_finding()),
+            Importance::Absent { .. } => None,
         };
-        format!(
-            "the posterior of {weights} weights is {excess:.1} ± {error:.1} nats from the best of its \
-             family{missed}{cure}{importance}"
-        )
+        // What to change follows its reason.
+        let cure = self.cure.clone();
+        let reasons = match missed {
+            Some(missed) => {
+                let cure = cure.map(|cure| format!(": {cure}")).unwrap_or_default();
+                [Some(format!("{missed}{cure}")), importance]
+            }
+            None => [importance, cure],
+        };
+        let excess = format!(
+            "the posterior of {weights} weights is {excess:.1} ± {error:.1} nats from the best of its family"
+        );
+        let parts: Vec<String> = [Some(excess)]
+            .into_iter()
+            .chain(reasons)
+            .flatten()
+            .collect();
+        parts.join("; ")
     }
 }
 
@@ -217,36 +225,61 @@ pub fn diagnose(
     let Some(fit) = Fit::of(training_set, settings, model)? else {
         return Ok(None);
     };
-    let (arrival, verdict) = measured(&fit)?;
+    let importance = importance(&fit)?;
+    let weights = fit.posterior.len();
+    let Arrival {
+        decrement,
+        scale_gain,
+        standard_error,
+        ..
+    } = arrival(&fit)?;
+    let arrived = arrival_verdict([decrement, scale_gain], weights);
     let is_direct = linear::applies(training_set, settings);
-    let cure = cure(settings, is_direct, arrival.decrement > arrival.scale_gain);
+    let (verdict, cure) = match arrived {
+        Verdict::Trust if !is_close(&importance, weights) => {
+            let is_real = matches!(training_set.target(), Target::Real(_));
+            let cure = match importance.log_weights() {
+                _ if is_direct && is_real => EXACT,
+                Some(_) => WEIGHTED,
+                None => WIDER,
+            };
+            (Verdict::LookCloser, Some(cure))
+        }
+        Verdict::Trust => (Verdict::Trust, None),
+        _ => {
+            let cure = cure(settings, is_direct, decrement > scale_gain);
+            (arrived, Some(cure))
+        }
+    };
     Ok(Some(Diagnosis {
         verdict,
-        decrement: arrival.decrement,
-        scale_gain: arrival.scale_gain,
-        standard_error: arrival.standard_error,
-        weights: fit.posterior.len(),
+        decrement,
+        scale_gain,
+        standard_error,
+        weights,
         motion: model.motion(),
-        cure: (verdict != Verdict::Trust).then(|| cure.into()),
-        importance: importance(&fit)?,
+        cure: cure.map(Into::into),
+        importance,
     }))
 }
 
-/// The verdict of [`diagnose`], without the importance ratios, which do not change it.
-///
-/// # Errors
-/// If a gradient is not finite.
-pub fn verdict(
-    training_set: &TrainingSet,
-    settings: &FitSettings,
-    model: &TrainedModel,
-) -> Result<Option<Verdict>> {
-    let fit = Fit::of(training_set, settings, model)?;
-    fit.map(|fit| Ok(measured(&fit)?.1)).transpose()
+/// What the gains of a better mean and of better deviations say about a fit.
+fn arrival_verdict([decrement, scale_gain]: [f64; 2], weights: usize) -> Verdict {
+    match decrement + scale_gain {
+        _ if share(decrement, weights) > UNUSABLE => Verdict::DoNotUse,
+        excess if share(excess, weights) > TRUSTED => Verdict::LookCloser,
+        _ => Verdict::Trust,
+    }
 }
 
-/// The distance of a fit from the best of its family, and what it says about the fit.
-fn measured(fit: &Fit<'_>) -> Result<(Arrival, Verdict)> {
+/// Whether the estimated divergence from the true posterior, if there is one, is at most the excess of a trusted fit.
+fn is_close(importance: &Importance, weights: usize) -> bool {
+    let divergence = importance.divergence();
+    divergence.is_none_or(|divergence| share(divergence, weights) <= TRUSTED)
+}
+
+/// The distance of a fit from the best of its family.
+fn arrival(fit: &Fit<'_>) -> Result<Arrival> {
     let device = fit.settings.device.device()?.autodiff();
     let rows: Vec<usize> = (0..fit.training_set.rows()).collect();
     let batches = rows
@@ -258,11 +291,5 @@ fn measured(fit: &Fit<'_>) -> Result<(Arrival, Verdict)> {
         .with_prior(fit.prior.clone())
         .with_pairs(pairs.clamp(PAIRS.0, PAIRS.1))
         .with_seed(fit.settings.seed);
-    let arrival = test.measure(&fit.network, fit.posterior, batches)?;
-    let verdict = match arrival {
-        _ if share(arrival.decrement, weights) > UNUSABLE => Verdict::DoNotUse,
-        _ if share(arrival.excess(), weights) > TRUSTED => Verdict::LookCloser,
-        _ => Verdict::Trust,
-    };
-    Ok((arrival, verdict))
+    Ok(test.measure(&fit.network, fit.posterior, batches)?)
 }

@@ -82,6 +82,24 @@ mod tests {
     }
 
     #[test]
+    fn the_verdict_on_a_family_that_is_too_poor_names_the_exact_posterior() {
+        let (_, _, training_set) = regression();
+        let settings = FitSettings {
+            method: Method::MeanField,
+            ..settings()
+        };
+        let fitted = fit(&training_set, &settings, &mut Unobserved).unwrap();
+        let found = diagnose(&training_set, &settings, &fitted)
+            .unwrap()
+            .unwrap();
+        assert_eq!(found.verdict, Verdict::LookCloser);
+        let text = found.to_string();
+        let family = "the fit has arrived, but its family is too poor for the true posterior";
+        assert!(text.contains(family) && text.contains("`exact`"), "{text}");
+        assert!(!text.contains("has not arrived"), "{text}");
+    }
+
+    #[test]
     fn the_posterior_has_its_closed_form() {
         let (values, targets, training_set) = regression();
         // The bias is the weight of a constant.
