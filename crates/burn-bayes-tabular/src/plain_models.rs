@@ -120,7 +120,7 @@ fn map(settings: &FitSettings) -> FitSettings {
         prior_precision: match settings.prior_precision {
             // Only a bound on the evidence teaches it.
             PriorPrecision::Learned(_) => FitSettings::default().prior_precision,
-            given => given,
+            other => other,
         },
         ..settings.clone()
     }

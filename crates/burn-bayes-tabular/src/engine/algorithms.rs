@@ -13,7 +13,7 @@ use burn_bayes::{Bayesian, FusedAdamConfig, Noise};
 
 use super::likelihood::{likelihood, outputs};
 use super::method::{MethodConfig, rates};
-use super::prior::{biases, first};
+use super::prior::biases;
 use super::training::{Checkpoint, Learner, Training};
 use super::{Observer, TrainedModel};
 use crate::error::Result;
@@ -143,7 +143,10 @@ impl Training<'_> {
         let clipping = settings
             .clip
             .map(|norm| GradientClipping::Norm(norm as f32));
-        let optimizer = self.optimizer_with_penalty(penalty(first(settings)), clipping.clone());
+        let optimizer = self.optimizer_with_penalty(
+            penalty(settings.prior_precision.initial()),
+            clipping.clone(),
+        );
         match settings.bias_prior_precision {
             None => optimizer,
             Some(precision) => {

@@ -10,8 +10,6 @@ use burn_bayes::{FactorPosterior, Prior};
 use crate::error::Result;
 use crate::settings::{FitSettings, Method, NetworkShape, PriorLearning, PriorPrecision, refused};
 
-/// α before it is learned.
-const FIRST_GUESS: f64 = 1.0;
 /// Bounds of α on the standardised scale of the network.
 const BOUNDS: (f64, f64) = (1e-4, 1e6);
 /// The fraction of the epochs with the first value.
@@ -25,13 +23,16 @@ pub(crate) type LayerPrecisions = Vec<f64>;
 /// The prior, with these precisions if they are learned. Biases have their own if it was given, and otherwise that of
 /// their layer.
 pub(super) fn prior(settings: &FitSettings, learned: Option<&[f64]>) -> Prior {
-    let prior = match (settings.prior_precision, learned) {
-        (PriorPrecision::Learned(_), Some(&[precision])) => Prior::isotropic(precision),
-        (PriorPrecision::Learned(_), Some(layers)) => layers.iter().enumerate().fold(
-            Prior::isotropic(FIRST_GUESS),
-            |prior, (layer, &precision)| prior.with_group(layer_group(layer), precision),
-        ),
-        _ => Prior::isotropic(first(settings)),
+    let initial = settings.prior_precision.initial();
+    let prior = match learned {
+        None => Prior::isotropic(initial),
+        Some(&[precision]) => Prior::isotropic(precision),
+        Some(layers) => layers
+            .iter()
+            .enumerate()
+            .fold(Prior::isotropic(initial), |prior, (layer, &precision)| {
+                prior.with_group(layer_group(layer), precision)
+            }),
     };
     match settings.bias_prior_precision {
         // A group without parameters would be refused.
@@ -45,6 +46,8 @@ pub(super) fn prior(settings: &FitSettings, learned: Option<&[f64]>) -> Prior {
 pub(super) struct LearnedPrior {
     /// The parameters that share each α.
     groups: Vec<ParamGroup>,
+    /// The first value.
+    initial: f64,
     /// The last epoch (from 1) with the first value.
     waiting: usize,
     epochs: usize,
@@ -68,6 +71,7 @@ impl LearnedPrior {
         };
         Some(Self {
             groups: (0..count).map(group).map(without_biases).collect(),
+            initial: settings.prior_precision.initial(),
             waiting: (WAITING * settings.epochs as f64).ceil() as usize,
             epochs: settings.epochs,
         })
@@ -85,7 +89,7 @@ impl LearnedPrior {
         last: Option<&[f64]>,
     ) -> Result<LayerPrecisions> {
         let next = |(at, group)| {
-            let last = last.map_or(FIRST_GUESS, |last| last[at]);
+            let last = last.map_or(self.initial, |last| last[at]);
             let best = posterior.prior_precision(group)?;
             let next = best.clamp(last / LARGEST_CHANGE, last * LARGEST_CHANGE);
             Ok(bounded(next))
@@ -111,14 +115,6 @@ pub(super) fn check(settings: &FitSettings) -> Result<()> {
         return Err(refused("prior_precision", problem));
     }
     Ok(())
-}
-
-/// α at the start, which is the end unless it is learned.
-pub(super) fn first(settings: &FitSettings) -> f64 {
-    match settings.prior_precision {
-        PriorPrecision::Given(precision) => precision,
-        PriorPrecision::Learned(_) => FIRST_GUESS,
-    }
 }
 
 /// The number of precisions.

@@ -349,8 +349,31 @@ impl fmt::Display for NoisePrecision {
 pub enum PriorPrecision {
     /// A fixed value.
     Given(f64),
+    /// The value with the largest evidence for a linear regression that is solved directly, otherwise 1.
+    Auto(AutoWord),
     /// The value with the largest bound on the evidence.
     Learned(PriorLearning),
+}
+
+/// The word `auto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AutoWord {
+    /// `auto`.
+    Auto,
+}
+
+impl PriorPrecision {
+    /// Chosen by the kind of the model.
+    pub const AUTO: Self = Self::Auto(AutoWord::Auto);
+
+    /// The value before it is learned, which is the last one unless it is learned.
+    pub(crate) fn initial(self) -> f64 {
+        match self {
+            Self::Given(precision) => precision,
+            Self::Auto(_) | Self::Learned(_) => 1.0,
+        }
+    }
 }
 
 /// The weights that share a learned prior precision.
@@ -374,10 +397,11 @@ impl FromStr for PriorPrecision {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
+            "auto" => Ok(Self::AUTO),
             "learned" => Ok(Self::Learned(PriorLearning::Learned)),
             "learned-per-layer" => Ok(Self::Learned(PriorLearning::LearnedPerLayer)),
             _ => text.parse().map(Self::Given).map_err(|_| {
-                format!("`{text}` is neither a number nor `learned` nor `learned-per-layer`")
+                format!("`{text}` is neither a number nor `auto`, `learned` or `learned-per-layer`")
             }),
         }
     }
@@ -387,6 +411,7 @@ impl fmt::Display for PriorPrecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Given(precision) => precision.fmt(f),
+            Self::Auto(_) => f.write_str("auto"),
             Self::Learned(PriorLearning::Learned) => f.write_str("learned"),
             Self::Learned(PriorLearning::LearnedPerLayer) => f.write_str("learned-per-layer"),
         }

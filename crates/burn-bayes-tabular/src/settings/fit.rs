@@ -68,10 +68,11 @@ settings! {
         [unless: &[("optimizer", "adam"), DIRECT]]
         momentum: f64 = 0.9;
         /// Precision (1/variance) of the Gaussian prior over the weights, or `learned`, or `learned-per-layer`: that
-        /// with the largest bound on the evidence, which is often too large for good predictions of a network. With
+        /// with the largest bound on the evidence, which is often too large for good predictions of a network; `auto`
+        /// is learned for a linear regression that is solved directly, whose evidence is exact, and 1 otherwise. With
         /// laplace and a network it is that of the training, after which the posterior has the one that maximises the
         /// marginal likelihood.
-        prior_precision: PriorPrecision = PriorPrecision::Given(1.0);
+        prior_precision: PriorPrecision = PriorPrecision::AUTO;
         /// Precision of the prior over biases [default: that of the weights].
         [unless: &[("no_intercept", "true")]]
         bias_prior_precision: f64;

@@ -58,7 +58,10 @@ impl Simulator {
         engine::check(&design.rows, settings)?;
         Ok(Self {
             rows: design.rows.clone(),
-            settings: settings.clone(),
+            settings: FitSettings {
+                prior_precision: settings.prior_precision.initial().into(),
+                ..settings.clone()
+            },
             quantities: Quantities::new(design, settings),
             draws,
         })

@@ -16,12 +16,13 @@ use burn::module::{Module, ParamGroup};
 use burn::tensor::{Tensor, TensorData};
 use burn_bayes::FactorPosterior;
 use burn_bayes::graph::Layout;
-use burn_bayes::posterior::{FormKind, NearestGaussian};
+use burn_bayes::posterior::{DenseGaussian, FormKind, NearestGaussian};
 
+use self::regression::Sums;
 use super::algorithms::{network, weights};
 use super::likelihood::is_simple;
 use super::method::rank;
-use super::prior::{bounded, first};
+use super::prior::bounded;
 use super::{Motion, TrainedModel};
 use crate::error::Result;
 use crate::rows::{Target, TrainingSet};
@@ -82,13 +83,14 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
     let device = settings.device.device()?;
     let target = training_set.target();
     let mut design = Design::new(training_set, settings);
-    let learned_prior = design.learn_prior(settings)?;
     let family = family(settings, design.len())?;
     // The factors and the diagonal of the posterior.
     let parts = |nearest: NearestGaussian| (nearest.factors, nearest.diagonal);
-    let (precision, gaussian, parts) = match target {
+    let (learned_prior, precision, gaussian, parts) = match target {
         Target::Real(_) => {
-            let (precision, gaussian) = design.regression(settings)?;
+            let sums = design.sums();
+            let learned_prior = design.learn_prior_of_regression(settings, &sums)?;
+            let (precision, gaussian) = design.regression(settings, &sums)?;
             let parts = match family {
                 None => None,
                 Some(_) if settings.method == Method::Exact => {
@@ -96,11 +98,12 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
                 }
                 Some((form, rank)) => Some(parts(gaussian.nearest(form, rank, &[])?)),
             };
-            (precision, gaussian, parts)
+            (learned_prior, precision, gaussian, parts)
         }
         Target::Classes(_) => {
+            let learned_prior = design.learn_prior_of_classification(settings)?;
             let (gaussian, nearest) = design.classification(family, settings.seed)?;
-            (1.0, gaussian, nearest.map(parts))
+            (learned_prior, 1.0, gaussian, nearest.map(parts))
         }
     };
     let trained = device.clone().autodiff();
@@ -170,7 +173,7 @@ struct Design<'a> {
 impl<'a> Design<'a> {
     fn new(training_set: &'a TrainingSet, settings: &FitSettings) -> Self {
         let outputs = training_set.target().columns();
-        let all = first(settings);
+        let all = settings.prior_precision.initial();
         let mut prior = vec![all; training_set.width() * outputs];
         if !settings.no_intercept {
             let bias = settings.bias_prior_precision.unwrap_or(all);
@@ -184,35 +187,52 @@ impl<'a> Design<'a> {
         }
     }
 
-    /// Learns α, if it is not given, at the maximum of the evidence: with n weights of precision α, their mean m and
-    /// their covariance C, the fixed point α = (n − α tr C)/‖m‖² (MacKay 1992). A classification has Laplace's
-    /// approximation of the evidence.
-    fn learn_prior(&mut self, settings: &FitSettings) -> Result<Option<f64>> {
-        if matches!(settings.prior_precision, PriorPrecision::Given(_)) {
-            return Ok(None);
+    /// Learns α of a regression, if it is not given, at the maximum of the evidence.
+    fn learn_prior_of_regression(
+        &mut self,
+        settings: &FitSettings,
+        sums: &Sums,
+    ) -> Result<Option<f64>> {
+        match settings.prior_precision {
+            PriorPrecision::Given(_) => Ok(None),
+            _ if settings.bias_prior_precision.is_none() => {
+                let alpha = self.evidence_prior(settings, sums)?;
+                self.prior.fill(alpha);
+                Ok(Some(alpha))
+            }
+            _ => self.learn_prior(settings, |design| Ok(design.regression(settings, sums)?.1)),
         }
+    }
+
+    /// Learns α of a classification, if that is asked for, at the maximum of Laplace's approximation of the evidence.
+    fn learn_prior_of_classification(&mut self, settings: &FitSettings) -> Result<Option<f64>> {
+        match settings.prior_precision {
+            PriorPrecision::Learned(_) => self.learn_prior(settings, Self::mode),
+            _ => Ok(None),
+        }
+    }
+
+    /// Learns α: with n weights of precision α, their mean m and their covariance C, the fixed point
+    /// α = (n − α tr C)/‖m‖² (MacKay 1992).
+    fn learn_prior(
+        &mut self,
+        settings: &FitSettings,
+        posterior: impl Fn(&Self) -> Result<DenseGaussian>,
+    ) -> Result<Option<f64>> {
         let learned = match settings.bias_prior_precision {
             Some(_) => self.training_set.width() * self.outputs,
             None => self.len(),
         };
-        let mut alpha = first(settings);
-        for _ in 0..MOST_STEPS {
-            let gaussian = match self.training_set.target() {
-                Target::Real(_) => self.regression(settings)?.1,
-                Target::Classes(_) => self.mode()?,
-            };
+        let found = converges(settings.prior_precision.initial(), |alpha| {
+            self.prior[..learned].fill(alpha);
+            let gaussian = posterior(self)?;
             let trace: f64 = gaussian.variances()[..learned].iter().sum();
             let determined = learned as f64 - alpha * trace;
             let square: f64 = gaussian.mean()[..learned].iter().map(|m| m * m).sum();
-            let next = bounded(determined / square);
-            let change = (next / alpha).ln().abs();
-            alpha = next;
-            self.prior[..learned].fill(alpha);
-            if change < CONVERGED {
-                break;
-            }
-        }
-        Ok(Some(alpha))
+            Ok(bounded(determined / square))
+        })?;
+        self.prior[..learned].fill(found);
+        Ok(Some(found))
     }
 
     /// D.
@@ -230,6 +250,19 @@ impl<'a> Design<'a> {
             visit(index, &inputs, targets);
         }
     }
+}
+
+/// The fixed point of a function of α, from this value.
+fn converges(start: f64, mut next: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
+    let mut alpha = start;
+    for _ in 0..MOST_STEPS {
+        let last = alpha;
+        alpha = next(last)?;
+        if (alpha / last).ln().abs() < CONVERGED {
+            break;
+        }
+    }
+    Ok(alpha)
 }
 
 /// target += scale · source

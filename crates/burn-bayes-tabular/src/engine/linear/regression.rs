@@ -1,14 +1,16 @@
 //! Linear regression, whose posterior has a closed form.
 //!
 //! The posterior is N(m, H⁻¹) with H = β XᵀX + diag α. Learned noise is the fixed point
-//! 1/β = (‖y − Xm‖² + tr(X H⁻¹ Xᵀ))/N, the maximum of the evidence, found in the eigenbasis of
+//! 1/β = (‖y − Xm‖² + tr(X H⁻¹ Xᵀ))/N, the maximum of the evidence, and a learned prior the fixed point
+//! α = (n − α tr H⁻¹)/‖m‖² (MacKay 1992) of n weights; both are found in the eigenbasis of
 //! α^-½ XᵀX α^-½.
 
 use burn_bayes::algebra::{Cholesky, SquareMatrix, SymmetricEigen};
 use burn_bayes::posterior::DenseGaussian;
 
-use super::{Design, add, add_outer, mirror};
+use super::{Design, add, add_outer, converges, mirror};
 use crate::engine::noise::BOUNDS;
+use crate::engine::prior::bounded;
 use crate::error::Result;
 use crate::rows::Target;
 use crate::settings::{FitSettings, NoisePrecision};
@@ -16,9 +18,29 @@ use crate::settings::{FitSettings, NoisePrecision};
 /// Iterations of the noise, which stop early.
 const MOST_STEPS: usize = 100;
 
+/// All that a regression needs of its rows.
+pub(super) struct Sums {
+    /// XᵀX, row-major.
+    gram: Vec<f64>,
+    /// Xᵀy.
+    moment: Vec<f64>,
+    /// yᵀy.
+    square: f64,
+}
+
+/// The sums in the eigenbasis of r^-½ XᵀX r^-½, for the prior precisions α r of a scalar α.
+struct Spectrum {
+    values: Vec<f64>,
+    moment: Vec<f64>,
+    square: f64,
+    rows: f64,
+    /// The bounds of β.
+    bounds: (f64, f64),
+}
+
 impl Design<'_> {
-    /// β and the posterior.
-    pub(super) fn regression(&self, settings: &FitSettings) -> Result<(f64, DenseGaussian)> {
+    /// The sums of all rows.
+    pub(super) fn sums(&self) -> Sums {
         let len = self.len();
         let (mut gram, mut moment, mut square) = (vec![0.0; len * len], vec![0.0; len], 0.0);
         self.for_each_row(|_, inputs, targets| {
@@ -28,65 +50,119 @@ impl Design<'_> {
             square += target * target;
         });
         mirror(&mut gram, len);
-        let beta = match settings.noise_precision {
-            NoisePrecision::Given(precision) => match self.training_set.target() {
-                Target::Real(scale) => precision * scale.spread * scale.spread,
-                Target::Classes(_) => precision,
-            },
-            NoisePrecision::Learned(_) => self.evidence_noise(&gram, &moment, square)?,
+        Sums {
+            gram,
+            moment,
+            square,
+        }
+    }
+
+    /// β and the posterior.
+    pub(super) fn regression(
+        &self,
+        settings: &FitSettings,
+        sums: &Sums,
+    ) -> Result<(f64, DenseGaussian)> {
+        let len = self.len();
+        let beta = match self.given_noise(settings) {
+            Some(beta) => beta,
+            None => self.spectrum(&self.prior, sums)?.noise(1.0),
         };
-        let mut precision = gram;
-        precision.iter_mut().for_each(|entry| *entry *= beta);
+        let mut precision: Vec<f64> = sums.gram.iter().map(|entry| beta * entry).collect();
         for (at, alpha) in self.prior.iter().enumerate() {
             precision[at * len + at] += alpha;
         }
-        let mut mean: Vec<f64> = moment.iter().map(|entry| beta * entry).collect();
+        let mut mean: Vec<f64> = sums.moment.iter().map(|entry| beta * entry).collect();
         let matrix = SquareMatrix::from_row_major(len, precision)?;
         Cholesky::new(&matrix)?.solve(&mut mean)?;
         let gaussian = DenseGaussian::from_precision(mean, matrix.into_row_major())?;
         Ok((beta, gaussian))
     }
 
-    /// β at the maximum of the evidence, from XᵀX, Xᵀy and yᵀy.
-    fn evidence_noise(&self, gram: &[f64], moment: &[f64], square: f64) -> Result<f64> {
+    /// α at the maximum of the evidence, the same for all weights.
+    pub(super) fn evidence_prior(&self, settings: &FitSettings, sums: &Sums) -> Result<f64> {
+        let spectrum = self.spectrum(&vec![1.0; self.len()], sums)?;
+        let given = self.given_noise(settings);
+        let next = |alpha| {
+            let beta = given.unwrap_or_else(|| spectrum.noise(alpha));
+            Ok(bounded(spectrum.next_prior(alpha, beta)))
+        };
+        converges(self.prior[0], next)
+    }
+
+    /// β on the scale of the network, if it is given.
+    fn given_noise(&self, settings: &FitSettings) -> Option<f64> {
+        let NoisePrecision::Given(precision) = settings.noise_precision else {
+            return None;
+        };
+        Some(match self.training_set.target() {
+            Target::Real(scale) => precision * scale.spread * scale.spread,
+            Target::Classes(_) => precision,
+        })
+    }
+
+    /// The spectrum for these r.
+    fn spectrum(&self, relative: &[f64], sums: &Sums) -> Result<Spectrum> {
         let len = self.len();
-        let root: Vec<f64> = self
-            .prior
-            .iter()
-            .map(|alpha| alpha.sqrt().recip())
-            .collect();
-        let scaled = SquareMatrix::from_fn(len, |i, j| root[i] * gram[i * len + j] * root[j]);
+        let root: Vec<f64> = relative.iter().map(|r| r.sqrt().recip()).collect();
+        let scaled = SquareMatrix::from_fn(len, |i, j| root[i] * sums.gram[i * len + j] * root[j]);
         let eigen = SymmetricEigen::new(&scaled)?;
         let vectors = eigen.vectors();
-        let moment: Vec<f64> = (0..len)
-            .map(|k| {
-                let parts = vectors.row(k).iter().zip(&root).zip(moment);
-                parts
-                    .map(|((entry, root), moment)| entry * root * moment)
-                    .sum()
-            })
-            .collect();
-        let values: Vec<f64> = eigen.values().iter().map(|value| value.max(0.0)).collect();
+        let moment = (0..len).map(|k| {
+            let parts = vectors.row(k).iter().zip(&root).zip(&sums.moment);
+            parts
+                .map(|((entry, root), moment)| entry * root * moment)
+                .sum()
+        });
         let unit = self.training_set.target_deviation()?.powi(-2);
-        let bounds = (BOUNDS.0 * unit, BOUNDS.1 * unit);
-        let mut beta = bounds.0;
+        Ok(Spectrum {
+            moment: moment.collect(),
+            values: eigen.values().iter().map(|value| value.max(0.0)).collect(),
+            square: sums.square,
+            rows: self.training_set.rows() as f64,
+            bounds: (BOUNDS.0 * unit, BOUNDS.1 * unit),
+        })
+    }
+}
+
+impl Spectrum {
+    /// The eigenvalue, and the posterior's mean and variance, along every eigenvector.
+    fn along(&self, alpha: f64, beta: f64) -> impl Iterator<Item = (f64, f64, f64, f64)> {
+        let pairs = self.values.iter().zip(&self.moment);
+        pairs.map(move |(&value, &moment)| {
+            let variance = 1.0 / (alpha + beta * value);
+            (value, moment, beta * moment * variance, variance)
+        })
+    }
+
+    /// β at the maximum of the evidence.
+    fn noise(&self, alpha: f64) -> f64 {
+        let mut beta = self.bounds.0;
         for _ in 0..MOST_STEPS {
-            let (mut residual, mut spread) = (square, 0.0);
-            for (value, moment) in values.iter().zip(&moment) {
-                let variance = 1.0 / (1.0 + beta * value);
-                let weight = beta * moment * variance;
-                residual += weight * (weight * value - 2.0 * moment);
+            let (mut residual, mut spread) = (self.square, 0.0);
+            for (value, moment, mean, variance) in self.along(alpha, beta) {
+                residual += mean * (mean * value - 2.0 * moment);
                 spread += value * variance;
             }
-            let mean = (residual.max(0.0) + spread) / self.training_set.rows() as f64;
-            let next = mean.recip().clamp(bounds.0, bounds.1);
+            let variance = (residual.max(0.0) + spread) / self.rows;
+            let next = variance.recip().clamp(self.bounds.0, self.bounds.1);
             let change = (next / beta).ln().abs();
             beta = next;
             if change < 1e-8 {
                 break;
             }
         }
-        Ok(beta)
+        beta
+    }
+
+    /// The next value of the fixed point of α.
+    fn next_prior(&self, alpha: f64, beta: f64) -> f64 {
+        let (mut determined, mut square) = (0.0, 0.0);
+        for (value, _, mean, variance) in self.along(alpha, beta) {
+            determined += beta * value * variance;
+            square += mean * mean;
+        }
+        determined / square
     }
 }
 
@@ -100,7 +176,7 @@ mod tests {
     use crate::engine::linear::testing::{ROWS, WIDTH, features, normals, settings};
     use crate::engine::linear::{applies, fit};
     use crate::rows::TrainingSet;
-    use crate::settings::Method;
+    use crate::settings::{Method, PriorPrecision};
 
     fn rows() -> (Vec<f64>, TrainingSet) {
         let (features, noise) = (features(), normals(2, ROWS));
@@ -157,18 +233,46 @@ mod tests {
     #[test]
     fn learned_prior_and_noise_are_those_of_a_bayesian_ridge_regression() {
         let (targets, training_set) = rows();
-        let settings = FitSettings {
-            prior_precision: "learned".parse().unwrap(),
-            ..settings(Method::Exact)
-        };
-        let model = fit(&training_set, &settings).unwrap();
         let ridge = BayesianRidge::fit(features().values(), &targets).unwrap();
         let close = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-3;
-        assert!(close(
-            model.learned_prior().unwrap()[0],
-            ridge.prior_precision()
-        ));
-        assert!(close(model.noise_precision(), ridge.noise_precision()));
+        for prior_precision in [PriorPrecision::AUTO, "learned".parse().unwrap()] {
+            let settings = FitSettings {
+                prior_precision,
+                ..settings(Method::Exact)
+            };
+            let model = fit(&training_set, &settings).unwrap();
+            let prior = model.learned_prior().unwrap()[0];
+            assert!(close(prior, ridge.prior_precision()), "{prior}");
+            assert!(close(model.noise_precision(), ridge.noise_precision()));
+        }
+    }
+
+    #[test]
+    fn a_learned_prior_is_a_maximum_of_the_evidence_of_given_noise() {
+        let (targets, training_set) = rows();
+        let settings = FitSettings {
+            prior_precision: PriorPrecision::AUTO,
+            // In the unit of the target; 12 on the scale of the network.
+            noise_precision: NoisePrecision::Given(3.0),
+            ..settings(Method::MeanField)
+        };
+        let model = fit(&training_set, &settings).unwrap();
+        let prior = model.learned_prior().unwrap()[0];
+        let evidence = |alpha: f64| {
+            let rows = features();
+            let exact = linear_regression_posterior(rows.values(), &targets, alpha, 12.0).unwrap();
+            let rows = rows.values().chunks(WIDTH).zip(&targets);
+            let products = rows.map(|(row, target)| {
+                let mean: f64 = row.iter().zip(exact.mean()).map(|(x, m)| x * m).sum();
+                target * (target - mean)
+            });
+            // βyᵀy − mᵀHm, of which m is a stationary point.
+            let rest: f64 = 12.0 * products.sum::<f64>();
+            0.5 * (WIDTH as f64 * alpha.ln() - rest + exact.log_determinant())
+        };
+        for factor in [0.97, 1.03] {
+            assert!(evidence(factor * prior) < evidence(prior), "{prior}");
+        }
     }
 
     #[test]
