@@ -11,6 +11,8 @@ use burn::train::{ClassificationOutput, InferenceStep, RegressionOutput, TrainOu
 use burn_bayes::ExampleLoss;
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::graph::losses::cross_entropy;
+use burn_bayes::laplace::ModelOutputs;
+use burn_bayes::likelihood::Likelihood;
 
 /// Rows of features and their classes.
 #[derive(Clone, Debug, ExampleBatch)]
@@ -126,6 +128,22 @@ impl ExampleLoss for MlpClassifier {
     fn example_outputs(&self, batch: Labelled, losses: Tensor<1>) -> ClassificationOutput {
         let logits = self.clone().no_grad().logits(batch.inputs);
         ClassificationOutput::new(losses.mean(), logits, batch.targets)
+    }
+}
+
+impl ModelOutputs for MlpClassifier {
+    type Features = Tensor<2>;
+
+    fn features(batch: Labelled) -> Tensor<2> {
+        batch.inputs
+    }
+
+    fn outputs(&self, features: Tensor<2>) -> Tensor<2> {
+        self.logits(features)
+    }
+
+    fn likelihood(&self) -> Likelihood {
+        Likelihood::Categorical
     }
 }
 
