@@ -98,9 +98,9 @@ pub use posterior::{
 };
 pub use random::uniforms;
 pub use recalibration::{
-    BayesianBinning, DirichletCalibration, HeldOut, HistogramBinning, IsotonicCalibration,
-    MatrixScaling, OffDiagonalPenalty, QuantileRecalibration, RowView, Temperature,
-    VarianceScaling, VectorScaling, check_disjoint_rows, most_likely_noise_precision,
+    BayesianBinning, DirichletCalibration, DrawTemperature, HeldOut, HistogramBinning,
+    IsotonicCalibration, MatrixScaling, OffDiagonalPenalty, QuantileRecalibration, RowView,
+    Temperature, VarianceScaling, VectorScaling, check_disjoint_rows, most_likely_noise_precision,
 };
 pub use regression::{
     JointDraws, PredictionIntervals, crps, crps_gaussian, crps_losses, joint_log_densities,

@@ -3,7 +3,8 @@
 //!   variance scaling   Var′ = s·Var,   s = mean_r (y_r − mean_r)²/Var_r
 //!   quantiles          F′ = R ∘ F,     R(u_(i)) = i/(n + 1),  u_(i) the sorted transforms F_r(y_r)
 //!
-//! Variance scaling is the maximum-likelihood factor for Gaussians. It moves the draws' means and
+//! Variance scaling is the maximum-likelihood factor for Gaussians;
+//! `most_likely_variance.rs` has that for mixtures. It moves the draws' means and
 //! the noise apart by √s around the mean of the row. Quantile recalibration is isotonic regression
 //! of the observed on the predicted frequencies; the transforms of the held-out rows are then
 //! uniform. R is linear between the transforms, R(0) = 0 and R(1) = 1. Departure: i/(n + 1) instead
@@ -39,10 +40,22 @@ use crate::views::{GaussianMixture, TargetedMixture};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VarianceScaling {
-    factor: f64,
+    pub(super) factor: f64,
 }
 
 impl VarianceScaling {
+    /// A known factor.
+    ///
+    /// # Errors
+    /// A config error if the factor is not a finite number above zero.
+    pub fn new(factor: f64) -> Result<Self, EvalError> {
+        if factor.is_finite() && factor > 0.0 {
+            return Ok(Self { factor });
+        }
+        let expected = "a finite number above 0";
+        Err(EvalError::config("variance factor", factor, expected))
+    }
+
     /// The mean squared standardised error of the held-out rows.
     ///
     /// # Errors

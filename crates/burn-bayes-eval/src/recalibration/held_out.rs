@@ -2,8 +2,9 @@
 //!
 //! A recalibration that is scored on the rows it was fitted on looks better than it is: isotonic
 //! regression can bring the calibration error of its own rows to zero. The recalibrations of this
-//! crate therefore take [`HeldOut`] rows, and there is no other way to fit them. A [`HeldOut`]
-//! exists only if none of its identifiers is among those of the scored rows.
+//! crate that have many parameters take [`HeldOut`] rows, and there is no other way to fit them. A
+//! [`HeldOut`] exists only if none of its identifiers is among those of the scored rows. The fits of
+//! a single number for unknown new rows take plain views; [`check_disjoint_rows`] checks known rows.
 //!
 //! Identifiers may be row numbers of a common table, or the names of the patients, users or devices
 //! that rows come from, which may repeat. Use the latter if one of them has several rows.

@@ -3,7 +3,7 @@
 //!   p_c(T) = p_c^{1/T} / Σ_k p_k^{1/T}
 //!
 //! For a Bayesian model p is the **average** over draws, so the final prediction is recalibrated;
-//! scaling each draw's logits before averaging is a different method. T > 1 flattens and T < 1
+//! [`DrawTemperature`](crate::DrawTemperature) scales each draw before averaging. T > 1 flattens and T < 1
 //! sharpens the distribution; the predicted class does not change. For p = softmax(z) the result is
 //! softmax(z/T).
 //!
@@ -161,7 +161,7 @@ impl Logarithms {
 }
 
 /// p_c^b / Σ_k p_k^b, from ratios to the largest probability, so that the sum does not underflow.
-fn tempered(probabilities: &[f64], inverse: f64) -> Vec<f64> {
+pub(super) fn tempered(probabilities: &[f64], inverse: f64) -> Vec<f64> {
     let largest = probabilities.iter().copied().fold(0.0, f64::max);
     let power = |probability: &f64| (probability / largest).powf(inverse);
     let powers: Vec<f64> = probabilities.iter().map(power).collect();

@@ -109,6 +109,18 @@ impl<'a> DrawProbabilities<'a> {
         ClassProbabilities::of_checked(values, self.rows, self.classes)
     }
 
+    /// The table with every row of every draw replaced by other probabilities.
+    pub(crate) fn map_rows(
+        &self,
+        other: impl Fn(&[f64]) -> Vec<f64>,
+    ) -> DrawProbabilities<'static> {
+        let rows = self.values.chunks_exact(self.classes);
+        DrawProbabilities {
+            values: rows.flat_map(other).collect(),
+            ..*self
+        }
+    }
+
     /// The class probabilities of one row under every draw, in draw order.
     pub(crate) fn of_row(&self, row: usize) -> impl Iterator<Item = &[f64]> {
         (0..self.draws).map(move |draw| self.row(draw, row))

@@ -118,6 +118,11 @@ impl<'a> GaussianMixture<'a> {
         self.rows
     }
 
+    /// The means of all components, `[draws × rows]`, row-major.
+    pub fn means(&self) -> &[f64] {
+        &self.means
+    }
+
     /// The mean of each row's mixture: the point prediction that minimises the squared error.
     pub fn mean(&self) -> Vec<f64> {
         (0..self.rows)
