@@ -153,7 +153,12 @@ impl Targets {
         }
     }
 
-    fn select(&self, rows: &[usize]) -> Self {
+    /// The targets of these rows, in this order.
+    ///
+    /// # Panics
+    /// If a row is out of range.
+    #[must_use]
+    pub fn select(&self, rows: &[usize]) -> Self {
         match self {
             Self::Real(values) => Self::Real(rows.iter().map(|&row| values[row]).collect()),
             Self::Classes(classes) => Self::Classes(rows.iter().map(|&row| classes[row]).collect()),

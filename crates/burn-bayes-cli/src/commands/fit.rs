@@ -218,6 +218,9 @@ fn show(fit: &FinishedFit) -> Result<()> {
         print(format_args!("{}", fit.assessment))?;
     }
     if let Some(scores) = &fit.scores {
+        if let Some(recalibration) = &scores.recalibration {
+            print(format_args!("{recalibration}"))?;
+        }
         print(format_args!("scores of the held-out rows:"))?;
         print_scores(&scores.scores)?;
         print_baselines(&scores.scores, &scores.assessment.baselines)?;

@@ -12,6 +12,7 @@ mod fetch;
 mod fit;
 mod plan;
 mod predict;
+mod recalibrate;
 mod search;
 #[cfg(unix)]
 mod signals;

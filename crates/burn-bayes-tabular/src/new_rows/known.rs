@@ -96,7 +96,7 @@ impl KnownRows {
     pub fn score(self, run: &Run, draws: usize, positive: Option<&str>) -> Result<Evaluation> {
         let targets = true_targets(&self.dataset, run.model.target());
         let features = self.dataset.into_parts().0;
-        let predictions = run.model.predict(&features, draws)?;
+        let predictions = run.predict(&features, draws)?;
         let by = self.groups.iter().map(|found| {
             let RowGroups {
                 column,

@@ -156,7 +156,7 @@ impl Pieces<'_> {
             return Ok(None);
         };
         let piece = NewRows::of(run, &table, request.bad_rows)?;
-        let predictions = run.model.predict(&piece.features, *draws)?;
+        let predictions = run.predict(&piece.features, *draws)?;
         let mut predicted = PredictionTable::new(&predictions, levels)?;
         if let Some(conformal) = conformal {
             predicted = predicted.with_conformal(conformal, &predictions)?;

@@ -75,6 +75,61 @@ impl Predictions {
         joined
     }
 
+    /// The number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Self::Classes(predictions) => predictions.rows(),
+            Self::Reals(predictions) => predictions.rows(),
+        }
+    }
+
+    /// The predictions of some of the rows.
+    pub(crate) fn of_rows(&self, rows: &[usize]) -> Self {
+        match self {
+            Self::Classes(predictions) => Self::Classes(predictions.of_rows(rows)),
+            Self::Reals(predictions) => Self::Reals(predictions.of_rows(rows)),
+        }
+    }
+
+    /// The predictions of all rows from those of parts, each with its rows. The noise of a part is that of its rows.
+    ///
+    /// # Panics
+    /// If there are none, or the parts are of different fits.
+    pub(crate) fn of_parts(parts: Vec<(Vec<usize>, Self)>) -> Self {
+        let count = parts.iter().map(|(rows, _)| rows.len()).sum();
+        let (_, first) = parts.first().expect("there is a part");
+        match first.clone() {
+            Self::Classes(first) => {
+                let values = parts.iter().map(|(rows, part)| match part {
+                    Self::Classes(part) => (&rows[..], &part.probabilities[..]),
+                    Self::Reals(_) => unreachable!("all parts predict the same target"),
+                });
+                let width = first.classes.len();
+                Self::Classes(ClassPredictions {
+                    probabilities: scattered(values, first.draws, count, width),
+                    ..first
+                })
+            }
+            Self::Reals(first) => {
+                let parts: Vec<_> = parts
+                    .into_iter()
+                    .map(|(rows, part)| match part {
+                        Self::Reals(part) => (rows, part.noise_of_predictions(), part.means),
+                        Self::Classes(_) => unreachable!("all parts predict the same target"),
+                    })
+                    .collect();
+                let means = parts.iter().map(|(rows, _, means)| (&rows[..], &means[..]));
+                let noise = parts.iter().map(|(rows, noise, _)| (&rows[..], &noise[..]));
+                let noise = scattered(noise, first.draws, count, 1);
+                Self::Reals(RealPredictions {
+                    means: scattered(means, first.draws, count, 1),
+                    noise: NoiseDeviations::PerPrediction(noise),
+                    ..first
+                })
+            }
+        }
+    }
+
     /// The predictions of a point estimate as this number of equal draws, by which a mixture weights it.
     pub(crate) fn repeated(self, draws: usize) -> Self {
         match self {
@@ -112,6 +167,33 @@ impl NoiseDeviations {
     }
 }
 
+/// The values of some of `count` rows, `[draws, rows, width]`, row-major.
+fn gathered(values: &[f64], count: usize, width: usize, rows: &[usize]) -> Vec<f64> {
+    let draws = values.chunks_exact((count * width).max(1));
+    draws
+        .flat_map(|draw| rows.iter().map(move |row| &draw[row * width..][..width]))
+        .flatten()
+        .copied()
+        .collect()
+}
+
+/// The inverse for parts with their rows, which together are all `count` rows.
+fn scattered<'a>(
+    parts: impl Iterator<Item = (&'a [usize], &'a [f64])>,
+    draws: usize,
+    count: usize,
+    width: usize,
+) -> Vec<f64> {
+    let mut all = vec![0.0; draws * count * width];
+    for (rows, values) in parts {
+        let places = (0..draws).flat_map(|draw| rows.iter().map(move |row| draw * count + row));
+        for (place, values) in places.zip(values.chunks_exact(width)) {
+            all[place * width..][..width].copy_from_slice(values);
+        }
+    }
+    all
+}
+
 /// The member of each draw.
 pub(crate) fn members_of_draws(members: &[usize]) -> impl Iterator<Item = usize> {
     let members = members.iter().enumerate();
@@ -122,6 +204,14 @@ impl ClassPredictions {
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.probabilities.len() / (self.draws * self.classes.len()).max(1)
+    }
+
+    fn of_rows(&self, rows: &[usize]) -> Self {
+        let (count, width) = (self.rows(), self.classes.len());
+        Self {
+            probabilities: gathered(&self.probabilities, count, width, rows),
+            ..self.clone()
+        }
     }
 
     /// Checks the probabilities, for the computation of scores.
@@ -140,10 +230,7 @@ impl RealPredictions {
     /// The predictions of some of the rows.
     pub(crate) fn of_rows(&self, rows: &[usize]) -> Self {
         let count = self.rows();
-        let selected = |values: &[f64]| {
-            let of_draw = |draw: usize| rows.iter().map(move |&row| values[draw * count + row]);
-            (0..self.draws).flat_map(of_draw).collect()
-        };
+        let selected = |values: &[f64]| gathered(values, count, 1, rows);
         Self {
             draws: self.draws,
             members: self.members.clone(),
@@ -160,6 +247,16 @@ impl RealPredictions {
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.means.len() / self.draws.max(1)
+    }
+
+    /// The standard deviation of the noise of every draw and row.
+    fn noise_of_predictions(&self) -> Vec<f64> {
+        match &self.noise {
+            NoiseDeviations::PerPrediction(deviations) => deviations.clone(),
+            NoiseDeviations::PerMember(deviations) => members_of_draws(&self.members)
+                .flat_map(|member| std::iter::repeat_n(deviations[member], self.rows()))
+                .collect(),
+        }
     }
 
     /// The standard deviation of the noise, its root mean square over draws and rows.

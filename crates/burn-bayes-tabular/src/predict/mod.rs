@@ -3,6 +3,7 @@
 mod conformal;
 mod draws;
 mod held_out;
+mod recalibration;
 mod selection;
 mod table;
 mod uncertainty;
@@ -10,6 +11,7 @@ mod uncertainty;
 pub use conformal::{Conformal, ConformalRequest, SetMethod};
 pub(crate) use draws::members_of_draws;
 pub use draws::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
+pub use recalibration::Recalibration;
 pub(crate) use selection::{Abstention, threshold_at_risk};
 pub use table::PredictionTable;
 pub(crate) use table::{DEVIATIONS, EPISTEMIC, LABEL, MEAN, TARGET, probability_column};

@@ -1,8 +1,8 @@
 //! The held-out rows of a run, for guarantees about new rows.
 //!
 //! The guarantees hold if the held-out rows are exchangeable with new rows, so the fit must not have used them. By
-//! default it only records their scores. With early stopping, a second fit to all rows or member weights it uses them,
-//! and such a run is refused.
+//! default it only records their scores. With early stopping, a second fit to all rows, a recalibration or member
+//! weights it uses them, and such a run is refused.
 
 use std::path::PathBuf;
 
@@ -61,6 +61,8 @@ impl Run {
         let settings = &self.config.fit;
         let used = if settings.refit {
             Some(("refit", "trained the model"))
+        } else if settings.recalibrate.is_some() {
+            Some(("recalibrate", "fitted the recalibration"))
         } else if settings.patience.is_some() {
             Some(("patience", "chose the epoch"))
         } else if settings.member_weights != MemberWeights::Equal {

@@ -16,7 +16,8 @@ use super::fit::{FinishedFit, FolderFit, Start, diverged_by};
 use super::folder::RunFolder;
 use super::members::{Ensemble, RunModel};
 use super::model_file::ModelFile;
-use super::validation::validate;
+use super::recalibration;
+use super::validation::{Validation, validate};
 use super::wrong;
 use crate::assessment::Assessment;
 use crate::engine::{self, ImportanceWeights};
@@ -58,6 +59,7 @@ impl FitSettings {
             against_map: false,
             members: 1,
             member_weights: MemberWeights::Equal,
+            recalibrate: None,
             ..self.clone()
         }
     }
@@ -91,6 +93,7 @@ impl EnsembleFit {
                            equal weights";
             return Err(refused("member_weights", problem));
         }
+        recalibration::check(&config.fit, &rows)?;
         let fingerprint = format!("{:016x}\n", rows.fingerprint());
         let folder = match start {
             Start::New(command) => {
@@ -206,6 +209,9 @@ impl EnsembleFit {
         rows.preprocessor.save(folder.preprocessor_file())?;
         write_whole(&folder.config_file(), config.to_toml()?.as_bytes())?;
         let plain_models = folder.save_plain_models(&plain_models)?;
+        let recalibration = scores
+            .as_ref()
+            .and_then(Validation::recalibration_of_new_rows);
         let files = [
             folder.config_file(),
             folder.preprocessor_file(),
@@ -216,6 +222,7 @@ impl EnsembleFit {
         let importance = ImportanceWeights::Absent(none.into());
         ModelFile::new(noise_precision, diverged.clone(), importance, files)?
             .with_plain_models(plain_models)
+            .with_recalibration(recalibration)
             .with_members(members)
             .save(folder)?;
         Ok(FinishedFit {

@@ -8,6 +8,7 @@ use burn_bayes_data::Dataset;
 use serde::Serialize;
 
 use super::best_epoch::{BestEpoch, StopAfter};
+use super::recalibration;
 use super::{
     EpochMetrics, MetricsFile, RunFolder, Validation, WatchedRows, report_failure, validate,
 };
@@ -119,6 +120,7 @@ impl FolderFit {
     ) -> Result<Self> {
         let weights = engine::check(&rows.train, &config.fit)?;
         config.fit = engine::in_effect(&rows.train, config.fit);
+        recalibration::check(&config.fit, &rows)?;
         let folder = match start {
             Start::New(command) => RunFolder::create(out, &config, command)?,
             Start::Resumed => RunFolder::resume(out)?,
@@ -214,7 +216,17 @@ impl FolderFit {
         })?;
         self.rows.preprocessor.save(folder.preprocessor_file())?;
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
-        folder.finish(config, model, diverged.clone(), importance, &plain_models)?;
+        let recalibration = scores
+            .as_ref()
+            .and_then(Validation::recalibration_of_new_rows);
+        folder.finish(
+            config,
+            model,
+            diverged.clone(),
+            importance,
+            &plain_models,
+            recalibration,
+        )?;
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),

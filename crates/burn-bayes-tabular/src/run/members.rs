@@ -64,12 +64,12 @@ impl RunModel {
         }
     }
 
-    /// Predicts rows under `draws` draws of the weights; see [`TrainedModel::predict`]. Those of an ensemble are shared
+    /// Predicts rows under `draws` draws of the weights, without recalibration; see [`TrainedModel::predict`]. Those of an ensemble are shared
     /// by its members: equally, rounded up, or in proportion to their weights.
     ///
     /// # Errors
     /// As [`TrainedModel::predict`], and if a file of a member was changed since the fit.
-    pub fn predict(&self, rows: &Features, draws: usize) -> Result<Predictions> {
+    pub(super) fn predict(&self, rows: &Features, draws: usize) -> Result<Predictions> {
         match self {
             Self::Single(model) => model.predict(rows, draws),
             Self::Ensemble(ensemble) => ensemble.predict(rows, draws),

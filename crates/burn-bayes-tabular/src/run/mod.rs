@@ -11,6 +11,7 @@ mod metrics;
 mod model_file;
 mod plain_models;
 mod progress;
+mod recalibration;
 mod validation;
 
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub use metrics::EpochMetrics;
 pub(crate) use metrics::MetricsFile;
 pub use progress::ValidationScore;
 pub(crate) use progress::WatchedRows;
+pub use recalibration::RecalibrationScores;
 pub(crate) use validation::{RunReport, report_failure, validate};
 pub use validation::{Validation, curves};
 
@@ -35,7 +37,7 @@ use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device};
 use burn_bayes::graph::Layout;
 use burn_bayes::{FactorPosterior, Noise};
-use burn_bayes_data::Preprocessor;
+use burn_bayes_data::{Features, Preprocessor};
 use model_file::{Checksums, ModelFile};
 use plain_models::PlainRecord;
 
@@ -44,6 +46,7 @@ use crate::error::{Result, TabularError};
 use crate::files::{at, remove, write_whole};
 use crate::network::Network;
 use crate::plain_models::PlainModels;
+use crate::predict::{Predictions, Recalibration};
 use crate::rows::Target;
 use crate::settings::{Config, DeviceName, MOST_DRAWS, Method, expect_at_most, refused};
 
@@ -60,6 +63,7 @@ pub struct Run {
     pub diverged: Option<String>,
     importance: Option<ImportanceWeights>,
     is_importance_weighted: bool,
+    recalibration: Option<Recalibration>,
     plain_models: Option<PlainRecord>,
     checksums: Checksums,
 }
@@ -102,6 +106,7 @@ impl Run {
             diverged: model_file.diverged,
             importance: model_file.importance,
             is_importance_weighted: false,
+            recalibration: model_file.recalibration,
             plain_models: model_file.plain_models,
             checksums: model_file.checksums,
         })
@@ -116,6 +121,9 @@ impl Run {
             let problem = format!("is not possible for this fit: {reason}");
             Err(refused("importance-weighted", problem))
         };
+        if self.recalibration.is_some() {
+            return refused("its recalibration holds for its own draws; fit without `recalibrate`");
+        }
         let log_weights = match &self.importance {
             Some(ImportanceWeights::LogWeights(log_weights)) => log_weights,
             Some(ImportanceWeights::Absent(reason)) => return refused(reason),
@@ -132,6 +140,24 @@ impl Run {
             is_importance_weighted: true,
             ..self
         })
+    }
+
+    /// Predicts rows under `draws` draws of the weights, recalibrated if the fit is; see
+    /// [`TrainedModel::predict`].
+    ///
+    /// # Errors
+    /// As [`TrainedModel::predict`], and if a file of a member was changed since the fit.
+    pub fn predict(&self, rows: &Features, draws: usize) -> Result<Predictions> {
+        let predictions = self.model.predict(rows, draws)?;
+        match &self.recalibration {
+            Some(recalibration) => recalibration.apply(predictions),
+            None => Ok(predictions),
+        }
+    }
+
+    /// The recalibration of the predictions; `None` without one.
+    pub fn recalibration(&self) -> Option<Recalibration> {
+        self.recalibration
     }
 
     /// Whether predictions are [importance-weighted](Self::importance_weighted).
@@ -265,6 +291,7 @@ impl RunFolder {
         diverged: Option<String>,
         importance: ImportanceWeights,
         plain_models: &PlainModels,
+        recalibration: Option<Recalibration>,
     ) -> Result<()> {
         // The file may have been edited since the fit read it.
         write_whole(&self.config_file(), config.to_toml()?.as_bytes())?;
@@ -282,6 +309,7 @@ impl RunFolder {
         ];
         ModelFile::new(model.noise_precision(), diverged, importance, read)?
             .with_plain_models(plain_models)
+            .with_recalibration(recalibration)
             .save(self)?;
         remove(&self.checkpoint_file())
     }

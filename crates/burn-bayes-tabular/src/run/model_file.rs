@@ -16,6 +16,7 @@ use super::wrong;
 use crate::engine::ImportanceWeights;
 use crate::error::Result;
 use crate::files::{at, checksum, write_whole};
+use crate::predict::Recalibration;
 
 /// The format of a run's files.
 const FORMAT: u32 = 2;
@@ -35,6 +36,9 @@ pub(super) struct ModelFile {
     /// Absent in the files of earlier versions.
     pub(super) importance: Option<ImportanceWeights>,
     pub(super) checksums: Checksums,
+    /// The recalibration of the predictions; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) recalibration: Option<Recalibration>,
     /// The plain models beside the fit; absent in the files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) plain_models: Option<PlainRecord>,
@@ -57,6 +61,7 @@ impl ModelFile {
             diverged,
             importance: Some(importance),
             checksums: Checksums::of(files)?,
+            recalibration: None,
             plain_models: None,
             members: Vec::new(),
         })
@@ -66,6 +71,14 @@ impl ModelFile {
     pub(super) fn with_plain_models(self, plain_models: PlainRecord) -> Self {
         Self {
             plain_models: Some(plain_models),
+            ..self
+        }
+    }
+
+    /// The file of a fit with this recalibration, if any.
+    pub(super) fn with_recalibration(self, recalibration: Option<Recalibration>) -> Self {
+        Self {
+            recalibration,
             ..self
         }
     }

@@ -140,7 +140,7 @@ impl Site {
             return Ok(());
         };
         let features = run.preprocessor.features(&table, 0..table.rows())?;
-        let predictions = run.model.predict(&features, 2)?;
+        let predictions = run.predict(&features, 2)?;
         let table = PredictionTable::new(&predictions, &[0.05, 0.95])?;
         let mut writer = csv::Writer::from_writer(Vec::new());
         table.write_header(&mut writer)?;
@@ -283,7 +283,14 @@ fn a_run_of_a_device_that_was_not_built_in_predicts_on_another() {
     let plain_models = run.plain_models(&folder, None).unwrap();
     run.config.fit.device = DeviceName::Cuda(1);
     folder
-        .finish(&run.config, single(&run), None, no_weights(), &plain_models)
+        .finish(
+            &run.config,
+            single(&run),
+            None,
+            no_weights(),
+            &plain_models,
+            None,
+        )
         .unwrap();
     let message = Run::load(&folder, None).unwrap_err().to_string();
     for word in ["config.toml", "--features cuda", "--device"] {
@@ -530,7 +537,7 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
     let plain_models = run.plain_models(&folder, None).unwrap();
     folder.save_model(&point).unwrap();
     folder
-        .finish(&run.config, &point, None, no_weights(), &plain_models)
+        .finish(&run.config, &point, None, no_weights(), &plain_models, None)
         .unwrap();
     assert!(
         Run::load(&folder, None)

@@ -9,11 +9,12 @@ use serde::Serialize;
 
 use super::folder::RunFolder;
 use super::metrics::EpochMetrics;
+use super::recalibration::{CrossFitted, RecalibrationScores};
 use crate::assessment::{Assessment, Baseline};
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::plain_models::PlainModels;
-use crate::predict::{PredictionTable, Predictions};
+use crate::predict::{PredictionTable, Predictions, Recalibration};
 use crate::report::{self, PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::rows::true_targets;
 use crate::rows::{RowInputs, Target, TrainingSet};
@@ -32,10 +33,20 @@ pub struct Validation {
     /// Whether the fit can be trusted.
     #[serde(flatten)]
     pub assessment: Assessment,
+    /// The recalibration, with which the rows are predicted by cross-fitting; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recalibration: Option<RecalibrationScores>,
+}
+
+impl Validation {
+    /// The recalibration that is fitted to all held-out rows.
+    pub(crate) fn recalibration_of_new_rows(&self) -> Option<Recalibration> {
+        self.recalibration.map(|scores| scores.map)
+    }
 }
 
 /// Scores the held-out rows, with these inputs in the file, and writes scores, predictions and a
-/// report.
+/// report. If the settings say so, the predictions are recalibrated by cross-fitting first.
 pub(crate) fn validate(
     folder: &RunFolder,
     config: &Config,
@@ -47,6 +58,15 @@ pub(crate) fn validate(
 ) -> Result<Validation> {
     let target = train.target();
     let targets = true_targets(rows, target);
+    let cross_fitted = config
+        .fit
+        .recalibrate
+        .map(|_| CrossFitted::of(predictions, &targets, &config.fit))
+        .transpose()?;
+    let predictions = match &cross_fitted {
+        Some(cross_fitted) => &cross_fitted.predictions,
+        None => predictions,
+    };
     let positive = target.positive(config.data.positive.as_deref())?;
     let intervals = Intervals::Bootstrapped;
     let diverged = divergence(train, predictions, &targets)?.map(|found| found.to_string());
@@ -54,6 +74,9 @@ pub(crate) fn validate(
     let validation = Validation {
         scores: Scores::of_positive(predictions, &targets, intervals, positive)?,
         assessment: assessment.with_baselines(baselines, diverged.is_some()),
+        recalibration: cross_fitted
+            .as_ref()
+            .map(|cross_fitted| cross_fitted.scores),
         diverged,
     };
     let text = serde_json::to_string_pretty(&validation).map_err(io::Error::from)?;
@@ -78,7 +101,10 @@ pub(crate) fn validate(
         metrics: &folder.metrics()?,
         posterior,
         rows: Some(ScoredRows {
-            part: "validation rows",
+            part: match &validation.recalibration {
+                Some(_) => "validation rows (recalibrated by cross-fitting)",
+                None => "validation rows",
+            },
             predictions,
             targets: &targets,
             scores: &validation.scores,

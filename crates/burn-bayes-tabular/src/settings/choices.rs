@@ -94,6 +94,16 @@ choices! {
 }
 
 choices! {
+    /// How predictions are recalibrated on the held-out rows.
+    RecalibrationName {
+        /// One temperature of the class probabilities of every draw, for a classification.
+        Temperature = "temperature",
+        /// One factor of all standard deviations, for a regression.
+        Variance = "variance",
+    }
+}
+
+choices! {
     /// Inference method.
     Method {
         /// Variational inference with a factor-analysis covariance.

@@ -8,7 +8,7 @@ use super::choices::Method::{
 };
 use super::choices::{
     LikelihoodName, MemberWeights, Method, NetworkShape, NoisePrecision, OptimizerName,
-    PriorPrecision, Solver,
+    PriorPrecision, RecalibrationName, Solver,
 };
 use super::device::DeviceName;
 use super::table::settings;
@@ -104,6 +104,9 @@ settings! {
         patience: usize;
         /// After scoring the held-out rows, fit again to all rows, for as many epochs, and keep that model.
         refit: bool = false;
+        /// Recalibrate the predictions on the held-out rows: `temperature` for a classification, `variance` for a
+        /// regression. Scores of the held-out rows are cross-fitted, by folds [default: no recalibration].
+        recalibrate: RecalibrationName;
         /// Also train the maximum a posteriori fit with the same settings, and compare the scores of the held-out
         /// rows.
         [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact]]
@@ -162,6 +165,7 @@ impl FitSettings {
             checkpoint_every: 0,
             patience: None,
             refit: false,
+            recalibrate: None,
             against_map: false,
             members: 1,
             member_weights: MemberWeights::Equal,

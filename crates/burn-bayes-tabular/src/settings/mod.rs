@@ -10,8 +10,8 @@ mod table;
 pub(crate) use choices::choices;
 pub use choices::{
     DecimalName, Delimiter, HeaderName, LikelihoodName, MemberWeights, Method, MissingName,
-    NetworkShape, NoisePrecision, OptimizerName, PriorLearning, PriorPrecision, Solver, TaskName,
-    UnseenName, Words,
+    NetworkShape, NoisePrecision, OptimizerName, PriorLearning, PriorPrecision, RecalibrationName,
+    Solver, TaskName, UnseenName, Words,
 };
 pub use config::Config;
 pub use data::{DataSettings, FileFormat};

@@ -1,0 +1,201 @@
+//! Recalibration of predictions: one number, fitted on held-out rows, that acts on every draw.
+//!
+//! The recalibrated predictions are again mixtures of draws, so scores, intervals and the split of the uncertainty mean
+//! the same as before. `DrawTemperature` and `VarianceScaling` of the library have the equations.
+
+use burn_bayes::eval::{DrawTemperature, TargetedMixture, Temperature, VarianceScaling};
+use burn_bayes_data::Targets;
+use serde::{Deserialize, Serialize};
+
+use super::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
+use crate::error::Result;
+use crate::scores::mismatched;
+use crate::settings::RecalibrationName;
+
+/// A fitted recalibration.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Recalibration {
+    /// The class probabilities of every draw at a temperature.
+    Temperature {
+        /// T, above 1 if the fit is overconfident.
+        temperature: f64,
+    },
+    /// The mixture of every row, scaled around its mean.
+    Variance {
+        /// The factor of the standard deviations, above 1 if the fit is overconfident.
+        deviation_factor: f64,
+    },
+}
+
+impl Recalibration {
+    /// The recalibration with the lowest NLL of these rows.
+    ///
+    /// # Errors
+    /// If the targets are of another task, or the class of a row has probability 0 under all draws.
+    pub(crate) fn fit(predictions: &Predictions, targets: &Targets) -> Result<Self> {
+        match (predictions, targets) {
+            (Predictions::Classes(predictions), Targets::Classes(labels)) => {
+                let found = DrawTemperature::fit(&predictions.checked()?, labels)?;
+                Ok(Self::Temperature {
+                    temperature: found.value(),
+                })
+            }
+            (Predictions::Reals(predictions), Targets::Real(targets)) => {
+                let mixture = predictions.checked()?;
+                let found = VarianceScaling::most_likely(&TargetedMixture::new(&mixture, targets)?);
+                Ok(Self::Variance {
+                    deviation_factor: found.factor().sqrt(),
+                })
+            }
+            _ => Err(mismatched(predictions)),
+        }
+    }
+
+    /// The recalibrated predictions of rows.
+    ///
+    /// # Errors
+    /// If the predictions are of another task, or a recalibrated number is not finite.
+    pub(crate) fn apply(&self, predictions: Predictions) -> Result<Predictions> {
+        match (*self, predictions) {
+            (_, predictions) if predictions.rows() == 0 => Ok(predictions),
+            (Self::Temperature { temperature }, Predictions::Classes(predictions)) => {
+                let scaled = DrawTemperature::new(temperature)?.apply(&predictions.checked()?);
+                Ok(Predictions::Classes(ClassPredictions {
+                    probabilities: scaled.into_values(),
+                    ..predictions
+                }))
+            }
+            (Self::Variance { deviation_factor }, Predictions::Reals(predictions)) => {
+                let scaling = VarianceScaling::new(deviation_factor.powi(2))?;
+                let means = scaling.apply(&predictions.checked()?)?.means().to_vec();
+                let scaled = |deviations: Vec<f64>| {
+                    let deviations = deviations.into_iter();
+                    deviations
+                        .map(|deviation| deviation_factor * deviation)
+                        .collect()
+                };
+                Ok(Predictions::Reals(RealPredictions {
+                    means,
+                    noise: match predictions.noise {
+                        NoiseDeviations::PerMember(deviations) => {
+                            NoiseDeviations::PerMember(scaled(deviations))
+                        }
+                        NoiseDeviations::PerPrediction(deviations) => {
+                            NoiseDeviations::PerPrediction(scaled(deviations))
+                        }
+                    },
+                    ..predictions
+                }))
+            }
+            (_, predictions) => Err(mismatched(&predictions)),
+        }
+    }
+
+    /// Its kind.
+    pub fn name(&self) -> RecalibrationName {
+        match self {
+            Self::Temperature { .. } => RecalibrationName::Temperature,
+            Self::Variance { .. } => RecalibrationName::Variance,
+        }
+    }
+
+    /// Whether the held-out rows do not determine the number, which is at an end of the interval that is searched.
+    pub(crate) fn is_at_limit(&self) -> bool {
+        let (Self::Temperature { temperature: scale }
+        | Self::Variance {
+            deviation_factor: scale,
+        }) = *self;
+        // Both are searched in the same interval; its ends are reached within rounding.
+        scale.ln().abs() > Temperature::HIGHEST.ln() * (1.0 - 1e-9)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scores::row_costs;
+
+    fn classes(probabilities: Vec<f64>) -> Predictions {
+        Predictions::Classes(ClassPredictions {
+            classes: ["a", "b"].map(String::from).to_vec(),
+            draws: 2,
+            members: vec![2],
+            probabilities,
+        })
+    }
+
+    fn reals(noise: NoiseDeviations) -> Predictions {
+        Predictions::Reals(RealPredictions {
+            draws: 2,
+            members: vec![1, 1],
+            means: vec![1.0, 4.0, 3.0, 4.0],
+            noise,
+        })
+    }
+
+    #[test]
+    fn a_temperature_acts_on_every_draw() {
+        let map = Recalibration::Temperature { temperature: 0.5 };
+        let Predictions::Classes(found) = map.apply(classes(vec![0.75, 0.25, 0.5, 0.5])).unwrap()
+        else {
+            panic!("classes");
+        };
+        for (found, expected) in found.probabilities.iter().zip([0.9, 0.1, 0.5, 0.5]) {
+            assert!((found - expected).abs() < 1e-15, "{found} {expected}");
+        }
+    }
+
+    #[test]
+    fn a_factor_moves_draws_and_noise_apart() {
+        let map = Recalibration::Variance {
+            deviation_factor: 2.0,
+        };
+        let noise = NoiseDeviations::PerMember(vec![1.0, 3.0]);
+        let Predictions::Reals(found) = map.apply(reals(noise)).unwrap() else {
+            panic!("numbers");
+        };
+        assert_eq!(found.means, [0.0, 4.0, 4.0, 4.0]);
+        assert_eq!(found.noise, NoiseDeviations::PerMember(vec![2.0, 6.0]));
+        let noise = NoiseDeviations::PerPrediction(vec![1.0, 2.0, 3.0, 4.0]);
+        let (before, after) = (reals(noise.clone()), map.apply(reals(noise)).unwrap());
+        let (Predictions::Reals(before), Predictions::Reals(after)) = (before, after) else {
+            panic!("numbers");
+        };
+        let variances = |predictions: &RealPredictions| predictions.checked().unwrap().variance();
+        for (before, after) in variances(&before).iter().zip(variances(&after)) {
+            assert!(
+                (4.0 * before - after).abs() < 1e-12 * after,
+                "{before} {after}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_fit_does_not_raise_the_nll_of_its_own_rows() {
+        let noise = NoiseDeviations::PerMember(vec![0.1, 0.3]);
+        let pairs = [
+            (
+                classes(vec![0.9, 0.1, 0.2, 0.8, 0.6, 0.4, 0.1, 0.9]),
+                Targets::Classes(vec![1, 1]),
+            ),
+            (reals(noise), Targets::Real(vec![0.0, 5.0])),
+        ];
+        for (predictions, targets) in pairs {
+            let nll = |of: &Predictions| row_costs(of, &targets).unwrap().iter().sum::<f64>();
+            let before = nll(&predictions);
+            let map = Recalibration::fit(&predictions, &targets).unwrap();
+            assert!(
+                nll(&map.apply(predictions.clone()).unwrap()) < before,
+                "{map:?}"
+            );
+            let text = toml::to_string(&map).unwrap();
+            assert_eq!(toml::from_str::<Recalibration>(&text).unwrap(), map);
+            let other = match targets {
+                Targets::Classes(_) => Targets::Real(vec![0.0, 1.0]),
+                Targets::Real(_) => Targets::Classes(vec![0, 1]),
+            };
+            assert!(Recalibration::fit(&predictions, &other).is_err());
+        }
+    }
+}
