@@ -128,3 +128,18 @@ fn a_method_and_its_settings_are_chosen() {
             .any(|between| between.parse::<f64>().unwrap() > 0.0)
     );
 }
+
+#[test]
+fn a_recalibration_is_that_of_the_chapter() {
+    let place = Workplace::new();
+    let outputs = outputs(&place, include_str!("calibration.sh"));
+    let [.., fit, scores] = outputs.as_slice() else {
+        panic!("four commands");
+    };
+    let words = "recalibration: temperature ";
+    let (_, line) = fit.split_once(words).unwrap_or_else(|| panic!("{fit}"));
+    let temperature: f64 = line.split(';').next().unwrap().parse().unwrap();
+    // The chapter has 1.5145; training on another processor differs by rounding.
+    assert!((temperature - 1.5145).abs() < 0.1, "{fit}");
+    assert!(scores.contains("NLL"), "{scores}");
+}
