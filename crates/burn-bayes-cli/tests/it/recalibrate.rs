@@ -145,6 +145,24 @@ fn a_factor_of_a_regression_scales_all_deviations() {
 }
 
 #[test]
+fn a_diverged_fit_is_not_hidden() {
+    let place = Workplace::new();
+    place.output("data generate gap --rows 200 --seed 3 --output gap.csv");
+    let (code, message) = place.failure(
+        "fit --data gap.csv --target y --task regression --model mlp:20 --method mean-field --epochs 60 --draws 20 \
+         --validation 0.4 --noise-precision 1000 --recalibrate variance --out run",
+    );
+    assert_eq!(code, 4, "{message}");
+    assert!(message.contains("the fit has diverged"), "{message}");
+    assert!(
+        recalibration(&place, "run")["deviation_factor"]
+            .as_f64()
+            .unwrap()
+            > 1.5
+    );
+}
+
+#[test]
 fn unsuitable_recalibrations_are_refused_before_the_training() {
     let moons = Workplace::with_moons();
     let gap = Workplace::with_gap();

@@ -29,7 +29,8 @@ pub enum Recalibration {
 }
 
 impl Recalibration {
-    /// The recalibration with the lowest NLL of these rows.
+    /// The recalibration with the lowest NLL of these rows. If its number is at a limit of the search, the rows do not
+    /// determine it, for example because all are classified correctly: it is then 1, and changes nothing.
     ///
     /// # Errors
     /// If the targets are of another task, or the class of a row has probability 0 under all draws.
@@ -38,14 +39,14 @@ impl Recalibration {
             (Predictions::Classes(predictions), Targets::Classes(labels)) => {
                 let found = DrawTemperature::fit(&predictions.checked()?, labels)?;
                 Ok(Self::Temperature {
-                    temperature: found.value(),
+                    temperature: determined(found.value()),
                 })
             }
             (Predictions::Reals(predictions), Targets::Real(targets)) => {
                 let mixture = predictions.checked()?;
                 let found = VarianceScaling::most_likely(&TargetedMixture::new(&mixture, targets)?);
                 Ok(Self::Variance {
-                    deviation_factor: found.factor().sqrt(),
+                    deviation_factor: determined(found.factor().sqrt()),
                 })
             }
             _ => Err(mismatched(predictions)),
@@ -100,14 +101,22 @@ impl Recalibration {
         }
     }
 
-    /// Whether the held-out rows do not determine the number, which is at an end of the interval that is searched.
-    pub(crate) fn is_at_limit(&self) -> bool {
+    /// Whether it changes nothing.
+    pub(crate) fn is_identity(&self) -> bool {
         let (Self::Temperature { temperature: scale }
         | Self::Variance {
             deviation_factor: scale,
         }) = *self;
-        // Both are searched in the same interval; its ends are reached within rounding.
-        scale.ln().abs() > Temperature::HIGHEST.ln() * (1.0 - 1e-9)
+        scale == 1.0
+    }
+}
+
+/// The scale, or 1 if it is at a limit of the search.
+fn determined(scale: f64) -> f64 {
+    // Both scales are searched in the same interval, whose ends are reached within rounding.
+    match scale.ln().abs() < Temperature::HIGHEST.ln() * (1.0 - 1e-9) {
+        true => scale,
+        false => 1.0,
     }
 }
 
@@ -196,6 +205,24 @@ mod tests {
                 Targets::Real(_) => Targets::Classes(vec![0, 1]),
             };
             assert!(Recalibration::fit(&predictions, &other).is_err());
+        }
+    }
+
+    #[test]
+    fn rows_that_do_not_determine_the_number_change_nothing() {
+        let sure = classes(vec![0.9, 0.1, 0.2, 0.8, 0.6, 0.4, 0.1, 0.9]);
+        let exact = Predictions::Reals(RealPredictions {
+            draws: 1,
+            members: vec![1],
+            means: vec![1.0, 4.0],
+            noise: NoiseDeviations::PerMember(vec![1.0]),
+        });
+        for (predictions, targets) in [
+            (sure, Targets::Classes(vec![0, 1])),
+            (exact, Targets::Real(vec![1.0, 4.0])),
+        ] {
+            let map = Recalibration::fit(&predictions, &targets).unwrap();
+            assert!(map.is_identity(), "{map:?}");
         }
     }
 }

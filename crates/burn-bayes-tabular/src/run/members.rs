@@ -64,8 +64,8 @@ impl RunModel {
         }
     }
 
-    /// Predicts rows under `draws` draws of the weights, without recalibration; see [`TrainedModel::predict`]. Those of an ensemble are shared
-    /// by its members: equally, rounded up, or in proportion to their weights.
+    /// Predicts rows under `draws` draws of the weights, without recalibration; see [`TrainedModel::predict`]. Those of
+    /// an ensemble are shared by its members: equally, rounded up, or in proportion to their weights.
     ///
     /// # Errors
     /// As [`TrainedModel::predict`], and if a file of a member was changed since the fit.

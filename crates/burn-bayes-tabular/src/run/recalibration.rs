@@ -168,10 +168,8 @@ impl fmt::Display for RecalibrationScores {
                 write!(f, "standard deviations times {}", number(deviation_factor))?;
             }
         }
-        if self.map.is_at_limit() {
-            f.write_str(
-                ", the limit of the search: the held-out rows are too few to determine it",
-            )?;
+        if self.map.is_identity() {
+            f.write_str(", because the held-out rows do not determine another")?;
         }
         write!(
             f,

@@ -58,6 +58,8 @@ pub(crate) fn validate(
 ) -> Result<Validation> {
     let target = train.target();
     let targets = true_targets(rows, target);
+    // Of the training alone: a recalibration neither hides nor causes a divergence.
+    let diverged = divergence(train, predictions, &targets)?.map(|found| found.to_string());
     let cross_fitted = config
         .fit
         .recalibrate
@@ -69,7 +71,6 @@ pub(crate) fn validate(
     };
     let positive = target.positive(config.data.positive.as_deref())?;
     let intervals = Intervals::Bootstrapped;
-    let diverged = divergence(train, predictions, &targets)?.map(|found| found.to_string());
     let baselines = Baseline::all(plain_models, predictions, rows.features(), &targets)?;
     let validation = Validation {
         scores: Scores::of_positive(predictions, &targets, intervals, positive)?,
