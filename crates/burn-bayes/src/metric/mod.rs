@@ -11,6 +11,7 @@
 //! | [`ExpectedCalibrationErrorMetric`] | " | calibration of the confidence | whole set |
 //! | [`SmoothCalibrationErrorMetric`] | " | calibration of the confidence, without bins | whole set |
 //! | [`RiskCoverageMetric`] | " | errors of the rows kept if the least certain are referred | whole set |
+//! | [`MeanIntersectionOverUnionMetric`] | " | overlap of predicted and true regions, if rows are pixels | whole set |
 //! | [`RmseOfMeanMetric`] | [`RegressionDraws`](crate::likelihood::RegressionDraws) | error of the mean | whole set |
 //! | [`MixtureNllMetric`] | " | quality of the predictive distribution | mean over rows |
 //! | [`CrpsMetric`] | " | quality of the predictive distribution, in the unit of the target | mean over rows |
@@ -32,6 +33,7 @@ mod expected_calibration_error;
 mod expected_entropy;
 mod interval_coverage;
 mod interval_score;
+mod mean_intersection_over_union;
 mod mixture_nll;
 mod model_disagreement;
 mod mutual_information;
@@ -55,6 +57,9 @@ pub use expected_calibration_error::{
 pub use expected_entropy::{ExpectedEntropy, ExpectedEntropyMetric};
 pub use interval_coverage::{IntervalCoverage, IntervalCoverageMetric};
 pub use interval_score::{IntervalScore, IntervalScoreMetric};
+pub use mean_intersection_over_union::{
+    MeanIntersectionOverUnion, MeanIntersectionOverUnionMetric,
+};
 pub use mixture_nll::{MixtureNll, MixtureNllMetric};
 pub use model_disagreement::{ModelDisagreement, ModelDisagreementMetric};
 pub use mutual_information::{MutualInformation, MutualInformationMetric};
@@ -139,6 +144,10 @@ mod tests {
             (
                 epoch(ExpectedCalibrationErrorMetric::new(), &batches),
                 diagram.expected_calibration_error(),
+            ),
+            (
+                epoch(MeanIntersectionOverUnionMetric::new(), &batches),
+                eval::ConfusionMatrix::from_probabilities(&labelled).mean_intersection_over_union(),
             ),
         ] {
             assert!(expected > 0.0);
@@ -228,6 +237,7 @@ mod tests {
             BrierMetric::default(),
             ExpectedCalibrationErrorMetric::default(),
             ExpectedEntropyMetric::default(),
+            MeanIntersectionOverUnionMetric::default(),
             ModelDisagreementMetric::default(),
             MutualInformationMetric::default(),
             PredictiveEntropyMetric::default(),
