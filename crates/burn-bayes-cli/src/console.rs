@@ -13,7 +13,7 @@ use serde::Serialize;
 use burn_bayes_tabular::assessment::Baseline;
 use burn_bayes_tabular::engine::EpochRecord;
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::report::{Summary, number};
+use burn_bayes_tabular::report::{Summary, Table, number};
 use burn_bayes_tabular::scores::Scores;
 
 /// A progress bar that is cleared when dropped.
@@ -295,18 +295,18 @@ pub(crate) fn print_baselines(scores: &Scores, baselines: &[Baseline]) -> Result
     Ok(())
 }
 
-/// Prints a table; the first column has the names of the rows, and the title above it.
-pub(crate) fn print_table(title: &str, header: &[&str], rows: &[Vec<String>]) -> Result<()> {
-    let header = [title].into_iter().chain(header.iter().copied());
-    let header: Vec<String> = header.map(String::from).collect();
+/// Prints a table; the first column has the names of the rows.
+pub(crate) fn print_table(table: &Table) -> Result<()> {
+    let mut header = table.header.clone();
+    header[0] = format!("by {}:", header[0]);
     let length = |column: usize, row: &Vec<String>| row[column].chars().count();
     let widths: Vec<usize> = (0..header.len())
         .map(|column| {
-            let lengths = rows.iter().map(|row| length(column, row));
+            let lengths = table.rows.iter().map(|row| length(column, row));
             lengths.fold(length(column, &header), usize::max)
         })
         .collect();
-    for row in [&header].into_iter().chain(rows) {
+    for row in [&header].into_iter().chain(&table.rows) {
         let mut line = format!("{:<width$}", row[0], width = widths[0].max(NAME_WIDTH));
         for (cell, &width) in row.iter().zip(&widths).skip(1) {
             line.push_str(&format!("  {cell:>width$}"));

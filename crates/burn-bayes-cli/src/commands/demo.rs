@@ -21,7 +21,7 @@ use burn_bayes_tabular::files::make_folder;
 use burn_bayes_tabular::predict::Predictions;
 use burn_bayes_tabular::predict::Uncertainty;
 use burn_bayes_tabular::report::{
-    self, FitCaption, PosteriorSummary, Problem, Report, ScoredRows, SideBySide,
+    self, FitCaption, FurtherScores, PosteriorSummary, Problem, Report, ScoredRows, SideBySide,
 };
 use burn_bayes_tabular::rows::{Target, TrainingSet};
 use burn_bayes_tabular::run::{EpochMetrics, curves};
@@ -219,6 +219,7 @@ impl DemoCase {
             targets: self.test.targets(),
             scores: &scores,
             inputs: None,
+            further: FurtherScores::default(),
         };
         let (unsure, outside) = (unsureness(&inside)?, unsureness(&outside)?);
         let method = method.to_string();

@@ -5,11 +5,8 @@ use std::path::{Path, PathBuf};
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::files::{at, make_folder};
 use burn_bayes_tabular::new_rows::{Evaluation, KnownRows};
-use burn_bayes_tabular::report::number;
 use burn_bayes_tabular::run::RunFolder;
-use burn_bayes_tabular::scores::{
-    ConformalScores, CoverageByPart, GroupTaskScores, Interval, ScoresByGroup,
-};
+use burn_bayes_tabular::scores::{ConformalScores, Scores};
 use burn_bayes_tabular::settings::{DeviceName, Words, refused};
 use clap::{ArgAction, Args};
 
@@ -55,9 +52,6 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
 }
-
-/// The name of the group of missing values.
-const MISSING: &str = "(missing)";
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -108,110 +102,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 fn show(evaluation: &Evaluation) -> Result<()> {
     print_scores(&evaluation.scores)?;
+    if let Scores::Classification(scores) = &evaluation.scores {
+        print_table(&scores.class_table())?;
+    }
     if !evaluation.baselines.is_empty() {
         print_baselines(&evaluation.scores, &evaluation.baselines)?;
     }
-    evaluation.by.iter().try_for_each(show_groups)?;
+    for by in &evaluation.by {
+        print_table(&by.table())?;
+        by.notes().into_iter().try_for_each(print)?;
+    }
     evaluation.conformal.iter().try_for_each(show_conformal)
 }
 
 /// Prints the coverage of conformal sets or intervals.
 fn show_conformal(scores: &ConformalScores) -> Result<()> {
-    let ConformalScores {
-        coverage, interval, ..
-    } = scores;
-    let (what, mean) = match (scores.mean_size, scores.mean_width) {
-        (Some(size), _) => ("size", size),
-        (None, width) => ("width", width.unwrap_or(f64::NAN)),
-    };
-    let limits = |found: &Interval| format!("[{}, {}]", number(found.lower), number(found.upper));
-    print(format_args!(
-        "conformal at {}: coverage {} {}, mean {what} {}",
-        scores.level,
-        number(*coverage),
-        limits(interval),
-        number(mean)
-    ))?;
+    let (level, headline) = (scores.level, scores.headline());
+    print(format_args!("conformal at {level}: {headline}"))?;
     print(&scores.guarantee)?;
-    for CoverageByPart { by, parts } in &scores.parts {
-        let rows = parts.iter().map(|part| {
-            vec![
-                part.part.clone().unwrap_or_else(|| MISSING.into()),
-                part.rows.to_string(),
-                number(part.coverage),
-                limits(&part.interval),
-                number(part.adjusted_p_value),
-            ]
-        });
-        let header = ["rows", "coverage", "95 % interval", "p"];
-        print_table(&format!("by {by}:"), &header, &rows.collect::<Vec<_>>())?;
-    }
-    print(format_args!(
-        "p: whether less than {} of the rows of the part are covered, corrected for the number of parts",
-        scores.level
-    ))
-}
-
-/// Prints the scores of the groups of a column.
-fn show_groups(by: &ScoresByGroup) -> Result<()> {
-    let is_classification = by
-        .groups
-        .iter()
-        .any(|group| matches!(group.of_task, GroupTaskScores::Classification { .. }));
-    let header: &[&str] = match is_classification {
-        true => &[
-            "rows",
-            "NLL",
-            "error rate",
-            "expected error",
-            "ECE",
-            "Brier",
-            "p",
-        ],
-        false => &[
-            "rows", "NLL", "RMSE", "in 50 %", "width", "in 90 %", "width", "p",
-        ],
-    };
-    let rows = by.groups.iter().map(|group| {
-        let name = group.group.as_deref().unwrap_or(MISSING);
-        let mark = if group.is_small { " *" } else { "" };
-        let nll = match group.nll_standard_error {
-            Some(error) => format!("{} ± {}", number(group.nll), number(error)),
-            None => number(group.nll),
-        };
-        let of_task = match &group.of_task {
-            GroupTaskScores::Classification {
-                error_rate,
-                mean_confidence,
-                ece,
-                brier,
-            } => vec![*error_rate, 1.0 - mean_confidence, *ece, *brier],
-            GroupTaskScores::Regression { rmse, intervals } => {
-                let intervals = intervals.iter();
-                let intervals = intervals.flat_map(|found| [found.coverage, found.mean_width]);
-                [*rmse].into_iter().chain(intervals).collect()
-            }
-        };
-        let numbers = of_task
-            .into_iter()
-            .chain([group.adjusted_p_value])
-            .map(number);
-        let cells = [format!("{name}{mark}"), group.rows.to_string(), nll];
-        cells.into_iter().chain(numbers).collect()
-    });
-    let title = format!("by {}:", by.column);
-    print_table(&title, header, &rows.collect::<Vec<_>>())?;
-    if by.groups.iter().any(|group| group.is_small) {
-        print("* fewer than 30 rows: these scores are uncertain, the ECE most of all")?;
-    }
-    print(match is_classification {
-        true => {
-            "p: whether the accuracy of the group differs from its mean confidence, corrected for the number of groups"
-        }
-        false => {
-            "p: whether the 90 % intervals cover less than 90 % of the group, corrected for the number of groups"
-        }
-    })
+    scores.tables().iter().try_for_each(print_table)?;
+    print(scores.note())
 }
 
 /// The path of the report in a folder, which is created if needed.

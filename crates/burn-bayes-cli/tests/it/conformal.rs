@@ -135,6 +135,18 @@ fn intervals_of_numbers_cover_new_rows_where_the_model_is_wrong() {
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    place.output("evaluate run new.csv --conformal 0.9 --by ward --baseline --report page");
+    let page = place.read("page/report.html");
+    let headline = text.split("conformal at 0.9: coverage ").nth(1).unwrap();
+    let headline = headline.lines().next().unwrap();
+    for words in [
+        headline,
+        "id=\"groups\"",
+        "id=\"baselines\"",
+        "Scores by ward",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
 }
 
 #[test]

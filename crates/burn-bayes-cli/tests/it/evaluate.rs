@@ -115,6 +115,31 @@ fn classes_are_scored_by_group_and_small_groups_are_marked() {
         assert!(text.contains(name), "{name}: {text}");
     }
     let scores = json(&place, "evaluate run wards.csv --by ward,x");
+    // Precision, recall and F1 are those of the confusion matrix.
+    assert!(
+        text.contains("by class:") && text.contains("precision"),
+        "{text}"
+    );
+    let classes = scores["by_class"].as_array().unwrap();
+    assert_eq!(classes.len(), 2);
+    let count =
+        |label: usize, predicted: usize| scores["confusion"][label][predicted].as_u64().unwrap();
+    for (class, found) in classes.iter().enumerate() {
+        let (hits, rows) = (count(class, class), count(class, 0) + count(class, 1));
+        let predicted = count(0, class) + count(1, class);
+        assert_eq!(found["class"], scores["classes"][class]);
+        assert_eq!(
+            (&found["rows"], &found["predicted"]),
+            (&rows.into(), &predicted.into())
+        );
+        let rate = |all: u64| Value::from(hits as f64 / all as f64);
+        assert_eq!(found["precision"], rate(predicted));
+        assert_eq!(found["recall"], rate(rows));
+        assert_eq!(
+            found["f1"],
+            Value::from(2.0 * hits as f64 / (rows + predicted) as f64)
+        );
+    }
     let groups = scores["by"][0]["groups"].as_array().unwrap();
     let names: Vec<&Value> = groups.iter().map(|group| &group["group"]).collect();
     assert_eq!(names, [&"north".into(), &"south".into(), &Value::Null]);

@@ -112,11 +112,42 @@ impl ConfusionMatrix {
         hits / self.counts.values().sum::<f64>()
     }
 
+    /// The number of rows of a class.
+    pub fn support(&self, class: usize) -> f64 {
+        self.labelled.get(&class).copied().unwrap_or(0.0)
+    }
+
+    /// The number of rows predicted as a class.
+    pub fn predicted(&self, class: usize) -> f64 {
+        self.predicted.get(&class).copied().unwrap_or(0.0)
+    }
+
+    /// Fraction of the rows predicted as a class that are of it; `None` if no row is.
+    ///
+    /// ```
+    /// # use burn_bayes_eval::ConfusionMatrix;
+    /// let matrix = ConfusionMatrix::new(&[1, 1, 0, 1], &[1, 0, 0, 1], 3)?;
+    /// assert_eq!((matrix.precision(1), matrix.recall(1)), (Some(2.0 / 3.0), Some(1.0)));
+    /// assert_eq!((matrix.precision(2), matrix.recall(2)), (None, None));
+    /// # Ok::<(), burn_bayes_eval::EvalError>(())
+    /// ```
+    pub fn precision(&self, class: usize) -> Option<f64> {
+        self.hits_among(class, self.predicted(class))
+    }
+
+    /// Fraction of the rows of a class that are predicted as it; `None` without rows of the class.
+    pub fn recall(&self, class: usize) -> Option<f64> {
+        self.hits_among(class, self.support(class))
+    }
+
+    fn hits_among(&self, class: usize, rows: f64) -> Option<f64> {
+        (rows > 0.0).then(|| self.count(class, class) / rows)
+    }
+
     /// Harmonic mean of precision and recall of one class; `None` if the class is neither a label
     /// nor a prediction of any row. For two classes `f1(1)` is the binary F1.
     pub fn f1(&self, class: usize) -> Option<f64> {
-        let of_class = |sums: &BTreeMap<usize, f64>| sums.get(&class).copied().unwrap_or(0.0);
-        let total = of_class(&self.labelled) + of_class(&self.predicted);
+        let total = self.support(class) + self.predicted(class);
         (total > 0.0).then(|| 2.0 * self.count(class, class) / total)
     }
 
@@ -174,8 +205,8 @@ impl ConfusionMatrix {
 
     /// Mean recall over the classes that occur as a label.
     pub fn balanced_accuracy(&self) -> f64 {
-        let recall = |(&class, total): (&usize, &f64)| self.count(class, class) / total;
-        let recalls: Vec<f64> = self.labelled.iter().map(recall).collect();
+        let classes = self.labelled.keys();
+        let recalls: Vec<f64> = classes.filter_map(|&class| self.recall(class)).collect();
         mean(&recalls)
     }
 }

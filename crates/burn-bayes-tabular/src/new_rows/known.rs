@@ -10,7 +10,7 @@ use crate::assessment::Baseline;
 use crate::distinct::distinct;
 use crate::error::Result;
 use crate::predict::{ConformalRequest, Predictions};
-use crate::report::ScoredRows;
+use crate::report::{FurtherScores, ScoredRows};
 use crate::rows::{RowInputs, not_a_column, true_targets};
 use crate::run::{Run, RunFolder, RunReport};
 use crate::scores::{ConformalScores, Intervals, Scores, ScoresByGroup};
@@ -229,6 +229,11 @@ impl Evaluation {
                 targets: &self.targets,
                 scores: &self.scores,
                 inputs: Some(&self.inputs),
+                further: FurtherScores {
+                    baselines: &self.baselines,
+                    by: &self.by,
+                    conformal: self.conformal.as_ref(),
+                },
             }),
             diverged: run.diverged.as_deref(),
             assessment: None,

@@ -1,19 +1,19 @@
 //! The section about plain models.
 
 use super::page::{Section, Table};
-use crate::assessment::Assessment;
+use crate::assessment::Baseline;
 use crate::scores::Scores;
 use crate::text::{number, sentence};
 
 /// The scores of the fit beside those of plain models; `None` if there are none.
-pub(crate) fn section(assessment: &Assessment, scores: &Scores) -> Option<Section> {
-    if assessment.baselines.is_empty() {
+pub(crate) fn section(baselines: &[Baseline], scores: &Scores) -> Option<Section> {
+    if baselines.is_empty() {
         return None;
     }
     let (nll, error, name) = scores.headline();
     let shown = |value: Option<f64>| value.map_or_else(|| "–".into(), number);
     let fit = vec!["This fit".into(), shown(nll), shown(error), "–".into()];
-    let rows = assessment.baselines.iter().map(|baseline| {
+    let rows = baselines.iter().map(|baseline| {
         let name = sentence(baseline.name);
         match (&baseline.scores, &baseline.absent) {
             (Some(scores), _) => vec![

@@ -49,7 +49,7 @@ const fn term(
 }
 
 /// In alphabetical order of names.
-const TERMS: [Term; 43] = [
+const TERMS: [Term; 44] = [
     term(
         "aleatoric",
         "aleatoric uncertainty",
@@ -123,6 +123,17 @@ const TERMS: [Term; 43] = [
         "confidence interval",
         &["confidence intervals", "confidence interval"],
         "A range for a quantity that is estimated from few rows; with 95 %, nineteen of twenty such ranges contain the true value.",
+    ),
+    term(
+        "conformal",
+        "conformal prediction",
+        &[
+            "conformal prediction",
+            "conformal sets",
+            "conformal intervals",
+            "conformal",
+        ],
+        "Sets of classes, or intervals, that contain the true target with a guaranteed probability, calibrated on held-out rows.",
     ),
     term(
         "coverage",

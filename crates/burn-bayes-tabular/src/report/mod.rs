@@ -6,6 +6,7 @@
 mod baselines;
 mod chart;
 mod classification;
+mod evaluation;
 mod glossary;
 mod groups;
 mod input_space;
@@ -32,18 +33,19 @@ use burn_bayes_data::Targets;
 
 pub use crate::text::number;
 pub(crate) use leaderboard::{Contender, Leaderboard, SettingValues, shown_p_value};
+pub use page::Table;
 pub use posterior::PosteriorSummary;
 pub use side_by_side::{FitCaption, Problem, SideBySide, write_side_by_side};
 pub(crate) use summary::f1_name;
 pub use summary::{Summary, SummaryLine};
 pub use training::TrainingCurve;
 
-use crate::assessment::Assessment;
+use crate::assessment::{Assessment, Baseline};
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::predict::Predictions;
 use crate::rows::RowInputs;
-use crate::scores::Scores;
+use crate::scores::{ConformalScores, Scores, ScoresByGroup};
 use crate::simulation_based_calibration::Check;
 use page::Page;
 
@@ -83,6 +85,19 @@ pub struct ScoredRows<'a> {
     pub scores: &'a Scores,
     /// The inputs of the rows; `None` if they have no names and no file.
     pub inputs: Option<&'a RowInputs>,
+    /// Scores with a section of their own.
+    pub further: FurtherScores<'a>,
+}
+
+/// Scores of rows beside those of the predictions; by default none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FurtherScores<'a> {
+    /// Plain models on the same rows.
+    pub baselines: &'a [Baseline],
+    /// The scores by the values of columns.
+    pub by: &'a [ScoresByGroup],
+    /// The coverage of conformal sets or intervals.
+    pub conformal: Option<&'a ConformalScores>,
 }
 
 /// The page of a simulation-based calibration.

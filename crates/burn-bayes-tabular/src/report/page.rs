@@ -8,8 +8,8 @@ use super::chart::Figure;
 use super::glossary::with_glossary;
 use super::summary::Summary;
 use super::{
-    CheckReport, Report, ScoredRows, baselines, classification, palette, ranks, regression,
-    training,
+    CheckReport, Report, ScoredRows, baselines, classification, evaluation, palette, ranks,
+    regression, training,
 };
 use crate::assessment::Assessment;
 use crate::engine::Verdict;
@@ -61,21 +61,21 @@ pub(crate) struct Section {
 
 /// Rows of cells; the first cell of a row is its name.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub struct Table {
     /// What it shows.
-    pub(crate) caption: String,
+    pub caption: String,
     /// Names of the columns.
-    pub(crate) header: Vec<String>,
+    pub header: Vec<String>,
     /// Cells, as many as in the header.
-    pub(crate) rows: Vec<Vec<String>>,
+    pub rows: Vec<Vec<String>>,
 }
 
 impl<'a> Page<'a> {
     /// Draws the charts and tables of a report.
     pub(crate) fn of(report: &Report<'a>) -> Result<Self> {
         let mut sections = Vec::new();
-        if let (Some(assessment), Some(rows)) = (report.assessment, &report.rows) {
-            sections.extend(baselines::section(assessment, rows.scores));
+        if let Some(rows) = &report.rows {
+            sections.extend(baselines::section(rows.further.baselines, rows.scores));
         }
         sections.extend(training::section(report.training)?);
         if let Some(rows) = &report.rows {
@@ -89,6 +89,8 @@ impl<'a> Page<'a> {
                 }
                 _ => return Err(other_task()),
             });
+            sections.extend(evaluation::groups(rows.further.by));
+            sections.extend(rows.further.conformal.map(evaluation::conformal));
         }
         if let Some(posterior) = report.posterior {
             sections.push(posterior.section()?);

@@ -12,10 +12,11 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
-use super::{PosteriorSummary, Report, ScoredRows, TrainingCurve};
+use super::{FurtherScores, PosteriorSummary, Report, ScoredRows, TrainingCurve};
+use crate::assessment::Baseline;
 use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
 use crate::rows::RowInputs;
-use crate::scores::{Intervals, Scores};
+use crate::scores::{ConformalScores, Intervals, Scores, ScoresByGroup};
 
 /// Owns everything that a report borrows.
 pub(crate) struct Sample {
@@ -27,6 +28,9 @@ pub(crate) struct Sample {
     pub(crate) scores: Scores,
     pub(crate) inputs: Option<RowInputs>,
     pub(crate) posterior: Option<PosteriorSummary>,
+    pub(crate) baselines: Vec<Baseline>,
+    pub(crate) by: Vec<ScoresByGroup>,
+    pub(crate) conformal: Option<ConformalScores>,
 }
 
 impl Sample {
@@ -40,6 +44,9 @@ impl Sample {
             targets,
             inputs: None,
             posterior: None,
+            baselines: Vec::new(),
+            by: Vec::new(),
+            conformal: None,
         }
     }
 
@@ -71,6 +78,14 @@ impl Sample {
         self
     }
 
+    fn further(&self) -> FurtherScores<'_> {
+        FurtherScores {
+            baselines: &self.baselines,
+            by: &self.by,
+            conformal: self.conformal.as_ref(),
+        }
+    }
+
     pub(crate) fn report(&self) -> Report<'_> {
         Report {
             title: &self.title,
@@ -84,6 +99,7 @@ impl Sample {
                 targets: &self.targets,
                 scores: &self.scores,
                 inputs: self.inputs.as_ref(),
+                further: self.further(),
             }),
             diverged: None,
             assessment: None,

@@ -1,5 +1,6 @@
 //! Laws of every report: one self-contained, well-formed page.
 
+mod evaluation;
 mod figures;
 
 use std::collections::BTreeSet;

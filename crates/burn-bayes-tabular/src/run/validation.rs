@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::files::write_whole;
 use crate::plain_models::PlainModels;
 use crate::predict::{PredictionTable, Predictions, Recalibration};
-use crate::report::{self, PosteriorSummary, Report, ScoredRows, TrainingCurve};
+use crate::report::{self, FurtherScores, PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::rows::true_targets;
 use crate::rows::{RowInputs, Target, TrainingSet};
 use crate::scores::{Intervals, Scores};
@@ -110,6 +110,10 @@ pub(crate) fn validate(
             targets: &targets,
             scores: &validation.scores,
             inputs: Some(inputs),
+            further: FurtherScores {
+                baselines: &validation.assessment.baselines,
+                ..FurtherScores::default()
+            },
         }),
         diverged: validation.diverged.as_deref(),
         assessment: Some(&validation.assessment),

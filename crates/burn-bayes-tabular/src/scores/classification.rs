@@ -8,6 +8,7 @@ use burn_bayes::eval::{
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::by_class::ClassScores;
 use super::member_disagreement::{MemberScores, members};
 use super::selective::KEPT_FRACTIONS;
 use crate::error::Result;
@@ -55,6 +56,8 @@ pub struct ClassificationScores {
     pub classwise_ece: Score,
     /// Confusion matrix: the number of rows of each true class, by predicted class.
     pub confusion: Vec<Vec<usize>>,
+    /// Precision, recall and F1 of each class, in the order of `classes`.
+    pub by_class: Vec<ClassScores>,
     /// Confidence and accuracy in the bins of `ece`.
     pub reliability: Vec<ReliabilityBin>,
     /// Selective prediction by each uncertainty score.
@@ -156,6 +159,7 @@ impl ClassificationScores {
             mce: calibration(width.maximum_calibration_error()),
             classwise_ece: calibration(classwise_calibration_error(&labelled, BINS)?),
             confusion: decisions.counts(),
+            by_class: ClassScores::of_all(classes, &ConfusionMatrix::from_probabilities(&labelled)),
             reliability: width.bins().iter().map(reliability_bin).collect(),
             selective,
             members: parts.map(|parts| MemberScores::of(&parts, intervals)),

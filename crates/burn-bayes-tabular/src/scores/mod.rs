@@ -3,6 +3,7 @@
 //! A score that is undefined for the rows is null, with a reason, and never NaN. Intervals are bootstrap
 //! intervals over rows, so they assume independent rows.
 
+mod by_class;
 mod by_group;
 mod classification;
 mod conformal;
@@ -15,6 +16,7 @@ mod selective;
 use burn_bayes_data::{Targets, Task};
 use serde::Serialize;
 
+pub use by_class::ClassScores;
 pub use by_group::{GROUP_LEVELS, GroupCoverage, GroupScores, GroupTaskScores, ScoresByGroup};
 pub use classification::{ClassificationScores, ReferredClasses, ReliabilityBin};
 pub use conformal::{ConformalScores, CoverageByPart, PartCoverage};

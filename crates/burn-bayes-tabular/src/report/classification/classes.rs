@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::report::chart::{Axis, Figure, Key, SIZE, Sign, keys, line, plane, spread};
 use crate::report::page::{Section, Table};
 use crate::report::palette::SERIES;
-use crate::scores::ClassificationScores;
+use crate::scores::{ClassScores, ClassificationScores};
 use crate::text::{number, optional, rounded_percent, shortened, tick};
 
 /// A class with a smaller fraction of the rows is rare.
@@ -29,11 +29,10 @@ pub(super) fn section(
     scores: &ClassificationScores,
     labelled: &LabelledProbabilities<'_>,
 ) -> Result<Section> {
-    let rates = ClassRates::of_all(&scores.confusion);
     let mut figures = Vec::new();
-    figures.extend(heat_map(scores, &rates)?);
-    figures.extend(rare_classes(scores, &rates, labelled)?);
-    let mut tables = vec![rate_table(scores, &rates)];
+    figures.extend(heat_map(scores)?);
+    figures.extend(rare_classes(scores, labelled)?);
+    let mut tables = vec![scores.class_table()];
     tables.extend(confusion_table(scores));
     Ok(Section {
         id: "classes",
@@ -44,71 +43,37 @@ pub(super) fn section(
     })
 }
 
-/// Counts and rates of one class.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct ClassRates {
-    /// Number of rows that are of the class.
-    pub(super) rows: usize,
-    /// Number of rows that are predicted as the class.
-    pub(super) predicted: usize,
-    /// Fraction of the predicted rows that are of the class; `None` without predicted rows.
-    pub(super) precision: Option<f64>,
-    /// Fraction of the rows of the class that are predicted as it; `None` without rows.
-    pub(super) recall: Option<f64>,
-}
-
-impl ClassRates {
-    /// Of every class, from the rows of each true class, by predicted class.
-    pub(super) fn of_all(confusion: &[Vec<usize>]) -> Vec<Self> {
-        let rate = |hits: usize, all: usize| (all > 0).then(|| hits as f64 / all as f64);
-        let of_class = |(class, counts): (usize, &Vec<usize>)| {
-            let rows = counts.iter().sum();
-            let predicted = confusion.iter().map(|counts| counts[class]).sum();
-            Self {
-                rows,
-                predicted,
-                precision: rate(counts[class], predicted),
-                recall: rate(counts[class], rows),
-            }
+impl ClassificationScores {
+    /// Precision, recall and F1 as a table of the classes; of many classes, those with the lowest recall.
+    #[must_use]
+    pub fn class_table(&self) -> Table {
+        let mut shown: Vec<&ClassScores> = self.by_class.iter().collect();
+        let mut caption = "Precision and recall of each class".to_string();
+        if shown.len() > MOST_LINES {
+            caption += &format!(
+                ", for the {MOST_LINES} classes of {} with the lowest recall",
+                shown.len()
+            );
+            let recall = |scores: &ClassScores| scores.recall.unwrap_or(2.0);
+            shown.sort_by(|one, other| recall(one).total_cmp(&recall(other)));
+            shown.truncate(MOST_LINES);
+        }
+        let row = |scores: &ClassScores| {
+            vec![
+                shortened(&scores.class, NAME_LENGTH),
+                scores.rows.to_string(),
+                scores.predicted.to_string(),
+                optional(scores.precision),
+                optional(scores.recall),
+                optional(scores.f1),
+            ]
         };
-        confusion.iter().enumerate().map(of_class).collect()
-    }
-
-    /// The harmonic mean of precision and recall.
-    fn f1(&self, hits: usize) -> Option<f64> {
-        let all = self.rows + self.predicted;
-        (all > 0).then(|| 2.0 * hits as f64 / all as f64)
-    }
-}
-
-fn rate_table(scores: &ClassificationScores, rates: &[ClassRates]) -> Table {
-    let mut shown: Vec<usize> = (0..rates.len()).collect();
-    let mut caption = "Precision and recall of each class".to_string();
-    if rates.len() > MOST_LINES {
-        let recall = |class: &usize| rates[*class].recall.unwrap_or(2.0);
-        shown.sort_by(|one, other| recall(one).total_cmp(&recall(other)));
-        shown.truncate(MOST_LINES);
-        caption += &format!(
-            ", for the {MOST_LINES} classes of {} with the lowest recall",
-            rates.len()
-        );
-    }
-    let row = |&class: &usize| {
-        let of_class = &rates[class];
-        vec![
-            shortened(&scores.classes[class], NAME_LENGTH),
-            of_class.rows.to_string(),
-            of_class.predicted.to_string(),
-            optional(of_class.precision),
-            optional(of_class.recall),
-            optional(of_class.f1(scores.confusion[class][class])),
-        ]
-    };
-    let header = ["class", "rows", "predicted", "precision", "recall", "F1"];
-    Table {
-        caption,
-        header: header.map(String::from).to_vec(),
-        rows: shown.iter().map(row).collect(),
+        let header = ["class", "rows", "predicted", "precision", "recall", "F1"];
+        Table {
+            caption,
+            header: header.map(String::from).to_vec(),
+            rows: shown.into_iter().map(row).collect(),
+        }
     }
 }
 
@@ -137,14 +102,14 @@ fn confusion_table(scores: &ClassificationScores) -> Option<Table> {
 /// The precision–recall curves of rare classes, the rarest first; `None` if no class is rare.
 fn rare_classes(
     scores: &ClassificationScores,
-    rates: &[ClassRates],
     labelled: &LabelledProbabilities<'_>,
 ) -> Result<Option<Figure>> {
-    let share = |class: usize| rates[class].rows as f64 / scores.rows as f64;
-    let mut rare: Vec<usize> = (0..rates.len())
-        .filter(|&class| rates[class].rows > 0 && share(class) < RARE)
+    let rows = |class: usize| scores.by_class[class].rows;
+    let share = |class: usize| rows(class) as f64 / scores.rows as f64;
+    let mut rare: Vec<usize> = (0..scores.by_class.len())
+        .filter(|&class| rows(class) > 0 && share(class) < RARE)
         .collect();
-    rare.sort_by_key(|&class| rates[class].rows);
+    rare.sort_by_key(|&class| rows(class));
     rare.truncate(SERIES.len());
     if rare.is_empty() {
         return Ok(None);
@@ -240,18 +205,5 @@ mod tests {
             .map(|pair| (pair[1].0 - pair[0].0) * pair[1].1)
             .sum();
         assert!((area / 1e4 - average_precision(&ranked)).abs() < 1e-12);
-    }
-
-    #[test]
-    fn rates_are_those_of_the_counts() {
-        let rates = ClassRates::of_all(&[vec![8, 2, 0], vec![4, 6, 0], vec![0, 0, 0]]);
-        assert_eq!(rates[0].precision, Some(8.0 / 12.0));
-        assert_eq!(rates[0].recall, Some(0.8));
-        assert_eq!((rates[1].rows, rates[1].predicted), (10, 8));
-        let f1 = rates[0].f1(8).unwrap();
-        let (precision, recall) = (8.0 / 12.0, 0.8);
-        assert!((f1 - 2.0 * precision * recall / (precision + recall)).abs() < 1e-15);
-        assert_eq!((rates[2].precision, rates[2].recall), (None, None));
-        assert_eq!(rates[2].f1(0), None);
     }
 }

@@ -4,7 +4,6 @@ use plotters::prelude::{Rectangle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor};
 
-use super::classes::ClassRates;
 use crate::error::Result;
 use crate::report::chart::{Area, Drawn, Figure, SIZE, letters_of};
 use crate::report::palette::{BLUE, GRID, INK, MUTED, VERMILION};
@@ -27,17 +26,13 @@ const CELLS: i32 = SIZE.0 as i32 - NAMES - 2 * RATES - 8;
 const FULL: f64 = 0.5;
 
 /// The map; `None` for too many classes.
-pub(super) fn heat_map(
-    scores: &ClassificationScores,
-    rates: &[ClassRates],
-) -> Result<Option<Figure>> {
+pub(super) fn heat_map(scores: &ClassificationScores) -> Result<Option<Figure>> {
     let count = scores.classes.len();
     if count > MOST_CLASSES {
         return Ok(None);
     }
     let map = HeatMap {
         scores,
-        rates,
         width: CELLS / count as i32,
         height: (CELLS / count as i32).min(64),
     };
@@ -60,7 +55,6 @@ pub(super) fn heat_map(
 
 struct HeatMap<'a> {
     scores: &'a ClassificationScores,
-    rates: &'a [ClassRates],
     width: i32,
     height: i32,
 }
@@ -85,7 +79,12 @@ impl HeatMap<'_> {
             heading("recall, %", right + RATES - 6, HPos::Right)?;
             heading("rows", right + 2 * RATES, HPos::Right)?;
         }
-        for (class, (counts, of_class)) in self.scores.confusion.iter().zip(self.rates).enumerate()
+        for (class, (counts, of_class)) in self
+            .scores
+            .confusion
+            .iter()
+            .zip(&self.scores.by_class)
+            .enumerate()
         {
             let y = self.top() + self.height * class as i32;
             for (predicted, &rows) in counts.iter().enumerate() {

@@ -43,7 +43,7 @@ fn with_rare_class() -> Sample {
 }
 
 /// The cells of the row of a table that starts with this header cell.
-fn cells(page: &str, caption: &str, first: &str) -> Vec<String> {
+pub(super) fn cells(page: &str, caption: &str, first: &str) -> Vec<String> {
     let (_, table) = page.split_once(caption).expect(caption);
     let (table, _) = table.split_once("</table>").unwrap();
     let start = format!("<th scope=\"row\">{first}</th>");

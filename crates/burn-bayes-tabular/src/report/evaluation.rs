@@ -1,0 +1,180 @@
+//! The sections of what an evaluation adds to the scores: groups of rows, and conformal sets or intervals. The
+//! console shows the same tables.
+
+use super::page::{Section, Table};
+use super::shown_p_value;
+use crate::scores::{ConformalScores, CoverageByPart, GroupTaskScores, Interval, ScoresByGroup};
+use crate::text::{number, percent, plain, sentence};
+
+/// The name of the group of missing values.
+const MISSING: &str = "(missing)";
+
+impl ScoresByGroup {
+    /// The scores as a table, whose first header is the column.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let of_task: &[&str] = match self.is_classification() {
+            true => &["error rate", "expected error", "ECE", "Brier"],
+            false => &["RMSE", "in 50 %", "width", "in 90 %", "width"],
+        };
+        let header = [&*self.column, "rows", "NLL"].into_iter();
+        let header = header.chain(of_task.iter().copied()).chain(["p-value"]);
+        let rows = self.groups.iter().map(|group| {
+            let name = group.group.as_deref().unwrap_or(MISSING);
+            let mark = if group.is_small { " *" } else { "" };
+            let nll = match group.nll_standard_error {
+                Some(error) => format!("{} ± {}", number(group.nll), number(error)),
+                None => number(group.nll),
+            };
+            let of_task = match &group.of_task {
+                GroupTaskScores::Classification {
+                    error_rate,
+                    mean_confidence,
+                    ece,
+                    brier,
+                } => vec![*error_rate, 1.0 - mean_confidence, *ece, *brier],
+                GroupTaskScores::Regression { rmse, intervals } => {
+                    let intervals = intervals.iter();
+                    let intervals = intervals.flat_map(|found| [found.coverage, found.mean_width]);
+                    [*rmse].into_iter().chain(intervals).collect()
+                }
+            };
+            let cells = [plain(&format!("{name}{mark}")), group.rows.to_string(), nll];
+            let scores = of_task.into_iter().map(number);
+            let p_value = shown_p_value(Some(group.adjusted_p_value));
+            cells.into_iter().chain(scores).chain([p_value]).collect()
+        });
+        Table {
+            caption: format!("Scores by {}", plain(&self.column)),
+            header: header.map(plain).collect(),
+            rows: rows.collect(),
+        }
+    }
+
+    /// How to read the table, in sentences.
+    #[must_use]
+    pub fn notes(&self) -> Vec<&'static str> {
+        let small = "* fewer than 30 rows: these scores are uncertain, the ECE most of all.";
+        let tested = match self.is_classification() {
+            true => {
+                "p-value: whether the accuracy of the group differs from its mean confidence, corrected for the number of groups."
+            }
+            false => {
+                "p-value: whether the 90 % intervals cover less than 90 % of the group, corrected for the number of groups."
+            }
+        };
+        let has_small = self.groups.iter().any(|group| group.is_small);
+        has_small
+            .then_some(small)
+            .into_iter()
+            .chain([tested])
+            .collect()
+    }
+
+    fn is_classification(&self) -> bool {
+        let mut groups = self.groups.iter();
+        groups.any(|group| matches!(group.of_task, GroupTaskScores::Classification { .. }))
+    }
+}
+
+impl ConformalScores {
+    /// The coverage of all rows, with its interval, and the mean size or width.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let (what, mean) = match (self.mean_size, self.mean_width) {
+            (Some(size), _) => ("size", size),
+            (None, width) => ("width", width.unwrap_or(f64::NAN)),
+        };
+        format!(
+            "coverage {} {}, mean {what} {}",
+            number(self.coverage),
+            limits(&self.interval),
+            number(mean)
+        )
+    }
+
+    /// The coverage of parts of the rows: a table for each property, which is its first header.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let table = |CoverageByPart { by, parts }: &CoverageByPart| {
+            let rows = parts.iter().map(|part| {
+                vec![
+                    plain(part.part.as_deref().unwrap_or(MISSING)),
+                    part.rows.to_string(),
+                    number(part.coverage),
+                    limits(&part.interval),
+                    shown_p_value(Some(part.adjusted_p_value)),
+                ]
+            });
+            let header = [&**by, "rows", "coverage", "95 % interval", "p-value"];
+            Table {
+                caption: format!("Coverage by {}", plain(by)),
+                header: header.map(plain).to_vec(),
+                rows: rows.collect(),
+            }
+        };
+        self.parts.iter().map(table).collect()
+    }
+
+    /// How to read the tables, in a sentence.
+    #[must_use]
+    pub fn note(&self) -> String {
+        format!(
+            "p-value: whether less than {} of the rows of the part are covered, corrected for the number of parts.",
+            self.level
+        )
+    }
+}
+
+/// The section of groups; `None` without a column.
+pub(super) fn groups(by: &[ScoresByGroup]) -> Option<Section> {
+    let mut notes: Vec<&str> = Vec::new();
+    for note in by.iter().flat_map(ScoresByGroup::notes) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    let several = match by.len() {
+        0 => return None,
+        1 => "",
+        _ => " With several columns, divide that limit by their number.",
+    };
+    Some(Section {
+        id: "groups",
+        heading: "Groups",
+        text: format!(
+            "Is the model as good, and as well calibrated, for the rows of every group? The NLL has its standard error. A \
+             p-value below 0.05 is evidence that the group is badly calibrated.{several} {}",
+            notes.join(" ")
+        ),
+        figures: Vec::new(),
+        tables: by.iter().map(ScoresByGroup::table).collect(),
+    })
+}
+
+/// The section of conformal sets or intervals.
+pub(super) fn conformal(scores: &ConformalScores) -> Section {
+    let what = if scores.mean_size.is_some() {
+        "sets"
+    } else {
+        "intervals"
+    };
+    let guarantee = sentence(&format!("{}.", scores.guarantee));
+    Section {
+        id: "conformal",
+        heading: "Conformal prediction",
+        text: format!(
+            "Do the {what} at {} contain the true targets? {guarantee} On these rows: {}. The guarantee is about all rows \
+             together; the tables show parts of them. The intervals in brackets are 95 % confidence intervals of the coverage. {}",
+            percent(scores.level),
+            scores.headline(),
+            scores.note(),
+        ),
+        figures: Vec::new(),
+        tables: scores.tables(),
+    }
+}
+
+fn limits(found: &Interval) -> String {
+    format!("[{}, {}]", number(found.lower), number(found.upper))
+}
