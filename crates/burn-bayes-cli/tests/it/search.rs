@@ -330,4 +330,14 @@ fn a_search_has_a_leaderboard_of_its_trials() {
         assert!(row.contains(&nll), "{nll}");
     }
     assert!(place.path("found/plots/trials-learning-rate.svg").exists());
+    // Two trials met all folds, so there is one mixture, whatever the other folds prefer.
+    let mixtures = outcome["mixtures"].as_array().unwrap();
+    assert_eq!(mixtures.len(), 1);
+    let value = |name: &str| mixtures[0][name].as_f64().unwrap();
+    assert!(page.contains("mixture of the best 2") || page.contains("</a> of the best 2"));
+    assert!(page.contains(&number(value("nll"))));
+    // The density of a mixture is at least half that of each trial.
+    let best = outcome["trials"][0]["nll"].as_f64().unwrap();
+    assert!((value("nll") - best - value("difference")).abs() < 1e-12);
+    assert!(value("difference") < std::f64::consts::LN_2);
 }

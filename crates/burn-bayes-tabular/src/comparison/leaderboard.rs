@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use super::mixtures::NLL;
 use super::{Comparison, F1, Row};
 use crate::error::Result;
-use crate::jobs::Summary;
+use crate::jobs::{NLL, Summary};
 use crate::report::{Contender, Leaderboard, f1_name, shown_p_value};
 use crate::settings::Config;
 use crate::text::{optional, plain};
@@ -28,14 +27,6 @@ impl Comparison {
                 .then(failures.cmp(&others))
                 .then(number(cost).total_cmp(&number(other_cost)))
         });
-        let mut contenders: Vec<Contender> =
-            methods.into_iter().map(|row| self.method(row)).collect();
-        for mixture in self.mixtures() {
-            let nll = mixture.nll.map_or(f64::INFINITY, |nll| nll.mean);
-            let is_worse = |other: &Contender| other.nll.is_none_or(|found| found.mean > nll);
-            let place = contenders.iter().position(is_worse);
-            contenders.insert(place.unwrap_or(contenders.len()), mixture);
-        }
         let mixed = match self.mixtures.is_empty() {
             true => "",
             false => {
@@ -65,12 +56,13 @@ impl Comparison {
             text,
             kind: "method",
             over: "runs",
-            contenders,
+            contenders: methods.into_iter().map(|row| self.method(row)).collect(),
             columns: columns.collect(),
             settings: Vec::new(),
             command: &self.command,
             config: &config.to_toml()?,
         }
+        .with_mixtures(self.mixtures())
         .write(&folder.join("leaderboard.html"))
     }
 
@@ -112,22 +104,8 @@ impl Comparison {
         let blank = self.other_columns().count() + 1;
         self.mixtures.iter().map(move |mixture| {
             let cells = [shown_p_value(mixture.p_value)].into_iter();
-            Contender {
-                name: mixture.name.clone(),
-                nll: Some(Summary {
-                    mean: mixture.nll,
-                    standard_error: mixture.standard_error,
-                    runs: mixture.runs,
-                }),
-                difference: Some(Summary {
-                    mean: mixture.difference,
-                    standard_error: mixture.difference_standard_error,
-                    runs: mixture.runs,
-                }),
-                has_diverged: false,
-                seconds: Some(mixture.seconds),
-                cells: cells.chain((0..blank).map(|_| "–".to_string())).collect(),
-            }
+            let cells = cells.chain((0..blank).map(|_| "–".to_string()));
+            Contender::of_mixture(mixture, cells.collect())
         })
     }
 }

@@ -1,7 +1,6 @@
 //! Comparison of methods: means over runs, and paired tests against the best method.
 
 mod leaderboard;
-mod mixtures;
 mod runs;
 
 pub use runs::Runs;
@@ -15,12 +14,11 @@ use serde::Serialize;
 
 use crate::error::{Result, TabularError};
 use crate::files::{csv_bytes, write_whole};
-use crate::jobs::{Measures, Record, Summary};
+use crate::jobs::{FEWEST_TESTED, Measures, Mixture, NLL, Record, Summary};
 use crate::report::f1_name;
 use crate::scores::Scores;
 use crate::search::{DIVERGED, Scored};
 use crate::settings::Method;
-use mixtures::Mixture;
 
 /// A score in the comparison table.
 #[derive(Debug)]
@@ -192,7 +190,7 @@ impl Comparison {
     /// # Errors
     /// If a stored NLL is not finite.
     pub fn with_mixtures(mut self, runs: &Runs, records: &[Record]) -> Result<Self> {
-        let is_best = |row: &Row| row.scores.get(mixtures::NLL).is_some_and(|nll| nll.is_best);
+        let is_best = |row: &Row| row.scores.get(NLL).is_some_and(|nll| nll.is_best);
         let Some(best) = self.methods.iter().position(is_best) else {
             return Ok(self);
         };
@@ -381,9 +379,6 @@ fn entries(
     };
     (0..runs.len()).map(entry).collect()
 }
-
-/// Minimum number of runs for a test: with few runs, differences may be equal by chance.
-const FEWEST_TESTED: usize = 5;
 
 /// The difference of two methods and its p-value, over the runs that both have.
 fn against_best(

@@ -3,6 +3,7 @@
 //! The result of a job depends only on its settings and data. Jobs run in parallel, each in its own
 //! process. An interrupted list of jobs resumes from the finished ones, with the same results.
 
+mod mixtures;
 mod result_cache;
 mod runner;
 mod summary;
@@ -18,6 +19,8 @@ use serde_json::Value;
 
 use crate::error::{Result, TabularError};
 
+pub use mixtures::Mixture;
+pub(crate) use mixtures::{FEWEST_TESTED, NLL};
 pub use result_cache::{Record, ResultCache};
 pub use runner::{Progress, run};
 pub use summary::Summary;

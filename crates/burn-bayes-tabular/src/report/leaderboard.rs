@@ -10,7 +10,7 @@ use super::chart::{Axis, Figure, SIZE, guide, letters, line, plane, range_of, ro
 use super::page::{Page, Section, Table};
 use super::palette::{BLUE, INK, MUTED, VERMILION};
 use crate::error::Result;
-use crate::jobs::Summary;
+use crate::jobs::{Mixture, Summary};
 use crate::text::{number, optional, plain, shortened, tick};
 
 /// Maximum number of contenders in the chart of differences.
@@ -58,7 +58,7 @@ pub(crate) struct Contender {
     pub(crate) cells: Vec<String>,
 }
 
-/// The values of a numeric setting, one for each contender.
+/// The values of a numeric setting, one for each contender; NaN for a mixture.
 #[derive(Clone, Debug)]
 pub(crate) struct SettingValues {
     pub(crate) name: String,
@@ -66,7 +66,46 @@ pub(crate) struct SettingValues {
     pub(crate) values: Vec<f64>,
 }
 
+impl Contender {
+    /// A mixture of the best, with these last cells.
+    pub(crate) fn of_mixture(mixture: &Mixture, cells: Vec<String>) -> Self {
+        let summary = |mean: f64, standard_error: Option<f64>| Summary {
+            mean,
+            standard_error,
+            runs: mixture.runs,
+        };
+        Self {
+            name: mixture.name.clone(),
+            nll: Some(summary(mixture.nll, mixture.standard_error)),
+            difference: Some(summary(
+                mixture.difference,
+                mixture.difference_standard_error,
+            )),
+            has_diverged: false,
+            seconds: Some(mixture.seconds),
+            cells,
+        }
+    }
+}
+
 impl Leaderboard<'_> {
+    /// With mixtures at their ranks. They have no settings.
+    pub(crate) fn with_mixtures(mut self, mixtures: impl IntoIterator<Item = Contender>) -> Self {
+        for mixture in mixtures {
+            let nll = mixture.nll.map_or(f64::INFINITY, |nll| nll.mean);
+            let is_worse = |other: &Contender| {
+                other.has_diverged || other.nll.is_none_or(|found| found.mean > nll)
+            };
+            let place = self.contenders.iter().position(is_worse);
+            let place = place.unwrap_or(self.contenders.len());
+            self.contenders.insert(place, mixture);
+            for setting in &mut self.settings {
+                setting.values.insert(place, f64::NAN);
+            }
+        }
+        self
+    }
+
     /// Writes the page to `path`, and its charts into the folder `plots` beside it.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
         let ranking = Section {
@@ -161,9 +200,9 @@ impl Leaderboard<'_> {
         ranked.filter(|(_, _, nll)| nll.mean <= highest).collect()
     }
 
-    /// What is left out of a chart, as a sentence.
-    fn left_out(&self, shown: usize) -> String {
-        match self.contenders.len() - shown {
+    /// What is left out of a chart that shows so many of `all`, as a sentence.
+    fn left_out(shown: usize, all: usize) -> String {
+        match all - shown {
             0 => String::new(),
             1 => " One that diverged or is far worse is left out.".into(),
             count => format!(" {count} that diverged or are far worse are left out."),
@@ -180,7 +219,7 @@ impl Leaderboard<'_> {
             "The NLL minus that of the best, paired over {}. A {} whose bar contains the line is not clearly worse than the best.{}",
             self.over,
             self.kind,
-            self.left_out(shown.len())
+            Self::left_out(shown.len(), self.contenders.len())
         );
         shown.truncate(MOST_ROWS);
         if shown.len() < 2 {
@@ -238,7 +277,7 @@ impl Leaderboard<'_> {
         }
         let reading = format!(
             "The best are at the bottom, and the fastest at the left. The numbers are ranks.{}",
-            self.left_out(points.len())
+            Self::left_out(points.len(), self.contenders.len())
         );
         Figure::draw(
             "leaderboard-time",
@@ -282,9 +321,11 @@ impl Leaderboard<'_> {
         if points.len() < 2 {
             return Ok(None);
         }
+        let values = setting.values.iter();
+        let all = values.filter(|value| value.is_finite()).count();
         let reading = format!(
             "One point for each trial; the best is marked. If the best trials crowd at one end, a wider range may have better ones.{}",
-            self.left_out(points.len())
+            Self::left_out(points.len(), all)
         );
         let title = setting.name.replace('_', " ");
         let name = format!("trials-{}", setting.name.replace('_', "-"));
@@ -314,7 +355,6 @@ fn mark_of(index: usize) -> RGBColor {
     }
 }
 
-/// A p-value of the tables; a dash without a test.
 /// The largest mean in a chart with the best.
 fn highest_shown(ranked: &[Summary]) -> f64 {
     let median = |mut values: Vec<f64>| {
@@ -328,6 +368,7 @@ fn highest_shown(ranked: &[Summary]) -> f64 {
     median(means).map_or(best, |median| best + FAR * error.max(median - best))
 }
 
+/// A p-value of the tables; a dash without a test.
 pub(crate) fn shown_p_value(p_value: Option<f64>) -> String {
     match p_value {
         Some(p_value) if p_value < 1e-4 => "< 0.0001".into(),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::divergence::{constant, divergence};
 use crate::engine::{Unobserved, check, fit, weights};
 use crate::error::{Result, TabularError};
-use crate::jobs::Measures;
+use crate::jobs::{Computed, Measures};
 use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
 use crate::rows::{fingerprint_of, true_targets};
@@ -54,6 +54,15 @@ pub struct Scored {
     pub(crate) row_costs: Vec<f64>,
     /// Whether the fit has diverged.
     pub diverged: bool,
+}
+
+/// A fit on the test rows.
+struct Judged {
+    /// `None` if the fit has no scores.
+    predictions: Option<Predictions>,
+    score: Option<HoldoutScore>,
+    /// The negative log-likelihood of each test row; empty without scores, and for more than [`MOST_STORED`] rows.
+    row_costs: Vec<f64>,
 }
 
 /// The maximum number of test rows whose costs are kept, so that the file of runs stays small.
@@ -129,10 +138,7 @@ impl Fold {
     /// # Errors
     /// If a setting is invalid.
     pub fn judge(&self, settings: &FitSettings) -> Result<Option<HoldoutScore>> {
-        match self.predictions(settings)? {
-            Some(predictions) => self.judge_predictions(&predictions),
-            None => Ok(None),
-        }
+        Ok(self.judged(settings)?.score)
     }
 
     /// The positive class of F1; see [`Target::positive`].
@@ -142,25 +148,47 @@ impl Fold {
 
     /// As [`Fold::judge`], with all scores.
     pub fn score(&self, settings: &FitSettings, positive: Option<&str>) -> Result<Scored> {
+        let Judged {
+            predictions,
+            score,
+            row_costs,
+        } = self.judged(settings)?;
+        let scores = |predictions: Predictions| {
+            Scores::of_positive(&predictions, &self.targets, Intervals::Omitted, positive)
+        };
+        Ok(Scored {
+            scores: predictions.map(scores).transpose()?,
+            row_costs,
+            diverged: score.is_none_or(|score| score.diverged),
+        })
+    }
+
+    /// As [`Fold::judge`], as the results of a job: with the cost by its name among the scores, and the costs of rows.
+    pub(super) fn computed(&self, settings: &FitSettings, cost_name: &str) -> Result<Computed> {
+        let judged = self.judged(settings)?;
+        Ok(Computed {
+            measures: HoldoutScore::measures(judged.score, cost_name),
+            row_costs: judged.row_costs,
+        })
+    }
+
+    fn judged(&self, settings: &FitSettings) -> Result<Judged> {
         let predictions = self.predictions(settings)?;
-        let judgement = match &predictions {
+        let score = match &predictions {
             Some(predictions) => self.judge_predictions(predictions)?,
             None => None,
         };
-        let scored = predictions.filter(|_| judgement.is_some());
-        let row_costs = match &scored {
+        let predictions = predictions.filter(|_| score.is_some());
+        let row_costs = match &predictions {
             Some(predictions) if self.targets.len() <= MOST_STORED => {
                 row_costs(predictions, &self.targets)?
             }
             _ => Vec::new(),
         };
-        let scores = |predictions: Predictions| {
-            Scores::of_positive(&predictions, &self.targets, Intervals::Omitted, positive)
-        };
-        Ok(Scored {
-            scores: scored.map(scores).transpose()?,
+        Ok(Judged {
+            predictions,
+            score,
             row_costs,
-            diverged: judgement.is_none_or(|judgement| judgement.diverged),
         })
     }
 

@@ -27,6 +27,8 @@ impl Tuned {
                 .map(|(_, cell)| cell)
                 .collect()
         };
+        let heads = self.heads().into_iter();
+        let columns = without(heads.map(|head| head.replace('_', " ")).collect());
         let contender = |row: &TrialRow| {
             let costs: Option<Vec<f64>> = row.fold_costs.iter().copied().collect();
             Contender {
@@ -41,6 +43,17 @@ impl Tuned {
         let text = "Means over cross-validation folds of the training rows. The difference is paired over folds, from the best trial. \
                     The scores of the best trials are optimistic, because the same folds chose them: the more trials, the \
                     more. Score other rows by `evaluate`, or the held-out rows of a fit with the best settings.";
+        let mixed = match self.mixtures.is_empty() {
+            true => "",
+            false => {
+                " A mixture averages the predictive distributions of the best trials with equal weights. The other folds \
+                 choose its trials, so its scores are hardly optimistic."
+            }
+        };
+        let mixtures = self
+            .mixtures
+            .iter()
+            .map(|mixture| Contender::of_mixture(mixture, vec!["–".into(); columns.len()]));
         Leaderboard {
             title: format!("Search of settings for {target}"),
             subtitle: format!(
@@ -48,20 +61,16 @@ impl Tuned {
                 self.trials.len(),
                 self.config.fit.method
             ),
-            text: text.replace('`', ""),
+            text: text.replace('`', "") + mixed,
             kind: "trial",
             over: "folds",
             contenders: self.trials.iter().map(contender).collect(),
-            columns: without(
-                self.heads()
-                    .iter()
-                    .map(|head| head.replace('_', " "))
-                    .collect(),
-            ),
+            columns: columns.clone(),
             settings: self.numeric_settings(),
             command,
             config: &self.config.to_toml()?,
         }
+        .with_mixtures(mixtures)
         .write(&folder.join("leaderboard.html"))
     }
 

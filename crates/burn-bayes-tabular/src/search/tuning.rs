@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::{Fold, HoldoutScore, Ranges, Search, Trial, Unit, best};
 use crate::error::Result;
 use crate::files::{csv_bytes, write_whole};
-use crate::jobs::{self, Job, Key, Progress, ResultCache, Task, WorkerPool};
+use crate::jobs::{self, Job, Key, Mixture, Progress, Record, ResultCache, Task, WorkerPool};
 use crate::rows::{SplitTable, read_table};
 use crate::scores::likelihood_name;
 use crate::settings::{Config, FitSettings};
@@ -89,7 +89,7 @@ impl Tuning {
         pool: &WorkerPool,
         progress: &dyn Progress,
     ) -> Result<Tuned> {
-        let times = RefCell::new(BTreeMap::new());
+        let found = RefCell::new(Records::new());
         let trials = search.run(self.folds.len(), |units| {
             let fits = JudgedTrials {
                 config: self.config.clone(),
@@ -98,15 +98,15 @@ impl Tuning {
             };
             let jobs = fits.of_folds(&self.folds)?;
             let records = jobs::run(&task(fits), &jobs, cache, pool, progress)?;
-            for ((unit, _), record) in units.iter().zip(&records) {
-                let mut times = times.borrow_mut();
-                let of_trial: &mut Vec<f64> = times.entry(unit.trial).or_default();
-                of_trial.push(record.seconds);
-            }
             let judged = records.iter();
-            judged
+            let judged = judged
                 .map(|record| HoldoutScore::of_measures(&record.measures, self.cost_name))
-                .collect()
+                .collect();
+            let mut found = found.borrow_mut();
+            for ((unit, _), record) in units.iter().zip(records) {
+                found.entry(unit.trial).or_default().push(record);
+            }
+            judged
         })?;
         self.config.fit = best(&trials)?.settings.clone();
         Tuned::of(
@@ -114,10 +114,13 @@ impl Tuning {
             &trials,
             self.cost_name,
             self.config,
-            &times.into_inner(),
+            &found.into_inner(),
         )
     }
 }
+
+/// The records of each trial, in the order of the folds.
+type Records = BTreeMap<usize, Vec<Record>>;
 
 /// Fits of trials to folds, as sent to a worker.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -153,8 +156,8 @@ impl Planned {
         };
         let everything = (self.settings.identity(), fold.fingerprint());
         let (fold, settings) = (fold.clone(), self.settings.clone());
-        Job::new(key, &everything, move || {
-            Ok(HoldoutScore::measures(fold.judge(&settings)?, cost_name))
+        Job::with_row_costs(key, &everything, move || {
+            fold.computed(&settings, cost_name)
         })
     }
 }
@@ -188,6 +191,8 @@ pub struct Tuned {
     pub config: Config,
     /// All trials, the best one first.
     pub trials: Vec<TrialRow>,
+    /// Mixtures of the best trials, which the other folds choose; empty if the folds have too many rows.
+    pub mixtures: Vec<Mixture>,
     /// The ranges that were searched.
     pub(super) ranges: Ranges,
 }
@@ -221,10 +226,11 @@ impl Tuned {
         trials: &[Trial],
         cost_name: &'static str,
         config: Config,
-        seconds: &BTreeMap<usize, Vec<f64>>,
+        records: &Records,
     ) -> Result<Self> {
         let mut ranking: Vec<&Trial> = trials.iter().collect();
         ranking.sort_by(|a, b| b.is_complete.cmp(&a.is_complete).then(a.compare(b)));
+        let of_trial = |trial: &Trial| records.get(&trial.number).map_or(&[][..], Vec::as_slice);
         let row = |trial: &Trial| -> Result<TrialRow> {
             let all = serde_json::to_value(&trial.settings).map_err(std::io::Error::from)?;
             let drawn = search
@@ -244,12 +250,23 @@ impl Tuned {
                     .iter()
                     .map(|judgement| judgement.map(|judgement| judgement.cost))
                     .collect(),
-                seconds: seconds.get(&trial.number).cloned().unwrap_or_default(),
+                seconds: of_trial(trial)
+                    .iter()
+                    .map(|record| record.seconds)
+                    .collect(),
             })
         };
+        let complete = ranking
+            .iter()
+            .filter(|trial| trial.is_complete && !trial.has_diverged());
+        let complete: Vec<Vec<&Record>> = complete
+            .map(|trial| of_trial(trial).iter().collect())
+            .collect();
+        let folds = complete.first().map_or(0, Vec::len);
         Ok(Self {
             config,
             ranges: search.ranges.clone(),
+            mixtures: Mixture::all(&complete, folds, 0)?,
             trials: ranking.into_iter().map(row).collect::<Result<_>>()?,
         })
     }

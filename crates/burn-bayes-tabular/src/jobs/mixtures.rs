@@ -1,48 +1,53 @@
-//! Mixtures of the best methods: the predictive density of a row is the mean of those of the methods.
+//! Mixtures of the best contenders, the methods of a comparison or the trials of a search: the predictive density of a
+//! row is the mean of those of the contenders.
 //!
 //! log p(y) = log (1/M) Σₘ pₘ(y), from the negative log-likelihoods −log pₘ(y) that every run stores for its test rows.
-//! The methods of a mixture are chosen for every fold by their NLL on the other folds of the same repeat, so the test
+//! The contenders of a mixture are chosen for every fold by their NLL on the other folds of the same repeat, so the test
 //! rows do not choose their own mixture.
 
 use burn_bayes::eval::{PairedLosses, paired_t_test};
 use serde::Serialize;
 
-use super::{FEWEST_TESTED, Summary};
+use super::{Record, Summary};
 use crate::error::Result;
-use crate::jobs::Record;
 
-/// Numbers of methods of a mixture.
+/// Numbers of contenders of a mixture.
 const SIZES: [usize; 2] = [2, 3];
 /// The measure that chooses.
-pub(super) const NLL: &str = "nll";
+pub(crate) const NLL: &str = "nll";
+/// The minimum number of runs for a test: with few runs, differences may be equal by chance.
+pub(crate) const FEWEST_TESTED: usize = 5;
 
 /// The scores of a mixture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Mixture {
-    pub(super) name: String,
-    /// Number of methods.
-    pub(super) size: usize,
+pub struct Mixture {
+    /// Its name.
+    pub name: String,
+    /// Number of contenders.
+    pub size: usize,
     /// Number of runs with a score.
-    pub(super) runs: usize,
+    pub runs: usize,
     /// Mean NLL.
-    pub(super) nll: f64,
-    pub(super) standard_error: Option<f64>,
-    /// The mean of its NLL minus that of the best method, over the runs of both.
-    pub(super) difference: f64,
-    pub(super) difference_standard_error: Option<f64>,
+    pub nll: f64,
+    /// Its standard error.
+    pub standard_error: Option<f64>,
+    /// The mean of its NLL minus that of the best contender, over the runs of both.
+    pub difference: f64,
+    /// The standard error of the difference.
+    pub difference_standard_error: Option<f64>,
     /// The p-value of a paired t-test of this difference, Bonferroni-corrected.
-    pub(super) p_value: Option<f64>,
+    pub p_value: Option<f64>,
     /// Mean wall-clock time of all its fits of a run.
-    pub(super) seconds: f64,
+    pub seconds: f64,
 }
 
 impl Mixture {
-    /// The mixtures from the records of each method, both in the order of runs; `best` is the best method. None if the
-    /// records have no costs of rows.
-    pub(super) fn all(methods: &[Vec<&Record>], folds: usize, best: usize) -> Result<Vec<Self>> {
-        let sizes = SIZES.into_iter().filter(|&size| size <= methods.len());
+    /// The mixtures from the records of each contender, both in the order of runs; `best` is the best contender. None if
+    /// the records have no costs of rows.
+    pub(crate) fn all(contenders: &[Vec<&Record>], folds: usize, best: usize) -> Result<Vec<Self>> {
+        let sizes = SIZES.into_iter().filter(|&size| size <= contenders.len());
         let found = sizes.filter_map(|size| {
-            let runs = runs_of(size, methods, folds);
+            let runs = runs_of(size, contenders, folds);
             Summary::of(&runs.iter().map(|run| run.nll).collect::<Vec<_>>())
                 .map(|summary| (size, runs, summary))
         });
@@ -51,7 +56,7 @@ impl Mixture {
         let mixture = |(size, runs, summary): (usize, Vec<MixedRun>, Summary)| -> Result<_> {
             let both = runs
                 .iter()
-                .filter_map(|run| Some((run.nll, *methods[best][run.run].measures.get(NLL)?)));
+                .filter_map(|run| Some((run.nll, *contenders[best][run.run].measures.get(NLL)?)));
             let (mixed, single): (Vec<f64>, Vec<f64>) = both.unzip();
             if mixed.is_empty() {
                 return Ok(None);
@@ -85,11 +90,14 @@ struct MixedRun {
 }
 
 /// The runs whose mixture can be computed.
-fn runs_of(size: usize, methods: &[Vec<&Record>], folds: usize) -> Vec<MixedRun> {
-    let count = methods.iter().map(Vec::len).min().unwrap_or(0);
+fn runs_of(size: usize, contenders: &[Vec<&Record>], folds: usize) -> Vec<MixedRun> {
+    let count = contenders.iter().map(Vec::len).min().unwrap_or(0);
     let of_run = |run: usize| {
-        let chosen = chosen(size, methods, folds, run)?;
-        let records: Vec<&Record> = chosen.iter().map(|&method| methods[method][run]).collect();
+        let chosen = chosen(size, contenders, folds, run)?;
+        let records: Vec<&Record> = chosen
+            .iter()
+            .map(|&contender| contenders[contender][run])
+            .collect();
         let costs: Vec<&[f64]> = records.iter().map(|record| &record.row_costs[..]).collect();
         Some(MixedRun {
             run,
@@ -100,38 +108,43 @@ fn runs_of(size: usize, methods: &[Vec<&Record>], folds: usize) -> Vec<MixedRun>
     (0..count).filter_map(of_run).collect()
 }
 
-/// The methods with the lowest mean NLL on the other folds of the repeat; `None` if too few have scores on all of them.
-fn chosen(size: usize, methods: &[Vec<&Record>], folds: usize, run: usize) -> Option<Vec<usize>> {
+/// The contenders with the lowest mean NLL on the other folds of the repeat; `None` if too few have scores on all of them.
+fn chosen(
+    size: usize,
+    contenders: &[Vec<&Record>],
+    folds: usize,
+    run: usize,
+) -> Option<Vec<usize>> {
     let repeat = run / folds * folds;
     let others = || (repeat..repeat + folds).filter(move |&other| other != run);
-    let mut ranked: Vec<(f64, usize)> = methods
+    let mut ranked: Vec<(f64, usize)> = contenders
         .iter()
         .enumerate()
-        .filter_map(|(method, records)| {
+        .filter_map(|(contender, records)| {
             let costs = others().map(|run| records.get(run)?.measures.get(NLL).copied());
             let costs: Option<Vec<f64>> = costs.collect();
-            Some((costs?.iter().sum(), method))
+            Some((costs?.iter().sum(), contender))
         })
         .collect();
     ranked.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
     ranked.truncate(size);
-    (ranked.len() == size).then(|| ranked.into_iter().map(|(_, method)| method).collect())
+    (ranked.len() == size).then(|| ranked.into_iter().map(|(_, contender)| contender).collect())
 }
 
 /// The mean of −log (1/M) Σₘ exp(−costₘ) over rows; `None` without rows, or if numbers of rows differ.
 fn mixed_nll(costs: &[&[f64]]) -> Option<f64> {
     let rows = costs.first()?.len();
-    if rows == 0 || costs.iter().any(|of_method| of_method.len() != rows) {
+    if rows == 0 || costs.iter().any(|of_contender| of_contender.len() != rows) {
         return None;
     }
     let of_row = |row: usize| {
         let least = costs
             .iter()
-            .map(|of_method| of_method[row])
+            .map(|of_contender| of_contender[row])
             .fold(f64::INFINITY, f64::min);
         let sum: f64 = costs
             .iter()
-            .map(|of_method| (least - of_method[row]).exp())
+            .map(|of_contender| (least - of_contender[row]).exp())
             .sum();
         least - (sum / costs.len() as f64).ln()
     };
