@@ -168,8 +168,10 @@ impl Totals {
         let information = of_shapes(&mutual_information(&draws));
         self.by_information.add(&information, &is_unseen)
     }
-    // ANCHOR_END: totals
+}
+// ANCHOR_END: totals
 
+impl Totals {
     fn print(&self, name: &str) -> Result<(), EvalError> {
         let scores = self.pixels.scores()?;
         print!(
