@@ -71,6 +71,16 @@ pub(super) struct TrainedModel {
     classes: usize,
 }
 
+/// What a network computes of pictures under the mean weights.
+#[derive(Debug)]
+pub(super) struct AtMean {
+    /// `[rows × classes]`.
+    pub(super) logits: Vec<f64>,
+    /// `[rows × columns]`.
+    pub(super) features: Vec<f64>,
+    pub(super) columns: usize,
+}
+
 impl TrainerModel for ConvNet {}
 
 impl Fit {
@@ -179,6 +189,26 @@ fn order(rows: usize, seed: u64) -> impl Iterator<Item = usize> {
 }
 
 impl TrainedModel {
+    /// The logits and the features of every picture under the mean weights.
+    pub(super) fn at_mean(&self, pictures: &Pictures) -> Result<AtMean> {
+        let mean = self.predictor.as_ref().map(Predictor::mean_model);
+        let mean = mean.transpose()?;
+        let network = mean.as_ref().unwrap_or(&self.network);
+        let device = DeviceName::host()?;
+        let rows: Vec<usize> = (0..pictures.rows()).collect();
+        let (mut logits, mut features) = (Vec::new(), Vec::new());
+        for rows in rows.chunks(CHUNK) {
+            let images = pictures.batch(rows, &device).images;
+            logits.extend(network.forward(images.clone()).into_data().iter::<f64>());
+            features.extend(network.features(images).into_data().iter::<f64>());
+        }
+        Ok(AtMean {
+            columns: features.len() / rows.len().max(1),
+            logits,
+            features,
+        })
+    }
+
     /// The probabilities of every class under `draws` draws of the weights; under the one point if
     /// there is no posterior.
     pub(super) fn predict(

@@ -8,15 +8,23 @@ use burn_bayes_data::{
     ColumnScale, ImageShape, LabelledImages, MnistImages, Scaling, read_medmnist, read_mnist,
     stratified_partition,
 };
+use rand::RngExt;
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::random::shuffled;
+use burn_bayes_tabular::random::{generator, shuffled};
 
 use super::network::ImageBatch;
 
 /// A stream of random numbers.
 const CHOICE: u64 = 0x6368_6f69;
+/// Streams of generated pictures.
+const GRATINGS: u64 = 0x6772_6174;
+const NOISE: u64 = 0x6e6f_6973;
+/// Kinds of clothing that [`Clothing::kinds`] holds out: dresses and ankle boots.
+const HELD_OUT: [u8; 2] = [3, 9];
+/// Periods of a grating over the width of a picture.
+const PERIODS: [f32; 2] = [1.0, 8.0];
 /// The paper's shares of rows for training, validation and testing.
 const SHARES: [f64; 3] = [0.5, 0.2, 0.3];
 
@@ -35,8 +43,8 @@ pub(super) struct Parts {
     pub(super) train: Pictures,
     pub(super) valid: Pictures,
     pub(super) test: Pictures,
-    /// Pictures of something else.
-    pub(super) foreign: Option<Pictures>,
+    /// Sets of pictures of something else.
+    pub(super) foreign: Vec<Pictures>,
 }
 
 /// Pictures of clothing, and of digits.
@@ -75,7 +83,40 @@ impl Clothing {
             train: Pictures::of(train, chosen, class)?,
             valid: Pictures::of(train, &rest[..counts.train / 5], class)?,
             test: Pictures::of(test, &first, class)?,
-            foreign: Some(Pictures::of(&self.digits, &first, class)?),
+            foreign: vec![Pictures::of(&self.digits, &first, class)?],
+        }
+        .standardised()
+    }
+
+    /// As [`Clothing::parts`], of the kinds that are not held out. Foreign are the pictures of the held-out kinds, digits,
+    /// gratings and noise.
+    pub(super) fn kinds(&self, counts: Counts, seed: u64) -> Result<Parts> {
+        let MnistImages { train, test } = &self.clothing;
+        let is_held_out =
+            |images: &LabelledImages, row: usize| HELD_OUT.contains(&images.classes()[row]);
+        let order = shuffled(train.rows(), Noise::host(seed).fold(CHOICE));
+        let order = order.into_iter().filter(|&row| !is_held_out(train, row));
+        let order: Vec<usize> = order.collect();
+        let (chosen, rest) = order.split_at(counts.train);
+        let first = |held_out: bool| -> Vec<usize> {
+            let rows = 0..test.rows();
+            let rows = rows.filter(|&row| is_held_out(test, row) == held_out);
+            rows.take(counts.test).collect()
+        };
+        let digits: Vec<usize> = (0..counts.test).collect();
+        let class =
+            |kind: u8| usize::from(kind - HELD_OUT.iter().filter(|&&out| out < kind).count() as u8);
+        let (shape, rows) = (test.shape(), counts.test);
+        Parts {
+            train: Pictures::of(train, chosen, class)?,
+            valid: Pictures::of(train, &rest[..counts.train / 5], class)?,
+            test: Pictures::of(test, &first(false), class)?,
+            foreign: vec![
+                Pictures::of(test, &first(true), usize::from)?,
+                Pictures::of(&self.digits, &digits, usize::from)?,
+                Pictures::gratings(shape, rows, seed),
+                Pictures::noise(shape, rows, seed),
+            ],
         }
         .standardised()
     }
@@ -90,7 +131,7 @@ impl Parts {
             train: part(0),
             valid: part(1),
             test: part(2),
-            foreign: None,
+            foreign: Vec::new(),
         }
         .standardised()
     }
@@ -104,7 +145,11 @@ impl Parts {
             train: self.train.scaled(&scales),
             valid: self.valid.scaled(&scales),
             test: self.test.scaled(&scales),
-            foreign: self.foreign.map(|pictures| pictures.scaled(&scales)),
+            foreign: self
+                .foreign
+                .into_iter()
+                .map(|pictures| pictures.scaled(&scales))
+                .collect(),
         })
     }
 }
@@ -146,6 +191,43 @@ impl Pictures {
             pixels,
             classes: classes.collect(),
         })
+    }
+
+    /// Sine gratings of random frequency, direction and phase.
+    pub(super) fn gratings(shape: ImageShape, rows: usize, seed: u64) -> Self {
+        let mut generator = generator(Noise::host(seed).fold(GRATINGS));
+        let mut pixels = Vec::with_capacity(rows * shape.bytes());
+        for _ in 0..rows {
+            let turn = std::f32::consts::TAU;
+            let [least, most] = PERIODS;
+            let frequency = turn * generator.random_range(least..most) / shape.width as f32;
+            let (across, along) = generator.random_range(0.0..turn).sin_cos();
+            let phase = generator.random_range(0.0..turn);
+            for _ in 0..shape.channels {
+                for (y, x) in (0..shape.height).flat_map(|y| (0..shape.width).map(move |x| (y, x)))
+                {
+                    let place = across * x as f32 + along * y as f32;
+                    pixels.push(0.5 + 0.5 * (frequency * place + phase).sin());
+                }
+            }
+        }
+        Self::unlabelled(shape, pixels)
+    }
+
+    /// Pixels that are independent and uniform.
+    pub(super) fn noise(shape: ImageShape, rows: usize, seed: u64) -> Self {
+        let mut generator = generator(Noise::host(seed).fold(NOISE));
+        let pixels = (0..rows * shape.bytes()).map(|_| generator.random_range(0.0..1.0));
+        Self::unlabelled(shape, pixels.collect())
+    }
+
+    /// Generated pictures, without classes that mean something.
+    fn unlabelled(shape: ImageShape, pixels: Vec<f32>) -> Self {
+        Self {
+            classes: vec![0; pixels.len() / shape.bytes()],
+            shape,
+            pixels,
+        }
     }
 
     /// The number of pictures.

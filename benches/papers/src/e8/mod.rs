@@ -1,7 +1,8 @@
 //! E8: selective prediction and out-of-distribution detection on pictures, after the VIFA paper's 4.3.
 //!
 //! The paper's photographs of eyes cannot be had without an account. Its protocol runs on two small sets
-//! of medical pictures with a small convolutional network, and the same network tells clothing from digits.
+//! of medical pictures with a small convolutional network, and the same network tells clothing from digits and from
+//! other near and far sets.
 
 mod conclusions;
 mod fit;
@@ -9,6 +10,7 @@ mod images;
 mod network;
 mod protocols;
 mod scores;
+mod unusual;
 
 use std::sync::Arc;
 
@@ -31,7 +33,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             pictures. In full, six settings of rate and prior are tried and the NLL of validation rows chooses; \
             in `--quick`, and for clothing against digits, nothing is searched. Training is in the paper's two \
             stages, with two draws in a step where the paper has twelve. FPR95 is the share of clothing taken for digits where 95 % of \
-            the digits are found; no digit is seen before.",
+            the digits are found; no digit is seen before. The last rows are of a network that knows eight kinds of clothing: \
+            of the two other kinds (dresses and ankle boots), which are near, and of digits, gratings and noise, which are far, \
+            each set has as many pictures as the test pictures.",
     needs: &[
         "medmnist/retinamnist.npz",
         "medmnist/breastmnist.npz",
@@ -63,8 +67,10 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
     let data = context.data.clone();
     let clothing = Shared::new(move || Clothing::read(&data));
     let counts = protocols::counts(context.effort);
+    let unusual = unusual::jobs(context, &clothing)?;
     let deal: Deal = Box::new(move |seed| clothing.get()?.parts(counts, seed));
     jobs.extend(cells_of(CLOTHING, deal, Protocol::clothing, context)?);
+    jobs.extend(unusual);
     Ok(jobs)
 }
 
@@ -96,7 +102,7 @@ fn measure(parts: &Parts, protocol: &Protocol) -> Result<Measures> {
     let (fit, model) = chosen(parts, protocol)?;
     let known = model.predict(&parts.test, protocol.test_draws)?;
     let classes = &parts.test.classes;
-    let mut measures = match &parts.foreign {
+    let mut measures = match parts.foreign.first() {
         None => scores::selective(&known, classes)?,
         Some(foreign) => {
             let foreign = model.predict(foreign, protocol.test_draws)?;

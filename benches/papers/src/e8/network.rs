@@ -57,9 +57,20 @@ impl ConvNet {
 
     /// Logits, `[rows, classes]`.
     pub(super) fn forward(&self, images: Tensor<4>) -> Tensor<2> {
+        self.head.forward(self.hidden(images).flatten::<2>(1, 3))
+    }
+
+    /// The averages of the channels before the last layer, `[rows, channels]`.
+    pub(super) fn features(&self, images: Tensor<4>) -> Tensor<2> {
+        self.hidden(images)
+            .flatten::<3>(2, 3)
+            .mean_dim(2)
+            .squeeze_dim(2)
+    }
+
+    fn hidden(&self, images: Tensor<4>) -> Tensor<4> {
         let hidden = self.pool.forward(relu(self.first.forward(images)));
-        let hidden = self.pool.forward(relu(self.second.forward(hidden)));
-        self.head.forward(hidden.flatten::<2>(1, 3))
+        self.pool.forward(relu(self.second.forward(hidden)))
     }
 
     fn output(&self, batch: ImageBatch) -> ClassificationOutput {

@@ -73,6 +73,14 @@ impl Protocol {
         }
     }
 
+    /// Eight kinds of clothing; nothing is searched.
+    pub(super) fn kinds(method: &str, effort: Effort, seed: u64) -> Self {
+        Self {
+            base: fit(method, 8, effort.choose(10, 5), seed),
+            ..Self::clothing(method, effort, seed)
+        }
+    }
+
     /// The other settings.
     pub(super) fn trials(&self) -> impl Iterator<Item = Fit> {
         (0..self.trials).map(|trial| self.trial(trial))

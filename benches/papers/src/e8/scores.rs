@@ -16,8 +16,13 @@ pub(super) const BALANCED: &str = "balanced_accuracy";
 pub(super) const AUROC: &str = "auroc";
 pub(super) const NLL: &str = "nll";
 
+/// Of unusual pictures against the test pictures.
+pub(super) const UNUSUAL_AUROC: &str = "unusual_auroc";
+pub(super) const UNUSUAL_AUPR: &str = "unusual_aupr";
+pub(super) const UNUSUAL_FPR95: &str = "unusual_fpr95";
+
 /// The columns of the table.
-pub(super) const COLUMNS: [Column; 20] = [
+pub(super) const COLUMNS: [Column; 23] = [
     Column::mean(ACCURACY, "accuracy"),
     Column::mean("entropy_90", "90 % by entropy"),
     Column::mean("entropy_80", "80 %"),
@@ -41,6 +46,9 @@ pub(super) const COLUMNS: [Column; 20] = [
         "digits, AUROC by information",
     ),
     Column::mean("foreign_fpr95_mutual_information", "FPR95"),
+    Column::mean(UNUSUAL_AUROC, "unusual pictures, AUROC"),
+    Column::mean(UNUSUAL_AUPR, "AUPR"),
+    Column::mean(UNUSUAL_FPR95, "FPR95"),
 ];
 
 /// Per cent of the rows that are kept.
@@ -147,7 +155,9 @@ mod tests {
     fn every_column_is_measured() {
         let mut found = selective(&draws(), &[0, 1, 1, 0]).unwrap();
         found.extend(detection(&draws(), &[0, 1, 1, 0], &draws()).unwrap());
-        for column in &COLUMNS {
+        // The measures of unusual pictures have a job of their own.
+        let columns = COLUMNS.iter();
+        for column in columns.filter(|column| !column.measure.starts_with("unusual")) {
             assert!(found.contains_key(column.measure), "{}", column.measure);
         }
     }
