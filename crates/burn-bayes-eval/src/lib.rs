@@ -15,6 +15,7 @@
 //! | What is gained by referring uncertain rows (abstention)? | [`referral_table`], [`RiskCoverage`], for regression [`ause`], with a guarantee [`SelectiveBounds`] |
 //! | Does a score separate known from unknown inputs? | [`OutOfDistribution`], [`auroc`], [`average_precision`], [`false_positive_rate_at`]; scores: [`DrawScore`], [`energy_scores`], [`MahalanobisDistance`], [`NearestFeatures`] |
 //! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`winkler_score`], [`pinball_losses`], of several targets [`JointDraws`] |
+//! | How good are predicted counts? | [`PoissonMixture`], [`log_probabilities`], [`poisson_deviances`], [`randomised_pit_values`] |
 //! | Are they calibrated? | [`PredictionIntervals`], [`QuantileCalibration`], [`PitUniformity`], by group [`coverage_by_group`] |
 //! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalRaps`], [`ConformalQuantiles`], [`ConformalCross`], by group [`Mondrian`] and [`ConformalByClass`] |
 //! | Which setting keeps any bounded risk below a target? | [`RiskControl`] |
@@ -53,6 +54,7 @@ mod check;
 mod classification;
 mod comparison;
 mod conformal;
+mod counts;
 mod error;
 mod order;
 mod out_of_distribution;
@@ -86,6 +88,9 @@ pub use conformal::{
     ConformalQuantiles, ConformalRandomisedAps, ConformalRaps, ConformalResidual, GroupCoverage,
     Mondrian, PredictionSets, RankPenalty, RiskControl, RiskTest, SetScore, conformal_threshold,
     coverage_by_group, equal_mass_groups,
+};
+pub use counts::{
+    PoissonMixture, TargetedCounts, log_probabilities, poisson_deviances, randomised_pit_values,
 };
 pub use error::EvalError;
 pub use out_of_distribution::{

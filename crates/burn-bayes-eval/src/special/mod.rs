@@ -3,5 +3,6 @@
 pub(crate) mod beta;
 pub(crate) mod binomial;
 pub(crate) mod normal;
+pub(crate) mod poisson;
 pub(crate) mod roots;
 pub(crate) mod uniform_counts;

@@ -23,6 +23,7 @@
 use std::iter::once;
 
 use crate::special::binomial;
+use crate::special::poisson;
 use crate::special::roots::bisect;
 
 /// The counts of n uniform numbers at thresholds.
@@ -174,10 +175,9 @@ impl Increments {
     }
 }
 
-/// e^{−λ} λ^k / k! for λ > 0.
+/// P(Y = k) of a Poisson distribution with rate λ > 0.
 fn poisson(number: usize, expected: f64) -> f64 {
-    let number = number as f64;
-    (number * expected.ln() - expected - libm::lgamma(number + 1.0)).exp()
+    poisson::log_mass(number as f64, expected).exp()
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@
 use std::collections::BTreeMap;
 
 use crate::check;
+use crate::counts::PoissonMixture;
 use crate::error::EvalError;
 use crate::uncertainty::entropy;
 use crate::views::DrawProbabilities;
@@ -97,23 +98,40 @@ impl MemberDisagreement {
     /// # Errors
     /// A data error if there is not one member for every draw.
     pub fn of_means(mixture: &GaussianMixture<'_>, members: &[usize]) -> Result<Self, EvalError> {
+        let rows = (0..mixture.rows()).map(|row| {
+            let components = mixture.components(row);
+            components.map(|draw| draw.mean).collect()
+        });
         let groups = groups(members, mixture.draws())?;
-        let parts = (0..mixture.rows()).map(|row| {
-            let values: Vec<f64> = mixture.components(row).map(|draw| draw.mean).collect();
+        Ok(Self::of_values(rows, &groups))
+    }
+
+    /// The parts of the variance of the draws' rates, as [`of_means`](Self::of_means).
+    ///
+    /// # Errors
+    /// A data error if there is not one member for every draw.
+    pub fn of_rates(mixture: &PoissonMixture<'_>, members: &[usize]) -> Result<Self, EvalError> {
+        let groups = groups(members, mixture.draws())?;
+        Ok(Self::of_values(mixture.rates_of_rows(), &groups))
+    }
+
+    /// The parts of the variance of the values of every row, one per draw.
+    fn of_values(rows: impl Iterator<Item = Vec<f64>>, groups: &[Vec<usize>]) -> Self {
+        let parts = rows.map(|values| {
             let mean_of = |group: &[usize]| {
                 group.iter().map(|&draw| values[draw]).sum::<f64>() / group.len() as f64
             };
-            let mean = weighted(&groups, mean_of);
-            let within = weighted(&groups, |group| {
+            let mean = weighted(groups, mean_of);
+            let within = weighted(groups, |group| {
                 let center = mean_of(group);
                 let squares = group.iter().map(|&draw| (values[draw] - center).powi(2));
                 squares.sum::<f64>() / group.len() as f64
             });
-            let between = weighted(&groups, |group| (mean_of(group) - mean).powi(2));
+            let between = weighted(groups, |group| (mean_of(group) - mean).powi(2));
             (within, between)
         });
         let (within, between) = parts.unzip();
-        Ok(Self { within, between })
+        Self { within, between }
     }
 }
 
