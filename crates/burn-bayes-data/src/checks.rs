@@ -32,12 +32,30 @@ pub(crate) fn real_target(table: &Table, column: &Column, row: usize) -> Result<
         (None, Some(text)) => Err(DataError::data(
             place(),
             shown(text),
-            "a number, because the task is regression",
+            "a number, because the task is regression or counts",
             "choose classification, or another target",
         )),
         (None, None) => Err(DataError::missing(place())),
     }
 }
+
+/// The target of a row, as a count.
+pub(crate) fn count_target(table: &Table, column: &Column, row: usize) -> Result<f64, DataError> {
+    let value = real_target(table, column, row)?;
+    if (0.0..=MOST_COUNTED).contains(&value) && value.fract() == 0.0 {
+        // Negative zero is zero.
+        return Ok(value.abs());
+    }
+    Err(DataError::data(
+        table.place(row).column(column.name()),
+        value,
+        format_args!("a whole number from 0 to {MOST_COUNTED}, because the task is counts"),
+        "choose regression, or correct the value",
+    ))
+}
+
+/// 2²⁴, up to which whole numbers are exact in single precision.
+const MOST_COUNTED: f64 = 16_777_216.0;
 
 /// 2⁵³.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;

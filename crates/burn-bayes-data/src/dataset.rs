@@ -117,7 +117,7 @@ impl Features {
 /// The targets, one for each row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Targets {
-    /// Numbers.
+    /// Numbers, or counts.
     Real(Vec<f64>),
     /// Classes, from 0.
     Classes(Vec<usize>),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::checks::{check_kind, class_label, real_target};
+use crate::checks::{check_kind, class_label, count_target, real_target};
 use crate::csv_options::CsvOptions;
 use crate::dataset::{Dataset, Features, Targets};
 use crate::error::{DataError, Place, at_path, shown};
@@ -96,6 +96,10 @@ pub(crate) enum TargetCode {
     Regression {
         scale: ColumnScale,
     },
+    /// With the mean count of the training rows.
+    Counts {
+        mean: f64,
+    },
     /// `labels` is the type of the column: 1 and 01 are equal as numbers, but not as names.
     Classification {
         classes: Levels,
@@ -161,6 +165,7 @@ impl Preprocessor {
     pub fn task(&self) -> Task {
         match self.target.code {
             TargetCode::Regression { .. } => Task::Regression,
+            TargetCode::Counts { .. } => Task::Counts,
             TargetCode::Classification { .. } => Task::Classification,
         }
     }
@@ -169,14 +174,22 @@ impl Preprocessor {
     pub fn target_scale(&self) -> Option<ColumnScale> {
         match self.target.code {
             TargetCode::Regression { scale } => Some(scale),
-            TargetCode::Classification { .. } => None,
+            TargetCode::Counts { .. } | TargetCode::Classification { .. } => None,
+        }
+    }
+
+    /// The mean count of the training rows, for a target of counts.
+    pub fn mean_count(&self) -> Option<f64> {
+        match self.target.code {
+            TargetCode::Counts { mean } => Some(mean),
+            TargetCode::Regression { .. } | TargetCode::Classification { .. } => None,
         }
     }
 
     /// The classes of a target, in order.
     pub fn classes(&self) -> Option<&Levels> {
         match &self.target.code {
-            TargetCode::Regression { .. } => None,
+            TargetCode::Regression { .. } | TargetCode::Counts { .. } => None,
             TargetCode::Classification { classes, .. } => Some(classes),
         }
     }
@@ -190,7 +203,7 @@ impl Preprocessor {
             .map(|plan| (plan.name.clone(), plan.kind()));
         // As a category, a label that is not a number is reported as an unknown class.
         let target_kind = match self.target.code {
-            TargetCode::Regression { .. } => ColumnKind::Number,
+            TargetCode::Regression { .. } | TargetCode::Counts { .. } => ColumnKind::Number,
             TargetCode::Classification { .. } => ColumnKind::Category,
         };
         let target = (self.target.name.clone(), target_kind);
@@ -306,6 +319,10 @@ impl Preprocessor {
                 };
                 Targets::Real(rows.map(value).collect::<Result<_, _>>()?)
             }
+            TargetCode::Counts { .. } => {
+                let counts = rows.map(|row| count_target(table, column, row));
+                Targets::Real(counts.collect::<Result<_, _>>()?)
+            }
             TargetCode::Classification { classes, labels } => {
                 let class = |row| {
                     let place = || table.place(row).column(column.name());
@@ -370,6 +387,9 @@ impl Preprocessor {
         match &self.target.code {
             TargetCode::Classification { classes, .. } if classes.len() < 2 => {
                 Err("fewer than two classes".into())
+            }
+            TargetCode::Counts { mean } if !(mean.is_finite() && *mean > 0.0) => {
+                Err(format!("the mean count {mean}"))
             }
             _ => Ok(()),
         }

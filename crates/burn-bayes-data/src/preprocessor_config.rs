@@ -12,6 +12,8 @@ use crate::scale::Scaling;
 pub enum Task {
     /// A number.
     Regression,
+    /// A whole number of at least 0, which is not scaled.
+    Counts,
     /// A class.
     Classification,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::checks::{check_finite, check_kind, class_label, real_target};
+use crate::checks::{check_finite, check_kind, class_label, count_target, real_target};
 use crate::error::{DataError, Place, shown};
 use crate::levels::Levels;
 use crate::preprocessor::{Code, FeaturePlan, Preprocessor, TargetCode, TargetPlan};
@@ -89,7 +89,7 @@ impl PreprocessorFit {
     /// A fit without rows.
     pub fn new(config: PreprocessorConfig) -> Self {
         let target = Seen::new(match config.task {
-            Task::Regression => ColumnKind::Number,
+            Task::Regression | Task::Counts => ColumnKind::Number,
             Task::Classification => ColumnKind::Category,
         });
         Self {
@@ -147,6 +147,9 @@ impl PreprocessorFit {
                 }
             }
             match &mut self.target {
+                Seen::Numbers(spread) if self.config.task == Task::Counts => {
+                    spread.push(count_target(table, target, row)?);
+                }
                 Seen::Numbers(spread) => spread.push(real_target(table, target, row)?),
                 Seen::Categories(counts) => {
                     let label = class_label(table, target, *target_kind, row)?;
@@ -190,7 +193,12 @@ impl PreprocessorFit {
                         "check the target column and the choice of rows",
                     ));
                 }
-                TargetCode::Regression { scale }
+                match self.config.task {
+                    Task::Counts => TargetCode::Counts {
+                        mean: spread.mean(),
+                    },
+                    _ => TargetCode::Regression { scale },
+                }
             }
             Seen::Categories(counts) => TargetCode::Classification {
                 classes: Levels::classes(counts.into_keys(), place(&name))?

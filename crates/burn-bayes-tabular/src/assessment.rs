@@ -142,20 +142,17 @@ impl Baseline {
     ) -> Result<Vec<Self>> {
         let costs = row_costs(predictions, targets)?;
         let scored = |other: &Predictions| BaselineScores::of(&costs, other, targets);
-        let is_real = matches!(predictions, Predictions::Reals(_));
+        let (constant, linear) = match predictions {
+            Predictions::Reals(_) => ("the mean and deviation of the targets", "ridge regression"),
+            Predictions::Counts(_) => ("the mean count", "Poisson regression"),
+            Predictions::Classes(_) => ("the class frequencies", "logistic regression"),
+        };
         let mut baselines = vec![Self {
             model: BaselineModel::Constant,
-            name: match is_real {
-                true => "the mean and deviation of the targets",
-                false => "the class frequencies",
-            },
+            name: constant,
             scores: Some(scored(&models.constant(targets.len()))?),
             absent: None,
         }];
-        let linear = match is_real {
-            true => "ridge regression",
-            false => "logistic regression",
-        };
         for (model, name, fit) in [
             (BaselineModel::Linear, linear, &models.linear),
             (BaselineModel::Map, "map", &models.map),

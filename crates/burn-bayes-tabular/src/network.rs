@@ -20,6 +20,10 @@ pub struct Network {
     layers: Vec<Linear>,
     #[module(skip)]
     likelihood: Likelihood,
+    /// Added to the outputs: the logarithm of the mean count, so that the prior is about deviations from it; 0 for
+    /// other targets.
+    #[module(skip)]
+    offset: f64,
 }
 
 /// A mini-batch.
@@ -79,7 +83,14 @@ impl Network {
         Self {
             layers: layers.collect(),
             likelihood,
+            offset: 0.0,
         }
+    }
+
+    /// The network with an offset of its outputs.
+    #[must_use]
+    pub(crate) fn with_offset(self, offset: f64) -> Self {
+        Self { offset, ..self }
     }
 
     /// The network with another noise precision, if its likelihood has one.
@@ -111,9 +122,13 @@ impl Network {
     pub(crate) fn forward(&self, inputs: Tensor<2>) -> Tensor<2> {
         let mut layers = self.layers.iter();
         let first = layers.next().map(|layer| layer.forward(inputs.clone()));
-        layers.fold(first.unwrap_or(inputs), |values, layer| {
+        let outputs = layers.fold(first.unwrap_or(inputs), |values, layer| {
             layer.forward(relu(values))
-        })
+        });
+        match self.offset {
+            0.0 => outputs,
+            offset => outputs + offset,
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::settings::{FitSettings, Method, NetworkShape, PriorPrecision};
 pub(crate) struct PlainModels {
     pub(crate) target: Target,
     pub(crate) constant: Constant,
-    /// Ridge or logistic regression; `None` if the fit is one itself, with uncertainty.
+    /// Ridge, Poisson or logistic regression; `None` if the fit is one itself, with uncertainty.
     pub(crate) linear: Option<PlainFit>,
     /// `None` if it was not requested.
     pub(crate) map: Option<PlainFit>,
@@ -38,13 +38,18 @@ impl PlainModels {
     /// If a setting is invalid for these rows.
     pub(crate) fn fit(train: &TrainingSet, settings: &FitSettings) -> Result<Self> {
         let linear = linear(settings);
-        // A linear model that is solved directly is this baseline, with uncertainty.
-        let linear = match is_solved_directly(train, settings) {
-            true => None,
-            false if is_quickly_solved(train, &linear) => Some(PlainFit::of(train, &linear)?),
-            false => Some(PlainFit::Absent(
-                "it has too many weights or rows to be solved within seconds".into(),
-            )),
+        let is_counts = matches!(train.target(), Target::Counts { .. });
+        // A linear model that is solved directly, or one of counts, is this baseline, with uncertainty.
+        let is_linear = is_counts && settings.model.hidden.is_empty();
+        let linear = if is_linear || is_solved_directly(train, settings) {
+            None
+        } else if is_quickly_solved(train, &linear)
+            || is_counts && is_quickly_trained(train, &linear)
+        {
+            Some(PlainFit::of(train, &linear)?)
+        } else {
+            let reason = "it has too many weights or rows to be solved within seconds";
+            Some(PlainFit::Absent(reason.into()))
         };
         Ok(Self {
             target: train.target().clone(),
@@ -99,7 +104,18 @@ impl PlainFit {
     }
 }
 
-/// The settings of ridge or logistic regression for the rows of a fit.
+/// Whether the steps of a linear model that is not solved directly take seconds.
+fn is_quickly_trained(train: &TrainingSet, linear: &FitSettings) -> bool {
+    let numbers = (linear.epochs * train.rows()) as f64 * train.width() as f64;
+    linear.steps(train.rows()) <= MOST_STEPS && numbers <= MOST_NUMBERS
+}
+
+/// A step of a linear model takes some tens of microseconds.
+const MOST_STEPS: usize = 100_000;
+/// The number of values in all mini-batches, each read within nanoseconds.
+const MOST_NUMBERS: f64 = 1e9;
+
+/// The settings of ridge, Poisson or logistic regression for the rows of a fit.
 pub(crate) fn linear(settings: &FitSettings) -> FitSettings {
     FitSettings {
         method: Method::Map,

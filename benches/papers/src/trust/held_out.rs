@@ -49,7 +49,7 @@ impl HeldOut {
         let (test, targets) = dataset.select(&split.test)?.into_parts();
         let target_scale = match target {
             Target::Real(scale) => scale,
-            Target::Classes(_) => KEPT,
+            Target::Counts { .. } | Target::Classes(_) => KEPT,
         };
         Ok(Self {
             target_scale,

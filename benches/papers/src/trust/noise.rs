@@ -109,7 +109,9 @@ fn by_method(rows: &HeldOut, settings: &FitSettings) -> Result<Measures> {
         Predictions::Reals(predictions) => {
             measures(rows, predictions.noise_deviation(), &predictions.checked()?)
         }
-        Predictions::Classes(_) => Err(TabularError::Data("the targets are no numbers".into())),
+        Predictions::Counts(_) | Predictions::Classes(_) => {
+            Err(TabularError::Data("the targets are no numbers".into()))
+        }
     }
 }
 

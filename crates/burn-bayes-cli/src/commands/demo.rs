@@ -210,6 +210,7 @@ impl DemoCase {
         let (nll, calibration) = match &scores {
             Scores::Classification(scores) => (&scores.nll, &scores.ece),
             Scores::Regression(scores) => (&scores.nll, &scores.quantile_calibration_error),
+            Scores::Counts(scores) => (&scores.nll, &scores.quantile_calibration_error),
         };
         let diverged = divergence(&self.training_set, &inside, self.test.targets())?;
         let diverged = diverged.map(|found| found.to_string());
@@ -284,14 +285,16 @@ impl DemoCase {
     }
 }
 
-/// The mean uncertainty of predictions: entropy for classes, standard deviation for numbers.
+fn roots(variances: Vec<f64>) -> Vec<f64> {
+    variances.into_iter().map(f64::sqrt).collect()
+}
+
+/// The mean uncertainty of predictions: entropy for classes, standard deviation for numbers and counts.
 fn unsureness(predictions: &Predictions) -> Result<f64> {
     let values = match predictions {
         Predictions::Classes(classes) => Uncertainty::Entropy.of(&classes.checked()?),
-        Predictions::Reals(reals) => {
-            let variances = reals.checked()?.variance();
-            variances.into_iter().map(f64::sqrt).collect()
-        }
+        Predictions::Reals(reals) => roots(reals.checked()?.variance()),
+        Predictions::Counts(counts) => roots(counts.checked()?.variance()),
     };
     Ok(values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     /// Device: flex, wgpu, cuda or cuda:1 [default: as in the fit]
     #[arg(long)]
     device: Option<DeviceName>,
-    /// Quantiles of a regression, separated by commas [default: 0.05,0.5,0.95]
+    /// Quantiles of numbers or counts, separated by commas [default: 0.05,0.5,0.95]
     #[arg(long, value_delimiter = ',')]
     quantiles: Option<Vec<f64>>,
     /// Uncertainty score for abstaining [default: entropy for classes, std for numbers]

@@ -4,6 +4,7 @@ mod bad_input;
 mod book;
 mod check;
 mod conformal;
+mod counts;
 mod device;
 mod divergence;
 mod ensemble;

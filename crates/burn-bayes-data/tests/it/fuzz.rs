@@ -86,15 +86,15 @@ fn undamaged_files_are_read() {
 }
 
 /// Saved preprocessors with all kinds of columns, one per task.
-static PREPARATIONS: LazyLock<[String; 2]> =
-    LazyLock::new(|| [Task::Regression, Task::Classification].map(preparation));
+static PREPARATIONS: LazyLock<[String; 3]> =
+    LazyLock::new(|| [Task::Regression, Task::Counts, Task::Classification].map(preparation));
 
 fn preparation(task: Task) -> String {
     let text = "size,town,price,kind\n50,Oslo,10,a\n70,\"Rome, old\",12,b\n90,Oslo,20,a\n";
     let reader = CsvReader::new(text.as_bytes(), "fuzz", CsvOptions::default()).unwrap();
     let table = reader.read_all().unwrap();
     let target = match task {
-        Task::Regression => "price",
+        Task::Regression | Task::Counts => "price",
         Task::Classification => "kind",
     };
     let config = PreprocessorConfig::new(target, task);

@@ -299,3 +299,42 @@ fn columns_of_dates_and_names_are_to_be_left_out() {
         "{message}"
     );
 }
+
+#[test]
+fn counts_are_whole_keep_their_scale_and_have_a_mean() {
+    let config = PreprocessorConfig::new("y", Task::Counts);
+    let fitted = |text: &str| {
+        let table = read(text, CsvOptions::default())?;
+        let rows = 0..table.rows();
+        let fitted = Preprocessor::fit(&config, &table, rows.clone())?;
+        let counts = fitted.dataset(&table, rows)?;
+        Ok::<_, DataError>((fitted, counts))
+    };
+    let (preprocessor, dataset) = fitted("x,y\n1,0\n2,3\n3,9\n").unwrap();
+    assert_eq!(dataset.targets(), &Targets::Real(vec![0.0, 3.0, 9.0]));
+    assert_eq!(
+        (preprocessor.task(), preprocessor.mean_count()),
+        (Task::Counts, Some(4.0))
+    );
+    assert_eq!(preprocessor.target_scale(), None);
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("counts.toml");
+    preprocessor.save(&path).unwrap();
+    assert_eq!(Preprocessor::load(&path).unwrap(), preprocessor);
+
+    for (cell, found) in [("-2", "-2"), ("2.5", "2.5"), ("1e9", "1000000000")] {
+        let message = fitted(&format!("x,y\n1,0\n2,{cell}\n3,9\n"))
+            .unwrap_err()
+            .to_string();
+        for part in [found, "`y`", "counts"] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+    // New rows are checked as well.
+    let new = read("x,y\n1,0.5\n", CsvOptions::default()).unwrap();
+    let message = preprocessor.dataset(&new, [0]).unwrap_err().to_string();
+    assert!(
+        message.contains("line 2") && message.contains("whole number"),
+        "{message}"
+    );
+}

@@ -51,10 +51,11 @@ const fn more(measure: &'static str, title: &'static str) -> Column {
 const F1: &str = "f1";
 
 /// The scores of both tasks; those without values are left out of the table.
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     less("nll", "NLL"),
     less("rmse", "RMSE"),
     less("crps", "CRPS"),
+    less("deviance", "deviance"),
     less("quantile_calibration_error", "quantile calibration error"),
     more("accuracy", "accuracy"),
     more("auroc", "AUROC"),
@@ -72,6 +73,15 @@ fn measures(scored: &Scored) -> Measures {
             ("nll", &scores.nll),
             ("rmse", &scores.rmse),
             ("crps", &scores.crps),
+            (
+                "quantile_calibration_error",
+                &scores.quantile_calibration_error,
+            ),
+        ],
+        Some(Scores::Counts(scores)) => vec![
+            ("nll", &scores.nll),
+            ("rmse", &scores.rmse),
+            ("deviance", &scores.deviance),
             (
                 "quantile_calibration_error",
                 &scores.quantile_calibration_error,

@@ -69,7 +69,11 @@ pub fn network(
     let likelihood = likelihood(settings, target, noise_precision);
     let ends = ends(settings, features, target);
     let noise = Noise::host(settings.seed).fold(INITIAL_WEIGHTS);
-    Network::new(&settings.model, ends, likelihood, noise, device)
+    let offset = match target {
+        Target::Counts { mean } => mean.ln(),
+        Target::Real(_) | Target::Classes(_) => 0.0,
+    };
+    Network::new(&settings.model, ends, likelihood, noise, device).with_offset(offset)
 }
 
 /// D, the number of weights of the network.

@@ -136,7 +136,7 @@ mod tests {
         let map = fit(&training_set, &map, &mut Unobserved).unwrap();
         let means = |predictions: Predictions| match predictions {
             Predictions::Reals(predictions) => predictions.checked().unwrap().mean(),
-            Predictions::Classes(_) => panic!("numbers were fitted"),
+            _ => panic!("numbers were fitted"),
         };
         // The draws are antithetic pairs, and the network is linearised.
         let found = means(model.predict(data.features(), 10).unwrap());

@@ -10,6 +10,7 @@ use crate::settings::{FitSettings, LikelihoodName, listed, refused};
 fn name(settings: &FitSettings, target: &Target) -> LikelihoodName {
     let simplest = match target {
         Target::Real(_) => LikelihoodName::Gaussian,
+        Target::Counts { .. } => LikelihoodName::Poisson,
         Target::Classes(_) => LikelihoodName::Categorical,
     };
     settings.likelihood.unwrap_or(simplest)
@@ -24,6 +25,7 @@ pub(super) fn likelihood(
     match name(settings, target) {
         LikelihoodName::Gaussian => Likelihood::Gaussian { noise_precision },
         LikelihoodName::Heteroscedastic => Likelihood::HeteroscedasticGaussian,
+        LikelihoodName::Poisson => Likelihood::Poisson,
         LikelihoodName::Categorical => Likelihood::Categorical,
         LikelihoodName::Ordinal => Likelihood::Ordinal,
     }
@@ -35,10 +37,10 @@ pub(super) fn outputs(settings: &FitSettings, target: &Target) -> usize {
 }
 
 /// Whether it is Gaussian with one variance, or categorical.
-pub(crate) fn is_simple(settings: &FitSettings) -> bool {
-    !matches!(
-        settings.likelihood,
-        Some(LikelihoodName::Heteroscedastic | LikelihoodName::Ordinal)
+pub(crate) fn is_simple(settings: &FitSettings, target: &Target) -> bool {
+    matches!(
+        name(settings, target),
+        LikelihoodName::Gaussian | LikelihoodName::Categorical
     )
 }
 
@@ -46,13 +48,23 @@ pub(crate) fn is_simple(settings: &FitSettings) -> bool {
 pub(super) fn check(settings: &FitSettings, target: &Target) -> Result<()> {
     let name = name(settings, target);
     let problem = match (target, name) {
-        (Target::Real(_), LikelihoodName::Categorical | LikelihoodName::Ordinal) => {
+        (Target::Real(_), LikelihoodName::Gaussian | LikelihoodName::Heteroscedastic)
+        | (Target::Counts { .. }, LikelihoodName::Poisson)
+        | (Target::Classes(_), LikelihoodName::Categorical | LikelihoodName::Ordinal) => {
+            return Ok(());
+        }
+        (Target::Real(_), LikelihoodName::Poisson) => {
+            "is for counts, but the task is a regression; use `--task counts`"
+        }
+        (Target::Real(_), _) => {
             "is for classes, but the task is a regression; use gaussian or heteroscedastic"
         }
-        (Target::Classes(_), LikelihoodName::Gaussian | LikelihoodName::Heteroscedastic) => {
+        (Target::Counts { .. }, _) => {
+            "is for numbers or classes, but the task is counts; leave it out"
+        }
+        (Target::Classes(_), _) => {
             "is for numbers, but the task is a classification; use categorical or ordinal"
         }
-        _ => return Ok(()),
     };
     Err(refused("likelihood", format!("is {name}, which {problem}")))
 }

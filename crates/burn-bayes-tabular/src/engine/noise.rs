@@ -32,12 +32,12 @@ pub(super) const BOUNDS: (f64, f64) = (0.5, 1e6);
 /// The random stream of the split.
 const PARTING: u64 = 0x7061_7274;
 
-/// β at the start of a training, on the standardised scale of the network; 1 for classes, which have no
-/// noise, and where the network predicts it.
+/// β at the start of a training, on the standardised scale of the network; 1 for classes and counts,
+/// which have none, and where the network predicts it.
 pub(super) fn initial(training_set: &TrainingSet, settings: &FitSettings) -> Result<f64> {
     match (training_set.target(), settings.noise_precision) {
-        (Target::Classes(_), _) => Ok(1.0),
-        (Target::Real(_), _) if !is_simple(settings) => Ok(1.0),
+        (Target::Classes(_) | Target::Counts { .. }, _) => Ok(1.0),
+        (target @ Target::Real(_), _) if !is_simple(settings, target) => Ok(1.0),
         (Target::Real(scale), NoisePrecision::Given(precision)) => {
             Ok(precision * scale.spread * scale.spread)
         }
@@ -64,7 +64,7 @@ impl LearnedNoise {
     /// The split of a training; `None` if β is given.
     pub(super) fn new(training_set: &TrainingSet, settings: &FitSettings) -> Result<Option<Self>> {
         let is_learned = matches!(training_set.target(), Target::Real(_))
-            && is_simple(settings)
+            && is_simple(settings, training_set.target())
             && settings.noise_precision == NoisePrecision::LEARNED;
         if !is_learned {
             return Ok(None);

@@ -14,7 +14,9 @@ use super::motion::Motion;
 use super::prior::LayerPrecisions;
 use crate::error::{Result, TabularError};
 use crate::network::Network;
-use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
+use crate::predict::{
+    ClassPredictions, CountPredictions, NoiseDeviations, Predictions, RealPredictions,
+};
 use crate::rows::Target;
 use crate::settings::refused;
 
@@ -22,6 +24,9 @@ use crate::settings::refused;
 const CHUNK: usize = 4096;
 /// Maximum number of outputs in memory: 128 GiB.
 const MOST_NUMBERS: usize = 1 << 34;
+
+/// The largest rate whose counts are scored.
+const LARGEST_RATE: f64 = 1e15;
 
 /// A trained network with a posterior over its weights.
 #[derive(Clone, Debug)]
@@ -180,6 +185,11 @@ impl TrainedModel {
                     noise,
                 })
             }
+            Target::Counts { .. } => Predictions::Counts(CountPredictions {
+                draws,
+                members: vec![draws],
+                rates: rates(&outputs)?,
+            }),
             Target::Classes(classes) => {
                 let (rows, count) = (rows.rows(), classes.len());
                 let probabilities = match (rows, self.network.likelihood()) {
@@ -273,6 +283,19 @@ fn ordinal_probabilities(logits: &[f64], classes: usize) -> Vec<f64> {
         probabilities
     };
     logits.chunks_exact(classes - 1).flat_map(of_row).collect()
+}
+
+/// The rates of counts, from their logarithms.
+fn rates(log_rates: &[f64]) -> Result<Vec<f64>> {
+    let rates = log_rates.iter().map(|log_rate| log_rate.exp());
+    let rates: Vec<f64> = rates.collect();
+    match rates.iter().find(|&&rate| rate > LARGEST_RATE) {
+        None => Ok(rates),
+        Some(rate) => Err(TabularError::Numerical(format!(
+            "a predicted rate is {rate:e}; lower `learning_rate`, or check for values far outside the range of \
+             the training rows"
+        ))),
+    }
 }
 
 /// The rows as inputs of a network, some at a time.

@@ -128,7 +128,7 @@ impl PredictionRequest {
     fn score(&self, task: Task) -> Result<String> {
         let names: Vec<&str> = match task {
             Task::Classification => Uncertainty::ALL.iter().map(|score| score.name()).collect(),
-            Task::Regression => DEVIATIONS.to_vec(),
+            Task::Regression | Task::Counts => DEVIATIONS.to_vec(),
         };
         let name = self.score.as_deref().unwrap_or(names[0]);
         match names.contains(&name) {

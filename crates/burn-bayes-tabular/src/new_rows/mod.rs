@@ -34,7 +34,7 @@ pub struct PredictionRequest {
     pub bad_rows: BadRowsName,
     /// Number of weight draws; by default as in the fit.
     pub draws: Option<usize>,
-    /// Quantiles of a regression; 5, 50 and 95 % by default.
+    /// Quantiles of numbers or counts; 5, 50 and 95 % by default.
     pub quantiles: Option<Vec<f64>>,
     /// Uncertainty score for abstaining; by default entropy for classes and standard deviation for numbers.
     pub score: Option<String>,
@@ -214,7 +214,7 @@ impl PredictionRequest {
                 let problem = "are for regression, and the run predicts classes; leave them out";
                 Err(refused("quantiles", problem))
             }
-            (Task::Regression, _) => {
+            (Task::Regression | Task::Counts, _) => {
                 let levels = asked.unwrap_or(&QUANTILES);
                 for (place, &level) in levels.iter().enumerate() {
                     expect_share("quantiles", level)?;

@@ -17,7 +17,7 @@ use burn_bayes::eval::{
 
 use super::held_out::HeldOutTable;
 use super::table::DEVIATIONS;
-use super::{ClassPredictions, MEAN, RealPredictions, TARGET, probability_column};
+use super::{ClassPredictions, MEAN, Moments, TARGET, probability_column};
 use crate::error::{Result, TabularError};
 use crate::rows::Target;
 use crate::settings::{choices, refused};
@@ -75,7 +75,7 @@ impl ConformalRequest {
             return Err(refused("conformal", problem));
         }
         match (target, self.set_method) {
-            (Target::Real(_), Some(_)) => Err(refused(
+            (Target::Real(_) | Target::Counts { .. }, Some(_)) => Err(refused(
                 "conformal-sets",
                 "is for classification, and the run predicts numbers, which have intervals; leave it out",
             )),
@@ -117,7 +117,7 @@ impl Conformal {
                 let (rule, threshold) = sets(&rows, request)?;
                 (truths.len(), rule, threshold)
             }
-            Target::Real(_) => {
+            Target::Real(_) | Target::Counts { .. } => {
                 let names = [MEAN, DEVIATIONS[0], TARGET].map(String::from);
                 let table = HeldOutTable::read(path, &names, &[])?;
                 let [mean, deviation, truth] = names.map(|name| table.numbers(&name));
@@ -177,14 +177,13 @@ impl Conformal {
     /// The prediction intervals of rows; `None` for a classification.
     pub(crate) fn intervals(
         &self,
-        predictions: &RealPredictions,
+        moments: &Moments,
     ) -> Result<Option<PredictionIntervals<'static>>> {
         let Rule::Intervals(rule) = &self.rule else {
             return Ok(None);
         };
-        let mixture = predictions.checked()?;
-        let deviations: Vec<f64> = mixture.variance().into_iter().map(f64::sqrt).collect();
-        Ok(Some(rule.intervals(&mixture.mean(), &deviations)?))
+        let intervals = rule.intervals(&moments.mean, &moments.deviations());
+        Ok(Some(intervals?))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use burn_bayes::eval::{DrawProbabilities, GaussianMixture, NoisePrecision};
 
+use super::{CountPredictions, Moments};
 use crate::error::Result;
 
 /// The predictions of rows under every draw.
@@ -11,6 +12,8 @@ pub enum Predictions {
     Classes(ClassPredictions),
     /// Predictions of a regression.
     Reals(RealPredictions),
+    /// Predictions of counts.
+    Counts(CountPredictions),
 }
 
 /// Class probabilities for every draw and row.
@@ -69,6 +72,11 @@ impl Predictions {
                     joined.means.append(&mut member.means);
                     joined.noise.append(member.noise);
                 }
+                (Self::Counts(joined), Self::Counts(mut member)) => {
+                    joined.draws += member.draws;
+                    joined.members.append(&mut member.members);
+                    joined.rates.append(&mut member.rates);
+                }
                 _ => unreachable!("all members predict the same target"),
             }
         }
@@ -80,7 +88,18 @@ impl Predictions {
         match self {
             Self::Classes(predictions) => predictions.rows(),
             Self::Reals(predictions) => predictions.rows(),
+            Self::Counts(predictions) => predictions.rows(),
         }
+    }
+
+    /// The moments of numbers and counts; `None` for classes, and without rows.
+    pub(crate) fn moments(&self) -> Result<Option<Moments>> {
+        Ok(match self {
+            _ if self.rows() == 0 => None,
+            Self::Classes(_) => None,
+            Self::Reals(predictions) => Some(Moments::of_numbers(&predictions.checked()?)),
+            Self::Counts(predictions) => Some(Moments::of_counts(&predictions.checked()?)),
+        })
     }
 
     /// The predictions of some of the rows.
@@ -88,6 +107,7 @@ impl Predictions {
         match self {
             Self::Classes(predictions) => Self::Classes(predictions.of_rows(rows)),
             Self::Reals(predictions) => Self::Reals(predictions.of_rows(rows)),
+            Self::Counts(predictions) => Self::Counts(predictions.of_rows(rows)),
         }
     }
 
@@ -102,7 +122,7 @@ impl Predictions {
             Self::Classes(first) => {
                 let values = parts.iter().map(|(rows, part)| match part {
                     Self::Classes(part) => (&rows[..], &part.probabilities[..]),
-                    Self::Reals(_) => unreachable!("all parts predict the same target"),
+                    _ => unreachable!("all parts predict the same target"),
                 });
                 let width = first.classes.len();
                 Self::Classes(ClassPredictions {
@@ -115,7 +135,7 @@ impl Predictions {
                     .into_iter()
                     .map(|(rows, part)| match part {
                         Self::Reals(part) => (rows, part.noise_of_predictions(), part.means),
-                        Self::Classes(_) => unreachable!("all parts predict the same target"),
+                        _ => unreachable!("all parts predict the same target"),
                     })
                     .collect();
                 let means = parts.iter().map(|(rows, _, means)| (&rows[..], &means[..]));
@@ -124,6 +144,16 @@ impl Predictions {
                 Self::Reals(RealPredictions {
                     means: scattered(means, first.draws, count, 1),
                     noise: NoiseDeviations::PerPrediction(noise),
+                    ..first
+                })
+            }
+            Self::Counts(first) => {
+                let rates = parts.iter().map(|(rows, part)| match part {
+                    Self::Counts(part) => (&rows[..], &part.rates[..]),
+                    _ => unreachable!("all parts predict the same target"),
+                });
+                Self::Counts(CountPredictions {
+                    rates: scattered(rates, first.draws, count, 1),
                     ..first
                 })
             }
@@ -138,6 +168,11 @@ impl Predictions {
                 members: vec![draws],
                 probabilities: one.probabilities.repeat(draws),
                 ..one
+            }),
+            Self::Counts(one) => Self::Counts(CountPredictions {
+                draws,
+                members: vec![draws],
+                rates: one.rates.repeat(draws),
             }),
             Self::Reals(one) => Self::Reals(RealPredictions {
                 draws,
@@ -168,7 +203,7 @@ impl NoiseDeviations {
 }
 
 /// The values of some of `count` rows, `[draws, rows, width]`, row-major.
-fn gathered(values: &[f64], count: usize, width: usize, rows: &[usize]) -> Vec<f64> {
+pub(super) fn gathered(values: &[f64], count: usize, width: usize, rows: &[usize]) -> Vec<f64> {
     let draws = values.chunks_exact((count * width).max(1));
     draws
         .flat_map(|draw| rows.iter().map(move |row| &draw[row * width..][..width]))

@@ -1,16 +1,20 @@
 //! Predictions of a trained model, as arrays and as a table.
 
 mod conformal;
+mod counts;
 mod draws;
 mod held_out;
+mod moments;
 mod recalibration;
 mod selection;
 mod table;
 mod uncertainty;
 
 pub use conformal::{Conformal, ConformalRequest, SetMethod};
+pub use counts::CountPredictions;
 pub(crate) use draws::members_of_draws;
 pub use draws::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
+pub(crate) use moments::Moments;
 pub use recalibration::Recalibration;
 pub(crate) use selection::{Abstention, threshold_at_risk};
 pub use table::PredictionTable;

@@ -2,17 +2,15 @@
 
 use std::io::{self, Write};
 
-use burn_bayes::eval::{
-    ClassProbabilities, DrawProbabilities, GaussianMixture, MemberDisagreement, quantiles,
-};
+use burn_bayes::eval::{ClassProbabilities, DrawProbabilities, MemberDisagreement, quantiles};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::error::{Result, TabularError};
 use crate::files::io_error;
 use crate::predict::Conformal;
 use crate::predict::Uncertainty;
-use crate::predict::members_of_draws;
-use crate::predict::{ClassPredictions, Predictions, RealPredictions};
+use crate::predict::{ClassPredictions, CountPredictions, Moments, Predictions, RealPredictions};
+use crate::scores::members;
 use crate::settings::refused;
 
 /// Columns of predictions, with one cell per row.
@@ -99,11 +97,12 @@ const OF_CLASSES: [&str; 2] = ["mutual_information_within", "mutual_information_
 const OF_NUMBERS: [&str; 2] = ["epistemic_std_within", "epistemic_std_between"];
 
 impl PredictionTable {
-    /// The columns of predictions, possibly without rows; `levels` are the quantiles of a regression.
+    /// The columns of predictions, possibly without rows; `levels` are the quantiles of numbers and counts.
     pub fn new(predictions: &Predictions, levels: &[f64]) -> Result<Self> {
         let columns = match predictions {
             Predictions::Classes(predictions) => class_columns(predictions)?,
             Predictions::Reals(predictions) => real_columns(predictions, levels)?,
+            Predictions::Counts(predictions) => count_columns(predictions, levels)?,
         };
         Ok(Self {
             columns,
@@ -131,10 +130,10 @@ impl PredictionTable {
                 self.columns
                     .push((SET.into(), Cells::Lists(lists.collect())));
             }
-            Predictions::Reals(predictions) => {
-                let intervals = match predictions.rows() {
-                    0 => None,
-                    _ => conformal.intervals(predictions)?,
+            Predictions::Reals(_) | Predictions::Counts(_) => {
+                let intervals = match predictions.moments()? {
+                    None => None,
+                    Some(moments) => conformal.intervals(&moments)?,
                 };
                 let (lower, upper) = intervals.map_or_else(Default::default, |intervals| {
                     (intervals.lower().to_vec(), intervals.upper().to_vec())
@@ -312,8 +311,7 @@ fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>>
             .map_or_else(Vec::new, |draws| score.of(draws));
         columns.push((score.name().into(), Cells::numbers(scores)));
     }
-    if let [_, _, ..] = *predictions.members {
-        let members: Vec<usize> = members_of_draws(&predictions.members).collect();
+    if let Some(members) = members(&predictions.members) {
         let parts = draws.map(|draws| MemberDisagreement::of_classes(&draws, &members));
         columns.extend(of_members(OF_CLASSES, parts.transpose()?, |part| part));
     }
@@ -321,38 +319,60 @@ fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>>
 }
 
 fn real_columns(predictions: &RealPredictions, levels: &[f64]) -> Result<Vec<(String, Cells)>> {
+    // The checks refuse empty predictions.
     let mixture = match predictions.rows() {
         0 => None,
         _ => Some(predictions.checked()?),
     };
-    let [total, epistemic] = DEVIATIONS;
-    let deviations = |variances: Vec<f64>| variances.into_iter().map(f64::sqrt).collect();
-    let cells = |values: &dyn Fn(&GaussianMixture<'_>) -> Result<Vec<f64>>| {
-        let values = mixture.as_ref().map(values).transpose()?;
-        Ok::<_, TabularError>(Cells::numbers(values.unwrap_or_default()))
-    };
-    let mut columns = vec![
-        (MEAN.into(), cells(&|mixture| Ok(mixture.mean()))?),
-        (
-            total.into(),
-            cells(&|mixture| Ok(deviations(mixture.variance())))?,
-        ),
-        (
-            epistemic.into(),
-            cells(&|mixture| Ok(deviations(mixture.variance_between_draws())))?,
-        ),
-    ];
-    if let [_, _, ..] = *predictions.members {
-        let members: Vec<usize> = members_of_draws(&predictions.members).collect();
+    let moments = mixture.as_ref().map(Moments::of_numbers);
+    let mut columns = number_columns(moments);
+    if let Some(members) = members(&predictions.members) {
         let parts = mixture.as_ref();
         let parts = parts.map(|mixture| MemberDisagreement::of_means(mixture, &members));
         columns.extend(of_members(OF_NUMBERS, parts.transpose()?, f64::sqrt));
     }
     for &level in levels {
-        let quantiles = cells(&|mixture| Ok(quantiles(mixture, level)?))?;
-        columns.push((format!("q{level}"), quantiles));
+        let values = mixture.as_ref().map(|mixture| quantiles(mixture, level));
+        columns.push(quantile_column(level, values.transpose()?));
     }
     Ok(columns)
+}
+
+fn count_columns(predictions: &CountPredictions, levels: &[f64]) -> Result<Vec<(String, Cells)>> {
+    let mixture = match predictions.rows() {
+        0 => None,
+        _ => Some(predictions.checked()?),
+    };
+    let mut columns = number_columns(mixture.as_ref().map(Moments::of_counts));
+    if let Some(members) = members(&predictions.members) {
+        let parts = mixture.as_ref();
+        let parts = parts.map(|mixture| MemberDisagreement::of_rates(mixture, &members));
+        columns.extend(of_members(OF_NUMBERS, parts.transpose()?, f64::sqrt));
+    }
+    for &level in levels {
+        let values = mixture.as_ref().map(|mixture| mixture.quantiles(level));
+        columns.push(quantile_column(level, values.transpose()?));
+    }
+    Ok(columns)
+}
+
+/// The mean and the standard deviations.
+fn number_columns(moments: Option<Moments>) -> Vec<(String, Cells)> {
+    let moments = moments.unwrap_or_default();
+    let [total, epistemic] = DEVIATIONS;
+    let (deviations, of_draws) = (moments.deviations(), moments.epistemic_deviations());
+    vec![
+        (MEAN.into(), Cells::numbers(moments.mean)),
+        (total.into(), Cells::numbers(deviations)),
+        (epistemic.into(), Cells::numbers(of_draws)),
+    ]
+}
+
+fn quantile_column(level: f64, values: Option<Vec<f64>>) -> (String, Cells) {
+    (
+        format!("q{level}"),
+        Cells::numbers(values.unwrap_or_default()),
+    )
 }
 
 /// The epistemic uncertainty of an ensemble in two columns: within its members, and between them.

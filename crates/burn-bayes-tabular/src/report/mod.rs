@@ -6,6 +6,7 @@
 mod baselines;
 mod chart;
 mod classification;
+mod counts;
 mod evaluation;
 mod glossary;
 mod groups;

@@ -8,7 +8,7 @@ use super::chart::Figure;
 use super::glossary::with_glossary;
 use super::summary::Summary;
 use super::{
-    CheckReport, Report, ScoredRows, baselines, classification, evaluation, palette, ranks,
+    CheckReport, Report, ScoredRows, baselines, classification, counts, evaluation, palette, ranks,
     regression, training,
 };
 use crate::assessment::Assessment;
@@ -86,6 +86,10 @@ impl<'a> Page<'a> {
                 (Predictions::Reals(predictions), Scores::Regression(scores)) => {
                     let (targets, inputs) = (rows.targets, rows.inputs);
                     regression::sections(predictions, scores, targets, report.target, inputs)?
+                }
+                (Predictions::Counts(predictions), Scores::Counts(scores)) => {
+                    let (targets, inputs) = (rows.targets, rows.inputs);
+                    counts::sections(predictions, scores, targets, report.target, inputs)?
                 }
                 _ => return Err(other_task()),
             });
@@ -219,6 +223,7 @@ fn subtitle(report: &Report<'_>) -> String {
     let (task, rows, draws) = match scores {
         Scores::Classification(scores) => ("Classification", scores.rows, scores.draws),
         Scores::Regression(scores) => ("Regression", scores.rows, scores.draws),
+        Scores::Counts(scores) => ("Counts", scores.rows, scores.draws),
     };
     let draws = match (report.posterior, draws) {
         (None, _) => "a point estimate".to_string(),

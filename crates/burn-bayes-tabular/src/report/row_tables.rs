@@ -1,14 +1,12 @@
 //! Tables of single rows: the least certain ones and the greatest surprises, with their inputs.
 
-use burn_bayes::eval::{
-    GaussianMixture, LabelledProbabilities, TargetedMixture, log_densities, log_losses,
-    predictive_entropy,
-};
+use burn_bayes::eval::{LabelledProbabilities, log_losses, predictive_entropy};
 use burn_bayes_data::Column;
 
 use super::groups::by_relevance;
 use super::page::{Section, Table};
 use crate::error::Result;
+use crate::predict::Moments;
 use crate::rows::RowInputs;
 use crate::text::{number, shortened};
 
@@ -63,17 +61,16 @@ pub(crate) fn of_classes(
     .section(&outputs)
 }
 
-/// The section of a regression.
+/// The section of a regression or of counts.
 pub(crate) fn of_numbers(
-    mixture: &GaussianMixture<'_>,
+    moments: &Moments,
+    surprises: &[f64],
     targets: &[f64],
     inputs: &RowInputs,
 ) -> Result<Section> {
-    let means = mixture.mean();
-    let deviations = roots(mixture.variance());
-    let epistemic = roots(mixture.variance_between_draws());
-    let targeted = TargetedMixture::new(mixture, targets)?;
-    let surprises: Vec<f64> = log_densities(&targeted).iter().map(|log| -log).collect();
+    let means = &moments.mean;
+    let deviations = moments.deviations();
+    let epistemic = moments.epistemic_deviations();
     let cells = |row: usize| {
         vec![
             number(means[row]),
@@ -87,7 +84,7 @@ pub(crate) fn of_numbers(
     RowTables {
         by: "standard deviation",
         uncertainty: &deviations,
-        surprises: &surprises,
+        surprises,
         header: &[
             "prediction",
             "standard deviation",
@@ -99,7 +96,7 @@ pub(crate) fn of_numbers(
         cells: &cells,
         inputs,
     }
-    .section(&means)
+    .section(means)
 }
 
 /// What the two tables show.
@@ -200,10 +197,6 @@ fn differ(values: &[f64]) -> bool {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(0.0, f64::max);
     most - least > ROUNDING * most
-}
-
-fn roots(values: Vec<f64>) -> Vec<f64> {
-    values.into_iter().map(f64::sqrt).collect()
 }
 
 /// A surprise, which is infinite for a probability of zero.

@@ -1,6 +1,9 @@
 //! The table of scores, and the headline scores above it.
 
-use crate::scores::{ClassificationScores, MemberScores, RegressionScores, Score, Scores};
+use crate::scores::{
+    ClassificationScores, CountScores, CoverageScores, MemberScores, RegressionScores, Score,
+    Scores,
+};
 use crate::text::{number_like, optional, percent, shortened, unbroken};
 
 /// All scores of a report.
@@ -40,6 +43,7 @@ impl Summary {
         let lines = match scores {
             Scores::Classification(scores) => classification(scores),
             Scores::Regression(scores) => regression(scores),
+            Scores::Counts(scores) => counts(scores),
         };
         let notes = notes(&lines);
         Self { lines, notes }
@@ -185,30 +189,74 @@ fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
             "Mean absolute difference between nominal and observed frequencies of the quantiles 5 %, 10 %, … 95 %.",
         ),
     ];
-    for at in &scores.intervals {
+    lines.extend(scores.intervals.iter().map(|at| {
         let level = percent(at.level);
-        lines.push(line(
-            &format!("Coverage at {level}"),
-            &at.coverage,
-            "best at the nominal level",
-            &format!("Fraction of targets in their central {level} interval."),
-        ));
-    }
-    for at in &scores.intervals {
-        lines.push(line(
-            &format!("Width at {}", percent(at.level)),
-            &at.mean_width,
-            "lower is better",
-            "Mean width of these intervals, in the unit of the target; compare widths only at equal coverage.",
-        ));
-    }
-    lines.extend(scores.members.iter().flat_map(|parts| {
-        of_members(
-            parts,
-            "standard deviation of the means, in the unit of the target",
-        )
+        let meaning = format!("Fraction of targets in their central {level} interval.");
+        coverage(at, &meaning)
     }));
+    lines.extend(scores.intervals.iter().map(width));
+    lines.extend(scores.members.iter().flat_map(of_number_members));
     lines
+}
+
+fn counts(scores: &CountScores) -> Vec<SummaryLine> {
+    let mut lines = vec![
+        line(
+            "RMSE",
+            &scores.rmse,
+            LOWER,
+            "Root mean squared error of the mean predicted count.",
+        ),
+        line(
+            "NLL",
+            &scores.nll,
+            LOWER,
+            "Mean negative log-probability of the counts, in nats; low for accurate, well-calibrated predictions.",
+        ),
+        line(
+            "Deviance",
+            &scores.deviance,
+            LOWER,
+            "Mean Poisson deviance from the mean predicted count; for the true rates about 1, unless most counts are 0.",
+        ),
+        line(
+            "Calibration error",
+            &scores.quantile_calibration_error,
+            LOWER,
+            "Mean absolute difference between nominal and observed frequencies of the quantiles 5 %, 10 %, … 95 %, by the randomised probability integral transform.",
+        ),
+    ];
+    lines.extend(scores.intervals.iter().map(|at| {
+        let (level, expected) = (percent(at.of_intervals.level), percent(at.expected));
+        let meaning = format!(
+            "Fraction of counts in their central {level} interval; {expected} are expected, because counts are whole."
+        );
+        coverage(&at.of_intervals, &meaning)
+    }));
+    lines.extend(scores.intervals.iter().map(|at| width(&at.of_intervals)));
+    lines.extend(scores.members.iter().flat_map(of_number_members));
+    lines
+}
+
+fn coverage(at: &CoverageScores, meaning: &str) -> SummaryLine {
+    let name = format!("Coverage at {}", percent(at.level));
+    line(&name, &at.coverage, "best at the nominal level", meaning)
+}
+
+fn width(at: &CoverageScores) -> SummaryLine {
+    line(
+        &format!("Width at {}", percent(at.level)),
+        &at.mean_width,
+        LOWER,
+        "Mean width of these intervals, in the unit of the target; compare widths only at equal coverage.",
+    )
+}
+
+fn of_number_members(parts: &MemberScores) -> [SummaryLine; 2] {
+    of_members(
+        parts,
+        "standard deviation of the means, in the unit of the target",
+    )
 }
 
 /// F1 with the name of the positive class.

@@ -68,7 +68,7 @@ impl SplitTable {
     /// Cross-validation splits of the training rows, stratified by class for a classification.
     pub fn divisions(&self, settings: &DataSettings, folds: KFold) -> Result<Vec<Split>> {
         let divisions = match settings.task()?.into() {
-            Task::Regression => folds.splits(self.train.len())?,
+            Task::Regression | Task::Counts => folds.splits(self.train.len())?,
             Task::Classification => {
                 let target = self.table.column(settings.target()?)?;
                 let groups = target.groups();
@@ -225,7 +225,7 @@ fn dealt(
         TabularError::Data(format!("{problem}; {cure}"))
     };
     let parts = match settings.task()?.into() {
-        Task::Regression => partition(rows.len(), &shares, seed).map_err(|_| {
+        Task::Regression | Task::Counts => partition(rows.len(), &shares, seed).map_err(|_| {
             let (path, share) = (path.display(), settings.validation);
             let count = rows.len();
             unfit(format!(

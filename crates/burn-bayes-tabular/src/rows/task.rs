@@ -26,7 +26,7 @@ impl InferredTask {
     /// or few rows for each.
     ///
     /// # Errors
-    /// If the target has a few whole numbers, which may be classes or numbers.
+    /// If the target has a few whole numbers, which may be classes, counts or numbers.
     pub fn of(table: &Table, settings: &DataSettings) -> Result<Self> {
         let target = table.column(settings.target()?)?;
         let name = target.name();
@@ -51,7 +51,7 @@ impl InferredTask {
                 } else {
                     let problem = format!(
                         "is not given, and the {count} whole numbers of the target `{name}` may be classes \
-                         or numbers; use regression or classification"
+                         or numbers; use regression, counts or classification"
                     );
                     return Err(refused("task", problem));
                 }

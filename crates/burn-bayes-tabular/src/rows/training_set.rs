@@ -14,7 +14,7 @@ pub struct TrainingSet {
     /// Row-major.
     features: Vec<f32>,
     width: usize,
-    /// Row-major: a number, or the one-hot encoding of the class.
+    /// Row-major: a number, a count, or the one-hot encoding of the class.
     targets: Vec<f32>,
     rows: usize,
     target: Target,
@@ -34,6 +34,11 @@ const KEPT: ColumnScale = ColumnScale {
 pub enum Target {
     /// A number, with its scale.
     Real(ColumnScale),
+    /// A count.
+    Counts {
+        /// The mean of the training rows, which networks multiply.
+        mean: f64,
+    },
     /// One of these classes.
     Classes(Vec<String>),
 }
@@ -41,12 +46,14 @@ pub enum Target {
 impl Target {
     /// The target of a fitted preprocessor.
     pub(crate) fn of(preprocessor: &Preprocessor) -> Self {
-        match (preprocessor.target_scale(), preprocessor.classes()) {
-            (Some(scale), _) => Self::Real(scale),
-            (None, classes) => {
-                Self::Classes(classes.map_or_else(Vec::new, |classes| classes.names().to_vec()))
-            }
+        if let Some(scale) = preprocessor.target_scale() {
+            return Self::Real(scale);
         }
+        if let Some(mean) = preprocessor.mean_count() {
+            return Self::Counts { mean };
+        }
+        let classes = preprocessor.classes();
+        Self::Classes(classes.map_or_else(Vec::new, |classes| classes.names().to_vec()))
     }
 
     /// The positive class of F1: the one asked for, by default the second of two classes; `None` for
@@ -56,8 +63,10 @@ impl Target {
     /// If the class asked for is not one of two classes.
     pub fn positive(&self, asked: Option<&str>) -> Result<Option<&str>> {
         let problem = match (self, asked) {
-            (Self::Real(_), None) => return Ok(None),
-            (Self::Real(_), Some(_)) => "is for classification, but the target is a number".into(),
+            (Self::Real(_) | Self::Counts { .. }, None) => return Ok(None),
+            (Self::Real(_) | Self::Counts { .. }, Some(_)) => {
+                "is for classification, but the target is a number".into()
+            }
             (Self::Classes(classes), None) => {
                 let second = classes.get(1).filter(|_| classes.len() == 2);
                 return Ok(second.map(String::as_str));
@@ -81,7 +90,7 @@ impl Target {
     /// Number of columns of an encoded target.
     pub(crate) fn columns(&self) -> usize {
         match self {
-            Self::Real(_) => 1,
+            Self::Real(_) | Self::Counts { .. } => 1,
             Self::Classes(classes) => classes.len(),
         }
     }
@@ -150,7 +159,7 @@ impl TrainingSet {
     fn append(&mut self, dataset: &Dataset) -> Result<()> {
         let outputs = self.target.columns();
         match (dataset.targets(), &self.target) {
-            (Targets::Real(values), Target::Real(_)) => {
+            (Targets::Real(values), Target::Real(_) | Target::Counts { .. }) => {
                 self.targets
                     .extend(values.iter().map(|&value| value as f32));
             }
@@ -248,11 +257,11 @@ impl TrainingSet {
         Ok(Features::new(self.rows, self.width, values.collect())?)
     }
 
-    /// The standard deviation of the stored targets: 1 for standardised targets and for classes.
+    /// The standard deviation of the stored targets: 1 for standardised targets, counts and classes.
     pub(crate) fn target_deviation(&self) -> Result<f64> {
         match self.target {
             Target::Real(KEPT) => Ok(self.target_scale()?.spread),
-            Target::Real(_) | Target::Classes(_) => Ok(1.0),
+            Target::Real(_) | Target::Counts { .. } | Target::Classes(_) => Ok(1.0),
         }
     }
 
@@ -283,6 +292,9 @@ impl TrainingSet {
             Target::Real(scale) => {
                 let values = self.targets.iter().copied().map(f64::from);
                 Targets::Real(values.map(|value| scale.undo(value)).collect())
+            }
+            Target::Counts { .. } => {
+                Targets::Real(self.targets.iter().copied().map(f64::from).collect())
             }
             Target::Classes(classes) => {
                 let rows = self.targets.chunks(classes.len().max(1));

@@ -236,7 +236,7 @@ impl EnsembleFit {
             weights: self.weights,
             rank: engine::rank(&config.fit, self.weights)?,
             noise_precision: match target {
-                Target::Real(scale) if engine::is_simple(&config.fit) => {
+                Target::Real(scale) if engine::is_simple(&config.fit, target) => {
                     Some(noise_precision / scale.spread.powi(2))
                 }
                 _ => None,

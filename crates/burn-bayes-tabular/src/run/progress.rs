@@ -90,7 +90,7 @@ impl WatchedRows {
     fn on_learning_scale(&self, judgement: HoldoutScore) -> Option<ValidationScore> {
         let shift = match &self.target {
             Target::Real(scale) => scale.spread.ln(),
-            Target::Classes(_) => 0.0,
+            Target::Classes(_) | Target::Counts { .. } => 0.0,
         };
         let score = ValidationScore {
             nll: judgement.cost - shift,

@@ -59,6 +59,10 @@ pub(super) fn check(settings: &FitSettings, rows: &PreparedRows) -> Result<()> {
     let (suitable, what) = match rows.train.target() {
         Target::Classes(_) => (RecalibrationName::Temperature, "a class"),
         Target::Real(_) => (RecalibrationName::Variance, "a number"),
+        Target::Counts { .. } => {
+            let problem = "is for numbers and classes, but the target is a count; leave it out";
+            return Err(refused("recalibrate", problem));
+        }
     };
     if name != suitable {
         let problem = format!("is {name}, but the target is {what}; use {suitable}");

@@ -189,10 +189,17 @@ impl RunReport<'_> {
 
 /// The training curves of the final fit.
 pub fn curves(metrics: &[EpochMetrics], target: &Target) -> [TrainingCurve; 3] {
-    let (nats, error) = match target {
-        Target::Classes(_) => ("loss, nats per row", "misclassification rate"),
+    let (loss, nll, error) = match target {
+        Target::Classes(_) => {
+            let nats = "loss, nats per row";
+            (nats, nats, "misclassification rate")
+        }
         // The network is trained on standardised targets, whose densities have another scale.
-        Target::Real(_) => ("nats per row, standardised", "RMSE, the target's unit"),
+        Target::Real(_) => {
+            let nats = "nats per row, standardised";
+            (nats, nats, "RMSE, the target's unit")
+        }
+        Target::Counts { .. } => ("nats per row, without ln y!", "nats per row", "RMSE"),
     };
     let curve = |label: &str, unit: &str, value: fn(&EpochMetrics) -> Option<f64>| TrainingCurve {
         label: label.into(),
@@ -203,8 +210,8 @@ pub fn curves(metrics: &[EpochMetrics], target: &Target) -> [TrainingCurve; 3] {
             .collect(),
     };
     [
-        curve("training loss", nats, |line| Some(line.record.loss)),
-        curve("validation NLL", nats, |line| Some(line.validation?.nll)),
+        curve("training loss", loss, |line| Some(line.record.loss)),
+        curve("validation NLL", nll, |line| Some(line.validation?.nll)),
         curve("validation error", error, |line| {
             Some(line.validation?.error)
         }),
@@ -217,9 +224,7 @@ fn words(targets: &Targets, target: &Target) -> Vec<String> {
         (Targets::Classes(classes), Target::Classes(names)) => {
             classes.iter().map(|&class| names[class].clone()).collect()
         }
-        (Targets::Classes(classes), Target::Real(_)) => {
-            classes.iter().map(ToString::to_string).collect()
-        }
+        (Targets::Classes(classes), _) => classes.iter().map(ToString::to_string).collect(),
         (Targets::Real(values), _) => values.iter().map(ToString::to_string).collect(),
     }
 }

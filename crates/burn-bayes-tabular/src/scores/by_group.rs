@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::classification::BINS;
 use crate::error::Result;
 use crate::jobs::Summary;
-use crate::predict::{ClassPredictions, Predictions, RealPredictions};
+use crate::predict::{ClassPredictions, CountPredictions, Predictions, RealPredictions};
 use crate::scores::{mismatched, row_costs};
 
 /// Groups with fewer rows are marked as small: their calibration error is mostly noise.
@@ -68,7 +68,7 @@ pub enum GroupTaskScores {
         /// Mean squared error of the class probabilities, summed over classes.
         brier: f64,
     },
-    /// Of a regression, in the unit of the target.
+    /// Of a regression or counts, in the unit of the target.
     Regression {
         /// Root mean squared error of the predictive mean.
         rmse: f64,
@@ -121,6 +121,9 @@ impl ScoresByGroup {
             }
             (Predictions::Reals(predictions), Targets::Real(targets)) => {
                 of_reals(predictions, targets, groups, &rows)?
+            }
+            (Predictions::Counts(predictions), Targets::Real(counts)) => {
+                of_counts(predictions, counts, groups, &rows)?
             }
             _ => return Err(mismatched(predictions)),
         };
@@ -183,10 +186,30 @@ fn of_reals(
     rows: &[Vec<usize>],
 ) -> Result<Vec<OfTask>> {
     let mixture = predictions.checked()?;
-    let means = mixture.mean();
-    let central = |level| PredictionIntervals::central(&mixture, level);
-    let [half, most] = GROUP_LEVELS;
-    let intervals = [central(half)?, central(most)?];
+    let [half, most] = GROUP_LEVELS.map(|level| PredictionIntervals::central(&mixture, level));
+    of_intervals(&mixture.mean(), &[half?, most?], targets, groups, rows)
+}
+
+fn of_counts(
+    predictions: &CountPredictions,
+    counts: &[f64],
+    groups: &[usize],
+    rows: &[Vec<usize>],
+) -> Result<Vec<OfTask>> {
+    let mixture = predictions.checked()?;
+    let [half, most] = GROUP_LEVELS.map(|level| mixture.central_intervals(level));
+    of_intervals(&mixture.mean(), &[half?, most?], counts, groups, rows)
+}
+
+/// By the means and the intervals of both levels.
+fn of_intervals(
+    means: &[f64],
+    intervals: &[PredictionIntervals<'_>; 2],
+    targets: &[f64],
+    groups: &[usize],
+    rows: &[Vec<usize>],
+) -> Result<Vec<OfTask>> {
+    let [_, most] = GROUP_LEVELS;
     let hits = [
         intervals[0].covered(targets)?,
         intervals[1].covered(targets)?,
@@ -204,7 +227,7 @@ fn of_reals(
         });
         Ok(OfTask {
             scores: GroupTaskScores::Regression {
-                rmse: rmse(&pick(&means), &pick(targets))?,
+                rmse: rmse(&pick(means), &pick(targets))?,
                 intervals: intervals.collect(),
             },
             p_value: group.p_value,

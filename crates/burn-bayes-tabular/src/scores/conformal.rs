@@ -89,8 +89,9 @@ impl ConformalScores {
                         sizes,
                     )
                 }
-                (Predictions::Reals(reals), Targets::Real(targets)) => {
-                    let intervals = conformal.intervals(reals)?;
+                (Predictions::Reals(_) | Predictions::Counts(_), Targets::Real(targets)) => {
+                    let moments = predictions.moments()?.unwrap_or_default();
+                    let intervals = conformal.intervals(&moments)?;
                     let intervals = intervals.ok_or_else(|| mismatched(predictions))?;
                     let widths = intervals.widths();
                     let quartiles = ValueGroups::quartiles(&widths)?;

@@ -33,7 +33,7 @@ impl MemberScores {
 }
 
 /// The member of each draw; `None` for a single model.
-pub(super) fn members(counts: &[usize]) -> Option<Vec<usize>> {
+pub(crate) fn members(counts: &[usize]) -> Option<Vec<usize>> {
     (counts.len() > 1).then(|| members_of_draws(counts).collect())
 }
 

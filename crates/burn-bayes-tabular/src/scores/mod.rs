@@ -7,6 +7,7 @@ mod by_class;
 mod by_group;
 mod classification;
 mod conformal;
+mod counts;
 mod member_disagreement;
 mod regression;
 mod row_costs;
@@ -20,7 +21,9 @@ pub use by_class::ClassScores;
 pub use by_group::{GROUP_LEVELS, GroupCoverage, GroupScores, GroupTaskScores, ScoresByGroup};
 pub use classification::{ClassificationScores, ReferredClasses, ReliabilityBin};
 pub use conformal::{ConformalScores, CoverageByPart, PartCoverage};
+pub use counts::{CountCoverageScores, CountScores};
 pub use member_disagreement::MemberScores;
+pub(crate) use member_disagreement::members;
 pub(crate) use regression::LEVELS;
 pub use regression::{CoverageScores, QuantileFrequency, ReferredReals, RegressionScores};
 pub(crate) use row_costs::row_costs;
@@ -38,6 +41,8 @@ pub enum Scores {
     Classification(Box<ClassificationScores>),
     /// Scores of a regression.
     Regression(Box<RegressionScores>),
+    /// Scores of counts.
+    Counts(Box<CountScores>),
 }
 
 impl Scores {
@@ -63,6 +68,10 @@ impl Scores {
                 let scores = RegressionScores::of(predictions, targets, intervals)?;
                 Ok(Self::Regression(Box::new(scores)))
             }
+            (Predictions::Counts(predictions), Targets::Real(counts)) => {
+                let scores = CountScores::of(predictions, counts, intervals)?;
+                Ok(Self::Counts(Box::new(scores)))
+            }
             _ => Err(mismatched(predictions)),
         }
     }
@@ -77,6 +86,7 @@ impl Scores {
                 (scores.nll.value, error, "error rate")
             }
             Self::Regression(scores) => (scores.nll.value, scores.rmse.value, "RMSE"),
+            Self::Counts(scores) => (scores.nll.value, scores.rmse.value, "RMSE"),
         }
     }
 }
@@ -85,7 +95,7 @@ impl Scores {
 pub(crate) fn likelihood_name(task: Task) -> &'static str {
     match task {
         Task::Classification => "nll",
-        Task::Regression => "nll",
+        Task::Regression | Task::Counts => "nll",
     }
 }
 
@@ -94,6 +104,7 @@ pub(crate) fn mismatched(predictions: &Predictions) -> TabularError {
     let (predicted, given) = match predictions {
         Predictions::Classes(_) => ("classes", "numbers"),
         Predictions::Reals(_) => ("numbers", "classes"),
+        Predictions::Counts(_) => ("counts", "classes"),
     };
     TabularError::Data(format!(
         "the fit predicts {predicted}, but the target column was read as {given}; use rows of the same task"

@@ -1,7 +1,7 @@
 //! Scores of regression predictions: one mixture of Gaussians per row.
 
 use burn_bayes::eval::{
-    GaussianMixture, MemberDisagreement, PredictionIntervals, QuantileCalibration, TargetedMixture,
+    MemberDisagreement, PredictionIntervals, QuantileCalibration, QuantilePoint, TargetedMixture,
     crps_losses, log_densities, pit_values, referral_scores,
 };
 use rayon::prelude::*;
@@ -17,7 +17,7 @@ use crate::scores::{Intervals, Score, SelectiveScores};
 /// Levels of the prediction intervals.
 pub(crate) const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
 /// Number of quantiles whose frequencies are compared: 5 %, 10 %, … 95 %.
-const QUANTILES: usize = 19;
+pub(super) const QUANTILES: usize = 19;
 /// Number of bins of the PIT histogram.
 const PIT_BINS: usize = 10;
 
@@ -106,18 +106,16 @@ impl RegressionScores {
             || {
                 LEVELS
                     .par_iter()
-                    .map(|&level| coverage(level, &mixture, targets, intervals))
+                    .map(|&level| {
+                        let central = PredictionIntervals::central(&mixture, level)?;
+                        Ok(coverage(level, &central, targets, intervals))
+                    })
                     .collect::<Result<_>>()
             },
             || crps_losses(&targeted),
         );
-        let selective = if mixture.draws() == 1 {
-            SelectiveScores::of_one_draw(EPISTEMIC)
-        } else {
-            let uncertainty = mixture.variance_between_draws();
-            let referral = referral(&uncertainty, &squares)?;
-            SelectiveScores::of(EPISTEMIC, &uncertainty, &squares, referral, intervals)?
-        };
+        let uncertainty = mixture.variance_between_draws();
+        let selective = selective(mixture.draws(), &uncertainty, &squares, intervals)?;
         let [mse, nll, crps] = intervals.of_means([&squares, &costs, &crps]);
         let parts = members(&predictions.members)
             .map(|members| MemberDisagreement::of_means(&mixture, &members));
@@ -130,18 +128,8 @@ impl RegressionScores {
             nll,
             crps,
             intervals: levels?,
-            quantile_calibration_error: Score::alone(
-                calibration.mean_absolute_error(),
-                "no interval: duplicate rows in resamples look worse calibrated",
-            ),
-            quantiles: calibration
-                .points()
-                .iter()
-                .map(|point| QuantileFrequency {
-                    level: point.level,
-                    observed: point.observed,
-                })
-                .collect(),
+            quantile_calibration_error: calibration_error(&calibration),
+            quantiles: quantile_frequencies(&calibration),
             pit_counts: pit_counts(&pit),
             selective: [selective],
             members: parts.map(|parts| MemberScores::of(&parts, intervals).root()),
@@ -149,13 +137,13 @@ impl RegressionScores {
     }
 }
 
-fn coverage(
+/// Coverage and width of these intervals.
+pub(super) fn coverage(
     level: f64,
-    mixture: &GaussianMixture<'_>,
+    central: &PredictionIntervals<'_>,
     targets: &[f64],
     intervals: Intervals,
-) -> Result<CoverageScores> {
-    let central = PredictionIntervals::central(mixture, level)?;
+) -> CoverageScores {
     let limits = || central.lower().iter().zip(central.upper());
     let held = |((lower, upper), target): ((&f64, &f64), &f64)| {
         f64::from(u8::from(lower <= target && target <= upper))
@@ -163,11 +151,40 @@ fn coverage(
     let hits: Vec<f64> = limits().zip(targets).map(held).collect();
     let widths: Vec<f64> = limits().map(|(lower, upper)| upper - lower).collect();
     let [coverage, mean_width] = intervals.of_means([&hits, &widths]);
-    Ok(CoverageScores {
+    CoverageScores {
         level,
         coverage,
         mean_width,
-    })
+    }
+}
+
+/// Selective prediction by the disagreement of draws.
+pub(super) fn selective(
+    draws: usize,
+    uncertainty: &[f64],
+    squares: &[f64],
+    intervals: Intervals,
+) -> Result<SelectiveScores<ReferredReals>> {
+    if draws == 1 {
+        return Ok(SelectiveScores::of_one_draw(EPISTEMIC));
+    }
+    let referral = referral(uncertainty, squares)?;
+    SelectiveScores::of(EPISTEMIC, uncertainty, squares, referral, intervals)
+}
+
+pub(super) fn calibration_error(calibration: &QuantileCalibration) -> Score {
+    Score::alone(
+        calibration.mean_absolute_error(),
+        "no interval: duplicate rows in resamples look worse calibrated",
+    )
+}
+
+pub(super) fn quantile_frequencies(calibration: &QuantileCalibration) -> Vec<QuantileFrequency> {
+    let frequency = |point: &QuantilePoint| QuantileFrequency {
+        level: point.level,
+        observed: point.observed,
+    };
+    calibration.points().iter().map(frequency).collect()
 }
 
 fn referral(uncertainty: &[f64], squares: &[f64]) -> Result<Vec<ReferredReals>> {
@@ -182,7 +199,7 @@ fn referral(uncertainty: &[f64], squares: &[f64]) -> Result<Vec<ReferredReals>> 
     Ok(table)
 }
 
-fn pit_counts(pit: &[f64]) -> Vec<usize> {
+pub(super) fn pit_counts(pit: &[f64]) -> Vec<usize> {
     let mut counts = vec![0; PIT_BINS];
     for value in pit {
         counts[((value * PIT_BINS as f64) as usize).min(PIT_BINS - 1)] += 1;

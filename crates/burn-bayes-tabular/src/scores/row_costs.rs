@@ -1,6 +1,9 @@
 //! The negative log-likelihood of single rows.
 
-use burn_bayes::eval::{LabelledProbabilities, TargetedMixture, log_densities, log_losses};
+use burn_bayes::eval::{
+    LabelledProbabilities, TargetedCounts, TargetedMixture, log_densities, log_losses,
+    log_probabilities,
+};
 use burn_bayes_data::Targets;
 
 use super::mismatched;
@@ -14,6 +17,11 @@ pub(crate) fn row_costs(predictions: &Predictions, targets: &Targets) -> Result<
             let mixture = predictions.checked()?;
             let densities = log_densities(&TargetedMixture::new(&mixture, targets)?);
             Ok(densities.into_iter().map(|log| -log).collect())
+        }
+        (Predictions::Counts(predictions), Targets::Real(counts)) => {
+            let mixture = predictions.checked()?;
+            let logarithms = log_probabilities(&TargetedCounts::new(&mixture, counts)?);
+            Ok(logarithms.into_iter().map(|log| -log).collect())
         }
         (Predictions::Classes(predictions), Targets::Classes(labels)) => {
             let average = predictions.checked()?.average();

@@ -20,7 +20,9 @@ use serde::{Deserialize, Serialize};
 use super::fold::HoldoutScore;
 use crate::error::Result;
 use crate::jobs::Summary;
-use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
+use crate::predict::{
+    ClassPredictions, CountPredictions, NoiseDeviations, Predictions, RealPredictions,
+};
 use crate::rows::{Target, TrainingSet};
 use crate::scores::row_costs;
 use crate::text::number;
@@ -122,6 +124,7 @@ pub fn divergence(
         constant: baseline.iter().sum::<f64>() / baseline.len() as f64,
         constant_name: match constant {
             Predictions::Classes(_) => "the class frequencies of the training rows",
+            Predictions::Counts(_) => "the mean count of the training rows as a constant rate",
             Predictions::Reals(_) => {
                 "a Gaussian with the mean and standard deviation of the training targets"
             }
@@ -135,6 +138,8 @@ pub fn divergence(
 pub(crate) enum Constant {
     /// The class frequencies.
     Frequencies(Vec<f64>),
+    /// A Poisson distribution with the mean count as rate.
+    Rate(f64),
     /// A Gaussian with their mean and standard deviation.
     Gaussian { mean: f64, deviation: f64 },
 }
@@ -144,6 +149,7 @@ impl Constant {
     pub(crate) fn of(train: &TrainingSet) -> Result<Self> {
         Ok(match train.target() {
             Target::Classes(_) => Self::Frequencies(train.target_means()),
+            Target::Counts { .. } => Self::Rate(train.target_means()[0]),
             Target::Real(_) => {
                 let scale = train.target_scale()?;
                 Self::Gaussian {
@@ -163,10 +169,15 @@ impl Constant {
                 means: vec![*mean; rows],
                 noise: NoiseDeviations::PerMember(vec![*deviation]),
             }),
+            Self::Rate(rate) => Predictions::Counts(CountPredictions {
+                draws: 1,
+                members: vec![1],
+                rates: vec![*rate; rows],
+            }),
             Self::Frequencies(frequencies) => Predictions::Classes(ClassPredictions {
                 classes: match target {
                     Target::Classes(classes) => classes.clone(),
-                    Target::Real(_) => Vec::new(),
+                    Target::Real(_) | Target::Counts { .. } => Vec::new(),
                 },
                 draws: 1,
                 members: vec![1],

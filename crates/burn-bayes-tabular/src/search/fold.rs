@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use burn_bayes::eval::{LabelledProbabilities, TargetedMixture, accuracy, mixture_nll, nll, rmse};
+use burn_bayes::eval::{
+    LabelledProbabilities, TargetedCounts, TargetedMixture, accuracy, log_probabilities,
+    mixture_nll, nll, rmse,
+};
 use burn_bayes_data::{
     ColumnScale, Dataset, Features, KFold, Preprocessor, PreprocessorConfig, Scaler, Scaling,
     Split, Table, Targets,
@@ -236,6 +239,16 @@ impl HoldoutScore {
                 Ok(Self {
                     cost: mixture_nll(&TargetedMixture::new(&mixture, targets)?),
                     error: rmse(&mixture.mean(), targets)?,
+                    diverged: false,
+                })
+            }
+            (Predictions::Counts(predictions), Targets::Real(counts)) => {
+                let mixture = predictions.checked()?;
+                let targeted = TargetedCounts::new(&mixture, counts)?;
+                let total: f64 = log_probabilities(&targeted).iter().sum();
+                Ok(Self {
+                    cost: -total / counts.len() as f64,
+                    error: rmse(&mixture.mean(), counts)?,
                     diverged: false,
                 })
             }

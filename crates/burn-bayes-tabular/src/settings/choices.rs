@@ -74,6 +74,8 @@ choices! {
         Gaussian = "gaussian",
         /// A number with Gaussian noise whose variance the network predicts for each row.
         Heteroscedastic = "heteroscedastic",
+        /// A count with a Poisson distribution, whose rate the network predicts.
+        Poisson = "poisson",
         /// One of several classes.
         Categorical = "categorical",
         /// One of several ordered classes.
@@ -168,6 +170,8 @@ choices! {
     TaskName {
         /// A number.
         Regression = "regression",
+        /// A count: a whole number of at least 0.
+        Counts = "counts",
         /// A class.
         Classification = "classification",
     }
@@ -177,6 +181,7 @@ impl From<TaskName> for Task {
     fn from(name: TaskName) -> Self {
         match name {
             TaskName::Regression => Self::Regression,
+            TaskName::Counts => Self::Counts,
             TaskName::Classification => Self::Classification,
         }
     }

@@ -48,6 +48,7 @@ impl Quantities {
         let rows: Vec<f32> = data.copied().flatten().copied().chain(mixed).collect();
         let output = match design.rows.target() {
             Target::Real(_) => "mean",
+            Target::Counts { .. } => "log rate",
             Target::Classes(_) => "log odds",
         };
         let of_row = |kind: &str, count: usize| {

@@ -41,7 +41,7 @@ impl Simulator {
                 "is map, which has no posterior to check; use another method, such as vifa";
             return Err(refused("method", problem));
         }
-        if !engine::is_simple(settings) {
+        if !engine::is_simple(settings, design.rows.target()) {
             let problem = "has no simulation; leave it out";
             return Err(refused("likelihood", problem));
         }

@@ -41,7 +41,7 @@ pub(super) fn applies(training_set: &TrainingSet, settings: &FitSettings) -> boo
     if settings.solver == Solver::Gradient
         || !settings.model.hidden.is_empty()
         || settings.method == Method::Swag
-        || !is_simple(settings)
+        || !is_simple(settings, training_set.target())
     {
         return false;
     }
@@ -65,7 +65,11 @@ pub(super) fn check_exact(training_set: &TrainingSet, settings: &FitSettings) ->
                        such as vifa";
         return Err(refused("method", problem));
     }
-    if !is_simple(settings) {
+    if matches!(training_set.target(), Target::Counts { .. }) {
+        let problem = "is exact, but counts have no posterior in closed form; use another method, such as vifa";
+        return Err(refused("method", problem));
+    }
+    if !is_simple(settings, training_set.target()) {
         let problem =
             "is heteroscedastic, but the exact posterior is that of the gaussian likelihood";
         return Err(refused("likelihood", problem));
@@ -100,7 +104,8 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
             };
             (learned_prior, precision, gaussian, parts)
         }
-        Target::Classes(_) => {
+        // `applies` excludes counts.
+        Target::Classes(_) | Target::Counts { .. } => {
             let learned_prior = design.learn_prior_of_classification(settings)?;
             let (gaussian, nearest) = design.classification(family, settings.seed)?;
             (learned_prior, 1.0, gaussian, nearest.map(parts))

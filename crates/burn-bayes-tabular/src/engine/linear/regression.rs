@@ -97,7 +97,7 @@ impl Design<'_> {
         };
         Some(match self.training_set.target() {
             Target::Real(scale) => precision * scale.spread * scale.spread,
-            Target::Classes(_) => precision,
+            Target::Classes(_) | Target::Counts { .. } => precision,
         })
     }
 

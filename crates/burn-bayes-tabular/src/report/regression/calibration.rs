@@ -6,10 +6,10 @@ use plotters::style::Color;
 use crate::error::Result;
 use crate::report::chart::{Axis, Figure, SIZE, guide, line, plane, range_from_zero};
 use crate::report::palette::{BLUE, MUTED};
-use crate::scores::RegressionScores;
+use crate::scores::QuantileFrequency;
 use crate::text::tick;
 
-pub(super) fn interval_calibration(scores: &RegressionScores) -> Result<Figure> {
+pub(crate) fn interval_calibration(quantiles: &[QuantileFrequency]) -> Result<Figure> {
     let reading = "On the diagonal, predictions are calibrated: the 80 % quantile lies above 80 % of the targets. If the curve is flat in the middle, intervals are too narrow; if it is steep there, they are too wide; if it stays on one side of the diagonal, predictions are biased.";
     Figure::draw(
         "interval-calibration",
@@ -20,8 +20,7 @@ pub(super) fn interval_calibration(scores: &RegressionScores) -> Result<Figure> 
             let percents = |title| Axis::new(title, (0.0, 100.0), tick);
             let mut plane = plane(area, &percents("nominal, %"), &percents("observed, %"))?;
             plane.draw_series([PathElement::new([(0.0, 0.0), (100.0, 100.0)], guide())])?;
-            let points: Vec<(f64, f64)> = scores
-                .quantiles
+            let points: Vec<(f64, f64)> = quantiles
                 .iter()
                 .map(|at| (100.0 * at.level, 100.0 * at.observed))
                 .collect();
@@ -36,7 +35,7 @@ pub(super) fn interval_calibration(scores: &RegressionScores) -> Result<Figure> 
     )
 }
 
-pub(super) fn pit_histogram(scores: &RegressionScores) -> Result<Figure> {
+pub(crate) fn pit_histogram(pit_counts: &[usize]) -> Result<Figure> {
     let reading = "The predicted probability below each target. For calibrated predictions it is uniform; the grey band contains 95 % of the random variation of a bar. A ∪ shape means that intervals are too narrow, a ∩ shape that they are too wide, and a slope that predictions are biased.";
     Figure::draw(
         "pit",
@@ -44,10 +43,9 @@ pub(super) fn pit_histogram(scores: &RegressionScores) -> Result<Figure> {
         reading,
         SIZE,
         |area| {
-            let rows = scores.rows as f64;
-            let bins = scores.pit_counts.len() as f64;
-            let shares: Vec<f64> = scores
-                .pit_counts
+            let rows = pit_counts.iter().sum::<usize>() as f64;
+            let bins = pit_counts.len() as f64;
+            let shares: Vec<f64> = pit_counts
                 .iter()
                 .map(|&count| 100.0 * count as f64 / rows)
                 .collect();

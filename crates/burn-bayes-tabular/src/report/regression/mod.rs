@@ -5,17 +5,18 @@ mod conditional_coverage;
 mod predictions;
 mod referral;
 
+use burn_bayes::eval::{PredictionIntervals, TargetedMixture, log_densities};
 use burn_bayes_data::Targets;
 
 use super::page::{Section, other_task};
 use super::row_tables;
 use crate::error::Result;
-use crate::predict::RealPredictions;
+use crate::predict::{Moments, RealPredictions};
 use crate::rows::RowInputs;
-use crate::scores::RegressionScores;
+use crate::scores::{LEVELS, ReferredReals, RegressionScores};
 use crate::text::number;
-use calibration::{interval_calibration, pit_histogram};
-use predictions::Cloud;
+pub(super) use calibration::{interval_calibration, pit_histogram};
+pub(super) use predictions::Cloud;
 use referral::{referral_table, risk_coverage};
 
 /// Predictions, calibration and referral.
@@ -35,6 +36,12 @@ pub(crate) fn sections(
         targets,
         target,
     };
+    let bands = |rows: &[usize]| {
+        let shown = predictions.of_rows(rows);
+        let mixture = shown.checked()?;
+        let central = LEVELS.map(|level| PredictionIntervals::central(&mixture, level));
+        Ok(central.into_iter().collect::<std::result::Result<_, _>>()?)
+    };
     let mut sections = vec![
         Section {
             id: "predictions",
@@ -43,29 +50,52 @@ pub(crate) fn sections(
                 "The standard deviation of the observation noise is {}.",
                 number(scores.noise_deviation),
             ),
-            figures: vec![cloud.against_truth()?, cloud.fan(predictions)?],
+            figures: vec![cloud.against_truth()?, cloud.fan(bands)?],
             tables: Vec::new(),
         },
         Section {
             id: "calibration",
             heading: "Calibration",
             text: "Are the stated probabilities of the intervals correct?".into(),
-            figures: vec![interval_calibration(scores)?, pit_histogram(scores)?],
+            figures: vec![
+                interval_calibration(&scores.quantiles)?,
+                pit_histogram(&scores.pit_counts)?,
+            ],
             tables: Vec::new(),
         },
     ];
     sections.extend(conditional_coverage::section(predictions, targets, inputs)?);
-    if !scores.selective[0].referral.is_empty() {
-        sections.push(Section {
-            id: "referral",
-            heading: "Referral",
-            text: "How much does the error decrease if the rows with the most disagreement between weight draws are referred to an expert?".into(),
-            figures: vec![risk_coverage(&mixture, &cloud)?],
-            tables: vec![referral_table(scores)],
-        });
-    }
+    let uncertainty = mixture.variance_between_draws();
+    sections.extend(referral(
+        &scores.selective[0].referral,
+        &uncertainty,
+        &cloud,
+    )?);
     if let Some(inputs) = inputs {
-        sections.push(row_tables::of_numbers(&mixture, targets, inputs)?);
+        let densities = log_densities(&TargetedMixture::new(&mixture, targets)?);
+        let surprises: Vec<f64> = densities.iter().map(|log| -log).collect();
+        let moments = Moments::of_numbers(&mixture);
+        sections.push(row_tables::of_numbers(
+            &moments, &surprises, targets, inputs,
+        )?);
     }
     Ok(sections)
+}
+
+/// Which rows to refer, unless the uncertainty is undefined.
+pub(super) fn referral(
+    rows: &[ReferredReals],
+    uncertainty: &[f64],
+    cloud: &Cloud<'_>,
+) -> Result<Option<Section>> {
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Section {
+        id: "referral",
+        heading: "Referral",
+        text: "How much does the error decrease if the rows with the most disagreement between weight draws are referred to an expert?".into(),
+        figures: vec![risk_coverage(uncertainty, cloud)?],
+        tables: vec![referral_table(rows)],
+    }))
 }

@@ -5,7 +5,6 @@ use plotters::prelude::{Circle, PathElement, Rectangle};
 use plotters::style::Color;
 
 use crate::error::Result;
-use crate::predict::RealPredictions;
 use crate::report::chart::{Axis, Figure, Key, SIZE, Sign, guide, keys, plane, range_of, spread};
 use crate::report::palette::{BLUE, INK, VERMILION};
 use crate::scores::LEVELS;
@@ -17,14 +16,14 @@ const MOST_POINTS: usize = 1500;
 const MOST_INTERVALS: usize = 60;
 
 /// Predicted means and true values.
-pub(super) struct Cloud<'a> {
-    pub(super) means: Vec<f64>,
-    pub(super) targets: &'a [f64],
-    pub(super) target: &'a str,
+pub(crate) struct Cloud<'a> {
+    pub(crate) means: Vec<f64>,
+    pub(crate) targets: &'a [f64],
+    pub(crate) target: &'a str,
 }
 
 impl Cloud<'_> {
-    pub(super) fn against_truth(&self) -> Result<Figure> {
+    pub(crate) fn against_truth(&self) -> Result<Figure> {
         let reading = "The vertical distance from the line is the error. A systematic deviation from the line is a bias.";
         Figure::draw(
             "predicted-observed",
@@ -57,17 +56,16 @@ impl Cloud<'_> {
         )
     }
 
-    pub(super) fn fan(&self, predictions: &RealPredictions) -> Result<Figure> {
+    /// `bands` are the central intervals of some rows at [`LEVELS`].
+    pub(crate) fn fan(
+        &self,
+        bands: impl FnOnce(&[usize]) -> Result<Vec<PredictionIntervals<'static>>>,
+    ) -> Result<Figure> {
         let mut order: Vec<usize> = (0..self.means.len()).collect();
         order.sort_by(|&a, &b| self.means[a].total_cmp(&self.means[b]));
         let places = spread(order.len(), MOST_INTERVALS);
         let rows: Vec<usize> = places.into_iter().map(|place| order[place]).collect();
-        let shown = predictions.of_rows(&rows);
-        let mixture = shown.checked()?;
-        let mut bands = Vec::new();
-        for (level, opacity) in LEVELS.into_iter().zip(OPACITIES) {
-            bands.push((PredictionIntervals::central(&mixture, level)?, opacity));
-        }
+        let bands: Vec<_> = bands(&rows)?.into_iter().zip(OPACITIES).collect();
         let (widest, _) = &bands[LEVELS.len() - 1];
         let targets: Vec<f64> = rows.iter().map(|&row| self.targets[row]).collect();
         let reading = format!(

@@ -1,6 +1,6 @@
 //! The error of the kept rows as uncertain rows are referred.
 
-use burn_bayes::eval::{GaussianMixture, RiskCoverage};
+use burn_bayes::eval::RiskCoverage;
 use plotters::prelude::PathElement;
 
 use super::predictions::Cloud;
@@ -10,10 +10,11 @@ use crate::report::chart::{
 };
 use crate::report::page::Table;
 use crate::report::palette::{BLUE, MUTED};
-use crate::scores::RegressionScores;
+use crate::scores::ReferredReals;
 use crate::text::{number, percent, tick};
 
-pub(super) fn risk_coverage(mixture: &GaussianMixture<'_>, cloud: &Cloud<'_>) -> Result<Figure> {
+/// `uncertainty` is the variance between draws.
+pub(crate) fn risk_coverage(uncertainty: &[f64], cloud: &Cloud<'_>) -> Result<Figure> {
     let square = |(mean, target): (&f64, &f64)| (mean - target) * (mean - target);
     let squares: Vec<f64> = cloud.means.iter().zip(cloud.targets).map(square).collect();
     let rooted = |curve: RiskCoverage| -> Vec<(f64, f64)> {
@@ -21,10 +22,7 @@ pub(super) fn risk_coverage(mixture: &GaussianMixture<'_>, cloud: &Cloud<'_>) ->
         let point = |index: usize| (100.0 * points[index].coverage, points[index].risk.sqrt());
         spread(points.len(), 300).into_iter().map(point).collect()
     };
-    let curve = rooted(RiskCoverage::new(
-        &mixture.variance_between_draws(),
-        &squares,
-    )?);
+    let curve = rooted(RiskCoverage::new(uncertainty, &squares)?);
     let best = rooted(RiskCoverage::new(&squares, &squares)?);
     let reading = "The error of the kept rows as the most uncertain rows are referred, from right to left. A good curve falls early. “Best possible” refers the rows with the largest errors first.";
     Figure::draw(
@@ -53,12 +51,11 @@ pub(super) fn risk_coverage(mixture: &GaussianMixture<'_>, cloud: &Cloud<'_>) ->
     )
 }
 
-pub(super) fn referral_table(scores: &RegressionScores) -> Table {
+pub(crate) fn referral_table(referral: &[ReferredReals]) -> Table {
     Table {
         caption: "RMSE of the rows with the least disagreement between draws".into(),
         header: ["kept", "rows", "RMSE"].map(String::from).to_vec(),
-        rows: scores.selective[0]
-            .referral
+        rows: referral
             .iter()
             .map(|row| {
                 vec![

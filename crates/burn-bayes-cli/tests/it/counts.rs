@@ -1,0 +1,185 @@
+//! `--task counts`: rates of Poisson distributions.
+
+use std::fmt::Write as _;
+
+use burn_bayes::eval::uniforms;
+use serde_json::Value;
+
+use crate::evaluate::json;
+use crate::workplace::Workplace;
+
+const ROWS: usize = 1000;
+const FIT: &str = "fit --data known.csv --target visits --task counts --model linear --seed 1";
+
+/// Rates e^{1 + x}, x uniform in [−2, 2], and counts drawn from them by inversion; with the mean of −ln p(y) under these
+/// rates.
+fn visits(seed: u64) -> (String, f64) {
+    let mut text = String::from("x,ward,visits\n");
+    let mut cost = 0.0;
+    for (row, (u, v)) in uniforms(ROWS, seed)
+        .into_iter()
+        .zip(uniforms(ROWS, seed + 1))
+        .enumerate()
+    {
+        let x = 4.0 * u - 2.0;
+        let rate = (1.0 + x).exp();
+        let (mut count, mut mass) = (0_u32, (-rate).exp());
+        let mut below = mass;
+        while below < v {
+            count += 1;
+            mass *= rate / f64::from(count);
+            below += mass;
+        }
+        cost -= mass.ln();
+        writeln!(text, "{x},{},{count}", row % 2).unwrap();
+    }
+    (text, cost / ROWS as f64)
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap()
+}
+
+#[test]
+fn a_fit_to_counts_is_nearly_as_good_as_the_true_rates() {
+    let place = Workplace::new();
+    let (known, _) = visits(1);
+    let (new, truth) = visits(11);
+    place.write("known.csv", &known);
+    place.write("new.csv", &new);
+    place.output(&format!("{FIT} --out run --ignore ward"));
+    let scores = json(&place, "evaluate run new.csv --by ward --baseline");
+    assert_eq!(scores["task"], "counts");
+    // Two weights from 800 rows lose 2/(2 · 800) nats on average.
+    let lost = number(&scores["nll"]["value"]) - truth;
+    assert!(lost.abs() < 0.01, "{lost}");
+    for found in scores["intervals"].as_array().unwrap() {
+        let [level, expected] = ["level", "expected"].map(|name| number(&found[name]));
+        let observed = number(&found["coverage"]["value"]);
+        let error = (expected * (1.0 - expected) / ROWS as f64).sqrt();
+        assert!(expected >= level, "{found}");
+        assert!((observed - expected).abs() < 4.0 * error, "{found}");
+    }
+    // The mean of 19 differences, each with a standard error of at most √(¼/1000) = 0.016.
+    assert!(number(&scores["quantile_calibration_error"]["value"]) < 0.03);
+    // The expectation is between 1.0 and 1.2 for rates above 1/2, less below.
+    assert!((0.8..1.3).contains(&number(&scores["deviance"]["value"])));
+    let groups = scores["by"][0]["groups"].as_array().unwrap();
+    assert_eq!(groups.len(), 2);
+    let constant = &scores["baselines"][0];
+    assert_eq!(constant["name"], "the mean count");
+    assert!(
+        number(&constant["scores"]["nll"]) > truth + 0.5,
+        "{constant}"
+    );
+    // The fit is Poisson regression itself.
+    assert_eq!(scores["baselines"].as_array().unwrap().len(), 1);
+    let report = place.read("run/report.html");
+    for part in [
+        "Counts of",
+        "Deviance",
+        "randomised",
+        "Central intervals of whole numbers",
+    ] {
+        assert!(report.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn predictions_of_counts_are_moments_and_whole_quantiles() {
+    let place = Workplace::new();
+    place.write("known.csv", &visits(1).0);
+    place.output(&format!("{FIT} --out run --ignore ward --epochs 20"));
+    place.write("rows.csv", "x\n-1\n2\n");
+    let found = place.output("predict run rows.csv --quantiles 0.1,0.9");
+    let mut lines = found.lines();
+    assert_eq!(lines.next(), Some("row,mean,std,epistemic_std,q0.1,q0.9"));
+    for (line, rate) in lines.zip([1.0, 20.0]) {
+        let cells: Vec<f64> = line.split(',').map(|cell| cell.parse().unwrap()).collect();
+        let [_, mean, deviation, epistemic, low, high] = cells[..] else {
+            panic!("{line}");
+        };
+        // The rate at x = 2 has a standard error of a few per cent.
+        assert!((mean / rate - 1.0).abs() < 0.2, "{line}");
+        assert!((deviation.powi(2) - mean - epistemic.powi(2)).abs() < 1e-9 * mean);
+        assert!(low.fract() == 0.0 && high.fract() == 0.0 && low <= mean && mean <= high);
+    }
+    // Conformal intervals and risks know counts as they know numbers.
+    let bounds = place.output("predict run rows.csv --conformal 0.8");
+    assert!(bounds.starts_with("row,mean,std,epistemic_std"), "{bounds}");
+    let message = place.failure("predict run rows.csv --conformal 0.8 --conformal-sets aps");
+    assert!(message.1.contains("conformal-sets"), "{message:?}");
+
+    place.output(&format!("{FIT} --out again --ignore ward --epochs 20"));
+    for file in ["scores.json", "validation.csv", "posterior.safetensors"] {
+        let read = |run: &str| std::fs::read(place.path(format!("{run}/{file}"))).unwrap();
+        assert!(read("run") == read("again"), "{file}");
+    }
+}
+
+#[test]
+fn methods_of_counts_are_compared_and_ensembles_fitted() {
+    let place = Workplace::new();
+    place.write("known.csv", &visits(1).0);
+    let fit = "--data known.csv --target visits --task counts --ignore ward --epochs 5 --seed 1";
+    let text = place.output(&format!(
+        "compare {fit} --model mlp:4 --methods vifa,laplace,map --seeds 2 --out compared"
+    ));
+    assert!(
+        text.contains("deviance") && text.contains("laplace"),
+        "{text}"
+    );
+    place.output(&format!(
+        "fit {fit} --model mlp:4 --members 2 --out members"
+    ));
+    let found: Value = serde_json::from_str(&place.read("members/scores.json")).unwrap();
+    assert!(number(&found["members"]["between"]["value"]) > 0.0);
+    place.output(&format!("fit {fit} --model mlp:4 --out single"));
+    let found: Value = serde_json::from_str(&place.read("single/scores.json")).unwrap();
+    let baselines = found["baselines"].as_array().unwrap();
+    assert_eq!(baselines[1]["name"], "Poisson regression");
+    assert!(
+        baselines[1]["scores"]["nll"].is_number(),
+        "{}",
+        baselines[1]
+    );
+}
+
+#[test]
+fn what_is_no_count_is_refused() {
+    let place = Workplace::new();
+    for (cell, words) in [
+        ("-1", &["-1", "whole number"][..]),
+        ("0.5", &["0.5", "whole number"]),
+        ("1e12", &["whole number"]),
+        ("", &["missing"]),
+    ] {
+        let rows: String = (0..30).map(|row| format!("{row},{}\n", row % 7)).collect();
+        place.write("rows.csv", &format!("x,visits\n{rows}30,{cell}\n"));
+        let (code, message) = place
+            .failure("fit --data rows.csv --target visits --task counts --out run --validation 0");
+        assert_eq!(code, 3, "{cell}: {message}");
+        for word in words.iter().chain(&["rows.csv", "`visits`", "line 32"]) {
+            assert!(message.contains(word), "{cell}: no `{word}` in: {message}");
+        }
+    }
+    place.write("known.csv", &visits(1).0);
+    for (change, word) in [
+        ("--method exact", "`method`"),
+        ("--likelihood gaussian", "`likelihood`"),
+        ("--recalibrate variance", "`recalibrate`"),
+        ("--task regression --likelihood poisson", "--task counts"),
+    ] {
+        let fit = FIT.replace(
+            "--task counts ",
+            if change.contains("--task") {
+                ""
+            } else {
+                "--task counts "
+            },
+        );
+        let (code, message) = place.failure(&format!("{fit} --out run {change}"));
+        assert_eq!(code, 2, "{change}: {message}");
+        assert!(message.contains(word), "{change}: {message}");
+    }
+}

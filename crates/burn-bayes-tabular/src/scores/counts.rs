@@ -1,0 +1,168 @@
+//! Scores of predicted counts: one mixture of Poisson distributions per row.
+
+use burn_bayes::eval::{
+    MemberDisagreement, PoissonMixture, QuantileCalibration, TargetedCounts, log_probabilities,
+    poisson_deviances, randomised_pit_values,
+};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::member_disagreement::{MemberScores, members};
+use super::regression::{
+    LEVELS, QUANTILES, calibration_error, coverage, pit_counts, quantile_frequencies, selective,
+};
+use crate::error::Result;
+use crate::predict::CountPredictions;
+use crate::scores::{
+    CoverageScores, Intervals, QuantileFrequency, ReferredReals, Score, SelectiveScores,
+};
+
+/// The seed of the randomised transforms, fixed so that the same predictions have the same scores.
+const SEED: u64 = 1;
+
+/// All scores of counts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CountScores {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of draws of the weights.
+    pub draws: usize,
+    /// Root mean squared error of the predictive mean.
+    pub rmse: Score,
+    /// Mean negative log-probability of the counts under the mixture, in nats per row.
+    pub nll: Score,
+    /// Mean Poisson deviance from the predictive mean; 0 for exact predictions.
+    pub deviance: Score,
+    /// Coverage and width of central intervals.
+    pub intervals: Vec<CountCoverageScores>,
+    /// Mean absolute difference between nominal and observed frequencies of the quantiles 5 %, 10 %, … 95 %, by the
+    /// randomised probability integral transform.
+    pub quantile_calibration_error: Score,
+    /// Nominal and observed frequencies of these quantiles.
+    pub quantiles: Vec<QuantileFrequency>,
+    /// Histogram of the randomised probability integral transform, in ten bins; equal counts mean calibration.
+    pub pit_counts: Vec<usize>,
+    /// Selective prediction by the disagreement of draws, with the squared error as loss.
+    pub selective: [SelectiveScores<ReferredReals>; 1],
+    /// The disagreement within the members of an ensemble and between them; null for a single fit.
+    pub members: Option<MemberScores>,
+}
+
+/// Coverage and width of central intervals of whole numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CountCoverageScores {
+    /// The scores of the intervals.
+    #[serde(flatten)]
+    pub of_intervals: CoverageScores,
+    /// The mean probability of the intervals under their mixtures: the coverage of calibrated predictions, at least the
+    /// level.
+    pub expected: f64,
+}
+
+impl CountScores {
+    /// Scores predictions against the counts.
+    pub(crate) fn of(
+        predictions: &CountPredictions,
+        counts: &[f64],
+        intervals: Intervals,
+    ) -> Result<Self> {
+        let mixture = predictions.checked()?;
+        let targeted = TargetedCounts::new(&mixture, counts)?;
+        let means = mixture.mean();
+        let square = |(mean, count): (&f64, &f64)| (mean - count) * (mean - count);
+        let squares: Vec<f64> = means.iter().zip(counts).map(square).collect();
+        let costs = log_probabilities(&targeted);
+        let costs: Vec<f64> = costs.iter().map(|log| -log).collect();
+        let deviances = poisson_deviances(&means, counts)?;
+        let pit = randomised_pit_values(&targeted, SEED);
+        let calibration = QuantileCalibration::new(&pit, QUANTILES)?;
+        let levels = LEVELS
+            .par_iter()
+            .map(|&level| count_coverage(level, &mixture, counts, intervals))
+            .collect::<Result<_>>()?;
+        let uncertainty = mixture.variance_between_draws();
+        let selective = selective(mixture.draws(), &uncertainty, &squares, intervals)?;
+        let [mse, nll, deviance] = intervals.of_means([&squares, &costs, &deviances]);
+        let parts = members(&predictions.members)
+            .map(|members| MemberDisagreement::of_rates(&mixture, &members));
+        let parts = parts.transpose()?;
+        Ok(Self {
+            rows: mixture.rows(),
+            draws: mixture.draws(),
+            rmse: mse.root(),
+            nll,
+            deviance,
+            intervals: levels,
+            quantile_calibration_error: calibration_error(&calibration),
+            quantiles: quantile_frequencies(&calibration),
+            pit_counts: pit_counts(&pit),
+            selective: [selective],
+            members: parts.map(|parts| MemberScores::of(&parts, intervals).root()),
+        })
+    }
+}
+
+fn count_coverage(
+    level: f64,
+    mixture: &PoissonMixture<'_>,
+    counts: &[f64],
+    intervals: Intervals,
+) -> Result<CountCoverageScores> {
+    let central = mixture.central_intervals(level)?;
+    let masses = mixture.interval_probabilities(&central)?;
+    Ok(CountCoverageScores {
+        of_intervals: coverage(level, &central, counts, intervals),
+        expected: masses.iter().sum::<f64>() / masses.len() as f64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes_data::Targets;
+
+    use super::*;
+    use crate::predict::Predictions;
+    use crate::scores::Scores;
+
+    #[test]
+    fn two_draws_are_scored_as_by_hand() {
+        // The mean rates are 2 and 4; the variances between draws 1 and 0.
+        let predictions = CountPredictions {
+            draws: 2,
+            members: vec![1, 1],
+            rates: vec![1.0, 4.0, 3.0, 4.0],
+        };
+        let scores = CountScores::of(&predictions, &[0.0, 5.0], Intervals::Omitted).unwrap();
+        assert_eq!(scores.rmse.value, Some(2.5_f64.sqrt()));
+        let first = (0.5 * ((-1.0_f64).exp() + (-3.0_f64).exp())).ln();
+        let second = 5.0 * 4.0_f64.ln() - 4.0 - 120.0_f64.ln();
+        let nll = scores.nll.value.unwrap();
+        assert!((nll + 0.5 * (first + second)).abs() < 1e-14, "{nll}");
+        let deviance = 0.5 * (4.0 + 2.0 * (5.0 * 1.25_f64.ln() - 1.0));
+        assert!((scores.deviance.value.unwrap() - deviance).abs() < 1e-14);
+        assert_eq!(scores.pit_counts.iter().sum::<usize>(), 2);
+        for found in &scores.intervals {
+            assert!((found.of_intervals.level..1.0).contains(&found.expected));
+        }
+        let parts = scores.members.unwrap();
+        assert_eq!(parts.within.value, Some(0.0));
+        assert_eq!(parts.between.value, Some(0.5_f64.sqrt()));
+        let json = serde_json::to_value(&scores.intervals[0]).unwrap();
+        assert!(json["level"].is_number() && json["expected"].is_number());
+    }
+
+    #[test]
+    fn what_is_no_count_is_an_error() {
+        let predictions = Predictions::Counts(CountPredictions {
+            draws: 1,
+            members: vec![1],
+            rates: vec![1.0],
+        });
+        let scored = |targets| Scores::of(&predictions, &targets, Intervals::Omitted);
+        assert!(scored(Targets::Real(vec![3.0])).is_ok());
+        let message = scored(Targets::Real(vec![0.5])).unwrap_err().to_string();
+        assert!(message.contains("whole number"), "{message}");
+        let message = scored(Targets::Classes(vec![0])).unwrap_err().to_string();
+        assert!(message.contains("predicts counts"), "{message}");
+    }
+}
