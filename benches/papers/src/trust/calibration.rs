@@ -130,9 +130,9 @@ impl Problem {
     fn methods(&self) -> Vec<Method> {
         match self.kind {
             Kind::Linear => posterior_methods().chain([Method::Exact]).collect(),
-            // Swag always trains.
+            // These always train.
             Kind::Trained => posterior_methods()
-                .filter(|method| *method != Method::Swag)
+                .filter(|method| !matches!(method, Method::Swag | Method::FactorAnalysis))
                 .collect(),
             Kind::Logistic => posterior_methods().collect(),
         }

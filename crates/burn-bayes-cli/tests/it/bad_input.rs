@@ -71,6 +71,11 @@ fn options_that_cannot_be_used() {
                 &["`batch_size`", "0", "at least 1"],
             ),
             (
+                moons("--method factor-analysis --rank 0"),
+                USAGE,
+                &["`rank`", "swag"],
+            ),
+            (
                 moons("--method vifa --rank 103"),
                 USAGE,
                 &["`rank`", "103", "102"],

@@ -50,6 +50,7 @@ fn every_method_fits_and_predicts() {
         "mean-field",
         "vafc",
         "swag",
+        "factor-analysis",
         "slang",
         "vogn",
         "von",
@@ -67,7 +68,7 @@ fn every_method_fits_and_predicts() {
         let outcome = json(&place.output(&format!("{options} --json --out {method}")));
         assert_eq!(outcome["method"], method);
         let rank = match method {
-            "vifa" | "vafc" | "swag" | "slang" | "laplace" => Value::from(2),
+            "vifa" | "vafc" | "swag" | "factor-analysis" | "slang" | "laplace" => Value::from(2),
             "nagvac" => Value::from(1),
             "map" => Value::Null,
             _ => Value::from(0),

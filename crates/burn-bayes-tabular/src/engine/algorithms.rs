@@ -49,6 +49,7 @@ pub(super) fn train(
     match config {
         MethodConfig::Vifa(config) => start.batched(config.try_init(network)?),
         MethodConfig::Swag(config) => start.bayesian(config.try_init(network)?),
+        MethodConfig::FactorAnalysis(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::Slang(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::Von(config) => start.batched(config.try_init(network)?),
         MethodConfig::Vadam(config) => start.batched(config.try_init(network)?),
@@ -134,13 +135,12 @@ impl Start<'_, '_> {
 }
 
 impl Training<'_> {
-    /// The optimiser. For swag, laplace and map, the gradient of the prior, α θ/N, is added as weight decay.
+    /// The optimiser. For swag, factor-analysis, laplace and map, the gradient of the prior, α θ/N, is added as weight
+    /// decay.
     fn optimizer(&self) -> ModuleOptimizer {
         let settings = self.settings;
-        if !matches!(
-            settings.method,
-            Method::Swag | Method::Laplace | Method::Map
-        ) {
+        let method = settings.method;
+        if !(method.is_of_iterates() || matches!(method, Method::Laplace | Method::Map)) {
             return self.optimizer_with_penalty(0.0, None);
         }
         let penalty = |precision: f64| (precision / self.training_set.rows() as f64) as f32;

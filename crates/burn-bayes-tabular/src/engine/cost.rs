@@ -29,6 +29,7 @@ pub fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
     Ok(match MethodConfig::new(settings, 1, weights)? {
         MethodConfig::Vifa(config) => config.memory(weights, optimizer),
         MethodConfig::Swag(config) => config.memory(weights, optimizer),
+        MethodConfig::FactorAnalysis(config) => config.memory(weights, optimizer),
         MethodConfig::Slang(config) => config.memory(weights),
         MethodConfig::Von(config) => config.memory(weights),
         MethodConfig::Vadam(config) => config.memory(weights),

@@ -8,7 +8,7 @@ use burn_bayes::methods::{
     InitialDeviation, IvonConfig, MeanStage, NagvacConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::train::StagedLearningRate;
-use burn_bayes::{SlangConfig, SwagConfig, VifaConfig};
+use burn_bayes::{FactorAnalysisConfig, SlangConfig, SwagConfig, VifaConfig};
 
 use super::prior::prior;
 use crate::error::Result;
@@ -19,6 +19,8 @@ const MEAN_STAGE: f64 = 0.3;
 /// The approximate number of SWAG iterates if the last quarter of training has fewer epochs; many times
 /// more than the factors need.
 const SWAG_ITERATES: u64 = 40;
+/// The same for factor analysis, whose factors change with every iterate, each at a cost of K²D.
+const ANALYSED_ITERATES: u64 = 400;
 /// The largest step of a published natural-gradient method, in posterior standard deviations per weight.
 const PUBLISHED_RADIUS: f64 = 5.0;
 
@@ -28,6 +30,7 @@ pub(super) enum MethodConfig {
     /// VIFA, mean-field and VAFC.
     Vifa(VifaConfig),
     Swag(SwagConfig),
+    FactorAnalysis(FactorAnalysisConfig),
     /// SLANG and VOGN.
     Slang(SlangConfig),
     Von(VonConfig),
@@ -48,6 +51,9 @@ impl MethodConfig {
             Method::Vifa | Method::MeanField => Self::Vifa(vifa(settings, rows).with_rank(rank)),
             Method::Vafc => Self::Vifa(variational(VifaConfig::vafc(rows, rank), settings)),
             Method::Swag => Self::Swag(swag(settings, rows).with_max_rank(rank)),
+            Method::FactorAnalysis => {
+                Self::FactorAnalysis(factor_analysis(settings, rows).with_rank(rank))
+            }
             Method::Slang | Method::Vogn => {
                 Self::Slang(slang(settings, rows, weights).with_rank(rank))
             }
@@ -65,7 +71,12 @@ impl MethodConfig {
 /// K, the rank given or the default; 0 for a diagonal posterior, and `None` for a point estimate.
 pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
     match settings.method {
-        Method::Vifa | Method::Vafc | Method::Swag | Method::Slang | Method::Laplace => {}
+        Method::Vifa
+        | Method::Vafc
+        | Method::Swag
+        | Method::FactorAnalysis
+        | Method::Slang
+        | Method::Laplace => {}
         Method::MeanField | Method::Vogn | Method::Von | Method::Vadam | Method::Ivon => {
             return Ok(Some(0));
         }
@@ -83,6 +94,10 @@ pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
         (Method::Swag, 1, Some(_)) => Err(refused(
             "rank",
             "is 1, but a single swag deviation has no spread; use 0 for a diagonal, or at least 2",
+        )),
+        (Method::FactorAnalysis, 0, _) => Err(refused(
+            "rank",
+            "is 0, but factor-analysis needs a factor; use at least 1, or `--method swag` for a diagonal",
         )),
         _ => Ok(Some(rank)),
     }
@@ -113,13 +128,27 @@ fn variational(config: VifaConfig, settings: &FitSettings) -> VifaConfig {
 
 /// SWAG collects iterates in the last quarter: one per epoch, or several if there are few epochs.
 fn swag(settings: &FitSettings, rows: usize) -> SwagConfig {
+    let (start, interval) = last_quarter(settings, rows, SWAG_ITERATES);
+    SwagConfig::new(rows, start)
+        .with_interval(interval)
+        .with_seed(settings.seed)
+}
+
+/// Factor analysis learns its factors from more iterates.
+fn factor_analysis(settings: &FitSettings, rows: usize) -> FactorAnalysisConfig {
+    let (start, interval) = last_quarter(settings, rows, ANALYSED_ITERATES);
+    FactorAnalysisConfig::new(rows, start)
+        .with_interval(interval)
+        .with_seed(settings.seed)
+}
+
+/// The first step of the last quarter, and the interval of about this many iterates: at most an epoch.
+fn last_quarter(settings: &FitSettings, rows: usize, iterates: u64) -> (u64, u64) {
     let epoch = rows.div_ceil(settings.batch_size) as u64;
     let steps = settings.steps(rows) as u64;
     let start = (3 * steps).div_ceil(4).max(1);
-    let spacing = steps.saturating_sub(start) / SWAG_ITERATES;
-    SwagConfig::new(rows, start)
-        .with_interval(spacing.clamp(1, epoch))
-        .with_seed(settings.seed)
+    let spacing = steps.saturating_sub(start) / iterates;
+    (start, spacing.clamp(1, epoch))
 }
 
 fn published_radius(weights: usize) -> f64 {
@@ -260,7 +289,8 @@ mod tests {
                     // These clip in the optimiser.
                     false
                         if name == "clip"
-                            && matches!(method, Method::Swag | Method::Laplace | Method::Map) => {}
+                            && (method.is_of_iterates()
+                                || matches!(method, Method::Laplace | Method::Map)) => {}
                     false => assert!(changed != config || changes_rates, "{method}: {name}"),
                 }
             }

@@ -147,11 +147,12 @@ fn trained(
         return completed(training_set, settings, model);
     }
     let decay = settings.preset().decay;
-    if settings.method == Method::Swag && decay > 0.0 && decay < Preset::SWAG.decay {
-        observer.warn(
-            "swag estimates the spread of the weights from the last steps, which so fast a `decay` makes small, \
+    if settings.method.is_of_iterates() && decay > 0.0 && decay < Preset::SWAG.decay {
+        observer.warn(&format!(
+            "{} estimates the spread of the weights from the last steps, which so fast a `decay` makes small, \
              so the posterior is too narrow; leave `decay` out",
-        );
+            settings.method
+        ));
     }
     let precision = match &checkpoint {
         Some(checkpoint) => checkpoint.noise_precision,
@@ -215,10 +216,10 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
         linear::check_exact(training_set, settings)?;
     }
     let steps = settings.steps(training_set.rows());
-    if settings.method == Method::Swag && steps < FEWEST_SWAG_STEPS {
+    if settings.method.is_of_iterates() && steps < FEWEST_STEPS_OF_ITERATES {
         let problem = format!(
-            "is {}, which gives {steps} steps, but swag needs {FEWEST_SWAG_STEPS}; make it larger",
-            settings.epochs
+            "is {}, which gives {steps} steps, but {} needs {FEWEST_STEPS_OF_ITERATES}; make it larger",
+            settings.epochs, settings.method
         );
         return Err(refused("epochs", problem));
     }
@@ -229,4 +230,4 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
 const MOST_WEIGHTS_PER_ROW: usize = 10;
 
 /// The smallest number of steps whose last quarter has two iterates.
-const FEWEST_SWAG_STEPS: usize = 4;
+const FEWEST_STEPS_OF_ITERATES: usize = 4;

@@ -106,7 +106,7 @@ pub(super) fn bounded(precision: f64) -> f64 {
 /// Fails if α is learned by a method without a bound on the evidence.
 pub(super) fn check(settings: &FitSettings) -> Result<()> {
     let is_learned = matches!(settings.prior_precision, PriorPrecision::Learned(_));
-    if is_learned && matches!(settings.method, Method::Swag | Method::Map) {
+    if is_learned && (settings.method.is_of_iterates() || settings.method == Method::Map) {
         let problem = format!(
             "cannot be learned by {}, which has no bound on the evidence; give a number, or use another method, such \
              as vifa",

@@ -295,7 +295,7 @@ fn a_model_of_an_earlier_epoch_has_the_prior_that_it_was_trained_with() {
 #[test]
 fn methods_without_a_bound_cannot_learn_the_prior() {
     let (_, training_set) = gap();
-    for method in [Method::Map, Method::Swag] {
+    for method in [Method::Map, Method::Swag, Method::FactorAnalysis] {
         let settings = FitSettings {
             prior_precision: "learned".parse().unwrap(),
             ..settings(method)
@@ -320,7 +320,12 @@ fn a_fit_that_is_interrupted_while_it_learns_the_noise_ends_as_an_uninterrupted_
         }
         _ => panic!("numbers were fitted"),
     };
-    for method in [Method::Vifa, Method::Swag, Method::Map] {
+    for method in [
+        Method::Vifa,
+        Method::Swag,
+        Method::FactorAnalysis,
+        Method::Map,
+    ] {
         let settings = FitSettings {
             noise_precision: NoisePrecision::LEARNED,
             epochs: 4,

@@ -60,7 +60,7 @@ pub(crate) use choices;
 choices! {
     /// How a linear model is fitted.
     Solver {
-        /// Directly if it has at most 1000 weights (all methods but swag), otherwise by gradient steps.
+        /// Directly if it has at most 1000 weights (all methods but swag and factor-analysis), otherwise by gradient steps.
         Auto = "auto",
         /// By gradient steps, as a network.
         Gradient = "gradient",
@@ -116,6 +116,8 @@ choices! {
         Vafc = "vafc",
         /// Gaussian from the iterates of ordinary training.
         Swag = "swag",
+        /// Factor analysis of the iterates of ordinary training.
+        FactorAnalysis = "factor-analysis",
         /// Natural gradients with a low-rank plus diagonal precision.
         Slang = "slang",
         /// SLANG without factors.
@@ -139,11 +141,12 @@ choices! {
 
 impl Method {
     /// The methods for any network and task.
-    pub const GENERAL: [Self; 12] = [
+    pub const GENERAL: [Self; 13] = [
         Self::Vifa,
         Self::MeanField,
         Self::Vafc,
         Self::Swag,
+        Self::FactorAnalysis,
         Self::Slang,
         Self::Vogn,
         Self::Von,
@@ -153,6 +156,11 @@ impl Method {
         Self::Laplace,
         Self::Map,
     ];
+
+    /// Whether the posterior describes the iterates of an ordinary training.
+    pub(crate) fn is_of_iterates(self) -> bool {
+        matches!(self, Self::Swag | Self::FactorAnalysis)
+    }
 }
 
 choices! {

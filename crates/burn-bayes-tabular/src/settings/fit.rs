@@ -4,7 +4,8 @@ use burn_bayes::train::Preset;
 use serde_json::Value;
 
 use super::choices::Method::{
-    Exact, Ivon, Laplace, Map, MeanField, Nagvac, Slang, Swag, Vadam, Vafc, Vifa, Vogn, Von,
+    Exact, FactorAnalysis, Ivon, Laplace, Map, MeanField, Nagvac, Slang, Swag, Vadam, Vafc, Vifa,
+    Vogn, Von,
 };
 use super::choices::{
     LikelihoodName, MemberWeights, Method, NetworkShape, NoisePrecision, OptimizerName,
@@ -24,9 +25,9 @@ settings! {
         method: Method = Method::Vifa;
         /// Model: `linear`, or `mlp:50,50` for two hidden layers of 50 ReLU units.
         model: NetworkShape = NetworkShape { hidden: vec![50] };
-        /// Rank of the posterior's low-rank factors; at least 2 with swag [default: 5, or the number of
-        /// weights if that is smaller].
-        [methods: &[Vifa, Vafc, Swag, Slang, Laplace], method_default: Some(default_rank)]
+        /// Rank of the posterior's low-rank factors; at least 2 with swag, and 1 with factor-analysis [default: 5,
+        /// or the number of weights if that is smaller].
+        [methods: &[Vifa, Vafc, Swag, FactorAnalysis, Slang, Laplace], method_default: Some(default_rank)]
         rank: usize;
         /// Number of passes over the training rows.
         [unless: &[DIRECT]]
@@ -34,18 +35,19 @@ settings! {
         /// Mini-batch size.
         [unless: &[DIRECT]]
         batch_size: usize = 32;
-        /// Number of weight draws per training step (not with swag, laplace and map) [default: an antithetic pair
+        /// Number of weight draws per training step (not with swag, factor-analysis, laplace
+        /// and map) [default: an antithetic pair
         /// with vifa, mean-field, von, ivon and nagvac, otherwise 1].
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Ivon, Nagvac], unless: &[DIRECT]]
         train_draws: usize, preset draws;
         /// Number of weight draws per prediction.
-        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact]]
+        [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact]]
         draws: usize = 100;
         /// How a linear model is fitted.
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact, Map], unless: &[("model", "mlp")]]
         solver: Solver = Solver::Auto;
         /// Optimiser (slang, vogn, von, vadam, ivon and nagvac have update rules of their own).
-        [methods: &[Vifa, MeanField, Vafc, Swag, Laplace, Map], unless: &[DIRECT]]
+        [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Laplace, Map], unless: &[DIRECT]]
         optimizer: OptimizerName = OptimizerName::Adam;
         /// Learning rate of the posterior mean [default: 0.1 with slang, vogn, von, ivon and nagvac, 0.03 with vadam,
         /// otherwise 0.01]. With sgd and a variational method the gradient is summed over all training
@@ -88,8 +90,8 @@ settings! {
         /// mean is trained and which giving this number leaves out].
         [methods: &[Vifa, MeanField, Slang, Vogn, Von, Vadam, Ivon, Nagvac], unless: &[DIRECT]]
         initial_deviation: f64;
-        /// Maximum gradient norm (vifa, mean-field, vafc, swag, laplace and map) [default: no clipping].
-        [methods: &[Vifa, MeanField, Vafc, Swag, Laplace, Map], unless: &[DIRECT]]
+        /// Maximum gradient norm (vifa, mean-field, vafc, swag, factor-analysis, laplace and map) [default: no clipping].
+        [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Laplace, Map], unless: &[DIRECT]]
         clip: f64;
         /// Fit no biases.
         no_intercept: bool = false;
@@ -109,7 +111,7 @@ settings! {
         recalibrate: RecalibrationName;
         /// Also train the maximum a posteriori fit with the same settings, and compare the scores of the held-out
         /// rows.
-        [methods: &[Vifa, MeanField, Vafc, Swag, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact]]
+        [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact]]
         against_map: bool = false;
         /// Number of members of an ensemble: independent fits with seeds derived from the seed, whose predictions are
         /// averaged. With map, it is a deep ensemble.
@@ -222,7 +224,7 @@ impl FitSettings {
         let tuned = match self.method {
             Vifa | MeanField => Preset::VIFA,
             Vafc | Laplace | Exact | Map => Preset::MAP,
-            Swag => Preset::SWAG,
+            Swag | FactorAnalysis => Preset::SWAG,
             Slang | Vogn => Preset::SLANG,
             Von => Preset::VON,
             Vadam => Preset::VADAM,

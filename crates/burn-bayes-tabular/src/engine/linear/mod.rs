@@ -40,7 +40,7 @@ const CONVERGED: f64 = 1e-3;
 pub(super) fn applies(training_set: &TrainingSet, settings: &FitSettings) -> bool {
     if settings.solver == Solver::Gradient
         || !settings.model.hidden.is_empty()
-        || settings.method == Method::Swag
+        || settings.method.is_of_iterates()
         || !is_simple(settings, training_set.target())
     {
         return false;
