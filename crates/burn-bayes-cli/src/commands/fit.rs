@@ -95,16 +95,12 @@ fn finished(fit: FolderFit) -> Result<FinishedFit> {
 
 /// Fits the members that are not finished, one after the other, and scores the ensemble.
 fn finished_ensemble(fit: EnsembleFit) -> Result<FinishedFit> {
-    let members = fit.settings().members;
-    for index in 0..members {
-        let Some(member) = fit.member(index)? else {
-            tell(format_args!(
-                "member {} of {members} is finished",
-                index + 1
-            ));
+    for (place, name) in fit.fits().into_iter().enumerate() {
+        let Some(member) = fit.fit(place)? else {
+            tell(format_args!("{name} is finished"));
             continue;
         };
-        tell(format_args!("member {} of {members}", index + 1));
+        tell(format_args!("{name}"));
         let finished = finished(member)?;
         if finished.assessment.verdict.is_some() {
             tell(format_args!("{}", finished.assessment));

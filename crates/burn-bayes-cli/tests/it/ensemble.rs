@@ -151,7 +151,7 @@ fn ensembles_that_make_no_sense_are_refused() {
     let place = Workplace::with_moons();
     for (options, word) in [
         ("--members 0", "`members`"),
-        ("--members 2 --refit", "`refit`"),
+        ("--members 2 --refit --patience 3", "`refit`"),
         ("--members 2 --model linear", "--solver gradient"),
         (
             "--members 2 --member-weights stacking --validation 0",
@@ -179,4 +179,46 @@ fn a_plan_counts_the_members() {
         (number("seconds") - seconds).abs() < 1e-9 * seconds,
         "{plan}"
     );
+}
+
+#[test]
+fn members_that_are_fitted_again_are_those_of_single_fits_and_the_scores_stay() {
+    let place = Workplace::with_moons();
+    let fit = format!("{MOONS} --method vifa --rank 2 --epochs 8 --member-weights stacking");
+    place.output(&format!("{fit} --members 2 --out plain"));
+    let outcome = json(&place.output(&format!("{fit} --members 2 --refit --json --out run")));
+    assert_eq!(
+        (&outcome["refitted"], &outcome["training_rows"]),
+        (&true.into(), &200.into())
+    );
+    for file in ["scores.json", "validation.csv"] {
+        assert!(
+            place.read(&format!("run/{file}")) == place.read(&format!("plain/{file}")),
+            "{file}"
+        );
+    }
+    let posterior =
+        |run: &str| std::fs::read(place.path(run).join("posterior.safetensors")).unwrap();
+    for member in [1, 2] {
+        let scored = posterior(&format!("run/scored-{member}"));
+        assert!(scored == posterior(&format!("plain/member-{member}")));
+        assert!(scored != posterior(&format!("run/member-{member}")));
+    }
+    let single = fit.replace("--member-weights stacking", "");
+    place.output(&format!("{single} --refit --out single"));
+    assert!(posterior("run/member-1") == posterior("single"));
+
+    // The members that are kept predict.
+    place.write("new.csv", "x,y\n0.5,0.2\n");
+    let before = place.output("predict run new.csv");
+    assert!(before != place.output("predict plain new.csv"));
+    let (code, message) = place.failure("predict run new.csv --target-risk 0.1");
+    assert!(code == 2 && message.contains("refit"), "{message}");
+
+    // A fit that was stopped before its last member continues with it.
+    for file in ["run/model.toml", "run/member-2/model.toml"] {
+        std::fs::remove_file(place.path(file)).unwrap();
+    }
+    place.output("fit --resume --out run");
+    assert_eq!(before, place.output("predict run new.csv"));
 }

@@ -3,8 +3,10 @@
 //! The members differ in their seeds, so in the initial weights, the order of the rows and the draws. They are fitted
 //! one after the other. A member that is finished is kept, so an interrupted fit continues with the first that is
 //! not.
+//!
+//! With `refit`, every member is fitted twice: to the training rows, for the scores, and then to all rows.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use burn_bayes::Noise;
@@ -38,6 +40,8 @@ pub struct EnsembleFit {
     folder: RunFolder,
     config: Config,
     rows: PreparedRows,
+    /// The rows of the members that are kept, if they are fitted again to all rows.
+    all_rows: Option<PreparedRows>,
     /// D, the number of weights of a member.
     weights: usize,
     command: String,
@@ -57,6 +61,7 @@ impl FitSettings {
         Self {
             seed,
             against_map: false,
+            refit: false,
             members: 1,
             member_weights: MemberWeights::Equal,
             recalibrate: None,
@@ -83,9 +88,9 @@ impl EnsembleFit {
                            it out, or train the model with `--solver gradient`";
             return Err(refused("members", problem));
         }
-        if config.fit.refit {
-            let problem = "is not possible with `members`, whose scores are those of the members that are kept; leave \
-                           out one of them";
+        if config.fit.refit && config.fit.patience.is_some() {
+            let problem = "is not possible with `members` and `patience`: the best epoch is another one for each \
+                           member; leave out one of them";
             return Err(refused("refit", problem));
         }
         if config.fit.member_weights != MemberWeights::Equal && rows.validation.is_none() {
@@ -115,6 +120,7 @@ impl EnsembleFit {
         folder.remove_validation()?;
         Ok(Self {
             command: folder.command()?,
+            all_rows: all_rows(&config.fit, &rows)?,
             folder,
             config,
             rows,
@@ -138,12 +144,31 @@ impl EnsembleFit {
         self.rows.validation.as_ref().map_or(0, Dataset::rows)
     }
 
-    /// The fit of a member, from 0; `None` if it is finished.
+    /// The names of all fits, in order: of the members, or with `refit` of the scored fits and then of the members.
+    pub fn fits(&self) -> Vec<String> {
+        let members = self.config.fit.members;
+        let names = |what: &str| {
+            let name = |member| format!("member {member} of {members}{what}");
+            (1..=members).map(name).collect::<Vec<_>>()
+        };
+        match self.all_rows {
+            None => names(""),
+            Some(_) => [names(", to be scored"), names(", fitted to all rows")].concat(),
+        }
+    }
+
+    /// The fit at a place in [`fits`](Self::fits), from 0; `None` if it is finished.
     ///
     /// # Errors
     /// If its folder has a fit with other settings, and as [`FolderFit::new`].
-    pub fn member(&self, index: usize) -> Result<Option<FolderFit>> {
-        let path = self.folder.member(index);
+    pub fn fit(&self, place: usize) -> Result<Option<FolderFit>> {
+        let (members, folder) = (self.config.fit.members, &self.folder);
+        let index = place % members;
+        let (path, rows) = match &self.all_rows {
+            None => (folder.member(index), &self.rows),
+            Some(_) if place < members => (folder.scored_member(index), &self.rows),
+            Some(all) => (folder.member(index), all),
+        };
         let config = Config {
             fit: self.config.fit.of_member(index),
             ..self.config.clone()
@@ -162,7 +187,7 @@ impl EnsembleFit {
                 Start::Resumed
             }
         };
-        FolderFit::new(&path, config, self.rows.clone(), start).map(Some)
+        FolderFit::new(&path, config, rows.clone(), start).map(Some)
     }
 
     /// Weights the finished members, scores the held-out rows, and marks the ensemble as finished.
@@ -172,18 +197,20 @@ impl EnsembleFit {
     pub fn finish(self) -> Result<FinishedFit> {
         let (folder, config, rows) = (&self.folder, &self.config, &self.rows);
         let target = rows.train.target();
-        let folders = (0..config.fit.members).map(|index| RunFolder::open(&folder.member(index)));
-        let folders = folders.collect::<Result<Vec<_>>>()?;
-        let is_point = config.fit.method == Method::Map;
-        let equal = vec![(folders.len() as f64).recip(); folders.len()];
-        let mut ensemble = Ensemble::of(folders, &equal, is_point, target.clone())?;
+        let mut scored = match self.all_rows {
+            None => self.ensemble(RunFolder::member)?,
+            Some(_) => self.ensemble(RunFolder::scored_member)?,
+        };
+        let mut kept = self.ensemble(RunFolder::member)?;
         if config.fit.member_weights != MemberWeights::Equal {
-            let weights = self.chosen_weights(&ensemble)?;
-            ensemble = ensemble.with_weights(&weights);
+            let weights = self.chosen_weights(&scored)?;
+            scored = scored.with_weights(&weights);
+            kept = kept.with_weights(&weights);
         }
-        let (divergence, noise_precision) = (ensemble.divergence()?, ensemble.noise_precision()?);
-        let members = ensemble.members().to_vec();
-        let model = RunModel::Ensemble(ensemble);
+        let divergence = scored.divergence()?.or(kept.divergence()?);
+        let noise_precision = kept.noise_precision()?;
+        let members = kept.members().to_vec();
+        let (model, kept) = (RunModel::Ensemble(scored), RunModel::Ensemble(kept));
         let mut plain_models = PlainModels::fit(&rows.train, &config.fit)?;
         let scores = match &rows.validation {
             None => None,
@@ -202,6 +229,13 @@ impl EnsembleFit {
                     assessment,
                 )?;
                 Some(scores)
+            }
+        };
+        let train = match &self.all_rows {
+            None => &rows.train,
+            Some(all) => {
+                plain_models = PlainModels::fit(&all.train, &config.fit)?;
+                &all.train
             }
         };
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
@@ -229,10 +263,10 @@ impl EnsembleFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),
             model: config.fit.model.to_string(),
-            training_rows: rows.train.rows(),
-            is_refitted: false,
+            training_rows: train.rows(),
+            is_refitted: self.all_rows.is_some(),
             best_epoch: None,
-            has_exact_posterior: engine::has_exact_posterior(&rows.train, &config.fit),
+            has_exact_posterior: engine::has_exact_posterior(train, &config.fit),
             weights: self.weights,
             rank: engine::rank(&config.fit, self.weights)?,
             noise_precision: match target {
@@ -242,7 +276,7 @@ impl EnsembleFit {
                 _ => None,
             },
             learned_prior: None,
-            member_weights: model.member_weights(),
+            member_weights: kept.member_weights(),
             seconds: self.start.elapsed().as_secs_f64(),
             assessment: scores
                 .as_ref()
@@ -250,6 +284,17 @@ impl EnsembleFit {
             scores,
             failure: diverged.map(|reason| diverged_by(&reason, &config.fit)),
         })
+    }
+
+    /// The finished members in these folders, with equal weights.
+    fn ensemble(&self, folder: fn(&RunFolder, usize) -> PathBuf) -> Result<Ensemble> {
+        let settings = &self.config.fit;
+        let folders =
+            (0..settings.members).map(|index| RunFolder::open(&folder(&self.folder, index)));
+        let folders = folders.collect::<Result<Vec<_>>>()?;
+        let equal = vec![(folders.len() as f64).recip(); folders.len()];
+        let target = self.rows.train.target().clone();
+        Ensemble::of(folders, &equal, settings.method == Method::Map, target)
     }
 
     /// The weights by the predictions of the held-out rows.
@@ -272,4 +317,17 @@ impl EnsembleFit {
         };
         Ok(weights(&log_densities, settings.members)?)
     }
+}
+
+/// All rows as training rows, if the settings ask for a second fit and there are held-out rows.
+fn all_rows(settings: &FitSettings, rows: &PreparedRows) -> Result<Option<PreparedRows>> {
+    let held_out = rows.validation.as_ref().filter(|_| settings.refit);
+    let all = held_out.map(|held_out| {
+        Ok(PreparedRows {
+            train: rows.train.with_rows(held_out)?,
+            validation: None,
+            ..rows.clone()
+        })
+    });
+    all.transpose()
 }

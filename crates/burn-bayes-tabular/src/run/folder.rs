@@ -101,7 +101,8 @@ impl RunFolder {
             let problem = format!("is {path}, which contains a finished run; name another folder");
             return Err(refused("out", problem));
         }
-        if self.checkpoint_file().exists() || self.member(0).exists() {
+        let members = [self.scored_member(0), self.member(0)];
+        if self.checkpoint_file().exists() || members.iter().any(|member| member.exists()) {
             let problem = format!(
                 "is {path}, which contains an interrupted run; continue it with `--resume`, or name \
                  another folder"
@@ -207,6 +208,11 @@ impl RunFolder {
     /// The folder of a member of an ensemble, from 0.
     pub(crate) fn member(&self, index: usize) -> PathBuf {
         self.path.join(format!("member-{}", index + 1))
+    }
+
+    /// The folder of the fit of a member, from 0, that the held-out rows score, if the member is fitted again to all rows.
+    pub(crate) fn scored_member(&self, index: usize) -> PathBuf {
+        self.path.join(format!("scored-{}", index + 1))
     }
 
     /// The hash of the rows of an ensemble.
