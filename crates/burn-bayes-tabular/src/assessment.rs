@@ -27,6 +27,10 @@ pub struct Assessment {
     pub verdict: Option<Verdict>,
     /// How far the posterior is from the best of its family; null for a point estimate.
     pub diagnosis: Option<Diagnosis>,
+    /// The verdicts of the arrival tests of the members of an ensemble; empty for a single fit, and for point
+    /// estimates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub member_verdicts: Vec<Verdict>,
     /// How the training loss changed at the end; null if there were too few epochs.
     pub trend: Option<Trend>,
     /// Plain models on the held-out rows; empty without held-out rows.
@@ -85,6 +89,26 @@ impl Assessment {
         }
     }
 
+    /// The assessment of an ensemble by the arrival tests of its members.
+    pub(crate) fn of_members(member_verdicts: Vec<Verdict>) -> Self {
+        Self {
+            verdict: member_verdicts.iter().copied().max(),
+            member_verdicts,
+            ..Self::default()
+        }
+    }
+
+    /// How many members do not pass their arrival test; `None` without tests of members.
+    fn finding_of_members(&self) -> Option<String> {
+        let verdicts = &self.member_verdicts;
+        let failed = verdicts.iter().filter(|&&verdict| verdict > Verdict::Trust);
+        let (failed, members) = (failed.count(), verdicts.len());
+        (members > 0).then(|| match failed {
+            0 => format!("all {members} members pass their arrival test"),
+            _ => format!("{failed} of {members} members do not pass their arrival test"),
+        })
+    }
+
     /// The assessment with baselines of held-out rows as well.
     pub(crate) fn with_baselines(self, baselines: Vec<Baseline>, has_diverged: bool) -> Self {
         let verdicts = baselines.iter().filter_map(Baseline::verdict);
@@ -100,6 +124,8 @@ impl Assessment {
     /// What was found out, a sentence for each part.
     pub fn sentences(&self) -> Vec<String> {
         let arrival = self.diagnosis.iter().flat_map(Diagnosis::sentences);
+        let members = self.finding_of_members();
+        let members = members.map(|finding| sentence(&format!("{finding}.")));
         let findings = self.baselines.iter().filter_map(Baseline::finding);
         let findings = findings.map(|finding| sentence(&format!("{finding}.")));
         let trend = self.trend.as_ref().filter(|trend| trend.is_falling());
@@ -110,7 +136,11 @@ impl Assessment {
                  epochs."
             )
         });
-        arrival.chain(trend).chain(findings).collect()
+        arrival
+            .chain(members)
+            .chain(trend)
+            .chain(findings)
+            .collect()
     }
 }
 
@@ -124,7 +154,8 @@ impl fmt::Display for Assessment {
         let worse = worse.filter(|baseline| baseline.verdict().is_some());
         let worse = worse.filter_map(Baseline::finding);
         let arrival = self.diagnosis.iter().map(Diagnosis::finding);
-        let reasons: Vec<String> = diverged.into_iter().chain(worse).chain(arrival).collect();
+        let reasons = diverged.into_iter().chain(worse).chain(arrival);
+        let reasons: Vec<String> = reasons.chain(self.finding_of_members()).collect();
         write!(f, "{verdict}: {}", reasons.join("; "))
     }
 }

@@ -204,6 +204,22 @@ fn members_that_are_fitted_again_are_those_of_single_fits_and_the_scores_stay() 
         assert!(scored == posterior(&format!("plain/member-{member}")));
         assert!(scored != posterior(&format!("run/member-{member}")));
     }
+    // The verdict is the worst of the members' arrival tests and of the comparison with plain models.
+    let scores = json(&place.read("run/scores.json"));
+    let verdicts = scores["member_verdicts"].as_array().unwrap();
+    for (index, verdict) in verdicts.iter().enumerate() {
+        let member = json(&place.read(&format!("run/scored-{}/scores.json", index + 1)));
+        assert_eq!(verdict, &member["diagnosis"]["verdict"]);
+    }
+    // Eight epochs are far too few.
+    assert_eq!(verdicts.len(), 2);
+    assert!(
+        verdicts.iter().all(|verdict| verdict != "trust"),
+        "{verdicts:?}"
+    );
+    assert!(scores["verdict"] != "trust", "{}", scores["verdict"]);
+    let report = place.read("run/report.html");
+    assert!(report.contains("do not pass their"), "no verdict");
     let single = fit.replace("--member-weights stacking", "");
     place.output(&format!("{single} --refit --out single"));
     assert!(posterior("run/member-1") == posterior("single"));

@@ -46,7 +46,9 @@ impl InferredTask {
                 } else if count > UNCLEAR || 2 * count > values().count() {
                     (
                         TaskName::Regression,
-                        format!("has {count} different whole numbers"),
+                        format!(
+                            "has {count} different whole numbers; for counts, give `--task counts`"
+                        ),
                     )
                 } else {
                     let problem = format!(

@@ -201,6 +201,7 @@ impl EnsembleFit {
             None => self.ensemble(RunFolder::member)?,
             Some(_) => self.ensemble(RunFolder::scored_member)?,
         };
+        let scored_verdicts = scored.verdicts()?;
         let mut kept = self.ensemble(RunFolder::member)?;
         if config.fit.member_weights != MemberWeights::Equal {
             let weights = self.chosen_weights(&scored)?;
@@ -218,7 +219,7 @@ impl EnsembleFit {
                 plain_models = plain_models.with_map(&rows.train, &config.fit)?;
                 let predictions = model.predict(held_out.features(), config.fit.draws)?;
                 let inputs = &rows.validation_inputs;
-                let assessment = Assessment::default();
+                let assessment = Assessment::of_members(scored_verdicts);
                 let scores = validate(
                     folder,
                     config,

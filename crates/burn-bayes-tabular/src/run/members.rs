@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::folder::RunFolder;
 use super::model_file::ModelFile;
 use super::{Run, wrong};
-use crate::engine::TrainedModel;
+use crate::engine::{TrainedModel, Verdict};
 use crate::error::Result;
-use crate::files::{at, checksum};
+use crate::files::{at, checksum, read_text};
 use crate::predict::Predictions;
 use crate::rows::Target;
 use crate::settings::DeviceName;
@@ -45,6 +45,17 @@ pub(super) struct Member {
     checksum: String,
     /// Whether its weights are a point.
     is_point: bool,
+}
+
+/// What is read of the scores of a member.
+#[derive(Debug, Deserialize)]
+struct ScoresFile {
+    diagnosis: Option<MemberDiagnosis>,
+}
+
+#[derive(Debug, Deserialize)]
+struct MemberDiagnosis {
+    verdict: Verdict,
 }
 
 impl RunModel {
@@ -156,6 +167,23 @@ impl Ensemble {
             }
         }
         Ok(None)
+    }
+
+    /// The verdicts of the arrival tests of the members, from the scores of their held-out rows; empty for point
+    /// estimates, and without held-out rows.
+    pub(super) fn verdicts(&self) -> Result<Vec<Verdict>> {
+        let mut verdicts = Vec::new();
+        for folder in self
+            .folders
+            .iter()
+            .filter(|folder| folder.scores_file().exists())
+        {
+            let path = folder.scores_file();
+            let scores: ScoresFile =
+                serde_json::from_str(&read_text(&path)?).map_err(|error| wrong(&path, error))?;
+            verdicts.extend(scores.diagnosis.map(|diagnosis| diagnosis.verdict));
+        }
+        Ok(verdicts)
     }
 
     /// The inverse of the mean noise variance, on the standardised scale.
