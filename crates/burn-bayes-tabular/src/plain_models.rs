@@ -11,7 +11,7 @@ use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
 use crate::rows::{Target, TrainingSet};
 use crate::search::Constant;
-use crate::settings::{FitSettings, Method, NetworkShape, PriorPrecision};
+use crate::settings::{FitSettings, Method, NetworkShape, PriorName, PriorPrecision};
 
 /// The plain models beside a fit.
 #[derive(Debug)]
@@ -132,6 +132,7 @@ fn map(settings: &FitSettings) -> FitSettings {
     let has_optimizer = settings.without_effect("optimizer").is_none();
     FitSettings {
         method: Method::Map,
+        prior: PriorName::Weights,
         learning_rate: settings.learning_rate.filter(|_| has_optimizer),
         prior_precision: match settings.prior_precision {
             // Only a bound on the evidence teaches it.

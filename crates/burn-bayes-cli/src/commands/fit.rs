@@ -205,6 +205,11 @@ fn show(fit: &FinishedFit) -> Result<()> {
         let precisions: Vec<String> = precisions.iter().copied().map(number).collect();
         print(format_args!("prior precision {}", precisions.join(", ")))?;
     }
+    if let Some(kernel) = &fit.kernel {
+        print(format_args!(
+            "kernel {kernel}, on the standardised scales of inputs and target"
+        ))?;
+    }
     if fit.has_exact_posterior {
         print(
             "the posterior of a linear regression can be computed exactly: use `--method exact`",

@@ -11,6 +11,7 @@ mod ensemble;
 mod evaluate;
 mod fetch;
 mod fit;
+mod function_prior;
 mod plan;
 mod predict;
 mod recalibrate;

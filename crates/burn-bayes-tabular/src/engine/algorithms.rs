@@ -111,6 +111,10 @@ impl Start<'_, '_> {
         A: Algorithm,
         Bayesian<Network, A>: Learner,
     {
+        let bayesian = match &self.training.function_prior {
+            Some(prior) => bayesian.with_function_prior(prior.clone())?,
+            None => bayesian,
+        };
         // With an interrupter a bad gradient becomes an error that can be asked for.
         self.run(bayesian.with_interrupter(Interrupter::new()))
     }

@@ -214,6 +214,7 @@ fn cure(settings: &FitSettings, is_direct: bool, is_mean: bool) -> &'static str 
 /// Estimates how far a posterior is from the best of its family and, for a small model, whether it is close to the
 /// true posterior, by passes over the training rows; `None` for a point estimate, and for a posterior of the
 /// linearised network, which both would compare with that of the network itself.
+/// Also `None` with a prior over functions, which the tests do not know.
 ///
 /// # Errors
 /// If a gradient is not finite.
@@ -222,6 +223,10 @@ pub fn diagnose(
     settings: &FitSettings,
     model: &TrainedModel,
 ) -> Result<Option<Diagnosis>> {
+    // Its tests are for priors over the weights alone.
+    if settings.prior.kernel().is_some() {
+        return Ok(None);
+    }
     let Some(fit) = Fit::of(training_set, settings, model)? else {
         return Ok(None);
     };

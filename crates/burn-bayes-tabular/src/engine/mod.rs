@@ -7,6 +7,7 @@ mod algorithms;
 mod cost;
 mod diagnosis;
 mod fitted;
+mod function_prior;
 mod importance;
 mod laplace;
 mod likelihood;
@@ -211,6 +212,7 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
     let weights = weights(settings, training_set.width(), training_set.target())?;
     rank(settings, weights)?;
     prior::check(settings)?;
+    function_prior::check(training_set, settings)?;
     likelihood::check(settings, training_set.target())?;
     if settings.method == Method::Exact {
         linear::check_exact(training_set, settings)?;

@@ -17,13 +17,19 @@ const WAITING: f64 = 0.5;
 /// The largest factor by which an epoch changes α.
 const LARGEST_CHANGE: f64 = 1.2;
 
+/// α beside a Gaussian process: weak, so that the process chooses the function.
+const BESIDE_PROCESS: f64 = 0.01;
+
 /// α of the weights: one number for all layers, or one for each.
 pub(crate) type LayerPrecisions = Vec<f64>;
 
 /// The prior, with these precisions if they are learned. Biases have their own if it was given, and otherwise that of
 /// their layer.
 pub(super) fn prior(settings: &FitSettings, learned: Option<&[f64]>) -> Prior {
-    let initial = settings.prior_precision.initial();
+    let initial = match (settings.prior.kernel(), settings.prior_precision) {
+        (Some(_), PriorPrecision::Auto(_)) => BESIDE_PROCESS,
+        (_, precision) => precision.initial(),
+    };
     let prior = match learned {
         None => Prior::isotropic(initial),
         Some(&[precision]) => Prior::isotropic(precision),

@@ -44,6 +44,8 @@ pub struct TrainedModel {
     learned_prior: Option<LayerPrecisions>,
     /// As above.
     motion: Motion,
+    /// The learned kernel of the prior over functions; `None` without one, or if the model was read from a file.
+    kernel: Option<String>,
 }
 
 impl TrainedModel {
@@ -69,6 +71,7 @@ impl TrainedModel {
             noise_precision,
             learned_prior: None,
             motion: Motion::default(),
+            kernel: None,
         })
     }
 
@@ -84,6 +87,16 @@ impl TrainedModel {
             motion,
             ..self
         }
+    }
+
+    /// The same model with the kernel of its prior over functions.
+    pub(super) fn with_kernel(self, kernel: Option<String>) -> Self {
+        Self { kernel, ..self }
+    }
+
+    /// The learned kernel of the prior over functions, on the standardised scales of inputs and target.
+    pub fn kernel(&self) -> Option<&str> {
+        self.kernel.as_deref()
     }
 
     /// How far the mean still moved at the end of the training.

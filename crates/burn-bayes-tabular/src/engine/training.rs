@@ -7,6 +7,7 @@ use burn::optim::ModuleOptimizer;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::tensor::Device;
 use burn::train::TrainStep;
+use burn_bayes::function_prior::FunctionPrior;
 use burn_bayes::methods::Algorithm;
 use burn_bayes::train::{
     self, Batches, CheckpointTime, EpochSummary, Trainer, TrainerModel, TrainingEnd,
@@ -14,6 +15,7 @@ use burn_bayes::train::{
 };
 use burn_bayes::{Bayesian, FactorPosterior, Noise, Prior};
 
+use super::function_prior::function_prior;
 use super::motion::{Motion, drift, last_quarter, mean};
 use super::noise::LearnedNoise;
 use super::prior::{LayerPrecisions, LearnedPrior, prior};
@@ -123,6 +125,7 @@ pub(super) struct Training<'a> {
     /// α at the start, if it is learned and has been estimated.
     first_prior: Option<LayerPrecisions>,
     learned_prior: Option<LearnedPrior>,
+    pub(super) function_prior: Option<FunctionPrior>,
     pub(super) device: Device,
 }
 
@@ -140,6 +143,7 @@ impl<'a> Training<'a> {
             learned_noise: LearnedNoise::new(training_set, settings)?,
             first_prior,
             learned_prior: LearnedPrior::new(settings),
+            function_prior: function_prior(training_set, settings)?,
             device: settings.device.device()?.autodiff(),
         })
     }
@@ -226,13 +230,15 @@ impl Training<'_> {
         posterior: Option<FactorPosterior>,
         noise_precision: f64,
     ) -> Result<TrainedModel> {
-        TrainedModel::new(
+        let model = TrainedModel::new(
             &learner.network(),
             posterior,
             self.training_set.target().clone(),
             noise_precision,
             self.settings.seed,
-        )
+        )?;
+        let kernel = self.function_prior.as_ref().map(FunctionPrior::kernel);
+        Ok(model.with_kernel(kernel.map(ToString::to_string)))
     }
 
     /// The error of a training that reached a non-finite number, with remedies.

@@ -277,6 +277,7 @@ impl EnsembleFit {
                 _ => None,
             },
             learned_prior: None,
+            kernel: None,
             member_weights: kept.member_weights(),
             seconds: self.start.elapsed().as_secs_f64(),
             assessment: scores

@@ -92,6 +92,8 @@ pub struct FinishedFit {
     pub noise_precision: Option<f64>,
     /// The learned precisions of the prior: one for all weights, or one for each layer; null if it was given.
     pub learned_prior: Option<Vec<f64>>,
+    /// The learned kernel of a prior over functions.
+    pub kernel: Option<String>,
     /// The weights of the members of an ensemble; null for a single fit.
     pub member_weights: Option<Vec<f64>>,
     /// Wall-clock time.
@@ -191,6 +193,9 @@ impl FolderFit {
             let diagnosis = engine::diagnose(train, &config.fit, model)?;
             let importance = match &diagnosis {
                 Some(diagnosis) => diagnosis.importance_weights(),
+                None if config.fit.prior.kernel().is_some() => ImportanceWeights::Absent(
+                    "a prior over functions has no density of weights, which the weights of draws need".into(),
+                ),
                 None => ImportanceWeights::Absent("a point estimate has no draws".into()),
             };
             let epochs = folder.metrics()?;
@@ -239,6 +244,7 @@ impl FolderFit {
             rank: model.posterior().map(|posterior| posterior.rank()),
             noise_precision: model.noise_precision_in_target_units(),
             learned_prior: model.learned_prior().map(<[f64]>::to_vec),
+            kernel: model.kernel().map(str::to_owned),
             member_weights: None,
             seconds: self.start.elapsed().as_secs_f64(),
             assessment,

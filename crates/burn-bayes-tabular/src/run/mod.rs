@@ -308,6 +308,7 @@ impl RunFolder {
             self.linear_file(),
         ];
         ModelFile::new(model.noise_precision(), diverged, importance, read)?
+            .with_kernel(model.kernel().map(str::to_owned))
             .with_plain_models(plain_models)
             .with_recalibration(recalibration)
             .save(self)?;

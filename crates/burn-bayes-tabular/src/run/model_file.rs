@@ -30,6 +30,9 @@ pub(super) struct ModelFile {
     format: u32,
     /// β on the standardised scale of the network.
     pub(super) noise_precision: f64,
+    /// The learned kernel of the prior over functions; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kernel: Option<String>,
     /// Why the fit diverged; absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) diverged: Option<String>,
@@ -58,6 +61,7 @@ impl ModelFile {
         Ok(Self {
             format: FORMAT,
             noise_precision,
+            kernel: None,
             diverged,
             importance: Some(importance),
             checksums: Checksums::of(files)?,
@@ -65,6 +69,11 @@ impl ModelFile {
             plain_models: None,
             members: Vec::new(),
         })
+    }
+
+    /// The file of a fit with this kernel, if any.
+    pub(super) fn with_kernel(self, kernel: Option<String>) -> Self {
+        Self { kernel, ..self }
     }
 
     /// The file with the plain models beside the fit.

@@ -12,6 +12,7 @@ use super::choices::{
     PriorPrecision, RecalibrationName, Solver,
 };
 use super::device::DeviceName;
+use super::prior::PriorName;
 use super::table::settings;
 use crate::error::{Result, TabularError};
 
@@ -69,11 +70,17 @@ settings! {
         /// Momentum (sgd, slang, vogn, von, vadam, ivon and nagvac).
         [unless: &[("optimizer", "adam"), DIRECT]]
         momentum: f64 = 0.9;
+        /// Prior: `weights`, or also `gp:` with a kernel, a Gaussian process over the functions of a regression network
+        /// (vifa, mean-field, slang, vogn and von). A kernel is a sum or product of linear, rbf, matern12, matern32,
+        /// matern52, rational_quadratic, periodic, arc_cosine0 and arc_cosine1, such as `gp:rbf+periodic`. Its
+        /// parameters maximise the marginal likelihood of at most 150 rows. In every step, the prior acts at 40 points:
+        /// training inputs, and random points of their range, widened by half of it on each side.
+        prior: PriorName = PriorName::Weights;
         /// Precision (1/variance) of the Gaussian prior over the weights, or `learned`, or `learned-per-layer`: that
         /// with the largest bound on the evidence, which is often too large for good predictions of a network; `auto`
         /// is learned for a linear regression that is solved directly, whose evidence is exact, and 1 otherwise. With
         /// laplace and a network it is that of the training, after which the posterior has the one that maximises the
-        /// marginal likelihood.
+        /// marginal likelihood. Beside a Gaussian process, `auto` is 0.01, a weak prior.
         prior_precision: PriorPrecision = PriorPrecision::AUTO;
         /// Precision of the prior over biases [default: that of the weights].
         [unless: &[("no_intercept", "true")]]

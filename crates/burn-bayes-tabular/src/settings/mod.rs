@@ -5,6 +5,7 @@ mod config;
 mod data;
 mod device;
 mod fit;
+mod prior;
 mod table;
 
 pub(crate) use choices::choices;
@@ -18,4 +19,5 @@ pub use data::{DataSettings, FileFormat};
 pub use device::DeviceName;
 pub(crate) use fit::{DEFAULT_RANK, MOST_DRAWS, expect_at_most, expect_count, listed};
 pub use fit::{FitSettings, refused};
+pub use prior::PriorName;
 pub use table::{Choice, Kind, Setting, SettingValue};

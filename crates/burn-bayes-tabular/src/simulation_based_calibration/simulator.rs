@@ -41,6 +41,11 @@ impl Simulator {
                 "is map, which has no posterior to check; use another method, such as vifa";
             return Err(refused("method", problem));
         }
+        if settings.prior.kernel().is_some() {
+            let problem =
+                "is a Gaussian process, from which no weights can be drawn; use `weights`";
+            return Err(refused("prior", problem));
+        }
         if !engine::is_simple(settings, design.rows.target()) {
             let problem = "has no simulation; leave it out";
             return Err(refused("likelihood", problem));

@@ -1,0 +1,200 @@
+//! The Gaussian-process prior over the functions of a regression network, with a kernel learned from the training rows.
+//!
+//! The length scales start at the median heuristic. The kernel's parameters, a variance of each term and the noise then
+//! maximise the exact marginal likelihood of a random subset of rows. It has a maximum near every period that fits, so
+//! the search begins at several periods: [`PERIODS`] fractions of the longest range of an input.
+//!
+//! In every step, the prior acts at [`POINTS`] measurement points: half of them training inputs, half uniform in the box of
+//! the training inputs, which is widened on every side by [`MARGIN`] of its range.
+
+use burn_bayes::function_prior::FunctionPrior;
+use burn_bayes::functional::{
+    GaussianProcess, Kernel, MarginalLikelihood, MeasurementPoints, Points,
+};
+
+use crate::error::Result;
+use crate::rows::{Target, TrainingSet};
+use crate::settings::{FitSettings, Method, NoisePrecision, PriorPrecision, refused};
+
+use super::likelihood::is_simple;
+
+/// The number of measurement points of a step.
+const POINTS: usize = 40;
+/// The part of the range of an input by which its box is widened on each side.
+const MARGIN: f64 = 0.5;
+/// The most rows for the marginal likelihood: its cost is the cube of this number.
+const SUBSET: usize = 150;
+/// The number of periods from which a search starts.
+const PERIODS: usize = 12;
+/// The noise variance at the start, on the standardised scale of the target.
+const NOISE_VARIANCE: f64 = 0.1;
+/// The methods with a step that a prior over functions can change.
+const METHODS: [Method; 5] = [
+    Method::Vifa,
+    Method::MeanField,
+    Method::Slang,
+    Method::Vogn,
+    Method::Von,
+];
+
+/// Fails if these settings and rows do not allow the prior over functions that the settings ask for.
+pub(super) fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<()> {
+    if settings.prior.kernel().is_none() {
+        return Ok(());
+    }
+    let prior = |problem: String| Err(refused("prior", problem));
+    if !METHODS.contains(&settings.method) {
+        let names = METHODS.map(|method| method.to_string()).join(", ");
+        return prior(format!(
+            "is a Gaussian process, which {} does not support; use one of the methods {names}, or `weights`",
+            settings.method
+        ));
+    }
+    if !matches!(training_set.target(), Target::Real(_)) || !is_simple(settings) {
+        return prior(
+            "is a Gaussian process, which is for regressions with a gaussian likelihood; use `weights`".into(),
+        );
+    }
+    if settings.model.hidden.is_empty() {
+        return prior(
+            "is a Gaussian process, whose functions a linear model does not have; use a `model` with hidden layers, \
+             such as mlp:50, or `weights`"
+                .into(),
+        );
+    }
+    if matches!(settings.prior_precision, PriorPrecision::Learned(_)) {
+        let problem = "is learned from the prior over the weights alone, but `prior` is a Gaussian process; give a \
+                       number, or leave it out";
+        return Err(refused("prior_precision", problem));
+    }
+    Ok(())
+}
+
+/// The prior of the settings; `None` without a Gaussian process.
+pub(super) fn function_prior(
+    training_set: &TrainingSet,
+    settings: &FitSettings,
+) -> Result<Option<FunctionPrior>> {
+    let Some(form) = settings.prior.kernel() else {
+        return Ok(None);
+    };
+    let examples = || training_set.examples();
+    let values = examples().flat_map(|(features, _)| features.iter().copied().map(f64::from));
+    let inputs = Points::new(training_set.width(), values.collect())?;
+    let targets: Vec<f64> = examples().map(|(_, target)| f64::from(target[0])).collect();
+    let (lower, upper) = bounds(&inputs);
+    let longest = lower.iter().zip(&upper).map(|(low, high)| high - low);
+    let longest = longest.fold(0.0, f64::max);
+    let start = Start {
+        noise_variance: match (training_set.target(), settings.noise_precision) {
+            (Target::Real(scale), NoisePrecision::Given(precision)) => {
+                (precision * scale.spread * scale.spread).recip()
+            }
+            _ => NOISE_VARIANCE,
+        },
+        learns_noise: !matches!(settings.noise_precision, NoisePrecision::Given(_)),
+        seed: settings.seed,
+    };
+    let kernel = start.learned(form, longest, &inputs, &targets)?;
+    let widened = |edge: &[f64], sign: f64| -> Vec<f64> {
+        let sides = edge.iter().zip(lower.iter().zip(&upper));
+        sides
+            .map(|(edge, (low, high))| {
+                // An input that is constant in the training rows has no range.
+                let range = if high > low { high - low } else { 1.0 };
+                edge + sign * MARGIN * range
+            })
+            .collect()
+    };
+    let around = MeasurementPoints::uniform(widened(&lower, -1.0), widened(&upper, 1.0))?;
+    let points = match inputs.len() >= POINTS {
+        true => MeasurementPoints::mixture(vec![
+            (1.0, MeasurementPoints::training(inputs)),
+            (1.0, around),
+        ])?,
+        false => around,
+    };
+    Ok(Some(FunctionPrior::new(kernel, points, POINTS)?))
+}
+
+/// The smallest and the largest value of every coordinate.
+fn bounds(points: &Points) -> (Vec<f64>, Vec<f64>) {
+    let mut lower = points.row(0).to_vec();
+    let mut upper = lower.clone();
+    for row in points.rows() {
+        for (d, &value) in row.iter().enumerate() {
+            lower[d] = lower[d].min(value);
+            upper[d] = upper[d].max(value);
+        }
+    }
+    (lower, upper)
+}
+
+/// The start of the search for the parameters of a kernel.
+struct Start {
+    noise_variance: f64,
+    learns_noise: bool,
+    seed: u64,
+}
+
+impl Start {
+    /// The kernel of this form with the largest marginal likelihood. `longest` is the longest range of an input.
+    fn learned(
+        &self,
+        form: &Kernel,
+        longest: f64,
+        inputs: &Points,
+        targets: &[f64],
+    ) -> Result<Kernel> {
+        let form = form
+            .clone()
+            .with_median_length_scales(inputs)?
+            .with_term_variances();
+        let is_period: Vec<bool> = form
+            .parameter_names()
+            .iter()
+            .map(|name| name.ends_with(" period"))
+            .collect();
+        let is_periodic = longest > 0.0 && is_period.contains(&true);
+        let starts = if is_periodic { PERIODS } else { 1 };
+        let search = MarginalLikelihood::new()
+            .with_subset(SUBSET)
+            .with_restarts(if is_periodic { 0 } else { 2 })
+            .with_learns_noise(self.learns_noise)
+            .with_seed(self.seed);
+        // The same subset compares the results, which the search does not return.
+        let mut best: Option<(f64, Kernel)> = None;
+        let (inputs, targets) = subset(inputs, targets, self.seed)?;
+        for start in 1..=starts {
+            let parameters = form.parameters().into_iter().zip(&is_period);
+            let parameters: Vec<f64> = parameters
+                .map(|(own, is_period)| match *is_period && is_periodic {
+                    true => longest / start as f64,
+                    false => own,
+                })
+                .collect();
+            let process =
+                GaussianProcess::new(form.with_parameters(&parameters)?, self.noise_variance)?;
+            let process = search.maximise(&process, &inputs, &targets)?;
+            let evidence = process.fit(&inputs, &targets)?.log_marginal_likelihood();
+            if best.as_ref().is_none_or(|(most, _)| evidence > *most) {
+                best = Some((evidence, process.kernel().clone()));
+            }
+        }
+        let (_, kernel) = best.expect("there is at least one start");
+        Ok(kernel)
+    }
+}
+
+/// At most [`SUBSET`] random points.
+fn subset(points: &Points, targets: &[f64], seed: u64) -> Result<(Points, Vec<f64>)> {
+    let noise = burn_bayes::Noise::host(seed).fold(CHOICE);
+    let mut chosen = crate::random::shuffled(points.len(), noise);
+    chosen.truncate(SUBSET);
+    let values = chosen.iter().flat_map(|&row| points.row(row)).copied();
+    let values = Points::new(points.width(), values.collect())?;
+    Ok((values, chosen.iter().map(|&row| targets[row]).collect()))
+}
+
+/// The random stream of the subset.
+const CHOICE: u64 = 0x6368_6f69;
