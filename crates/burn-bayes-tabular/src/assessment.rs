@@ -25,7 +25,7 @@ use crate::trend::Trend;
 pub struct Assessment {
     /// The worst verdict of the parts; null if none of them has one.
     pub verdict: Option<Verdict>,
-    /// How far the posterior is from the best of its family; null for a point estimate.
+    /// How far the posterior is from the best of its family; null for a point estimate and with a prior over functions.
     pub diagnosis: Option<Diagnosis>,
     /// The verdicts of the arrival tests of the members of an ensemble; empty for a single fit, and for point
     /// estimates.
