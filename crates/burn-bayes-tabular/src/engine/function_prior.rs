@@ -50,7 +50,9 @@ pub(super) fn check(training_set: &TrainingSet, settings: &FitSettings) -> Resul
             settings.method
         ));
     }
-    if !matches!(training_set.target(), Target::Real(_)) || !is_simple(settings) {
+    if !matches!(training_set.target(), Target::Real(_))
+        || !is_simple(settings, training_set.target())
+    {
         return prior(
             "is a Gaussian process, which is for regressions with a gaussian likelihood; use `weights`".into(),
         );
