@@ -39,6 +39,12 @@ pub(crate) fn whole(norms: &[Norms]) -> f64 {
     squares.sum::<f64>().sqrt()
 }
 
+/// The norm of a vector in pieces.
+pub(crate) fn norm(pieces: &[Tensor<1>]) -> f64 {
+    let squares = |piece| values(piece).into_iter().map(|value| value * value);
+    pieces.iter().flat_map(squares).sum::<f64>().sqrt()
+}
+
 pub(crate) fn values<const R: usize>(tensor: &Tensor<R>) -> Vec<f64> {
     tensor.to_data().iter::<f64>().collect()
 }

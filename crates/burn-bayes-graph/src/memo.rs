@@ -69,7 +69,8 @@ struct Entries<V> {
     /// The number of look-ups.
     time: u64,
     /// The counters of all keys, by the key's hash. These are small and outlive the values.
-    uses: HashMap<u64, Uses>,
+    uses: HashMap<u64, Arc<AtomicU64>>,
+    largest: Arc<LargestNorm>,
 }
 
 #[derive(Debug)]
@@ -83,19 +84,26 @@ struct CacheEntry<V> {
 #[derive(Debug)]
 pub(crate) struct Cached<V> {
     value: Arc<V>,
-    uses: Uses,
+    /// The number of uses.
+    uses: Arc<AtomicU64>,
+    largest: Arc<LargestNorm>,
 }
 
-/// The uses of a value.
-#[derive(Clone, Debug, Default)]
-struct Uses(Arc<Counters>);
-
+/// The largest norm of a gradient in the comparisons of all keys, as bits. Those of positive numbers are ordered as the
+/// numbers are.
 #[derive(Debug, Default)]
-struct Counters {
-    uses: AtomicU64,
-    /// The largest norm of a gradient in a comparison, as bits. Those of positive numbers are ordered as the
-    /// numbers are.
-    largest: AtomicU64,
+struct LargestNorm(AtomicU64);
+
+impl LargestNorm {
+    fn value(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    fn include(&self, norm: f64) {
+        if norm.is_finite() {
+            self.0.fetch_max(norm.to_bits(), Ordering::Relaxed);
+        }
+    }
 }
 
 impl<V> Clone for Cached<V> {
@@ -103,6 +111,7 @@ impl<V> Clone for Cached<V> {
         Self {
             value: self.value.clone(),
             uses: self.uses.clone(),
+            largest: self.largest.clone(),
         }
     }
 }
@@ -119,24 +128,19 @@ impl<V> Cached<V> {
     /// Counts a use, and calls `compare` if this use is to be compared. It returns the norm of the gradient
     /// that it compared. A use whose comparison fails is not counted, so that it is compared again.
     pub(crate) fn count_use(&self, compare: impl FnOnce(Use) -> Result<f64>) -> Result<()> {
-        let Counters { uses, largest } = self.uses.0.as_ref();
-        let time = uses.fetch_add(1, Ordering::Relaxed) + 1;
+        let time = self.uses.fetch_add(1, Ordering::Relaxed) + 1;
         let Some(extent) = Extent::at(time) else {
             return Ok(());
         };
-        let known = f64::from_bits(largest.load(Ordering::Relaxed));
         let compared = compare(Use {
             time,
             extent,
-            largest: known,
+            largest: self.largest.value(),
         });
         match compared {
-            Ok(norm) if norm.is_finite() => {
-                largest.fetch_max(norm.to_bits(), Ordering::Relaxed);
-            }
-            Ok(_) => {}
+            Ok(norm) => self.largest.include(norm),
             Err(_) => {
-                uses.fetch_sub(1, Ordering::Relaxed);
+                self.uses.fetch_sub(1, Ordering::Relaxed);
             }
         }
         compared.map(|_| ())
@@ -150,6 +154,7 @@ impl<V> Default for Memo<V> {
             bytes: 0,
             time: 0,
             uses: HashMap::new(),
+            largest: Arc::default(),
         }))
     }
 }
@@ -169,6 +174,7 @@ impl<V: MemoryUse> Memo<V> {
         let value = value.map(|value| Cached {
             value: Arc::new(value),
             uses: known.uses_of(key),
+            largest: known.largest.clone(),
         });
         known.insert(key.clone(), value.clone());
         Ok(value)
@@ -186,7 +192,7 @@ impl<V: MemoryUse> Memo<V> {
 
 impl<V: MemoryUse> Entries<V> {
     /// The counter of `key`, which an evicted value may have left.
-    fn uses_of(&mut self, key: &Key) -> Uses {
+    fn uses_of(&mut self, key: &Key) -> Arc<AtomicU64> {
         /// The largest number of counters.
         const COUNTED: usize = 1 << 16;
         let mut hasher = DefaultHasher::new();
@@ -275,11 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_knows_the_largest_gradient_of_earlier_ones() {
+    fn a_comparison_knows_the_largest_gradient_of_earlier_ones_of_any_key() {
         let memo = Memo::default();
-        let cached = memo.get(&key(1), || Ok(Some(Recording(1))));
-        let cached = cached.unwrap().unwrap();
-        for (norm, known) in [(0.5, 0.0), (2.0, 0.5), (1e-9, 2.0), (f64::NAN, 2.0)] {
+        let norms = [(0.5, 0.0), (2.0, 0.5), (1e-9, 2.0), (f64::NAN, 2.0)];
+        for (len, (norm, known)) in norms.into_iter().enumerate() {
+            let cached = memo.get(&key(len), || Ok(Some(Recording(1))));
+            let cached = cached.unwrap().unwrap();
             let compare = |of: Use| {
                 assert_eq!(of.largest, known);
                 Ok(norm)

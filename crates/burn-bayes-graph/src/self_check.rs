@@ -9,7 +9,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 
 use crate::batch::{ExampleBatch, check_count};
-use crate::compare::{Norms, largest, largest_difference, norms, values, whole};
+use crate::compare::{Norms, largest, largest_difference, norm, norms, values, whole};
 use crate::error::{Kind, Result};
 use crate::gradients::ExampleLosses;
 use crate::looped::Direct;
@@ -22,9 +22,9 @@ const TOLERANCE: f64 = 1e-2;
 /// parameters. It covers the rounding of large terms that cancel.
 const FLOOR: f64 = 1e-4;
 
-/// The difference that is always allowed, relative to the largest gradient in the earlier comparisons. Where
-/// gradients almost vanish, as those of a saturated softmax do, they are differences of numbers whose rounding
-/// stays as large as it was.
+/// The difference that is always allowed, relative to the largest gradient in the earlier comparisons and the mean
+/// gradient of the batch. Where gradients almost vanish, as those of a saturated softmax do, they are differences of
+/// numbers whose rounding stays as large as it was.
 const ROUNDING: f64 = 1e-5;
 
 /// The number of examples whose loss is also computed in a batch of their own at the first batch of a shape.
@@ -98,10 +98,12 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
     if extent == Extent::Losses {
         return check_losses(&losses, &values(&direct.whole())).map(|()| 0.0);
     }
-    let rounding = ROUNDING * largest;
+    let tracked = direct.tracked()?;
+    let whole = tracked.whole()?;
+    let mean_norm = norm(&whole.pieces) / examples as f64;
+    let rounding = ROUNDING * largest.max(mean_norm);
     let one = (7 * time as usize + examples / 2) % examples;
     let chosen = [one, (one + examples / 2) % examples];
-    let tracked = direct.tracked()?;
     let singles = tracked.singles(chosen.into_iter().zip(SHARES))?;
     let row = chosen
         .map(|example| first + example)
@@ -122,7 +124,6 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
             alone.push((example, values(&direct.single(example)?)[0]));
         }
     }
-    let whole = tracked.whole()?;
     let expected = values(&whole.losses);
     check_count(&expected, examples)?;
     for (example, alone) in alone {
@@ -137,7 +138,7 @@ pub(crate) fn check_examples<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<
     let mean = all.gradients.weighted_sum(shares);
     let rounding = rounding.max(FLOOR * scale);
     check_mean_gradient(layout, &mean, whole.pieces, examples, rounding)?;
-    Ok(scale)
+    Ok(scale.max(mean_norm))
 }
 
 /// Compares a mean gradient, in pieces, and its losses with the loss itself, and returns its norm.
