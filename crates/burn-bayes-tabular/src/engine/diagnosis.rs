@@ -6,7 +6,7 @@ use burn_bayes::diagnostics::{Arrival, ArrivalTest};
 use serde::{Deserialize, Serialize};
 
 use super::fitted::Fit;
-use super::importance::{Importance, ImportanceWeights, importance};
+use super::importance::{Importance, ImportanceWeights, importance, measure_probability_change};
 use super::{Motion, TrainedModel, linear};
 use crate::error::Result;
 use crate::rows::{Target, TrainingSet};
@@ -23,6 +23,9 @@ const PAIRS: (usize, usize) = (4, 64);
 /// deviation in every direction. Deviations alone do not spoil predictions near the data.
 const TRUSTED: f64 = 0.1;
 const UNUSABLE: f64 = 1.0;
+/// The change of the predicted probabilities by importance weights up to which a fit is trusted. The mean of a Laplace
+/// approximation is the mode, which shifts probabilities at a small divergence.
+const PROBABILITY_CHANGE: f64 = 0.01;
 
 /// What deviations that have not arrived mean.
 const CONSEQUENCE: &str = ", so that uncertainty far from the data is not that of the posterior";
@@ -230,8 +233,11 @@ pub fn diagnose(
     let Some(fit) = Fit::of(training_set, settings, model)? else {
         return Ok(None);
     };
-    let importance = importance(&fit)?;
     let weights = fit.posterior.len();
+    let mut importance = importance(&fit)?;
+    if is_close(&importance, weights) {
+        measure_probability_change(&mut importance, &fit, model)?;
+    }
     let Arrival {
         decrement,
         scale_gain,
@@ -277,10 +283,13 @@ fn arrival_verdict([decrement, scale_gain]: [f64; 2], weights: usize) -> Verdict
     }
 }
 
-/// Whether the estimated divergence from the true posterior, if there is one, is at most the excess of a trusted fit.
+/// Whether the estimated divergence from the true posterior, if there is one, is at most the excess of a trusted fit,
+/// and importance weights hardly change the predicted probabilities.
 fn is_close(importance: &Importance, weights: usize) -> bool {
     let divergence = importance.divergence();
+    let change = importance.probability_change();
     divergence.is_none_or(|divergence| share(divergence, weights) <= TRUSTED)
+        && change.is_none_or(|change| change <= PROBABILITY_CHANGE)
 }
 
 /// The distance of a fit from the best of its family.

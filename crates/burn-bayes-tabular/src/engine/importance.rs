@@ -1,12 +1,16 @@
 //! Importance ratios of a fit: Pareto k̂, and weights of draws for predictions of the true posterior.
 
 use burn::module::Module;
+use burn_bayes::Noise;
 use burn_bayes::diagnostics::ImportanceTest;
 use burn_bayes::eval::ParetoSmoothing;
 use serde::{Deserialize, Serialize};
 
+use super::TrainedModel;
 use super::fitted::Fit;
 use crate::error::Result;
+use crate::predict::Predictions;
+use crate::rows::Target;
 use crate::text::number;
 
 /// Rows per pass.
@@ -20,6 +24,8 @@ const PER_WEIGHT: usize = 100;
 const DRAWS: (usize, usize) = (100, 2155);
 /// If k̂ of the fewest draws is above this, as for most networks, more draws are not worth their time.
 const HOPELESS: f64 = 1.0;
+/// The number of training rows whose probabilities are compared with importance-weighted ones.
+const COMPARED_ROWS: usize = 200;
 
 /// What the importance ratios p(D, θ)/q(θ) of draws of a posterior q say about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -46,6 +52,9 @@ pub struct ImportanceRatios {
     /// −(1/S) Σ ln(S w_s) for the weights w of the S draws, an estimate of KL(q‖p) in nats. It is too small if q
     /// misses a part of the posterior.
     pub divergence: f64,
+    /// By how much the weights change the predicted probabilities of training rows: the mean absolute difference. Null
+    /// for other targets, and if the divergence is too large to trust the fit.
+    pub probability_change: Option<f64>,
     /// Logarithms of the smoothed weights of the draws, which sum to 1.
     #[serde(skip)]
     pub log_weights: Vec<f64>,
@@ -78,7 +87,13 @@ impl Importance {
         let (side, meaning) = match (ratios.is_reliable(), is_arrived) {
             (true, _) => (
                 "below",
-                "importance weights can correct the predictions".into(),
+                match ratios.probability_change {
+                    Some(change) => format!(
+                        "importance weights can correct the predictions, whose probabilities they change by {} on average",
+                        number(change)
+                    ),
+                    None => "importance weights can correct the predictions".into(),
+                },
             ),
             (false, true) if is_close => (
                 "not below",
@@ -104,6 +119,14 @@ impl Importance {
     pub(super) fn divergence(&self) -> Option<f64> {
         match self {
             Self::Measured(ratios) => Some(ratios.divergence),
+            Self::Absent { .. } => None,
+        }
+    }
+
+    /// By how much importance weights change predicted probabilities, if it was measured.
+    pub(super) fn probability_change(&self) -> Option<f64> {
+        match self {
+            Self::Measured(ratios) => ratios.probability_change,
             Self::Absent { .. } => None,
         }
     }
@@ -138,6 +161,7 @@ impl From<ParetoSmoothing> for ImportanceRatios {
             pareto_k: smoothing.pareto_k(),
             threshold: smoothing.pareto_k_threshold(),
             draws: smoothing.log_weights().len(),
+            probability_change: None,
             log_weights: smoothing.log_weights().to_vec(),
         }
     }
@@ -192,15 +216,58 @@ pub(super) fn importance(fit: &Fit<'_>) -> Result<Importance> {
     }
 }
 
+/// Measures by how much importance weights change the predicted probabilities of the training rows of a classification.
+///
+/// # Errors
+/// If a prediction is not finite.
+pub(super) fn measure_probability_change(
+    importance: &mut Importance,
+    fit: &Fit<'_>,
+    model: &TrainedModel,
+) -> Result<()> {
+    let (Importance::Measured(ratios), Target::Classes(_)) =
+        (importance, fit.training_set.target())
+    else {
+        return Ok(());
+    };
+    let rows = fit.training_set.rows();
+    let compared: Vec<usize> = (0..rows).step_by(rows.div_ceil(COMPARED_ROWS)).collect();
+    let features = fit.training_set.select(&compared).features()?;
+    let noise = Noise::host(fit.settings.seed).for_importance();
+    let probabilities = |weights: &[f64]| -> Result<Vec<f64>> {
+        let model = model.clone().with_weighted_draws(noise, weights)?;
+        match model.predict(&features, weights.len())? {
+            Predictions::Classes(predictions) => {
+                Ok(predictions.checked()?.average().values().to_vec())
+            }
+            Predictions::Reals(_) | Predictions::Counts(_) => Ok(Vec::new()),
+        }
+    };
+    let weights: Vec<f64> = ratios
+        .log_weights
+        .iter()
+        .map(|weight| weight.exp())
+        .collect();
+    // The same draws, so that the difference has little Monte-Carlo error.
+    let (plain, weighted) = (
+        probabilities(&vec![1.0; weights.len()])?,
+        probabilities(&weights)?,
+    );
+    let differences = plain
+        .iter()
+        .zip(&weighted)
+        .map(|(plain, weighted)| (plain - weighted).abs());
+    ratios.probability_change = Some(differences.sum::<f64>() / plain.len() as f64);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use burn_bayes::Noise;
     use burn_bayes_data::{Dataset, Features, Targets};
 
     use super::*;
-    use crate::engine::{TrainedModel, Unobserved, diagnose, fit};
-    use crate::predict::Predictions;
-    use crate::rows::{Target, TrainingSet};
+    use crate::engine::{Unobserved, Verdict, diagnose, fit};
+    use crate::rows::TrainingSet;
     use crate::settings::{FitSettings, Method};
 
     fn ratios(pareto_k: f64) -> Importance {
@@ -209,6 +276,7 @@ mod tests {
             threshold: 0.6,
             draws: 400,
             divergence: 0.25,
+            probability_change: None,
             log_weights: Vec::new(),
         })
     }
@@ -277,18 +345,46 @@ mod tests {
         sums.map(|sum| sum / total)
     }
 
-    #[test]
-    fn weighted_predictions_of_a_logistic_regression_are_nearer_to_the_truth() {
+    fn training_set() -> TrainingSet {
         let (inputs, classes): (Vec<f64>, Vec<usize>) = ROWS.into_iter().unzip();
         let features = Features::new(inputs.len(), 1, inputs).unwrap();
         let dataset = Dataset::new(features, Targets::Classes(classes)).unwrap();
         let target = Target::Classes(vec!["no".into(), "yes".into()]);
-        let training_set = TrainingSet::new(&dataset, target).unwrap();
-        let settings = FitSettings {
-            method: Method::MeanField,
+        TrainingSet::new(&dataset, target).unwrap()
+    }
+
+    fn linear(method: Method) -> FitSettings {
+        FitSettings {
+            method,
             model: "linear".parse().unwrap(),
             ..FitSettings::default()
+        }
+    }
+
+    #[test]
+    fn a_fit_whose_probabilities_are_off_is_not_trusted() {
+        let training_set = training_set();
+        let change = |method| {
+            let settings = linear(method);
+            let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
+            let diagnosis = diagnose(&training_set, &settings, &model).unwrap().unwrap();
+            let change = diagnosis.importance.probability_change().unwrap();
+            assert_eq!(
+                diagnosis.verdict == Verdict::Trust,
+                change <= 0.01,
+                "{diagnosis}"
+            );
+            change
         };
+        // The mean of the first is the mode, that of the second is the best of a Gaussian.
+        let (mode, best) = (change(Method::Laplace), change(Method::Slang));
+        assert!(best < 0.01 && 0.01 < mode, "{best} {mode}");
+    }
+
+    #[test]
+    fn weighted_predictions_of_a_logistic_regression_are_nearer_to_the_truth() {
+        let training_set = training_set();
+        let settings = linear(Method::MeanField);
         let features = Features::new(INPUTS.len(), 1, INPUTS.to_vec()).unwrap();
         let probabilities = |model: &TrainedModel| {
             let Predictions::Classes(found) = model.predict(&features, 2000).unwrap() else {
