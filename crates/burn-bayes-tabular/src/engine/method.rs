@@ -251,9 +251,7 @@ fn nagvac(settings: &FitSettings, rows: usize, weights: usize) -> NagvacConfig {
 
 /// The learning rates of a training on `rows` rows.
 pub(super) fn rates(settings: &FitSettings, rows: usize) -> StagedLearningRate {
-    let mut rates = settings.preset().learning_rates(settings.steps(rows));
-    rates.factors = settings.factors_learning_rate.unwrap_or(rates.mean);
-    rates
+    settings.preset().learning_rates(settings.steps(rows))
 }
 
 #[cfg(test)]

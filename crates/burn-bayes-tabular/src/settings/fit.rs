@@ -55,9 +55,9 @@ settings! {
         /// rows, so divide the rate by their number.
         [alias: Some("lr"), unless: &[DIRECT]]
         learning_rate: f64, preset learning_rate;
-        /// Learning rate of the low-rank factors [default: that of the mean].
+        /// Learning rate of the low-rank factors [default: 0.3 times that of the mean with vifa, otherwise the same].
         [methods: &[Vifa, Vafc], unless: &[("rank", "0"), DIRECT]]
-        factors_learning_rate: f64, preset learning_rate;
+        factors_learning_rate: f64, preset factors_learning_rate;
         /// Learning rate of the diagonal; with slang, vogn, von and ivon, the weight of a mini-batch in the moving
         /// average of the precision, and with nagvac the rate of the covariance [default: half that of the mean
         /// with vifa and mean-field, a tenth with slang, vogn, von and ivon, 0.3 of it with nagvac, otherwise the same].
@@ -242,6 +242,8 @@ impl FitSettings {
         preset.draws = self.train_draws.unwrap_or(tuned.draws);
         preset.learning_rate = self.learning_rate.unwrap_or(tuned.learning_rate);
         let scale = preset.learning_rate / tuned.learning_rate;
+        let factors = scale * tuned.factors_learning_rate;
+        preset.factors_learning_rate = self.factors_learning_rate.unwrap_or(factors);
         let diagonal = match (self.method, self.prior_precision) {
             // The prior is learned from deviations that must have arrived.
             (Vifa | MeanField, PriorPrecision::Learned(_)) => ARRIVING_RATE,
@@ -420,7 +422,7 @@ mod tests {
         );
         assert_eq!(
             shown("rank = 1\nlearning_rate = 0.5"),
-            "train_draws = 2; factors_learning_rate = 0.5; diagonal_learning_rate = 0.25; \
+            "train_draws = 2; factors_learning_rate = 0.15; diagonal_learning_rate = 0.25; \
              decay = 0.2"
         );
         assert_eq!(

@@ -20,8 +20,10 @@ use crate::methods::{InitialDeviation, Rate};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Preset {
-    /// The learning rate of the mean and the factors.
+    /// The learning rate of the mean.
     pub learning_rate: f64,
+    /// The learning rate of VIFA's factors.
+    pub factors_learning_rate: f64,
     /// The learning rate of the diagonal.
     pub diagonal_learning_rate: f64,
     /// The decay time constant of the learning rates, as a fraction of training; 0 for constant rates.
@@ -40,13 +42,16 @@ impl Preset {
     /// Ordinary training, and VAFC.
     pub const MAP: Self = Self {
         learning_rate: 0.01,
+        factors_learning_rate: 0.01,
         diagonal_learning_rate: 0.01,
         decay: 0.1,
         initial_deviation: 0.03,
         draws: 1,
     };
-    /// VIFA and mean-field variational inference, with an antithetic pair of draws.
+    /// VIFA and mean-field variational inference, with an antithetic pair of draws. Noise that moves the factors of
+    /// thousands of weights costs more than slow factors do.
     pub const VIFA: Self = Self {
+        factors_learning_rate: 0.003,
         diagonal_learning_rate: 0.005,
         decay: 0.2,
         draws: 2,
@@ -101,8 +106,8 @@ impl Preset {
 
     /// The learning rates of a training of `steps` steps.
     pub fn learning_rates(&self, steps: usize) -> StagedLearningRate {
-        let rate = self.learning_rate;
-        StagedLearningRate::new(rate, rate, self.diagonal_learning_rate)
+        let (mean, factors) = (self.learning_rate, self.factors_learning_rate);
+        StagedLearningRate::new(mean, factors, self.diagonal_learning_rate)
             .with_time_constant(self.time_constant(steps))
             .with_power(Self::DECAY_POWER)
     }
