@@ -171,7 +171,7 @@ fn measure(known: &Known, method: &str, settings: Settings) -> Result<Measures> 
             BOUND.into(),
             logistic::bound(train, &found, settings.prior)?,
         ),
-        (NLL.into(), logistic::nll(test, &found)),
+        (NLL.into(), logistic::nll(test, &found)?),
         (DIVERGENCE.into(), apart),
     ]))
 }

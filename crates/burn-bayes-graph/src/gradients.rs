@@ -1,6 +1,10 @@
 //! Per-example gradients in factored form.
 
+mod jacobians;
+
 use std::ops::Range;
+
+pub use jacobians::ExampleJacobians;
 
 use crate::cpu::{Assembly, Scratch};
 use burn::tensor::{DType, Device, Tensor};
@@ -152,6 +156,12 @@ impl ExampleGradients {
     )]
     pub fn len(&self) -> usize {
         self.blocks.iter().map(|block| block.len).sum()
+    }
+
+    /// The number of stored elements.
+    fn stored(&self) -> usize {
+        let factors = self.blocks.iter().filter_map(Block::factor);
+        factors.map(Factor::stored).sum()
     }
 
     /// (1/M) Σᵢ gᵢ, `[D]`.

@@ -47,6 +47,6 @@ pub use captured_loss::{CapturedLoss, DrawGradients};
 pub use draws::CapturedForward;
 pub use error::{Error, Result};
 pub use factor::Term;
-pub use gradients::{Block, ExampleGradients, ExampleLosses};
+pub use gradients::{Block, ExampleGradients, ExampleJacobians, ExampleLosses};
 pub use layout::{Layout, LayoutEntry};
 pub use module_path::ModulePath;

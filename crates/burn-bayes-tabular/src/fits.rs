@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::comparison::Runs;
 use crate::error::Result;
 use crate::jobs::{Job, Task};
+use crate::run::Members;
 use crate::search::JudgedTrials;
 use crate::simulation_based_calibration::Simulations;
 
@@ -18,6 +19,8 @@ pub enum FitsTask {
     Compare(Runs),
     /// Fits to simulated targets.
     Check(Simulations),
+    /// Fits of the members of an ensemble.
+    Members(Members),
 }
 
 impl Task for FitsTask {
@@ -26,6 +29,7 @@ impl Task for FitsTask {
             Self::Tune(trials) => trials.jobs(),
             Self::Compare(runs) => runs.jobs(),
             Self::Check(simulations) => simulations.jobs(),
+            Self::Members(members) => members.jobs(),
         }
     }
 }

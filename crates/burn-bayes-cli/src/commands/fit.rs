@@ -1,17 +1,19 @@
 //! `fit`: fits a model to a file of rows, and writes posterior, scores and report to a run folder.
 
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::engine::{EpochRecord, Observer, TrainedModel};
+use burn_bayes_tabular::fits::FitsTask;
 use burn_bayes_tabular::report::number;
 use burn_bayes_tabular::run::{EnsembleFit, FinishedFit, FolderFit, RunFolder, Start, TrainedRun};
 use burn_bayes_tabular::settings::{Config, FitSettings, refused};
 use clap::Args;
 
-use super::prepared;
+use super::{Fits, prepared};
 use crate::console::{
     Console, busy, command_line, print, print_baselines, print_json, print_scores, tell, warn,
 };
@@ -27,6 +29,9 @@ pub(crate) struct Arguments {
     /// Continue the interrupted fit in the folder
     #[arg(long)]
     resume: bool,
+    /// Number of members of an ensemble that are fitted at the same time, each in its own process [default: 1]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
     /// Print one JSON object at the end
     #[arg(long)]
     json: bool,
@@ -38,6 +43,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let start_time = Instant::now();
     let mut config = config(arguments)?;
+    if arguments.threads.is_some() && config.fit.members == 1 {
+        let problem = "is the number of members that are fitted at the same time; give `--members`, or leave it out";
+        return Err(refused("threads", problem));
+    }
     let rows = prepared(&mut config)?;
     let command = command_line();
     let start = match arguments.resume {
@@ -52,9 +61,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             finished(fit)?
         }
         _ => {
+            let pool = super::worker_pool(arguments.threads, &config);
             let fit = EnsembleFit::new(&arguments.out, config, rows, start)?;
             tell_notes(arguments, fit.settings(), fit.scored_rows());
             interruption::continue_by(fit.continuation());
+            if arguments.threads.is_some_and(|threads| threads.get() > 1) {
+                let shown = Fits::continued_by("fit", fit.continuation());
+                fit.fit_in_parallel(FitsTask::Members, &pool, &shown)?;
+            }
             finished_ensemble(fit)?
         }
     };

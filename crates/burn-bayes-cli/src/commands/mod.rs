@@ -140,10 +140,16 @@ impl Fits {
     /// For the command with this name. From now on, an interruption prints the command that resumes it.
     fn of(name: &'static str, resumes: bool) -> Self {
         let command = command_line();
-        interruption::continue_by(match resumes {
+        let continuation = match resumes {
             true => command,
             false => format!("{command} --resume"),
-        });
+        };
+        Self::continued_by(name, continuation)
+    }
+
+    /// For the command with this name. From now on, an interruption prints this command.
+    fn continued_by(name: &'static str, command: String) -> Self {
+        interruption::continue_by(command);
         Self {
             name,
             counter: OnceLock::new(),

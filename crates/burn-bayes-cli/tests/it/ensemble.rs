@@ -126,6 +126,23 @@ fn a_deep_ensemble_averages_its_members_and_says_where_they_disagree() {
 }
 
 #[test]
+fn members_that_are_fitted_at_the_same_time_are_the_same() {
+    let place = Workplace::with_moons();
+    let fit = format!("{MOONS} --method map --members 3");
+    place.output(&format!("{fit} --out one"));
+    place.output(&format!("{fit} --threads 2 --out two"));
+    let files = (1..=3).map(|member| format!("member-{member}/weights.bpk"));
+    for name in files.chain(["validation.csv".into()]) {
+        let [one, two] = ["one", "two"].map(|run| std::fs::read(place.path(run).join(&name)));
+        assert!(one.unwrap() == two.unwrap(), "{name}");
+    }
+    assert!(!place.path("two/members.jsonl").exists());
+
+    let (code, message) = place.failure(&format!("{MOONS} --method map --threads 2 --out alone"));
+    assert!(code == 2 && message.contains("--members"), "{message}");
+}
+
+#[test]
 fn held_out_rows_weight_the_members_and_then_promise_nothing() {
     let place = Workplace::with_moons();
     for weights in ["stacking", "likelihood"] {

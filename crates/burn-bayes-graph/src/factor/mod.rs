@@ -138,6 +138,14 @@ impl Term {
         self.factor().columns(0..self.factor().len())
     }
 
+    /// The sides `[G, M, P]` and `[G, M, Q]` of outer products at one position per example.
+    pub(crate) fn sides_of_one_position(&self) -> Option<(Tensor<3>, Tensor<3>)> {
+        match &self.0 {
+            Kind::Outer(outer) => outer.sides_of_one_position(),
+            Kind::Rows(_) | Kind::Lookup(_) => None,
+        }
+    }
+
     pub(crate) fn factor(&self) -> &dyn Factor {
         match &self.0 {
             Kind::Outer(outer) => outer,
@@ -226,7 +234,7 @@ impl From<Lookup> for Term {
 }
 
 /// Splits `0..len` into ranges of length `step`; the last may be shorter.
-fn steps(len: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
+pub(crate) fn steps(len: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
     (0..len)
         .step_by(step)
         .map(move |start| start..len.min(start + step))

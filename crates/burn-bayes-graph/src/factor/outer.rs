@@ -86,6 +86,12 @@ impl Outer {
         Self::new(regroup(&self.left).mul_scalar(scale), regroup(&self.right))
     }
 
+    /// Both sides, `[G, M, P]` and `[G, M, Q]`, if T = 1.
+    pub(super) fn sides_of_one_position(&self) -> Option<(Tensor<3>, Tensor<3>)> {
+        let side = |side: &Tensor<4>| side.clone().squeeze_dim(2);
+        (self.positions() == 1).then(|| (side(&self.left), side(&self.right)))
+    }
+
     /// G.
     fn groups(&self) -> usize {
         self.left.dims()[0]

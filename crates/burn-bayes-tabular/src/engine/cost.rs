@@ -10,7 +10,7 @@ use super::method::{MethodConfig, rank};
 use super::{EpochRecord, Observer, TrainedModel, fit};
 use crate::error::{Result, TabularError};
 use crate::rows::TrainingSet;
-use crate::settings::{FitSettings, Method, NoisePrecision, OptimizerName};
+use crate::settings::{FitSettings, NoisePrecision, OptimizerName};
 
 /// Warm-up steps that are not timed, because they allocate memory.
 const WARM_UP: usize = 5;
@@ -35,7 +35,7 @@ pub fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
         MethodConfig::Vadam(config) => config.memory(weights),
         MethodConfig::Ivon(config) => config.memory(weights),
         MethodConfig::Nagvac(config) => config.memory(weights),
-        MethodConfig::Map if settings.method == Method::Exact => {
+        MethodConfig::Map if settings.method.is_dense() => {
             MemoryPlan::iterates(weights, weights, OptimizerMemory::Plain)
         }
         MethodConfig::Laplace(_) => {

@@ -36,6 +36,8 @@ const WIDER: &str = "a wider family, such as vifa with a larger `rank`, may be c
 const WEIGHTED: &str = "predict with `--importance-weighted`, or choose a wider family, such as vifa with a larger `rank`";
 /// The same for a linear regression.
 const EXACT: &str = "the method `exact` gives the posterior of a linear regression";
+/// The same for a linear classification without reliable weights.
+const FULL: &str = "the method `full-gaussian` gives the best Gaussian of a linear classification";
 
 /// A verdict on a fit, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -252,6 +254,7 @@ pub fn diagnose(
             let cure = match importance.log_weights() {
                 _ if is_direct && is_real => EXACT,
                 Some(_) => WEIGHTED,
+                None if is_direct && !settings.method.is_dense() => FULL,
                 None => WIDER,
             };
             (Verdict::LookCloser, Some(cure))

@@ -63,7 +63,7 @@ impl MethodConfig {
             Method::Nagvac => Self::Nagvac(nagvac(settings, rows, weights)),
             Method::Laplace => Self::Laplace(laplace(settings, rows, rank)),
             // Solved directly.
-            Method::Exact | Method::Map => Self::Map,
+            Method::Exact | Method::FullGaussian | Method::Map => Self::Map,
         })
     }
 }
@@ -81,7 +81,7 @@ pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
             return Ok(Some(0));
         }
         Method::Nagvac => return Ok(Some(1)),
-        Method::Exact => return Ok(Some(weights)),
+        Method::Exact | Method::FullGaussian => return Ok(Some(weights)),
         Method::Map => return Ok(None),
     }
     let rank = settings.rank.unwrap_or(DEFAULT_RANK.min(weights));

@@ -189,7 +189,11 @@ pub(crate) fn is_solved_directly(training_set: &TrainingSet, settings: &FitSetti
 
 /// Whether the method exact would compute the posterior that another method approximates.
 pub(crate) fn has_exact_posterior(training_set: &TrainingSet, settings: &FitSettings) -> bool {
-    settings.method != Method::Exact && linear::check_exact(training_set, settings).is_ok()
+    let exact = FitSettings {
+        method: Method::Exact,
+        ..settings.clone()
+    };
+    !settings.method.is_dense() && linear::check_dense(training_set, &exact).is_ok()
 }
 
 /// Whether a fit to these rows is solved directly, within seconds.
@@ -214,8 +218,8 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
     prior::check(settings)?;
     function_prior::check(training_set, settings)?;
     likelihood::check(settings, training_set.target())?;
-    if settings.method == Method::Exact {
-        linear::check_exact(training_set, settings)?;
+    if settings.method.is_dense() {
+        linear::check_dense(training_set, settings)?;
     }
     let steps = settings.steps(training_set.rows());
     if settings.method.is_of_iterates() && steps < FEWEST_STEPS_OF_ITERATES {

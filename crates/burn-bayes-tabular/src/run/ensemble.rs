@@ -1,18 +1,21 @@
 //! A fit of an ensemble into a folder: independent fits, the members, each a run in a folder of its own.
 //!
 //! The members differ in their seeds, so in the initial weights, the order of the rows and the draws. They are fitted
-//! one after the other. A member that is finished is kept, so an interrupted fit continues with the first that is
-//! not.
+//! one after the other, or several at the same time in processes of their own, with the same results. A member that is
+//! finished is kept, so an interrupted fit continues with those that are not.
 //!
 //! With `refit`, every member is fitted twice: to the training rows, for the scores, and then to all rows.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use burn_bayes::Noise;
 use burn_bayes::eval::{likelihood_weights, stacking_weights};
 use burn_bayes_data::Dataset;
 use rand::RngExt;
+use serde::{Deserialize, Serialize};
 
 use super::fit::{FinishedFit, FolderFit, Start, diverged_by};
 use super::folder::RunFolder;
@@ -22,12 +25,13 @@ use super::recalibration;
 use super::validation::{Validation, validate};
 use super::wrong;
 use crate::assessment::Assessment;
-use crate::engine::{self, ImportanceWeights};
+use crate::engine::{self, ImportanceWeights, Unobserved};
 use crate::error::Result;
 use crate::files::{read_text, write_whole};
+use crate::jobs::{self, Job, Key, Measures, Progress, ResultCache, Task, WorkerPool};
 use crate::plain_models::PlainModels;
 use crate::random::generator;
-use crate::rows::{PreparedRows, Target, true_targets};
+use crate::rows::{PreparedRows, SplitTable, Target, read_table, true_targets};
 use crate::scores::row_costs;
 use crate::settings::{Config, FitSettings, MemberWeights, Method, refused};
 
@@ -38,14 +42,39 @@ const SEEDS: u64 = 0x6d65_6d62_6572;
 #[derive(Debug)]
 pub struct EnsembleFit {
     folder: RunFolder,
+    fits: Arc<MemberFits>,
+    /// D, the number of weights of a member.
+    weights: usize,
+    start: Instant,
+}
+
+/// The fits of the members of the ensemble in a folder.
+#[derive(Debug)]
+struct MemberFits {
+    folder: RunFolder,
     config: Config,
     rows: PreparedRows,
     /// The rows of the members that are kept, if they are fitted again to all rows.
     all_rows: Option<PreparedRows>,
-    /// D, the number of weights of a member.
-    weights: usize,
     command: String,
-    start: Instant,
+}
+
+/// The fits of members, from which a worker process creates the same jobs.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Members {
+    folder: PathBuf,
+    config: Config,
+}
+
+impl Members {
+    /// The fits, on the rows of the data file.
+    pub(crate) fn jobs(&self) -> Result<Vec<Job>> {
+        let Config { data, fit } = &self.config;
+        let rows = SplitTable::deal(read_table(data)?, data, fit.seed)?;
+        let rows = PreparedRows::prepare(rows, data)?;
+        let folder = RunFolder::open(&self.folder)?;
+        Arc::new(MemberFits::new(folder, self.config.clone(), rows)?).jobs()
+    }
 }
 
 impl FitSettings {
@@ -119,11 +148,8 @@ impl EnsembleFit {
         };
         folder.remove_validation()?;
         Ok(Self {
-            command: folder.command()?,
-            all_rows: all_rows(&config.fit, &rows)?,
+            fits: MemberFits::new(folder.clone(), config, rows)?.into(),
             folder,
-            config,
-            rows,
             weights,
             start: Instant::now(),
         })
@@ -131,7 +157,7 @@ impl EnsembleFit {
 
     /// The settings in effect.
     pub fn settings(&self) -> &FitSettings {
-        &self.config.fit
+        &self.fits.config.fit
     }
 
     /// The command that continues the fit after an interruption.
@@ -141,20 +167,12 @@ impl EnsembleFit {
 
     /// Number of held-out rows.
     pub fn scored_rows(&self) -> usize {
-        self.rows.validation.as_ref().map_or(0, Dataset::rows)
+        self.fits.rows.validation.as_ref().map_or(0, Dataset::rows)
     }
 
     /// The names of all fits, in order: of the members, or with `refit` of the scored fits and then of the members.
     pub fn fits(&self) -> Vec<String> {
-        let members = self.config.fit.members;
-        let names = |what: &str| {
-            let name = |member| format!("member {member} of {members}{what}");
-            (1..=members).map(name).collect::<Vec<_>>()
-        };
-        match self.all_rows {
-            None => names(""),
-            Some(_) => [names(", to be scored"), names(", fitted to all rows")].concat(),
-        }
+        self.fits.names()
     }
 
     /// The fit at a place in [`fits`](Self::fits), from 0; `None` if it is finished.
@@ -162,32 +180,30 @@ impl EnsembleFit {
     /// # Errors
     /// If its folder has a fit with other settings, and as [`FolderFit::new`].
     pub fn fit(&self, place: usize) -> Result<Option<FolderFit>> {
-        let (members, folder) = (self.config.fit.members, &self.folder);
-        let index = place % members;
-        let (path, rows) = match &self.all_rows {
-            None => (folder.member(index), &self.rows),
-            Some(_) if place < members => (folder.scored_member(index), &self.rows),
-            Some(all) => (folder.member(index), all),
-        };
-        let config = Config {
-            fit: self.config.fit.of_member(index),
-            ..self.config.clone()
-        };
-        let start = match RunFolder::open(&path) {
-            Err(_) => Start::New(&self.command),
-            Ok(folder) => {
-                if folder.config()?.fit.identity() != config.fit.identity() {
-                    let problem = "it was fitted with other settings than those in the config.toml of the ensemble; \
-                                   restore them, or fit into another folder";
-                    return Err(wrong(&path, problem));
-                }
-                if folder.is_finished() {
-                    return Ok(None);
-                }
-                Start::Resumed
-            }
-        };
-        FolderFit::new(&path, config, rows.clone(), start).map(Some)
+        self.fits.fit(place)
+    }
+
+    /// Fits all members that are not finished, several at the same time. Worker processes create the same jobs from
+    /// `task`.
+    ///
+    /// # Errors
+    /// The first error of a fit, after which no further one is started.
+    pub fn fit_in_parallel<T: Task>(
+        &self,
+        task: impl FnOnce(Members) -> T,
+        pool: &WorkerPool,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let task = task(Members {
+            folder: self.folder.path().into(),
+            config: self.fits.config.clone(),
+        });
+        let jobs = self.fits.clone().jobs()?;
+        // The members' folders say what is finished; the list of jobs starts empty.
+        let list = self.folder.members_file();
+        write_whole(&list, b"")?;
+        jobs::run(&task, &jobs, &ResultCache::open(&list)?, pool, progress)?;
+        Ok(fs::remove_file(&list)?)
     }
 
     /// Weights the finished members, scores the held-out rows, and marks the ensemble as finished.
@@ -195,9 +211,9 @@ impl EnsembleFit {
     /// # Errors
     /// If a member is not finished, a prediction is not finite, or a file cannot be written.
     pub fn finish(self) -> Result<FinishedFit> {
-        let (folder, config, rows) = (&self.folder, &self.config, &self.rows);
+        let (folder, config, rows) = (&self.folder, &self.fits.config, &self.fits.rows);
         let target = rows.train.target();
-        let mut scored = match self.all_rows {
+        let mut scored = match self.fits.all_rows {
             None => self.ensemble(RunFolder::member)?,
             Some(_) => self.ensemble(RunFolder::scored_member)?,
         };
@@ -232,7 +248,7 @@ impl EnsembleFit {
                 Some(scores)
             }
         };
-        let train = match &self.all_rows {
+        let train = match &self.fits.all_rows {
             None => &rows.train,
             Some(all) => {
                 plain_models = PlainModels::fit(&all.train, &config.fit)?;
@@ -265,7 +281,7 @@ impl EnsembleFit {
             method: config.fit.method.to_string(),
             model: config.fit.model.to_string(),
             training_rows: train.rows(),
-            is_refitted: self.all_rows.is_some(),
+            is_refitted: self.fits.all_rows.is_some(),
             best_epoch: None,
             has_exact_posterior: engine::has_exact_posterior(train, &config.fit),
             weights: self.weights,
@@ -290,22 +306,22 @@ impl EnsembleFit {
 
     /// The finished members in these folders, with equal weights.
     fn ensemble(&self, folder: fn(&RunFolder, usize) -> PathBuf) -> Result<Ensemble> {
-        let settings = &self.config.fit;
+        let settings = &self.fits.config.fit;
         let folders =
             (0..settings.members).map(|index| RunFolder::open(&folder(&self.folder, index)));
         let folders = folders.collect::<Result<Vec<_>>>()?;
         let equal = vec![(folders.len() as f64).recip(); folders.len()];
-        let target = self.rows.train.target().clone();
+        let target = self.fits.rows.train.target().clone();
         Ensemble::of(folders, &equal, settings.method == Method::Map, target)
     }
 
     /// The weights by the predictions of the held-out rows.
     fn chosen_weights(&self, ensemble: &Ensemble) -> Result<Vec<f64>> {
-        let Some(rows) = &self.rows.validation else {
+        let Some(rows) = &self.fits.rows.validation else {
             return Err(refused("member_weights", "need held-out rows"));
         };
-        let targets = true_targets(rows, self.rows.train.target());
-        let settings = &self.config.fit;
+        let targets = true_targets(rows, self.fits.rows.train.target());
+        let settings = &self.fits.config.fit;
         let mut log_densities = Vec::with_capacity(settings.members * rows.rows());
         for index in 0..settings.members {
             let predictions = ensemble.load(index)?;
@@ -318,6 +334,87 @@ impl EnsembleFit {
             MemberWeights::Equal | MemberWeights::Likelihood => likelihood_weights,
         };
         Ok(weights(&log_densities, settings.members)?)
+    }
+}
+
+impl MemberFits {
+    fn new(folder: RunFolder, config: Config, rows: PreparedRows) -> Result<Self> {
+        Ok(Self {
+            command: folder.command()?,
+            all_rows: all_rows(&config.fit, &rows)?,
+            folder,
+            config,
+            rows,
+        })
+    }
+
+    /// The names of all fits, in order: of the members, or with `refit` of the scored fits and then of the members.
+    fn names(&self) -> Vec<String> {
+        let members = self.config.fit.members;
+        let names = |what: &str| {
+            let name = |member| format!("member {member} of {members}{what}");
+            (1..=members).map(name).collect::<Vec<_>>()
+        };
+        match self.all_rows {
+            None => names(""),
+            Some(_) => [names(", to be scored"), names(", fitted to all rows")].concat(),
+        }
+    }
+
+    /// The fit at a place in [`names`](Self::names), from 0; `None` if it is finished.
+    ///
+    /// # Errors
+    /// If its folder has a fit with other settings, and as [`FolderFit::new`].
+    fn fit(&self, place: usize) -> Result<Option<FolderFit>> {
+        let (members, folder) = (self.config.fit.members, &self.folder);
+        let index = place % members;
+        let (path, rows) = match &self.all_rows {
+            None => (folder.member(index), &self.rows),
+            Some(_) if place < members => (folder.scored_member(index), &self.rows),
+            Some(all) => (folder.member(index), all),
+        };
+        let config = Config {
+            fit: self.config.fit.of_member(index),
+            ..self.config.clone()
+        };
+        let start = match RunFolder::open(&path) {
+            Err(_) => Start::New(&self.command),
+            Ok(folder) => {
+                if folder.config()?.fit.identity() != config.fit.identity() {
+                    let problem = "it was fitted with other settings than those in the config.toml of the ensemble; \
+                                   restore them, or fit into another folder";
+                    return Err(wrong(&path, problem));
+                }
+                if folder.is_finished() {
+                    return Ok(None);
+                }
+                Start::Resumed
+            }
+        };
+        FolderFit::new(&path, config, rows.clone(), start).map(Some)
+    }
+
+    /// A job for every fit, without results: those are in the members' folders.
+    fn jobs(self: Arc<Self>) -> Result<Vec<Job>> {
+        let fingerprint = self.rows.fingerprint();
+        let names = self.names().into_iter().enumerate();
+        let jobs = names.map(|(place, name)| {
+            let key = Key {
+                case: name,
+                method: self.config.fit.method.to_string(),
+                seed: place as u64,
+            };
+            let settings = (self.config.fit.identity(), fingerprint);
+            let fits = self.clone();
+            Job::new(key, &settings, move || {
+                if let Some(fit) = fits.fit(place)? {
+                    let trained = fit.train(&mut Unobserved)?;
+                    fit.finish(&trained)?;
+                }
+                Ok(Measures::new())
+            })
+        });
+        jobs.collect()
     }
 }
 

@@ -215,6 +215,11 @@ impl RunFolder {
         self.path.join(format!("scored-{}", index + 1))
     }
 
+    /// The list of the jobs of an ensemble, while its members are fitted in parallel.
+    pub(super) fn members_file(&self) -> PathBuf {
+        self.path.join("members.jsonl")
+    }
+
     /// The hash of the rows of an ensemble.
     pub(super) fn rows_file(&self) -> PathBuf {
         self.path.join("rows.txt")

@@ -17,7 +17,7 @@ mod validation;
 #[cfg(test)]
 mod tests;
 
-pub use ensemble::EnsembleFit;
+pub use ensemble::{EnsembleFit, Members};
 pub use fit::{FinishedFit, FolderFit, Start, TrainedRun};
 pub use folder::RunFolder;
 pub use members::{Ensemble, RunModel};

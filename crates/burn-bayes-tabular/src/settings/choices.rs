@@ -134,6 +134,8 @@ choices! {
         Laplace = "laplace",
         /// Exact Gaussian posterior of a linear regression.
         Exact = "exact",
+        /// Best Gaussian with a full covariance, of a linear model.
+        FullGaussian = "full-gaussian",
         /// Maximum a posteriori estimate, without a posterior.
         Map = "map",
     }
@@ -156,6 +158,11 @@ impl Method {
         Self::Laplace,
         Self::Map,
     ];
+
+    /// Whether the posterior is a dense Gaussian, which is computed without training.
+    pub(crate) fn is_dense(self) -> bool {
+        matches!(self, Self::Exact | Self::FullGaussian)
+    }
 
     /// Whether the posterior describes the iterates of an ordinary training.
     pub(crate) fn is_of_iterates(self) -> bool {

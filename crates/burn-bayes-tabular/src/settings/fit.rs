@@ -4,8 +4,8 @@ use burn_bayes::train::Preset;
 use serde_json::Value;
 
 use super::choices::Method::{
-    Exact, FactorAnalysis, Ivon, Laplace, Map, MeanField, Nagvac, Slang, Swag, Vadam, Vafc, Vifa,
-    Vogn, Von,
+    Exact, FactorAnalysis, FullGaussian, Ivon, Laplace, Map, MeanField, Nagvac, Slang, Swag, Vadam,
+    Vafc, Vifa, Vogn, Von,
 };
 use super::choices::{
     LikelihoodName, MemberWeights, Method, NetworkShape, NoisePrecision, OptimizerName,
@@ -42,10 +42,10 @@ settings! {
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Ivon, Nagvac], unless: &[DIRECT]]
         train_draws: usize, preset draws;
         /// Number of weight draws per prediction.
-        [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact]]
+        [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact, FullGaussian]]
         draws: usize = 100;
         /// How a linear model is fitted.
-        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact, Map], unless: &[("model", "mlp")]]
+        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact, FullGaussian, Map], unless: &[("model", "mlp")]]
         solver: Solver = Solver::Auto;
         /// Optimiser (slang, vogn, von, vadam, ivon and nagvac have update rules of their own).
         [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Laplace, Map], unless: &[DIRECT]]
@@ -118,7 +118,7 @@ settings! {
         recalibrate: RecalibrationName;
         /// Also train the maximum a posteriori fit with the same settings, and compare the scores of the held-out
         /// rows.
-        [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact]]
+        [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact, FullGaussian]]
         against_map: bool = false;
         /// Number of members of an ensemble: independent fits with seeds derived from the seed, whose predictions are
         /// averaged. With map, it is a deep ensemble.
@@ -230,7 +230,7 @@ impl FitSettings {
     pub fn preset(&self) -> Preset {
         let tuned = match self.method {
             Vifa | MeanField => Preset::VIFA,
-            Vafc | Laplace | Exact | Map => Preset::MAP,
+            Vafc | Laplace | Exact | FullGaussian | Map => Preset::MAP,
             Swag | FactorAnalysis => Preset::SWAG,
             Slang | Vogn => Preset::SLANG,
             Von => Preset::VON,

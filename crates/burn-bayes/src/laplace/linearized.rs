@@ -11,25 +11,28 @@
 //! The Laplace approximation with the GGN matrix is the posterior of this linear model, not of the network
 //! itself: draws of a network's own weights are often far from the data where the linear model's are not.
 //!
+//! `closed_form.rs` computes the covariances.
+//!
 //! Reference: Immer, Korzepa and Bauer (2021), "Improving predictions of Bayesian neural nets via local
 //! linearization".
 
+mod closed_form;
+
 use std::f64::consts::PI;
+use std::sync::OnceLock;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::activation::sigmoid;
 
-use super::outputs::{ModelOutputs, OutputGradients, micro_batches};
+use self::closed_form::{Batching, Covariances, Variances};
+use super::outputs::{ModelOutputs, OutputGradients};
 use crate::error::{Error, Result};
 use crate::likelihood::Likelihood;
 use crate::noise::Noise;
-use crate::posterior::{FactorPosterior, Posterior};
+use crate::posterior::{CovarianceTerms, FactorPosterior, Posterior};
+use crate::predict::Predictor;
 
-/// The number of elements of the Jacobian of a micro-batch, which fits into a processor's cache.
-const ELEMENTS: usize = 1 << 19;
-/// The least number of examples in a micro-batch, each of which costs a pass over the model.
-const FEWEST_EXAMPLES: usize = 16;
 /// Draws of the weights in memory at a time.
 const DRAWS_AT_A_TIME: usize = 32;
 
@@ -55,6 +58,8 @@ pub struct Linearized<M: ModelOutputs> {
     model: M,
     posterior: FactorPosterior,
     gradients: OutputGradients<M>,
+    terms: CovarianceTerms,
+    batching: OnceLock<Batching>,
 }
 
 /// The Gaussian distribution of every example's outputs, without the noise of the targets.
@@ -64,6 +69,30 @@ pub struct LinearizedOutputs {
     pub mean: Tensor<2>,
     /// diag J Σ Jᵀ, `[M, C]`.
     pub variance: Tensor<2>,
+}
+
+impl<M: Module + ModelOutputs + 'static> Predictor<M> {
+    /// The model, linearised at the posterior's mean: predictions in closed form, without draws.
+    ///
+    /// ```
+    /// # use burn::{module::Module, tensor::Tensor};
+    /// use burn_bayes::Predictor;
+    /// use burn_bayes::laplace::ModelOutputs;
+    ///
+    /// fn deviations<M: Module + ModelOutputs + 'static>(
+    ///     predictor: &Predictor<M>,
+    ///     features: M::Features,
+    /// ) -> burn_bayes::Result<Tensor<2>> {
+    ///     Ok(predictor.linearized()?.outputs(&features)?.variance.sqrt())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a matrix of the posterior cannot be factorised.
+    pub fn linearized(&self) -> Result<Linearized<M>> {
+        Linearized::new(self.mean_model()?, self.posterior().clone())
+    }
 }
 
 impl<M: Module + ModelOutputs + 'static> Linearized<M> {
@@ -77,6 +106,8 @@ impl<M: Module + ModelOutputs + 'static> Linearized<M> {
         Ok(Self {
             model: posterior.write_mean(model)?,
             gradients: OutputGradients::new(posterior.layout().clone()),
+            terms: posterior.covariance_terms()?,
+            batching: OnceLock::new(),
             posterior,
         })
     }
@@ -92,25 +123,8 @@ impl<M: Module + ModelOutputs + 'static> Linearized<M> {
     ///
     /// If an output is not finite, or a gradient cannot be computed.
     pub fn outputs(&self, features: &M::Features) -> Result<LinearizedOutputs> {
-        let roots = self.posterior.covariance_roots()?;
-        let (mut means, mut variances) = (Vec::new(), Vec::new());
-        for features in micro_batches(features, self.examples_at_a_time(1))? {
-            let mean = self.gradients.outputs(&self.model, &features)?;
-            let [_, width] = mean.dims();
-            let columns = (0..width).map(|output| {
-                let gradients = self
-                    .gradients
-                    .of_output(&self.model, &features, &mean, output)?;
-                Ok(roots.variance(gradients.materialise()).unsqueeze_dim(1))
-            });
-            variances.push(Tensor::cat(columns.collect::<Result<_>>()?, 1));
-            means.push(mean);
-        }
-        expect_examples(means.len())?;
-        Ok(LinearizedOutputs {
-            mean: Tensor::cat(means, 0),
-            variance: Tensor::cat(variances, 0),
-        })
+        let (mean, variance) = self.closed_form(features, &Variances)?;
+        Ok(LinearizedOutputs { mean, variance })
     }
 
     /// The covariance of every example's outputs, `[M, C, C]`.
@@ -119,29 +133,8 @@ impl<M: Module + ModelOutputs + 'static> Linearized<M> {
     ///
     /// Those of [`outputs`](Self::outputs).
     pub fn covariance(&self, features: &M::Features) -> Result<Tensor<3>> {
-        let roots = self.posterior.covariance_roots()?;
-        let mut covariances = Vec::new();
-        let width = self.width(features)?;
-        for features in micro_batches(features, self.examples_at_a_time(width))? {
-            let outputs = self.gradients.outputs(&self.model, &features)?;
-            let [examples, width] = outputs.dims();
-            let parts = (0..width).map(|output| {
-                let gradients =
-                    self.gradients
-                        .of_output(&self.model, &features, &outputs, output)?;
-                Ok(roots.of(gradients.materialise()))
-            });
-            let parts = parts.collect::<Result<Vec<_>>>()?;
-            let mut covariance = Tensor::zeros([examples, width, width], &outputs.device());
-            for root in 0..parts[0].len() {
-                let stacked = parts.iter().map(|part| part[root].clone()).collect();
-                let stacked: Tensor<3> = Tensor::stack(stacked, 1);
-                covariance = covariance + stacked.clone().matmul(stacked.transpose());
-            }
-            covariances.push(covariance);
-        }
-        expect_examples(covariances.len())?;
-        Ok(Tensor::cat(covariances, 0))
+        let identity = &self.batching(features)?.identity;
+        Ok(self.closed_form(features, &Covariances(identity))?.1)
     }
 
     /// The outputs at `count` draws, `[count, M, C]`. Draw s has the weights of the posterior's draw with
@@ -154,13 +147,8 @@ impl<M: Module + ModelOutputs + 'static> Linearized<M> {
         if count == 0 {
             return Err(Error::config("draws", "is 0; it must be at least 1"));
         }
-        let outputs = self.gradients.outputs(&self.model, features)?;
-        let [_, width] = outputs.dims();
-        let gradients = (0..width).map(|output| {
-            self.gradients
-                .of_output(&self.model, features, &outputs, output)
-        });
-        let gradients = gradients.collect::<Result<Vec<_>>>()?;
+        let identity = &self.batching(features)?.identity;
+        let (outputs, jacobians) = self.gradients.jacobians(&self.model, features, identity)?;
         let sampler = self.posterior.sampler()?;
         let mean: Tensor<2> = self.posterior.mean().unsqueeze();
         let mut passes = Vec::new();
@@ -169,11 +157,7 @@ impl<M: Module + ModelOutputs + 'static> Linearized<M> {
             let draws = some.map(|draw| sampler.draw(noise.row(draw as u64)));
             let draws: Tensor<2> = Tensor::stack(draws.collect::<Result<_>>()?, 0);
             let shifts = draws - mean.clone();
-            // [M, S] for every output.
-            let changes = gradients
-                .iter()
-                .map(|rows| rows.dot(shifts.clone()).transpose());
-            let changes: Tensor<3> = Tensor::stack(changes.collect(), 2);
+            let changes = jacobians.dot(&shifts).permute([2, 0, 1]);
             passes.push(changes + outputs.clone().unsqueeze::<3>());
         }
         Ok(Tensor::cat(passes, 0))
@@ -188,9 +172,9 @@ impl<M: Module + ModelOutputs + 'static> Linearized<M> {
         let shrink =
             |mean: Tensor<2>, variance: Tensor<2>| mean / (variance * (PI / 8.0) + 1.0).sqrt();
         match self.model.likelihood() {
-            Likelihood::Categorical if self.width(features)? == 2 => {
-                let mean = self.gradients.outputs(&self.model, features)?;
-                let covariance = self.covariance(features)?;
+            Likelihood::Categorical if self.batching(features)?.identity.dims()[0] == 2 => {
+                let identity = &self.batching(features)?.identity;
+                let (mean, covariance) = self.closed_form(features, &Covariances(identity))?;
                 let entry = |row: usize, column: usize| -> Tensor<2> {
                     covariance
                         .clone()
@@ -217,27 +201,4 @@ impl<M: Module + ModelOutputs + 'static> Linearized<M> {
             )),
         }
     }
-
-    /// The number of examples whose Jacobians, with `rows` rows each, are in memory at a time.
-    fn examples_at_a_time(&self, rows: usize) -> usize {
-        (ELEMENTS / (rows * self.posterior.len())).max(FEWEST_EXAMPLES)
-    }
-
-    /// C.
-    fn width(&self, features: &M::Features) -> Result<usize> {
-        let first = micro_batches(features, 1)?.next();
-        let first = first.ok_or_else(no_examples)?;
-        Ok(self.gradients.outputs(&self.model, &first)?.dims()[1])
-    }
-}
-
-fn expect_examples(batches: usize) -> Result<()> {
-    match batches {
-        0 => Err(no_examples()),
-        _ => Ok(()),
-    }
-}
-
-fn no_examples() -> Error {
-    Error::config("features", "have no examples")
 }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::kind;
-use burn_bayes_graph::{CapturedModel, ExampleBatch, ExampleGradients, Layout, TensorMapper};
+use burn_bayes_graph::{
+    CapturedModel, ExampleBatch, ExampleGradients, ExampleJacobians, Layout, TensorMapper,
+};
 
 use crate::error::{Error, Result};
 use crate::likelihood::Likelihood;
@@ -113,13 +115,8 @@ impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
     pub(crate) fn outputs(&self, model: &M, features: &M::Features) -> Result<Tensor<2>> {
         let outputs = model.valid().outputs(without_autodiff(features.clone()));
         let outputs = outputs.without_autodiff();
-        match outputs.clone().is_finite().all().into_scalar() {
-            true => Ok(outputs),
-            false => Err(Error::numerical(
-                "an output of the model is not finite; likely causes: training diverged, or the inputs are not \
-                 finite",
-            )),
-        }
+        expect_finite(&outputs)?;
+        Ok(outputs)
     }
 
     /// The gradients of Σ_c wᵢ_c fᵢ_c for every example i and constant weights `[M, C]`.
@@ -131,6 +128,31 @@ impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
     ) -> Result<ExampleGradients> {
         let batch = (features.clone(), weights);
         Ok(self.captured.example_gradients(model, &batch)?.gradients)
+    }
+
+    /// The outputs, `[M, C]`, and their Jacobians, by a forward and a backward pass for each of the C rows of
+    /// `identity`.
+    ///
+    /// # Errors
+    ///
+    /// If an output is not finite.
+    pub(super) fn jacobians(
+        &self,
+        model: &M,
+        features: &M::Features,
+        identity: &Tensor<2>,
+    ) -> Result<(Tensor<2>, ExampleJacobians)> {
+        let rows = examples(features)?;
+        let (mut outputs, mut gradients) = (Vec::new(), Vec::new());
+        for weights in identity.clone().split(1, 0) {
+            let batch = (features.clone(), weights.repeat_dim(0, rows));
+            let found = self.captured.example_gradients(model, &batch)?;
+            outputs.push(found.losses);
+            gradients.push(found.gradients);
+        }
+        let outputs = Tensor::stack(outputs, 1);
+        expect_finite(&outputs)?;
+        Ok((outputs, ExampleJacobians::new(gradients)))
     }
 
     /// The gradients of output `index` of every example: the rows of its Jacobian.
@@ -146,6 +168,16 @@ impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
         let weights = outputs.zeros_like();
         let weights = weights.slice_assign([0..rows, index..index + 1], ones);
         self.weighted(model, features, weights)
+    }
+}
+
+fn expect_finite(outputs: &Tensor<2>) -> Result<()> {
+    match outputs.clone().is_finite().all().into_scalar() {
+        true => Ok(()),
+        false => Err(Error::numerical(
+            "an output of the model is not finite; likely causes: training diverged, or the inputs are not \
+             finite",
+        )),
     }
 }
 

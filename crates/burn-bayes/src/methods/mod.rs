@@ -10,8 +10,10 @@
 //! * [`Sghmc`]: samples by gradient steps with noise and a velocity; without velocity it is SGLD.
 //! * [`BatchEnsemble`]: members that share their matrices up to factors of rank one.
 //! * [`Swag`]: mean and covariance of the iterates of ordinary training.
+//! * [`IterateAveraging`]: averages of windows of these iterates, as samples.
 //! * [`FactorAnalysis`]: online factor analysis of these iterates; [`OnlineFactorAnalysis`] is that of any vectors.
 //! * [`BayesianRidge`]: linear regression with the precisions that maximise the evidence.
+//! * [`LogisticRegression`]: the best Gaussian of a logistic regression, by quadrature.
 //!
 //! An algorithm implements [`Algorithm`] and the trait of the signal that it learns from. It never
 //! calls backward and is independent of data sets and training loops.
@@ -23,8 +25,10 @@ mod bayesian_ridge;
 pub(crate) mod checks;
 mod factor_analysis;
 mod full_matrix;
+mod iterate_averaging;
 mod iterate_schedule;
 mod ivon;
+mod logistic_regression;
 mod mean_stage;
 mod mean_training;
 mod nagvac;
@@ -52,7 +56,9 @@ pub use factor_analysis::{
     FactorAnalysis, FactorAnalysisConfig, FactorEstimate, FactorRule, OnlineFactorAnalysis,
 };
 pub use full_matrix::{FullMatrixStep, FullMatrixVon, empirical_fisher};
+pub use iterate_averaging::{IterateAveraging, IterateAveragingConfig};
 pub use ivon::{Ivon, IvonConfig, IvonStep};
+pub use logistic_regression::{LogisticPosterior, LogisticRegression};
 pub use mean_stage::MeanStage;
 pub use nagvac::{Nagvac, NagvacConfig, NagvacStep};
 pub use natural::NaturalUpdate;

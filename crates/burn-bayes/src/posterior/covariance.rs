@@ -16,7 +16,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
 use super::Sampler;
-use super::form::{CovarianceRoots, GaussianForm, Moments};
+use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm, Moments};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::Result;
 use crate::kernels::composed::to_host;
@@ -93,6 +93,14 @@ impl GaussianForm for CovarianceForm {
             deviation: self.diagonal.val().sqrt().unsqueeze(),
             factors: self.factors.as_ref().map(Param::val),
             mixed: None,
+        })
+    }
+
+    fn covariance_terms(&self) -> Result<CovarianceTerms> {
+        Ok(CovarianceTerms {
+            diagonal: self.diagonal.val(),
+            vectors: self.factors.as_ref().map(Param::val),
+            is_difference: false,
         })
     }
 

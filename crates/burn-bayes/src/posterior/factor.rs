@@ -10,7 +10,7 @@ use burn_bayes_graph::Layout;
 
 use super::covariance::CovarianceForm;
 use super::dense::DenseGaussian;
-use super::form::{CovarianceRoots, GaussianForm, Moments};
+use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm, Moments};
 use super::precision::PrecisionForm;
 use super::storage::{Contents, DIAGONAL, FACTORS, FileFormat, MEAN, Saved};
 use super::{Posterior, Sampler, check_finite};
@@ -441,6 +441,11 @@ impl FactorPosterior {
     /// The map from a Jacobian to roots of the covariance of its functions.
     pub(crate) fn covariance_roots(&self) -> Result<CovarianceRoots> {
         self.form.gaussian().covariance_roots()
+    }
+
+    /// The terms of the covariance of functions whose Jacobian is in factored form.
+    pub(crate) fn covariance_terms(&self) -> Result<CovarianceTerms> {
+        self.form.gaussian().covariance_terms()
     }
 
     /// A Jacobian of this width, without autodiff.

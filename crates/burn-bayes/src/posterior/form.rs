@@ -47,6 +47,17 @@ impl CovarianceRoots {
     }
 }
 
+/// Terms of J Σ Jᵀ = J diag(w) Jᵀ ± (J Vᵀ)(J Vᵀ)ᵀ, for J in factored form.
+#[derive(Clone, Debug)]
+pub(crate) struct CovarianceTerms {
+    /// w: ψ, or 1/d.
+    pub(crate) diagonal: Tensor<1>,
+    /// V: F, or W U d⁻¹ with WᵀW = (I + U d⁻¹ Uᵀ)⁻¹, `[K, D]`.
+    pub(crate) vectors: Option<Tensor<2>>,
+    /// Whether the second term is subtracted, as in precision form. Digits are lost where it is nearly the first.
+    pub(crate) is_difference: bool,
+}
+
 /// The operations that each form implements differently.
 pub(super) trait GaussianForm {
     /// A sampler; it computes once what all draws share.
@@ -63,6 +74,9 @@ pub(super) trait GaussianForm {
 
     /// The map from J to matrices H with J Σ Jᵀ = Σ H Hᵀ.
     fn covariance_roots(&self) -> Result<CovarianceRoots>;
+
+    /// The terms of J Σ Jᵀ.
+    fn covariance_terms(&self) -> Result<CovarianceTerms>;
 
     /// The quantities needed for the entropy and the divergence from a prior.
     fn moments(&self) -> Result<Moments>;

@@ -112,20 +112,9 @@ impl<P: Posterior> Mixture<P> {
         Ok(self.layout.write(model, self.draw(noise)?)?)
     }
 
-    /// The component selected by the noise, by inversion of the cumulative weights.
+    /// The component selected by the noise.
     fn pick(&self, noise: Noise) -> usize {
-        let mut rest = noise.uniform();
-        for (index, weight) in self.weights.iter().enumerate() {
-            if rest < *weight {
-                return index;
-            }
-            rest -= weight;
-        }
-        // After rounding of the sum: the last component with non-zero weight.
-        self.weights
-            .iter()
-            .rposition(|&weight| weight > 0.0)
-            .unwrap_or(0)
+        picked(&self.weights, noise)
     }
 
     fn save_into(&self, folder: &Path) -> Result<()> {
@@ -145,6 +134,22 @@ impl<P: Posterior> Mixture<P> {
         let text = serde_json::to_vec_pretty(&index).map_err(|error| unwritable(&file, error))?;
         fs::write(&file, text).map_err(|error| unwritable(&file, error))
     }
+}
+
+/// The component with these weights that the noise selects, by inversion of the cumulative weights.
+pub(crate) fn picked(weights: &[f64], noise: Noise) -> usize {
+    let mut rest = noise.uniform();
+    for (index, weight) in weights.iter().enumerate() {
+        if rest < *weight {
+            return index;
+        }
+        rest -= weight;
+    }
+    // After rounding of the sum: the last component with non-zero weight.
+    weights
+        .iter()
+        .rposition(|&weight| weight > 0.0)
+        .unwrap_or(0)
 }
 
 impl Mixture<FactorPosterior> {

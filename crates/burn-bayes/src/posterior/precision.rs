@@ -16,7 +16,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
 use super::Sampler;
-use super::form::{CovarianceRoots, GaussianForm, Moments};
+use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm, Moments};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::Result;
 use crate::kernels::statistics::{self, PrecisionParts};
@@ -175,6 +175,24 @@ impl GaussianForm for PrecisionForm {
             deviation,
             factors,
             mixed,
+        })
+    }
+
+    fn covariance_terms(&self) -> Result<CovarianceTerms> {
+        let parts = self.parts();
+        let diagonal = parts.precision.clone().recip();
+        let vectors = match &parts.factors {
+            None => None,
+            Some(factors) => {
+                let scaled = factors.clone() * diagonal.clone().unsqueeze::<2>();
+                let root = self.inner(&parts)?.inverse_root();
+                Some(statistics::mix(&scaled, root.as_slice(), parts.rank()))
+            }
+        };
+        Ok(CovarianceTerms {
+            diagonal,
+            vectors,
+            is_difference: true,
         })
     }
 

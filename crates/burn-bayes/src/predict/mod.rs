@@ -1,6 +1,7 @@
 //! Predictions with a posterior over the weights.
 
 mod batched_prediction;
+mod component_statistics;
 mod dropout;
 mod predictor;
 mod recording;

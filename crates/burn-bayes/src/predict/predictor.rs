@@ -8,6 +8,7 @@ use burn::train::{InferenceStep, ItemLazy};
 use burn_bayes_graph::ExampleBatch;
 
 use super::batched_prediction::BatchedPrediction;
+use super::component_statistics::ComponentStatistics;
 use super::dropout::PredictionDropout;
 use super::recording::RecordingCache;
 use super::statistics::refresh_running_statistics;
@@ -53,6 +54,8 @@ pub struct Predictor<M, P = FactorPosterior> {
     /// Draws by weight instead of in order.
     weighted: Option<Arc<WeightedDraws>>,
     dropout: Option<PredictionDropout>,
+    /// Those of the components of a mixture, if they are not in the model.
+    statistics: Option<ComponentStatistics<M>>,
     batched: RecordingCache,
     is_checked: bool,
 }
@@ -84,6 +87,7 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
             noise,
             weighted: None,
             dropout: None,
+            statistics: None,
             batched: RecordingCache::default(),
             is_checked: true,
         }
@@ -115,8 +119,13 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
     /// The model with draw `index` as its weights. [With dropout](Self::with_dropout), its masks are random;
     /// [`map_draws`](Self::map_draws) seeds them.
     pub fn drawn_model(&self, index: u64) -> Result<M> {
-        let weights = self.sampler.draw(self.noise_of(index))?;
-        let model = self.posterior.layout().write(self.model.clone(), weights)?;
+        let noise = self.noise_of(index);
+        let weights = self.sampler.draw(noise)?;
+        let model = match &self.statistics {
+            Some(statistics) => statistics.model(noise),
+            None => &self.model,
+        };
+        let model = self.posterior.layout().write(model.clone(), weights)?;
         Ok(match self.dropout {
             Some(_) => PredictionDropout::activated(model),
             None => model,
@@ -161,6 +170,16 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
     ) -> Result<Self> {
         let model = refresh_running_statistics(&self.mean_model()?, batches, forward)?;
         Ok(Self { model, ..self })
+    }
+
+    /// The model, in inference mode.
+    pub(super) fn model(&self) -> &M {
+        &self.model
+    }
+
+    pub(super) fn with_statistics(self, statistics: ComponentStatistics<M>) -> Self {
+        let statistics = Some(statistics);
+        Self { statistics, ..self }
     }
 
     pub(crate) fn with_recordings(self, batched: RecordingCache, is_checked: bool) -> Self {
@@ -273,7 +292,9 @@ where
             // Without autodiff.
             return mixture.sync().map_err(failed);
         }
-        if let Some(batched) = self.batched.known::<BatchedPrediction<M>>() {
+        if self.statistics.is_none()
+            && let Some(batched) = self.batched.known::<BatchedPrediction<M>>()
+        {
             let all = || self.draws(draws);
             let mixture = batched.mixture(&self.model, &all, &batch, self.is_checked)?;
             if let Some(mixture) = mixture {

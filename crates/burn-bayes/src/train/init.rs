@@ -5,9 +5,9 @@ use burn::module::{Module, ModuleDisplay};
 use super::bayesian::Bayesian;
 use crate::error::Result;
 use crate::methods::{
-    BatchEnsemble, BatchEnsembleConfig, FactorAnalysis, FactorAnalysisConfig, Ivon, IvonConfig,
-    Nagvac, NagvacConfig, Sghmc, SghmcConfig, Slang, SlangConfig, Swag, SwagConfig, Vadam,
-    VadamConfig, Vifa, VifaConfig, Von, VonConfig,
+    BatchEnsemble, BatchEnsembleConfig, FactorAnalysis, FactorAnalysisConfig, IterateAveraging,
+    IterateAveragingConfig, Ivon, IvonConfig, Nagvac, NagvacConfig, Sghmc, SghmcConfig, Slang,
+    SlangConfig, Swag, SwagConfig, Vadam, VadamConfig, Vifa, VifaConfig, Von, VonConfig,
 };
 
 /// `init` and `try_init`, written once for the configurations of all methods. They are no trait, so that
@@ -46,6 +46,7 @@ wraps_models! {
     SlangConfig => Slang,
     SwagConfig => Swag,
     FactorAnalysisConfig => FactorAnalysis,
+    IterateAveragingConfig => IterateAveraging,
     VadamConfig => Vadam,
     IvonConfig => Ivon,
     NagvacConfig => Nagvac,

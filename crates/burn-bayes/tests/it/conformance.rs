@@ -10,8 +10,8 @@ use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::methods::{
-    Algorithm, Averaging, BatchEnsembleConfig, Curvature, FactorUnits, IvonConfig, MeanStage,
-    NagvacConfig, SamplingSchedule, SghmcConfig, VadamConfig, VonConfig,
+    Algorithm, Averaging, BatchEnsembleConfig, Curvature, FactorUnits, IterateAveragingConfig,
+    IvonConfig, MeanStage, NagvacConfig, SamplingSchedule, SghmcConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
@@ -652,6 +652,7 @@ conformance! {
     shape nagvac: NagvacConfig::new(LEN), 1;
     shape ivon: IvonConfig::new(LEN), 0;
     shape ivon_in_one_stage: IvonConfig::new(LEN).with_mean_stage(MeanStage::None).with_initial_hessian(Some(16.0)), 0;
+    points iterate_averaging: IterateAveragingConfig::new(LEN, 5, 3), 8;
     points sghmc: SghmcConfig::new(LEN, SAMPLED), 6;
     points sgld: SghmcConfig::sgld(LEN, CYCLES).with_max_samples(4), 4;
     points batch_ensemble: BatchEnsembleConfig::new(LEN, 3), 3;
@@ -673,6 +674,7 @@ additive_conformance! {
     mean_field_does_not_depend_on_the_batch_size: VifaConfig::new(LEN).with_rank(0);
     batch_ensemble_does_not_depend_on_the_batch_size: BatchEnsembleConfig::new(LEN, 2);
     swag_does_not_depend_on_the_batch_size: SwagConfig::new(LEN, 1).with_max_rank(0);
+    iterate_averaging_does_not_depend_on_the_batch_size: IterateAveragingConfig::new(LEN, 1, 2);
 }
 
 gradient_conformance! {

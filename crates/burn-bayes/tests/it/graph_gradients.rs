@@ -1,7 +1,7 @@
 //! Factored per-example gradients against their definition, in double precision on the host.
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-use burn_bayes::graph::{Block, ExampleGradients, Term};
+use burn_bayes::graph::{Block, ExampleGradients, ExampleJacobians, Term};
 use proptest::prelude::*;
 
 use crate::support::{EPSILON, assert_close, device, matrix, normals, values, widened};
@@ -60,8 +60,9 @@ impl Form {
         }
     }
 
-    /// Builds the term and adds its rows to those of the parameter.
-    fn term(self, seed: u64, dense: &mut Dense) -> Term {
+    /// Builds the term and adds its rows to those of the parameter. The first seed is that of the inputs: the left sides
+    /// and the indices.
+    fn term(self, [seed, other]: [u64; 2], dense: &mut Dense) -> Term {
         let count = dense.count;
         match self {
             Self::Outer {
@@ -72,7 +73,7 @@ impl Form {
                 let [height, width] = sides;
                 let uses = groups * count * positions;
                 let left = normals(seed, uses * height);
-                let right = normals(seed + 1, uses * width);
+                let right = normals(other, uses * width);
                 for used in 0..uses {
                     let (group, example) = (used / (count * positions), used / positions % count);
                     for row in 0..height {
@@ -90,7 +91,7 @@ impl Form {
                 )
             }
             Self::Rows { len } => {
-                let rows = normals(seed, count * len);
+                let rows = normals(other, count * len);
                 for (index, &value) in rows.iter().enumerate() {
                     dense.add(index / len, index % len, value.into());
                 }
@@ -106,7 +107,7 @@ impl Form {
                     .iter()
                     .map(|number| (number.abs() * 3.0) as i64 % rows as i64)
                     .collect();
-                let numbers = normals(seed + 1, count * positions * width);
+                let numbers = normals(other, count * positions * width);
                 for (used, &row) in chosen.iter().enumerate() {
                     for column in 0..width {
                         let element = row as usize * width + column;
@@ -135,13 +136,20 @@ impl Case {
 
     /// Sets with other numbers have other gradients.
     fn of_set(number: usize, count: usize, parameters: &[Parameter]) -> Self {
+        Self::with_seeds([number, number], count, parameters)
+    }
+
+    /// With these numbers of the set of inputs and of the set of everything else.
+    fn with_seeds(numbers: [usize; 2], count: usize, parameters: &[Parameter]) -> Self {
         let mut blocks = Vec::new();
         let mut dense = Dense::zeros(count, 0);
         for (index, parameter) in parameters.iter().enumerate() {
             let mut part = Dense::zeros(count, parameter.len);
             let mut terms = Vec::new();
             for (place, form) in parameter.forms.iter().enumerate() {
-                terms.push(form.term((1000 * number + 100 * index + 2 * place) as u64, &mut part));
+                let seed = |number: usize| (1000 * number + 100 * index + 2 * place) as u64;
+                let [inputs, others] = numbers.map(seed);
+                terms.push(form.term([inputs, others + 1], &mut part));
             }
             blocks.push(Block::new(parameter.len, terms));
             dense = dense.beside(&part);
@@ -397,6 +405,102 @@ proptest! {
         let mixed = [sets(3, 0), Case::of_set(1, 2, &last)];
         Case::joined(mixed.into()).check(vectors);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn jacobians_are_those_of_the_rows(
+        count in 1..=5usize,
+        parameters in proptest::collection::vec(parameter(), 1..=4),
+        has_shared_inputs in proptest::collection::vec(proptest::bool::ANY, 1..=3),
+        vectors in 1..=6usize,
+    ) {
+        let outputs = has_shared_inputs.iter().enumerate();
+        let outputs = outputs.map(|(output, &is_shared)| {
+            let inputs = if is_shared { 0 } else { output };
+            Case::with_seeds([inputs, output], count, &parameters)
+        });
+        check_jacobians(&outputs.collect::<Vec<_>>(), vectors);
+    }
+}
+
+/// Every product of the Jacobians of these outputs, with `vectors` vectors.
+fn check_jacobians(outputs: &[Case], vectors: usize) {
+    let Dense { count, len, .. } = outputs[0].dense;
+    let jacobians = outputs.iter().map(|output| output.gradients.clone());
+    let jacobians = ExampleJacobians::new(jacobians.collect());
+    let row = |output: &Case, example: usize| {
+        let range = example * len..(example + 1) * len;
+        [&output.dense.rows, &output.dense.sizes].map(|matrix| matrix[range.clone()].to_vec())
+    };
+    let tolerance = 8.0 * EPSILON * (1.0 + 64.0 * len as f64).sqrt();
+    let directions = matrix(vectors, len, &normals(8, vectors * len));
+    let weights: Vec<f32> = normals(9, len).into_iter().map(f32::abs).collect();
+    let product = |left: &[f64], right: &[f64], scale: &dyn Fn(usize) -> f64| {
+        let terms = left.iter().zip(right).enumerate();
+        terms.map(|(at, (l, r))| l * r * scale(at)).sum::<f64>()
+    };
+    let weight = |at: usize| f64::from(weights[at]);
+    let (mut dots, mut squares, mut grams) = ([vec![], vec![]], [vec![], vec![]], [vec![], vec![]]);
+    for example in 0..count {
+        for left in outputs {
+            let [values, sizes] = row(left, example);
+            for vector in values_of_rows(&directions, len) {
+                let of_sizes: Vec<f64> = vector.iter().map(|value| value.abs()).collect();
+                dots[0].push(product(&values, &vector, &|_| 1.0));
+                dots[1].push(product(&sizes, &of_sizes, &|_| 1.0));
+            }
+            squares[0].push(product(&values, &values, &weight));
+            squares[1].push(product(&sizes, &sizes, &weight));
+            for right in outputs {
+                let [others, other_sizes] = row(right, example);
+                grams[0].push(product(&values, &others, &weight));
+                grams[1].push(product(&sizes, &other_sizes, &weight));
+            }
+        }
+    }
+    let weights = tensor(&weights, [len]);
+    for (what, found, [expected, sizes]) in [
+        ("dot", values(&jacobians.dot(&directions)), dots),
+        (
+            "squares",
+            values(&jacobians.weighted_squares(&weights)),
+            squares,
+        ),
+        ("grams", values(&jacobians.weighted_grams(&weights)), grams),
+    ] {
+        assert_close(what, &found, &expected, &sizes, tolerance);
+    }
+}
+
+fn values_of_rows(matrix: &Tensor<2>, len: usize) -> Vec<Vec<f64>> {
+    values(matrix).chunks(len).map(<[f64]>::to_vec).collect()
+}
+
+#[test]
+fn jacobians_of_large_layers_are_computed_in_pieces() {
+    let parameters = [
+        Form::Outer {
+            groups: 1,
+            positions: 1,
+            sides: [600, 800],
+        },
+        Form::Outer {
+            groups: 3,
+            positions: 2,
+            sides: [500, 320],
+        },
+    ];
+    let parameters = parameters.map(|form| Parameter {
+        len: form.len(),
+        forms: vec![form],
+    });
+    let outputs = [0, 1].map(|output| Case::with_seeds([0, output], 150, &parameters[..1]));
+    check_jacobians(&outputs, 4);
+    let outputs = [0, 1].map(|output| Case::with_seeds([0, output], 2, &parameters));
+    check_jacobians(&outputs, 2);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Laplace approximations, compared with dense formulas in double precision and with laplace-torch.
 
+mod closed_form;
 mod dense;
 mod peers;
 

@@ -175,6 +175,45 @@ fn statistics_are_refreshed_for_the_mean() {
 }
 
 #[test]
+fn statistics_of_an_ensemble_are_refreshed_for_every_member() {
+    let nets: Vec<_> = (0..2)
+        .map(|seed| filled(Net::new(&device()), seed, 0.5))
+        .collect();
+    let members = nets
+        .iter()
+        .map(|net| PointPosterior::of(net, &ParamGroup::all()).unwrap());
+    let ensemble = Mixture::uniform(members.collect()).unwrap();
+    let batches = [1, 2].map(|seed| batch(40, seed, &autodiff()).0);
+    let forward = |net: &Net, input: &Tensor<2>| net.forward(input.clone());
+    let predictor = Predictor::new(nets[0].clone(), ensemble, Noise::host(1)).unwrap();
+    let predictor = predictor
+        .with_component_statistics(&batches, forward)
+        .unwrap();
+    let input = batch(5, 2, &device());
+    let outputs = predictor
+        .map_draws(12, |net: &Net| bits(&net.forward(input.0.clone())))
+        .unwrap();
+    let of_members = nets.iter().map(|net| {
+        let batches = batches.clone();
+        let net = burn_bayes::predict::refresh_running_statistics(net, batches, forward).unwrap();
+        bits(&net.forward(input.0.clone()))
+    });
+    let of_members: Vec<_> = of_members.collect();
+    assert!(outputs.iter().all(|output| of_members.contains(output)));
+    assert!(of_members.iter().all(|member| outputs.contains(member)));
+    // Draws in one pass would share the statistics of one model.
+    let one_by_one = values(
+        &predictor
+            .predict(input.clone(), 6)
+            .unwrap()
+            .draw_probabilities,
+    );
+    let predictor = predictor.with_batched_draws();
+    let together = values(&predictor.predict(input, 6).unwrap().draw_probabilities);
+    assert_eq!(one_by_one, together);
+}
+
+#[test]
 fn a_posterior_of_another_model_is_refused() {
     let other = LinearConfig::new(2, 2).init(&device());
     let posterior = PointPosterior::of(&other, &ParamGroup::all()).unwrap();

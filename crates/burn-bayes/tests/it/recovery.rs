@@ -1,6 +1,7 @@
 //! VIFA's analytic gradients against its objective, and its convergence to the exact posterior.
 
 mod ivon;
+mod logistic;
 mod natural;
 mod sghmc;
 mod von;

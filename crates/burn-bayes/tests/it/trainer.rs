@@ -9,10 +9,10 @@ use burn::tensor::Tensor;
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::Rate;
 use burn_bayes::train::{
-    Batches, Checkpoint, CheckpointTime, EpochSummary, RateSchedule, Trainer, TrainerModel,
-    TrainingEnd, TrainingObserver, Unobserved,
+    Batches, BoundPatience, Checkpoint, CheckpointTime, EpochSummary, RateSchedule, Trainer,
+    TrainerModel, TrainingEnd, TrainingObserver, Unobserved,
 };
-use burn_bayes::{Bayesian, Error, GaussianNll, Result, VifaConfig};
+use burn_bayes::{Bayesian, Error, GaussianNll, Prior, Result, VifaConfig};
 
 use crate::support::{autodiff, filled, normals, state};
 
@@ -166,6 +166,38 @@ fn accumulated_batches_make_one_step() {
         .unwrap();
     // The fifth batch of an epoch is accumulated alone.
     assert_eq!(run.trainer.steps(), (EPOCHS * (PER_EPOCH / 2)) as u64);
+}
+
+#[test]
+fn a_bound_that_no_longer_improves_ends_the_training() {
+    /// Keeps the last summary beside the patience.
+    struct Watched(BoundPatience, Option<EpochSummary>);
+
+    impl TrainingObserver<Bayesian<Line, burn_bayes::methods::Vifa>> for Watched {
+        type Error = Error;
+
+        fn epoch(
+            &mut self,
+            summary: &EpochSummary,
+            model: &Bayesian<Line, burn_bayes::methods::Vifa>,
+        ) -> Result<ControlFlow<()>> {
+            self.1 = Some(*summary);
+            self.0.epoch(summary, model)
+        }
+    }
+
+    let prior = Prior::isotropic(1.0);
+    let mut watched = Watched(BoundPatience::new(prior.clone(), 1, 3).unwrap(), None);
+    let run = trainer(bayesian(1)).with_epochs(2000);
+    let run = run.run(&Rows { bad: false }, &mut watched).unwrap();
+    assert_eq!(run.end, TrainingEnd::Stopped);
+    let posterior = run.trainer.model().posterior();
+    let divergence = posterior.kl(&prior.resolve(posterior.layout()).unwrap());
+    let expected = watched.1.unwrap().loss + divergence.unwrap() / 20.0;
+    assert_eq!(watched.0.smoothed(), Some(expected));
+
+    let error = BoundPatience::new(prior, 0, 1).unwrap_err();
+    assert!(error.to_string().starts_with("window"), "{error}");
 }
 
 #[test]

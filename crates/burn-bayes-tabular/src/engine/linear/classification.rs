@@ -11,9 +11,9 @@
 
 use burn_bayes::Noise;
 use burn_bayes::algebra::{Cholesky, SquareMatrix};
-use burn_bayes::posterior::{DenseGaussian, FormKind, NearestGaussian};
+use burn_bayes::posterior::{DenseGaussian, FormKind};
 
-use super::{Design, add, add_outer, mirror};
+use super::{Design, Family, Parts, add, add_outer, exact, mirror};
 use crate::error::{Result, TabularError};
 
 /// Newton steps to the mode, which stop early.
@@ -36,18 +36,31 @@ impl Design<'_> {
     /// at the mode.
     pub(super) fn classification(
         &self,
-        family: Option<(FormKind, usize)>,
+        family: Option<Family>,
         seed: u64,
-    ) -> Result<(DenseGaussian, Option<NearestGaussian>)> {
+    ) -> Result<(DenseGaussian, Option<Parts>)> {
         let mut gaussian = self.mode()?;
-        let Some((form, rank)) = family else {
-            return Ok((gaussian, None));
-        };
         let converged = CONVERGED * self.len() as f64;
         let noise = Noise::host(seed).fold(DRAWS);
+        let (form, rank) = match family {
+            None => return Ok((gaussian, None)),
+            Some(Family::LowRank(form, rank)) => (form, rank),
+            Some(Family::Full) => {
+                for _ in 0..MOST_STEPS {
+                    let (next, change) =
+                        self.refined(&gaussian, &Spread::full(&gaussian), noise)?;
+                    gaussian = next;
+                    if change < converged {
+                        break;
+                    }
+                }
+                let parts = exact::factors(&gaussian.precision())?;
+                return Ok((gaussian, Some(parts)));
+            }
+        };
         let mut nearest = gaussian.nearest(form, rank, &[])?;
         for _ in 0..MOST_STEPS {
-            let spread = Spread::new(form, &nearest)?;
+            let spread = Spread::new(form, &nearest.factors, &nearest.diagonal)?;
             let (next, change) = self.refined(&gaussian, &spread, noise)?;
             gaussian = next;
             nearest = gaussian.nearest_from(form, rank, &nearest.diagonal)?;
@@ -60,7 +73,7 @@ impl Design<'_> {
                 nearest = best;
             }
         }
-        Ok((gaussian, Some(nearest)))
+        Ok((gaussian, Some(Parts::of(nearest))))
     }
 
     /// The Gaussian with the curvature at the mode.
@@ -257,12 +270,20 @@ struct Spread {
 }
 
 impl Spread {
-    fn new(form: FormKind, gaussian: &NearestGaussian) -> Result<Self> {
-        let (factors, diagonal) = (&gaussian.factors, &gaussian.diagonal);
+    /// That of a dense Gaussian: the rows of G are the columns of its Cholesky factor.
+    fn full(gaussian: &DenseGaussian) -> Self {
+        Self {
+            variances: vec![0.0; gaussian.dimension()],
+            factors: gaussian.cholesky().lower().transpose().into_row_major(),
+            sign: 1.0,
+        }
+    }
+
+    fn new(form: FormKind, factors: &[f64], diagonal: &[f64]) -> Result<Self> {
         if form == FormKind::Covariance {
             return Ok(Self {
-                variances: diagonal.clone(),
-                factors: factors.clone(),
+                variances: diagonal.to_vec(),
+                factors: factors.to_vec(),
                 sign: 1.0,
             });
         }
@@ -360,6 +381,7 @@ fn softmax(logits: &mut [f64]) {
 
 #[cfg(test)]
 mod tests {
+    use burn_bayes::methods::{LogisticPosterior, LogisticRegression};
     use burn_bayes_data::{Dataset, Features, Targets};
 
     use super::*;
@@ -381,11 +403,10 @@ mod tests {
         let design = Design::new(&training_set, &settings(Method::Map));
         let model = fit(&training_set, &settings(Method::Map)).unwrap();
         assert!(model.posterior().is_none());
-        let full = Some((FormKind::Covariance, design.len()));
-        let (gaussian, nearest) = design.classification(full, 0).unwrap();
+        let (gaussian, _) = design.classification(Some(Family::Full), 0).unwrap();
         // At the fixed point the expected gradient vanishes: the step is small in units of the deviations, also with
         // other draws.
-        let spread = Spread::new(FormKind::Covariance, &nearest.unwrap()).unwrap();
+        let spread = Spread::full(&gaussian);
         let other = Noise::host(1).fold(DRAWS);
         let (again, _) = design.refined(&gaussian, &spread, other).unwrap();
         let pairs = again
@@ -403,6 +424,44 @@ mod tests {
         let mean = gaussian.mean();
         for pair in mean.chunks(2) {
             assert!((pair[0] + pair[1]).abs() < 1e-6, "{mean:?}");
+        }
+    }
+
+    #[test]
+    fn the_full_gaussian_of_two_classes_is_that_of_a_logistic_regression() {
+        let features = features();
+        let values = features.values().to_vec();
+        let rows = values.chunks(WIDTH).zip(normals(4, ROWS));
+        let is_second: Vec<bool> = rows
+            .map(|(row, noise)| 2.0 * row[0] - row[1] + noise > 0.0)
+            .collect();
+        let classes = is_second.iter().map(|&class| usize::from(class));
+        let targets = Targets::Classes(classes.collect());
+        let dataset = Dataset::new(features, targets).unwrap();
+        let target = Target::Classes(vec!["a".into(), "b".into()]);
+        let training_set = TrainingSet::new(&dataset, target).unwrap();
+        let settings = settings(Method::FullGaussian);
+        let model = fit(&training_set, &settings).unwrap();
+        let found = model.posterior().unwrap().to_dense().unwrap();
+        // The difference of two weights of precision α has the precision α/2.
+        let prior = settings.prior_precision.initial() / 2.0;
+        let rows = LogisticRegression::new(&values, &is_second, prior).unwrap();
+        let expected = rows.posterior(LogisticPosterior::Full).unwrap();
+        let covariance = |i: usize, j: usize| {
+            let entry = |left, right| found.covariance().get(2 * i + left, 2 * j + right);
+            entry(1, 1) - entry(1, 0) - entry(0, 1) + entry(0, 0)
+        };
+        for i in 0..WIDTH {
+            let deviation = expected.variances()[i].sqrt();
+            let mean = found.mean()[2 * i + 1] - found.mean()[2 * i];
+            let error = (mean - expected.mean()[i]).abs();
+            // At least 64 draws for each of the 60 rows: about 1/√3840 of a deviation.
+            assert!(error < 0.05 * deviation, "{error} {deviation}");
+            for j in 0..WIDTH {
+                let scale = deviation * expected.variances()[j].sqrt();
+                let error = (covariance(i, j) - expected.covariance().get(i, j)).abs();
+                assert!(error < 0.05 * scale, "{error} {scale}");
+            }
         }
     }
 
@@ -425,9 +484,10 @@ mod tests {
         let training_set = TrainingSet::new(&dataset, target).unwrap();
         let design = Design::new(&training_set, &settings(Method::Vifa));
         for (form, rank) in [(FormKind::Covariance, 0), (FormKind::Precision, 2)] {
-            let found = design.classification(Some((form, rank)), 0).unwrap();
-            let (gaussian, nearest) = (found.0, found.1.unwrap());
-            let spread = Spread::new(form, &nearest).unwrap();
+            let family = Family::LowRank(form, rank);
+            let found = design.classification(Some(family), 0).unwrap();
+            let (gaussian, parts) = (found.0, found.1.unwrap());
+            let spread = Spread::new(form, &parts.factors, &parts.diagonal).unwrap();
             let other = Noise::host(1).fold(DRAWS);
             let (_, change) = design.refined(&gaussian, &spread, other).unwrap();
             // Up to this excess, the verdict on a fit is to trust it.
@@ -448,7 +508,7 @@ mod tests {
             let nearest = gaussian.nearest(form, 2, &[]).unwrap();
             let (factors, diagonal) = (&nearest.factors, &nearest.diagonal);
             let dense = DenseGaussian::from_factors(form, vec![0.0; 4], factors, diagonal).unwrap();
-            let spread = Spread::new(form, &nearest).unwrap();
+            let spread = Spread::new(form, factors, diagonal).unwrap();
             let root = spread.logit_root(&inputs, outputs).unwrap();
             for (left, right) in [(0, 0), (0, 1), (1, 1)] {
                 let entry = |i: usize, j: usize| {

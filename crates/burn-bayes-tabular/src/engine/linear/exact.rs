@@ -1,4 +1,4 @@
-//! The exact posterior of a linear regression.
+//! A Gaussian with a full covariance, such as the exact posterior of a linear regression, in covariance form.
 //!
 //! N(m, H⁻¹) as a covariance with as many factors as weights. With w = 1/diag H and the
 //! eigenpairs μₖ, uₖ of w^-½ H⁻¹ w^-½,
@@ -11,10 +11,11 @@
 
 use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
 
+use super::Parts;
 use crate::error::Result;
 
-/// F, row by row, and ψ of the inverse of a matrix.
-pub(super) fn factors(precision: &SquareMatrix) -> Result<(Vec<f64>, Vec<f64>)> {
+/// F and ψ of the inverse of a matrix.
+pub(super) fn factors(precision: &SquareMatrix) -> Result<Parts> {
     let scales: Vec<f64> = precision
         .diagonal()
         .map(|entry| entry.sqrt().recip())
@@ -30,7 +31,7 @@ pub(super) fn factors(precision: &SquareMatrix) -> Result<(Vec<f64>, Vec<f64>)> 
         factors.extend(row.map(|(entry, scale)| size * entry * scale));
     }
     let diagonal = scales.iter().map(|scale| rest * scale * scale).collect();
-    Ok((factors, diagonal))
+    Ok(Parts { factors, diagonal })
 }
 
 #[cfg(test)]
@@ -150,7 +151,7 @@ mod tests {
             ..settings()
         };
         for (rows, settings, cure) in [
-            (&classes, settings(), "vifa"),
+            (&classes, settings(), "full-gaussian"),
             (&numbers, network, "`--model linear`"),
             (&numbers, trained, "`--solver auto`"),
         ] {

@@ -2,8 +2,8 @@
 //!
 //! The negative log joint density U of the weights of a linear model is convex, so its posterior needs neither
 //! learning rates nor epochs. That of a regression has a closed form, and that of a classification a best Gaussian
-//! approximation. The posterior of a method is the member of its family with the least divergence; that of `exact` is
-//! the posterior of a regression itself.
+//! approximation. The posterior of a method is the member of its family with the least divergence; the family of `exact`
+//! and `full-gaussian` is that of all Gaussians.
 //!
 //! Weights are in the network's order: the weight of input i for output k is number i·K + k, and the bias is the
 //! last input.
@@ -51,33 +51,40 @@ pub(super) fn applies(training_set: &TrainingSet, settings: &FitSettings) -> boo
     count <= MOST_WEIGHTS && work <= MOST_WORK
 }
 
-/// Checks that the posterior of a fit has a closed form that can be computed.
-pub(super) fn check_exact(training_set: &TrainingSet, settings: &FitSettings) -> Result<()> {
+/// Checks that the posterior of a method that is computed without training exists for these rows.
+pub(super) fn check_dense(training_set: &TrainingSet, settings: &FitSettings) -> Result<()> {
+    let (method, target) = (settings.method, training_set.target());
+    let refused = |problem: String| Err(refused("method", format!("is {method}, {problem}")));
     if !settings.model.hidden.is_empty() {
-        let problem = format!(
-            "is exact, which needs `--model linear` instead of {}",
-            settings.model
+        let model = &settings.model;
+        return refused(format!("which needs `--model linear` instead of {model}"));
+    }
+    match target {
+        Target::Classes(_) if method == Method::Exact => {
+            return refused(
+                "but a classification has no posterior in closed form; use full-gaussian, the best Gaussian"
+                    .into(),
+            );
+        }
+        Target::Counts { .. } => {
+            return refused(
+                "but counts have no posterior in closed form; use another method, such as vifa"
+                    .into(),
+            );
+        }
+        Target::Classes(_) | Target::Real(_) => {}
+    }
+    if !is_simple(settings, target) {
+        return refused(
+            "which is for the default likelihood; leave `--likelihood` out, or use another method, such as vifa"
+                .into(),
         );
-        return Err(refused("method", problem));
-    }
-    if matches!(training_set.target(), Target::Classes(_)) {
-        let problem = "is exact, but a classification has no posterior in closed form; use another method, \
-                       such as vifa";
-        return Err(refused("method", problem));
-    }
-    if matches!(training_set.target(), Target::Counts { .. }) {
-        let problem = "is exact, but counts have no posterior in closed form; use another method, such as vifa";
-        return Err(refused("method", problem));
-    }
-    if !is_simple(settings, training_set.target()) {
-        let problem =
-            "is heteroscedastic, but the exact posterior is that of the gaussian likelihood";
-        return Err(refused("likelihood", problem));
     }
     if !applies(training_set, settings) {
-        let problem = "is exact, which needs `--solver auto` and at most 1000 weights; use another method, such \
-                       as vifa";
-        return Err(refused("method", problem));
+        return refused(
+            "which needs `--solver auto` and at most 1000 weights; use another method, such as vifa"
+                .into(),
+        );
     }
     Ok(())
 }
@@ -88,8 +95,6 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
     let target = training_set.target();
     let mut design = Design::new(training_set, settings);
     let family = family(settings, design.len())?;
-    // The factors and the diagonal of the posterior.
-    let parts = |nearest: NearestGaussian| (nearest.factors, nearest.diagonal);
     let (learned_prior, precision, gaussian, parts) = match target {
         Target::Real(_) => {
             let sums = design.sums();
@@ -97,18 +102,18 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
             let (precision, gaussian) = design.regression(settings, &sums)?;
             let parts = match family {
                 None => None,
-                Some(_) if settings.method == Method::Exact => {
-                    Some(exact::factors(&gaussian.precision())?)
+                Some(Family::Full) => Some(exact::factors(&gaussian.precision())?),
+                Some(Family::LowRank(form, rank)) => {
+                    Some(Parts::of(gaussian.nearest(form, rank, &[])?))
                 }
-                Some((form, rank)) => Some(parts(gaussian.nearest(form, rank, &[])?)),
             };
             (learned_prior, precision, gaussian, parts)
         }
         // `applies` excludes counts.
         Target::Classes(_) | Target::Counts { .. } => {
             let learned_prior = design.learn_prior_of_classification(settings)?;
-            let (gaussian, nearest) = design.classification(family, settings.seed)?;
-            (learned_prior, 1.0, gaussian, nearest.map(parts))
+            let (gaussian, parts) = design.classification(family, settings.seed)?;
+            (learned_prior, 1.0, gaussian, parts)
         }
     };
     let trained = device.clone().autodiff();
@@ -123,7 +128,7 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
     let network = network.map_err(burn_bayes::Error::from)?;
     let posterior = match family.zip(parts) {
         None => None,
-        Some(((form, _), (factors, diagonal))) => {
+        Some((family, Parts { factors, diagonal })) => {
             let factors: Vec<f32> = factors.iter().map(|&value| value as f32).collect();
             let rows = factors.len() / design.len();
             let factors = (rows > 0).then(|| {
@@ -131,7 +136,7 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
             });
             let diagonal = vector(&diagonal);
             let layout = layout.into();
-            Some(match form {
+            Some(match family.form() {
                 FormKind::Covariance => {
                     FactorPosterior::covariance(layout, mean, factors, diagonal)?
                 }
@@ -152,17 +157,52 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
     ))
 }
 
+/// A family of Gaussians.
+#[derive(Clone, Copy, Debug)]
+enum Family {
+    /// Low rank plus diagonal, in this form and of this rank.
+    LowRank(FormKind, usize),
+    /// All Gaussians.
+    Full,
+}
+
+impl Family {
+    fn form(self) -> FormKind {
+        match self {
+            Self::LowRank(form, _) => form,
+            Self::Full => FormKind::Covariance,
+        }
+    }
+}
+
+/// The factors, row by row, and the diagonal of a Gaussian in the form of its family.
+#[derive(Debug)]
+struct Parts {
+    factors: Vec<f64>,
+    diagonal: Vec<f64>,
+}
+
+impl Parts {
+    fn of(nearest: NearestGaussian) -> Self {
+        Self {
+            factors: nearest.factors,
+            diagonal: nearest.diagonal,
+        }
+    }
+}
+
 /// The family of a method's posteriors; `None` for a point estimate.
-fn family(settings: &FitSettings, weights: usize) -> Result<Option<(FormKind, usize)>> {
+fn family(settings: &FitSettings, weights: usize) -> Result<Option<Family>> {
     let form = match settings.method {
         // It is approximated at the point estimate.
         Method::Laplace => return Ok(None),
+        Method::Exact | Method::FullGaussian => return Ok(Some(Family::Full)),
         Method::Slang | Method::Vogn | Method::Von | Method::Vadam | Method::Ivon => {
             FormKind::Precision
         }
         _ => FormKind::Covariance,
     };
-    Ok(rank(settings, weights)?.map(|rank| (form, rank)))
+    Ok(rank(settings, weights)?.map(|rank| Family::LowRank(form, rank)))
 }
 
 /// The rows of a linear model, in double precision.

@@ -1,0 +1,264 @@
+//! Finite-window averaging of the iterates of ordinary training (Mandt, Hoffman and Blei 2017).
+//!
+//! From step `start` on, the averages of disjoint windows of W iterates are samples of the posterior:
+//!
+//! * a ← a + (θ − a)/i for the i-th iterate of a window, i = 1 … W;
+//! * after the W-th, a is a sample, and the next window begins.
+//!
+//! Under the paper's assumptions (a quadratic loss near the mode, gradient noise with the covariance of the posterior's
+//! precision, and a constant learning rate), the samples of windows of N/M steps have the posterior's covariance. These
+//! assumptions rarely hold. Iterates are correlated, so that short windows are too.
+//!
+//! The posterior is the mixture of the last samples, with equal weights. [`Swag`](super::Swag) fits a Gaussian to single
+//! iterates instead, and its mean is that of one window without an end.
+//!
+//! | symbol | field |
+//! |---|---|
+//! | a | `average` |
+//! | the last a | `samples` |
+//! | W | `window` |
+//! | i, number of samples | computed from the step number |
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use burn::config::Config;
+use burn::module::{Module, Param, ParamGroup};
+use burn::tensor::Tensor;
+
+use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
+use super::checks::counts;
+use super::iterate_schedule::IterateSchedule;
+use super::start::{buffer, updated};
+use crate::error::{Error, Result};
+use crate::memory::{MemoryPlan, OptimizerMemory};
+use crate::noise::{Noise, NoiseSource};
+use crate::posterior::{Mixture, PointPosterior};
+
+/// Settings of finite-window averaging.
+///
+/// ```
+/// use burn_bayes::methods::IterateAveragingConfig;
+///
+/// // Windows of an epoch of 469 steps, from the 31st epoch on.
+/// let config = IterateAveragingConfig::new(60_000, 30 * 469 + 1, 469);
+/// ```
+#[derive(Config, Debug)]
+#[non_exhaustive]
+pub struct IterateAveragingConfig {
+    /// N, the number of training examples (not of batches).
+    pub train_len: usize,
+    /// The first optimiser step (from 1) whose weights are averaged; choose a step at which the
+    /// loss has levelled off.
+    pub start: u64,
+    /// W, the number of iterates that are averaged to one sample. Paper: N/M, the steps of an epoch.
+    pub window: u64,
+    /// The maximum number of samples kept; later ones replace the oldest.
+    #[config(default = 20)]
+    pub max_samples: usize,
+    /// The parameters that get a posterior; the others stay point estimates.
+    #[config(default = "ParamGroup::all()")]
+    pub group: ParamGroup,
+    /// Seed of the choice of samples in predictions.
+    #[config(default = 0)]
+    pub seed: u64,
+    /// The generator of the random numbers.
+    #[config(default = "NoiseSource::Host")]
+    pub noise: NoiseSource,
+}
+
+impl IterateAveragingConfig {
+    /// Checks the settings. The error names the field.
+    pub fn validate(&self) -> Result<()> {
+        counts([
+            ("train_len", self.train_len as u64),
+            ("start", self.start),
+            ("window", self.window),
+            ("max_samples", self.max_samples as u64),
+        ])
+    }
+
+    /// The memory needed to train `weights` weights.
+    pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
+        let mut plan = MemoryPlan::iterates(weights, 1 + self.max_samples, optimizer);
+        // A step that ends a window holds the old and the new rows.
+        plan.scratch += (1 + self.max_samples) * weights * size_of::<f32>();
+        plan
+    }
+
+    /// The algorithm for the weights of `model`.
+    pub fn build<M: Module>(&self, model: &M) -> Result<IterateAveraging> {
+        self.validate()?;
+        let noise = Noise::new(self.seed, self.noise);
+        let setup = Setup::new(model, &self.group, self.train_len, noise)?;
+        let weights = setup.layout.flatten(model)?;
+        let rows = [self.max_samples, setup.layout.len()];
+        Ok(IterateAveraging {
+            samples: buffer(Tensor::zeros(rows, &weights.device())),
+            average: buffer(weights),
+            settings: Arc::new(Settings {
+                config: self.clone(),
+                setup,
+            }),
+        })
+    }
+}
+
+/// The average of the current window, and the samples.
+#[derive(Module, Debug)]
+pub struct IterateAveraging {
+    average: Param<Tensor<1>>,
+    /// The last samples, one per row.
+    samples: Param<Tensor<2>>,
+    #[module(skip)]
+    settings: Arc<Settings>,
+}
+
+#[derive(Debug)]
+struct Settings {
+    config: IterateAveragingConfig,
+    setup: Setup,
+}
+
+impl IterateAveraging {
+    /// The configuration.
+    pub fn config(&self) -> &IterateAveragingConfig {
+        &self.settings.config
+    }
+
+    /// The number of iterates averaged after `step` steps.
+    fn taken(&self, step: u64) -> u64 {
+        let (start, interval) = (self.config().start, 1);
+        IterateSchedule { start, interval }.taken(step)
+    }
+}
+
+impl Algorithm for IterateAveraging {
+    type Signal = Iterates;
+    type Posterior = Mixture<PointPosterior>;
+    type ClosedForm = Infallible;
+
+    fn setup(&self) -> &Setup {
+        &self.settings.setup
+    }
+
+    fn posterior(&self, step: u64) -> Result<Mixture<PointPosterior>> {
+        let IterateAveragingConfig { start, window, .. } = *self.config();
+        let samples = self.samples.val().without_autodiff();
+        let [most, len] = samples.dims();
+        let ended = usize::try_from(self.taken(step) / window).unwrap_or(most);
+        if ended == 0 {
+            return Err(Error::too_early(format!(
+                "no window of {window} iterates has ended after {step} steps; the first begins at step {start}: train \
+                 longer, or lower `start` or `window`"
+            )));
+        }
+        let layout = &self.setup().layout;
+        let point = |row| {
+            let weights = samples.clone().narrow(0, row, 1).reshape([len]);
+            PointPosterior::new(layout.clone(), weights)
+        };
+        Mixture::uniform((0..ended.min(most)).map(point).collect::<Result<_>>()?)
+    }
+
+    fn apply_step(self, update: Infallible, _learning_rate: f64) -> Self {
+        match update {}
+    }
+}
+
+impl FromIterates for IterateAveraging {
+    fn wants(&self, step: u64) -> bool {
+        self.taken(step) > 0
+    }
+
+    fn observe(mut self, step: u64, weights: Tensor<1>) -> Self {
+        let (taken, window) = (self.taken(step), self.config().window);
+        let place = (taken - 1) % window + 1;
+        let average = self.average.val().without_autodiff();
+        // A sharded optimiser moves parameters between devices, but not buffers.
+        let weights = weights.to_device(&average.device());
+        let average = match place {
+            1 => weights,
+            _ => average.clone() + (weights - average).div_scalar(place as f64),
+        };
+        if place == window {
+            let sample = average.clone().unsqueeze();
+            self.samples = updated(self.samples, |samples| {
+                let [rows, len] = samples.dims();
+                let row = ((taken / window - 1) % rows as u64) as usize;
+                samples.slice_assign([row..row + 1, 0..len], sample)
+            });
+        }
+        self.average = updated(self.average, |_| average);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::nn::LinearConfig;
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::posterior::Posterior;
+
+    fn averaging(config: &IterateAveragingConfig) -> IterateAveraging {
+        let layer = LinearConfig::new(2, 1).with_bias(false);
+        let model = layer.init(&Device::default().autodiff());
+        config.build(&model).unwrap()
+    }
+
+    #[test]
+    fn samples_are_the_averages_of_disjoint_windows() {
+        let config = IterateAveragingConfig::new(10, 3, 4).with_max_samples(2);
+        let mut averaging = averaging(&config);
+        let device = averaging.average.val().device();
+        let iterate = |step: u64| (step * step) as f32;
+        let sample = |first: u64| (first..first + 4).map(iterate).sum::<f32>() / 4.0;
+        for step in 1..=15 {
+            assert_eq!(averaging.wants(step), step >= 3);
+            if step >= 3 {
+                averaging = averaging.observe(step, Tensor::full([2], iterate(step), &device));
+            }
+            match averaging.posterior(step) {
+                Err(error) => assert!(step < 6 && error.is_too_early(), "{step}: {error}"),
+                Ok(posterior) => {
+                    // The windows begin at the steps 3, 7 and 11, the last of which replaces the first.
+                    let (expected, count) = match step {
+                        6..10 => (sample(3), 1),
+                        10..14 => ((sample(3) + sample(7)) / 2.0, 2),
+                        _ => ((sample(7) + sample(11)) / 2.0, 2),
+                    };
+                    assert_eq!(posterior.weights().len(), count);
+                    let mean = posterior.mean_weights().unwrap();
+                    let found: Vec<f32> = mean.try_into_vec_as().unwrap();
+                    for found in found {
+                        assert!(
+                            (found / expected - 1.0).abs() < 8.0 * f32::EPSILON,
+                            "{step}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn refused_settings_name_their_field() {
+        for (config, field) in [
+            (IterateAveragingConfig::new(0, 1, 1), "train_len"),
+            (IterateAveragingConfig::new(10, 0, 1), "start"),
+            (IterateAveragingConfig::new(10, 1, 0), "window"),
+            (
+                IterateAveragingConfig::new(10, 1, 1).with_max_samples(0),
+                "max_samples",
+            ),
+        ] {
+            let error = config.validate().expect_err(field);
+            assert!(
+                error.is_config() && error.to_string().starts_with(field),
+                "{error}"
+            );
+        }
+    }
+}
