@@ -31,6 +31,15 @@ pub(crate) enum Family {
     MeanField,
 }
 
+/// The curvature of a loss −log σ(t f), by f.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Curvature {
+    /// The second derivative, σ(1−σ).
+    Hessian,
+    /// The square of the derivative, σ(−t f)².
+    EmpiricalFisher,
+}
+
 /// −ELBO per row, under a prior of this precision.
 pub(crate) fn bound(rows: &Rows, gaussian: &DenseGaussian, prior: f64) -> Result<f64> {
     let variances = vec![prior.recip(); rows.width];
@@ -48,6 +57,26 @@ pub(crate) fn nll(rows: &Rows, gaussian: &DenseGaussian) -> f64 {
 
 /// The Gaussian of this family that is best by the bound.
 pub(crate) fn optimum(rows: &Rows, prior: f64, family: Family) -> Result<DenseGaussian> {
+    fixed_point(rows, prior, family, Curvature::Hessian)
+}
+
+/// The Gaussian whose precision is the expected curvature, and whose mean is best by the bound: with the Hessian, the
+/// [`optimum`].
+pub(crate) fn fixed_point(
+    rows: &Rows,
+    prior: f64,
+    family: Family,
+    curvature: Curvature,
+) -> Result<DenseGaussian> {
+    let bend = |z: f64| match curvature {
+        Curvature::Hessian => sigmoid(z) * sigmoid(-z),
+        Curvature::EmpiricalFisher => sigmoid(-z).powi(2),
+    };
+    // With the Fisher information, a damping by a half can end in a cycle, as on Australian.
+    let rate = match curvature {
+        Curvature::Hessian => 0.5,
+        Curvature::EmpiricalFisher => 0.2,
+    };
     let (width, count) = (rows.width, rows.len() as f64);
     let mut von = FullMatrixVon::new(vec![0.0; width], SquareMatrix::identity(width))?;
     for _ in 0..MOST_STEPS {
@@ -62,7 +91,7 @@ pub(crate) fn optimum(rows: &Rows, prior: f64, family: Family) -> Result<DenseGa
         let mut curvature = vec![0.0; width * width];
         for ((x, target), margin) in rows.iter().zip(margins(rows, &gaussian)) {
             let slope = -target * expectation(margin, |z| sigmoid(-z)) / count;
-            let bend = expectation(margin, |z| sigmoid(z) * sigmoid(-z)) / count;
+            let bend = expectation(margin, bend) / count;
             for (row, &value) in x.iter().enumerate().filter(|(_, value)| **value != 0.0) {
                 gradient[row] += slope * value;
                 let products = curvature[row * width..][..width].iter_mut().zip(x);
@@ -75,8 +104,8 @@ pub(crate) fn optimum(rows: &Rows, prior: f64, family: Family) -> Result<DenseGa
             gradient: &gradient,
             curvature: &SquareMatrix::from_row_major(width, curvature)?,
             prior: &vec![prior; width],
-            rate: 0.5,
-            learning_rate: 0.5,
+            rate,
+            learning_rate: rate,
         })?;
         let largest = von.mean().iter().fold(0.0f64, |most, w| most.max(w.abs()));
         let moved = von.mean().iter().zip(&before);
@@ -157,6 +186,9 @@ mod tests {
     #[test]
     fn no_nearby_gaussian_has_a_better_bound() {
         let (rows, prior) = (rows(), 0.5);
+        let fisher = fixed_point(&rows, prior, Family::Full, Curvature::EmpiricalFisher).unwrap();
+        let least = bound(&rows, &optimum(&rows, prior, Family::Full).unwrap(), prior).unwrap();
+        assert!(bound(&rows, &fisher, prior).unwrap() > least);
         for family in [Family::Full, Family::MeanField] {
             let best = optimum(&rows, prior, family).unwrap();
             let least = bound(&rows, &best, prior).unwrap();
