@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use burn_bayes::methods::LogisticPosterior;
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes_data::LinearModelConfig;
 
@@ -14,7 +15,7 @@ use super::experiment::{Column, Context, Experiment};
 use super::findings::Finding;
 use super::grid::Grid;
 use super::linear_model::{Likelihood, Rows};
-use super::logistic::{self, Family};
+use super::logistic;
 use super::logistic_sets;
 use super::results::Results;
 use super::shared::Shared;
@@ -91,7 +92,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                 let found = match fit {
                     Some(fit) => fit.posterior(rows, PRIOR, Likelihood::Logistic)?,
                     None if method == FULL => full.clone(),
-                    None => logistic::optimum(rows, PRIOR, Family::MeanField)?,
+                    None => logistic::posterior(rows, PRIOR, LogisticPosterior::Diagonal)?,
                 };
                 let bound = rows.len() as f64 * logistic::bound(rows, &found, PRIOR)?;
                 let mut measures = distances::measures(&grid.moments()?, &found)?;
@@ -111,7 +112,7 @@ fn truth(seed: u64) -> Result<Truth> {
         ..LinearModelConfig::default()
     };
     let rows = logistic_sets::rows(&config.classification(seed)?.dataset)?;
-    let full = logistic::optimum(&rows, PRIOR, Family::Full)?;
+    let full = logistic::posterior(&rows, PRIOR, LogisticPosterior::Full)?;
     Ok(Truth {
         grid: Grid::new(&rows, PRIOR, &full)?,
         rows,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use burn_bayes::methods::LogisticPosterior;
 use burn_bayes::posterior::DenseGaussian;
 use serde::Serialize;
 
@@ -12,7 +13,7 @@ use super::distances::{self, ALIKE, COLUMNS, MEASURES};
 use super::experiment::{Column, Context, Experiment};
 use super::findings::Finding;
 use super::linear_model::{Likelihood, Rows};
-use super::logistic::{self, Family};
+use super::logistic;
 use super::logistic_sets;
 use super::results::Results;
 use super::sampling::Sampling;
@@ -121,7 +122,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         let (name, prior) = (set.name, set.prior);
         let truth: Arc<Shared<Truth>> = Shared::new(move || {
             let rows = logistic_sets::rows(&logistic_sets::read(&data, name)?.train)?;
-            let full = logistic::optimum(&rows, prior, Family::Full)?;
+            let full = logistic::posterior(&rows, prior, LogisticPosterior::Full)?;
             let moments = sampling.moments(&rows, prior, &full)?;
             Ok(Truth {
                 rows,

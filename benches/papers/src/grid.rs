@@ -97,7 +97,9 @@ impl Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logistic::{Family, bound, optimum};
+    use burn_bayes::methods::LogisticPosterior;
+
+    use crate::logistic::{bound, posterior};
 
     #[test]
     fn the_bound_and_the_divergence_make_the_evidence() {
@@ -121,7 +123,7 @@ mod tests {
             targets: vec![1.0, -1.0, -1.0],
             width: 2,
         };
-        let best = optimum(&rows, prior, Family::Full).unwrap();
+        let best = posterior(&rows, prior, LogisticPosterior::Full).unwrap();
         let grid = Grid::new(&rows, prior, &best).unwrap();
         let divergence = 3.0 * bound(&rows, &best, prior).unwrap() + grid.log_evidence();
         assert!(divergence > 0.0 && divergence < 0.1, "{divergence}");

@@ -8,6 +8,8 @@ use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
+use burn_bayes::laplace::ModelOutputs;
+use burn_bayes::likelihood::Likelihood as OutputLikelihood;
 use burn_bayes::{ExampleLoss, GaussianNll};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -76,6 +78,26 @@ impl ExampleLoss for LinearModel {
 
     fn example_outputs(&self, _batch: Batch, losses: Tensor<1>) -> MeanLoss {
         MeanLoss::of(losses)
+    }
+}
+
+/// For the curvature, which is the same for targets of ±1 as for those of 0 and 1 that the likelihood of the library has.
+impl ModelOutputs for LinearModel {
+    type Features = Tensor<2>;
+
+    fn features(batch: Batch) -> Tensor<2> {
+        batch.inputs
+    }
+
+    fn outputs(&self, inputs: Tensor<2>) -> Tensor<2> {
+        self.layer.forward(inputs)
+    }
+
+    fn likelihood(&self) -> OutputLikelihood {
+        match self.likelihood {
+            Likelihood::Gaussian(noise_precision) => OutputLikelihood::Gaussian { noise_precision },
+            Likelihood::Logistic => OutputLikelihood::Bernoulli,
+        }
     }
 }
 

@@ -7,13 +7,6 @@ use burn_bayes_tabular::error::Result;
 
 use super::linear_model::Rows;
 
-/// Whether a Gaussian has correlations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
-    Full,
-    MeanField,
-}
-
 /// −ELBO per row, under a prior of this precision.
 pub(crate) fn bound(rows: &Rows, gaussian: &DenseGaussian, prior: f64) -> Result<f64> {
     let bound = with(rows, prior, |rows| rows.negative_bound(gaussian))?;
@@ -25,12 +18,8 @@ pub(crate) fn nll(rows: &Rows, gaussian: &DenseGaussian) -> Result<f64> {
     with(rows, 1.0, |rows| rows.nll(gaussian))
 }
 
-/// The Gaussian of this family that is best by the bound.
-pub(crate) fn optimum(rows: &Rows, prior: f64, family: Family) -> Result<DenseGaussian> {
-    let kind = match family {
-        Family::Full => LogisticPosterior::Full,
-        Family::MeanField => LogisticPosterior::Diagonal,
-    };
+/// The Gaussian of this kind; with the Hessian it is the best of its family by the bound.
+pub(crate) fn posterior(rows: &Rows, prior: f64, kind: LogisticPosterior) -> Result<DenseGaussian> {
     with(rows, prior, |rows| rows.posterior(kind))
 }
 

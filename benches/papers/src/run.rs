@@ -23,18 +23,21 @@ use crate::experiment::{Context, Effort, Experiment};
 use crate::findings::{Finding, Verdict};
 use crate::report::{Report, Row};
 use crate::results::Results;
-use crate::{e1, e2, e3, e4, e5, e6, e8, e9, trust};
+use crate::{e1, e2, e3, e4, e5, e6, e7, e8, e9, e12, trust};
 
 /// All experiments, in the order in which they run; those of the papers first.
-const EXPERIMENTS: [Experiment; 16] = [
+const EXPERIMENTS: [Experiment; 19] = [
     e1::EXPERIMENT,
     e2::EXPERIMENT,
     e3::EXPERIMENT,
     e4::EXPERIMENT,
     e5::EXPERIMENT,
     e6::EXPERIMENT,
+    e7::EXPERIMENT,
     e8::EXPERIMENT,
     e9::EXPERIMENT,
+    e6::GAP,
+    e12::EXPERIMENT,
     trust::LINEAR,
     trust::LEARNER,
     trust::LOGISTIC,

@@ -236,7 +236,9 @@ impl Posterior<'_> {
 mod tests {
     use super::*;
     use crate::grid::Grid;
-    use crate::logistic::{Family, optimum};
+    use burn_bayes::methods::LogisticPosterior;
+
+    use crate::logistic::posterior;
 
     /// Few rows, so that the posterior is skewed.
     fn rows() -> Rows {
@@ -251,7 +253,7 @@ mod tests {
     #[test]
     fn moments_are_those_of_a_grid() {
         let (rows, prior) = (rows(), 0.3);
-        let near = optimum(&rows, prior, Family::Full).unwrap();
+        let near = posterior(&rows, prior, LogisticPosterior::Full).unwrap();
         let sampling = Sampling {
             draws: 20_000,
             leaps: 5,

@@ -4,6 +4,8 @@
 //! the training rows of a split; its test rows are met once.
 
 mod conclusions;
+mod gap;
+mod mixtures;
 mod protocols;
 mod sets;
 
@@ -17,6 +19,8 @@ use burn_bayes_tabular::search::{DIVERGED, Fold, HoldoutScore};
 use burn_bayes_tabular::settings::{FitSettings, NoisePrecision, PriorPrecision};
 
 use super::experiment::{Column, Context, Experiment, Job, Key, Measures};
+pub(crate) use gap::GAP;
+use mixtures::mixtures;
 use protocols::{Protocol, protocols};
 use sets::{SETS, Set};
 
@@ -67,6 +71,16 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                 let work = move || task.measure(split as usize, &protocol);
                 jobs.push(Job::new(key, &settings, work)?);
             }
+            for mixture in mixtures(set, context.effort, split) {
+                let key = Key {
+                    case: set.name.into(),
+                    method: mixture.label.clone(),
+                    seed: split,
+                };
+                let (task, settings) = (task.clone(), mixture.clone());
+                let work = move || mixture.measure(task.folder()?, split as usize);
+                jobs.push(Job::new(key, &settings, work)?);
+            }
         }
     }
     Ok(jobs)
@@ -86,10 +100,14 @@ impl Task {
         }
     }
 
-    fn measure(&self, split: usize, protocol: &Protocol) -> Result<Measures> {
+    fn folder(&self) -> Result<&UciFolder> {
         let read = || UciFolder::open(&self.folder).map_err(|error| error.to_string());
         let known = self.known.get_or_init(read).as_ref();
-        let folder = known.map_err(|message| TabularError::Data(message.clone()))?;
+        known.map_err(|message| TabularError::Data(message.clone()))
+    }
+
+    fn measure(&self, split: usize, protocol: &Protocol) -> Result<Measures> {
+        let folder = self.folder()?;
         let rows = folder.split(split)?;
         let fold = Fold::standardised(folder.dataset(), &rows)?;
         let Some(base) = &protocol.base else {

@@ -15,8 +15,9 @@ use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::random::shuffled;
 use burn_bayes_tabular::settings::DeviceName;
 
-use super::images::Pictures;
-use super::network::{ConvNet, ImageBatch};
+use super::network::ConvNet;
+use crate::images::ImageBatch;
+use crate::images::Pictures;
 use crate::stream::Stream;
 
 /// Streams of random numbers.
@@ -183,7 +184,7 @@ impl Fit {
 }
 
 /// Rows without end, in epochs that have each an order of their own.
-fn order(rows: usize, seed: u64) -> impl Iterator<Item = usize> {
+pub(crate) fn order(rows: usize, seed: u64) -> impl Iterator<Item = usize> {
     let noise = Noise::host(seed).fold(SHUFFLING);
     (0..).flat_map(move |epoch| shuffled(rows, noise.fold(epoch)))
 }

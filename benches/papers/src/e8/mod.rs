@@ -5,9 +5,8 @@
 //! other near and far sets.
 
 mod conclusions;
-mod fit;
-mod images;
-mod network;
+pub(crate) mod fit;
+pub(crate) mod network;
 mod protocols;
 mod scores;
 mod unusual;
@@ -18,8 +17,8 @@ use burn_bayes_tabular::error::{Result, TabularError};
 
 use super::experiment::{Context, Effort, Experiment, Job, Key, Measures};
 use super::shared::Shared;
+use crate::images::{Clothing, Parts, Pictures};
 use fit::{Fit, TrainedModel};
-use images::{Clothing, Parts, Pictures};
 use protocols::{CLOTHING, PLAIN, Protocol, SETS, VIFA};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {

@@ -5,7 +5,7 @@ use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
 use burn::nn::{Initializer, Linear, PaddingConfig2d};
 use burn::tensor::activation::relu;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{ClassificationOutput, TrainOutput, TrainStep};
 use burn_bayes::Noise;
 use burn_bayes::graph::losses;
@@ -13,6 +13,8 @@ use burn_bayes_data::ImageShape;
 use rand::Rng;
 
 use burn_bayes_tabular::random::{first_weights, generator};
+
+use crate::images::ImageBatch;
 
 /// Channels of the two convolutions.
 const CHANNELS: [usize; 2] = [8, 16];
@@ -28,15 +30,6 @@ pub(super) struct ConvNet {
     second: Conv2d,
     pool: MaxPool2d,
     head: Linear,
-}
-
-/// Some pictures, as a network takes them.
-#[derive(Clone, Debug)]
-pub(super) struct ImageBatch {
-    /// `[rows, channels, height, width]`.
-    pub(super) images: Tensor<4>,
-    /// `[rows]`.
-    pub(super) classes: Tensor<1, Int>,
 }
 
 impl ConvNet {
@@ -102,7 +95,13 @@ fn convolution(inputs: usize, outputs: usize, generator: &mut impl Rng, device: 
     }
 }
 
-fn linear(inputs: usize, outputs: usize, generator: &mut impl Rng, device: &Device) -> Linear {
+/// A layer of [`first_weights`].
+pub(crate) fn linear(
+    inputs: usize,
+    outputs: usize,
+    generator: &mut impl Rng,
+    device: &Device,
+) -> Linear {
     Linear {
         weight: drawn([inputs, outputs], inputs, generator, device),
         bias: Some(drawn([outputs], inputs, generator, device)),
@@ -110,7 +109,7 @@ fn linear(inputs: usize, outputs: usize, generator: &mut impl Rng, device: &Devi
 }
 
 /// A parameter of [`first_weights`].
-fn drawn<const R: usize>(
+pub(crate) fn drawn<const R: usize>(
     shape: [usize; R],
     inputs: usize,
     generator: &mut impl Rng,

@@ -9,7 +9,7 @@ use burn_bayes_tabular::random::generator;
 use burn_bayes_tabular::search::TRIALS;
 
 use super::fit::{Fit, Spread};
-use super::images::Counts;
+use crate::images::Counts;
 
 pub(super) const PLAIN: &str = "plain network";
 pub(super) const VIFA: &str = "VIFA K=1";

@@ -16,10 +16,10 @@ use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::jobs::Measures;
 
 use super::fit::{AtMean, TrainedModel};
-use super::images::{Clothing, Parts, Pictures};
 use super::protocols::{self, PLAIN, Protocol, VIFA};
 use super::scores::{UNUSUAL_AUPR, UNUSUAL_AUROC, UNUSUAL_FPR95};
 use crate::experiment::{Context, Job, Key};
+use crate::images::{Clothing, Parts, Pictures};
 use crate::shared::Shared;
 
 /// The sets of unusual pictures, in the order of [`Parts::foreign`].

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use burn_bayes::methods::LogisticPosterior;
 use burn_bayes_data::{Dataset, Scaling, Split, Targets};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -18,7 +19,7 @@ use super::held_out::{HeldOut, with_bias};
 use super::{judged, judged_columns, or_diverged, verdict, within_or_not_trusted};
 use crate::experiment::{Column, Context, Effort, Experiment, Statistic};
 use crate::linear_model::Rows;
-use crate::logistic::{Family, optimum, sigmoid};
+use crate::logistic::{posterior, sigmoid};
 use crate::logistic_sets;
 use crate::sampling::Sampling;
 use crate::shared::Shared;
@@ -201,7 +202,7 @@ impl Known {
         };
         // A network has an output for each class, and their difference has twice the variance.
         let prior = 0.5 * problem.prior;
-        let near = optimum(&model, prior, Family::Full)?;
+        let near = posterior(&model, prior, LogisticPosterior::Full)?;
         let inputs = with_bias(&rows.test);
         let [first, second] = problem
             .sampling

@@ -131,8 +131,8 @@ fn chosen(
     (ranked.len() == size).then(|| ranked.into_iter().map(|(_, contender)| contender).collect())
 }
 
-/// The mean of −log (1/M) Σₘ exp(−costₘ) over rows; `None` without rows, or if numbers of rows differ.
-fn mixed_nll(costs: &[&[f64]]) -> Option<f64> {
+/// The NLL of a mixture from the costs of rows of its contenders: the mean of −log (1/M) Σₘ exp(−costₘ); `None` without rows, or if numbers of rows differ.
+pub fn mixed_nll(costs: &[&[f64]]) -> Option<f64> {
     let rows = costs.first()?.len();
     if rows == 0 || costs.iter().any(|of_contender| of_contender.len() != rows) {
         return None;

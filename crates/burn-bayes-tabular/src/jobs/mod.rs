@@ -19,8 +19,8 @@ use serde_json::Value;
 
 use crate::error::{Result, TabularError};
 
-pub use mixtures::Mixture;
 pub(crate) use mixtures::{FEWEST_TESTED, NLL};
+pub use mixtures::{Mixture, mixed_nll};
 pub use result_cache::{Record, ResultCache};
 pub use runner::{Progress, run};
 pub use summary::Summary;
@@ -89,7 +89,7 @@ impl Job {
     }
 
     /// As [`Job::new`], for a job that also stores the costs of rows.
-    pub(crate) fn with_row_costs(
+    pub fn with_row_costs(
         key: Key,
         settings: &impl Serialize,
         work: impl Fn() -> Result<Computed> + Send + Sync + 'static,

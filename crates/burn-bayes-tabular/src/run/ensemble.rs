@@ -79,7 +79,7 @@ impl Members {
 
 impl FitSettings {
     /// The settings of a member, the first of which has the seed of the ensemble.
-    fn of_member(&self, index: usize) -> Self {
+    pub(crate) fn of_member(&self, index: usize) -> Self {
         let seed = match index {
             0 => self.seed,
             _ => {

@@ -94,6 +94,18 @@ impl Fold {
         })
     }
 
+    /// Training and test rows that are prepared already.
+    ///
+    /// # Errors
+    /// If the rows do not have this target.
+    pub fn given(train: &Dataset, test: &Dataset, target: Target) -> Result<Self> {
+        Ok(Self {
+            targets: true_targets(test, &target),
+            train: TrainingSet::new(train, target)?,
+            test: test.features().clone(),
+        })
+    }
+
     /// A split of the rows of a table.
     ///
     /// # Errors
@@ -195,12 +207,16 @@ impl Fold {
         })
     }
 
-    /// Predictions of the test rows; `None` if the fit stopped at a non-finite number.
+    /// Predictions of the test rows, by all members of an ensemble; `None` if a fit stopped at a non-finite number.
     fn predictions(&self, settings: &FitSettings) -> Result<Option<Predictions>> {
-        let predictions = fit(&self.train, settings, &mut Unobserved)
-            .and_then(|model| model.predict(&self.test, settings.draws));
-        match predictions {
-            Ok(predictions) => Ok(Some(predictions)),
+        let draws = settings.draws.div_ceil(settings.members.max(1));
+        let of_member = |index| {
+            fit(&self.train, &settings.of_member(index), &mut Unobserved)
+                .and_then(|model| model.predict(&self.test, draws))
+        };
+        let members: Result<Vec<_>> = (0..settings.members.max(1)).map(of_member).collect();
+        match members {
+            Ok(members) => Ok(Some(Predictions::of_members(members))),
             Err(TabularError::Numerical(_)) => Ok(None),
             Err(failure) => Err(failure),
         }
@@ -372,6 +388,27 @@ mod tests {
             .unwrap()
             .unwrap();
         assert!(worse.diverged && !judgement.diverged);
+    }
+
+    #[test]
+    fn an_ensemble_has_the_mean_density_of_its_members() {
+        let (_, _, fold) = fold();
+        let ensemble = FitSettings {
+            method: Method::Map,
+            epochs: 5,
+            members: 2,
+            ..FitSettings::default()
+        };
+        let costs = [0, 1].map(|index| {
+            let member = fold.judged(&ensemble.of_member(index)).unwrap();
+            member.row_costs
+        });
+        let rows = costs[0].iter().zip(&costs[1]);
+        let expected = rows.map(|(one, other)| -(0.5 * ((-one).exp() + (-other).exp())).ln());
+        let expected = expected.sum::<f64>() / costs[0].len() as f64;
+        let found = fold.judge(&ensemble).unwrap().unwrap();
+        assert_ne!(costs[0], costs[1]);
+        assert!((found.cost - expected).abs() < 1e-9, "{found:?} {expected}");
     }
 
     #[test]

@@ -7,11 +7,11 @@
 //! ```text
 //! −ELBO   Σ E log(1 + exp(−z)) + KL(q‖p)
 //! NLL     −(1/N) Σ log E σ(z)
-//! step    P⁺ = ½P + ½(Σ E[h] x xᵀ + αI),  m⁺ = m − ½ (P⁺)⁻¹ (−Σ t E[σ(−z)] x + αm)
+//! step    P⁺ = (1−ρ)P + ρ(Σ E[h] x xᵀ + αI),  m⁺ = m − ρ (P⁺)⁻¹ (−Σ t E[σ(−z)] x + αm)
 //! h       σ(z)σ(−z), the Hessian;  or σ(−z)², the empirical Fisher information
 //! ```
 //!
-//! With the Hessian the step is Newton's method on the ELBO, damped by a half, and its fixed point is the best Gaussian of
+//! With the Hessian the step is Newton's method on the ELBO, damped by ρ = ½, and its fixed point is the best Gaussian of
 //! the family: natural-gradient variational inference (VON) without the noise of draws and mini-batches. With the
 //! empirical Fisher information it is the limit of VOGN, which is not the best Gaussian. For a Gaussian without
 //! correlations, the expectations are under the diagonal of the precision.
@@ -127,6 +127,11 @@ impl<'a> LogisticRegression<'a> {
         let mut von = FullMatrixVon::new(vec![0.0; width], SquareMatrix::identity(width))?;
         let prior = vec![self.prior_precision; width];
         let count = self.classes.len() as f64;
+        let rate = match kind {
+            // With a half, it can end in a cycle.
+            LogisticPosterior::EmpiricalFisher => 0.2,
+            _ => 0.5,
+        };
         for _ in 0..MOST_STEPS {
             let gaussian = match kind {
                 LogisticPosterior::Diagonal => {
@@ -157,8 +162,8 @@ impl<'a> LogisticRegression<'a> {
                 gradient: &gradient,
                 curvature: &SquareMatrix::from_row_major(width, curvature)?,
                 prior: &prior,
-                rate: 0.5,
-                learning_rate: 0.5,
+                rate,
+                learning_rate: rate,
             })?;
             let largest = von.mean().iter().fold(0.0f64, |most, w| most.max(w.abs()));
             let moved = von.mean().iter().zip(&before);

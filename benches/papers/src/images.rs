@@ -2,19 +2,17 @@
 
 use std::path::Path;
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_bayes::Noise;
 use burn_bayes_data::{
     ColumnScale, ImageShape, LabelledImages, MnistImages, Scaling, read_medmnist, read_mnist,
     stratified_partition,
 };
-use rand::RngExt;
+use rand::{Rng, RngExt};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::random::{generator, shuffled};
-
-use super::network::ImageBatch;
 
 /// A stream of random numbers.
 const CHOICE: u64 = 0x6368_6f69;
@@ -30,42 +28,51 @@ const SHARES: [f64; 3] = [0.5, 0.2, 0.3];
 
 /// Pictures with a class each.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Pictures {
-    pub(super) shape: ImageShape,
+pub(crate) struct Pictures {
+    pub(crate) shape: ImageShape,
     /// One picture after the other, in the order channel, height, width.
     pixels: Vec<f32>,
-    pub(super) classes: Vec<usize>,
+    pub(crate) classes: Vec<usize>,
+}
+
+/// Some pictures, as a network takes them.
+#[derive(Clone, Debug)]
+pub(crate) struct ImageBatch {
+    /// `[rows, channels, height, width]`.
+    pub(crate) images: Tensor<4>,
+    /// `[rows]`.
+    pub(crate) classes: Tensor<1, Int>,
 }
 
 /// Pictures for training, for choosing settings and for testing, at the scale of the first.
 #[derive(Clone, Debug)]
-pub(super) struct Parts {
-    pub(super) train: Pictures,
-    pub(super) valid: Pictures,
-    pub(super) test: Pictures,
+pub(crate) struct Parts {
+    pub(crate) train: Pictures,
+    pub(crate) valid: Pictures,
+    pub(crate) test: Pictures,
     /// Sets of pictures of something else.
-    pub(super) foreign: Vec<Pictures>,
+    pub(crate) foreign: Vec<Pictures>,
 }
 
 /// Pictures of clothing, and of digits.
 #[derive(Debug)]
-pub(super) struct Clothing {
+pub(crate) struct Clothing {
     clothing: MnistImages,
     digits: LabelledImages,
 }
 
 /// How many rows of [`Clothing`] are used.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// Beside them a fifth as many choose settings.
-    pub(super) train: usize,
+    pub(crate) train: usize,
     /// Of clothing, and as many of digits.
-    pub(super) test: usize,
+    pub(crate) test: usize,
 }
 
 impl Clothing {
     /// Reads both sets from the data folder.
-    pub(super) fn read(data: &Path) -> Result<Self> {
+    pub(crate) fn read(data: &Path) -> Result<Self> {
         Ok(Self {
             clothing: read_mnist(data.join("fashion_mnist"))?,
             digits: read_mnist(data.join("mnist"))?.test,
@@ -73,7 +80,7 @@ impl Clothing {
     }
 
     /// Training and validation rows of this seed; the first of the test files.
-    pub(super) fn parts(&self, counts: Counts, seed: u64) -> Result<Parts> {
+    pub(crate) fn parts(&self, counts: Counts, seed: u64) -> Result<Parts> {
         let MnistImages { train, test } = &self.clothing;
         let order = shuffled(train.rows(), Noise::host(seed).fold(CHOICE));
         let (chosen, rest) = order.split_at(counts.train);
@@ -90,7 +97,7 @@ impl Clothing {
 
     /// As [`Clothing::parts`], of the kinds that are not held out. Foreign are the pictures of the held-out kinds, digits,
     /// gratings and noise.
-    pub(super) fn kinds(&self, counts: Counts, seed: u64) -> Result<Parts> {
+    pub(crate) fn kinds(&self, counts: Counts, seed: u64) -> Result<Parts> {
         let MnistImages { train, test } = &self.clothing;
         let is_held_out =
             |images: &LabelledImages, row: usize| HELD_OUT.contains(&images.classes()[row]);
@@ -124,7 +131,7 @@ impl Clothing {
 
 impl Parts {
     /// A split of pictures, with the share of every class in every part.
-    pub(super) fn of_split(all: &Pictures, number: u64) -> Result<Self> {
+    pub(crate) fn of_split(all: &Pictures, number: u64) -> Result<Self> {
         let rows = stratified_partition(&all.classes, &SHARES, number)?;
         let part = |at: usize| all.select(&rows[at]);
         Self {
@@ -137,7 +144,7 @@ impl Parts {
     }
 
     /// The same, every channel with mean zero and variance one in the training rows.
-    fn standardised(self) -> Result<Self> {
+    pub(crate) fn standardised(self) -> Result<Self> {
         let channels = self.train.channels().into_iter();
         let scales = channels.map(|values| ColumnScale::fit(values, Scaling::Standardise));
         let scales = scales.collect::<Result<Vec<_>, _>>()?;
@@ -157,7 +164,7 @@ impl Parts {
 impl Pictures {
     /// All pictures of a MedMNIST set, whatever part they are published in; a grade from `threshold` on
     /// is class 1.
-    pub(super) fn medical(path: &Path, threshold: u8) -> Result<Self> {
+    pub(crate) fn medical(path: &Path, threshold: u8) -> Result<Self> {
         let set = read_medmnist(path)?;
         let class = |grade| usize::from(grade >= threshold);
         let mut all = Self::of_all(&set.train, class)?;
@@ -177,7 +184,11 @@ impl Pictures {
     }
 
     /// These rows, with pixels between 0 and 1.
-    fn of(images: &LabelledImages, rows: &[usize], class: impl Fn(u8) -> usize) -> Result<Self> {
+    pub(crate) fn of(
+        images: &LabelledImages,
+        rows: &[usize],
+        class: impl Fn(u8) -> usize,
+    ) -> Result<Self> {
         let shape = images.shape();
         let mut pixels = Vec::with_capacity(rows.len() * shape.bytes());
         for picture in images.unit_pixels(rows)?.chunks_exact(shape.bytes()) {
@@ -194,7 +205,7 @@ impl Pictures {
     }
 
     /// Sine gratings of random frequency, direction and phase.
-    pub(super) fn gratings(shape: ImageShape, rows: usize, seed: u64) -> Self {
+    pub(crate) fn gratings(shape: ImageShape, rows: usize, seed: u64) -> Self {
         let mut generator = generator(Noise::host(seed).fold(GRATINGS));
         let mut pixels = Vec::with_capacity(rows * shape.bytes());
         for _ in 0..rows {
@@ -215,7 +226,7 @@ impl Pictures {
     }
 
     /// Pixels that are independent and uniform.
-    pub(super) fn noise(shape: ImageShape, rows: usize, seed: u64) -> Self {
+    pub(crate) fn noise(shape: ImageShape, rows: usize, seed: u64) -> Self {
         let mut generator = generator(Noise::host(seed).fold(NOISE));
         let pixels = (0..rows * shape.bytes()).map(|_| generator.random_range(0.0..1.0));
         Self::unlabelled(shape, pixels.collect())
@@ -231,12 +242,12 @@ impl Pictures {
     }
 
     /// The number of pictures.
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.classes.len()
     }
 
     /// Some of them on a device.
-    pub(super) fn batch(&self, rows: &[usize], device: &Device) -> ImageBatch {
+    pub(crate) fn batch(&self, rows: &[usize], device: &Device) -> ImageBatch {
         let Self {
             shape,
             pixels,
@@ -248,6 +259,39 @@ impl Pictures {
             images: Tensor::from_data(TensorData::new(pixels, images), device),
             classes: Tensor::from_data(TensorData::new(classes, [rows.len()]), device),
         }
+    }
+
+    /// As [`Pictures::batch`], with every picture shifted at random by up to `most` pixels in both directions, and half of
+    /// them mirrored. What comes in at an edge has the values of the edge.
+    pub(crate) fn moved_batch(
+        &self,
+        rows: &[usize],
+        most: usize,
+        generator: &mut impl Rng,
+        device: &Device,
+    ) -> ImageBatch {
+        let mut chosen = self.select(rows);
+        let ImageShape { height, width, .. } = self.shape;
+        let at = |place: usize, shift: usize, size: usize| {
+            (place + shift).saturating_sub(most).min(size - 1)
+        };
+        for picture in chosen.pixels.chunks_exact_mut(self.shape.bytes()) {
+            let [down, right] = [0, 1].map(|_| generator.random_range(0..=2 * most));
+            let is_mirrored = generator.random_range(0..2) == 1;
+            for plane in picture.chunks_exact_mut(height * width) {
+                let before = plane.to_vec();
+                for (place, pixel) in plane.iter_mut().enumerate() {
+                    let (row, column) = (place / width, place % width);
+                    let column = if is_mirrored {
+                        width - 1 - column
+                    } else {
+                        column
+                    };
+                    *pixel = before[at(row, down, height) * width + at(column, right, width)];
+                }
+            }
+        }
+        chosen.batch(&(0..rows.len()).collect::<Vec<_>>(), device)
     }
 
     fn select(&self, rows: &[usize]) -> Self {
@@ -291,7 +335,7 @@ impl Pictures {
 #[cfg(test)]
 impl Pictures {
     /// Grey pictures of noise whose left or right half is bright, by class.
-    pub(super) fn bright_halves(rows: usize, seed: u64) -> Self {
+    pub(crate) fn bright_halves(rows: usize, seed: u64) -> Self {
         let shape = ImageShape {
             height: 28,
             width: 28,

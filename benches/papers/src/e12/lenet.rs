@@ -1,0 +1,113 @@
+//! LeNet5 with rectifiers and pooling by the maximum.
+
+use burn::module::Module;
+use burn::nn::conv::{Conv2d, Conv2dConfig};
+use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
+use burn::nn::{Initializer, Linear, PaddingConfig2d};
+use burn::tensor::activation::relu;
+use burn::tensor::{Device, Tensor};
+use burn::train::{ClassificationOutput, TrainOutput, TrainStep};
+use burn_bayes::Noise;
+use burn_bayes::graph::losses;
+use burn_bayes::train::TrainerModel;
+use burn_bayes_tabular::random::generator;
+use rand::Rng;
+
+use crate::e8::network::{drawn, linear};
+use crate::images::ImageBatch;
+
+/// Height and width of a kernel.
+const KERNEL: usize = 5;
+/// Channels before, between and after the convolutions.
+const CHANNELS: [usize; 3] = [1, 6, 16];
+/// Sizes of the layers after the convolutions; the last one follows from the classes.
+const LAYERS: [usize; 3] = [400, 120, 84];
+
+/// LeNet5 for grey pictures of 28×28 pixels.
+#[derive(Module, Debug)]
+pub(super) struct LeNet {
+    convolutions: [Conv2d; 2],
+    pool: MaxPool2d,
+    layers: [Linear; 3],
+}
+
+impl LeNet {
+    /// A network with first weights of its own for every `noise`.
+    pub(super) fn new(classes: usize, noise: Noise, device: &Device) -> Self {
+        let mut generator = generator(noise);
+        let [grey, first, second] = CHANNELS;
+        let [flat, wide, narrow] = LAYERS;
+        let padded = PaddingConfig2d::Explicit(2, 2, 2, 2);
+        let convolutions = [
+            convolution([grey, first], padded, &mut generator, device),
+            convolution(
+                [first, second],
+                PaddingConfig2d::Valid,
+                &mut generator,
+                device,
+            ),
+        ];
+        let layers = [[flat, wide], [wide, narrow], [narrow, classes]];
+        Self {
+            convolutions,
+            pool: MaxPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
+            layers: layers.map(|[inputs, outputs]| linear(inputs, outputs, &mut generator, device)),
+        }
+    }
+
+    /// Logits, `[rows, classes]`.
+    pub(super) fn forward(&self, images: Tensor<4>) -> Tensor<2> {
+        let convolutions = self.convolutions.iter();
+        let hidden = convolutions.fold(images, |images, convolution| {
+            self.pool.forward(relu(convolution.forward(images)))
+        });
+        let [wide, narrow, head] = &self.layers;
+        let hidden = relu(wide.forward(hidden.flatten::<2>(1, 3)));
+        head.forward(relu(narrow.forward(hidden)))
+    }
+}
+
+impl TrainerModel for LeNet {}
+
+impl TrainStep for LeNet {
+    type Input = ImageBatch;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: ImageBatch) -> TrainOutput<ClassificationOutput> {
+        let logits = self.forward(batch.images);
+        let losses = losses::cross_entropy(logits.clone(), batch.classes.clone());
+        let output = ClassificationOutput::new(losses.mean(), logits, batch.classes);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+fn convolution(
+    [inputs, outputs]: [usize; 2],
+    padding: PaddingConfig2d,
+    generator: &mut impl Rng,
+    device: &Device,
+) -> Conv2d {
+    let fan = inputs * KERNEL * KERNEL;
+    let layer = Conv2dConfig::new([inputs, outputs], [KERNEL, KERNEL])
+        .with_padding(padding)
+        .with_initializer(Initializer::Zeros);
+    Conv2d {
+        weight: drawn([outputs, inputs, KERNEL, KERNEL], fan, generator, device),
+        bias: Some(drawn([outputs], fan, generator, device)),
+        ..layer.init(device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_has_the_weights_of_lenet5() {
+        let device = Device::default();
+        let network = LeNet::new(10, Noise::host(0), &device);
+        assert_eq!(network.num_params(), 156 + 2416 + 48_120 + 10_164 + 850);
+        let logits = network.forward(Tensor::ones([3, 1, 28, 28], &device));
+        assert_eq!(logits.dims(), [3, 10]);
+    }
+}

@@ -1,0 +1,150 @@
+//! E12: LeNet5 on Fashion-MNIST, one posterior and mixtures of ten.
+
+mod fit;
+mod lenet;
+
+use std::sync::Arc;
+
+use burn_bayes_data::{MnistImages, read_mnist};
+
+use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::jobs::mixed_nll;
+
+use super::experiment::{Column, Context, Effort, Experiment, Job, Key};
+use super::findings::Finding;
+use super::images::{Parts, Pictures};
+use super::results::Results;
+use super::shared::Shared;
+use fit::{Fit, Learned};
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "E12",
+    title: "LeNet5 on Fashion-MNIST",
+    notes: "Scores of test rows; in brackets, beside mean-field and VIFA, those of variational inference and of refined \
+            variational inference. `validation` is trained on 50 000 rows and scored on the last 10 000: it chooses the \
+            settings. `fashion-mnist` is trained on all 60 000. In training, pictures are shifted by up to two pixels and \
+            mirrored. A mixture is the average of the predictions of independent fits. With `--quick`, 2000 training and \
+            500 test rows.",
+    needs: &["fashion_mnist"],
+    columns: &[Column::mean(ACCURACY, "accuracy"), Column::mean(NLL, "NLL")],
+    published: include_str!("../../published/e12.csv"),
+    jobs,
+    findings,
+};
+
+const ACCURACY: &str = "accuracy";
+const NLL: &str = "nll";
+
+const TEST: &str = "fashion-mnist";
+const VALIDATION: &str = "fashion-mnist, validation";
+const SHORT: &str = "fashion-mnist, short";
+
+const PLAIN: &str = "plain network";
+const MEAN_FIELD: &str = "mean-field";
+const VIFA: &str = "VIFA K=5";
+const SWAG: &str = "SWAG K=10";
+const METHODS: [(&str, Learned); 4] = [
+    (PLAIN, Learned::Point),
+    (MEAN_FIELD, Learned::Vifa { rank: 0 }),
+    (VIFA, Learned::Vifa { rank: 5 }),
+    (SWAG, Learned::Swag { rank: 10 }),
+];
+/// Members of a mixture, by their seeds.
+const MEMBERS: u64 = 10;
+/// The NLL of ten networks, and of refined variational inference.
+const TEN_NETWORKS: f64 = 0.205;
+const REFINED: f64 = 0.259;
+
+fn jobs(context: &Context) -> Result<Vec<Job>> {
+    let data = context.data.join("fashion_mnist");
+    let images = Shared::new(move || Ok(read_mnist(&data)?));
+    let cases: &[(&str, [usize; 3])] = match context.effort {
+        Effort::Full => &[
+            (TEST, [60_000, 0, 10_000]),
+            (VALIDATION, [50_000, 10_000, 0]),
+        ],
+        Effort::Quick => &[(SHORT, [2_000, 0, 500])],
+    };
+    let mut jobs = Vec::new();
+    for &(case, counts) in cases {
+        let images = images.clone();
+        let parts = Shared::new(move || parts(&*images.get()?, counts));
+        for (method, learned) in METHODS {
+            // One seed of a validation, and of methods without a mixture.
+            let is_mixed = case == TEST && [PLAIN, SWAG].contains(&method);
+            for seed in 0..if is_mixed { MEMBERS } else { 1 } {
+                let key = Key {
+                    case: case.into(),
+                    method: method.into(),
+                    seed,
+                };
+                let fit = Fit {
+                    learned,
+                    epochs: context.effort.choose(20, 4),
+                    batch: 64,
+                    rate: 1e-3,
+                    prior: 10.0,
+                    shift: context.effort.choose(2, 0),
+                    draws: context.effort.choose(30, 10),
+                    seed,
+                };
+                let parts: Arc<Shared<Parts>> = parts.clone();
+                jobs.push(Job::with_row_costs(key, &(counts, fit), move || {
+                    let parts = parts.get()?;
+                    fit.scored(&parts.train, &parts.test)
+                })?);
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+/// The first training rows, and as scored rows some of those after them or the first test rows.
+fn parts(images: &MnistImages, [train, validation, test]: [usize; 3]) -> Result<Parts> {
+    let rows = |first: usize, count: usize| (first..first + count).collect::<Vec<_>>();
+    let all = &images.train;
+    let scored = match validation {
+        0 => Pictures::of(&images.test, &rows(0, test), usize::from)?,
+        count => Pictures::of(all, &rows(train, count), usize::from)?,
+    };
+    Parts {
+        train: Pictures::of(all, &rows(0, train), usize::from)?,
+        valid: scored.clone(),
+        test: scored,
+        foreign: Vec::new(),
+    }
+    .standardised()
+}
+
+fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let least = |case| {
+        let posteriors = [MEAN_FIELD, VIFA, SWAG].into_iter();
+        let found = posteriors.filter_map(|method| results.mean(case, method, NLL));
+        found.min_by(f64::total_cmp)
+    };
+    let mut findings = vec![
+        Finding::at_most(
+            "the NLL of one posterior is at most that of refined variational inference",
+            &[(least(TEST), REFINED)],
+        ),
+        Finding::falling(
+            "2000 rows: the NLL falls from the plain network to the best posterior",
+            &[results.mean(SHORT, PLAIN, NLL), least(SHORT)],
+        ),
+    ];
+    for method in [PLAIN, SWAG] {
+        let costs: Vec<&[f64]> = results
+            .of(TEST, method)
+            .map(|record| &record.row_costs[..])
+            .collect();
+        let nll = mixed_nll(&costs).filter(|_| costs.len() > 1);
+        findings.push(Finding::at_most(
+            format!(
+                "{method}: a mixture of the {} fits has the NLL of ten networks",
+                costs.len()
+            ),
+            &[(nll, TEN_NETWORKS)],
+        ));
+    }
+    findings
+}
