@@ -115,10 +115,7 @@ impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
         let outputs = outputs.without_autodiff();
         match outputs.clone().is_finite().all().into_scalar() {
             true => Ok(outputs),
-            false => Err(Error::numerical(
-                "an output of the model is not finite; likely causes: training diverged, or the inputs are not \
-                 finite",
-            )),
+            false => Err(not_finite()),
         }
     }
 
@@ -147,6 +144,13 @@ impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
         let weights = weights.slice_assign([0..rows, index..index + 1], ones);
         self.weighted(model, features, weights)
     }
+}
+
+/// The error of outputs that are not finite.
+pub(crate) fn not_finite() -> Error {
+    Error::numerical(
+        "an output of the model is not finite; likely causes: training diverged, or the inputs are not finite",
+    )
 }
 
 /// The batch without autodiff.
@@ -186,7 +190,7 @@ pub(super) fn micro_batches<B: ExampleBatch>(
 }
 
 /// The number of examples: the length of every tensor's first axis.
-fn examples<B: ExampleBatch>(batch: &B) -> Result<usize> {
+pub(crate) fn examples<B: ExampleBatch>(batch: &B) -> Result<usize> {
     struct Lengths(Vec<usize>);
     impl TensorMapper for Lengths {
         fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
