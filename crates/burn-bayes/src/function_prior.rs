@@ -37,13 +37,17 @@
 //!
 //! Reference: equation 3.16 of the report on VON with functional regularisation.
 
+mod curvature;
 mod divergence;
 mod laplace;
 mod output_precision;
+mod start;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use burn::module::{Module, ModuleDisplay};
+use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes_graph::{ExampleBatch, ExampleGradients, Layout};
 
@@ -51,7 +55,7 @@ use crate::algebra::{Cholesky, SquareMatrix};
 use crate::error::{Error, Result};
 use crate::functional::{FEWEST_SAMPLES, Kernel, MOST_POINTS, MeasurementPoints, Points};
 use crate::kernels::composed::to_host;
-use crate::laplace::{ModelOutputs, OutputGradients, without_autodiff};
+use crate::laplace::{ModelOutputs, OutputGradients, not_finite, without_autodiff};
 use crate::methods::{Algorithm, Draw, FromCurvature, FunctionPriorUse, FunctionTerms, Proposal};
 use crate::noise::Noise;
 use crate::prior::Prior;
@@ -260,6 +264,7 @@ where
             noise: self.algorithm().setup().noise,
             has_rows,
         };
+        comparison.check(self.template(), &features)?;
         let mark = PriorMark::new(&comparison.prior.description());
         Ok(self.with_function_terms(mark, |terms| {
             terms.with_function(move |model: &M, proposal| {
@@ -374,6 +379,27 @@ impl<M: Module + ModelOutputs + 'static> Comparison<M> {
         }
     }
 
+    /// Fails if the model has no outputs at the points.
+    fn check(&self, model: &M, features: &dyn Fn(Tensor<2>) -> M::Features) -> Result<()> {
+        let points = self.prior.points.draw(self.prior.count, self.noise)?;
+        let device = model.devices().into_iter().next().unwrap_or_default();
+        let inputs = tensor(
+            points.as_slice(),
+            [points.len(), points.width()],
+            &device.inner(),
+        );
+        let outputs = || model.valid().outputs(features(inputs));
+        let outputs = catch_unwind(AssertUnwindSafe(outputs)).map_err(|_| {
+            let problem = format!(
+                "have {} coordinates, and the model fails on them; give points with as many coordinates as the model has \
+                 inputs, prepared in the same way, or use `with_function_prior_on`",
+                points.width()
+            );
+            Error::config("points", problem)
+        })?;
+        check_count(&outputs, points.len())
+    }
+
     /// The terms of ½ E fᵀK⁻¹f.
     fn joint(
         &self,
@@ -385,27 +411,53 @@ impl<M: Module + ModelOutputs + 'static> Comparison<M> {
         let share = 1.0 / draws.len() as f64;
         let (mut rows, mut gradients) = (Vec::new(), Vec::new());
         for (index, draw) in draws.iter().enumerate() {
-            let at_draw = At::new(self, model, draw.weights.clone(), places)?;
+            let weights = draw.weights.clone();
+            if !self.has_rows {
+                gradients.push(self.gradient(model, weights, places)?);
+                continue;
+            }
+            let at_draw = At::new(self, model, weights.clone(), places)?;
             at_draw.check(draws.len())?;
-            gradients.push(match (self.has_rows, self.prior.sketch) {
-                (false, _) => at_draw.gradient()?,
-                (true, None) => {
-                    let (whitened, gradient) = at_draw.whitened()?;
-                    rows.push(whitened.mul_scalar(share.sqrt()));
-                    gradient
-                }
-                (true, Some(count)) => {
+            let (added, gradient) = match self.prior.sketch {
+                None => at_draw.whitened()?,
+                Some(count) => {
                     let sketch = at_draw.sketch(count, noise.row(index as u64))?;
-                    rows.push(sketch.mul_scalar(share.sqrt()));
-                    at_draw.gradient()?
+                    (sketch, self.gradient(model, weights, places)?)
                 }
-            });
+            };
+            rows.push(added.mul_scalar(share.sqrt()));
+            gradients.push(gradient);
         }
         Ok(FunctionTerms {
             rows: self.has_rows.then(|| Tensor::cat(rows, 0)),
             gradients,
             divergence: None,
         })
+    }
+
+    /// JᵀK⁻¹f by one forward and one backward pass.
+    fn gradient(&self, model: &M, weights: Tensor<1>, places: &Places<M>) -> Result<Tensor<1>> {
+        // The layers of a frozen model behave as in inference.
+        let model = self
+            .layout
+            .write_leaves(model.clone().freeze(), weights.clone())?;
+        let outputs = model.outputs(places.features.clone());
+        let values = outputs.clone().without_autodiff();
+        check_count(&values, places.points.len())?;
+        let mut solved = to_host(values);
+        if solved.iter().any(|value| !value.is_finite()) {
+            return Err(not_finite());
+        }
+        places.factor.solve(&mut solved)?;
+        let solved = tensor(&solved, outputs.dims(), &weights.device());
+        let energy = (outputs * solved).sum();
+        let mut gradients = match energy.is_tracked() {
+            true => GradientsParams::from_grads(energy.backward(), &model),
+            // The outputs depend on none of the weights.
+            false => GradientsParams::new(),
+        };
+        let pieces = self.layout.gradient_parts(&model, &mut gradients)?;
+        Ok(Tensor::cat(pieces, 0).without_autodiff())
     }
 }
 
@@ -415,6 +467,16 @@ struct Places<M: ModelOutputs> {
     features: M::Features,
     /// L.
     factor: Cholesky,
+}
+
+/// Fails unless there is one output for each point.
+fn check_count(outputs: &Tensor<2>, points: usize) -> Result<()> {
+    let [count, _] = outputs.dims();
+    if count == points {
+        return Ok(());
+    }
+    let problem = format!("make {count} outputs of {points} points; return one example per point");
+    Err(Error::config("features", problem))
 }
 
 /// The comparison at one draw.
@@ -436,14 +498,7 @@ impl<'a, M: Module + ModelOutputs + 'static> At<'a, M> {
     ) -> Result<Self> {
         let model = comparison.layout.write(model.valid(), weights)?;
         let outputs = comparison.gradients.outputs(&model, &places.features)?;
-        let [count, _] = outputs.dims();
-        if count != places.points.len() {
-            let problem = format!(
-                "make {count} outputs of {} points; return one example per point",
-                places.points.len()
-            );
-            return Err(Error::config("features", problem));
-        }
+        check_count(&outputs, places.points.len())?;
         Ok(Self {
             comparison,
             model,
@@ -513,13 +568,6 @@ impl<'a, M: Module + ModelOutputs + 'static> At<'a, M> {
         });
         let random = random.collect::<Result<Vec<Tensor<1>>>>()?;
         Ok(Tensor::stack(random, 0))
-    }
-
-    /// JᵀK⁻¹f by one backward pass.
-    fn gradient(&self) -> Result<Tensor<1>> {
-        let mut weights = to_host(self.outputs.clone());
-        self.places.factor.solve(&mut weights)?;
-        self.weighted(&weights)
     }
 
     /// Σ wᵢ_c ∇fᵢ_c.

@@ -200,18 +200,23 @@ impl SquareMatrix {
     }
 }
 
-/// The inner product over the common length, with eight partial sums for SIMD.
+/// The inner product over the common length.
 pub(crate) fn dot(left: &[f64], right: &[f64]) -> f64 {
+    summed(left, right, |a, b| a * b)
+}
+
+/// The sum of a function of pairs over the common length, with eight partial sums for SIMD.
+pub(crate) fn summed(left: &[f64], right: &[f64], of: impl Fn(f64, f64) -> f64) -> f64 {
     let len = left.len().min(right.len());
     let (left, left_rest) = left[..len].as_chunks::<8>();
     let (right, right_rest) = right[..len].as_chunks::<8>();
     let mut sums = [0.0; 8];
     for (left, right) in left.iter().zip(right) {
         for ((sum, a), b) in sums.iter_mut().zip(left).zip(right) {
-            *sum += a * b;
+            *sum += of(*a, *b);
         }
     }
-    let rest = left_rest.iter().zip(right_rest).map(|(a, b)| a * b);
+    let rest = left_rest.iter().zip(right_rest).map(|(a, b)| of(*a, *b));
     sums.into_iter().chain(rest).sum()
 }
 

@@ -37,7 +37,7 @@ pub use matrix::SquareMatrix;
 
 pub(crate) use error::{check_finite, check_length};
 pub(crate) use lbfgs::Lbfgs;
-pub(crate) use matrix::dot;
+pub(crate) use matrix::{dot, summed};
 
 /// The largest matrix factorised by plain loops instead of `faer`.
 const LOOP_LIMIT: usize = 16;

@@ -1,9 +1,11 @@
 //! The terms of a prior over functions against dense matrices in double precision and a backward pass.
 
+mod classification;
 mod coverage;
 mod divergence;
 mod laplace;
 mod regression;
+mod start;
 
 use burn::module::ParamGroup;
 use burn::nn::{Linear, LinearConfig};
@@ -333,6 +335,11 @@ fn unusable_priors_are_refused() {
     let error = vifa(8).with_function_prior(sampled().with_jitter(0.0));
     assert!(error.unwrap_err().to_string().starts_with("jitter"));
     assert!(vifa(8).with_function_prior(sampled()).is_ok());
+    // Points of another width than the model's inputs.
+    let narrow = MeasurementPoints::uniform(vec![-2.0; 2], vec![2.0; 2]).unwrap();
+    let narrow = FunctionPrior::new(Kernel::rbf([1.0]), narrow, 3).unwrap();
+    let error = slang().with_function_prior(narrow).unwrap_err().to_string();
+    assert!(error.contains("have 2 coordinates"), "{error}");
     // Features with another number of examples.
     let comparison = comparison(&net(), prior());
     let half = |inputs: Tensor<2>| inputs.narrow(0, 0, 2);

@@ -205,6 +205,13 @@ impl Kernel {
         Ok(self)
     }
 
+    /// The shortest distance in a coordinate over which a part of the functions changes; `None` if no part has one.
+    pub(crate) fn shortest_length(&self, coordinate: usize) -> Option<f64> {
+        let bases = self.node.bases().into_iter();
+        let lengths = bases.filter_map(|base| base.change_length(coordinate));
+        lengths.reduce(f64::min)
+    }
+
     /// k(x, y) of all pairs of points, exactly symmetric.
     ///
     /// # Errors

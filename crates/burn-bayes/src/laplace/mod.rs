@@ -37,7 +37,7 @@ pub use evidence::PriorSharing;
 pub use fit::{Laplace, LaplaceFit, Structure};
 pub use linearized::{Linearized, LinearizedOutputs};
 pub use outputs::ModelOutputs;
-pub(crate) use outputs::{OutputGradients, without_autodiff};
+pub(crate) use outputs::{OutputGradients, examples, not_finite, without_autodiff};
 
 /// The largest number of weights of [`Structure::Full`] and [`Structure::KroneckerLastLayer`].
 pub const FULL_LIMIT: usize = 2000;

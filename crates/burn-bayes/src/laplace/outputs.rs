@@ -174,11 +174,15 @@ impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
 fn expect_finite(outputs: &Tensor<2>) -> Result<()> {
     match outputs.clone().is_finite().all().into_scalar() {
         true => Ok(()),
-        false => Err(Error::numerical(
-            "an output of the model is not finite; likely causes: training diverged, or the inputs are not \
-             finite",
-        )),
+        false => Err(not_finite()),
     }
+}
+
+/// The error of outputs that are not finite.
+pub(crate) fn not_finite() -> Error {
+    Error::numerical(
+        "an output of the model is not finite; likely causes: training diverged, or the inputs are not finite",
+    )
 }
 
 /// The batch without autodiff.
@@ -218,7 +222,7 @@ pub(super) fn micro_batches<B: ExampleBatch>(
 }
 
 /// The number of examples: the length of every tensor's first axis.
-fn examples<B: ExampleBatch>(batch: &B) -> Result<usize> {
+pub(crate) fn examples<B: ExampleBatch>(batch: &B) -> Result<usize> {
     struct Lengths(Vec<usize>);
     impl TensorMapper for Lengths {
         fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {

@@ -3,7 +3,7 @@
 use burn::optim::ModuleOptimizer;
 
 use super::*;
-use crate::functional::{DEFAULT_JITTER, GaussianProcess};
+use crate::functional::{DEFAULT_JITTER, GaussianProcess, GaussianProcessFit};
 use crate::laplace::Linearized;
 use crate::methods::{Averaging, Curvature, InitialDeviation, MeanStage, VonConfig};
 use crate::optimizer::{FusedAdamConfig, FusedSgdConfig};
@@ -157,6 +157,15 @@ pub(super) fn assert_variances(what: &str, posterior: FactorPosterior, variance:
         variance,
     };
     assert_exact(what, posterior, &tolerance);
+}
+
+/// The exact process given the centred data.
+pub(super) fn process() -> GaussianProcessFit {
+    let (inputs, targets) = data(CENTRED);
+    let process = GaussianProcess::new(kernel(), 1.0 / NOISE_PRECISION).unwrap();
+    process
+        .fit(&Points::new(1, inputs).unwrap(), &targets)
+        .unwrap()
 }
 
 /// The largest deviations allowed.

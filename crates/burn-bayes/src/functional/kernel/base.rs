@@ -23,6 +23,8 @@
 
 use std::f64::consts::PI;
 
+use crate::algebra::summed;
+
 /// The form of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
@@ -124,16 +126,35 @@ impl BaseKernel {
         self.length_scales()[self.scale_index(coordinate)]
     }
 
+    /// The distance in a coordinate over which functions change; `None` if that depends on their place.
+    pub(super) fn change_length(&self, coordinate: usize) -> Option<f64> {
+        match self.family {
+            Family::Constant | Family::Linear | Family::ArcCosine0 | Family::ArcCosine1 => None,
+            // For short length scales, the kernel is about exp(−(2πδ/pℓ)²/2), for long ones a wave.
+            Family::Periodic => Some(self.shape() / (2.0 * PI) * self.scale(coordinate).min(1.0)),
+            _ => Some(self.scale(coordinate)),
+        }
+    }
+
     /// k(x, y).
     pub(super) fn value(&self, x: &[f64], y: &[f64]) -> f64 {
         match self.family {
             Family::Constant => self.shape(),
             Family::Linear => self.inner_product(x, y),
             Family::ArcCosine0 | Family::ArcCosine1 => self.angle(x, y).value(self.family),
-            _ => {
-                let distances = (0..x.len()).map(|d| self.squared_distance(d, x[d], y[d]));
-                self.of_distance(distances.sum()).value
+            _ => self.of_distance(self.total_distance(x, y)).value,
+        }
+    }
+
+    /// The squared distance. Points can have hundreds of coordinates, so the common case is fast.
+    fn total_distance(&self, x: &[f64], y: &[f64]) -> f64 {
+        match self.length_scales() {
+            [scale] if self.family != Family::Periodic => {
+                summed(x, y, |x, y| (x - y) * (x - y)) / (scale * scale)
             }
+            _ => (0..x.len())
+                .map(|d| self.squared_distance(d, x[d], y[d]))
+                .sum(),
         }
     }
 
@@ -160,7 +181,7 @@ impl BaseKernel {
             }
             _ => {
                 let distance = |d: usize| self.squared_distance(d, x[d], y[d]);
-                let slopes = self.of_distance((0..x.len()).map(distance).sum());
+                let slopes = self.of_distance(self.total_distance(x, y));
                 for d in 0..x.len() {
                     add(d, slopes.parts * distance(d));
                 }

@@ -1,0 +1,154 @@
+//! The rows whose products are the curvature of a posterior with a prior over functions, in double precision.
+//!
+//! ```text
+//! N H + E JᵀK⁻¹J = Σ rᵀr over rows r of the loss, and of L⁻¹J at sets of measurement points
+//! ```
+
+use std::sync::Arc;
+
+use burn::module::Module;
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use burn_bayes_graph::{ExampleBatch, Layout};
+
+use super::{At, Comparison, FunctionPrior, Places, tensor};
+use crate::error::{Error, Result};
+use crate::kernels::composed::to_host;
+use crate::laplace::{ModelOutputs, OutputGradients, examples, without_autodiff};
+use crate::noise::Noise;
+use crate::prior::Prior;
+
+/// Gradients of the outputs at the weights of a model.
+pub(super) struct CurvatureRows<'a, M: ModelOutputs> {
+    comparison: Comparison<M>,
+    model: &'a M,
+    mean: Tensor<1>,
+    batches: Vec<M::Input>,
+    /// N divided by the number of examples in the batches.
+    scale: f64,
+}
+
+impl<'a, M> CurvatureRows<'a, M>
+where
+    M: Module + ModelOutputs<Features = Tensor<2>, Input: ExampleBatch> + 'static,
+{
+    /// For the weights of a layout. The examples of the batches stand for all of `train_len`.
+    pub(super) fn new(
+        prior: &FunctionPrior,
+        layout: Arc<Layout>,
+        model: &'a M,
+        train_len: usize,
+        batches: impl IntoIterator<Item = M::Input>,
+    ) -> Result<Self> {
+        prior.validate()?;
+        let batches: Vec<_> = batches.into_iter().collect();
+        let mut count = 0;
+        for batch in &batches {
+            count += examples(batch)?;
+        }
+        if count == 0 {
+            return Err(Error::config("batches", "have no examples"));
+        }
+        Ok(Self {
+            mean: layout.flatten(model)?.without_autodiff(),
+            comparison: Comparison {
+                prior: prior.clone(),
+                gradients: OutputGradients::new(layout.clone()),
+                noise: Noise::host(0),
+                has_rows: true,
+                layout,
+            },
+            model,
+            batches,
+            scale: train_len as f64 / count as f64,
+        })
+    }
+
+    /// The weights of the layout.
+    pub(super) fn mean(&self) -> &Tensor<1> {
+        &self.mean
+    }
+
+    /// α of every weight.
+    pub(super) fn prior_precisions(&self, weights: &Prior) -> Result<Vec<f64>> {
+        let alpha = weights.resolve(&self.comparison.layout)?;
+        Ok(to_host(alpha.expanded(&self.mean.device())))
+    }
+
+    /// The gradient N g of the loss.
+    pub(super) fn loss_gradient(&self) -> Result<Vec<f64>> {
+        let layout = &self.comparison.layout;
+        let model = layout.write_leaves(self.model.clone().freeze(), self.mean.clone())?;
+        let mut sum = vec![0.0; layout.len()];
+        for batch in &self.batches {
+            let loss = model.example_losses(batch.clone()).sum();
+            let mut gradients = GradientsParams::from_grads(loss.backward(), &model);
+            let pieces = layout.gradient_parts(&model, &mut gradients)?;
+            let entries = sum.iter_mut().zip(to_host(Tensor::cat(pieces, 0)));
+            entries.for_each(|(sum, entry)| *sum += self.scale * entry);
+        }
+        Ok(sum)
+    }
+
+    /// Calls `add` with N divided by the number of examples, and with rows whose products are Σ JᵢᵀΛᵢJᵢ.
+    pub(super) fn of_loss(&self, add: &mut dyn FnMut(f64, &[f64])) -> Result<()> {
+        let model = self.model.valid();
+        let gradients = &self.comparison.gradients;
+        for batch in &self.batches {
+            let features = M::features(without_autodiff(batch.clone()));
+            let outputs = gradients.outputs(&model, &features)?;
+            for root in model.likelihood().curvature_roots(&outputs) {
+                let rows = gradients.weighted(&model, &features, root)?;
+                add(self.scale, &to_host(rows.materialise()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `add` with the share of a set of measurement points, with the rows of L⁻¹J there and with L⁻¹f, for every
+    /// output and so many sets.
+    pub(super) fn of_prior(
+        &self,
+        sets: u64,
+        add: &mut dyn FnMut(f64, &[f64], &[f64]),
+    ) -> Result<()> {
+        let FunctionPrior {
+            kernel,
+            points,
+            count,
+            jitter,
+            ..
+        } = &self.comparison.prior;
+        for set in 0..sets {
+            let points = points.draw(*count, self.comparison.noise.fold(set))?;
+            let shape = [points.len(), points.width()];
+            let places = Places {
+                features: tensor(points.as_slice(), shape, &self.mean.device()),
+                factor: kernel.factor(&points, *jitter)?,
+                points,
+            };
+            let at = At::new(&self.comparison, self.model, self.mean.clone(), &places)?;
+            let [count, outputs] = at.outputs.dims();
+            let mut errors = to_host(at.outputs.clone());
+            places.factor.solve_lower(&mut errors)?;
+            for output in 0..outputs {
+                let mut rows = to_host(at.jacobian(output)?.materialise());
+                places.factor.solve_lower(&mut rows)?;
+                let errors: Vec<f64> = (0..count).map(|at| errors[at * outputs + output]).collect();
+                add(1.0 / sets as f64, &rows, &errors);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds `scale` Σ rᵀr over rows r of length `len`.
+pub(super) fn add_products(rows: &[f64], scale: f64, sum: &mut [f64], len: usize) {
+    for row in rows.chunks_exact(len) {
+        for (target, left) in sum.chunks_exact_mut(len).zip(row) {
+            let left = scale * left;
+            let entries = target.iter_mut().zip(row);
+            entries.for_each(|(entry, right)| *entry += left * right);
+        }
+    }
+}

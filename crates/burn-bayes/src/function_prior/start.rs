@@ -1,0 +1,232 @@
+//! Initial weights of a network that is trained with a prior over functions.
+//!
+//! The divergence from a Gaussian process is stiff: it penalises a network that differs from every likely function a
+//! thousand times more than one that is zero. From ordinary initial weights, whose hidden units change near the origin,
+//! an optimiser therefore first takes the outputs to zero where there are no data, and hardly leaves them. Two steps
+//! give a start from which it need not:
+//!
+//! * [`first_layer`](FunctionPrior::first_layer) has units that change at places all over the measurement points,
+//!   over the shortest length scale ℓ of the kernel:
+//!   unit u is a function of vᵤᵀ(x − xᵤ), with vᵤ = s e/ℓ for a random direction e and s uniform in [½, 3/2].
+//! * [`solved`](FunctionPrior::solved) replaces a group of weights μ, such as those of the last layer, by
+//!   μ − P⁻¹(N g + α⊙μ + E JᵀK⁻¹f), P = N H + diag α + E JᵀK⁻¹J: a step of Gauss and Newton, which gives the optimum
+//!   if the outputs and the likelihood are linear and Gaussian in these weights.
+//!
+//! [`deviations`](FunctionPrior::deviations) are those of the best independent Gaussians at the resulting weights.
+
+use std::sync::Arc;
+
+use burn::module::{Module, ModuleDisplay, Param, ParamGroup};
+use burn::nn::Linear;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_bayes_graph::{ExampleBatch, Layout};
+
+use super::curvature::{CurvatureRows, add_products};
+use super::{FunctionPrior, tensor};
+use crate::algebra::{Cholesky, SquareMatrix, dot};
+use crate::error::{Error, Result};
+use crate::functional::Points;
+use crate::kernels::composed::to_host;
+use crate::laplace::{FULL_LIMIT, ModelOutputs};
+use crate::methods::Vifa;
+use crate::noise::Noise;
+use crate::prior::Prior;
+use crate::train::Bayesian;
+
+/// The number of points, per unit, from which the places of units are chosen.
+const CANDIDATES: usize = 8;
+/// The number of sets of measurement points for the deviations.
+const SETS: u64 = 20;
+
+impl FunctionPrior {
+    /// A first layer whose units lie over the measurement points. The places of the units are far from one another.
+    ///
+    /// # Errors
+    ///
+    /// Without units, or if the source of the points fails.
+    pub fn first_layer(&self, units: usize, noise: Noise, device: &Device) -> Result<Linear> {
+        if units == 0 {
+            return Err(Error::config("units", "are 0; there must be at least 1"));
+        }
+        let width = self.points.width();
+        let draws = (CANDIDATES * units).div_ceil(self.count) as u64;
+        let mut values = Vec::new();
+        for draw in 0..draws {
+            let points = self.points.draw(self.count, noise.fold(1).fold(draw))?;
+            values.extend_from_slice(points.as_slice());
+        }
+        let points = Points::new(width, values)?;
+        let lengths = self.lengths(&points, units);
+        let mut weights = vec![0.0; width * units];
+        let mut biases = Vec::with_capacity(units);
+        for (unit, place) in far_apart(&points, &lengths, units).into_iter().enumerate() {
+            let noise = noise.fold(2).fold(unit as u64);
+            let direction = noise.latent(width).into_iter().map(f64::from);
+            let direction: Vec<f64> = direction.collect();
+            let norm = dot(&direction, &direction).sqrt();
+            let scale = (0.5 + noise.uniform()) / norm;
+            let slopes = direction.iter().zip(&lengths);
+            let slopes: Vec<f64> = slopes
+                .map(|(entry, length)| scale * entry / length)
+                .collect();
+            biases.push(-dot(&slopes, points.row(place)));
+            for (d, slope) in slopes.into_iter().enumerate() {
+                weights[d * units + unit] = slope;
+            }
+        }
+        let biases = tensor(&biases, [1, units], device).squeeze_dim(0);
+        Ok(Linear {
+            weight: Param::from_tensor(tensor(&weights, [width, units], device)),
+            bias: Some(Param::from_tensor(biases)),
+        })
+    }
+
+    /// The length over which a unit changes in every coordinate: the shortest length scale of the kernel, but not less
+    /// than so many units can resolve.
+    fn lengths(&self, points: &Points, units: usize) -> Vec<f64> {
+        let length = |d: usize| {
+            let values = || points.rows().map(|row| row[d]);
+            let range = values().fold(f64::MIN, f64::max) - values().fold(f64::MAX, f64::min);
+            let own = self.kernel.shortest_length(d).unwrap_or(0.5 * range);
+            let length = own.max(range / units as f64);
+            // All points agree in this coordinate.
+            if length > 0.0 { length } else { 1.0 }
+        };
+        (0..points.width()).map(length).collect()
+    }
+
+    /// The model after one Gauss–Newton step of the weights in `group`, at most [`FULL_LIMIT`]: the maximum of the
+    /// posterior given the other weights, if the outputs are linear in them and the likelihood is Gaussian, as for the
+    /// last layer of a regression network.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`laplace`](Self::laplace).
+    pub fn solved<M>(
+        &self,
+        model: M,
+        group: &ParamGroup,
+        train_len: usize,
+        weights: &Prior,
+        batches: impl IntoIterator<Item = M::Input>,
+    ) -> Result<M>
+    where
+        M: Module + ModelOutputs<Features = Tensor<2>, Input: ExampleBatch> + 'static,
+    {
+        let layout = Arc::new(Layout::new(&model, group)?);
+        let len = layout.len();
+        if len > FULL_LIMIT {
+            let problem =
+                format!("has {len} weights, but the limit of a dense precision is {FULL_LIMIT}");
+            return Err(Error::config("group", problem));
+        }
+        let rows = CurvatureRows::new(self, layout.clone(), &model, train_len, batches)?;
+        let mut precision = vec![0.0; len * len];
+        let mut gradient = rows.loss_gradient()?;
+        rows.of_loss(&mut |scale, rows| add_products(rows, scale, &mut precision, len))?;
+        rows.of_prior(super::laplace::SETS, &mut |scale, rows, errors| {
+            add_products(rows, scale, &mut precision, len);
+            for (row, error) in rows.chunks_exact(len).zip(errors) {
+                let entries = gradient.iter_mut().zip(row);
+                entries.for_each(|(sum, entry)| *sum += scale * error * entry);
+            }
+        })?;
+        let mut mean = to_host(rows.mean().clone());
+        let alpha = rows.prior_precisions(weights)?;
+        for (at, alpha) in alpha.iter().enumerate() {
+            precision[at * (len + 1)] += alpha;
+            gradient[at] += alpha * mean[at];
+        }
+        let precision = SquareMatrix::from_row_major(len, precision)?;
+        Cholesky::new(&precision)
+            .map_err(|error| {
+                Error::numerical(format!(
+                    "the precision of {len} weights cannot be factorised ({error}); raise the precision of the prior over \
+                     the weights"
+                ))
+            })?
+            .solve(&mut gradient)?;
+        let steps = mean.iter_mut().zip(&gradient);
+        steps.for_each(|(weight, step)| *weight -= step);
+        let values: Vec<f32> = mean.into_iter().map(|value| value as f32).collect();
+        let values = Tensor::from_data(TensorData::new(values, [len]), &rows.mean().device());
+        Ok(layout.write(model, values)?)
+    }
+
+    /// 1/√P of every weight, with the diagonal of the precision P at the weights of a model: the deviations of the
+    /// independent Gaussians that are nearest to the [Laplace approximation](Self::laplace), for any number of weights.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`laplace`](Self::laplace).
+    pub fn deviations<M>(
+        &self,
+        model: &M,
+        train_len: usize,
+        weights: &Prior,
+        batches: impl IntoIterator<Item = M::Input>,
+    ) -> Result<Tensor<1>>
+    where
+        M: Module + ModelOutputs<Features = Tensor<2>, Input: ExampleBatch> + 'static,
+    {
+        let layout = Arc::new(Layout::new(model, &ParamGroup::all())?);
+        let len = layout.len();
+        let rows = CurvatureRows::new(self, layout, model, train_len, batches)?;
+        let mut precision = rows.prior_precisions(weights)?;
+        let mut add = |scale: f64, rows: &[f64]| {
+            for row in rows.chunks_exact(len) {
+                let entries = precision.iter_mut().zip(row);
+                entries.for_each(|(sum, entry)| *sum += scale * entry * entry);
+            }
+        };
+        rows.of_loss(&mut add)?;
+        rows.of_prior(SETS, &mut |scale, rows, _| add(scale, rows))?;
+        if let Some(at) = precision.iter().position(|p| !(p.is_finite() && *p > 0.0)) {
+            return Err(Error::numerical(format!(
+                "the precision of weight {at} is {:e}; likely causes: a prior over the weights with precision 0, or inputs \
+                 that are not finite",
+                precision[at]
+            )));
+        }
+        let deviations: Vec<f32> = precision.iter().map(|p| p.sqrt().recip() as f32).collect();
+        Ok(Tensor::from_data(
+            TensorData::new(deviations, [len]),
+            &rows.mean().device(),
+        ))
+    }
+}
+
+impl<M: Module + ModuleDisplay> Bayesian<M, Vifa> {
+    /// With these initial deviations of all weights of the layout, `[D]`, in the place of
+    /// [`VifaConfig::initial_deviation`](crate::VifaConfig::initial_deviation).
+    ///
+    /// # Errors
+    ///
+    /// If their number differs.
+    pub fn with_deviations(self, deviations: Tensor<1>) -> Result<Self> {
+        self.map_algorithm(|vifa| vifa.with_deviations(deviations))
+    }
+}
+
+/// The indices of `count` points, each the furthest from those before, in units of these lengths; the first is random, as
+/// the points are.
+fn far_apart(points: &Points, lengths: &[f64], count: usize) -> Vec<usize> {
+    let mut nearest = vec![f64::INFINITY; points.len()];
+    let mut chosen = vec![0];
+    while chosen.len() < count {
+        let last = points.row(chosen[chosen.len() - 1]);
+        let mut furthest = 0;
+        for (at, row) in points.rows().enumerate() {
+            let parts = row.iter().zip(last).zip(lengths);
+            let distance: f64 = parts
+                .map(|((x, y), length)| ((x - y) / length).powi(2))
+                .sum();
+            nearest[at] = nearest[at].min(distance);
+            if nearest[at] > nearest[furthest] {
+                furthest = at;
+            }
+        }
+        chosen.push(furthest);
+    }
+    chosen
+}
