@@ -13,9 +13,9 @@ use super::sets::Set;
 use super::{NLL, measures};
 use crate::experiment::{Effort, Measures};
 
-pub(super) const NETWORKS: &str = "mixture of networks";
-pub(super) const SWAG: &str = "mixture of SWAG";
-pub(super) const VIFA: &str = "mixture of VIFA";
+/// The mixtures' names in the table.
+pub(super) const MIXTURES: [&str; 3] =
+    ["mixture of networks", "mixture of SWAG", "mixture of VIFA"];
 
 /// The number of members.
 const MEMBERS: usize = 10;
@@ -34,12 +34,10 @@ pub(super) struct Mixture {
 
 /// All mixtures of a split.
 pub(super) fn mixtures(set: &Set, effort: Effort, split: u64) -> Vec<Mixture> {
-    let rows = [
-        (NETWORKS, Method::Map),
-        (SWAG, Method::Swag),
-        (VIFA, Method::Vifa),
-    ];
-    let rows = rows.into_iter().map(|(name, method)| Mixture {
+    let rows = MIXTURES
+        .into_iter()
+        .zip([Method::Map, Method::Swag, Method::Vifa]);
+    let rows = rows.map(|(name, method)| Mixture {
         label: label(name, effort),
         members: effort.choose(MEMBERS, 3),
         candidates: candidates(set, method, effort, split),

@@ -33,7 +33,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             Bayesian optimisation, here at random), with `--quick` 2 by 2. `untuned` has noise and prior in the middle of SLANG's \
             bounds. `defaults` searches nothing: one setting for all sets, chosen on training rows of \
             Energy and Boston (benches/TUNING.md), its noise learnt from training rows that a first fit has \
-            not seen; the plain network has the same. Seconds are those of a split on one thread, search \
+            not seen; the plain network has the same. A mixture has ten fits with other seeds; a fifth of the training rows chooses the likelihood (one variance of the \
+            noise, or one for each row) and the prior precision (.1 or 1) before. Seconds are those of a split on one thread, search \
             included. A run that diverged is counted; if its NLL is worse than a constant's but finite, it \
             is in the means too.",
     needs: &["uci_regression"],
