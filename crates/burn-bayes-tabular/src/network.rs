@@ -93,6 +93,21 @@ impl Network {
         Self { offset, ..self }
     }
 
+    /// The network with the weights and biases of another first layer of the same size.
+    #[must_use]
+    pub(crate) fn with_first_layer(mut self, first: Linear) -> Self {
+        if let Some(layer) = self.layers.first_mut() {
+            let (weight, bias) = (first.weight.val(), first.bias.map(|bias| bias.val()));
+            layer.weight = layer.weight.clone().map(|_| trained(weight));
+            layer.bias = layer
+                .bias
+                .take()
+                .zip(bias)
+                .map(|(own, bias)| own.map(|_| trained(bias)));
+        }
+        self
+    }
+
     /// The network with another noise precision, if its likelihood has one.
     #[must_use]
     pub(crate) fn with_noise_precision(mut self, precision: f64) -> Self {

@@ -41,6 +41,11 @@ pub(super) fn train(
     );
     let (settings, rows) = (training.settings, training.training_set.rows());
     let config = MethodConfig::new(settings, rows, network.num_params())?;
+    // A checkpoint has the weights.
+    let network = match checkpoint {
+        None => training.started(network)?,
+        Some(_) => network,
+    };
     let mut start = Start {
         training,
         checkpoint,

@@ -5,7 +5,7 @@
 //! the search begins at several periods: [`PERIODS`] fractions of the longest range of an input.
 //!
 //! In every step, the prior acts at [`POINTS`] measurement points: half of them training inputs, half uniform in the box of
-//! the training inputs, which is widened on every side by [`MARGIN`] of its range.
+//! the training inputs, which is widened on every side by the setting `prior_margin` times its range.
 
 use burn_bayes::function_prior::FunctionPrior;
 use burn_bayes::functional::{
@@ -20,8 +20,6 @@ use super::likelihood::is_simple;
 
 /// The number of measurement points of a step.
 const POINTS: usize = 40;
-/// The part of the range of an input by which its box is widened on each side.
-const MARGIN: f64 = 0.5;
 /// The most rows for the marginal likelihood: its cost is the cube of this number.
 const SUBSET: usize = 150;
 /// The number of periods from which a search starts.
@@ -72,11 +70,18 @@ pub(super) fn check(training_set: &TrainingSet, settings: &FitSettings) -> Resul
     Ok(())
 }
 
+/// A prior with a learned kernel.
+pub(super) struct LearnedProcess {
+    pub(super) prior: FunctionPrior,
+    /// On the standardised scale of the target.
+    pub(super) noise_variance: f64,
+}
+
 /// The prior of the settings; `None` without a Gaussian process.
-pub(super) fn function_prior(
+pub(super) fn learned(
     training_set: &TrainingSet,
     settings: &FitSettings,
-) -> Result<Option<FunctionPrior>> {
+) -> Result<Option<LearnedProcess>> {
     let Some(form) = settings.prior.kernel() else {
         return Ok(None);
     };
@@ -97,14 +102,14 @@ pub(super) fn function_prior(
         learns_noise: !matches!(settings.noise_precision, NoisePrecision::Given(_)),
         seed: settings.seed,
     };
-    let kernel = start.learned(form, longest, &inputs, &targets)?;
+    let process = start.learned(form, longest, &inputs, &targets)?;
     let widened = |edge: &[f64], sign: f64| -> Vec<f64> {
         let sides = edge.iter().zip(lower.iter().zip(&upper));
         sides
             .map(|(edge, (low, high))| {
                 // An input that is constant in the training rows has no range.
                 let range = if high > low { high - low } else { 1.0 };
-                edge + sign * MARGIN * range
+                edge + sign * settings.prior_margin * range
             })
             .collect()
     };
@@ -116,7 +121,10 @@ pub(super) fn function_prior(
         ])?,
         false => around,
     };
-    Ok(Some(FunctionPrior::new(kernel, points, POINTS)?))
+    Ok(Some(LearnedProcess {
+        prior: FunctionPrior::new(process.kernel().clone(), points, POINTS)?,
+        noise_variance: process.noise_variance(),
+    }))
 }
 
 /// The smallest and the largest value of every coordinate.
@@ -140,14 +148,14 @@ struct Start {
 }
 
 impl Start {
-    /// The kernel of this form with the largest marginal likelihood. `longest` is the longest range of an input.
+    /// The process with a kernel of this form and the largest marginal likelihood. `longest` is the longest range of an input.
     fn learned(
         &self,
         form: &Kernel,
         longest: f64,
         inputs: &Points,
         targets: &[f64],
-    ) -> Result<Kernel> {
+    ) -> Result<GaussianProcess> {
         let form = form
             .clone()
             .with_median_length_scales(inputs)?
@@ -165,7 +173,7 @@ impl Start {
             .with_learns_noise(self.learns_noise)
             .with_seed(self.seed);
         // The same subset compares the results, which the search does not return.
-        let mut best: Option<(f64, Kernel)> = None;
+        let mut best: Option<(f64, GaussianProcess)> = None;
         let (inputs, targets) = subset(inputs, targets, self.seed)?;
         for start in 1..=starts {
             let parameters = form.parameters().into_iter().zip(&is_period);
@@ -180,11 +188,11 @@ impl Start {
             let process = search.maximise(&process, &inputs, &targets)?;
             let evidence = process.fit(&inputs, &targets)?.log_marginal_likelihood();
             if best.as_ref().is_none_or(|(most, _)| evidence > *most) {
-                best = Some((evidence, process.kernel().clone()));
+                best = Some((evidence, process));
             }
         }
-        let (_, kernel) = best.expect("there is at least one start");
-        Ok(kernel)
+        let (_, process) = best.expect("there is at least one start");
+        Ok(process)
     }
 }
 

@@ -8,6 +8,7 @@ mod cost;
 mod diagnosis;
 mod fitted;
 mod function_prior;
+mod function_start;
 mod importance;
 mod laplace;
 mod likelihood;
@@ -155,14 +156,23 @@ fn trained(
             settings.method
         ));
     }
-    let precision = match &checkpoint {
-        Some(checkpoint) => checkpoint.noise_precision,
-        None => noise::initial(training_set, settings)?,
+    let learned = function_prior::learned(training_set, settings)?;
+    let precision = match (&checkpoint, &learned) {
+        (Some(checkpoint), _) => checkpoint.noise_precision,
+        (None, Some(learned)) => learned.noise_variance.recip(),
+        (None, None) => noise::initial(training_set, settings)?,
     };
     let learned_prior = checkpoint
         .as_ref()
         .and_then(|checkpoint| checkpoint.learned_prior.clone());
-    let training = Training::new(training_set, settings, precision, learned_prior)?;
+    let function_prior = learned.map(|learned| learned.prior);
+    let training = Training::new(
+        training_set,
+        settings,
+        precision,
+        learned_prior,
+        function_prior,
+    )?;
     let model = algorithms::train(&training, checkpoint, observer)?;
     completed(training_set, settings, model)
 }

@@ -132,7 +132,7 @@ fn groups(learning: PriorLearning, model: &NetworkShape) -> usize {
 }
 
 /// The parameters of a layer.
-fn layer_group(layer: usize) -> ParamGroup {
+pub(super) fn layer_group(layer: usize) -> ParamGroup {
     ParamGroup::from_predicate(format!("layers.{layer}."))
 }
 

@@ -15,7 +15,6 @@ use burn_bayes::train::{
 };
 use burn_bayes::{Bayesian, FactorPosterior, Noise, Prior};
 
-use super::function_prior::function_prior;
 use super::motion::{Motion, drift, last_quarter, mean};
 use super::noise::LearnedNoise;
 use super::prior::{LayerPrecisions, LearnedPrior, prior};
@@ -135,6 +134,7 @@ impl<'a> Training<'a> {
         settings: &'a FitSettings,
         noise_precision: f64,
         first_prior: Option<LayerPrecisions>,
+        function_prior: Option<FunctionPrior>,
     ) -> Result<Self> {
         Ok(Self {
             training_set,
@@ -143,7 +143,7 @@ impl<'a> Training<'a> {
             learned_noise: LearnedNoise::new(training_set, settings)?,
             first_prior,
             learned_prior: LearnedPrior::new(settings),
-            function_prior: function_prior(training_set, settings)?,
+            function_prior,
             device: settings.device.device()?.autodiff(),
         })
     }
@@ -254,14 +254,19 @@ impl Training<'_> {
         ))
     }
 
+    /// The rows that train in an epoch (from 0); `None` for all.
+    pub(super) fn seen_rows(&self, epoch: usize) -> Option<&[usize]> {
+        let noise_rows = self.learned_noise.as_ref();
+        noise_rows.and_then(|learned| learned.seen(epoch))
+    }
+
     /// The shuffled rows of an epoch. While rows are held out, some of the others come twice, so that all
     /// epochs have the same number of steps.
     fn order(&self, epoch: usize) -> Vec<usize> {
         let noise = Noise::host(self.settings.seed).fold(SHUFFLING);
         let noise = noise.fold(epoch as u64);
         let rows = self.training_set.rows();
-        let noise_rows = self.learned_noise.as_ref();
-        match noise_rows.and_then(|learned| learned.seen(epoch)) {
+        match self.seen_rows(epoch) {
             None => shuffled(rows, noise),
             Some(seen) => {
                 let rounds = (0..rows.div_ceil(seen.len()) as u64).flat_map(|round| {

@@ -74,8 +74,12 @@ settings! {
         /// (vifa, mean-field, slang, vogn and von). A kernel is a sum or product of linear, rbf, matern12, matern32,
         /// matern52, rational_quadratic, periodic, arc_cosine0 and arc_cosine1, such as `gp:rbf+periodic`. Its
         /// parameters maximise the marginal likelihood of at most 150 rows. In every step, the prior acts at 40 points:
-        /// training inputs, and random points of their range, widened by half of it on each side.
+        /// training inputs, and random points of their range, widened by `prior-margin` on each side.
         prior: PriorName = PriorName::Weights;
+        /// The fraction of the range of every input by which the box is widened on each side in which a Gaussian process
+        /// acts. Beyond it, predictions are not constrained.
+        [unless: &[("prior", "weights")]]
+        prior_margin: f64 = 0.5;
         /// Precision (1/variance) of the Gaussian prior over the weights, or `learned`, or `learned-per-layer`: that
         /// with the largest bound on the evidence, which is often too large for good predictions of a network; `auto`
         /// is learned for a linear regression that is solved directly, whose evidence is exact, and 1 otherwise. With
@@ -93,7 +97,7 @@ settings! {
         [unless: &[("likelihood", "heteroscedastic")]]
         noise_precision: NoisePrecision = NoisePrecision::LEARNED;
         /// Initial posterior standard deviation of a weight, divided by the square root of the fan-in except
-        /// with vadam and ivon [default: 0.03; with slang, vogn, von, vadam, ivon and nagvac that of a first stage, in which only the
+        /// with vadam and ivon [default: 0.03, or 0.003 with a Gaussian process as the prior; with slang, vogn, von, vadam, ivon and nagvac that of a first stage, in which only the
         /// mean is trained and which giving this number leaves out].
         [methods: &[Vifa, MeanField, Slang, Vogn, Von, Vadam, Ivon, Nagvac], unless: &[DIRECT]]
         initial_deviation: f64;
@@ -143,6 +147,7 @@ impl FitSettings {
         if let PriorPrecision::Given(precision) = self.prior_precision {
             positive("prior_precision", precision)?;
         }
+        positive("prior_margin", self.prior_margin)?;
         for (field, value) in [
             ("initial_deviation", self.initial_deviation),
             ("learning_rate", self.learning_rate),
@@ -252,7 +257,12 @@ impl FitSettings {
         let diagonal = scale * diagonal;
         preset.diagonal_learning_rate = self.diagonal_learning_rate.unwrap_or(diagonal);
         preset.decay = self.decay.unwrap_or(tuned.decay);
-        preset.initial_deviation = self.initial_deviation.unwrap_or(tuned.initial_deviation);
+        let deviation = match (self.method, self.prior.kernel()) {
+            // Wider ones keep the functions away from those of the process.
+            (Vifa | MeanField, Some(_)) => NARROW_DEVIATION,
+            _ => tuned.initial_deviation,
+        };
+        preset.initial_deviation = self.initial_deviation.unwrap_or(deviation);
         preset
     }
 
@@ -261,6 +271,9 @@ impl FitSettings {
         self.epochs * rows.div_ceil(self.batch_size)
     }
 }
+
+/// VIFA's initial deviation with a prior over functions.
+const NARROW_DEVIATION: f64 = 0.003;
 
 /// The learning rate of VIFA's diagonal with which deviations arrive.
 const ARRIVING_RATE: f64 = 0.1;
