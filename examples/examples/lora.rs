@@ -19,7 +19,8 @@ use burn::tensor::Device;
 use burn::tensor::activation::softmax;
 use burn::train::TrainStep;
 use burn_bayes::eval::{
-    ClassProbabilities, LabelledProbabilities, ReliabilityDiagram, Temperature, accuracy, nll,
+    ClassProbabilities, HeldOut, LabelledProbabilities, ReliabilityDiagram, Temperature, accuracy,
+    nll,
 };
 use burn_bayes::laplace::{Laplace, Linearized, PriorSharing, Structure};
 use burn_bayes::methods::{InitialDeviation, IvonConfig, MeanStage};
@@ -173,10 +174,8 @@ fn temperature(
     let values = probabilities_of(softmax(model.forward(batch.words), 1));
     let probabilities = ClassProbabilities::new(&values, held_out.len(), Sentences::CLASSES)?;
     let classes: Vec<usize> = held_out.iter().map(|row| row.class).collect();
-    Ok(Temperature::fit(&LabelledProbabilities::new(
-        &probabilities,
-        &classes,
-    )?)?)
+    let labelled = LabelledProbabilities::new(&probabilities, &classes)?;
+    Ok(Temperature::fit(&HeldOut::for_new_rows(labelled))?)
 }
 // ANCHOR_END: temperature
 

@@ -1,7 +1,7 @@
-"""Golden values of the crate burn-bayes-eval, from MAPIE, relplot, scikit-learn, SciPy and NumPy.
+"""Golden values of the crate burn-bayes-eval, from MAPIE, relplot, scikit-learn, statsmodels, SciPy and NumPy.
 
 Run from the repository's root with a python3 that has these packages (pip install numpy scipy
-scikit-learn mapie relplot):
+scikit-learn mapie relplot statsmodels):
 
     python3 xtask/golden/peers.py
 
@@ -21,9 +21,11 @@ import numpy
 import relplot
 import scipy
 import sklearn
+import statsmodels
 from mapie import classification
 from mapie import regression as conformal_regression
 from mapie.conformity_scores.sets.raps import RAPSConformityScore
+from mapie.metrics import classification as mapie_classification
 from mapie.metrics import regression as mapie_regression
 from mapie.risk_control import methods as mapie_risk
 from scipy import integrate, optimize, spatial, special, stats
@@ -36,6 +38,7 @@ from sklearn import (
     neighbors,
     preprocessing,
 )
+from statsmodels.stats import multitest
 
 from eval import conformal_threshold, plain, text
 
@@ -473,6 +476,172 @@ def out_of_distribution(generator):
     }
 
 
+def groups(generator):
+    """Conformal prediction by class and by group of rows, and the coverage of groups."""
+    rows, new_rows, classes, level = 150, 24, 3, 0.8
+    probabilities = generator.dirichlet(numpy.full(classes, 0.7), size=rows + new_rows)
+    probabilities = 0.97 * probabilities + 0.03 / classes
+    labels = numpy.array([generator.choice(classes, p=p) for p in probabilities])
+    wards = generator.integers(0, 2, size=rows + new_rows)
+    known, new = probabilities[:rows], probabilities[rows:]
+
+    def sets(chosen, of):
+        lac = classification.SplitConformalClassifier(
+            with_known(probabilities), confidence_level=level, conformity_score="lac", prefit=True
+        )
+        lac.conformalize(known[chosen], labels[:rows][chosen])
+        return lac.predict_set(of)[1][:, :, 0]
+
+    by_class = numpy.stack(
+        [sets(labels[:rows] == c, new)[:, c] for c in range(classes)], axis=1
+    )
+    by_ward = numpy.zeros((new_rows, classes), bool)
+    for ward in range(2):
+        inside = wards[rows:] == ward
+        by_ward[inside] = sets(wards[:rows] == ward, new[inside])
+    together = sets(numpy.ones(rows, bool), new)
+    hits = together[numpy.arange(new_rows), labels[rows:]]
+    sizes = together.sum(axis=1)
+    counted = [(int(hits[sizes == s].sum()), int((sizes == s).sum())) for s in numpy.unique(sizes)]
+    p_values = [stats.binomtest(k, n, level, alternative="less").pvalue for k, n in counted]
+    limits = [stats.binomtest(k, n).proportion_ci(0.95, "exact") for k, n in counted]
+    of_sizes = [
+        mapie_classification.classification_coverage_score(
+            labels[rows:][sizes == s], together[sizes == s][:, :, None]
+        )
+        for s in numpy.unique(sizes)
+    ]
+    return {
+        "classes": classes,
+        "level": level,
+        "known": known.ravel(),
+        "labels": labels,
+        "wards": wards,
+        "new": new.ravel(),
+        "by_class": [numpy.flatnonzero(row) for row in by_class],
+        "by_ward": [numpy.flatnonzero(row) for row in by_ward],
+        # The smallest coverage of sets of one size.
+        "size_stratified_coverage": min(float(numpy.ravel(found)[0]) for found in of_sizes),
+        "p_values": p_values,
+        "adjusted": multitest.multipletests(p_values, method="holm")[1],
+        "limits": [[limit.low, limit.high] for limit in limits],
+    }
+
+
+def counts(generator):
+    draws, rows, level = 5, 30, 0.8
+    rates = generator.gamma(2.0, 3.0, size=rows) * generator.gamma(20.0, 0.05, size=(draws, rows))
+    found = generator.poisson(rates.mean(axis=0) * generator.gamma(4.0, 0.25, size=rows))
+
+    def cumulative(x):
+        return stats.poisson.cdf(x, rates).mean(axis=0)
+
+    support = numpy.arange(200)[:, None, None]
+    table = stats.poisson.cdf(support, rates[None]).mean(axis=1)
+    quantiles = {p: (table < p).sum(axis=0) for p in [0.1, 0.5, 0.9]}
+    return {
+        "draws": draws,
+        "rates": rates.ravel(),
+        "counts": found.astype(float),
+        "log_probabilities": numpy.log(stats.poisson.pmf(found, rates).mean(axis=0)),
+        "mean_deviance": metrics.mean_poisson_deviance(found, rates.mean(axis=0)),
+        "below": cumulative(found - 1),
+        "up_to": cumulative(found),
+        "quantiles": [quantiles[p].astype(float) for p in [0.1, 0.5, 0.9]],
+    }
+
+
+def recalibrated_draws(generator):
+    """Maps of the draws and of the levels of quantiles, by bounded minimisation and interpolation."""
+    draws, rows, classes = 4, 90, 3
+    logits = generator.normal(0.0, 1.5, size=(rows, classes))
+    labels = numpy.array([generator.choice(classes, p=special.softmax(z)) for z in logits])
+    tables = special.softmax(2.2 * logits + generator.normal(0.0, 0.8, (draws, rows, classes)), axis=2)
+
+    def class_cost(u):
+        scaled = special.softmax(numpy.log(tables) / math.exp(u), axis=2).mean(axis=0)
+        return -numpy.log(scaled[numpy.arange(rows), labels]).mean()
+
+    means = generator.normal(size=(draws, rows))
+    deviations = generator.gamma(4.0, 0.1, size=(draws, rows))
+    targets = means.mean(axis=0) + 1.7 * generator.standard_t(6, size=rows)
+    centre = means.mean(axis=0)
+
+    def number_cost(u):
+        moved = centre + math.exp(u) * (means - centre)
+        logs = stats.norm.logpdf(targets, moved, math.exp(u) * deviations)
+        return -(special.logsumexp(logs, axis=0) - math.log(draws)).mean()
+
+    def lowest(cost):
+        grid = numpy.linspace(-3.0, 3.0, 61)
+        best = grid[numpy.argmin([cost(u) for u in grid])]
+        bounds = (best - 0.1, best + 0.1)
+        return optimize.minimize_scalar(cost, bounds=bounds, options={"xatol": 1e-12}).x
+
+    transforms = stats.norm.cdf(targets, means, deviations).mean(axis=0)
+    inner = numpy.sort(transforms)
+    observed = numpy.arange(1, rows + 1) / (rows + 1)
+    probabilities = [0.05, 0.3, 0.9]
+    return {
+        "draws": draws,
+        "classes": classes,
+        "probabilities": tables.ravel(),
+        "labels": labels,
+        "temperature": math.exp(lowest(class_cost)),
+        "means": means.ravel(),
+        "precisions": (deviations**-2.0).ravel(),
+        "targets": targets,
+        "variance": math.exp(2.0 * lowest(number_cost)),
+        "mean_square": (
+            (targets - centre) ** 2 / ((deviations**2).mean(axis=0) + means.var(axis=0))
+        ).mean(),
+        "levels": numpy.interp(
+            probabilities,
+            numpy.concatenate([[0.0], observed, [1.0]]),
+            numpy.concatenate([[0.0], inner, [1.0]]),
+        ),
+    }
+
+
+def rankings(generator):
+    """Curves, intersections over union, several targets, and the parts of a disagreement."""
+    rows, classes, draws, columns = 50, 4, 6, 3
+    positive = generator.integers(0, 2, size=rows)
+    scores = numpy.round(generator.normal(1.0 * positive), 1)
+    precision, recall, _ = metrics.precision_recall_curve(positive, scores)
+    labels = generator.integers(0, classes - 1, size=rows)
+    predicted = generator.integers(0, classes - 1, size=rows)
+    means = generator.normal(size=(draws, rows, columns))
+    targets = generator.normal(size=(rows, columns))
+    joint = stats.norm.logpdf(targets, means, 0.5).sum(axis=2)
+    members = numpy.array([0, 0, 0, 1, 1, 2])
+    tables = generator.dirichlet(numpy.ones(classes), size=(draws, rows))
+    averages = [tables[members == m].mean(axis=0) for m in members]
+    between = stats.entropy(numpy.array(averages), tables.mean(axis=0)[None], axis=2).mean(axis=0)
+    within = stats.entropy(tables, numpy.array(averages), axis=2).mean(axis=0)
+    return {
+        "positive": positive,
+        "scores": scores,
+        # By increasing recall, without the point at recall 0.
+        "precision": precision[::-1][1:],
+        "recall": recall[::-1][1:],
+        "classes": classes,
+        "labels": labels,
+        "predicted": predicted,
+        # Without the class that never occurs.
+        "mean_intersection_over_union": metrics.jaccard_score(labels, predicted, average="macro"),
+        "draws": draws,
+        "columns": columns,
+        "means": means.ravel(),
+        "targets": targets.ravel(),
+        "joint": special.logsumexp(joint, axis=0) - math.log(draws),
+        "members": members,
+        "tables": tables.ravel(),
+        "within": within,
+        "between": between,
+    }
+
+
 def main():
     warnings.simplefilter("error", RuntimeWarning)
     sections = [
@@ -484,6 +653,10 @@ def main():
         distributions,
         selective_regression,
         out_of_distribution,
+        groups,
+        counts,
+        recalibrated_draws,
+        rankings,
     ]
     values = {
         "source": {
@@ -493,6 +666,7 @@ def main():
             "numpy": numpy.__version__,
             "scipy": scipy.__version__,
             "scikit-learn": sklearn.__version__,
+            "statsmodels": statsmodels.__version__,
         },
     }
     for index, section in enumerate(sections):

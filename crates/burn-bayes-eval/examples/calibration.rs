@@ -34,7 +34,11 @@ fn main() -> Result<(), EvalError> {
     // ANCHOR_END: diagram
 
     // ANCHOR: temperature
-    let temperature = Temperature::fit(&known)?; // of validation rows, never of training rows
+    // Identifiers of rows in a common table, or of the patients they come from.
+    let validation_ids: Vec<usize> = (0..rows).collect();
+    let test_ids: Vec<usize> = (rows..2 * rows).collect();
+    let held_out = HeldOut::new(known, &validation_ids, &test_ids)?;
+    let temperature = Temperature::fit(&held_out)?; // of validation rows, never of training rows
     let scaled = temperature.apply(&raw);
     let rescored = LabelledProbabilities::new(&scaled, &test.labels)?;
     // ANCHOR_END: temperature
@@ -44,10 +48,6 @@ fn main() -> Result<(), EvalError> {
     report("scaled", &rescored)?;
 
     // ANCHOR: recalibration
-    // Identifiers of rows in a common table, or of the patients they come from.
-    let validation_ids: Vec<usize> = (0..rows).collect();
-    let test_ids: Vec<usize> = (rows..2 * rows).collect();
-    let held_out = HeldOut::new(known, &validation_ids, &test_ids)?;
     let isotonic = IsotonicCalibration::fit(&held_out)?.apply(&raw)?;
     // ANCHOR_END: recalibration
     let vector = VectorScaling::fit(&held_out)?.apply(&raw)?;

@@ -101,7 +101,7 @@ fn main() -> Result<(), EvalError> {
         RiskCoverage::new(&entropy, &losses).map_or(f64::NAN, |c| c.aurc())
     });
     time("temperature", || {
-        Temperature::fit(&labelled).map_or(f64::NAN, |t| t.value())
+        Temperature::fit(&HeldOut::for_new_rows(labelled)).map_or(f64::NAN, |t| t.value())
     });
     time("isotonic", || {
         let ids: Vec<usize> = (0..ROWS).collect();

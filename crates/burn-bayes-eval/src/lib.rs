@@ -13,13 +13,13 @@
 //! | How can a trained model be recalibrated? | [`Temperature`], [`VectorScaling`], [`DirichletCalibration`], [`IsotonicCalibration`], [`BayesianBinning`], …, for regression [`VarianceScaling`], [`QuantileRecalibration`] |
 //! | How uncertain is the prediction for a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
 //! | What is gained by referring uncertain rows (abstention)? | [`referral_table`], [`RiskCoverage`], for regression [`ause`], with a guarantee [`SelectiveBounds`] |
-//! | Does a score separate known from unknown inputs? | [`OutOfDistribution`], [`auroc`], [`average_precision`], [`false_positive_rate_at`]; scores: [`DrawScore`], [`energy_scores`], [`MahalanobisDistance`], [`NearestFeatures`] |
+//! | Does a score separate known from unknown inputs? | [`OutOfDistribution`], [`auroc`], [`average_precision`], [`false_positive_rate_at`]; scores behind one interface, [`UnusualScore`]: [`DrawScore`], [`LogitScore`], [`MahalanobisDistance`], [`NearestFeatures`] |
 //! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`winkler_score`], [`pinball_losses`], of several targets [`JointDraws`] |
 //! | How good are predicted counts? | [`PoissonMixture`], [`log_probabilities`], [`poisson_deviances`], [`randomised_pit_values`] |
 //! | Are they calibrated? | [`PredictionIntervals`], [`QuantileCalibration`], [`PitUniformity`], by group [`coverage_by_group`] |
 //! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalRaps`], [`ConformalQuantiles`], [`ConformalCross`], by group [`Mondrian`] and [`ConformalByClass`] |
 //! | Which setting keeps any bounded risk below a target? | [`RiskControl`] |
-//! | How are rows scored that do not fit into memory? | [`ClassificationTotals`], [`RankingTotals`], [`PatchTotals`] |
+//! | How are rows scored that do not fit into memory? | [`ClassificationTotals`], [`RegressionTotals`], [`RankingTotals`], [`PatchTotals`] |
 //! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`], of several [`holm`] |
 //! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`], over many simulated data sets [`SimulationBasedCalibration`] |
 //! | How should the components of a mixture be weighted, and do they disagree? | [`likelihood_weights`], [`stacking_weights`], [`MemberDisagreement`] |
@@ -94,8 +94,8 @@ pub use counts::{
 };
 pub use error::EvalError;
 pub use out_of_distribution::{
-    DrawScore, MahalanobisDistance, NearestFeatures, OutOfDistribution, ScoreWithInterval,
-    energy_scores, max_logit_scores,
+    DrawScore, LogitScore, MahalanobisDistance, NearestFeatures, OutOfDistribution, RowOutputs,
+    ScoreWithInterval, UnusualScore,
 };
 pub use posterior::{
     Chains, ParetoSmoothing, RankBin, RankDeviation, RankEcdf, RankEcdfPoint,
@@ -117,13 +117,14 @@ pub use selective::{
     referral_table, referral_table_of_class,
 };
 pub use streaming::{
-    BoundedAuroc, ClassificationScores, ClassificationTotals, PatchTotals, RankingTotals,
+    BoundedAuroc, ClassificationScores, ClassificationTotals, IntervalScores, PatchTotals,
+    RankingTotals, RegressionScores, RegressionTotals,
 };
 pub use uncertainty::{
     MemberDisagreement, expected_entropy, least_confidence, max_probability, model_disagreement,
-    mutual_information, predictive_entropy, variation_ratio,
+    mutual_information, predictive_entropy, variation_ratio, vote_disagreement,
 };
 pub use views::{
-    ClassProbabilities, DrawProbabilities, GaussianMixture, LabelledProbabilities, NoisePrecision,
-    TargetScale, TargetedMixture,
+    ClassProbabilities, DrawProbabilities, GaussianMixture, LabelledDraws, LabelledProbabilities,
+    NoisePrecision, TargetScale, TargetedMixture,
 };

@@ -7,10 +7,9 @@
 use std::sync::Arc;
 
 use burn_bayes::eval::{
-    BinaryScores, DrawScore, MahalanobisDistance, NearestFeatures, auroc, average_precision,
-    energy_scores, false_positive_rate_at, max_logit_scores,
+    BinaryScores, DrawScore, LogitScore, MahalanobisDistance, NearestFeatures, RowOutputs,
+    UnusualScore, auroc, average_precision, false_positive_rate_at,
 };
-use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::jobs::Measures;
@@ -34,56 +33,30 @@ const NEIGHBOUR: usize = 10;
 /// Added to the variances of the features, in units of their mean.
 const RIDGE: f64 = 1e-3;
 
-/// What a picture is judged by.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) enum UnusualScore {
-    LeastConfidence,
-    Entropy,
-    MutualInformation,
-    Disagreement,
-    MaximumLogit,
-    Energy,
-    Mahalanobis,
-    NearestFeatures,
+/// What a picture is judged by: the names of the scores.
+const SCORES: [&str; 8] = [
+    "maximum probability",
+    "entropy",
+    "mutual information",
+    "disagreement",
+    "maximum logit",
+    "energy",
+    "Mahalanobis distance",
+    "nearest features",
+];
+
+/// Whether a score needs more than one draw.
+fn needs_draws(score: &str) -> bool {
+    score == DrawScore::MutualInformation.name() || score == DrawScore::ModelDisagreement.name()
 }
 
-impl UnusualScore {
-    const ALL: [Self; 8] = [
-        Self::LeastConfidence,
-        Self::Entropy,
-        Self::MutualInformation,
-        Self::Disagreement,
-        Self::MaximumLogit,
-        Self::Energy,
-        Self::Mahalanobis,
-        Self::NearestFeatures,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::LeastConfidence => "maximum probability",
-            Self::Entropy => "entropy",
-            Self::MutualInformation => "mutual information",
-            Self::Disagreement => "disagreement",
-            Self::MaximumLogit => "maximum logit",
-            Self::Energy => "energy",
-            Self::Mahalanobis => "Mahalanobis distance",
-            Self::NearestFeatures => "nearest features",
-        }
-    }
-
-    fn needs_draws(self) -> bool {
-        matches!(self, Self::MutualInformation | Self::Disagreement)
-    }
-
-    /// The row of the table.
-    pub(super) fn row(self, method: &str) -> String {
-        format!("{method}, {}", self.name())
-    }
+/// The row of a score in the table.
+fn row(method: &str, score: &str) -> String {
+    format!("{method}, {score}")
 }
 
 /// The measures of every score of every set.
-type Found = Vec<(UnusualScore, &'static str, Measures)>;
+type Found = Vec<(&'static str, &'static str, Measures)>;
 
 /// A job for every set and score; those of a fit share it.
 pub(super) fn jobs(context: &Context, clothing: &Arc<Shared<Clothing>>) -> Result<Vec<Job>> {
@@ -104,11 +77,11 @@ pub(super) fn jobs(context: &Context, clothing: &Arc<Shared<Clothing>>) -> Resul
     let mut jobs = Vec::new();
     for set in SETS {
         for (method, seed, protocol, found) in &fits {
-            let scores = UnusualScore::ALL.into_iter();
-            for score in scores.filter(|score| *method == VIFA || !score.needs_draws()) {
+            let scores = SCORES.into_iter();
+            for score in scores.filter(|score| *method == VIFA || !needs_draws(score)) {
                 let key = Key {
                     case: set.into(),
-                    method: score.row(method),
+                    method: row(method, score),
                     seed: *seed,
                 };
                 let found = found.clone();
@@ -168,28 +141,31 @@ impl<'a> Judge<'a> {
     }
 
     /// Every score that the model has, of every picture.
-    fn scores(&self, pictures: &Pictures) -> Result<Vec<(UnusualScore, Vec<f64>)>> {
+    fn scores(&self, pictures: &Pictures) -> Result<Vec<(&'static str, Vec<f64>)>> {
         let draws = self.model.predict(pictures, self.draws)?;
         let AtMean {
-            logits, features, ..
+            logits,
+            features,
+            columns,
         } = self.model.at_mean(pictures)?;
-        let (rows, classes) = (draws.rows(), draws.classes());
-        let scores = UnusualScore::ALL.into_iter();
-        let scores = scores.filter(|score| draws.draws() > 1 || !score.needs_draws());
-        let of_pictures = scores.map(|score| {
-            let values = match score {
-                UnusualScore::LeastConfidence => DrawScore::LeastConfidence.of(&draws),
-                UnusualScore::Entropy => DrawScore::PredictiveEntropy.of(&draws),
-                UnusualScore::MutualInformation => DrawScore::MutualInformation.of(&draws),
-                UnusualScore::Disagreement => DrawScore::ModelDisagreement.of(&draws),
-                UnusualScore::MaximumLogit => max_logit_scores(&logits, rows, classes)?,
-                UnusualScore::Energy => energy_scores(&logits, rows, classes)?,
-                UnusualScore::Mahalanobis => self.distance.scores(&features)?,
-                UnusualScore::NearestFeatures => self.nearest.scores(&features)?,
-            };
-            Ok((score, values))
-        });
-        of_pictures.collect()
+        let outputs = RowOutputs::new(&draws)
+            .with_logits(&logits)?
+            .with_features(&features, columns)?;
+        let scores: [&dyn UnusualScore; SCORES.len()] = [
+            &DrawScore::LeastConfidence,
+            &DrawScore::PredictiveEntropy,
+            &DrawScore::MutualInformation,
+            &DrawScore::ModelDisagreement,
+            &LogitScore::MaximumLogit,
+            &LogitScore::Energy,
+            &self.distance,
+            &self.nearest,
+        ];
+        let scores = scores.into_iter();
+        let scores = scores.filter(|score| draws.draws() > 1 || !needs_draws(score.name()));
+        scores
+            .map(|score| Ok((score.name(), score.of_outputs(&outputs)?)))
+            .collect()
     }
 }
 
@@ -213,7 +189,7 @@ mod tests {
         protocol.base.epochs = 8;
         protocol.test_draws = 4;
         let found = detected(&parts, &protocol).unwrap();
-        assert_eq!(found.len(), 2 * UnusualScore::ALL.len());
+        assert_eq!(found.len(), 2 * SCORES.len());
         for (score, set, measures) in &found {
             let area = measures[UNUSUAL_AUROC];
             let rate = measures[UNUSUAL_FPR95];
@@ -223,11 +199,11 @@ mod tests {
                 assert!((area - 0.5).abs() < 4.0 * 0.051, "{score:?}: {area}");
             }
         }
-        let far = |wanted: UnusualScore| {
+        let far = |wanted: &str| {
             let mut found = found.iter();
             let found = found.find(|(score, set, _)| *score == wanted && *set == SETS[1]);
             found.unwrap().2[UNUSUAL_AUROC]
         };
-        assert!(far(UnusualScore::Mahalanobis) > 0.9);
+        assert!(far("Mahalanobis distance") > 0.9);
     }
 }

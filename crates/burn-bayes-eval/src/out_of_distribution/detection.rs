@@ -6,6 +6,7 @@
 use crate::classification::{BinaryScores, auroc, average_precision, false_positive_rate_at};
 use crate::comparison::{Bootstrap, ScoreInterval};
 use crate::error::EvalError;
+use crate::out_of_distribution::outputs::{RowOutputs, UnusualScore};
 
 /// A score of a set of rows with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,6 +79,27 @@ impl OutOfDistribution {
                 false_positive_rate_at(scores, 0.95).unwrap_or(f64::NAN)
             })?,
         })
+    }
+
+    /// The detection by each of several scores, from the outputs of a model for both kinds of rows. All scores are
+    /// resampled alike, so their intervals can be compared.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and if a score needs an output that is missing.
+    pub fn of_scores(
+        scores: &[&dyn UnusualScore],
+        in_distribution: &RowOutputs<'_>,
+        out_of_distribution: &RowOutputs<'_>,
+        resamples: usize,
+        seed: u64,
+        level: f64,
+    ) -> Result<Vec<Self>, EvalError> {
+        let of_score = |score: &&dyn UnusualScore| {
+            let known = score.of_outputs(in_distribution)?;
+            let unusual = score.of_outputs(out_of_distribution)?;
+            Self::new(&known, &unusual, resamples, seed, level)
+        };
+        scores.iter().map(of_score).collect()
     }
 }
 

@@ -29,7 +29,7 @@ use crate::views::check_labels;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct MahalanobisDistance {
-    columns: usize,
+    pub(super) columns: usize,
     means: Vec<Vec<f64>>,
     /// The lower Cholesky factor of Σ, row-major.
     factor: Vec<f64>,
@@ -171,7 +171,7 @@ fn cholesky(mut matrix: Vec<f64>, size: usize) -> Result<Vec<f64>, EvalError> {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct NearestFeatures {
-    columns: usize,
+    pub(super) columns: usize,
     neighbour: usize,
     features: Vec<f64>,
 }

@@ -2,8 +2,10 @@
 
 mod detection;
 mod features;
+mod outputs;
 mod scores;
 
 pub use detection::{OutOfDistribution, ScoreWithInterval};
 pub use features::{MahalanobisDistance, NearestFeatures};
-pub use scores::{DrawScore, energy_scores, max_logit_scores};
+pub use outputs::{RowOutputs, UnusualScore};
+pub use scores::{DrawScore, LogitScore};

@@ -2,9 +2,11 @@
 //!
 //! | Score | Of a row | Better when |
 //! |---|---|---|
-//! | [`max_logit_scores`] | −max_c z̄_c | many classes, where the maximum probability is shared |
-//! | [`energy_scores`] | −ln Σ_c exp z̄_c | the sum of logits tells how much evidence there is |
+//! | [`LogitScore::MaximumLogit`] | −max_c z̄_c | many classes, where the maximum probability is shared |
+//! | [`LogitScore::Energy`] | −ln Σ_c exp z̄_c | the sum of logits tells how much evidence there is |
 //! | [`DrawScore`] | see its variants | a Bayesian model: mutual information and disagreement leave out the noise of the labels |
+//!
+//! [`UnusualScore`](crate::UnusualScore) is the common interface of these and of the distances of features.
 //!
 //! z̄ are the logits of one network, or their mean over draws. Energy and maximum logit depend on
 //! the level of the logits, which the softmax ignores and no likelihood determines; compare them
@@ -19,7 +21,7 @@ use crate::check;
 use crate::error::{EvalError, Place};
 use crate::uncertainty::{
     expected_entropy, least_confidence, model_disagreement, mutual_information, predictive_entropy,
-    variation_ratio,
+    variation_ratio, vote_disagreement,
 };
 use crate::views::DrawProbabilities;
 use crate::views::distribution::check_logits;
@@ -39,17 +41,20 @@ pub enum DrawScore {
     ModelDisagreement,
     /// The fraction of draws against the majority.
     VariationRatio,
+    /// The fraction of pairs of draws with different votes.
+    VoteDisagreement,
 }
 
 impl DrawScore {
     /// All scores.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::LeastConfidence,
         Self::PredictiveEntropy,
         Self::ExpectedEntropy,
         Self::MutualInformation,
         Self::ModelDisagreement,
         Self::VariationRatio,
+        Self::VoteDisagreement,
     ];
 
     /// The score of each row.
@@ -72,72 +77,60 @@ impl DrawScore {
             Self::MutualInformation => mutual_information(draws),
             Self::ModelDisagreement => model_disagreement(draws),
             Self::VariationRatio => variation_ratio(draws),
+            Self::VoteDisagreement => vote_disagreement(draws),
         }
     }
 }
 
-/// Minus the largest logit of each row; `logits` are `[rows × classes]`, row-major.
-///
-/// ```
-/// use burn_bayes_eval::max_logit_scores;
-///
-/// assert_eq!(max_logit_scores(&[1.0, 5.0, 2.0, 0.0], 2, 2)?, [-5.0, -2.0]);
-/// # Ok::<(), burn_bayes_eval::EvalError>(())
-/// ```
-///
-/// # Errors
-/// A data error if the length does not fit or a logit is not finite.
-pub fn max_logit_scores(
-    logits: &[f64],
-    rows: usize,
-    classes: usize,
-) -> Result<Vec<f64>, EvalError> {
-    by_row(logits, rows, classes, |row| -largest(row))
+/// A score of the logits of one network, or of their mean over draws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogitScore {
+    /// Minus the largest logit.
+    MaximumLogit,
+    /// The free energy −ln Σ_c exp z_c.
+    Energy,
 }
 
-/// The free energy −ln Σ_c exp z_c of each row; `logits` are `[rows × classes]`, row-major.
-///
-/// ```
-/// use burn_bayes_eval::energy_scores;
-///
-/// let scores = energy_scores(&[1000.0, 1000.0], 1, 2)?;
-/// assert!((scores[0] + 1000.0 + 2f64.ln()).abs() < 1e-12);
-/// # Ok::<(), burn_bayes_eval::EvalError>(())
-/// ```
-///
-/// # Errors
-/// A data error if the length does not fit or a logit is not finite.
-pub fn energy_scores(logits: &[f64], rows: usize, classes: usize) -> Result<Vec<f64>, EvalError> {
-    by_row(logits, rows, classes, |row| {
-        let largest = largest(row);
-        -largest - row.iter().map(|z| (z - largest).exp()).sum::<f64>().ln()
-    })
-}
+impl LogitScore {
+    /// All scores.
+    pub const ALL: [Self; 2] = [Self::MaximumLogit, Self::Energy];
 
-fn by_row(
-    logits: &[f64],
-    rows: usize,
-    classes: usize,
-    score: impl Fn(&[f64]) -> f64,
-) -> Result<Vec<f64>, EvalError> {
-    check::shape(
-        "logits",
-        logits.len(),
-        &[("rows", rows), ("classes", classes)],
-    )?;
-    let of_row = |(index, row): (usize, &[f64])| {
-        check_logits(Place::row(index), row)?;
-        Ok(score(row))
-    };
-    logits
-        .chunks_exact(classes)
-        .enumerate()
-        .map(of_row)
-        .collect()
-}
-
-fn largest(row: &[f64]) -> f64 {
-    row.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    /// The score of each row; `logits` are `[rows × classes]`, row-major.
+    ///
+    /// ```
+    /// use burn_bayes_eval::LogitScore;
+    ///
+    /// let logits = [1.0, 5.0, 2.0, 0.0];
+    /// assert_eq!(LogitScore::MaximumLogit.of(&logits, 2, 2)?, [-5.0, -2.0]);
+    /// let large = LogitScore::Energy.of(&[1000.0, 1000.0], 1, 2)?;
+    /// assert!((large[0] + 1000.0 + 2f64.ln()).abs() < 1e-12);
+    /// # Ok::<(), burn_bayes_eval::EvalError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A data error if the length does not fit or a logit is not finite.
+    pub fn of(self, logits: &[f64], rows: usize, classes: usize) -> Result<Vec<f64>, EvalError> {
+        check::shape(
+            "logits",
+            logits.len(),
+            &[("rows", rows), ("classes", classes)],
+        )?;
+        let of_row = |(index, row): (usize, &[f64])| {
+            check_logits(Place::row(index), row)?;
+            let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            Ok(match self {
+                Self::MaximumLogit => -largest,
+                Self::Energy => {
+                    -largest - row.iter().map(|z| (z - largest).exp()).sum::<f64>().ln()
+                }
+            })
+        };
+        logits
+            .chunks_exact(classes)
+            .enumerate()
+            .map(of_row)
+            .collect()
+    }
 }
 
 #[cfg(test)]
@@ -146,9 +139,11 @@ mod tests {
 
     #[test]
     fn logits_are_checked() {
-        let error = energy_scores(&[0.0, 1.0, 2.0, f64::NAN], 2, 2).unwrap_err();
-        assert_eq!((error.row(), error.column()), (Some(1), Some(1)));
-        assert!(max_logit_scores(&[0.0], 1, 2).unwrap_err().is_data());
-        assert!(max_logit_scores(&[], 0, 2).unwrap_err().is_data());
+        for score in LogitScore::ALL {
+            let error = score.of(&[0.0, 1.0, 2.0, f64::NAN], 2, 2).unwrap_err();
+            assert_eq!((error.row(), error.column()), (Some(1), Some(1)));
+            assert!(score.of(&[0.0], 1, 2).unwrap_err().is_data());
+            assert!(score.of(&[], 0, 2).unwrap_err().is_data());
+        }
     }
 }

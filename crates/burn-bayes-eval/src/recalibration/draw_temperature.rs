@@ -17,20 +17,21 @@
 //! References: C. Guo et al., "On calibration of modern neural networks" (2017), section 4.2; R. Rahaman and A. H.
 //! Thiery, "Uncertainty quantification and deep ensembles" (2021), for scaling before averaging.
 
-use crate::check;
 use crate::error::{EvalError, Place};
+use crate::recalibration::held_out::HeldOut;
 use crate::recalibration::one_parameter::{Derivatives, cost_of_row, lowest};
 use crate::recalibration::temperature::{Temperature, tempered};
-use crate::views::{DrawProbabilities, check_labels};
+use crate::views::{DrawProbabilities, LabelledDraws};
 
 /// The temperature T of the probabilities under every draw.
 ///
 /// ```
-/// use burn_bayes_eval::{DrawProbabilities, DrawTemperature};
+/// use burn_bayes_eval::{DrawProbabilities, DrawTemperature, HeldOut, LabelledDraws};
 ///
 /// // Two draws of four rows, both with confidence 0.9 and accuracy 3/4.
-/// let held_out = DrawProbabilities::binary(&[0.9; 8], 2, 4)?;
-/// let temperature = DrawTemperature::fit(&held_out, &[1, 1, 1, 0])?;
+/// let draws = DrawProbabilities::binary(&[0.9; 8], 2, 4)?;
+/// let labelled = LabelledDraws::new(&draws, &[1, 1, 1, 0])?;
+/// let temperature = DrawTemperature::fit(&HeldOut::new(labelled, &[0, 1, 2, 3], &[4])?)?;
 /// assert!((temperature.value() - 2.0).abs() < 1e-12); // ln 9 = 2 ln 3
 ///
 /// let new = DrawProbabilities::binary(&[0.9, 0.5], 2, 1)?;
@@ -43,18 +44,16 @@ use crate::views::{DrawProbabilities, check_labels};
 pub struct DrawTemperature(Temperature);
 
 impl DrawTemperature {
-    /// The temperature between [`Temperature::LOWEST`] and [`Temperature::HIGHEST`] with the lowest NLL of the rows
-    /// with these labels, which must not be scored by it (see [`check_disjoint_rows`](crate::check_disjoint_rows)).
+    /// The temperature between [`Temperature::LOWEST`] and [`Temperature::HIGHEST`] with the lowest NLL.
     ///
     /// If the temperature has no effect, it is 1.
     ///
     /// # Errors
-    /// A data error if the labels do not fit, or the true class of a row has probability 0 under all draws.
-    pub fn fit(held_out: &DrawProbabilities<'_>, labels: &[usize]) -> Result<Self, EvalError> {
-        check::same_length("labels", labels.len(), held_out.rows())?;
-        check_labels("labels", labels, held_out.classes())?;
+    /// A data error if the true class of a row has probability 0 under all draws.
+    pub fn fit(held_out: &HeldOut<LabelledDraws<'_>>) -> Result<Self, EvalError> {
+        let (table, labels) = (held_out.view().draws(), held_out.view().labels());
         let is_impossible = |(row, &label): (usize, &usize)| {
-            let mut draws = held_out.of_row(row);
+            let mut draws = table.of_row(row);
             draws.all(|probabilities| probabilities[label] == 0.0)
         };
         if let Some(row) = labels.iter().enumerate().position(is_impossible) {
@@ -66,8 +65,8 @@ impl DrawTemperature {
                 "probabilities that were rounded, or a softmax that underflowed in single precision",
             ));
         }
-        let differences = differences(held_out, labels);
-        let (draws, classes) = (held_out.draws(), held_out.classes());
+        let differences = differences(table, labels);
+        let (draws, classes) = (table.draws(), table.classes());
         let of_row = draws * classes;
         let cost = |row: usize, u: f64| {
             let rows = differences[row * of_row..][..of_row].chunks_exact(classes);
@@ -166,6 +165,10 @@ mod tests {
         (draws, labels)
     }
 
+    fn fit(draws: &DrawProbabilities<'_>, labels: &[usize]) -> Result<DrawTemperature, EvalError> {
+        DrawTemperature::fit(&HeldOut::for_new_rows(LabelledDraws::new(draws, labels)?))
+    }
+
     fn cost(draws: &DrawProbabilities<'_>, labels: &[usize], value: f64) -> f64 {
         let average = DrawTemperature::new(value).unwrap().apply(draws).average();
         nll(&LabelledProbabilities::new(&average, labels).unwrap())
@@ -175,7 +178,7 @@ mod tests {
     fn no_temperature_of_a_dense_grid_is_better() {
         for truth in [0.3, 1.0, 4.0] {
             let (draws, labels) = disagreeing(truth);
-            let found = DrawTemperature::fit(&draws, &labels).unwrap().value();
+            let found = fit(&draws, &labels).unwrap().value();
             let least = cost(&draws, &labels, found);
             for index in -460..=460 {
                 let other = (f64::from(index) * 0.01).exp();
@@ -212,9 +215,11 @@ mod tests {
         let one = &draws.values()[..ROWS * CLASSES];
         let table = ClassProbabilities::new(one, ROWS, CLASSES).unwrap();
         let labelled = LabelledProbabilities::new(&table, &labels).unwrap();
-        let expected = Temperature::fit(&labelled).unwrap().value();
+        let expected = Temperature::fit(&HeldOut::for_new_rows(labelled))
+            .unwrap()
+            .value();
         let one = DrawProbabilities::new(one, 1, ROWS, CLASSES).unwrap();
-        let found = DrawTemperature::fit(&one, &labels).unwrap().value();
+        let found = fit(&one, &labels).unwrap().value();
         // The bisection and Newton's method stop within rounding of ln T, which the slope amplifies.
         assert!((found / expected - 1.0).abs() < 1e-10, "{found} {expected}");
     }
@@ -222,8 +227,8 @@ mod tests {
     #[test]
     fn a_second_recalibration_changes_nothing() {
         let (draws, labels) = disagreeing(3.0);
-        let scaled = DrawTemperature::fit(&draws, &labels).unwrap().apply(&draws);
-        let again = DrawTemperature::fit(&scaled, &labels).unwrap().value();
+        let scaled = fit(&draws, &labels).unwrap().apply(&draws);
+        let again = fit(&scaled, &labels).unwrap().value();
         assert!((again - 1.0).abs() < 1e-9, "{again}");
     }
 
@@ -231,7 +236,7 @@ mod tests {
     fn what_is_calibrated_stays() {
         // Confidence 0.8 and accuracy 4/5 under every draw.
         let draws = DrawProbabilities::binary(&[0.8; 15], 3, 5).unwrap();
-        let found = DrawTemperature::fit(&draws, &[1, 1, 0, 1, 1]).unwrap();
+        let found = fit(&draws, &[1, 1, 0, 1, 1]).unwrap();
         assert!((found.value() - 1.0).abs() < 1e-9, "{found:?}");
     }
 
@@ -239,7 +244,7 @@ mod tests {
     fn without_an_optimum_the_limits_are_returned() {
         let fitted = |values: &[f64], labels: &[usize]| {
             let draws = DrawProbabilities::binary(values, 2, 2).unwrap();
-            DrawTemperature::fit(&draws, labels).unwrap().value()
+            fit(&draws, labels).unwrap().value()
         };
         let confident = [0.8, 0.1, 0.7, 0.2];
         let close = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-12;
@@ -252,7 +257,7 @@ mod tests {
     fn a_draw_without_the_true_class_is_left_out_and_all_are_an_error() {
         let values = [0.0, 1.0, 0.3, 0.7, 0.4, 0.6, 0.9, 0.1];
         let draws = DrawProbabilities::new(&values, 2, 2, 2).unwrap();
-        let found = DrawTemperature::fit(&draws, &[0, 1]).unwrap().value();
+        let found = fit(&draws, &[0, 1]).unwrap().value();
         assert!(
             (Temperature::LOWEST..=Temperature::HIGHEST).contains(&found),
             "{found}"
@@ -265,10 +270,10 @@ mod tests {
         );
 
         let draws = DrawProbabilities::binary(&[0.5, 1.0, 0.5, 1.0], 2, 2).unwrap();
-        let error = DrawTemperature::fit(&draws, &[1, 0]).unwrap_err();
+        let error = fit(&draws, &[1, 0]).unwrap_err();
         assert_eq!((error.row(), error.column()), (Some(1), Some(0)));
-        assert!(DrawTemperature::fit(&draws, &[1]).unwrap_err().is_data());
-        assert!(DrawTemperature::fit(&draws, &[1, 2]).unwrap_err().is_data());
+        assert!(fit(&draws, &[1]).unwrap_err().is_data());
+        assert!(fit(&draws, &[1, 2]).unwrap_err().is_data());
         assert!(DrawTemperature::new(f64::NAN).unwrap_err().is_config());
     }
 }

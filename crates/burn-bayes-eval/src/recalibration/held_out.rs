@@ -1,10 +1,10 @@
 //! Rows that a recalibration may be fitted on, checked to be apart from the rows that are scored.
 //!
 //! A recalibration that is scored on the rows it was fitted on looks better than it is: isotonic
-//! regression can bring the calibration error of its own rows to zero. The recalibrations of this
-//! crate that have many parameters take [`HeldOut`] rows, and there is no other way to fit them. A
-//! [`HeldOut`] exists only if none of its identifiers is among those of the scored rows. The fits of
-//! a single number for unknown new rows take plain views; [`check_disjoint_rows`] checks known rows.
+//! regression can bring the calibration error of its own rows to zero. All recalibrations of this
+//! crate take [`HeldOut`] rows, and there is no other way to fit them. A [`HeldOut`] is made from
+//! identifiers, none of which may be among those of the scored rows, or by
+//! [`HeldOut::for_new_rows`], whose name says that the rows to score do not exist yet.
 //!
 //! Identifiers may be row numbers of a common table, or the names of the patients, users or devices
 //! that rows come from, which may repeat. Use the latter if one of them has several rows.
@@ -14,7 +14,7 @@ use std::fmt::Display;
 
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::views::{LabelledProbabilities, TargetedMixture};
+use crate::views::{LabelledDraws, LabelledProbabilities, TargetedMixture};
 
 /// Predictions with known answers that share no row with the rows to be scored.
 ///
@@ -24,7 +24,7 @@ use crate::views::{LabelledProbabilities, TargetedMixture};
 /// let table = ClassProbabilities::binary(&[0.9, 0.8, 0.3, 0.6])?;
 /// let labelled = LabelledProbabilities::new(&table, &[1, 0, 0, 1])?;
 /// let held_out = HeldOut::new(labelled, &["ann", "bob", "cas", "dee"], &["eve", "fay"])?;
-/// let temperature = Temperature::fit(held_out.view())?;
+/// let temperature = Temperature::fit(&held_out)?;
 /// # assert!(temperature.value() > 0.0);
 ///
 /// let error = HeldOut::new(labelled, &["ann", "bob", "cas", "dee"], &["eve", "bob"]).unwrap_err();
@@ -36,7 +36,7 @@ pub struct HeldOut<T> {
     view: T,
 }
 
-/// A view with a number of rows: [`LabelledProbabilities`] or [`TargetedMixture`].
+/// A view with a number of rows: [`LabelledProbabilities`], [`LabelledDraws`] or [`TargetedMixture`].
 pub trait RowView: sealed::Sealed {
     /// The number of rows.
     fn row_count(&self) -> usize;
@@ -48,6 +48,13 @@ mod sealed {
 
 impl sealed::Sealed for LabelledProbabilities<'_> {}
 impl RowView for LabelledProbabilities<'_> {
+    fn row_count(&self) -> usize {
+        self.labels().len()
+    }
+}
+
+impl sealed::Sealed for LabelledDraws<'_> {}
+impl RowView for LabelledDraws<'_> {
     fn row_count(&self) -> usize {
         self.labels().len()
     }
@@ -71,6 +78,12 @@ impl<T: RowView> HeldOut<T> {
         check::same_length("identifiers of held-out rows", ids.len(), view.row_count())?;
         check_disjoint_rows(ids, scored)?;
         Ok(Self { view })
+    }
+
+    /// For a recalibration of rows that do not exist yet, such as those of a deployed model. Rows that are known must
+    /// be given to [`HeldOut::new`].
+    pub fn for_new_rows(view: T) -> Self {
+        Self { view }
     }
 
     /// The predictions and answers.

@@ -227,7 +227,7 @@ mod tests {
             off_diagonal: 0.0,
             intercept: 0.0,
         };
-        let scaled = score(Temperature::fit(&labelled).unwrap().apply(&table));
+        let scaled = score(Temperature::fit(&held_out).unwrap().apply(&table));
         let vector = score(
             VectorScaling::fit(&held_out)
                 .unwrap()

@@ -13,6 +13,7 @@
 use std::f64::consts::TAU;
 
 use crate::recalibration::distributions::VarianceScaling;
+use crate::recalibration::held_out::HeldOut;
 use crate::recalibration::one_parameter::{Derivatives, cost_of_row, lowest};
 use crate::views::TargetedMixture;
 
@@ -20,21 +21,20 @@ use crate::views::TargetedMixture;
 const LIMIT: f64 = 2.0 * std::f64::consts::LN_10;
 
 impl VarianceScaling {
-    /// The factor between 10⁻⁴ and 10⁴ with the lowest NLL of rows, which must not be scored by it (see
-    /// [`check_disjoint_rows`](crate::check_disjoint_rows)).
+    /// The factor between 10⁻⁴ and 10⁴ with the lowest NLL of the held-out rows.
     ///
     /// ```
-    /// use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture, VarianceScaling};
+    /// use burn_bayes_eval::{GaussianMixture, HeldOut, NoisePrecision, TargetedMixture, VarianceScaling};
     ///
     /// // A single draw: the mean squared error in units of the variance.
     /// let mixture = GaussianMixture::new(&[0.0, 0.0], 1, 2, NoisePrecision::Shared(4.0))?;
-    /// let held_out = TargetedMixture::new(&mixture, &[1.0, -3.0])?;
+    /// let held_out = HeldOut::new(TargetedMixture::new(&mixture, &[1.0, -3.0])?, &[0, 1], &[2])?;
     /// assert!((VarianceScaling::most_likely(&held_out).factor() - 20.0).abs() < 1e-9);
     /// # Ok::<(), burn_bayes_eval::EvalError>(())
     /// ```
     #[must_use]
-    pub fn most_likely(held_out: &TargetedMixture<'_>) -> Self {
-        let (mixture, targets) = (held_out.mixture(), held_out.targets());
+    pub fn most_likely(held_out: &HeldOut<TargetedMixture<'_>>) -> Self {
+        let (mixture, targets) = (held_out.view().mixture(), held_out.view().targets());
         let means = mixture.mean();
         let cost = |row: usize, u: f64| {
             let components = mixture.components(row);
@@ -65,7 +65,7 @@ fn log_density(error: f64, offset: f64, deviation: f64, u: f64) -> Derivatives {
 mod tests {
     use super::*;
     use crate::random::uniforms;
-    use crate::{GaussianMixture, HeldOut, NoisePrecision, mixture_nll};
+    use crate::{GaussianMixture, NoisePrecision, mixture_nll};
 
     const DRAWS: usize = 6;
     const ROWS: usize = 50;
@@ -96,8 +96,8 @@ mod tests {
     }
 
     fn fitted(mixture: &GaussianMixture<'_>, targets: &[f64]) -> f64 {
-        let held_out = TargetedMixture::new(mixture, targets).unwrap();
-        VarianceScaling::most_likely(&held_out).factor()
+        let targeted = TargetedMixture::new(mixture, targets).unwrap();
+        VarianceScaling::most_likely(&HeldOut::for_new_rows(targeted)).factor()
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! Reference: C. Guo et al., "On calibration of modern neural networks" (2017), section 4.2.
 
 use crate::error::{EvalError, Place};
+use crate::recalibration::held_out::HeldOut;
 use crate::special::roots::bisect;
 use crate::views::ClassProbabilities;
 use crate::views::LabelledProbabilities;
@@ -24,11 +25,12 @@ use crate::views::LabelledProbabilities;
 /// The temperature T of a softmax.
 ///
 /// ```
-/// use burn_bayes_eval::{ClassProbabilities, LabelledProbabilities, Temperature};
+/// use burn_bayes_eval::{ClassProbabilities, HeldOut, LabelledProbabilities, Temperature};
 ///
 /// // Confidence 0.9, accuracy 3/4.
 /// let validation = ClassProbabilities::binary(&[0.9; 4])?;
-/// let temperature = Temperature::fit(&LabelledProbabilities::new(&validation, &[1, 1, 1, 0])?)?;
+/// let labelled = LabelledProbabilities::new(&validation, &[1, 1, 1, 0])?;
+/// let temperature = Temperature::fit(&HeldOut::new(labelled, &[0, 1, 2, 3], &[4])?)?;
 /// assert!((temperature.value() - 2.0).abs() < 1e-12); // ln 9 = 2 ln 3
 ///
 /// let test = ClassProbabilities::binary(&[0.9])?;
@@ -56,7 +58,8 @@ impl Temperature {
     ///
     /// # Errors
     /// A data error if the true class of a row has probability 0, which no temperature can change.
-    pub fn fit(validation: &LabelledProbabilities<'_>) -> Result<Self, EvalError> {
+    pub fn fit(held_out: &HeldOut<LabelledProbabilities<'_>>) -> Result<Self, EvalError> {
+        let validation = held_out.view();
         let impossible = |(probabilities, label): (&[f64], usize)| probabilities[label] == 0.0;
         if let Some(row) = validation.iter().position(impossible) {
             return Err(EvalError::data(
@@ -177,7 +180,9 @@ mod tests {
     fn fitted(values: &[f64], classes: usize, labels: &[usize]) -> f64 {
         let table = ClassProbabilities::new(values, labels.len(), classes).unwrap();
         let labelled = LabelledProbabilities::new(&table, labels).unwrap();
-        Temperature::fit(&labelled).unwrap().value()
+        Temperature::fit(&HeldOut::for_new_rows(labelled))
+            .unwrap()
+            .value()
     }
 
     #[test]
@@ -202,7 +207,7 @@ mod tests {
         let values = [0.0, 0.6, 0.4, 0.0, 0.9, 0.1, 0.0, 0.9, 0.1];
         let table = ClassProbabilities::new(&values, 3, 3).unwrap();
         let labelled = LabelledProbabilities::new(&table, &[1, 2, 1]).unwrap();
-        let temperature = Temperature::fit(&labelled).unwrap();
+        let temperature = Temperature::fit(&HeldOut::for_new_rows(labelled)).unwrap();
         let scaled = temperature.apply(&table);
         assert!((0..3).all(|row| scaled.row(row)[0] == 0.0));
         let scaled = LabelledProbabilities::new(&scaled, &[1, 2, 1]).unwrap();
@@ -210,7 +215,7 @@ mod tests {
         assert_eq!(zero_one_losses(&scaled), zero_one_losses(&labelled));
 
         let labelled = LabelledProbabilities::new(&table, &[1, 0, 1]).unwrap();
-        let error = Temperature::fit(&labelled).unwrap_err();
+        let error = Temperature::fit(&HeldOut::for_new_rows(labelled)).unwrap_err();
         assert_eq!((error.row(), error.column()), (Some(1), Some(0)));
     }
 

@@ -1,19 +1,21 @@
 //! Uncertainty of a prediction, and its epistemic part, the disagreement of the draws.
 //!
-//!   predictive entropy H[p̄] = −Σ_c p̄_c ln p̄_c (total uncertainty) expected entropy Ē = (1/S)
-//!   Σ_s H[p_s] (aleatoric uncertainty) mutual information I = H[p̄] − Ē (epistemic uncertainty)
-//!   max-probability max_c p̄_c, and least confidence 1 − max_c p̄_c variation ratio v = 1 − (1/S)
-//!   max_c #{s : argmax p_s = c} model disagreement MD² = Σ_c (1/S) Σ_s (p_sc − p̄_c)²
+//! | Score | Of a row | Range and meaning |
+//! |---|---|---|
+//! | predictive entropy | H[p̄] = −Σ_c p̄_c ln p̄_c | 0 to ln C nats, total uncertainty |
+//! | expected entropy | Ē = (1/S) Σ_s H[p_s] | 0 to ln C nats, aleatoric |
+//! | mutual information | I = H[p̄] − Ē | 0 to ln C nats, epistemic |
+//! | maximum probability, least confidence | max_c p̄_c, 1 − max_c p̄_c | 0 to 1, total |
+//! | variation ratio | v = 1 − (1/S) max_c n_c | 0 to 1 − 1/C, epistemic |
+//! | vote disagreement | 1 − Σ_c n_c (n_c − 1)/(S (S − 1)) | 0 to 1, epistemic |
+//! | model disagreement | MD² = Σ_c (1/S) Σ_s (p_sc − p̄_c)² | 0 to 1 − 1/C, epistemic |
 //!
-//! | Symbol | Here |
-//! |---|---|
-//! | p_s | the probabilities of one row under draw s |
-//! | p̄ | their mean over the S draws |
+//! p_s are the probabilities of one row under draw s, p̄ is their mean over the S draws, and n_c counts
+//! the draws whose most probable class is c.
 //!
 //! 0 ln 0 = 0. All scores except [`max_probability`] increase with uncertainty and can be passed to
 //! [`referral_table`](crate::referral_table) and [`RiskCoverage`](crate::RiskCoverage). Model
-//! disagreement uses the population variance (1/S); it is not the fraction of draws whose votes
-//! differ.
+//! disagreement uses the population variance (1/S); that of the votes is [`vote_disagreement`].
 //!
 //! References: N. Houlsby et al., "Bayesian active learning for classification and preference
 //! learning" (2011), for I; L. C. Freeman, "Elementary Applied Statistics" (1965), for v; "Fast and
@@ -113,16 +115,39 @@ pub fn least_confidence(probabilities: &ClassProbabilities<'_>) -> Vec<f64> {
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 pub fn variation_ratio(draws: &DrawProbabilities<'_>) -> Vec<f64> {
-    let mut votes = vec![0usize; draws.classes()];
-    let mut ratio = |row| {
-        votes.fill(0);
-        for probabilities in draws.of_row(row) {
-            votes[most_probable(probabilities)] += 1;
-        }
-        let most = votes.iter().copied().max().unwrap_or(0);
+    let ratio = |row| {
+        let most = votes(draws, row).into_iter().max().unwrap_or(0);
         (draws.draws() - most) as f64 / draws.draws() as f64
     };
-    (0..draws.rows()).map(&mut ratio).collect()
+    (0..draws.rows()).map(ratio).collect()
+}
+
+/// Fraction of the pairs of draws that vote for different classes, between 0 and 1; 0 for one draw.
+///
+/// ```
+/// use burn_bayes_eval::{DrawProbabilities, vote_disagreement};
+///
+/// let draws = DrawProbabilities::binary(&[0.1, 0.2, 0.6, 0.3], 4, 1)?;
+/// assert_eq!(vote_disagreement(&draws), [0.5]); // 3 of 6 pairs
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+pub fn vote_disagreement(draws: &DrawProbabilities<'_>) -> Vec<f64> {
+    let pairs = |count: usize| (count * count.saturating_sub(1)) as f64;
+    let disagreement = |row| {
+        let equal: f64 = votes(draws, row).into_iter().map(pairs).sum();
+        // A single draw has no pair.
+        (pairs(draws.draws()) - equal) / pairs(draws.draws()).max(1.0)
+    };
+    (0..draws.rows()).map(disagreement).collect()
+}
+
+/// Number of draws that vote for each class.
+fn votes(draws: &DrawProbabilities<'_>, row: usize) -> Vec<usize> {
+    let mut votes = vec![0; draws.classes()];
+    for probabilities in draws.of_row(row) {
+        votes[most_probable(probabilities)] += 1;
+    }
+    votes
 }
 
 /// Model disagreement MD²: the variance over draws of each class's probability, summed over

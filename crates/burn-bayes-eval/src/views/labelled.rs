@@ -1,8 +1,8 @@
-//! Class probabilities paired with the true classes.
+//! Class probabilities, averaged or of every draw, paired with the true classes.
 
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::views::ClassProbabilities;
+use crate::views::{ClassProbabilities, DrawProbabilities};
 
 /// Class probabilities together with the true class of each row.
 ///
@@ -50,6 +50,44 @@ impl<'a> LabelledProbabilities<'a> {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'a [f64], usize)> {
         self.probabilities.iter().zip(self.labels.iter().copied())
+    }
+}
+
+/// The class probabilities of every draw together with the true class of each row.
+///
+/// ```
+/// use burn_bayes_eval::{DrawProbabilities, LabelledDraws};
+///
+/// let draws = DrawProbabilities::binary(&[0.2, 0.9, 0.4, 0.7], 2, 2)?;
+/// assert!(LabelledDraws::new(&draws, &[0, 1]).is_ok());
+/// assert_eq!(LabelledDraws::new(&draws, &[0, 2]).unwrap_err().row(), Some(1));
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LabelledDraws<'a> {
+    draws: &'a DrawProbabilities<'a>,
+    labels: &'a [usize],
+}
+
+impl<'a> LabelledDraws<'a> {
+    /// Pairs draws with one label per row, each below the number of classes.
+    ///
+    /// # Errors
+    /// A data error if the lengths differ or a label is not a class.
+    pub fn new(draws: &'a DrawProbabilities<'a>, labels: &'a [usize]) -> Result<Self, EvalError> {
+        check::same_length("labels", labels.len(), draws.rows())?;
+        check_labels("labels", labels, draws.classes())?;
+        Ok(Self { draws, labels })
+    }
+
+    /// The probabilities of every draw.
+    pub fn draws(&self) -> &'a DrawProbabilities<'a> {
+        self.draws
+    }
+
+    /// The true classes.
+    pub fn labels(&self) -> &'a [usize] {
+        self.labels
     }
 }
 

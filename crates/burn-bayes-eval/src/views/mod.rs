@@ -7,7 +7,7 @@ pub(crate) mod mixture;
 mod probabilities;
 
 pub use draw_probabilities::DrawProbabilities;
-pub use labelled::LabelledProbabilities;
 pub(crate) use labelled::check_labels;
+pub use labelled::{LabelledDraws, LabelledProbabilities};
 pub use mixture::{GaussianMixture, NoisePrecision, TargetScale, TargetedMixture};
 pub use probabilities::ClassProbabilities;

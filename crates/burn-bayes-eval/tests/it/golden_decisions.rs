@@ -3,8 +3,8 @@
 
 use burn_bayes_eval::{
     ClassProbabilities, ConformalAps, ConformalLac, ConformalNormalisedResidual,
-    ConformalRandomisedAps, ConformalResidual, LabelledProbabilities, PairedLosses, PairedTest,
-    PredictionSets, SelectiveBounds, Temperature, mcnemar, nll, paired_t_test,
+    ConformalRandomisedAps, ConformalResidual, HeldOut, LabelledProbabilities, PairedLosses,
+    PairedTest, PredictionSets, SelectiveBounds, Temperature, mcnemar, nll, paired_t_test,
     wilcoxon_signed_rank,
 };
 use serde::Deserialize;
@@ -100,7 +100,7 @@ fn the_temperature_is_the_root_that_scipy_finds() {
     let (rows, classes) = (golden.rows, golden.classes);
     let table = ClassProbabilities::new(&golden.probabilities, rows, classes).unwrap();
     let labelled = LabelledProbabilities::new(&table, &golden.labels).unwrap();
-    let temperature = Temperature::fit(&labelled).unwrap();
+    let temperature = Temperature::fit(&HeldOut::for_new_rows(labelled)).unwrap();
     // The slope is a sum over the table with terms of about one, and so is its derivative.
     assert_close(
         temperature.value(),

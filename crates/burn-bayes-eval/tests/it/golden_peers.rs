@@ -4,25 +4,25 @@
 use burn_bayes_eval::{
     BayesianBinning, ClassProbabilities, ConformalCross, ConformalLac, ConformalQuantiles,
     ConformalRaps, DirichletCalibration, GroupingLoss, HeldOut, HistogramBinning,
-    IsotonicCalibration, JointDraws, LabelledProbabilities, MahalanobisDistance, MatrixScaling,
-    NearestFeatures, OffDiagonalPenalty, PitUniformity, PredictionIntervals, PredictionSets,
-    RankPenalty, RiskControl, RiskCoverage, RiskTest, SparsificationError, VectorScaling,
-    adaptive_calibration_error, ause, energy_scores, max_logit_scores, pinball_losses,
-    smooth_calibration_error, subgroup_calibration, thresholded_calibration_error,
-    top_label_calibration_error, winkler_score,
+    IsotonicCalibration, JointDraws, LabelledProbabilities, LogitScore, MahalanobisDistance,
+    MatrixScaling, NearestFeatures, OffDiagonalPenalty, PitUniformity, PredictionIntervals,
+    PredictionSets, RankPenalty, RiskControl, RiskCoverage, RiskTest, SparsificationError,
+    VectorScaling, adaptive_calibration_error, ause, pinball_losses, smooth_calibration_error,
+    subgroup_calibration, thresholded_calibration_error, top_label_calibration_error,
+    winkler_score,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::golden::{assert_all_close, assert_close, rounding};
 
-fn golden<T: DeserializeOwned>(section: &str) -> T {
+pub(crate) fn golden<T: DeserializeOwned>(section: &str) -> T {
     let all: serde_json::Value = serde_json::from_str(include_str!("golden/peers.json")).unwrap();
     serde_json::from_value(all[section].clone()).unwrap()
 }
 
 #[track_caller]
-fn assert_all_within(found: &[f64], expected: &[f64], tolerance: f64) {
+pub(crate) fn assert_all_within(found: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(found.len(), expected.len());
     for (&found, &expected) in found.iter().zip(expected) {
         assert_close(found, expected, tolerance);
@@ -379,10 +379,7 @@ fn scores_of_unusual_rows() {
 
     let rows = golden.new.len() / columns;
     let classes = golden.logits.len() / rows;
-    let energy = energy_scores(&golden.logits, rows, classes).unwrap();
-    assert_all_close(&energy, &golden.energy, classes);
-    assert_eq!(
-        max_logit_scores(&golden.logits, rows, classes).unwrap(),
-        golden.max_logit
-    );
+    let of = |score: LogitScore| score.of(&golden.logits, rows, classes).unwrap();
+    assert_all_close(&of(LogitScore::Energy), &golden.energy, classes);
+    assert_eq!(of(LogitScore::MaximumLogit), golden.max_logit);
 }

@@ -2,7 +2,7 @@
 
 use burn_bayes_eval::{
     BinaryScores, ClassProbabilities, ConformalAps, ConformalLac, ConformalNormalisedResidual,
-    ConformalRandomisedAps, ConformalResidual, DrawProbabilities, GaussianMixture,
+    ConformalRandomisedAps, ConformalResidual, DrawProbabilities, GaussianMixture, HeldOut,
     LabelledProbabilities, NoisePrecision, PredictionIntervals, QuantileCalibration, ReferralRow,
     ReliabilityDiagram, RiskCoverage, Selection, TargetedMixture, Temperature, accuracy, auroc,
     average_precision, brier, classwise_calibration_error, crps, crps_gaussian, expected_entropy,
@@ -452,7 +452,7 @@ proptest! {
             let scaled = temperature.apply(&average);
             nll(&LabelledProbabilities::new(&scaled, &case.labels).unwrap())
         };
-        match Temperature::fit(&labelled) {
+        match Temperature::fit(&HeldOut::for_new_rows(labelled)) {
             Ok(fitted) => {
                 let (best, other) = (score(fitted), score(Temperature::new(other).unwrap()));
                 prop_assert!(best <= other + ROUNDING * other.max(1.0));

@@ -3,8 +3,10 @@
 //! The recalibrated predictions are again mixtures of draws, so scores, intervals and the split of the uncertainty mean
 //! the same as before. `DrawTemperature` and `VarianceScaling` of the library have the equations.
 
-use burn_bayes::eval::{DrawTemperature, TargetedMixture, Temperature, VarianceScaling};
-use burn_bayes_data::Targets;
+use burn_bayes::eval::{
+    DrawTemperature, HeldOut, LabelledDraws, RowView, TargetedMixture, Temperature, VarianceScaling,
+};
+use burn_bayes_data::{Split, Targets};
 use serde::{Deserialize, Serialize};
 
 use super::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
@@ -30,21 +32,30 @@ pub enum Recalibration {
 
 impl Recalibration {
     /// The recalibration with the lowest NLL of these rows. If its number is at a limit of the search, the rows do not
-    /// determine it, for example because all are classified correctly: it is then 1, and changes nothing.
+    /// determine it, for example because all are classified correctly: it is then 1, and changes nothing. `split` has
+    /// the numbers of these rows as its training rows, and those of the rows to score; `None` for rows that do not exist
+    /// yet.
     ///
     /// # Errors
-    /// If the targets are of another task, or the class of a row has probability 0 under all draws.
-    pub(crate) fn fit(predictions: &Predictions, targets: &Targets) -> Result<Self> {
+    /// If the targets are of another task, the class of a row has probability 0 under all draws, or a row is scored too.
+    pub(crate) fn fit(
+        predictions: &Predictions,
+        targets: &Targets,
+        split: Option<&Split>,
+    ) -> Result<Self> {
         match (predictions, targets) {
             (Predictions::Classes(predictions), Targets::Classes(labels)) => {
-                let found = DrawTemperature::fit(&predictions.checked()?, labels)?;
+                let draws = predictions.checked()?;
+                let labelled = LabelledDraws::new(&draws, labels)?;
+                let found = DrawTemperature::fit(&held_out(labelled, split)?)?;
                 Ok(Self::Temperature {
                     temperature: determined(found.value()),
                 })
             }
             (Predictions::Reals(predictions), Targets::Real(targets)) => {
                 let mixture = predictions.checked()?;
-                let found = VarianceScaling::most_likely(&TargetedMixture::new(&mixture, targets)?);
+                let targeted = TargetedMixture::new(&mixture, targets)?;
+                let found = VarianceScaling::most_likely(&held_out(targeted, split)?);
                 Ok(Self::Variance {
                     deviation_factor: determined(found.factor().sqrt()),
                 })
@@ -109,6 +120,14 @@ impl Recalibration {
         }) = *self;
         scale == 1.0
     }
+}
+
+/// The rows of a view, which are not among the scored rows.
+fn held_out<T: RowView>(view: T, split: Option<&Split>) -> Result<HeldOut<T>> {
+    Ok(match split {
+        Some(split) => HeldOut::new(view, &split.train, &split.test)?,
+        None => HeldOut::for_new_rows(view),
+    })
 }
 
 /// The scale, or 1 if it is at a limit of the search.
@@ -193,7 +212,7 @@ mod tests {
         for (predictions, targets) in pairs {
             let nll = |of: &Predictions| row_costs(of, &targets).unwrap().iter().sum::<f64>();
             let before = nll(&predictions);
-            let map = Recalibration::fit(&predictions, &targets).unwrap();
+            let map = Recalibration::fit(&predictions, &targets, None).unwrap();
             assert!(
                 nll(&map.apply(predictions.clone()).unwrap()) < before,
                 "{map:?}"
@@ -204,7 +223,7 @@ mod tests {
                 Targets::Classes(_) => Targets::Real(vec![0.0, 1.0]),
                 Targets::Real(_) => Targets::Classes(vec![0, 1]),
             };
-            assert!(Recalibration::fit(&predictions, &other).is_err());
+            assert!(Recalibration::fit(&predictions, &other, None).is_err());
         }
     }
 
@@ -221,7 +240,7 @@ mod tests {
             (sure, Targets::Classes(vec![0, 1])),
             (exact, Targets::Real(vec![1.0, 4.0])),
         ] {
-            let map = Recalibration::fit(&predictions, &targets).unwrap();
+            let map = Recalibration::fit(&predictions, &targets, None).unwrap();
             assert!(map.is_identity(), "{map:?}");
         }
     }

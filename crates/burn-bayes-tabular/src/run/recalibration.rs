@@ -110,7 +110,8 @@ impl CrossFitted {
         }
         let part = |split: Split| {
             let others = predictions.of_rows(&split.train);
-            let map = Recalibration::fit(&others, &targets.select(&split.train))?;
+            let known = targets.select(&split.train);
+            let map = Recalibration::fit(&others, &known, Some(&split))?;
             let scored = map.apply(predictions.of_rows(&split.test))?;
             Ok((split.test, scored))
         };
@@ -126,7 +127,7 @@ impl CrossFitted {
         Ok(Self {
             predictions: cross_fitted,
             scores: RecalibrationScores {
-                map: Recalibration::fit(predictions, targets)?,
+                map: Recalibration::fit(predictions, targets, None)?,
                 folds: FOLDS,
                 nll_before: mean(&before),
                 nll_after: mean(&after),
@@ -276,7 +277,8 @@ mod tests {
         let found = CrossFitted::of(&predictions, &targets, &settings).unwrap();
         let mut seen = vec![0; ROWS];
         for Split { train, test } in folds(&targets, settings.seed).unwrap() {
-            let map = Recalibration::fit(&predictions.of_rows(&train), &targets.select(&train));
+            let map =
+                Recalibration::fit(&predictions.of_rows(&train), &targets.select(&train), None);
             let expected = map.unwrap().apply(predictions.of_rows(&test)).unwrap();
             match (found.predictions.of_rows(&test), expected) {
                 (Predictions::Classes(found), Predictions::Classes(expected)) => {
