@@ -8,6 +8,7 @@
 mod console;
 mod distances;
 mod e1;
+mod e10;
 mod e12;
 mod e2;
 mod e3;
@@ -71,6 +72,12 @@ enum Inner {
     GapPicture {
         /// The SVG file
         file: PathBuf,
+    },
+    /// Draw the pictures of the book's chapter on priors over functions
+    FunctionPictures {
+        /// Figures 3.1 and 3.2 and the seasonal series, as SVG files
+        #[arg(num_args = 3)]
+        files: Vec<PathBuf>,
     },
 }
 
@@ -158,6 +165,12 @@ fn run(program: Program) -> Result<Vec<String>> {
         }
         Some(Inner::GapPicture { file }) => {
             write_whole(&file, trust::gap_picture()?.as_bytes())?;
+            Ok(Vec::new())
+        }
+        Some(Inner::FunctionPictures { files }) => {
+            for (file, picture) in files.iter().zip(e10::pictures()?) {
+                write_whole(file, picture.as_bytes())?;
+            }
             Ok(Vec::new())
         }
         None => {

@@ -23,10 +23,10 @@ use crate::experiment::{Context, Effort, Experiment};
 use crate::findings::{Finding, Verdict};
 use crate::report::{Report, Row};
 use crate::results::Results;
-use crate::{e1, e2, e3, e4, e5, e6, e7, e8, e9, e12, trust};
+use crate::{e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e12, trust};
 
 /// All experiments, in the order in which they run; those of the papers first.
-const EXPERIMENTS: [Experiment; 19] = [
+const EXPERIMENTS: [Experiment; 20] = [
     e1::EXPERIMENT,
     e2::EXPERIMENT,
     e3::EXPERIMENT,
@@ -36,6 +36,7 @@ const EXPERIMENTS: [Experiment; 19] = [
     e7::EXPERIMENT,
     e8::EXPERIMENT,
     e9::EXPERIMENT,
+    e10::EXPERIMENT,
     e6::GAP,
     e12::EXPERIMENT,
     trust::LINEAR,

@@ -14,11 +14,11 @@ const KEPT: ColumnScale = ColumnScale {
 
 /// Training rows, and held-out rows with their targets.
 #[derive(Debug)]
-pub(super) struct HeldOut {
-    pub(super) train: TrainingSet,
+pub(crate) struct HeldOut {
+    pub(crate) train: TrainingSet,
     /// The same as numbers.
     pub(super) train_rows: Dataset,
-    pub(super) test: Features,
+    pub(crate) test: Features,
     /// In their own unit.
     pub(super) targets: Targets,
     /// Of real targets; classes have none, and keep theirs.
@@ -27,7 +27,7 @@ pub(super) struct HeldOut {
 
 impl HeldOut {
     /// A split, with features and real targets scaled by the training rows.
-    pub(super) fn new(dataset: &Dataset, split: &Split, scaling: Scaling) -> Result<Self> {
+    pub(crate) fn new(dataset: &Dataset, split: &Split, scaling: Scaling) -> Result<Self> {
         let features = dataset.features();
         let scaler = Scaler::fit(features, &split.train, scaling)?;
         let train = dataset.select(&split.train)?;

@@ -32,6 +32,7 @@ pub(crate) use against_map::EXPERIMENT as AGAINST_MAP;
 pub(crate) use calibration::EXPERIMENT as CALIBRATION;
 pub(crate) use gap::EXPERIMENT as GAP;
 pub(crate) use gap_picture::draw as gap_picture;
+pub(crate) use held_out::HeldOut;
 pub(crate) use learner::EXPERIMENT as LEARNER;
 pub(crate) use linear::EXPERIMENT as LINEAR;
 pub(crate) use logistic::EXPERIMENT as LOGISTIC;

@@ -91,7 +91,7 @@ where
     }
 
     /// Calls `add` with N divided by the number of examples, and with rows whose products are Σ JᵢᵀΛᵢJᵢ.
-    pub(super) fn of_loss(&self, add: &mut dyn FnMut(f64, &[f64])) -> Result<()> {
+    pub(super) fn of_loss(&self, mut add: impl FnMut(f64, &[f64])) -> Result<()> {
         let model = self.model.valid();
         let gradients = &self.comparison.gradients;
         for batch in &self.batches {
@@ -110,7 +110,7 @@ where
     pub(super) fn of_prior(
         &self,
         sets: u64,
-        add: &mut dyn FnMut(f64, &[f64], &[f64]),
+        mut add: impl FnMut(f64, &[f64], &[f64]),
     ) -> Result<()> {
         let FunctionPrior {
             kernel,

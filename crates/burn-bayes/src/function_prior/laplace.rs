@@ -54,8 +54,8 @@ impl FunctionPrior {
         }
         let rows = CurvatureRows::new(self, layout.clone(), model, train_len, batches)?;
         let mut precision = vec![0.0; len * len];
-        rows.of_loss(&mut |scale, rows| add_products(rows, scale, &mut precision, len))?;
-        rows.of_prior(SETS, &mut |scale, rows, _| {
+        rows.of_loss(|scale, rows| add_products(rows, scale, &mut precision, len))?;
+        rows.of_prior(SETS, |scale, rows, _| {
             add_products(rows, scale, &mut precision, len);
         })?;
         for (at, alpha) in rows.prior_precisions(weights)?.iter().enumerate() {

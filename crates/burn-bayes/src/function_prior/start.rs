@@ -11,32 +11,27 @@
 //! * [`solved`](FunctionPrior::solved) replaces a group of weights μ, such as those of the last layer, by
 //!   μ − P⁻¹(N g + α⊙μ + E JᵀK⁻¹f), P = N H + diag α + E JᵀK⁻¹J: a step of Gauss and Newton, which gives the optimum
 //!   if the outputs and the likelihood are linear and Gaussian in these weights.
-//!
-//! [`deviations`](FunctionPrior::deviations) are those of the best independent Gaussians at the resulting weights.
 
 use std::sync::Arc;
 
-use burn::module::{Module, ModuleDisplay, Param, ParamGroup};
+use burn::module::{Module, Param, ParamGroup};
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes_graph::{ExampleBatch, Layout};
 
 use super::curvature::{CurvatureRows, add_products};
+use super::laplace::SETS;
 use super::{FunctionPrior, tensor};
 use crate::algebra::{Cholesky, SquareMatrix, dot};
 use crate::error::{Error, Result};
 use crate::functional::Points;
 use crate::kernels::composed::to_host;
 use crate::laplace::{FULL_LIMIT, ModelOutputs};
-use crate::methods::Vifa;
 use crate::noise::Noise;
 use crate::prior::Prior;
-use crate::train::Bayesian;
 
 /// The number of points, per unit, from which the places of units are chosen.
 const CANDIDATES: usize = 8;
-/// The number of sets of measurement points for the deviations.
-const SETS: u64 = 20;
 
 impl FunctionPrior {
     /// A first layer whose units lie over the measurement points. The places of the units are far from one another.
@@ -123,8 +118,8 @@ impl FunctionPrior {
         let rows = CurvatureRows::new(self, layout.clone(), &model, train_len, batches)?;
         let mut precision = vec![0.0; len * len];
         let mut gradient = rows.loss_gradient()?;
-        rows.of_loss(&mut |scale, rows| add_products(rows, scale, &mut precision, len))?;
-        rows.of_prior(super::laplace::SETS, &mut |scale, rows, errors| {
+        rows.of_loss(|scale, rows| add_products(rows, scale, &mut precision, len))?;
+        rows.of_prior(SETS, |scale, rows, errors| {
             add_products(rows, scale, &mut precision, len);
             for (row, error) in rows.chunks_exact(len).zip(errors) {
                 let entries = gradient.iter_mut().zip(row);
@@ -151,60 +146,6 @@ impl FunctionPrior {
         let values: Vec<f32> = mean.into_iter().map(|value| value as f32).collect();
         let values = Tensor::from_data(TensorData::new(values, [len]), &rows.mean().device());
         Ok(layout.write(model, values)?)
-    }
-
-    /// 1/√P of every weight, with the diagonal of the precision P at the weights of a model: the deviations of the
-    /// independent Gaussians that are nearest to the [Laplace approximation](Self::laplace), for any number of weights.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`laplace`](Self::laplace).
-    pub fn deviations<M>(
-        &self,
-        model: &M,
-        train_len: usize,
-        weights: &Prior,
-        batches: impl IntoIterator<Item = M::Input>,
-    ) -> Result<Tensor<1>>
-    where
-        M: Module + ModelOutputs<Features = Tensor<2>, Input: ExampleBatch> + 'static,
-    {
-        let layout = Arc::new(Layout::new(model, &ParamGroup::all())?);
-        let len = layout.len();
-        let rows = CurvatureRows::new(self, layout, model, train_len, batches)?;
-        let mut precision = rows.prior_precisions(weights)?;
-        let mut add = |scale: f64, rows: &[f64]| {
-            for row in rows.chunks_exact(len) {
-                let entries = precision.iter_mut().zip(row);
-                entries.for_each(|(sum, entry)| *sum += scale * entry * entry);
-            }
-        };
-        rows.of_loss(&mut add)?;
-        rows.of_prior(SETS, &mut |scale, rows, _| add(scale, rows))?;
-        if let Some(at) = precision.iter().position(|p| !(p.is_finite() && *p > 0.0)) {
-            return Err(Error::numerical(format!(
-                "the precision of weight {at} is {:e}; likely causes: a prior over the weights with precision 0, or inputs \
-                 that are not finite",
-                precision[at]
-            )));
-        }
-        let deviations: Vec<f32> = precision.iter().map(|p| p.sqrt().recip() as f32).collect();
-        Ok(Tensor::from_data(
-            TensorData::new(deviations, [len]),
-            &rows.mean().device(),
-        ))
-    }
-}
-
-impl<M: Module + ModuleDisplay> Bayesian<M, Vifa> {
-    /// With these initial deviations of all weights of the layout, `[D]`, in the place of
-    /// [`VifaConfig::initial_deviation`](crate::VifaConfig::initial_deviation).
-    ///
-    /// # Errors
-    ///
-    /// If their number differs.
-    pub fn with_deviations(self, deviations: Tensor<1>) -> Result<Self> {
-        self.map_algorithm(|vifa| vifa.with_deviations(deviations))
     }
 }
 

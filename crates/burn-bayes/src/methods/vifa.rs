@@ -229,24 +229,6 @@ impl Vifa {
         &self.settings.config
     }
 
-    /// With other deviations ψ^½ of all weights at the start of a training, `[D]`.
-    pub(crate) fn with_deviations(self, deviations: Tensor<1>) -> Result<Self> {
-        let ([found], len) = (deviations.dims(), self.setup().layout.len());
-        if found != len {
-            let problem = format!("are {found}, but the layout has {len} weights");
-            return Err(Error::config("deviations", problem));
-        }
-        let log_variance = deviations.log().mul_scalar(2.0);
-        let parts = self.parts();
-        Ok(Self {
-            average: self
-                .average
-                .map(|_| Average::new(parts.mean, parts.factors, log_variance.clone())),
-            log_variance: trained(log_variance),
-            ..self
-        })
-    }
-
     fn parts(&self) -> CovarianceParts {
         CovarianceParts {
             mean: self.mean.val().without_autodiff(),

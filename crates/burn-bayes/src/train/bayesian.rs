@@ -201,13 +201,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     ///
     /// If the algorithm has no prior, or the prior does not fit the layout.
     pub fn with_prior(self, prior: &Prior) -> Result<Self> {
-        self.map_algorithm(|algorithm| algorithm.with_prior(prior))
-    }
-
-    /// With another state of the algorithm before the first step.
-    pub(crate) fn map_algorithm(self, change: impl FnOnce(A) -> Result<A>) -> Result<Self> {
         Ok(Self {
-            algorithm: change(self.algorithm)?,
+            algorithm: self.algorithm.with_prior(prior)?,
             posterior: PosteriorCache::default(),
             ..self
         })

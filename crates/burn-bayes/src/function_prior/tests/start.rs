@@ -46,26 +46,6 @@ fn other_weights_stay() {
     assert_close(&output(&twice), &output(&once), 1e-4);
 }
 
-/// Offset and slope of a line are independent in its posterior, which the Laplace approximation gives.
-#[test]
-fn deviations_of_independent_weights_are_exact() {
-    let prior = prior_of_lines();
-    let deviations = prior.deviations(&line(), LEN, &weak(), [batch()]).unwrap();
-    let posterior = prior.laplace(&line(), LEN, &weak(), [batch()]).unwrap();
-    let variance = precision_diagonal(&posterior);
-    let expected: Vec<f64> = variance.iter().map(|v| v.sqrt()).collect();
-    assert_close(&to_host(deviations.clone()), &expected, 1e-3);
-    let vifa = || VifaConfig::new(LEN).init(line());
-    let posterior = vifa().with_deviations(deviations).unwrap().posterior();
-    let diagonal: Vec<f64> = to_host(posterior.diagonal())
-        .iter()
-        .map(|v| v.sqrt())
-        .collect();
-    assert_close(&diagonal, &expected, 1e-3);
-    let error = vifa().with_deviations(Tensor::ones([3], &Device::default()));
-    assert!(error.unwrap_err().is_config());
-}
-
 #[test]
 fn units_lie_over_the_measurement_points() {
     const UNITS: usize = 40;
