@@ -224,7 +224,7 @@ fn every_group_is_covered_at_the_level() {
         ),
         (
             "fit --data known.csv --target y --task regression --keep wart --out other".into(),
-            ["wart", "ward", "columns"],
+            ["wart", "ward", "a column of"],
         ),
         (
             "compare --data known.csv --target y --task regression --keep ward --out other".into(),
