@@ -16,6 +16,8 @@ const LONGEST_ALGORITHM: usize = 300;
 /// Names a user gets from `use burn_bayes::prelude::*`.
 const LARGEST_PRELUDE: usize = 14;
 
+/// The crate of scores, and the page of the book that lists them.
+const SCORES: [&str; 2] = ["crates/burn-bayes-eval/src/lib.rs", "book/src/scores.md"];
 const FACADE: &str = "crates/burn-bayes/src/lib.rs";
 const PRELUDE: &str = "crates/burn-bayes/src/prelude.rs";
 /// How the facade takes the README as its documentation: from the root, or through a link beside
@@ -39,6 +41,7 @@ pub(crate) fn check(root: &Path) -> Outcome {
     }
     problems.extend(lints(&packages));
     problems.extend(facade(&files));
+    problems.extend(scores(&files));
     problems.extend(readme_link(root));
     problems.extend(changelog(&files));
     problems.extend(pages(root, &files, packages));
@@ -203,6 +206,21 @@ fn facade(files: &[TextFile]) -> Vec<String> {
         problems.push(format!("{path}: a glob in the prelude"));
     }
     problems
+}
+
+/// The page of all scores has every name that the crate of scores exports.
+fn scores(files: &[TextFile]) -> Vec<String> {
+    let [source, page] = SCORES;
+    let Some(Ok(exported)) = text_of(files, source).map(Source::read) else {
+        return vec![format!("{source} is missing")];
+    };
+    let text = text_of(files, page).unwrap_or_default();
+    let is_listed = |name: &String| text.lines().any(|line| has_word(line, name));
+    let exported = reexported(&exported.items).into_iter();
+    let missing = exported.filter(|name| !is_listed(name));
+    missing
+        .map(|name| format!("{page}: `{name}` of {source} is not listed"))
+        .collect()
 }
 
 /// A README beside the facade's manifest says what the root's says.
@@ -392,6 +410,20 @@ mod tests {
             file(PRELUDE, "//! P.\npub use a::B;\n"),
         ];
         assert_eq!(facade(&moved), [""; 0]);
+    }
+
+    #[test]
+    fn a_score_that_the_book_does_not_list_is_found() {
+        let [source, page] = SCORES;
+        let exports = "//! A.\nmod a;\npub use a::{B, c};\n";
+        let check = |text: &str| scores(&[file(source, exports), file(page, text)]);
+        assert_eq!(check("| `B`, `c` |\n"), [""; 0]);
+        let missing = check("| `B` | of cc |\n");
+        assert!(
+            missing.len() == 1 && missing[0].contains("`c`"),
+            "{missing:?}"
+        );
+        assert_eq!(scores(&[]).len(), 1);
     }
 
     #[test]

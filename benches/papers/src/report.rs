@@ -222,6 +222,7 @@ mod tests {
                 ("diverged".into(), f64::from(u8::from(loss > 5.0))),
             ]),
             row_costs: Vec::new(),
+            left_out: None,
             seconds: 2.0,
         }
     }

@@ -226,7 +226,7 @@ fn wrong<T: SettingValue>(error: T::Err) -> Box<dyn std::error::Error + Send + S
 }
 
 /// Sets or intervals with a coverage guarantee.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ConformalFlags {
     /// Make prediction sets of classes, or intervals of numbers, that contain the target of a new row with at least
     /// this probability; calibrated on the held-out rows of the fit
@@ -235,14 +235,18 @@ pub(crate) struct ConformalFlags {
     /// How --conformal makes sets of classes [default: lac]
     #[arg(long, value_name = "METHOD", value_parser = choice::<SetMethod>(), requires = "conformal")]
     conformal_sets: Option<SetMethod>,
+    /// Give the guarantee in each group of this column, which `fit --keep` copied, or for the target in each class
+    #[arg(long, value_name = "COLUMN", requires = "conformal")]
+    conformal_by: Option<String>,
 }
 
 impl ConformalFlags {
     /// The request, if there is one.
-    pub(crate) fn request(self) -> Option<ConformalRequest> {
+    pub(crate) fn request(&self) -> Option<ConformalRequest> {
         self.conformal.map(|level| ConformalRequest {
             level,
             set_method: self.conformal_sets,
+            by: self.conformal_by.clone(),
         })
     }
 }

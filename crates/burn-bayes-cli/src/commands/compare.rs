@@ -36,6 +36,12 @@ pub(crate) struct Arguments {
     /// Number of cross-validation folds; each is the test set once
     #[arg(long, alias = "splits", value_name = "N", default_value_t = 5)]
     folds: usize,
+    /// File of new rows, for which every method predicts intervals of numbers by cross-validation (CV+)
+    #[arg(long, value_name = "FILE", requires = "conformal")]
+    predict: Option<PathBuf>,
+    /// The probability with which these intervals contain the target of a new row
+    #[arg(long, value_name = "LEVEL", requires = "predict")]
+    conformal: Option<f64>,
     /// Resume from the finished runs in the folder
     #[arg(long)]
     resume: bool,
@@ -70,12 +76,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .refuse(OF_ONE_RUN.into_iter().chain(REFUSED))?;
     let mut config = arguments.settings.config()?;
     let table = super::read(&mut config)?;
-    let runs = Runs::new(
+    let mut runs = Runs::new(
         config,
         &arguments.methods,
         arguments.repeats,
         arguments.folds,
     )?;
+    if let (Some(path), Some(level)) = (&arguments.predict, arguments.conformal) {
+        runs = runs.with_new_rows(path, level)?;
+    }
     let Config { data, fit } = runs.config();
     let rows = SplitTable::deal(table, data, fit.seed)?;
     let (fits, positive) = runs.of_rows(&rows)?;
@@ -86,7 +95,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let records = jobs::run(&task, &fits, &cache, &pool, &shown)?;
     let positive = positive.as_deref();
     let comparison = Comparison::of(command_line(), positive, runs.methods(), &records)?
-        .with_mixtures(&runs, &records)?;
+        .with_mixtures(&runs, &records)?
+        .with_intervals(&runs, &rows, &records)?;
     comparison.write(&arguments.out)?;
     comparison.write_leaderboard(&arguments.out, runs.config())?;
     comparison.expect_scores()?;

@@ -73,9 +73,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .iter()
         .flat_map(|words| words.0.iter().cloned());
     let by: Vec<String> = by.collect();
+    let conformal = arguments.conformal.request();
     let path = arguments.rows.display();
     let rows = busy(format_args!("reading {path}"), || {
-        KnownRows::read(&run, &arguments.rows, arguments.file.format(), &by)
+        let conformal_by = conformal.as_ref().and_then(|request| request.by.as_deref());
+        KnownRows::read(
+            &run,
+            &arguments.rows,
+            arguments.file.format(),
+            &by,
+            conformal_by,
+        )
     })?;
     if rows.left_out() > 0 {
         let (usable, all) = (rows.rows(), rows.rows() + rows.left_out());
@@ -88,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.baseline {
         evaluation = evaluation.with_baselines(&run, &folder, arguments.device)?;
     }
-    if let Some(request) = arguments.conformal.request() {
+    if let Some(request) = &conformal {
         evaluation = evaluation.with_conformal(&run, &folder, request, arguments.draws)?;
     }
     if let Some(page) = page {

@@ -120,7 +120,8 @@ fn prepared(config: &mut Config) -> Result<PreparedRows> {
 }
 
 /// Options of `fit` about one run, which do not apply to commands that make many fits.
-const OF_ONE_RUN: [(&str, &str); 5] = [
+const OF_ONE_RUN: [(&str, &str); 6] = [
+    ("keep", "is not used here; leave it out"),
     ("patience", "is not used here; leave it out"),
     ("refit", "is not used here; leave it out"),
     ("recalibrate", "is not used here; leave it out"),

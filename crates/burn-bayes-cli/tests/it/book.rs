@@ -59,9 +59,11 @@ fn a_first_fit_knows_what_it_does_not_know() {
 fn decisions_keep_their_promise() {
     let place = Workplace::new();
     let outputs = outputs(&place, DECISION);
-    let [.., by_group, _, covered] = outputs.as_slice() else {
-        panic!("nine commands");
+    let [.., by_group, _, covered, by_sex, by_class] = outputs.as_slice() else {
+        panic!("eleven commands");
     };
+    assert!(by_sex.contains("in each group of `sex`"), "{by_sex}");
+    assert!(by_class.contains("by true class:"), "{by_class}");
     assert!(by_group.contains("logistic regression"), "{by_group}");
     assert!(by_group.contains("by sex:"), "{by_group}");
     assert!(covered.contains("500 held-out rows"), "{covered}");
@@ -98,6 +100,15 @@ fn a_method_and_its_settings_are_chosen() {
     let [compared, tuned, tried, _, scores, ensemble, ..] = outputs.as_slice() else {
         panic!("six commands");
     };
+    let intervals = outputs.last().unwrap();
+    assert!(
+        intervals.contains("Intervals of 500 new rows at 0.9"),
+        "{intervals}"
+    );
+    assert_eq!(
+        place.read("intervals/intervals.csv").lines().count(),
+        1 + 2 * 500
+    );
     assert!(tried.contains("| model | "), "{tried}");
     for method in ["map", "vifa", "vadam"] {
         let row = format!("| {method} | ");

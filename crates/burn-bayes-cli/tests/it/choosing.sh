@@ -20,3 +20,9 @@ burn-bayes fit --data known.csv --target ill --task classification --missing imp
 burn-bayes predict ensemble new.csv --output disagreements.csv
 burn-bayes evaluate ensemble new.csv
 # ANCHOR_END: ensemble
+
+# ANCHOR: intervals
+burn-bayes data generate gap --rows 150 --seed 1 --output curve.csv
+burn-bayes data generate gap --rows 500 --seed 2 --output new-curve.csv
+burn-bayes compare --data curve.csv --target y --task regression --methods map,vifa --repeats 1 --predict new-curve.csv --conformal 0.9 --out intervals
+# ANCHOR_END: intervals

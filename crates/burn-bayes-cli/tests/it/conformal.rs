@@ -150,6 +150,144 @@ fn intervals_of_numbers_cover_new_rows_where_the_model_is_wrong() {
 }
 
 #[test]
+fn every_group_is_covered_at_the_level() {
+    let place = Workplace::new();
+    place.write("known.csv", &wards(800, 1));
+    place.write("new.csv", &wards(2000, 101));
+    place.output(
+        "fit --data known.csv --target y --task regression --model linear --ignore ward,dose --keep ward,dose \
+         --validation 0.5 --out run",
+    );
+    let held_out = column(&place.read("run/validation.csv"), "ward");
+    assert_eq!(held_out.len(), 400);
+    let conformal = "run new.csv --conformal 0.9 --conformal-by ward";
+    let text = place.output(&format!("predict {conformal} --keep y,ward"));
+    let limits = [numbers(&text, "lower"), numbers(&text, "upper")];
+    let (truths, new_wards) = (numbers(&text, "y"), column(&text, "ward"));
+    let scores = json(&place, &format!("evaluate {conformal}"));
+    let found = &scores["conformal"];
+    assert!(
+        found["guarantee"]
+            .as_str()
+            .unwrap()
+            .contains("in each group of `ward`"),
+        "{found}"
+    );
+    let parts = &found["parts"][1];
+    assert_eq!(parts["by"], "ward");
+    for (index, ward) in ["east", "west"].into_iter().enumerate() {
+        let rows: Vec<usize> = (0..2000).filter(|&row| new_wards[row] == ward).collect();
+        let count = rows.len() as f64;
+        let inside = rows.iter();
+        let inside =
+            inside.filter(|&&row| limits[0][row] <= truths[row] && truths[row] <= limits[1][row]);
+        let coverage = inside.count() as f64 / count;
+        let calibrated = held_out.iter().filter(|&held_out| held_out == ward).count() as f64;
+        let most = 1.0 / (calibrated + 1.0) + margin(calibrated, count);
+        assert!((coverage - 0.9).abs() < most, "{ward}: {coverage}");
+        let part = &parts["parts"][index];
+        assert_eq!(part["part"], ward);
+        assert!(
+            (part["coverage"].as_f64().unwrap() - coverage).abs() < 1e-12,
+            "{part}"
+        );
+    }
+    // Eight values: the quartiles of the held-out rows.
+    let text = place.output("evaluate run new.csv --conformal 0.9 --conformal-by dose");
+    assert!(
+        text.contains("by dose:") && text.contains("6 to 7"),
+        "{text}"
+    );
+
+    place.write("moved.csv", "x,ward,dose\n0.5,east,1\n0.5,north,1\n");
+    let by = "--conformal 0.9 --conformal-by";
+    for (command, words) in [
+        (
+            format!("predict run moved.csv {by} ward"),
+            ["row 2", "`north`", "merge the group"],
+        ),
+        (
+            format!("predict run new.csv {by} x"),
+            ["names `x`", "validation.csv", "--keep x"],
+        ),
+        (
+            format!("predict run new.csv {by} y"),
+            ["`conformal-by`", "names the target `y`", "another column"],
+        ),
+        (
+            "predict run new.csv --conformal 0.995 --conformal-by ward".into(),
+            [
+                "held-out rows of the group `east` of `ward`",
+                "199",
+                "--validation",
+            ],
+        ),
+        (
+            "fit --data known.csv --target y --task regression --keep wart --out other".into(),
+            ["wart", "ward", "a column of"],
+        ),
+        (
+            "compare --data known.csv --target y --task regression --keep ward --out other".into(),
+            ["`keep`", "not used here", "leave it out"],
+        ),
+    ] {
+        let (code, message) = place.failure(&command);
+        assert!(code == 2 || code == 3, "{code}: {message}");
+        for word in words {
+            assert!(message.contains(word), "{word}: {message}");
+        }
+    }
+    // A copied column must not hide one of the predictions; that is found before the fit.
+    place.write("std.csv", &wards(100, 1).replacen("dose", "std", 1));
+    let (code, message) =
+        place.failure("fit --data std.csv --target y --task regression --keep std --out other");
+    assert_eq!(code, 2, "{message}");
+    assert!(
+        message.contains("`keep`") && message.contains("`std`"),
+        "{message}"
+    );
+}
+
+#[test]
+fn every_class_is_covered_at_the_level() {
+    let place = Workplace::new();
+    for (name, rows, seed) in [("known", 800, 1), ("new", 2000, 2)] {
+        place.output(&format!(
+            "data generate patients --rows {rows} --seed {seed} --output {name}.csv"
+        ));
+    }
+    place.output(
+        "fit --data known.csv --target ill --task classification --missing impute --validation 0.4 --model linear \
+         --out run",
+    );
+    let scores = json(
+        &place,
+        "evaluate run new.csv --conformal 0.95 --conformal-by ill",
+    );
+    let found = &scores["conformal"];
+    assert!(
+        found["guarantee"]
+            .as_str()
+            .unwrap()
+            .contains("for each class"),
+        "{found}"
+    );
+    let parts = found["parts"].as_array().unwrap();
+    let by_class = parts
+        .iter()
+        .find(|parts| parts["by"] == "true class")
+        .unwrap();
+    for part in by_class["parts"].as_array().unwrap() {
+        let (coverage, rows) = (
+            part["coverage"].as_f64().unwrap(),
+            part["rows"].as_f64().unwrap(),
+        );
+        // At least a third of the 320 held-out rows are of each class.
+        assert!(coverage > 0.95 - margin(105.0, rows), "{part}");
+    }
+}
+
+#[test]
 fn a_guarantee_that_cannot_be_given_is_refused() {
     let place = Workplace::with_gap();
     let fit = format!("{GAP} --epochs 2").replace("--epochs 60 ", "");

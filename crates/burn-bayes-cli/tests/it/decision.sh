@@ -10,7 +10,7 @@ burn-bayes plan --data known.csv --target ill --task classification --missing im
 # ANCHOR_END: plan
 
 # ANCHOR: fit
-burn-bayes fit --data known.csv --target ill --task classification --missing impute --validation 0.5 --out run
+burn-bayes fit --data known.csv --target ill --task classification --missing impute --validation 0.5 --keep sex --out run
 # ANCHOR_END: fit
 
 # ANCHOR: predict
@@ -29,3 +29,8 @@ burn-bayes evaluate run new.csv --by sex,age --baseline
 burn-bayes predict run new.csv --conformal 0.98 --output sets.csv
 burn-bayes evaluate run new.csv --conformal 0.98
 # ANCHOR_END: conformal
+
+# ANCHOR: conformal_by
+burn-bayes evaluate run new.csv --conformal 0.95 --conformal-by sex
+burn-bayes evaluate run new.csv --conformal 0.95 --conformal-by ill
+# ANCHOR_END: conformal_by

@@ -3,6 +3,7 @@
 use burn_bayes_tabular::report::number;
 use serde_json::Value;
 
+use crate::predict::{column, numbers};
 use crate::workplace::Workplace;
 
 /// A search that takes a second.
@@ -340,4 +341,87 @@ fn a_search_has_a_leaderboard_of_its_trials() {
     let best = outcome["trials"][0]["nll"].as_f64().unwrap();
     assert!((value("nll") - best - value("difference")).abs() < 1e-12);
     assert!(value("difference") < std::f64::consts::LN_2);
+}
+
+#[test]
+fn fits_of_a_comparison_give_intervals_of_new_rows() {
+    let place = Workplace::new();
+    place.output("data generate gap --rows 120 --seed 1 --output known.csv");
+    place.output("data generate gap --rows 1000 --seed 2 --output new.csv");
+    let compare = "compare --data known.csv --target y --task regression --methods exact,map --model linear --folds 6 \
+                   --repeats 2 --predict new.csv --conformal 0.8";
+    let found = json(&place.output(&format!("{compare} --threads 2 --json --out one")));
+    let intervals = &found["intervals"];
+    assert_eq!(
+        (&intervals["rows"], &intervals["new_rows"]),
+        (&120.into(), &1000.into())
+    );
+    // 2 · 0.8 − 1 − √(2/120) = 0.4709.
+    let guarantee = intervals["guarantee"].as_str().unwrap();
+    assert!(
+        guarantee.contains("at least 47 %") && guarantee.contains("about 80 %"),
+        "{guarantee}"
+    );
+    let truths: Vec<f64> = numbers(&place.read("new.csv"), "y");
+    let text = place.read("one/intervals.csv");
+    let (methods, places) = (column(&text, "method"), numbers(&text, "row"));
+    let (lower, upper) = (numbers(&text, "lower"), numbers(&text, "upper"));
+    for method in intervals["methods"].as_array().unwrap() {
+        let rows: Vec<usize> = (0..text.lines().count() - 1)
+            .filter(|&row| methods[row] == method["method"])
+            .collect();
+        assert_eq!(rows.len(), 1000);
+        let is_inside = |row: &&usize| {
+            let truth = truths[places[**row] as usize - 1];
+            lower[**row] <= truth && truth <= upper[**row]
+        };
+        let coverage = rows.iter().filter(is_inside).count() as f64 / 1000.0;
+        assert!(
+            (method["coverage"].as_f64().unwrap() - coverage).abs() < 1e-12,
+            "{method}"
+        );
+        // Four standard deviations: of the quantiles of 120 errors, and of the coverage of 1000 rows.
+        let margin = 4.0 * (0.16_f64 / 120.0 + 0.16 / 1000.0).sqrt();
+        assert!((coverage - 0.8).abs() < margin, "{method}");
+    }
+    // One process gives the same, and finished runs are used again.
+    place.output(&format!("{compare} --threads 1 --out two"));
+    assert_eq!(place.read("two/intervals.csv"), text);
+    place.output(&format!("{compare} --resume --out two"));
+    assert_eq!(place.read("two/intervals.csv"), text);
+    // Without targets there is no coverage; a comparison without new rows has no intervals.
+    let unknown: Vec<String> = numbers(&place.read("new.csv"), "x")
+        .iter()
+        .map(f64::to_string)
+        .collect();
+    place.write("unknown.csv", &format!("x\n{}\n", unknown.join("\n")));
+    let compare = compare.replace("new.csv", "unknown.csv");
+    let page = place.output(&format!("{compare} --out three"));
+    assert!(
+        page.contains("| map | ") && page.contains("| – |"),
+        "{page}"
+    );
+    assert_eq!(place.read("three/intervals.csv"), text);
+
+    for (options, words) in [
+        ("--predict new.csv", ["--conformal", "required"]),
+        (
+            "--predict new.csv --conformal 80",
+            ["`conformal` is 80", "(0, 1)"],
+        ),
+        ("--predict none.csv --conformal 0.8", ["none.csv", ""]),
+    ] {
+        let compare = compare.split(" --predict").next().unwrap();
+        let (code, message) = place.failure(&format!("{compare} {options} --out four"));
+        assert!(code != 0, "{message}");
+        for word in words {
+            assert!(message.contains(word), "{word}: {message}");
+        }
+    }
+    let place = Workplace::with_moons();
+    let (code, message) = place.failure(&format!(
+        "{COMPARE} --predict moons.csv --conformal 0.9 --out found"
+    ));
+    assert_eq!(code, 2, "{message}");
+    assert!(message.contains("predict --conformal"), "{message}");
 }

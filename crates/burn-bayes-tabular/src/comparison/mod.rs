@@ -1,5 +1,6 @@
 //! Comparison of methods: means over runs, and paired tests against the best method.
 
+mod cross_intervals;
 mod leaderboard;
 mod runs;
 
@@ -10,6 +11,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use burn_bayes::eval::{PairedLosses, paired_t_test};
+use cross_intervals::CrossIntervals;
 use serde::Serialize;
 
 use crate::error::{Result, TabularError};
@@ -115,6 +117,9 @@ pub struct Comparison {
     methods: Vec<Row>,
     /// Mixtures of the best methods; empty if the runs have no costs of rows.
     mixtures: Vec<Mixture>,
+    /// Intervals of new rows; absent if they are not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    intervals: Option<CrossIntervals>,
 }
 
 /// A method.
@@ -192,6 +197,7 @@ impl Comparison {
             runs: records.len() / names.len().max(1),
             methods: rows,
             mixtures: Vec::new(),
+            intervals: None,
         })
     }
 
@@ -224,8 +230,11 @@ impl Comparison {
         }
     }
 
-    /// Writes `compare.md` and `compare.csv`.
+    /// Writes `compare.md` and `compare.csv`, and `intervals.csv` if there are new rows.
     pub fn write(&self, folder: &Path) -> Result<()> {
+        if let Some(intervals) = &self.intervals {
+            intervals.write(&folder.join("intervals.csv"))?;
+        }
         write_whole(&folder.join("compare.md"), self.markdown().as_bytes())?;
         write_whole(&folder.join("compare.csv"), &self.csv()?)
     }
@@ -265,6 +274,9 @@ impl Comparison {
             let _ = writeln!(page, "| {} |", entries.join(" | "));
         }
         self.push_mixtures(&mut page);
+        if let Some(intervals) = &self.intervals {
+            intervals.push_markdown(&mut page);
+        }
         page
     }
 
@@ -443,6 +455,7 @@ mod tests {
             settings: serde_json::Value::Null,
             measures: measures.collect(),
             row_costs: Vec::new(),
+            left_out: None,
             seconds: 2.0,
         }
     }

@@ -1,8 +1,9 @@
 //! The fits of a comparison.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use burn_bayes_data::KFold;
+use burn_bayes_data::{CsvReader, KFold, Preprocessor};
 use serde::{Deserialize, Serialize};
 
 use super::measures;
@@ -10,8 +11,10 @@ use crate::distinct::distinct;
 use crate::error::Result;
 use crate::jobs::{Computed, Job, Key};
 use crate::rows::{SplitTable, read_table};
-use crate::search::Fold;
-use crate::settings::{Config, FitSettings, Method, expect_at_most, refused};
+use crate::search::{Fold, NewTable};
+use crate::settings::{
+    Config, FitSettings, Method, MissingName, TaskName, expect_at_most, refused,
+};
 
 /// Maximum number of repeats.
 const MAX_REPEATS: usize = 10_000;
@@ -23,6 +26,15 @@ pub struct Runs {
     methods: Vec<Method>,
     repeats: usize,
     folds: usize,
+    new_rows: Option<NewRowsRequest>,
+}
+
+/// New rows that get prediction intervals.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct NewRowsRequest {
+    path: PathBuf,
+    /// The level of the intervals.
+    pub(crate) level: f64,
 }
 
 impl Runs {
@@ -52,7 +64,53 @@ impl Runs {
             methods,
             repeats,
             folds,
+            new_rows: None,
         })
+    }
+
+    /// With prediction intervals of the rows of a file, from the fits of the first repeat.
+    ///
+    /// # Errors
+    /// If the level is not in (0, 1), or the target is a class.
+    pub fn with_new_rows(self, path: &Path, level: f64) -> Result<Self> {
+        if !(level > 0.0 && level < 1.0) {
+            let problem = format!("is {level}; it must be in (0, 1), such as 0.9");
+            return Err(refused("conformal", problem));
+        }
+        if self.config.data.task()? == TaskName::Classification {
+            let problem = "makes intervals of numbers, but the target is a class; use `fit`, and `predict --conformal` for \
+                           sets of classes";
+            return Err(refused("predict", problem));
+        }
+        let path = path.into();
+        Ok(Self {
+            new_rows: Some(NewRowsRequest { path, level }),
+            ..self
+        })
+    }
+
+    /// The new rows, if they are asked for.
+    pub(crate) fn new_rows(&self) -> Option<&NewRowsRequest> {
+        self.new_rows.as_ref()
+    }
+
+    /// Reads the new rows; `rows` are those of the data file.
+    pub(crate) fn new_table(&self, rows: &SplitTable) -> Result<Option<NewTable>> {
+        let Some(request) = &self.new_rows else {
+            return Ok(None);
+        };
+        let data = &self.config.data;
+        let train = rows.train.iter().copied();
+        let preprocessor = Preprocessor::fit(&data.preprocessor()?, &rows.table, train)?;
+        let options = preprocessor.csv_options(data.csv_options());
+        let table = CsvReader::open(&request.path, options)?.read_all()?;
+        // A target may be unknown, so only the features must be complete.
+        let columns = preprocessor.feature_columns(&table)?;
+        let is_complete = |row: &usize| !columns.iter().any(|column| column.is_missing(*row));
+        let rows =
+            (0..table.rows()).filter(|row| data.missing != MissingName::Drop || is_complete(row));
+        let rows = rows.collect();
+        Ok(Some(NewTable { table, rows }))
     }
 
     /// The settings of the fits except the method, without validation rows.
@@ -84,7 +142,8 @@ impl Runs {
         let kept = KFold::new(self.folds)
             .with_repeats(self.repeats)
             .with_seed(fit.seed);
-        let folds = Fold::all(rows, data, kept)?;
+        let new = self.new_table(rows)?;
+        let folds = Fold::all(rows, data, kept, new.as_ref())?;
         let asked = data.positive.as_deref();
         let positives = folds.iter().map(|fold| fold.positive(asked));
         let positive = positives.collect::<Result<Vec<_>>>()?[0].map(String::from);
@@ -133,6 +192,7 @@ fn job(
         Ok(Computed {
             measures: measures(&scored),
             row_costs: scored.row_costs,
+            left_out: scored.left_out,
         })
     };
     match positive {

@@ -167,6 +167,7 @@ mod tests {
             settings: serde_json::Value::Null,
             measures: [(NLL.to_string(), mean)].into(),
             row_costs: costs.to_vec(),
+            left_out: None,
             seconds: 2.0,
         }
     }

@@ -59,6 +59,17 @@ pub struct Computed {
     pub measures: Measures,
     /// The negative log-likelihood of each test row; empty if the job does not store it.
     pub row_costs: Vec<f64>,
+    /// What intervals of new rows need of the fit; `None` if the job does not store it.
+    pub left_out: Option<LeftOut>,
+}
+
+/// What the fit without a fold says about the rows of the fold, and about new rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Target minus predictive mean of each row of the fold, in the unit of the target.
+    pub errors: Vec<f64>,
+    /// Predictive mean of each new row.
+    pub new_means: Vec<f64>,
 }
 
 /// A computation whose result depends only on its settings and data.
@@ -83,7 +94,7 @@ impl Job {
         Self::with_row_costs(key, settings, move || {
             Ok(Computed {
                 measures: work()?,
-                row_costs: Vec::new(),
+                ..Computed::default()
             })
         })
     }
@@ -127,6 +138,7 @@ impl Job {
             settings: self.settings.clone(),
             measures: computed.measures,
             row_costs: computed.row_costs,
+            left_out: computed.left_out,
             seconds,
         }
     }

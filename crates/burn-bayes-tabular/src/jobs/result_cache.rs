@@ -15,7 +15,7 @@ use crate::error::{Result, TabularError};
 use crate::files::{at, make_folder, whole_lines};
 use crate::settings::refused;
 
-use super::{Job, Key, Measures};
+use super::{Job, Key, LeftOut, Measures};
 
 /// A finished job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +30,9 @@ pub struct Record {
     /// The negative log-likelihood of each test row; empty if the job does not store it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub row_costs: Vec<f64>,
+    /// What intervals of new rows need of a fit; absent if the job does not store it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
     /// Wall-clock time.
     pub seconds: f64,
 }
@@ -134,6 +137,10 @@ mod tests {
             settings: job.settings.clone(),
             measures: [("measure".to_string(), value)].into(),
             row_costs: vec![value; 2],
+            left_out: Some(LeftOut {
+                errors: vec![-value],
+                new_means: Vec::new(),
+            }),
             seconds: 1.5,
         }
     }

@@ -21,7 +21,7 @@ use crate::files::checksum;
 use crate::parallel;
 
 use super::runner::Progress;
-use super::{Computed, Job, Measures, Record};
+use super::{Computed, Job, LeftOut, Measures, Record};
 
 /// A description of jobs from which a worker process creates the same jobs.
 pub trait Task: Serialize + DeserializeOwned {
@@ -235,6 +235,7 @@ enum Answer {
     Found {
         measures: Measures,
         row_costs: Vec<f64>,
+        left_out: Option<LeftOut>,
         seconds: f64,
     },
     Failed {
@@ -249,11 +250,13 @@ impl Answer {
             Ok(Record {
                 measures,
                 row_costs,
+                left_out,
                 seconds,
                 ..
             }) => Self::Found {
                 measures,
                 row_costs,
+                left_out,
                 seconds,
             },
             Err(failure) => Self::Failed {
@@ -268,11 +271,13 @@ impl Answer {
             Self::Found {
                 measures,
                 row_costs,
+                left_out,
                 seconds,
             } => {
                 let computed = Computed {
                     measures,
                     row_costs,
+                    left_out,
                 };
                 Ok(job.record(computed, seconds))
             }
@@ -418,6 +423,10 @@ mod tests {
             let computed = Computed {
                 measures: [("measure".into(), value)].into(),
                 row_costs: vec![value],
+                left_out: Some(LeftOut {
+                    errors: vec![value],
+                    new_means: vec![-value],
+                }),
             };
             let record = jobs()[1].record(computed, 0.5);
             assert_eq!(through(Ok(record.clone())).unwrap(), record);

@@ -23,6 +23,8 @@ pub struct KnownRows {
     dataset: Dataset,
     groups: Vec<RowGroups>,
     inputs: RowInputs,
+    /// The cells of the column that groups the rows of conformal sets or intervals; empty without one.
+    conformal_cells: Vec<String>,
     /// Number of rows left out because of missing values.
     left_out: usize,
 }
@@ -54,16 +56,26 @@ pub struct Evaluation {
     targets: Targets,
     #[serde(skip)]
     inputs: RowInputs,
+    #[serde(skip)]
+    conformal_cells: Vec<String>,
 }
 
 impl KnownRows {
-    /// Reads a file with the settings of the run; the rows are grouped by each of the columns `by`.
+    /// Reads a file with the settings of the run; the rows are grouped by each of the columns `by`, and for conformal
+    /// sets or intervals by `conformal_by`, unless it is the target.
     ///
     /// # Errors
-    /// If the file cannot be read, lacks a column of the run or of `by`, or the groups are too many.
-    pub fn read(run: &Run, path: &Path, format: FileFormat, by: &[String]) -> Result<Self> {
+    /// If the file cannot be read, lacks a column of the run, of `by` or `conformal_by`, or the groups are too many.
+    pub fn read(
+        run: &Run,
+        path: &Path,
+        format: FileFormat,
+        by: &[String],
+        conformal_by: Option<&str>,
+    ) -> Result<Self> {
         let by = distinct(by.iter().cloned(), String::clone);
-        let (table, of_run) = table(run, path, format, &by)?;
+        let conformal_by = conformal_by.filter(|&by| by != run.preprocessor.target_name());
+        let (table, of_run) = table(run, path, format, &by, conformal_by)?;
         let rows = match run.config.data.missing {
             // A missing value of a column that only groups the rows leaves out none.
             MissingName::Drop => complete_rows(&table, &of_run),
@@ -75,6 +87,10 @@ impl KnownRows {
             left_out: table.rows() - rows.len(),
             groups: groups.collect::<Result<_>>()?,
             dataset: run.preprocessor.dataset(&table, rows.iter().copied())?,
+            conformal_cells: conformal_by.map_or_else(Vec::new, |name| {
+                let cell = |&row: &usize| table.text(name, row).unwrap_or_default().to_string();
+                rows.iter().map(cell).collect()
+            }),
             inputs: RowInputs::of(&run.preprocessor, &table, rows)?,
         })
     }
@@ -117,16 +133,18 @@ impl KnownRows {
             predictions,
             targets,
             inputs: self.inputs,
+            conformal_cells: self.conformal_cells,
         })
     }
 }
 
-/// Reads the columns of the run and of `by`; the names of the first are returned too.
+/// Reads the columns of the run and of `by`, and the text of `kept`; the names of the first are returned too.
 fn table(
     run: &Run,
     path: &Path,
     format: FileFormat,
     by: &[String],
+    kept: Option<&str>,
 ) -> Result<(Table, Vec<String>)> {
     let target = run.preprocessor.target_name();
     if by.iter().any(|name| name == target) {
@@ -139,6 +157,7 @@ fn table(
     let options = format.csv_options(&run.config.data);
     let mut options = run.preprocessor.csv_options(options);
     let of_run: Vec<String> = options.only.take().into_iter().flatten().collect();
+    let options = options.with_kept(kept);
     let mut reader = CsvReader::open(path, options)?;
     let names: Vec<String> = reader.columns().map(|(name, _)| name.to_string()).collect();
     if let Some(name) = by.iter().find(|name| !names.contains(name)) {
@@ -199,13 +218,24 @@ impl Evaluation {
         self,
         run: &Run,
         folder: &RunFolder,
-        request: ConformalRequest,
+        request: &ConformalRequest,
         draws: Option<usize>,
     ) -> Result<Self> {
         let conformal = run.conformal(folder, request, draws)?;
         let groups = self.groups.iter();
         let groups = groups.map(|found| (&*found.column, &*found.names, &*found.groups));
-        let scores = ConformalScores::of(&conformal, &self.predictions, &self.targets, groups)?;
+        let cells = self.conformal_cells.iter().enumerate();
+        let of_rows = conformal.groups_of(cells.map(|(row, cell)| {
+            let place = self.inputs.places().get(row).map_or(row, |place| *place);
+            (place + 1, cell.as_str())
+        }))?;
+        let Self {
+            predictions,
+            targets,
+            ..
+        } = &self;
+        let scores =
+            ConformalScores::of(&conformal, of_rows.as_deref(), predictions, targets, groups)?;
         Ok(Self {
             conformal: Some(scores),
             ..self

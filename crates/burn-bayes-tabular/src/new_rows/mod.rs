@@ -11,7 +11,7 @@ use burn_bayes_data::{BadRows, CsvReader, Task};
 
 use crate::distinct::distinct;
 use crate::error::Result;
-use crate::predict::{Conformal, ConformalRequest, PredictionTable};
+use crate::predict::{CellGroups, Conformal, ConformalRequest, PredictionTable};
 use crate::run::{Run, RunFolder};
 use crate::settings::{FileFormat, refused};
 
@@ -76,6 +76,7 @@ impl<'a> RowPredictor<'a> {
             decision: request.decision(folder, run, draws)?,
             conformal: request
                 .conformal
+                .as_ref()
                 .map(|conformal| run.conformal(folder, conformal, request.draws))
                 .transpose()?,
             kept: distinct(request.keep.iter().cloned(), String::clone),
@@ -103,10 +104,12 @@ impl<'a> RowPredictor<'a> {
     pub fn open(&'a self, rows: &Path) -> Result<Pieces<'a>> {
         let options = self.request.file.csv_options(&self.run.config.data);
         let mut options = self.run.preprocessor.csv_options(options);
+        let grouped = self.conformal.as_ref().and_then(Conformal::groups);
+        let grouped = grouped.map(|groups| groups.column().to_string());
         // Bad rows are marked by the reader; with `BadRowsName::Refuse`, `NewRows` refuses them.
         options = options
             .with_bad_rows(BadRows::Mark)
-            .with_kept(self.kept.clone());
+            .with_kept(self.kept.iter().cloned().chain(grouped));
         if let Some(only) = &mut options.only {
             only.remove(self.run.preprocessor.target_name());
         }
@@ -159,7 +162,16 @@ impl Pieces<'_> {
         let predictions = run.predict(&piece.features, *draws)?;
         let mut predicted = PredictionTable::new(&predictions, levels)?;
         if let Some(conformal) = conformal {
-            predicted = predicted.with_conformal(conformal, &predictions)?;
+            let cell = |&place: &usize| {
+                let row = piece.rows[place];
+                let column = conformal.groups().map_or("", CellGroups::column);
+                (
+                    self.read + row + 1,
+                    table.text(column, row).unwrap_or_default(),
+                )
+            };
+            let groups = conformal.groups_of(piece.predicted.iter().map(cell))?;
+            predicted = predicted.with_conformal(conformal, &predictions, groups.as_deref())?;
         }
         predicted = predicted.spread(&piece.predicted, piece.rows.len());
         if let Some(Decision {

@@ -6,15 +6,18 @@
 //!   P(a new row is inside) ≥ level,
 //!
 //! over the held-out rows and the new row, if these are exchangeable: drawn from one distribution, and none of them
-//! used by the fit.
+//! used by the fit. With a threshold for each group of rows, or for each true class, this holds in every group or class
+//! (Mondrian conformal prediction); a group needs as many held-out rows as all rows do otherwise.
 
 use std::path::Path;
 
 use burn_bayes::eval::{
-    ClassProbabilities, ConformalAps, ConformalLac, ConformalNormalisedResidual, ConformalRaps,
-    LabelledProbabilities, PredictionIntervals, PredictionSets, RankPenalty,
+    ClassProbabilities, ConformalAps, ConformalByClass, ConformalLac, ConformalNormalisedResidual,
+    ConformalRaps, EvalError, LabelledProbabilities, Mondrian, PredictionIntervals, PredictionSets,
+    RankPenalty, SetScore,
 };
 
+use super::cell_groups::CellGroups;
 use super::held_out::HeldOutTable;
 use super::table::DEVIATIONS;
 use super::{ClassPredictions, MEAN, Moments, TARGET, probability_column};
@@ -42,20 +45,29 @@ choices! {
 }
 
 /// The coverage that prediction sets or intervals must have.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ConformalRequest {
     /// The level.
     pub level: f64,
     /// How sets are made; `None` for the default, `lac`.
     pub set_method: Option<SetMethod>,
+    /// The column whose groups each have the level, or the target, whose classes have it; `None` for all rows together.
+    pub by: Option<String>,
 }
 
 /// Prediction sets or intervals with a coverage guarantee.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Conformal {
     level: f64,
     rows: usize,
-    rule: Rule,
+    rules: Rules,
+}
+
+#[derive(Clone, Debug)]
+enum Rules {
+    Together(Rule),
+    ByGroup(CellGroups, Mondrian<Rule>),
+    ByClass(ConformalByClass),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,76 +78,100 @@ enum Rule {
     Intervals(ConformalNormalisedResidual),
 }
 
+/// The predictions and targets of the held-out rows.
+enum Known {
+    Classes(ClassProbabilities<'static>, Vec<usize>),
+    Numbers([Vec<f64>; 3]),
+}
+
 impl ConformalRequest {
-    /// Checks the request for a target.
-    pub(crate) fn validate(&self, target: &Target) -> Result<()> {
+    /// Checks the request for a target in the column `name`.
+    pub(crate) fn validate(&self, target: &Target, name: &str) -> Result<()> {
         let level = self.level;
         if !(level > 0.0 && level < 1.0) {
             let problem = format!("is {level}; it must be in (0, 1), such as 0.9");
             return Err(refused("conformal", problem));
         }
-        match (target, self.set_method) {
-            (Target::Real(_) | Target::Counts { .. }, Some(_)) => Err(refused(
+        let is_number = matches!(target, Target::Real(_) | Target::Counts { .. });
+        if is_number && self.set_method.is_some() {
+            return Err(refused(
                 "conformal-sets",
                 "is for classification, and the run predicts numbers, which have intervals; leave it out",
-            )),
-            _ => Ok(()),
+            ));
         }
+        if is_number && self.by.as_deref() == Some(name) {
+            let problem = format!(
+                "names the target `{name}`, a number that new rows do not have; name another column"
+            );
+            return Err(refused(BY, problem));
+        }
+        Ok(())
     }
 }
 
+/// The option that names the groups.
+const BY: &str = "conformal-by";
+
 impl Conformal {
-    /// Calibrates on the file with the predictions of the held-out rows.
+    /// Calibrates on the file with the predictions of the held-out rows; `name` is the column of the target.
     ///
     /// # Errors
-    /// If the file is damaged, or has too few rows for the level.
+    /// If the file is damaged, lacks the column of the groups, or has too few rows for the level.
     pub(crate) fn calibrate(
         path: &Path,
         target: &Target,
-        request: ConformalRequest,
+        name: &str,
+        request: &ConformalRequest,
     ) -> Result<Self> {
-        let level = request.level;
-        let (rows, rule, threshold) = match target {
-            Target::Classes(classes) => {
-                let table = class_table(path, classes)?;
-                let truths = table.words(TARGET)?.into_iter();
-                let truths = truths.map(|truth| {
-                    let class = classes.iter().position(|class| class == truth);
-                    class.ok_or_else(|| table.damaged(format_args!("`{truth}` is not a class")))
-                });
-                let truths: Vec<usize> = truths.collect::<Result<_>>()?;
-                let columns = classes
-                    .iter()
-                    .map(|class| table.numbers(&probability_column(class)));
-                let columns: Vec<Vec<f64>> = columns.collect::<Result<_>>()?;
-                let of_row = |row: usize| columns.iter().map(move |column| column[row]);
-                let values: Vec<f64> = (0..table.rows()).flat_map(of_row).collect();
-                let damaged = |error| table.damaged(error);
-                let probabilities = ClassProbabilities::new(values, truths.len(), classes.len())
-                    .map_err(damaged)?;
-                let rows = LabelledProbabilities::new(&probabilities, &truths).map_err(damaged)?;
-                let (rule, threshold) = sets(&rows, request)?;
-                (truths.len(), rule, threshold)
+        let by = request.by.as_deref().filter(|&by| by != name);
+        let (known, table) = Known::read(path, target, by)?;
+        let (level, rows) = (request.level, table.rows());
+        let damaged = |error: EvalError| table.damaged(error);
+        let rules = match (by, &request.by) {
+            (Some(column), _) => {
+                let cells = table.words(column).map_err(|_| {
+                    let problem = format!(
+                        "names `{column}`, which {} does not have; fit with `--keep {column}`",
+                        path.display()
+                    );
+                    refused(BY, problem)
+                })?;
+                let cells: Vec<String> = cells.into_iter().map(String::from).collect();
+                let (groups, of_rows) = CellGroups::of(column, &cells)?;
+                let rules = Mondrian::calibrate(&of_rows, |rows| known.rule(Some(rows), request));
+                let rules = rules.map_err(damaged)?;
+                for (group, name) in groups.names().iter().enumerate() {
+                    let count = of_rows.iter().filter(|&&of_row| of_row == group).count();
+                    let is_finite = |rule: &Rule| rule.threshold() < f64::INFINITY;
+                    if !rules.of_group(group).is_some_and(is_finite) {
+                        let of_group = format!(" of the group `{name}` of `{column}`");
+                        return Err(too_few(path, count, &of_group, level));
+                    }
+                }
+                Rules::ByGroup(groups, rules)
             }
-            Target::Real(_) | Target::Counts { .. } => {
-                let names = [MEAN, DEVIATIONS[0], TARGET].map(String::from);
-                let table = HeldOutTable::read(path, &names, &[])?;
-                let [mean, deviation, truth] = names.map(|name| table.numbers(&name));
-                let found =
-                    ConformalNormalisedResidual::calibrate(&mean?, &deviation?, &truth?, level)
-                        .map_err(|error| table.damaged(error))?;
-                (table.rows(), Rule::Intervals(found), found.threshold())
-            }
+            (None, Some(_)) => Rules::ByClass(known.by_class(request).map_err(damaged)?),
+            (None, None) => Rules::Together(known.rule(None, request).map_err(damaged)?),
         };
-        if threshold == f64::INFINITY {
-            let needed = rows_needed(level);
-            return Err(TabularError::Data(format!(
-                "{}: {rows} held-out rows are too few for the level {level}, which needs at least {needed}; give a lower \
-                 level, or fit with more rows or a larger `--validation`",
-                path.display()
-            )));
+        match &rules {
+            Rules::Together(rule) if rule.threshold() == f64::INFINITY => {
+                return Err(too_few(path, rows, "", level));
+            }
+            Rules::ByClass(rule) => {
+                let mut thresholds = rule.thresholds().iter();
+                if let Some(class) = thresholds.position(|&threshold| threshold == f64::INFINITY) {
+                    let (count, name) = known.class(target, class);
+                    return Err(too_few(
+                        path,
+                        count,
+                        &format!(" of the class `{name}`"),
+                        level,
+                    ));
+                }
+            }
+            _ => {}
         }
-        Ok(Self { level, rows, rule })
+        Ok(Self { level, rows, rules })
     }
 
     /// The level.
@@ -148,11 +184,65 @@ impl Conformal {
         self.rows
     }
 
+    /// The groups with a threshold each, if they are those of a column.
+    pub(crate) fn groups(&self) -> Option<&CellGroups> {
+        match &self.rules {
+            Rules::ByGroup(groups, _) => Some(groups),
+            _ => None,
+        }
+    }
+
+    /// Whether each class has a threshold.
+    pub(crate) fn is_by_class(&self) -> bool {
+        matches!(self.rules, Rules::ByClass(_))
+    }
+
+    /// The group of each row, from the cells of its column; `None` without such groups. `place` is the number of a row
+    /// for messages.
+    ///
+    /// # Errors
+    /// If no held-out row was in the group of a row.
+    pub(crate) fn groups_of<'a>(
+        &self,
+        cells: impl IntoIterator<Item = (usize, &'a str)>,
+    ) -> Result<Option<Vec<usize>>> {
+        let Some(groups) = self.groups() else {
+            return Ok(None);
+        };
+        let of_cell = |(place, cell): (usize, &str)| {
+            groups.group(cell.trim()).ok_or_else(|| {
+                let column = groups.column();
+                TabularError::Data(format!(
+                    "row {place}: no held-out row of the fit has the value `{cell}` of `{column}`, so there is no guarantee \
+                     for this group; leave its rows out, merge the group with another one in both files, or leave out \
+                     `--conformal-by`"
+                ))
+            })
+        };
+        cells
+            .into_iter()
+            .map(of_cell)
+            .collect::<Result<_>>()
+            .map(Some)
+    }
+
     /// What holds, in words.
     pub fn guarantee(&self) -> String {
-        let what = match self.rule {
-            Rule::Intervals(_) => "the interval of a new row contains its target",
-            _ => "the set of a new row contains its class",
+        let what = match &self.rules {
+            Rules::Together(Rule::Intervals(_)) => {
+                "the interval of a new row contains its target".into()
+            }
+            Rules::Together(_) => "the set of a new row contains its class".into(),
+            Rules::ByClass(_) => {
+                "for each class, the set of a new row of this class contains it".into()
+            }
+            Rules::ByGroup(groups, rules) => {
+                let what = match rules.of_group(0) {
+                    Some(Rule::Intervals(_)) => "the interval of a new row contains its target",
+                    _ => "the set of a new row contains its class",
+                };
+                format!("in each group of `{}`, {what}", groups.column())
+            }
         };
         format!(
             "{what} with a probability of at least {} %, if the row comes from the same distribution as the training \
@@ -162,52 +252,180 @@ impl Conformal {
         )
     }
 
-    /// The prediction sets of rows; `None` for a regression.
-    pub(crate) fn sets(&self, predictions: &ClassPredictions) -> Result<Option<PredictionSets>> {
-        let draws = predictions.checked()?;
-        let average = draws.average();
-        Ok(Some(match &self.rule {
-            Rule::Lac(rule) => rule.sets(&average)?,
-            Rule::Aps(rule) => rule.sets(&average)?,
-            Rule::Raps(rule) => rule.sets(&average)?,
-            Rule::Intervals(_) => return Ok(None),
-        }))
+    /// The prediction sets of rows, with the group of each; `None` for a regression.
+    pub(crate) fn sets(
+        &self,
+        predictions: &ClassPredictions,
+        groups: Option<&[usize]>,
+    ) -> Result<Option<PredictionSets>> {
+        let average = predictions.checked()?.average();
+        Ok(match &self.rules {
+            Rules::Together(rule) => rule.sets(&average).transpose()?,
+            Rules::ByClass(rule) => Some(rule.sets(&average)?),
+            Rules::ByGroup(_, rules) => {
+                let of_rows = |rule: &Rule, rows: &[usize]| match rule.sets(&average.select(rows)?)
+                {
+                    Some(sets) => sets,
+                    None => unreachable!("the rules of classes make sets"),
+                };
+                Some(rules.sets(groups.unwrap_or_default(), of_rows)?)
+            }
+        })
     }
 
-    /// The prediction intervals of rows; `None` for a classification.
+    /// The prediction intervals of rows, with the group of each; `None` for a classification.
     pub(crate) fn intervals(
         &self,
         moments: &Moments,
+        groups: Option<&[usize]>,
     ) -> Result<Option<PredictionIntervals<'static>>> {
-        let Rule::Intervals(rule) = &self.rule else {
-            return Ok(None);
-        };
-        let intervals = rule.intervals(&moments.mean, &moments.deviations());
-        Ok(Some(intervals?))
+        let deviations = moments.deviations();
+        Ok(match &self.rules {
+            Rules::Together(Rule::Intervals(rule)) => {
+                Some(rule.intervals(&moments.mean, &deviations)?)
+            }
+            Rules::Together(_) | Rules::ByClass(_) => None,
+            Rules::ByGroup(_, rules) => {
+                let of_rows = |rule: &Rule, rows: &[usize]| match rule {
+                    Rule::Intervals(rule) => {
+                        rule.intervals(&pick(&moments.mean, rows), &pick(&deviations, rows))
+                    }
+                    _ => unreachable!("the rules of numbers make intervals"),
+                };
+                Some(rules.intervals(groups.unwrap_or_default(), of_rows)?)
+            }
+        })
     }
 }
 
-fn class_table(path: &Path, classes: &[String]) -> Result<HeldOutTable> {
-    let names = classes.iter().map(|class| probability_column(class));
-    HeldOutTable::read(path, &names.collect::<Vec<_>>(), &[TARGET])
+impl Rule {
+    fn threshold(&self) -> f64 {
+        match self {
+            Self::Lac(rule) => rule.threshold(),
+            Self::Aps(rule) => rule.threshold(),
+            Self::Raps(rule) => rule.threshold(),
+            Self::Intervals(rule) => rule.threshold(),
+        }
+    }
+
+    /// The sets of rows; `None` for intervals.
+    fn sets(&self, average: &ClassProbabilities<'_>) -> Option<Result<PredictionSets, EvalError>> {
+        match self {
+            Self::Lac(rule) => Some(rule.sets(average)),
+            Self::Aps(rule) => Some(rule.sets(average)),
+            Self::Raps(rule) => Some(rule.sets(average)),
+            Self::Intervals(_) => None,
+        }
+    }
 }
 
-fn sets(rows: &LabelledProbabilities<'_>, request: ConformalRequest) -> Result<(Rule, f64)> {
-    let level = request.level;
-    Ok(match request.set_method.unwrap_or(SetMethod::Lac) {
-        SetMethod::Lac => {
-            let rule = ConformalLac::calibrate(rows, level)?;
-            (Rule::Lac(rule), rule.threshold())
+impl Known {
+    /// Reads the file; `by` is a column of words that is read too, if the file has it.
+    fn read(path: &Path, target: &Target, by: Option<&str>) -> Result<(Self, HeldOutTable)> {
+        let words = |target: &[&'static str]| -> Vec<String> {
+            let target = target.iter().copied();
+            target.chain(by).map(String::from).collect()
+        };
+        match target {
+            Target::Classes(classes) => {
+                let names: Vec<String> = classes
+                    .iter()
+                    .map(|class| probability_column(class))
+                    .collect();
+                let table = HeldOutTable::read(path, &names, &words(&[TARGET]))?;
+                let truths = table.words(TARGET)?.into_iter();
+                let truths = truths.map(|truth| {
+                    let class = classes.iter().position(|class| class == truth);
+                    class.ok_or_else(|| table.damaged(format_args!("`{truth}` is not a class")))
+                });
+                let truths: Vec<usize> = truths.collect::<Result<_>>()?;
+                let columns = names.iter().map(|name| table.numbers(name));
+                let columns: Vec<Vec<f64>> = columns.collect::<Result<_>>()?;
+                let of_row = |row: usize| columns.iter().map(move |column| column[row]);
+                let values: Vec<f64> = (0..table.rows()).flat_map(of_row).collect();
+                let damaged = |error| table.damaged(error);
+                let probabilities = ClassProbabilities::new(values, truths.len(), classes.len())
+                    .map_err(damaged)?;
+                LabelledProbabilities::new(&probabilities, &truths).map_err(damaged)?;
+                Ok((Self::Classes(probabilities, truths), table))
+            }
+            Target::Real(_) | Target::Counts { .. } => {
+                let names = [MEAN, DEVIATIONS[0], TARGET].map(String::from);
+                let table = HeldOutTable::read(path, &names, &words(&[]))?;
+                let [mean, deviation, truth] = names.map(|name| table.numbers(&name));
+                Ok((Self::Numbers([mean?, deviation?, truth?]), table))
+            }
         }
-        SetMethod::Aps => {
-            let rule = ConformalAps::calibrate(rows, level)?;
-            (Rule::Aps(rule), rule.threshold())
+    }
+
+    /// The rule of these rows; `None` for all.
+    fn rule(&self, rows: Option<&[usize]>, request: &ConformalRequest) -> Result<Rule, EvalError> {
+        let level = request.level;
+        match self {
+            Self::Classes(probabilities, truths) => {
+                let all: Vec<usize> = (0..truths.len()).collect();
+                let rows = rows.unwrap_or(&all);
+                let (table, truths) = (probabilities.select(rows)?, pick(truths, rows));
+                let labelled = LabelledProbabilities::new(&table, &truths)?;
+                Ok(match request.set_method.unwrap_or(SetMethod::Lac) {
+                    SetMethod::Lac => Rule::Lac(ConformalLac::calibrate(&labelled, level)?),
+                    SetMethod::Aps => Rule::Aps(ConformalAps::calibrate(&labelled, level)?),
+                    SetMethod::Raps => {
+                        Rule::Raps(ConformalRaps::calibrate(&labelled, level, PENALTY)?)
+                    }
+                })
+            }
+            Self::Numbers(columns) => {
+                let [mean, deviation, truth] = columns.each_ref().map(|column| match rows {
+                    Some(rows) => pick(column, rows),
+                    None => column.clone(),
+                });
+                let rule =
+                    ConformalNormalisedResidual::calibrate(&mean, &deviation, &truth, level)?;
+                Ok(Rule::Intervals(rule))
+            }
         }
-        SetMethod::Raps => {
-            let rule = ConformalRaps::calibrate(rows, level, PENALTY)?;
-            (Rule::Raps(rule), rule.threshold())
+    }
+
+    /// The rule with a threshold for each class.
+    fn by_class(&self, request: &ConformalRequest) -> Result<ConformalByClass, EvalError> {
+        let Self::Classes(probabilities, truths) = self else {
+            unreachable!("the request was validated");
+        };
+        let score = match request.set_method.unwrap_or(SetMethod::Lac) {
+            SetMethod::Lac => SetScore::Lac,
+            SetMethod::Aps => SetScore::Aps,
+            SetMethod::Raps => SetScore::Raps(PENALTY),
+        };
+        let labelled = LabelledProbabilities::new(probabilities, truths)?;
+        ConformalByClass::calibrate(&labelled, request.level, score)
+    }
+
+    /// The number of rows of a class, and its name.
+    fn class(&self, target: &Target, class: usize) -> (usize, String) {
+        match (self, target) {
+            (Self::Classes(_, truths), Target::Classes(names)) => {
+                let count = truths.iter().filter(|&&truth| truth == class).count();
+                (count, names[class].clone())
+            }
+            _ => unreachable!("the request was validated"),
         }
-    })
+    }
+}
+
+/// The values of these rows.
+fn pick<T: Clone>(values: &[T], rows: &[usize]) -> Vec<T> {
+    rows.iter().map(|&row| values[row].clone()).collect()
+}
+
+/// The error of too few rows; `of_group` says which rows.
+fn too_few(path: &Path, rows: usize, of_group: &str, level: f64) -> TabularError {
+    let needed = rows_needed(level);
+    TabularError::Data(format!(
+        "{}: {rows} held-out rows{of_group} are too few for the level {level}, which needs at least {needed}; give a lower \
+         level, or fit with more rows or a larger `--validation`",
+        path.display()
+    ))
 }
 
 /// The smallest n with ⌈(n + 1)·level⌉ ≤ n.
@@ -253,15 +471,16 @@ mod tests {
         let request = |level| ConformalRequest {
             level,
             set_method: None,
+            by: None,
         };
-        let found = Conformal::calibrate(&path, &target, request(0.5)).unwrap();
-        let Rule::Intervals(rule) = found.rule else {
+        let found = Conformal::calibrate(&path, &target, "y", &request(0.5)).unwrap();
+        let Rules::Together(Rule::Intervals(rule)) = found.rules else {
             panic!("intervals");
         };
         // The scores are 0.5, 0.5 and 2, and the second of them is the threshold.
         assert_eq!((rule.threshold(), found.rows()), (0.5, 3));
         assert!(found.guarantee().contains("50 %"), "{}", found.guarantee());
-        let few = Conformal::calibrate(&path, &target, request(0.8))
+        let few = Conformal::calibrate(&path, &target, "y", &request(0.8))
             .unwrap_err()
             .to_string();
         assert!(
@@ -271,18 +490,92 @@ mod tests {
 
         std::fs::write(&path, "row,p_a,p_b,target\n1,0.9,0.1,a\n2,0.2,0.8,b\n").unwrap();
         let classes = Target::Classes(["a", "b"].map(String::from).to_vec());
-        let found = Conformal::calibrate(&path, &classes, request(0.6)).unwrap();
-        let Rule::Lac(rule) = found.rule else {
+        let found = Conformal::calibrate(&path, &classes, "y", &request(0.6)).unwrap();
+        let Rules::Together(Rule::Lac(rule)) = found.rules else {
             panic!("sets");
         };
         assert!((rule.threshold() - 0.2).abs() < 1e-15);
         std::fs::write(&path, "row,p_a,p_b,target\n1,0.9,0.1,a\n2,0.2,0.8,c\n").unwrap();
-        let error = Conformal::calibrate(&path, &classes, request(0.6))
+        let error = Conformal::calibrate(&path, &classes, "y", &request(0.6))
             .unwrap_err()
             .to_string();
         assert!(
             error.contains("validation.csv") && error.contains("`c`"),
             "{error}"
+        );
+    }
+
+    #[test]
+    fn groups_and_classes_have_thresholds_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("validation.csv");
+        let rows = "1,a,0,1,1\n2,a,0,1,2\n3,b,0,1,10\n4,b,0,1,20\n";
+        std::fs::write(&path, format!("row,ward,mean,std,target\n{rows}")).unwrap();
+        let target = Target::Real(ColumnScale {
+            centre: 0.0,
+            spread: 1.0,
+        });
+        let request = |by: &str, level| ConformalRequest {
+            level,
+            set_method: None,
+            by: Some(by.into()),
+        };
+        let found = Conformal::calibrate(&path, &target, "y", &request("ward", 0.6)).unwrap();
+        assert!(
+            found.guarantee().contains("in each group of `ward`"),
+            "{}",
+            found.guarantee()
+        );
+        let groups = found.groups_of([(1, "b"), (2, " a")]).unwrap().unwrap();
+        let moments = Moments {
+            mean: vec![0.0, 5.0],
+            variance: vec![1.0, 4.0],
+            variance_between_draws: vec![0.0; 2],
+        };
+        let intervals = found.intervals(&moments, Some(&groups)).unwrap().unwrap();
+        // The second of two scores: 20 in one group, and 2 times a deviation of 2 in the other.
+        assert_eq!(
+            (intervals.lower(), intervals.upper()),
+            (&[-20.0, 1.0][..], &[20.0, 9.0][..])
+        );
+        let unknown = found.groups_of([(7, "c")]).unwrap_err().to_string();
+        assert!(
+            unknown.contains("row 7") && unknown.contains("`c`"),
+            "{unknown}"
+        );
+        let error = |by: &str, level| {
+            let request = request(by, level);
+            request.validate(&target, "y").unwrap();
+            Conformal::calibrate(&path, &target, "y", &request)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(error("ward", 0.8).contains("2 held-out rows of the group `a` of `ward`"));
+        assert!(
+            error("age", 0.6).contains("--keep age"),
+            "{}",
+            error("age", 0.6)
+        );
+        assert!(request("y", 0.6).validate(&target, "y").is_err());
+
+        let rows = "1,0.9,0.1,a\n2,0.8,0.2,a\n3,0.4,0.6,b\n4,0.7,0.3,b\n";
+        std::fs::write(&path, format!("row,p_a,p_b,target\n{rows}")).unwrap();
+        let classes = Target::Classes(["a", "b"].map(String::from).to_vec());
+        let found = Conformal::calibrate(&path, &classes, "y", &request("y", 0.6)).unwrap();
+        let Rules::ByClass(rule) = &found.rules else {
+            panic!("classes");
+        };
+        let thresholds = rule.thresholds();
+        assert!((thresholds[0] - 0.2).abs() < 1e-15 && (thresholds[1] - 0.7).abs() < 1e-15);
+        assert!(
+            found.guarantee().contains("for each class"),
+            "{}",
+            found.guarantee()
+        );
+        let few = Conformal::calibrate(&path, &classes, "y", &request("y", 0.8)).unwrap_err();
+        assert!(
+            few.to_string().contains("2 held-out rows of the class `a`"),
+            "{few}"
         );
     }
 }

@@ -4,6 +4,7 @@ use burn_bayes::eval::{DrawProbabilities, GaussianMixture, NoisePrecision};
 
 use super::{CountPredictions, Moments};
 use crate::error::Result;
+use crate::rows::Target;
 
 /// The predictions of rows under every draw.
 #[derive(Clone, Debug)]
@@ -100,6 +101,30 @@ impl Predictions {
             Self::Reals(predictions) => Some(Moments::of_numbers(&predictions.checked()?)),
             Self::Counts(predictions) => Some(Moments::of_counts(&predictions.checked()?)),
         })
+    }
+
+    /// Predictions of no rows, by two members with a draw each.
+    pub(crate) fn none(target: &Target) -> Self {
+        let (draws, members) = (2, vec![1, 1]);
+        match target {
+            Target::Classes(classes) => Self::Classes(ClassPredictions {
+                classes: classes.clone(),
+                draws,
+                members,
+                probabilities: Vec::new(),
+            }),
+            Target::Real(_) => Self::Reals(RealPredictions {
+                draws,
+                members,
+                means: Vec::new(),
+                noise: NoiseDeviations::PerPrediction(Vec::new()),
+            }),
+            Target::Counts { .. } => Self::Counts(CountPredictions {
+                draws,
+                members,
+                rates: Vec::new(),
+            }),
+        }
     }
 
     /// The predictions of some of the rows.

@@ -18,9 +18,9 @@ impl HeldOutTable {
     ///
     /// # Errors
     /// If the file is damaged.
-    pub(crate) fn read(path: &Path, numbers: &[String], words: &[&str]) -> Result<Self> {
+    pub(crate) fn read(path: &Path, numbers: &[String], words: &[String]) -> Result<Self> {
         let numbers = || numbers.iter().map(String::as_str);
-        let columns = || numbers().chain(words.iter().copied());
+        let columns = || numbers().chain(words.iter().map(String::as_str));
         let mut options = CsvOptions::default()
             .with_delimiter(b',')
             .with_header(Header::Present)
@@ -32,7 +32,7 @@ impl HeldOutTable {
             options = options.with_kind(name, ColumnKind::Number);
         }
         for name in words {
-            options = options.with_kind(*name, ColumnKind::Category);
+            options = options.with_kind(name.as_str(), ColumnKind::Category);
         }
         Ok(Self {
             path: path.into(),

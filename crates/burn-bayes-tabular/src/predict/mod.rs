@@ -1,5 +1,6 @@
 //! Predictions of a trained model, as arrays and as a table.
 
+mod cell_groups;
 mod conformal;
 mod counts;
 mod draws;
@@ -10,6 +11,7 @@ mod selection;
 mod table;
 mod uncertainty;
 
+pub(crate) use cell_groups::CellGroups;
 pub use conformal::{Conformal, ConformalRequest, SetMethod};
 pub use counts::CountPredictions;
 pub(crate) use draws::members_of_draws;

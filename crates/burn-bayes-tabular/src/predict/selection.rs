@@ -40,7 +40,11 @@ pub(crate) fn threshold_at_risk(
     let loss = |is_wrong: bool| f64::from(u8::from(is_wrong));
     let (table, values, losses, candidates): (_, _, Vec<f64>, _) = match abstention {
         Abstention::Class { score, classes } => {
-            let table = HeldOutTable::read(path, &[score.name().into()], &[LABEL, TARGET])?;
+            let table = HeldOutTable::read(
+                path,
+                &[score.name().into()],
+                &[LABEL, TARGET].map(String::from),
+            )?;
             let labels = table.words(LABEL)?.into_iter().zip(table.words(TARGET)?);
             let losses = labels.map(|(label, truth)| loss(label != truth)).collect();
             let values = table.numbers(score.name())?;

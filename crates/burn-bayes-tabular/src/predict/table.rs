@@ -5,11 +5,13 @@ use std::io::{self, Write};
 use burn_bayes::eval::{ClassProbabilities, DrawProbabilities, MemberDisagreement, quantiles};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use crate::distinct::distinct;
 use crate::error::{Result, TabularError};
 use crate::files::io_error;
 use crate::predict::Conformal;
 use crate::predict::Uncertainty;
 use crate::predict::{ClassPredictions, CountPredictions, Moments, Predictions, RealPredictions};
+use crate::rows::Target;
 use crate::scores::members;
 use crate::settings::refused;
 
@@ -115,12 +117,13 @@ impl PredictionTable {
         mut self,
         conformal: &Conformal,
         predictions: &Predictions,
+        groups: Option<&[usize]>,
     ) -> Result<Self> {
         match predictions {
             Predictions::Classes(predictions) => {
                 let sets = match predictions.rows() {
                     0 => None,
-                    _ => conformal.sets(predictions)?,
+                    _ => conformal.sets(predictions, groups)?,
                 };
                 let names = |class: usize| predictions.classes[class].clone();
                 let lists = (0..predictions.rows()).map(|row| {
@@ -133,7 +136,7 @@ impl PredictionTable {
             Predictions::Reals(_) | Predictions::Counts(_) => {
                 let intervals = match predictions.moments()? {
                     None => None,
-                    Some(moments) => conformal.intervals(&moments)?,
+                    Some(moments) => conformal.intervals(&moments, groups)?,
                 };
                 let (lower, upper) = intervals.map_or_else(Default::default, |intervals| {
                     (intervals.lower().to_vec(), intervals.upper().to_vec())
@@ -145,6 +148,19 @@ impl PredictionTable {
         }
         self.guarantee = Some(conformal.guarantee());
         Ok(self)
+    }
+
+    /// Checks that columns with these names can be copied beside predictions and targets.
+    ///
+    /// # Errors
+    /// If one is also a column of the predictions.
+    pub(crate) fn check_kept(target: &Target, names: &[String]) -> Result<()> {
+        let copied = distinct(names.iter().cloned(), String::clone).into_iter();
+        let copied = copied.map(|name| (name, Vec::new())).collect();
+        Self::new(&Predictions::none(target), &[])?
+            .with_targets(Vec::new())
+            .after(Vec::new(), copied)
+            .map(drop)
     }
 
     /// Adds the true targets.

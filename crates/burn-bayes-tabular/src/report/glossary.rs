@@ -49,7 +49,7 @@ const fn term(
 }
 
 /// In alphabetical order of names.
-const TERMS: [Term; 44] = [
+const TERMS: [Term; 46] = [
     term(
         "aleatoric",
         "aleatoric uncertainty",
@@ -75,6 +75,13 @@ const TERMS: [Term; 44] = [
         &["AUROC"],
         "Area under the receiver operating characteristic: the probability that a row of the class gets a higher probability \
          of it than a row of another class; 0.5 is guessing and 1 is perfect.",
+    ),
+    term(
+        "ause",
+        "AUSE",
+        &["AUSE"],
+        "Area under the sparsification error curve: how far keeping the rows with the smallest predicted deviation is from keeping \
+         those with the smallest errors; 0 is the best order, and about 1 a random one.",
     ),
     term(
         "average-precision",
@@ -327,6 +334,12 @@ const TERMS: [Term; 44] = [
         "standard error",
         &["standard errors", "standard error"],
         "The standard deviation of an estimate: how far chance alone moves it.",
+    ),
+    term(
+        "winkler",
+        "Winkler score",
+        &["Winkler score", "Winkler scores"],
+        "The width of an interval plus a penalty for a target outside; a proper score in the unit of the target, lower is better.",
     ),
 ];
 

@@ -2,7 +2,7 @@
 
 use crate::scores::{
     ClassificationScores, CountScores, CoverageScores, MemberScores, RegressionScores, Score,
-    Scores,
+    Scores, UniformityScores,
 };
 use crate::text::{number_like, optional, percent, shortened, unbroken};
 
@@ -134,6 +134,24 @@ fn classification(scores: &ClassificationScores) -> Vec<SummaryLine> {
             LOWER,
             "Expected calibration error of the probability of each class, averaged over classes.",
         ),
+        line(
+            "Smooth ECE",
+            &scores.smooth_ece,
+            LOWER,
+            "Expected calibration error smoothed by a kernel instead of bins; its bandwidth follows from the rows.",
+        ),
+        line(
+            "Adaptive ECE",
+            &scores.adaptive_ece,
+            LOWER,
+            "As classwise, in 15 bins with equal numbers of rows.",
+        ),
+        line(
+            "Top-label ECE",
+            &scores.top_label_ece,
+            LOWER,
+            "Expected calibration error among the rows with the same predicted class, averaged over rows.",
+        ),
     ]);
     lines.extend(
         scores.members.iter().flat_map(|parts| {
@@ -195,8 +213,50 @@ fn regression(scores: &RegressionScores) -> Vec<SummaryLine> {
         coverage(at, &meaning)
     }));
     lines.extend(scores.intervals.iter().map(width));
+    lines.extend(scores.intervals.last().map(winkler));
+    lines.push(line(
+        "AUSE",
+        &scores.ause,
+        LOWER,
+        "Area under the sparsification error curve: how far keeping the rows with the smallest predicted standard deviation is from keeping those with the smallest errors, in units of the RMSE; about 1 for a random order.",
+    ));
+    lines.extend(of_uniformity(&scores.pit_tests));
     lines.extend(scores.members.iter().flat_map(of_number_members));
     lines
+}
+
+/// The p-values of the tests of calibration.
+fn of_uniformity(tests: &UniformityScores) -> [SummaryLine; 2] {
+    const SMALL: &str = "below 0.05 is evidence of bad calibration";
+    let test = |name: &str, p_value: f64, meaning: &str| {
+        line(
+            name,
+            &Score::alone(p_value, "no interval: it is a p-value"),
+            SMALL,
+            meaning,
+        )
+    };
+    [
+        test(
+            "PIT test, p-value",
+            tests.simultaneous_p_value,
+            "p-value of the hypothesis that the probability integral transform is uniform, by simultaneous bounds; finds intervals that are too narrow or too wide.",
+        ),
+        test(
+            "Kolmogorov–Smirnov, p-value",
+            tests.kolmogorov_smirnov_p_value,
+            "The same by the Kolmogorov–Smirnov test; finds predictions that are too high or too low.",
+        ),
+    ]
+}
+
+fn winkler(at: &CoverageScores) -> SummaryLine {
+    line(
+        &format!("Winkler score at {}", percent(at.level)),
+        &at.winkler,
+        LOWER,
+        "Width of these intervals plus a penalty for targets outside, in the unit of the target; a proper score of intervals.",
+    )
 }
 
 fn counts(scores: &CountScores) -> Vec<SummaryLine> {
@@ -234,6 +294,7 @@ fn counts(scores: &CountScores) -> Vec<SummaryLine> {
         coverage(&at.of_intervals, &meaning)
     }));
     lines.extend(scores.intervals.iter().map(|at| width(&at.of_intervals)));
+    lines.extend(scores.intervals.last().map(|at| winkler(&at.of_intervals)));
     lines.extend(scores.members.iter().flat_map(of_number_members));
     lines
 }

@@ -2,6 +2,7 @@
 
 use burn_bayes_data::{Column, Preprocessor, Table};
 
+use crate::distinct::distinct;
 use crate::error::Result;
 
 /// The columns of some rows that a fit uses as features, with the values of the file.
@@ -10,6 +11,8 @@ pub struct RowInputs {
     /// The index of each row in its file, from 0.
     places: Vec<usize>,
     columns: Vec<Column>,
+    /// Columns that are copied into the predictions, with their unchanged cells.
+    kept: Vec<(String, Vec<String>)>,
 }
 
 impl RowInputs {
@@ -26,13 +29,39 @@ impl RowInputs {
         Ok(Self {
             columns: columns.map(|column| column.select(&places)).collect(),
             places,
+            kept: Vec::new(),
         })
+    }
+
+    /// With columns of the table to copy, whose text it has.
+    #[must_use]
+    pub(crate) fn with_kept(self, table: &Table, names: &[String]) -> Self {
+        let cell = |name: &str, row| table.text(name, row).unwrap_or_default().trim().to_string();
+        let kept = distinct(names.iter().cloned(), String::clone).into_iter();
+        let kept = kept.map(|name| {
+            let cells = self.places.iter().map(|&row| cell(&name, row));
+            (name.clone(), cells.collect())
+        });
+        Self {
+            kept: kept.collect(),
+            ..self
+        }
+    }
+
+    /// The columns that are copied.
+    pub(crate) fn kept(&self) -> &[(String, Vec<String>)] {
+        &self.kept
     }
 
     #[cfg(test)]
     pub(crate) fn of_columns(columns: Vec<Column>) -> Self {
         let places = (0..columns[0].len()).collect();
-        Self { places, columns }
+        let kept = Vec::new();
+        Self {
+            places,
+            columns,
+            kept,
+        }
     }
 
     /// The index of each row in its file, from 0.

@@ -16,6 +16,7 @@ use strsim::levenshtein;
 
 use crate::error::{Result, TabularError};
 use crate::files::hashed;
+use crate::predict::PredictionTable;
 use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 
 pub use inputs::RowInputs;
@@ -129,10 +130,12 @@ impl PreparedRows {
         };
         let target = Target::of(&preprocessor);
         target.positive(settings.positive.as_deref())?;
+        PredictionTable::check_kept(&target, &settings.keep.0)?;
         Ok(Self {
             train: TrainingSet::prepared(&preprocessor, &table, &train)?,
             validation: dataset,
-            validation_inputs: RowInputs::of(&preprocessor, &table, validation)?,
+            validation_inputs: RowInputs::of(&preprocessor, &table, validation)?
+                .with_kept(&table, &settings.keep.0),
             preprocessor,
         })
     }
@@ -173,7 +176,10 @@ pub(crate) fn true_targets(dataset: &Dataset, target: &Target) -> Targets {
 pub fn read_table(settings: &DataSettings) -> Result<Table> {
     let (path, target) = (settings.path()?, settings.target()?);
     // Opened only once, because a pipe can be read only once.
-    let mut reader = CsvReader::open(path, settings.csv_options())?;
+    let options = settings
+        .csv_options()
+        .with_kept(settings.keep.0.iter().cloned());
+    let mut reader = CsvReader::open(path, options)?;
     let names: Vec<String> = reader.columns().map(|(name, _)| name.to_string()).collect();
     let asked = [
         ("ignore", &settings.ignore),

@@ -19,13 +19,14 @@ impl Run {
     pub(crate) fn conformal(
         &self,
         folder: &RunFolder,
-        request: ConformalRequest,
+        request: &ConformalRequest,
         draws: Option<usize>,
     ) -> Result<Conformal> {
         let target = self.model.target();
-        request.validate(target)?;
+        let name = self.preprocessor.target_name();
+        request.validate(target, name)?;
         let file = self.calibration_file(folder, "conformal", draws, "")?;
-        Conformal::calibrate(&file, target, request)
+        Conformal::calibrate(&file, target, name, request)
     }
 
     /// The file with the predictions of held-out rows that the fit has not used, for an option of a command. The

@@ -336,13 +336,14 @@ fn spoilt_validation_rows() {
     let request = ConformalRequest {
         level: 0.5,
         set_method: None,
+        by: None,
     };
     let abstention = Abstention::Class {
         score: Uncertainty::Entropy,
         classes: 2,
     };
     let threshold = || {
-        Conformal::calibrate(&path, run.model.target(), request)?;
+        Conformal::calibrate(&path, run.model.target(), "y", &request)?;
         threshold_at_risk(&path, abstention, 0.9, 0.5)
     };
     threshold().unwrap();

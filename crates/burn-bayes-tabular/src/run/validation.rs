@@ -86,7 +86,7 @@ pub(crate) fn validate(
     let words = words(&targets, target);
     let table = PredictionTable::new(predictions, &[])?
         .with_targets(words)
-        .after(inputs.places().to_vec(), Vec::new())?;
+        .after(inputs.places().to_vec(), inputs.kept().to_vec())?;
     let mut writer = csv::Writer::from_writer(Vec::new());
     table.write_header(&mut writer)?;
     table.write_rows(&mut writer)?;

@@ -2,8 +2,9 @@
 
 use burn_bayes::eval::{
     ClassProbabilities, ConfusionMatrix, DrawProbabilities, LabelledProbabilities,
-    MemberDisagreement, ReferralRow, ReliabilityDiagram, brier_losses, classwise_calibration_error,
-    log_losses, one_vs_rest_auroc, referral_table_of_class, zero_one_losses,
+    MemberDisagreement, ReferralRow, ReliabilityDiagram, adaptive_calibration_error, brier_losses,
+    classwise_calibration_error, log_losses, one_vs_rest_auroc, referral_table_of_class,
+    smooth_calibration_error, top_label_calibration_error, zero_one_losses,
 };
 use rayon::prelude::*;
 use serde::Serialize;
@@ -14,10 +15,12 @@ use super::selective::KEPT_FRACTIONS;
 use crate::error::Result;
 use crate::predict::ClassPredictions;
 use crate::predict::Uncertainty;
-use crate::scores::{Intervals, Score, SelectiveScores};
+use crate::scores::{Interval, Intervals, Score, SelectiveScores};
 
 /// Number of bins of the calibration errors and the reliability diagram.
 pub(super) const BINS: usize = 15;
+/// Level of the intervals of their accuracy.
+const LEVEL: f64 = 0.95;
 const NO_CALIBRATION_INTERVAL: &str =
     "no interval: duplicate rows in resamples make bins look worse calibrated";
 
@@ -54,6 +57,12 @@ pub struct ClassificationScores {
     pub mce: Score,
     /// Expected calibration error of the probability of each class, averaged over classes.
     pub classwise_ece: Score,
+    /// Expected calibration error smoothed by a kernel, whose bandwidth follows from the rows.
+    pub smooth_ece: Score,
+    /// Expected calibration error of the probability of each class, in bins with equal numbers of rows.
+    pub adaptive_ece: Score,
+    /// Expected calibration error of the confidence in each predicted class, averaged by its number of rows.
+    pub top_label_ece: Score,
     /// Confusion matrix: the number of rows of each true class, by predicted class.
     pub confusion: Vec<Vec<usize>>,
     /// Precision, recall and F1 of each class, in the order of `classes`.
@@ -79,6 +88,8 @@ pub struct ReliabilityBin {
     pub confidence: Option<f64>,
     /// Accuracy; null without rows.
     pub accuracy: Option<f64>,
+    /// The 95 % Clopper–Pearson interval of the accuracy; null without rows.
+    pub interval: Option<Interval>,
 }
 
 /// Scores of the rows with the lowest uncertainty.
@@ -130,6 +141,7 @@ impl ClassificationScores {
         let width = ReliabilityDiagram::equal_width(&labelled, BINS)?;
         let mass = ReliabilityDiagram::equal_mass(&labelled, BINS)?;
         let calibration = |error| Score::alone(error, NO_CALIBRATION_INTERVAL);
+        let few_bins = BINS.min(draws.rows());
         let selective = Uncertainty::ALL
             .par_iter()
             .map(|&by| selective(by, &draws, &labelled, positive, intervals))
@@ -158,9 +170,16 @@ impl ClassificationScores {
             ece_equal_mass: calibration(mass.expected_calibration_error()),
             mce: calibration(width.maximum_calibration_error()),
             classwise_ece: calibration(classwise_calibration_error(&labelled, BINS)?),
+            smooth_ece: calibration(smooth_calibration_error(&labelled)),
+            adaptive_ece: calibration(adaptive_calibration_error(&labelled, few_bins)?),
+            top_label_ece: calibration(top_label_calibration_error(&labelled, few_bins)?),
             confusion: decisions.counts(),
             by_class: ClassScores::of_all(classes, &ConfusionMatrix::from_probabilities(&labelled)),
-            reliability: width.bins().iter().map(reliability_bin).collect(),
+            reliability: width
+                .bins()
+                .iter()
+                .map(reliability_bin)
+                .collect::<Result<_>>()?,
             selective,
             members: parts.map(|parts| MemberScores::of(&parts, intervals)),
         })
@@ -268,14 +287,16 @@ fn referred(row: &ReferralRow) -> ReferredClasses {
     }
 }
 
-fn reliability_bin(bin: &burn_bayes::eval::ReliabilityBin) -> ReliabilityBin {
-    ReliabilityBin {
+fn reliability_bin(bin: &burn_bayes::eval::ReliabilityBin) -> Result<ReliabilityBin> {
+    let interval = bin.accuracy_interval(LEVEL)?;
+    Ok(ReliabilityBin {
         lower: bin.lower,
         upper: bin.upper,
         rows: bin.count,
         confidence: bin.mean_confidence,
         accuracy: bin.accuracy,
-    }
+        interval: interval.map(Interval::from),
+    })
 }
 
 #[cfg(test)]

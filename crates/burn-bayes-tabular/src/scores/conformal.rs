@@ -62,20 +62,22 @@ pub struct PartCoverage {
 }
 
 impl ConformalScores {
-    /// The coverage of predictions; `groups` are columns with the names of their groups and the group of each row.
+    /// The coverage of predictions, with the group of each row if groups have thresholds of their own; `columns` are
+    /// columns with the names of their groups and the group of each row.
     ///
     /// # Errors
     /// If predictions, targets and groups do not match.
     pub(crate) fn of<'a>(
         conformal: &Conformal,
+        groups: Option<&[usize]>,
         predictions: &Predictions,
         targets: &Targets,
-        groups: impl IntoIterator<Item = (&'a str, &'a [Option<String>], &'a [usize])>,
+        columns: impl IntoIterator<Item = (&'a str, &'a [Option<String>], &'a [usize])>,
     ) -> Result<Self> {
         let (hits, sizes, by, names, places): (_, Vec<f64>, _, Vec<_>, _) =
             match (predictions, targets) {
                 (Predictions::Classes(classes), Targets::Classes(labels)) => {
-                    let sets = conformal.sets(classes)?;
+                    let sets = conformal.sets(classes, groups)?;
                     let sets = sets.ok_or_else(|| mismatched(predictions))?;
                     let sizes = sets.sizes();
                     let name = |size: usize| Some(size.to_string());
@@ -91,7 +93,7 @@ impl ConformalScores {
                 }
                 (Predictions::Reals(_) | Predictions::Counts(_), Targets::Real(targets)) => {
                     let moments = predictions.moments()?.unwrap_or_default();
-                    let intervals = conformal.intervals(&moments)?;
+                    let intervals = conformal.intervals(&moments, groups)?;
                     let intervals = intervals.ok_or_else(|| mismatched(predictions))?;
                     let widths = intervals.widths();
                     let quartiles = ValueGroups::quartiles(&widths)?;
@@ -111,7 +113,7 @@ impl ConformalScores {
                 part: names.get(found.group).cloned().flatten(),
                 rows: found.rows,
                 coverage: found.coverage,
-                interval: limits(found),
+                interval: found.interval.into(),
                 adjusted_p_value: found.adjusted_p_value,
             };
             Ok(CoverageByPart {
@@ -120,7 +122,17 @@ impl ConformalScores {
             })
         };
         let mut parts = vec![of_parts(by, &names, &places)?];
-        for (column, names, places) in groups {
+        if let (Some(found), Some(places)) = (conformal.groups(), groups) {
+            let names: Vec<_> = found.names().iter().cloned().map(Some).collect();
+            parts.push(of_parts(found.column(), &names, places)?);
+        }
+        if let (true, Predictions::Classes(found), Targets::Classes(labels)) =
+            (conformal.is_by_class(), predictions, targets)
+        {
+            let names: Vec<_> = found.classes.iter().cloned().map(Some).collect();
+            parts.push(of_parts("true class", &names, labels)?);
+        }
+        for (column, names, places) in columns {
             parts.push(of_parts(column, names, places)?);
         }
         let mean = Some(sizes.iter().sum::<f64>() / sizes.len() as f64);
@@ -131,17 +143,10 @@ impl ConformalScores {
             calibration_rows: conformal.rows(),
             guarantee: conformal.guarantee(),
             coverage: all[0].coverage,
-            interval: limits(&all[0]),
+            interval: all[0].interval.into(),
             mean_size: mean.filter(|_| is_classification),
             mean_width: mean.filter(|_| !is_classification),
             parts,
         })
-    }
-}
-
-fn limits(found: &Covered) -> Interval {
-    Interval {
-        lower: found.interval.lower,
-        upper: found.interval.upper,
     }
 }

@@ -111,7 +111,7 @@ fn count_coverage(
     let central = mixture.central_intervals(level)?;
     let masses = mixture.interval_probabilities(&central)?;
     Ok(CountCoverageScores {
-        of_intervals: coverage(level, &central, counts, intervals),
+        of_intervals: coverage(level, &central, counts, intervals)?,
         expected: masses.iter().sum::<f64>() / masses.len() as f64,
     })
 }

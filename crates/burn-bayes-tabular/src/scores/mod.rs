@@ -25,7 +25,9 @@ pub use counts::{CountCoverageScores, CountScores};
 pub use member_disagreement::MemberScores;
 pub(crate) use member_disagreement::members;
 pub(crate) use regression::LEVELS;
-pub use regression::{CoverageScores, QuantileFrequency, ReferredReals, RegressionScores};
+pub use regression::{
+    CoverageScores, QuantileFrequency, ReferredReals, RegressionScores, UniformityScores,
+};
 pub(crate) use row_costs::row_costs;
 pub use score::{Interval, Intervals, Score};
 pub use selective::SelectiveScores;

@@ -1,8 +1,9 @@
 //! Scores of regression predictions: one mixture of Gaussians per row.
 
 use burn_bayes::eval::{
-    MemberDisagreement, PredictionIntervals, QuantileCalibration, QuantilePoint, TargetedMixture,
-    crps_losses, log_densities, pit_values, referral_scores,
+    MemberDisagreement, PitUniformity, PredictionIntervals, QuantileCalibration, QuantilePoint,
+    SparsificationError, TargetedMixture, ause, crps_losses, log_densities, pit_values,
+    referral_scores, winkler_scores,
 };
 use rayon::prelude::*;
 use serde::Serialize;
@@ -45,13 +46,28 @@ pub struct RegressionScores {
     pub quantiles: Vec<QuantileFrequency>,
     /// Histogram of the probability integral transform, in ten bins; equal counts mean calibration.
     pub pit_counts: Vec<usize>,
+    /// Tests of the uniformity of the transform.
+    pub pit_tests: UniformityScores,
+    /// Area under the sparsification error curve of the root mean squared error, with rows ranked by their predicted
+    /// standard deviation: 0 for the ranking by the error itself, about 1 for a random one.
+    pub ause: Score,
     /// Selective prediction by the disagreement of draws, with the squared error as loss.
     pub selective: [SelectiveScores<ReferredReals>; 1],
     /// The disagreement within the members of an ensemble and between them; null for a single fit.
     pub members: Option<MemberScores>,
 }
 
-/// Coverage and width of central intervals.
+/// p-values of the hypothesis that predictions are calibrated.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct UniformityScores {
+    /// Of the Kolmogorov–Smirnov test, which finds predictions that are too high or too low.
+    pub kolmogorov_smirnov_p_value: f64,
+    /// Of simultaneous bounds of the transforms below each percent, which find intervals that are too narrow or too
+    /// wide.
+    pub simultaneous_p_value: f64,
+}
+
+/// Coverage, width and Winkler score of central intervals.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CoverageScores {
     /// Nominal probability.
@@ -60,6 +76,9 @@ pub struct CoverageScores {
     pub coverage: Score,
     /// Mean width, in the unit of the target.
     pub mean_width: Score,
+    /// Mean Winkler score, in the unit of the target: the width, plus 2/(1 − level) times the distance of a target
+    /// outside.
+    pub winkler: Score,
 }
 
 /// Nominal and observed frequency of a quantile.
@@ -108,12 +127,14 @@ impl RegressionScores {
                     .par_iter()
                     .map(|&level| {
                         let central = PredictionIntervals::central(&mixture, level)?;
-                        Ok(coverage(level, &central, targets, intervals))
+                        coverage(level, &central, targets, intervals)
                     })
                     .collect::<Result<_>>()
             },
             || crps_losses(&targeted),
         );
+        let means = mixture.mean();
+        let deviations: Vec<f64> = mixture.variance().into_iter().map(f64::sqrt).collect();
         let uncertainty = mixture.variance_between_draws();
         let selective = selective(mixture.draws(), &uncertainty, &squares, intervals)?;
         let [mse, nll, crps] = intervals.of_means([&squares, &costs, &crps]);
@@ -131,6 +152,8 @@ impl RegressionScores {
             quantile_calibration_error: calibration_error(&calibration),
             quantiles: quantile_frequencies(&calibration),
             pit_counts: pit_counts(&pit),
+            pit_tests: UniformityScores::of(&pit)?,
+            ause: sparsification(&deviations, &means, targets, intervals),
             selective: [selective],
             members: parts.map(|parts| MemberScores::of(&parts, intervals).root()),
         })
@@ -143,18 +166,52 @@ pub(super) fn coverage(
     central: &PredictionIntervals<'_>,
     targets: &[f64],
     intervals: Intervals,
-) -> CoverageScores {
+) -> Result<CoverageScores> {
     let limits = || central.lower().iter().zip(central.upper());
     let held = |((lower, upper), target): ((&f64, &f64), &f64)| {
         f64::from(u8::from(lower <= target && target <= upper))
     };
     let hits: Vec<f64> = limits().zip(targets).map(held).collect();
     let widths: Vec<f64> = limits().map(|(lower, upper)| upper - lower).collect();
-    let [coverage, mean_width] = intervals.of_means([&hits, &widths]);
-    CoverageScores {
+    let winkler = winkler_scores(central, targets, level)?;
+    let [coverage, mean_width, winkler] = intervals.of_means([&hits, &widths, &winkler]);
+    Ok(CoverageScores {
         level,
         coverage,
         mean_width,
+        winkler,
+    })
+}
+
+impl UniformityScores {
+    fn of(pit: &[f64]) -> Result<Self> {
+        let found = PitUniformity::new(pit)?;
+        Ok(Self {
+            kolmogorov_smirnov_p_value: found.kolmogorov_smirnov_p_value,
+            simultaneous_p_value: found.simultaneous_p_value,
+        })
+    }
+}
+
+/// The area under the sparsification error curve of the root mean squared error.
+fn sparsification(
+    deviations: &[f64],
+    means: &[f64],
+    targets: &[f64],
+    intervals: Intervals,
+) -> Score {
+    let area = |rows: &[usize]| {
+        let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect::<Vec<_>>();
+        let kind = SparsificationError::RootMeanSquare;
+        ause(&pick(deviations), &pick(means), &pick(targets), kind)
+    };
+    let rows = targets.len();
+    match area(&(0..rows).collect::<Vec<_>>()) {
+        // Two curves are sorted.
+        Ok(value) => {
+            intervals.of_rows(value, rows, 2 * rows, |rows| area(rows).unwrap_or(f64::NAN))
+        }
+        Err(error) => Score::absent(error.to_string()),
     }
 }
 

@@ -23,6 +23,15 @@ pub struct Interval {
     pub upper: f64,
 }
 
+impl From<ScoreInterval> for Interval {
+    fn from(found: ScoreInterval) -> Self {
+        Self {
+            lower: found.lower,
+            upper: found.upper,
+        }
+    }
+}
+
 /// Confidence level.
 const LEVEL: f64 = 0.95;
 /// Default number of resamples.

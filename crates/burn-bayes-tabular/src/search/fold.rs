@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::divergence::{constant, divergence};
 use crate::engine::{Unobserved, check, fit, weights};
 use crate::error::{Result, TabularError};
-use crate::jobs::{Computed, Measures};
+use crate::jobs::{Computed, LeftOut, Measures};
 use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
 use crate::rows::{fingerprint_of, true_targets};
@@ -34,6 +34,16 @@ pub struct Fold {
     test: Features,
     /// The targets of the test rows, in their own unit.
     targets: Targets,
+    /// Rows that are neither, and are predicted too.
+    new: Option<Features>,
+}
+
+/// New rows of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct NewTable {
+    pub(crate) table: Table,
+    /// The usable ones.
+    pub(crate) rows: Vec<usize>,
 }
 
 /// The score of a fit on held-out rows; lower is better.
@@ -55,6 +65,8 @@ pub struct Scored {
     pub scores: Option<Scores>,
     /// The negative log-likelihood of each test row; empty without scores, and for more than [`MOST_STORED`] rows.
     pub(crate) row_costs: Vec<f64>,
+    /// For intervals of new rows; `None` without scores or new rows.
+    pub(crate) left_out: Option<LeftOut>,
     /// Whether the fit has diverged.
     pub diverged: bool,
 }
@@ -66,6 +78,8 @@ struct Judged {
     score: Option<HoldoutScore>,
     /// The negative log-likelihood of each test row; empty without scores, and for more than [`MOST_STORED`] rows.
     row_costs: Vec<f64>,
+    /// The predictions of the new rows.
+    of_new: Option<Predictions>,
 }
 
 /// The maximum number of test rows whose costs are kept, so that the file of runs stays small.
@@ -91,6 +105,7 @@ impl Fold {
             train: TrainingSet::new(&train, Target::Real(scale))?,
             test: scaler.apply(dataset.features().select(&split.test)?)?,
             targets: Targets::Real(of(&split.test)),
+            new: None,
         })
     }
 
@@ -103,14 +118,20 @@ impl Fold {
             targets: true_targets(test, &target),
             train: TrainingSet::new(train, target)?,
             test: test.features().clone(),
+            new: None,
         })
     }
 
-    /// A split of the rows of a table.
+    /// A split of the rows of a table, with new rows.
     ///
     /// # Errors
     /// If the rows cannot be prepared, for example because a test row has a new category.
-    pub fn prepared(table: &Table, config: &PreprocessorConfig, split: &Split) -> Result<Self> {
+    fn prepared(
+        table: &Table,
+        config: &PreprocessorConfig,
+        split: &Split,
+        new: Option<&NewTable>,
+    ) -> Result<Self> {
         let preprocessor = Preprocessor::fit(config, table, split.train.iter().copied())?;
         let train = TrainingSet::prepared(&preprocessor, table, &split.train)?;
         let test = preprocessor.dataset(table, split.test.iter().copied())?;
@@ -118,10 +139,13 @@ impl Fold {
             targets: true_targets(&test, train.target()),
             train,
             test: test.into_parts().0,
+            new: new
+                .map(|new| preprocessor.features(&new.table, new.rows.iter().copied()))
+                .transpose()?,
         })
     }
 
-    /// The folds of the training rows of a table.
+    /// The folds of the training rows of a table, each with the new rows.
     ///
     /// # Errors
     /// If the rows cannot be divided into folds, or as [`Fold::prepared`].
@@ -129,12 +153,20 @@ impl Fold {
         rows: &SplitTable,
         settings: &DataSettings,
         kept: KFold,
+        new: Option<&NewTable>,
     ) -> Result<Vec<Arc<Self>>> {
         let preparation = settings.preprocessor()?;
         let divisions = rows.divisions(settings, kept)?;
         let folds = divisions.iter();
         folds
-            .map(|split| Ok(Arc::new(Self::prepared(&rows.table, &preparation, split)?)))
+            .map(|split| {
+                Ok(Arc::new(Self::prepared(
+                    &rows.table,
+                    &preparation,
+                    split,
+                    new,
+                )?))
+            })
             .collect()
     }
 
@@ -167,15 +199,34 @@ impl Fold {
             predictions,
             score,
             row_costs,
+            of_new,
         } = self.judged(settings)?;
+        let left_out = match (&predictions, &of_new) {
+            (Some(predictions), Some(of_new)) => self.left_out(predictions, of_new)?,
+            _ => None,
+        };
         let scores = |predictions: Predictions| {
             Scores::of_positive(&predictions, &self.targets, Intervals::Omitted, positive)
         };
         Ok(Scored {
             scores: predictions.map(scores).transpose()?,
             row_costs,
+            left_out,
             diverged: score.is_none_or(|score| score.diverged),
         })
+    }
+
+    /// The errors of the test rows and the means of new rows; `None` for classes.
+    fn left_out(&self, predictions: &Predictions, of_new: &Predictions) -> Result<Option<LeftOut>> {
+        let (Some(moments), Some(targets)) = (predictions.moments()?, self.targets.as_real())
+        else {
+            return Ok(None);
+        };
+        let errors = targets.iter().zip(&moments.mean);
+        Ok(Some(LeftOut {
+            errors: errors.map(|(target, mean)| target - mean).collect(),
+            new_means: of_new.moments()?.unwrap_or_default().mean,
+        }))
     }
 
     /// As [`Fold::judge`], as the results of a job: with the cost by its name among the scores, and the costs of rows.
@@ -184,11 +235,12 @@ impl Fold {
         Ok(Computed {
             measures: HoldoutScore::measures(judged.score, cost_name),
             row_costs: judged.row_costs,
+            left_out: None,
         })
     }
 
     fn judged(&self, settings: &FitSettings) -> Result<Judged> {
-        let predictions = self.predictions(settings)?;
+        let (predictions, of_new) = self.predictions(settings)?.unzip();
         let score = match &predictions {
             Some(predictions) => self.judge_predictions(predictions)?,
             None => None,
@@ -204,19 +256,30 @@ impl Fold {
             predictions,
             score,
             row_costs,
+            of_new: of_new.flatten(),
         })
     }
 
-    /// Predictions of the test rows, by all members of an ensemble; `None` if a fit stopped at a non-finite number.
-    fn predictions(&self, settings: &FitSettings) -> Result<Option<Predictions>> {
-        let draws = settings.draws.div_ceil(settings.members.max(1));
+    /// Predictions of the test rows and of the new ones, by all members of an ensemble; `None` if a fit stopped at a
+    /// non-finite number.
+    fn predictions(
+        &self,
+        settings: &FitSettings,
+    ) -> Result<Option<(Predictions, Option<Predictions>)>> {
+        let count = settings.members.max(1);
+        let draws = settings.draws.div_ceil(count);
         let of_member = |index| {
-            fit(&self.train, &settings.of_member(index), &mut Unobserved)
-                .and_then(|model| model.predict(&self.test, draws))
+            let model = fit(&self.train, &settings.of_member(index), &mut Unobserved)?;
+            let of_new = self.new.as_ref().map(|new| model.predict(new, draws));
+            Ok((model.predict(&self.test, draws)?, of_new.transpose()?))
         };
-        let members: Result<Vec<_>> = (0..settings.members.max(1)).map(of_member).collect();
-        match members {
-            Ok(members) => Ok(Some(Predictions::of_members(members))),
+        match (0..count).map(of_member).collect::<Result<Vec<_>>>() {
+            Ok(members) => {
+                let (test, new): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+                let new: Option<Vec<_>> = new.into_iter().collect();
+                let of_members = Predictions::of_members;
+                Ok(Some((of_members(test), new.map(of_members))))
+            }
             Err(TabularError::Numerical(_)) => Ok(None),
             Err(failure) => Err(failure),
         }
@@ -224,7 +287,10 @@ impl Fold {
 
     /// A hash of the rows.
     pub(crate) fn fingerprint(&self) -> u64 {
-        fingerprint_of(self.train.fingerprint(), self.test.values(), &self.targets)
+        let known = fingerprint_of(self.train.fingerprint(), self.test.values(), &self.targets);
+        self.new.as_ref().map_or(known, |new| {
+            fingerprint_of(known, new.values(), &Targets::Real(Vec::new()))
+        })
     }
 
     /// Scores predictions of the test rows; `None` if they have no scores.

@@ -11,6 +11,7 @@ mod tuning;
 
 pub(crate) use divergence::{Constant, FEWEST_ROWS};
 pub use divergence::{Divergence, divergence};
+pub(crate) use fold::NewTable;
 pub use fold::{DIVERGED, Fold, HoldoutScore, Scored};
 pub use ranges::{Range, Ranges};
 pub use tuning::{JudgedTrials, TrialRow, Tuned, Tuning};

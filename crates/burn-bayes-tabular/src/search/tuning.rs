@@ -181,7 +181,7 @@ impl JudgedTrials {
 
 fn folds_of(config: &Config, rows: &SplitTable, count: usize) -> Result<Vec<Arc<Fold>>> {
     let kept = KFold::new(count).with_seed(config.fit.seed);
-    Fold::all(rows, &config.data, kept)
+    Fold::all(rows, &config.data, kept, None)
 }
 
 /// The result of a search.

@@ -28,6 +28,8 @@ settings! {
         /// Classes of the target from the lowest to the highest, separated by commas [default: in numerical or
         /// alphabetical order].
         class_order: Words = Words::default();
+        /// Columns to copy into validation.csv, with which `predict --conformal-by` makes groups, separated by commas.
+        keep: Words = Words::default();
         /// Columns to leave out, separated by commas.
         ignore: Words = Words::default();
         /// Numeric columns to treat as categories, separated by commas.

@@ -212,6 +212,7 @@ mod tests {
             settings: serde_json::Value::Null,
             measures: measures(names, ranks),
             row_costs: Vec::new(),
+            left_out: None,
             seconds: 0.0,
         };
         assert_eq!(ranks(names, &record(found.clone())).unwrap(), found);

@@ -13,7 +13,7 @@ use crate::text::tick;
 const ENTROPY_BINS: usize = 20;
 
 pub(super) fn reliability(scores: &ClassificationScores) -> Result<Figure> {
-    let reading = "On the dashed diagonal, predictions are calibrated: of the rows predicted with a confidence of 80 %, 80 % are correct. Bars below it are overconfident, bars above it underconfident. The lower chart shows the fraction of the rows in each bin.";
+    let reading = "On the dashed diagonal, predictions are calibrated: of the rows predicted with a confidence of 80 %, 80 % are correct. Bars below it are overconfident, bars above it underconfident. The thin lines are 95 % intervals of the accuracy: where one crosses the diagonal, the gap may be chance. The lower chart shows the fraction of the rows in each bin.";
     let size = (SIZE.0, SIZE.1 + 120);
     Figure::draw(
         "reliability",
@@ -48,6 +48,11 @@ pub(super) fn reliability(scores: &ClassificationScores) -> Result<Figure> {
                 };
                 let centre = (100.0 * confidence, 100.0 * accuracy);
                 above.draw_series([Circle::new(centre, 6, BLUE.filled())])?;
+                if let Some(interval) = bin.interval {
+                    let end = |limit: f64| (100.0 * confidence, 100.0 * limit);
+                    let ends = [end(interval.lower), end(interval.upper)];
+                    above.draw_series([PathElement::new(ends, MUTED.stroke_width(2))])?;
+                }
             }
             let shares: Vec<f64> = scores
                 .reliability
