@@ -200,7 +200,7 @@ mod needs_data {
 
     #[test]
     fn validation_rows_are_no_training_rows() {
-        let images = read_mnist(&data_folder().join("mnist")).unwrap();
+        let images = read_mnist(data_folder().join("mnist")).unwrap();
         let rows = Rows {
             train: 30,
             validation: 20,

@@ -56,7 +56,6 @@ fn compare(widths: &[usize], rank: usize) -> Result<(), Error> {
     let linearized = predictor.linearized()?;
     let of_precision = Predictor::new(model.clone(), precision, Noise::host(0))?.linearized()?;
     let model = model.valid();
-    let expect = |result: burn_bayes::Result<()>| result.expect("a prediction");
     let mut forward = || {
         black_box(model.outputs(inputs.clone()).into_data());
     };

@@ -75,6 +75,7 @@ impl Fit {
                 (ACCURACY.into(), accuracy(&labelled)),
             ]),
             row_costs: costs.collect(),
+            left_out: None,
         })
     }
 

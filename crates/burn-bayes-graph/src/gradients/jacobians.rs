@@ -160,7 +160,7 @@ impl ExampleJacobians {
         let pieces = match factors.find_map(|block| block.factor()) {
             Some(factor) => factor.pieces(longest),
             // No output depends on the parameter: any piece will do.
-            None => vec![0..1],
+            None => std::iter::once(0..1).collect(),
         };
         let products = pieces.into_iter().map(|range| {
             let rows = self.outputs.iter().map(|output| {
