@@ -30,11 +30,9 @@ fn with_series() -> Workplace {
     place
 }
 
-fn number_of(outcome: &Value, score: &str) -> f64 {
-    let value = &outcome["scores"][score]["value"];
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("{score}: {outcome}"))
+fn number_of(scores: &Value, score: &str) -> f64 {
+    let value = scores[score]["value"].as_f64();
+    value.unwrap_or_else(|| panic!("{score}: {scores}"))
 }
 
 #[test]
@@ -62,7 +60,10 @@ fn a_regression_learns_the_kernel_of_its_prior() {
     assert_eq!(weights["kernel"], Value::Null);
     assert_ne!(file("first"), file("weights"));
     // The target has the deviation 0.71, and the errors 0.07.
-    let (functions, weights) = (number_of(&first, "rmse"), number_of(&weights, "rmse"));
+    let (functions, weights) = (
+        number_of(&first["scores"], "rmse"),
+        number_of(&weights["scores"], "rmse"),
+    );
     assert!(
         functions < 0.15 && functions < 0.5 * weights,
         "{functions} {weights}"
