@@ -35,9 +35,13 @@ type Batch = (Tensor<2>, Tensor<2>);
 
 impl Net {
     fn new(device: &Device) -> Self {
+        Self::with_outputs(OUTPUTS, device)
+    }
+
+    fn with_outputs(outputs: usize, device: &Device) -> Self {
         let net = Self {
             hidden: LinearConfig::new(3, 4).init(device),
-            output: LinearConfig::new(4, OUTPUTS).init(device),
+            output: LinearConfig::new(4, outputs).init(device),
             noise_precision: 4.0,
         };
         let layout = layout(&net);

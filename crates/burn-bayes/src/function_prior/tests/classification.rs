@@ -13,9 +13,9 @@ struct Classifier {
 
 impl Classifier {
     fn new(device: &Device) -> Self {
-        let mut net = Net::new(device);
-        net.output = LinearConfig::new(4, CLASSES).init(device);
-        Self { net }
+        Self {
+            net: Net::with_outputs(CLASSES, device),
+        }
     }
 }
 
@@ -80,13 +80,14 @@ fn batch() -> Batch {
 /// The root of the mean square of the logits at the posterior's mean after some steps.
 fn size_of_logits<A: Algorithm<Posterior = FactorPosterior>>(
     mut bayesian: Bayesian<Classifier, A>,
+    steps: usize,
     rate: f64,
 ) -> f64
 where
     A::Signal: Gather<Classifier, A>,
 {
     let mut optimizer = FusedSgdConfig::new().init();
-    for _ in 0..200 {
+    for _ in 0..steps {
         let gradients = TrainStep::step(&bayesian, batch()).grads;
         bayesian = bayesian.optimize(&mut optimizer, rate.into(), gradients);
     }
@@ -110,17 +111,18 @@ fn every_supported_method_uses_the_prior_in_a_classification() {
         let config = SlangConfig::new(ROWS).with_rank(rank).with_prior(weak());
         let bayesian = config.init(model()).with_gauss_newton();
         let bayesian = bayesian.with_function_prior(prior(deviation)).unwrap();
-        size_of_logits(bayesian, 0.1)
+        size_of_logits(bayesian, 200, 0.1)
     };
     let von = |deviation| {
         let bayesian = VonConfig::new(ROWS).with_prior(weak()).init(model());
-        size_of_logits(bayesian.with_function_prior(prior(deviation)).unwrap(), 0.1)
+        let bayesian = bayesian.with_function_prior(prior(deviation)).unwrap();
+        size_of_logits(bayesian, 200, 0.1)
     };
     let vifa = |deviation| {
         let bayesian = VifaConfig::new(ROWS).with_prior(weak()).init(model());
         let bayesian = bayesian.with_function_prior(prior(deviation)).unwrap();
         // The gradient is the sum over all rows, and stiff under the narrow prior.
-        size_of_logits(bayesian, 1e-5)
+        size_of_logits(bayesian, 800, 1e-5)
     };
     for (method, [narrow, wide]) in [
         ("SLANG", [0.1, 10.0].map(|deviation| slang(4, deviation))),
