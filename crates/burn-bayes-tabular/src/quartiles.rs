@@ -1,8 +1,9 @@
-//! Quartiles of values, with their limits.
+//! Groups of values, with their limits: quartiles, or one for each of few values.
 
 use burn_bayes::eval::equal_mass_groups;
 
 use crate::error::Result;
+use crate::text::tick;
 
 /// Number of groups of many different values.
 pub(crate) const QUARTILES: usize = 4;
@@ -17,6 +18,22 @@ pub(crate) struct ValueGroups {
 }
 
 impl ValueGroups {
+    /// A group for each of at most four different values; quartiles of more. No groups without values.
+    ///
+    /// # Errors
+    /// If one of more than four different values is NaN.
+    pub(crate) fn of(values: &[f64]) -> Result<Self> {
+        let mut distinct = values.to_vec();
+        distinct.sort_by(f64::total_cmp);
+        distinct.dedup();
+        if distinct.len() > QUARTILES {
+            return Self::quartiles(values);
+        }
+        let of_value = |value: &f64| distinct.partition_point(|other| other < value);
+        let groups: Vec<usize> = values.iter().map(of_value).collect();
+        Ok(Self::numbered(values, &groups))
+    }
+
     /// Quartiles. Equal values are in one group, so there may be fewer than four.
     ///
     /// # Errors
@@ -42,6 +59,16 @@ impl ValueGroups {
             of_values: groups.iter().zip(values).map(number).collect(),
             limits,
         }
+    }
+
+    /// The name of each group: its value, or the least and the greatest.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        self.limits
+            .iter()
+            .map(|&(least, most)| match least == most {
+                true => tick(least),
+                false => format!("{} to {}", tick(least), tick(most)),
+            })
     }
 
     /// The group of each value.

@@ -8,9 +8,8 @@ use std::collections::BTreeSet;
 use burn_bayes_data::{Column, ColumnKind, Table};
 
 use crate::error::Result;
-use crate::quartiles::{QUARTILES, ValueGroups};
+use crate::quartiles::ValueGroups;
 use crate::settings::refused;
-use crate::text::tick;
 
 /// More groups would each have few rows, and would not fit on a screen.
 const MOST_GROUPS: usize = 50;
@@ -42,24 +41,8 @@ impl RowGroups {
     fn of_numbers(column: &Column, rows: &[usize]) -> Result<Self> {
         let cells: Vec<Option<f64>> = rows.iter().map(|&row| column.number(row)).collect();
         let values: Vec<f64> = cells.iter().flatten().copied().collect();
-        let mut distinct = values.clone();
-        distinct.sort_by(f64::total_cmp);
-        distinct.dedup();
-        let groups = match distinct.len() <= QUARTILES {
-            true => {
-                let of_value = |value: &f64| distinct.partition_point(|other| other < value);
-                let of_values: Vec<usize> = values.iter().map(of_value).collect();
-                ValueGroups::numbered(&values, &of_values)
-            }
-            false => ValueGroups::quartiles(&values)?,
-        };
-        let limits = groups.limits.iter();
-        let names = limits.map(|&(least, most)| {
-            Some(match least == most {
-                true => tick(least),
-                false => format!("{} to {}", tick(least), tick(most)),
-            })
-        });
+        let groups = ValueGroups::of(&values)?;
+        let names = groups.names().map(Some);
         Ok(Self::with_missing(
             column,
             names.collect(),

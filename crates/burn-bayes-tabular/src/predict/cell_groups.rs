@@ -6,8 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::error::Result;
-use crate::quartiles::{QUARTILES, ValueGroups};
-use crate::text::tick;
+use crate::quartiles::ValueGroups;
 
 /// The name of the group of missing cells.
 const MISSING: &str = "(missing)";
@@ -90,24 +89,10 @@ impl CellGroups {
 }
 
 fn of_numbers(values: &[f64]) -> Result<(Rule, Vec<String>)> {
-    let mut distinct = values.to_vec();
-    distinct.sort_by(f64::total_cmp);
-    distinct.dedup();
-    let groups = match distinct.len() <= QUARTILES {
-        true => {
-            let of_value = |value: &f64| distinct.partition_point(|other| other < value);
-            ValueGroups::numbered(values, &values.iter().map(of_value).collect::<Vec<_>>())
-        }
-        false => ValueGroups::quartiles(values)?,
-    };
-    let name = |&(least, most): &(f64, f64)| match least == most {
-        true => tick(least),
-        false => format!("{} to {}", tick(least), tick(most)),
-    };
-    let names = groups.limits.iter().map(name).collect();
+    let groups = ValueGroups::of(values)?;
     let but_last = &groups.limits[..groups.limits.len() - 1];
     let limits = but_last.iter().map(|&(_, most)| most).collect();
-    Ok((Rule::Numbers(limits), names))
+    Ok((Rule::Numbers(limits), groups.names().collect()))
 }
 
 /// A finite number, with a decimal point or comma.
