@@ -42,6 +42,7 @@ use super::algorithm::{
     purpose,
 };
 use super::checks::{counts, positive};
+use super::samples::mixture_of_points;
 use super::start::trained;
 use crate::error::Result;
 use crate::memory::{MemoryPlan, OptimizerMemory};
@@ -280,11 +281,7 @@ impl Algorithm for BatchEnsemble {
     }
 
     fn posterior(&self, _step: u64) -> Result<Mixture<PointPosterior>> {
-        let layout = &self.setup().layout;
-        let points = self
-            .all_weights()
-            .map(|weights| PointPosterior::new(layout.clone(), weights));
-        Mixture::uniform(points.collect::<Result<_>>()?)
+        mixture_of_points(&self.setup().layout, self.all_weights())
     }
 
     fn with_prior(self, prior: &Prior) -> Result<Self> {

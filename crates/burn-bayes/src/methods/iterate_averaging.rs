@@ -29,6 +29,7 @@ use burn::tensor::Tensor;
 use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
 use super::checks::counts;
 use super::iterate_schedule::IterateSchedule;
+use super::samples::{first_samples, mixture_of_points, with_sample};
 use super::start::{buffer, updated};
 use crate::error::{Error, Result};
 use crate::memory::{MemoryPlan, OptimizerMemory};
@@ -144,8 +145,7 @@ impl Algorithm for IterateAveraging {
 
     fn posterior(&self, step: u64) -> Result<Mixture<PointPosterior>> {
         let IterateAveragingConfig { start, window, .. } = *self.config();
-        let samples = self.samples.val().without_autodiff();
-        let [most, len] = samples.dims();
+        let most = self.config().max_samples;
         let ended = usize::try_from(self.taken(step) / window).unwrap_or(most);
         if ended == 0 {
             return Err(Error::too_early(format!(
@@ -153,12 +153,8 @@ impl Algorithm for IterateAveraging {
                  longer, or lower `start` or `window`"
             )));
         }
-        let layout = &self.setup().layout;
-        let point = |row| {
-            let weights = samples.clone().narrow(0, row, 1).reshape([len]);
-            PointPosterior::new(layout.clone(), weights)
-        };
-        Mixture::uniform((0..ended.min(most)).map(point).collect::<Result<_>>()?)
+        let samples = first_samples(&self.samples, ended.min(most));
+        mixture_of_points(&self.setup().layout, samples)
     }
 
     fn apply_step(self, update: Infallible, _learning_rate: f64) -> Self {
@@ -182,12 +178,7 @@ impl FromIterates for IterateAveraging {
             _ => average.clone() + (weights - average).div_scalar(place as f64),
         };
         if place == window {
-            let sample = average.clone().unsqueeze();
-            self.samples = updated(self.samples, |samples| {
-                let [rows, len] = samples.dims();
-                let row = ((taken / window - 1) % rows as u64) as usize;
-                samples.slice_assign([row..row + 1, 0..len], sample)
-            });
+            self.samples = with_sample(self.samples, taken / window, average.clone());
         }
         self.average = updated(self.average, |_| average);
         self

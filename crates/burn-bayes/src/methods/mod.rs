@@ -34,6 +34,7 @@ mod mean_training;
 mod nagvac;
 mod natural;
 mod rate;
+mod samples;
 mod sghmc;
 mod slang;
 mod start;

@@ -37,6 +37,7 @@ use super::algorithm::{
     take_sum,
 };
 use super::checks::{above_zero, counts, not_negative};
+use super::samples::{first_samples, mixture_of_points, with_sample};
 use super::start::{buffer, updated};
 use crate::error::{Error, Result};
 use crate::memory::MemoryPlan;
@@ -195,16 +196,10 @@ impl Algorithm for Sghmc {
 
     fn posterior(&self, step: u64) -> Result<Mixture<PointPosterior>> {
         let layout = &self.setup().layout;
-        let point = |weights| PointPosterior::new(layout.clone(), weights);
-        let points = match self.samples(step) {
-            0 => vec![point(self.position.val().without_autodiff())?],
-            count => {
-                let samples = self.samples.val().without_autodiff();
-                let row = |row| point(samples.clone().narrow(0, row, 1).reshape([layout.len()]));
-                (0..count).map(row).collect::<Result<_>>()?
-            }
-        };
-        Mixture::uniform(points)
+        match self.samples(step) {
+            0 => mixture_of_points(layout, [self.position.val().without_autodiff()]),
+            count => mixture_of_points(layout, first_samples(&self.samples, count)),
+        }
     }
 
     fn with_prior(self, prior: &Prior) -> Result<Self> {
@@ -265,11 +260,7 @@ impl Algorithm for Sghmc {
         self.position = updated(self.position, |position| position + velocity);
         if let Some(taken) = taken {
             let position = self.position.val().without_autodiff();
-            self.samples = updated(self.samples, |samples| {
-                let [rows, len] = samples.dims();
-                let row = ((taken - 1) % rows as u64) as usize;
-                samples.slice_assign([row..row + 1, 0..len], position.unsqueeze())
-            });
+            self.samples = with_sample(self.samples, taken, position);
         }
         self
     }
