@@ -263,6 +263,21 @@ fn libtest_arguments(has_data: bool, rest: &[String]) -> Vec<String> {
     arguments
 }
 
+/// Tests of rules that do not depend on the device, by thousands of small operations, each of which a GPU waits for.
+/// `BURN_BAYES_GRAMMAR_CASES` includes them.
+const HOST_TESTS: [&str; 10] = [
+    "grammar::",
+    "computed_weights::",
+    "::stays_finite_and_learns",
+    "posterior::draws_have_the_mean_and_the_covariance_of_the_gaussian",
+    "posterior::a_mixture_draws_from_its_components_in_proportion",
+    "laplace::probit_probabilities_are_those_of_many_draws",
+    "learner::a_closed_form_step_learns_with_the_learners_rate",
+    "learner::large_steps_leave_the_last_iterate_far_from_the_average",
+    "recovery::",
+    "graph_gradients::jacobians_of_large_layers_are_computed_in_pieces",
+];
+
 /// The same suite, and the program's, with another device. One process keeps the device's compiled
 /// kernels between tests, hence `cargo test`; a folder of its own keeps the CPU build from being rebuilt.
 fn test_on_device(request: &Request, device: &str) -> Outcome {
@@ -280,10 +295,8 @@ fn test_on_device(request: &Request, device: &str) -> Outcome {
         .collect();
     let data = data_folder(&request.root);
     let mut arguments = libtest_arguments(data.is_some(), &request.rest);
-    // Thousands of small operations are no work for a GPU, unless a number of them is asked for, and how products are
-    // rewritten does not depend on the device.
     if device != "ndarray" && std::env::var_os("BURN_BAYES_GRAMMAR_CASES").is_none() {
-        let skipped = ["--skip", "grammar::", "--skip", "computed_weights::"];
+        let skipped = HOST_TESTS.into_iter().flat_map(|name| ["--skip", name]);
         arguments.extend(skipped.map(String::from));
     }
     with_data(
