@@ -72,12 +72,16 @@ impl Case {
         Ok(FunctionPrior::new(self.kernel()?, points, POINTS)?)
     }
 
-    /// Units over the measurement points, and the last layer solved for: `train_len` rows, or none.
+    /// A first layer for the kernel, and the last layer solved for: `train_len` rows, or none.
     fn started(self, rows: &Rows, train_len: usize, seed: u64) -> Result<Network> {
         let prior = self.prior()?;
         let mut network = self.network(seed);
         let device = Device::default().autodiff();
-        network.first = prior.first_layer(UNITS, Noise::host(seed), &device)?;
+        let noise = Noise::host(seed);
+        network.first = match self.is_sine {
+            true => prior.sine_layer(UNITS, noise, &device)?,
+            false => prior.first_layer(UNITS, noise, &device)?,
+        };
         let last = ParamGroup::from_predicate("output.");
         let weak = Prior::isotropic(WEAK);
         Ok(prior.solved(network, &last, train_len, &weak, [rows.batch()])?)

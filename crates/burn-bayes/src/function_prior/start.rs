@@ -2,16 +2,20 @@
 //!
 //! The divergence from a Gaussian process is stiff: it penalises a network that differs from every likely function a
 //! thousand times more than one that is zero. From ordinary initial weights, whose hidden units change near the origin,
-//! an optimiser therefore first takes the outputs to zero where there are no data, and hardly leaves them. Two steps
-//! give a start from which it need not:
+//! an optimiser therefore first takes the outputs to zero where there are no data, and hardly leaves them. A first layer
+//! and a last one give a start from which it need not:
 //!
 //! * [`first_layer`](FunctionPrior::first_layer) has units that change at places all over the measurement points,
 //!   over the shortest length scale ℓ of the kernel:
 //!   unit u is a function of vᵤᵀ(x − xᵤ), with vᵤ = s e/ℓ for a random direction e and s uniform in [½, 3/2].
+//! * [`sine_layer`](FunctionPrior::sine_layer), for units that are sines, has random frequencies of the kernel, with
+//!   random phases. With a periodic kernel, all frequencies are multiples of 2π/p, so the network is periodic whatever
+//!   its other layers are.
 //! * [`solved`](FunctionPrior::solved) replaces a group of weights μ, such as those of the last layer, by
 //!   μ − P⁻¹(N g + α⊙μ + E JᵀK⁻¹f), P = N H + diag α + E JᵀK⁻¹J: a step of Gauss and Newton, which gives the optimum
 //!   if the outputs and the likelihood are linear and Gaussian in these weights.
 
+use std::f64::consts::TAU;
 use std::sync::Arc;
 
 use burn::module::{Module, Param, ParamGroup};
@@ -40,9 +44,7 @@ impl FunctionPrior {
     ///
     /// Without units, or if the source of the points fails.
     pub fn first_layer(&self, units: usize, noise: Noise, device: &Device) -> Result<Linear> {
-        if units == 0 {
-            return Err(Error::config("units", "are 0; there must be at least 1"));
-        }
+        check_units(units)?;
         let width = self.points.width();
         let draws = (CANDIDATES * units).div_ceil(self.count) as u64;
         let mut values = Vec::new();
@@ -69,11 +71,29 @@ impl FunctionPrior {
                 weights[d * units + unit] = slope;
             }
         }
-        let biases = tensor(&biases, [1, units], device).squeeze_dim(0);
-        Ok(Linear {
-            weight: Param::from_tensor(tensor(&weights, [width, units], device)),
-            bias: Some(Param::from_tensor(biases)),
-        })
+        Ok(linear(&weights, &biases, device))
+    }
+
+    /// A first layer for units that are sines, with random frequencies of the kernel: a wide network with no other hidden
+    /// layer is then a function of the kernel.
+    ///
+    /// # Errors
+    ///
+    /// Without units, or if the kernel has a part that is not a function of x − y, such as `linear`.
+    pub fn sine_layer(&self, units: usize, noise: Noise, device: &Device) -> Result<Linear> {
+        check_units(units)?;
+        let width = self.points.width();
+        let mut weights = vec![0.0; width * units];
+        let mut phases = Vec::with_capacity(units);
+        for unit in 0..units {
+            let noise = noise.fold(unit as u64);
+            let frequency = self.kernel.frequency(width, noise.fold(0))?;
+            phases.push(TAU * noise.fold(1).uniform());
+            for (d, frequency) in frequency.into_iter().enumerate() {
+                weights[d * units + unit] = frequency;
+            }
+        }
+        Ok(linear(&weights, &phases, device))
     }
 
     /// The length over which a unit changes in every coordinate: the shortest length scale of the kernel, but not less
@@ -146,6 +166,23 @@ impl FunctionPrior {
         let values: Vec<f32> = mean.into_iter().map(|value| value as f32).collect();
         let values = Tensor::from_data(TensorData::new(values, [len]), &rows.mean().device());
         Ok(layout.write(model, values)?)
+    }
+}
+
+fn check_units(units: usize) -> Result<()> {
+    match units {
+        0 => Err(Error::config("units", "are 0; there must be at least 1")),
+        _ => Ok(()),
+    }
+}
+
+/// A layer with these weights, one column for each unit.
+fn linear(weights: &[f64], biases: &[f64], device: &Device) -> Linear {
+    let units = biases.len();
+    let biases = tensor(biases, [1, units], device).squeeze_dim(0);
+    Linear {
+        weight: Param::from_tensor(tensor(weights, [weights.len() / units, units], device)),
+        bias: Some(Param::from_tensor(biases)),
     }
 }
 

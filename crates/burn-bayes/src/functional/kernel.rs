@@ -2,6 +2,7 @@
 
 mod base;
 mod expression;
+mod spectrum;
 
 use std::ops::{Add, Mul};
 

@@ -78,3 +78,38 @@ fn units_lie_over_the_measurement_points() {
     let error = prior.first_layer(0, Noise::host(1), &Device::default());
     assert!(error.unwrap_err().is_config());
 }
+
+/// With frequencies that are multiples of 2π/p, sines of sums of sines have the period too.
+#[test]
+fn sines_have_the_frequencies_of_the_kernel() {
+    const UNITS: usize = 40;
+    const PERIOD: f64 = 1.7;
+    let points = MeasurementPoints::uniform(vec![-2.0], vec![3.0]).unwrap();
+    let of = |kernel: &str| {
+        FunctionPrior::new(kernel.parse().unwrap(), points.clone(), 10)
+            .unwrap()
+            .sine_layer(UNITS, Noise::host(1), &Device::default())
+    };
+    let layer = of("3*periodic(1.7,0.6)").unwrap();
+    let [frequencies, phases] = [
+        to_host(layer.weight.val().flatten::<1>(0, 1)),
+        to_host(layer.bias.unwrap().val()),
+    ];
+    let turns = frequencies
+        .iter()
+        .map(|w| w * PERIOD / std::f64::consts::TAU);
+    let turns: Vec<f64> = turns.collect();
+    assert!(
+        turns.iter().all(|turn| (turn - turn.round()).abs() < 1e-6),
+        "{turns:?}"
+    );
+    // κ = 2.8, so numbers of turns have the deviation 1.7.
+    assert!(turns.iter().any(|turn| turn.abs() > 1.5), "{turns:?}");
+    let phases = phases
+        .into_iter()
+        .map(|phase| phase / std::f64::consts::TAU);
+    let phases: Vec<f64> = phases.collect();
+    assert!(phases.iter().all(|phase| (0.0..1.0).contains(phase)));
+    assert!(phases.iter().any(|phase| *phase > 0.7) && phases.iter().any(|phase| *phase < 0.3));
+    assert!(of("rbf(1) + linear(1)").unwrap_err().is_config());
+}

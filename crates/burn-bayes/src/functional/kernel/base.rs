@@ -106,7 +106,7 @@ impl BaseKernel {
         usize::from(self.family.shape_name().is_some())
     }
 
-    fn shape(&self) -> f64 {
+    pub(super) fn shape(&self) -> f64 {
         self.parameters.first().copied().unwrap_or(1.0)
     }
 
@@ -122,7 +122,7 @@ impl BaseKernel {
         }
     }
 
-    fn scale(&self, coordinate: usize) -> f64 {
+    pub(super) fn scale(&self, coordinate: usize) -> f64 {
         self.length_scales()[self.scale_index(coordinate)]
     }
 

@@ -52,6 +52,50 @@ fn the_shortest_length_is_that_of_the_fastest_part() {
 }
 
 #[test]
+fn cosines_of_the_frequencies_have_the_mean_of_the_kernel() {
+    let points = points(11, 6, 2);
+    let origin = points.row(0);
+    for text in [
+        "1.7",
+        "rbf(0.8,1.5)",
+        "matern12(0.9)",
+        "matern32(1.2)",
+        "matern52(1.1)",
+        "rational_quadratic(0.6,0.9)",
+        "rational_quadratic(2.5,0.9)",
+        "periodic(1.9,0.7,1.2)",
+        "periodic(40,0.02)",
+        "2*rbf(0.8,1.5)*(0.5 + periodic(1.9,0.7)) + matern32(0.6,2)",
+    ] {
+        let kernel: Kernel = text.parse().unwrap();
+        let frequencies = (0..20_000).map(|at| {
+            let noise = Noise::host(3).fold(at);
+            kernel.frequency(2, noise).unwrap()
+        });
+        let frequencies: Vec<Vec<f64>> = frequencies.collect();
+        for point in points.rows() {
+            let cosines = frequencies.iter().map(|frequency| {
+                let angle = (0..2).map(|d| frequency[d] * (point[d] - origin[d]));
+                angle.sum::<f64>().cos()
+            });
+            let mean = cosines.sum::<f64>() / frequencies.len() as f64;
+            let expected = at(&kernel, point, origin) / at(&kernel, origin, origin);
+            // Five standard errors of a mean whose deviation is at most 1/√2.
+            assert!((mean - expected).abs() < 0.025, "{text}: {mean} {expected}");
+        }
+    }
+}
+
+#[test]
+fn kernels_that_depend_on_the_place_have_no_frequencies() {
+    for text in ["linear(1)", "rbf(1) + arc_cosine0(1)", "2*arc_cosine1(1)"] {
+        let kernel: Kernel = text.parse().unwrap();
+        let error = kernel.frequency(1, Noise::host(0)).unwrap_err();
+        assert!(error.to_string().contains("no frequencies"), "{error}");
+    }
+}
+
+#[test]
 fn values_are_those_of_the_formulas() {
     let (x, y) = ([0.3f64, -1.0], [1.1f64, 0.4]);
     let scales = [0.5f64, 2.0];
