@@ -81,7 +81,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         };
         for (method, settings) in methods().into_iter().filter(|(name, _)| is_quick(name)) {
             let settings = FitSettings {
-                epochs: 10,
+                epochs: Some(10),
                 draws: 20,
                 ..settings
             };
@@ -98,7 +98,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         for (method, settings) in methods().into_iter().filter(|(name, _)| is_quick(name)) {
             let settings = FitSettings {
                 prior_precision: prior.into(),
-                epochs: 20,
+                epochs: Some(20),
                 ..settings
             };
             let method = format!("{method}, prior precision {prior}");
@@ -124,7 +124,7 @@ fn methods() -> Vec<(String, FitSettings)> {
         model: NetworkShape {
             hidden: vec![400, 400],
         },
-        epochs: 60,
+        epochs: Some(60),
         batch_size: 200,
         learning_rate: Some(1e-3),
         prior_precision: 50.0.into(),

@@ -106,7 +106,7 @@ impl PlainFit {
 
 /// Whether the steps of a linear model that is not solved directly take seconds.
 fn is_quickly_trained(train: &TrainingSet, linear: &FitSettings) -> bool {
-    let numbers = (linear.epochs * train.rows()) as f64 * train.width() as f64;
+    let numbers = (linear.epochs(train.rows()) * train.rows()) as f64 * train.width() as f64;
     linear.steps(train.rows()) <= MOST_STEPS && numbers <= MOST_NUMBERS
 }
 

@@ -69,7 +69,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
             };
             let settings = FitSettings {
                 method,
-                epochs: context.effort.choose(120, 40),
+                epochs: Some(context.effort.choose(120, 40)),
                 batch_size: if set.is_large { 100 } else { 10 },
                 seed: feature as u64,
                 ..FitSettings::default()

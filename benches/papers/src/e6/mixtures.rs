@@ -50,7 +50,7 @@ fn candidates(set: &Set, method: Method, effort: Effort, split: u64) -> Vec<FitS
     let both = likelihoods.into_iter().flat_map(|likelihood| {
         PRIORS.map(|prior| FitSettings {
             method,
-            epochs: effort.choose(set.mixture_epochs, 40),
+            epochs: Some(effort.choose(set.mixture_epochs, 40)),
             likelihood: Some(likelihood),
             prior_precision: prior.into(),
             seed: split,

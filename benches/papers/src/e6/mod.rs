@@ -187,7 +187,7 @@ mod needs_data {
             .find(|protocol| protocol.search.is_some())
             .unwrap();
         if let Some(base) = &mut protocol.base {
-            base.epochs = 3;
+            base.epochs = Some(3);
         }
         let measured = [1, 2].map(|threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();

@@ -84,7 +84,7 @@ pub(super) fn protocols(set: &Set, effort: Effort, split: u64) -> Vec<Protocol> 
             label: label(name, effort),
             base: Some(
                 FitSettings {
-                    epochs: effort.choose(120, 40),
+                    epochs: Some(effort.choose(120, 40)),
                     batch_size: 10,
                     train_draws: Some(set.draws()),
                     seed: split,
@@ -183,7 +183,7 @@ mod tests {
                     continue;
                 };
                 base.validate().unwrap();
-                assert_eq!((base.seed, base.epochs), (3, 120));
+                assert_eq!((base.seed, base.epochs), (3, Some(120)));
                 if let Some(plan) = protocol.search {
                     let search = plan.search(&base);
                     let [first, second] = [0, 1].map(|trial| search.settings(trial).unwrap());

@@ -117,7 +117,7 @@ impl Fits {
             model: NetworkShape {
                 hidden: vec![UNITS],
             },
-            epochs: 600,
+            epochs: Some(600),
             batch_size: 20,
             prior_precision: PRIOR_PRECISION.into(),
             noise_precision: NoisePrecision::Given(NOISE_DEVIATION.powi(-2)),

@@ -294,7 +294,7 @@ mod tests {
         let known = Known::new(&problem).unwrap();
         let settings = FitSettings {
             method: Method::MeanField,
-            epochs: 400,
+            epochs: Some(400),
             ..problem.settings()
         };
         let found = known.measure(&settings).unwrap();

@@ -197,8 +197,8 @@ impl DemoCase {
         let settings = FitSettings {
             method,
             model: NetworkShape { hidden: vec![50] },
-            epochs: 600,
-            batch_size: 20,
+            // A half moon is curved more sharply than functions of the default prior.
+            prior_precision: 0.1.into(),
             seed: arguments.seed,
             ..FitSettings::default()
         };

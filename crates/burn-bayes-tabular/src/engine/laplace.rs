@@ -93,7 +93,7 @@ mod tests {
             method: Method::Laplace,
             model: model.parse().unwrap(),
             no_intercept: true,
-            epochs: 20,
+            epochs: Some(20),
             prior_precision: 0.7.into(),
             noise_precision: NoisePrecision::Given(3.0),
             ..FitSettings::default()

@@ -114,7 +114,7 @@ mod tests {
         let settings = FitSettings {
             likelihood: Some(likelihood),
             method: Method::Vifa,
-            epochs: 60,
+            epochs: Some(60),
             ..FitSettings::default()
         };
         fit(&training_set, &settings, &mut Unobserved).unwrap()

@@ -235,7 +235,8 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
     if settings.method.is_of_iterates() && steps < FEWEST_STEPS_OF_ITERATES {
         let problem = format!(
             "is {}, which gives {steps} steps, but {} needs {FEWEST_STEPS_OF_ITERATES}; make it larger",
-            settings.epochs, settings.method
+            settings.epochs(training_set.rows()),
+            settings.method
         );
         return Err(refused("epochs", problem));
     }

@@ -80,7 +80,7 @@ impl LearnedNoise {
         let order = shuffled(rows, noise);
         let (held_out, seen) = order.split_at(held_out_rows(rows, HELD_OUT));
         let unit = training_set.target_deviation()?.powi(-2);
-        let last = ((LEARNING * settings.epochs as f64) as usize).max(1);
+        let last = ((LEARNING * settings.epochs(rows) as f64) as usize).max(1);
         Ok(Some(Self {
             seen: seen.to_vec(),
             held_out: training_set.select(held_out),

@@ -61,7 +61,7 @@ pub(super) struct LearnedPrior {
 
 impl LearnedPrior {
     /// `None` if α is given.
-    pub(super) fn new(settings: &FitSettings) -> Option<Self> {
+    pub(super) fn new(settings: &FitSettings, rows: usize) -> Option<Self> {
         let PriorPrecision::Learned(learning) = settings.prior_precision else {
             return None;
         };
@@ -75,11 +75,12 @@ impl LearnedPrior {
             true => group.exclude(biases()),
             false => group,
         };
+        let epochs = settings.epochs(rows);
         Some(Self {
             groups: (0..count).map(group).map(without_biases).collect(),
             initial: settings.prior_precision.initial(),
-            waiting: (WAITING * settings.epochs as f64).ceil() as usize,
-            epochs: settings.epochs,
+            waiting: (WAITING * epochs as f64).ceil() as usize,
+            epochs,
         })
     }
 

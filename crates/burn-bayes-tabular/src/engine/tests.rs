@@ -31,7 +31,7 @@ fn settings(method: Method) -> FitSettings {
         method,
         model: NetworkShape { hidden: vec![20] },
         rank: Some(2),
-        epochs: 60,
+        epochs: Some(60),
         batch_size: 20,
         train_draws: Some(2),
         draws: 20,
@@ -95,7 +95,7 @@ fn the_noise_is_learnt_from_rows_that_were_held_out() {
     let (_, training_set) = gap();
     let settings = FitSettings {
         noise_precision: NoisePrecision::LEARNED,
-        epochs: 150,
+        epochs: Some(150),
         batch_size: 10,
         ..settings(Method::MeanField)
     };
@@ -115,7 +115,7 @@ fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
     };
     let settings = FitSettings {
         noise_precision: NoisePrecision::LEARNED,
-        epochs: 2,
+        epochs: Some(2),
         ..settings(Method::Map)
     };
     for size in [1e-4, 1e5] {
@@ -197,7 +197,7 @@ fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
     let (data, training_set) = moons(1);
     for method in Method::GENERAL {
         let settings = FitSettings {
-            epochs: 4,
+            epochs: Some(4),
             checkpoint_every: 0,
             ..settings(method)
         };
@@ -233,7 +233,7 @@ fn a_fit_that_is_interrupted_while_it_learns_the_prior_ends_as_an_uninterrupted_
     ] {
         let settings = FitSettings {
             prior_precision: precision.parse().unwrap(),
-            epochs: 6,
+            epochs: Some(6),
             checkpoint_every: 0,
             ..settings(method)
         };
@@ -282,7 +282,7 @@ fn a_model_of_an_earlier_epoch_has_the_prior_that_it_was_trained_with() {
     let (_, training_set) = gap();
     let settings = FitSettings {
         prior_precision: "learned".parse().unwrap(),
-        epochs: 6,
+        epochs: Some(6),
         ..settings(Method::Vifa)
     };
     let mut seen = Seen(Vec::new());
@@ -328,7 +328,7 @@ fn a_fit_that_is_interrupted_while_it_learns_the_noise_ends_as_an_uninterrupted_
     ] {
         let settings = FitSettings {
             noise_precision: NoisePrecision::LEARNED,
-            epochs: 4,
+            epochs: Some(4),
             checkpoint_every: 0,
             ..settings(method)
         };
@@ -401,7 +401,7 @@ fn looking_at_a_fit_changes_nothing_and_shows_what_it_ends_in() {
     let (data, training_set) = moons(1);
     for method in Method::GENERAL {
         let settings = FitSettings {
-            epochs: 8,
+            epochs: Some(8),
             ..settings(method)
         };
         let mut onlooker = Onlooker(data.clone(), Vec::new());
@@ -512,7 +512,7 @@ fn a_prior_over_biases_has_no_effect_without_biases() {
     for method in [Method::Vifa, Method::Slang, Method::Map] {
         let run = |bias_prior_precision| {
             let settings = FitSettings {
-                epochs: 2,
+                epochs: Some(2),
                 no_intercept: true,
                 bias_prior_precision,
                 ..settings(method)

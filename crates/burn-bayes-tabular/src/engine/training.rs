@@ -142,7 +142,7 @@ impl<'a> Training<'a> {
             noise_precision,
             learned_noise: LearnedNoise::new(training_set, settings)?,
             first_prior,
-            learned_prior: LearnedPrior::new(settings),
+            learned_prior: LearnedPrior::new(settings, training_set.rows()),
             function_prior,
             device: settings.device.device()?.autodiff(),
         })
@@ -150,9 +150,14 @@ impl<'a> Training<'a> {
 }
 
 impl Training<'_> {
+    /// Number of epochs.
+    fn epochs(&self) -> usize {
+        self.settings.epochs(self.training_set.rows())
+    }
+
     /// Number of steps per epoch.
     pub(super) fn epoch_steps(&self) -> usize {
-        self.training_set.rows().div_ceil(self.settings.batch_size)
+        self.settings.steps_of_epoch(self.training_set.rows())
     }
 
     /// Runs all steps.
@@ -168,7 +173,7 @@ impl Training<'_> {
             Some(learned) => learner.with_prior(&prior(self.settings, Some(learned)))?,
             None => learner,
         };
-        let mut trainer = Trainer::new(learner, optimizer, rates).with_epochs(self.settings.epochs);
+        let mut trainer = Trainer::new(learner, optimizer, rates).with_epochs(self.epochs());
         let mut earlier_mean = None;
         if let Some(checkpoint) = checkpoint {
             earlier_mean = checkpoint.earlier_mean;
@@ -280,7 +285,7 @@ impl Training<'_> {
 
     fn is_checkpoint_due(&self, epoch: usize) -> bool {
         let every = self.settings.checkpoint_every;
-        every > 0 && epoch.is_multiple_of(every) && epoch < self.settings.epochs
+        every > 0 && epoch.is_multiple_of(every) && epoch < self.epochs()
     }
 }
 
@@ -379,7 +384,7 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
     type Error = Failure;
 
     fn epoch(&mut self, summary: &EpochSummary, model: &L) -> Result<ControlFlow<()>, Failure> {
-        let epochs = self.training.settings.epochs;
+        let epochs = self.training.epochs();
         if summary.epoch == last_quarter(epochs) {
             self.earlier_mean = posterior_so_far(model)?.as_ref().map(mean);
         }

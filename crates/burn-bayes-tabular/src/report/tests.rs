@@ -522,7 +522,7 @@ fn methods_stand_side_by_side() {
             for method in [Method::Map, Method::Vifa] {
                 let settings = FitSettings {
                     method,
-                    epochs: 3,
+                    epochs: Some(3),
                     ..FitSettings::default()
                 };
                 let model = fit(rows, &settings, &mut Unobserved).unwrap();
@@ -568,7 +568,7 @@ fn methods_stand_side_by_side() {
     let three = TrainingSet::new(&three, Target::Real(unscaled)).unwrap();
     let settings = FitSettings {
         method: Method::Map,
-        epochs: 1,
+        epochs: Some(1),
         noise_precision: NoisePrecision::Given(1.0),
         ..FitSettings::default()
     };

@@ -321,7 +321,7 @@ impl FolderFit {
         observer: &mut dyn Observer,
     ) -> Result<TrainedModel> {
         let settings = &self.config.fit;
-        let epoch = epoch.unwrap_or(settings.epochs);
+        let epoch = epoch.unwrap_or(settings.epochs(rows.rows()));
         engine::fit(rows, settings, &mut StopAfter { epoch, observer })
     }
 

@@ -93,7 +93,7 @@ impl Site {
         config.data.validation = 0.4;
         config.fit = FitSettings {
             model: "mlp:3".parse().unwrap(),
-            epochs: 2,
+            epochs: Some(2),
             batch_size: 8,
             draws: 4,
             ..config.fit
@@ -396,7 +396,7 @@ fn checkpoints_of_other_settings() {
     let changes: [fn(&mut FitSettings); 4] = [
         |fit| fit.batch_size = 4,
         |fit| fit.learning_rate = Some(0.5),
-        |fit| fit.epochs = 3,
+        |fit| fit.epochs = Some(3),
         |fit| fit.seed = 7,
     ];
     for change in changes {

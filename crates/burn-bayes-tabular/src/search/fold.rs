@@ -461,7 +461,7 @@ mod tests {
         let (_, _, fold) = fold();
         let ensemble = FitSettings {
             method: Method::Map,
-            epochs: 5,
+            epochs: Some(5),
             members: 2,
             ..FitSettings::default()
         };
@@ -506,7 +506,7 @@ mod tests {
         let settings = FitSettings {
             method: Method::Map,
             model: NetworkShape { hidden: vec![5] },
-            epochs: 20,
+            epochs: Some(20),
             batch_size: 10,
             noise_precision: NoisePrecision::Given(10.0),
             ..FitSettings::default()

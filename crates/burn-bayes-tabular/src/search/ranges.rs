@@ -180,7 +180,7 @@ mod tests {
              model = { choice = [\"linear\", \"mlp:50\"] }",
         );
         let base = FitSettings {
-            epochs: 7,
+            epochs: Some(7),
             ..FitSettings::default()
         };
         let drawn: Vec<_> = (0..400)
@@ -209,7 +209,7 @@ mod tests {
         for settings in &drawn {
             assert!((0.01..=1.0).contains(&settings.preset().learning_rate));
             assert!((0.5..=0.9).contains(&settings.momentum));
-            assert_eq!(settings.epochs, 7);
+            assert_eq!(settings.epochs, Some(7));
         }
         assert_eq!(ranges.draw(&base, Noise::host(5)).unwrap(), drawn[5]);
     }

@@ -30,9 +30,9 @@ settings! {
         /// or the number of weights if that is smaller].
         [methods: &[Vifa, Vafc, Swag, FactorAnalysis, Slang, Laplace], method_default: Some(default_rank)]
         rank: usize;
-        /// Number of passes over the training rows.
-        [unless: &[DIRECT]]
-        epochs: usize = 100;
+        /// Number of passes over the training rows [default: 100, or as many as give 3000 steps if that is more].
+        [unless: &[DIRECT], method_default: Some(default_epochs)]
+        epochs: usize;
         /// Mini-batch size.
         [unless: &[DIRECT]]
         batch_size: usize = 32;
@@ -138,7 +138,7 @@ settings! {
 impl FitSettings {
     /// Checks all values. An error names the field.
     pub fn validate(&self) -> Result<()> {
-        expect_count("epochs", self.epochs)?;
+        expect_count("epochs", self.epochs.unwrap_or(1))?;
         expect_count("batch_size", self.batch_size)?;
         expect_count("patience", self.patience.unwrap_or(1))?;
         expect_at_most("train_draws", self.preset().draws, MOST_TRAIN_DRAWS)?;
@@ -266,9 +266,20 @@ impl FitSettings {
         preset
     }
 
+    /// The number of epochs of a training on this number of rows.
+    pub(crate) fn epochs(&self, rows: usize) -> usize {
+        let enough = FEWEST_STEPS.div_ceil(self.steps_of_epoch(rows));
+        self.epochs.unwrap_or(FEWEST_EPOCHS.max(enough))
+    }
+
     /// The number of steps of a training on this number of rows.
     pub(crate) fn steps(&self, rows: usize) -> usize {
-        self.epochs * rows.div_ceil(self.batch_size)
+        self.epochs(rows) * self.steps_of_epoch(rows)
+    }
+
+    /// The number of steps of an epoch of this number of rows.
+    pub(crate) fn steps_of_epoch(&self, rows: usize) -> usize {
+        rows.div_ceil(self.batch_size)
     }
 }
 
@@ -302,6 +313,15 @@ pub(crate) const DEFAULT_RANK: usize = 5;
 
 fn default_rank(_: &Preset) -> String {
     format!("{DEFAULT_RANK}, or the number of weights if that is smaller")
+}
+
+/// By default, a training has at least this number of epochs and of steps: with few rows, 100 epochs are too few
+/// steps for deviations to arrive.
+const FEWEST_EPOCHS: usize = 100;
+const FEWEST_STEPS: usize = 3000;
+
+fn default_epochs(_: &Preset) -> String {
+    format!("{FEWEST_EPOCHS}, or as many as give {FEWEST_STEPS} steps if that is more")
 }
 
 /// More draws per step cost time and memory, and the mean of a thousand gradients is hardly better than
@@ -352,7 +372,7 @@ mod tests {
         assert_eq!(settings.noise_precision, NoisePrecision::Given(4.0));
         settings.set("epochs", "7").unwrap();
         settings.set("clip", "2").unwrap();
-        assert_eq!((settings.epochs, settings.clip), (7, Some(2.0)));
+        assert_eq!((settings.epochs, settings.clip), (Some(7), Some(2.0)));
         assert_eq!(settings.model.hidden, [20]);
     }
 
@@ -430,18 +450,30 @@ mod tests {
         };
         assert_eq!(
             shown("method = 'slang'\ninitial_deviation = 1"),
-            "rank = 5, or the number of weights if that is smaller; train_draws = 1; \
+            "rank = 5, or the number of weights if that is smaller; \
+             epochs = 100, or as many as give 3000 steps if that is more; train_draws = 1; \
              learning_rate = 0.1; diagonal_learning_rate = 0.01; decay = 0.1"
         );
         assert_eq!(
-            shown("rank = 1\nlearning_rate = 0.5"),
+            shown("rank = 1\nepochs = 9\nlearning_rate = 0.5"),
             "train_draws = 2; factors_learning_rate = 0.15; diagonal_learning_rate = 0.25; \
              decay = 0.2"
         );
         assert_eq!(
-            shown("method = 'swag'\nrank = 0"),
+            shown("method = 'swag'\nrank = 0\nepochs = 9"),
             "learning_rate = 0.01; decay = 0.5"
         );
+    }
+
+    #[test]
+    fn a_training_has_enough_epochs_and_enough_steps() {
+        let settings = |text: &str| toml::from_str::<FitSettings>(text).unwrap();
+        let default = settings("batch_size = 30");
+        assert_eq!((default.epochs(60), default.steps(60)), (1500, 3000));
+        assert_eq!((default.epochs(61), default.steps(61)), (1000, 3000));
+        assert_eq!((default.epochs(6000), default.steps(6000)), (100, 20_000));
+        let given = settings("batch_size = 30\nepochs = 7");
+        assert_eq!((given.epochs(60), given.steps(60)), (7, 14));
     }
 
     #[test]
