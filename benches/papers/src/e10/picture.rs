@@ -257,6 +257,8 @@ impl Panel {
         );
         for curve in curves {
             let points = grid().into_iter().zip(curve);
+            let is_inside = |y: f64| (self.values[0]..=self.values[1]).contains(&y);
+            let points = points.filter(|(_, y)| is_inside(**y));
             let points: Vec<_> = points.map(|(x, y)| self.point(x, *y)).collect();
             let _ = writeln!(svg, "<polyline points=\"{}\"/>", listed(&points));
         }
