@@ -2,13 +2,14 @@
 
 use burn::module::Module;
 use burn::optim::decay::WeightDecayConfig;
+use burn::optim::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
 use burn_bayes::eval::{DrawProbabilities, LabelledProbabilities, accuracy, nll};
 use burn_bayes::prelude::*;
-use burn_bayes::train::{Preset, Trainer, TrainerModel, Unobserved};
+use burn_bayes::train::{Trainer, TrainerModel, Unobserved};
 use serde::Serialize;
 
-use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::jobs::Computed;
 use burn_bayes_tabular::random::generator;
 use burn_bayes_tabular::settings::DeviceName;
@@ -25,8 +26,6 @@ const INITIAL_WEIGHTS: u64 = 0x696e_6974;
 const MOVES: u64 = 0x6d6f_7665;
 /// Pictures that go through the network at once.
 const CHUNK: usize = 500;
-/// The share of the steps after which SWAG collects iterates.
-const SWAG_START: f64 = 0.5;
 /// Iterates of an epoch.
 const ITERATES: usize = 4;
 
@@ -34,8 +33,14 @@ const ITERATES: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) enum Learned {
     Point,
-    Vifa { rank: usize },
-    Swag { rank: usize },
+    Vifa {
+        rank: usize,
+    },
+    /// From the iterates after this share of the steps.
+    Swag {
+        rank: usize,
+        start: f64,
+    },
 }
 
 /// All that a fit depends on beside its pictures.
@@ -44,8 +49,8 @@ pub(super) struct Fit {
     pub(super) learned: Learned,
     pub(super) epochs: usize,
     pub(super) batch: usize,
-    /// Learning rate of the mean.
-    pub(super) rate: f64,
+    /// The learning rates at the first and the last step, with half a cosine between them.
+    pub(super) rates: [f64; 2],
     /// Precision of the weights under the prior.
     pub(super) prior: f64,
     /// The most pixels by which a picture is shifted in training; then half of them are also mirrored. 0 for the pictures
@@ -108,8 +113,8 @@ impl Fit {
                 let trained = self.trained(bayesian, train)?;
                 (trained.template().valid(), trained.try_posterior()?)
             }
-            Learned::Swag { rank } => {
-                let start = (SWAG_START * steps as f64) as u64;
+            Learned::Swag { rank, start } => {
+                let start = (start * steps as f64) as u64;
                 let interval = (steps / self.epochs / ITERATES).max(1);
                 let bayesian = SwagConfig::new(rows, start.max(1))
                     .with_interval(interval as u64)
@@ -152,16 +157,6 @@ impl Fit {
                 }
             })
         };
-        let preset = match self.learned {
-            Learned::Point => Preset::MAP,
-            Learned::Vifa { .. } => Preset::VIFA,
-            Learned::Swag { .. } => Preset::SWAG,
-        };
-        let mut rates = preset.learning_rates(steps);
-        let scale = self.rate / preset.learning_rate;
-        rates.mean *= scale;
-        rates.factors *= scale;
-        rates.log_variance *= scale;
         // VIFA knows the prior; for the others its gradient α θ/N is the optimiser's penalty.
         let penalty = match self.learned {
             Learned::Vifa { .. } => None,
@@ -171,7 +166,13 @@ impl Fit {
             }
         };
         let optimizer = FusedAdamConfig::new().with_weight_decay(penalty).init();
-        let trainer = Trainer::new(learner, optimizer, rates.try_init()?);
+        let [first, last] = self.rates;
+        let rates = CosineAnnealingLrSchedulerConfig::new(first, steps).with_min_lr(last);
+        let trainer = Trainer::new(
+            learner,
+            optimizer,
+            rates.init().map_err(TabularError::Usage)?,
+        );
         let run = trainer.run(&Stream { steps, batches }, &mut Unobserved)?;
         Ok(run.trainer.into_model())
     }
@@ -211,13 +212,16 @@ mod tests {
         for learned in [
             Learned::Point,
             Learned::Vifa { rank: 1 },
-            Learned::Swag { rank: 2 },
+            Learned::Swag {
+                rank: 2,
+                start: 0.5,
+            },
         ] {
             let fit = Fit {
                 learned,
                 epochs: 12,
                 batch: 16,
-                rate: 2e-3,
+                rates: [5e-3, 1e-3],
                 prior: 1.0,
                 shift: 0,
                 draws: 3,

@@ -192,6 +192,9 @@ fn every_group_is_covered_at_the_level() {
             "{part}"
         );
     }
+    // The scores of the groups, and their coverage once.
+    let text = place.output(&format!("evaluate {conformal} --by ward"));
+    assert_eq!(text.matches("by ward:").count(), 2, "{text}");
     // Eight values: the quartiles of the held-out rows.
     let text = place.output("evaluate run new.csv --conformal 0.9 --conformal-by dose");
     assert!(

@@ -133,7 +133,11 @@ impl ConformalScores {
             parts.push(of_parts("true class", &names, labels)?);
         }
         for (column, names, places) in columns {
-            parts.push(of_parts(column, names, places)?);
+            let coverage = of_parts(column, names, places)?;
+            // A column that groups both the thresholds and the scores.
+            if !parts.contains(&coverage) {
+                parts.push(coverage);
+            }
         }
         let mean = Some(sizes.iter().sum::<f64>() / sizes.len() as f64);
         let is_classification = matches!(predictions, Predictions::Classes(_));

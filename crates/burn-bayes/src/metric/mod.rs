@@ -17,6 +17,7 @@
 //! | [`CrpsMetric`] | " | quality of the predictive distribution, in the unit of the target | mean over rows |
 //! | [`IntervalCoverageMetric`] | " | coverage of intervals | mean over rows |
 //! | [`IntervalScoreMetric`] | " | width and coverage of intervals together | mean over rows |
+//! | [`SparsificationMetric`] | " | errors of the rows kept if those whose draws differ most are referred | whole set |
 //!
 //! Every metric can be registered for training and for validation: Burn's plain outputs count as
 //! one draw, the mixtures of this crate have many. A custom output type needs Burn's
@@ -44,6 +45,7 @@ mod rmse_of_mean;
 mod row_mean;
 mod score;
 mod smooth_calibration_error;
+mod sparsification;
 #[cfg(test)]
 pub(crate) mod testing;
 mod whole_set;
@@ -71,6 +73,7 @@ pub use score::{Caption, RowScore, SetScore};
 pub use smooth_calibration_error::{
     LabelledRows, SmoothCalibrationError, SmoothCalibrationErrorMetric,
 };
+pub use sparsification::{AreaUnderSparsificationError, SparsificationMetric, UncertainMeans};
 pub use whole_set::WholeSetMetric;
 
 #[cfg(test)]
@@ -252,6 +255,7 @@ mod tests {
             IntervalScoreMetric::new(0.9, 1.0),
             MixtureNllMetric::new(1.0),
             RmseOfMeanMetric::default(),
+            SparsificationMetric::default(),
         ));
         let distinct: std::collections::HashSet<_> = names.iter().collect();
         assert_eq!(
