@@ -3,6 +3,7 @@
 use std::io;
 
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{BoldPoints, Ranged};
 use plotters::prelude::{
     Cartesian2d, ChartBuilder, ChartContext, Circle, DrawingArea, DrawingAreaErrorKind,
     IntoDrawingArea, PathElement, Rectangle, SVGBackend, Text,
@@ -119,13 +120,17 @@ pub(crate) fn plane<'a, 'b>(
     x: &Axis<'_>,
     y: &Axis<'_>,
 ) -> Drawn<Plane<'a, 'b>> {
+    let marks = (area.dim_in_pixel().1 as usize / 60).clamp(3, 6);
+    let labels = y.ruler().key_points(BoldPoints(marks));
+    let widest = labels.iter().map(|mark| (y.ticks)(*mark).chars().count());
+    let widest = LETTER_WIDTH * widest.max().unwrap_or(0) as i32;
     let mut plane = ChartBuilder::on(area)
         .margin_top(14)
         .margin_right(24)
         .margin_left(8)
         .margin_bottom(4)
         .x_label_area_size(70)
-        .y_label_area_size(94)
+        .y_label_area_size(94.max(widest + 40))
         .build_cartesian_2d(x.ruler(), y.ruler())?;
     plane
         .configure_mesh()
@@ -133,7 +138,7 @@ pub(crate) fn plane<'a, 'b>(
         .bold_line_style(GRID)
         .axis_style(MUTED)
         .x_labels(6)
-        .y_labels((area.dim_in_pixel().1 as usize / 60).clamp(3, 6))
+        .y_labels(marks)
         .set_all_tick_mark_size(4)
         .label_style(letters(MUTED))
         .axis_desc_style(letters(INK))

@@ -164,8 +164,8 @@ pub(super) fn conformal(scores: &ConformalScores) -> Section {
         id: "conformal",
         heading: "Conformal prediction",
         text: format!(
-            "Do the {what} at {} contain the true targets? {guarantee} On these rows: {}. The guarantee is about all rows \
-             together; the tables show parts of them. The intervals in brackets are 95 % confidence intervals of the coverage. {}",
+            "Do the {what} at {} contain the true targets? {guarantee} On these rows: {}. The tables show parts of the \
+             rows, for which the guarantee does not hold unless it says so. The intervals in brackets are 95 % confidence intervals of the coverage. {}",
             percent(scores.level),
             scores.headline(),
             scores.note(),
