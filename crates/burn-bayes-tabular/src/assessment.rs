@@ -10,7 +10,7 @@ use std::fmt;
 use burn_bayes_data::{Features, Targets};
 use serde::Serialize;
 
-use crate::engine::{Diagnosis, Verdict};
+use crate::engine::{Diagnosis, ProcessComparison, Verdict};
 use crate::error::Result;
 use crate::jobs::Summary;
 use crate::plain_models::PlainModels;
@@ -27,6 +27,9 @@ pub struct Assessment {
     pub verdict: Option<Verdict>,
     /// How far the posterior is from the best of its family; null for a point estimate and with a prior over functions.
     pub diagnosis: Option<Diagnosis>,
+    /// How far its functions are from those of the exact Gaussian process; null without a prior over functions, and for
+    /// more rows than an exact process takes.
+    pub process: Option<ProcessComparison>,
     /// The verdicts of the arrival tests of the members of an ensemble; empty for a single fit, and for point
     /// estimates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -79,11 +82,17 @@ pub struct BaselineScores {
 }
 
 impl Assessment {
-    /// The assessment of a fit by the arrival test, with the training losses of its epochs.
-    pub(crate) fn of(diagnosis: Option<Diagnosis>, losses: &[f64]) -> Self {
+    /// The assessment of a fit by the arrival test or the exact process, with the training losses of its epochs.
+    pub(crate) fn of(
+        diagnosis: Option<Diagnosis>,
+        process: Option<ProcessComparison>,
+        losses: &[f64],
+    ) -> Self {
+        let arrival = diagnosis.as_ref().map(|diagnosis| diagnosis.verdict);
         Self {
-            verdict: diagnosis.as_ref().map(|diagnosis| diagnosis.verdict),
+            verdict: arrival.max(process.as_ref().map(|process| process.verdict)),
             diagnosis,
+            process,
             trend: Trend::of(losses),
             ..Self::default()
         }
@@ -124,6 +133,7 @@ impl Assessment {
     /// What was found out, a sentence for each part.
     pub fn sentences(&self) -> Vec<String> {
         let arrival = self.diagnosis.iter().flat_map(Diagnosis::sentences);
+        let process = self.process.iter().map(ProcessComparison::sentence);
         let members = self.finding_of_members();
         let members = members.map(|finding| sentence(&format!("{finding}.")));
         let findings = self.baselines.iter().filter_map(Baseline::finding);
@@ -137,6 +147,7 @@ impl Assessment {
             )
         });
         arrival
+            .chain(process)
             .chain(members)
             .chain(trend)
             .chain(findings)
@@ -154,7 +165,12 @@ impl fmt::Display for Assessment {
         let worse = worse.filter(|baseline| baseline.verdict().is_some());
         let worse = worse.filter_map(Baseline::finding);
         let arrival = self.diagnosis.iter().map(Diagnosis::finding);
-        let reasons = diverged.into_iter().chain(worse).chain(arrival);
+        let process = self.process.iter().map(ProcessComparison::finding);
+        let reasons = diverged
+            .into_iter()
+            .chain(worse)
+            .chain(arrival)
+            .chain(process);
         let reasons: Vec<String> = reasons.chain(self.finding_of_members()).collect();
         write!(f, "{verdict}: {}", reasons.join("; "))
     }
@@ -300,7 +316,7 @@ mod tests {
             },
         };
         let verdict = |diagnosis: Option<Diagnosis>, baselines: &[Baseline], diverged| {
-            Assessment::of(diagnosis, &[])
+            Assessment::of(diagnosis, None, &[])
                 .with_baselines(baselines.to_vec(), diverged)
                 .verdict
         };
@@ -343,7 +359,7 @@ mod tests {
         );
         assert_eq!(Assessment::default().to_string(), "");
         let falling: Vec<f64> = (0..40).map(|epoch| f64::from(-epoch)).collect();
-        let [sentence] = &Assessment::of(None, &falling).sentences()[..] else {
+        let [sentence] = &Assessment::of(None, None, &falling).sentences()[..] else {
             panic!("one sentence is expected")
         };
         assert!(sentence.contains("still falling, by 10"), "{sentence}");

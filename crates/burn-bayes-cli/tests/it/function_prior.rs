@@ -103,6 +103,31 @@ fn methods_with_rows_or_gradients_accept_the_prior() {
 }
 
 #[test]
+fn a_fit_is_compared_with_the_exact_process() {
+    let place = Workplace::with_gap();
+    let fit = |options: &str| -> Value {
+        let text = place.output(&format!(
+            "fit --data gap.csv --target price --task regression --prior gp:rbf --json {options}"
+        ));
+        serde_json::from_str(&text).unwrap()
+    };
+    let finished = fit("--out finished");
+    assert_eq!(finished["verdict"], "trust", "{finished}");
+    let process = &finished["process"];
+    assert_eq!(process["cure"], Value::Null, "{process}");
+    for (place, most) in [("rows", 0.15), ("around", 0.35)] {
+        let deviation = process[place]["deviation"].as_f64().unwrap();
+        assert!(deviation > 0.0 && deviation < most, "{process}");
+    }
+    let unfinished = fit("--epochs 2 --method slang --out unfinished");
+    assert_ne!(unfinished["verdict"], "trust", "{unfinished}");
+    let cure = unfinished["process"]["cure"].as_str().unwrap();
+    assert!(cure.contains("vifa"), "{unfinished}");
+    let report = place.read("unfinished/report.html");
+    assert!(report.contains("exact process"));
+}
+
+#[test]
 fn a_prior_that_cannot_be_used_is_refused() {
     let place = Workplace::with_moons();
     let gap = Workplace::with_gap();

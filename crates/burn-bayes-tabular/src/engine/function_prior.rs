@@ -7,7 +7,7 @@
 //! In every step, the prior acts at [`POINTS`] measurement points: half of them training inputs, half uniform in the box of
 //! the training inputs, which is widened on every side by the setting `prior_margin` times its range.
 
-use burn_bayes::function_prior::FunctionPrior;
+use burn_bayes::function_prior::{FunctionDivergence, FunctionPrior};
 use burn_bayes::functional::{
     GaussianProcess, Kernel, MarginalLikelihood, MeasurementPoints, Points,
 };
@@ -22,6 +22,10 @@ use super::likelihood::is_simple;
 const POINTS: usize = 40;
 /// The most rows for the marginal likelihood: its cost is the cube of this number.
 const SUBSET: usize = 150;
+/// The jitter as a part of the variance that the data leave, the most rows for it, and its bounds.
+const JITTER_SHARE: f64 = 0.5;
+const JITTER_ROWS: usize = 500;
+const JITTERS: (f64, f64) = (1e-5, 1e-3);
 /// The number of periods from which a search starts.
 const PERIODS: usize = 12;
 /// The noise variance at the start, on the standardised scale of the target.
@@ -85,10 +89,9 @@ pub(super) fn learned(
     let Some(form) = settings.prior.kernel() else {
         return Ok(None);
     };
-    let examples = || training_set.examples();
-    let values = examples().flat_map(|(features, _)| features.iter().copied().map(f64::from));
-    let inputs = Points::new(training_set.width(), values.collect())?;
-    let targets: Vec<f64> = examples().map(|(_, target)| f64::from(target[0])).collect();
+    let inputs = inputs(training_set)?;
+    let targets = training_set.examples();
+    let targets: Vec<f64> = targets.map(|(_, target)| f64::from(target[0])).collect();
     let (lower, upper) = bounds(&inputs);
     let longest = lower.iter().zip(&upper).map(|(low, high)| high - low);
     let longest = longest.fold(0.0, f64::max);
@@ -103,28 +106,51 @@ pub(super) fn learned(
         seed: settings.seed,
     };
     let process = start.learned(form, longest, &inputs, &targets)?;
+    let around = around(&inputs, settings.prior_margin)?;
+    let points = match inputs.len() >= POINTS {
+        true => MeasurementPoints::mixture(vec![
+            (1.0, MeasurementPoints::training(inputs.clone())),
+            (1.0, around),
+        ])?,
+        false => around,
+    };
+    let jitter = jitter(&process, &inputs, &targets, settings.seed)?;
+    let prior = FunctionPrior::new(process.kernel().clone(), points, POINTS)?;
+    Ok(Some(LearnedProcess {
+        prior: match settings.has_function_divergence() {
+            true => prior
+                .with_divergence(FunctionDivergence::Linearized)
+                .with_jitter(jitter),
+            false => prior,
+        },
+        noise_variance: process.noise_variance(),
+    }))
+}
+
+/// The inputs of the training rows.
+pub(super) fn inputs(training_set: &TrainingSet) -> Result<Points> {
+    let values = training_set.examples();
+    let values = values.flat_map(|(features, _)| features.iter().copied().map(f64::from));
+    Ok(Points::new(training_set.width(), values.collect())?)
+}
+
+/// Random places of the box of these inputs, widened by this share of its range on each side.
+pub(super) fn around(inputs: &Points, margin: f64) -> Result<MeasurementPoints> {
+    let (lower, upper) = bounds(inputs);
     let widened = |edge: &[f64], sign: f64| -> Vec<f64> {
         let sides = edge.iter().zip(lower.iter().zip(&upper));
         sides
             .map(|(edge, (low, high))| {
                 // An input that is constant in the training rows has no range.
                 let range = if high > low { high - low } else { 1.0 };
-                edge + sign * settings.prior_margin * range
+                edge + sign * margin * range
             })
             .collect()
     };
-    let around = MeasurementPoints::uniform(widened(&lower, -1.0), widened(&upper, 1.0))?;
-    let points = match inputs.len() >= POINTS {
-        true => MeasurementPoints::mixture(vec![
-            (1.0, MeasurementPoints::training(inputs)),
-            (1.0, around),
-        ])?,
-        false => around,
-    };
-    Ok(Some(LearnedProcess {
-        prior: FunctionPrior::new(process.kernel().clone(), points, POINTS)?,
-        noise_variance: process.noise_variance(),
-    }))
+    Ok(MeasurementPoints::uniform(
+        widened(&lower, -1.0),
+        widened(&upper, 1.0),
+    )?)
 }
 
 /// The smallest and the largest value of every coordinate.
@@ -174,7 +200,7 @@ impl Start {
             .with_seed(self.seed);
         // The same subset compares the results, which the search does not return.
         let mut best: Option<(f64, GaussianProcess)> = None;
-        let (inputs, targets) = subset(inputs, targets, self.seed)?;
+        let (inputs, targets) = subset(inputs, targets, SUBSET, self.seed)?;
         for start in 1..=starts {
             let parameters = form.parameters().into_iter().zip(&is_period);
             let parameters: Vec<f64> = parameters
@@ -196,11 +222,23 @@ impl Start {
     }
 }
 
-/// At most [`SUBSET`] random points.
-fn subset(points: &Points, targets: &[f64], seed: u64) -> Result<(Points, Vec<f64>)> {
+/// The jitter of a linearised divergence, which does not see deviations below that of the jitter: a part of the variance at
+/// the training inputs that the data leave. With a smaller one, deviations far from the data arrive more slowly.
+fn jitter(process: &GaussianProcess, inputs: &Points, targets: &[f64], seed: u64) -> Result<f64> {
+    let (chosen, targets) = subset(inputs, targets, JITTER_ROWS, seed)?;
+    let left = process.fit(&chosen, &targets)?.predict(&chosen)?.variance;
+    let all = process.kernel().variances(&chosen)?;
+    let share = left.iter().sum::<f64>() / all.iter().sum::<f64>();
+    // More rows leave less.
+    let share = share * chosen.len() as f64 / inputs.len() as f64;
+    Ok((JITTER_SHARE * share).clamp(JITTERS.0, JITTERS.1))
+}
+
+/// At most `most` random points.
+fn subset(points: &Points, targets: &[f64], most: usize, seed: u64) -> Result<(Points, Vec<f64>)> {
     let noise = burn_bayes::Noise::host(seed).fold(CHOICE);
     let mut chosen = crate::random::shuffled(points.len(), noise);
-    chosen.truncate(SUBSET);
+    chosen.truncate(most);
     let values = chosen.iter().flat_map(|&row| points.row(row)).copied();
     let values = Points::new(points.width(), values.collect())?;
     Ok((values, chosen.iter().map(|&row| targets[row]).collect()))

@@ -12,7 +12,7 @@ use burn_bayes::{FactorAnalysisConfig, SlangConfig, SwagConfig, VifaConfig};
 
 use super::prior::prior;
 use crate::error::Result;
-use crate::settings::{DEFAULT_RANK, FitSettings, Method, refused};
+use crate::settings::{FitSettings, Method, refused};
 
 /// The largest fraction of a training in which only the mean learns.
 const MEAN_STAGE: f64 = 0.3;
@@ -84,7 +84,9 @@ pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
         Method::Exact | Method::FullGaussian => return Ok(Some(weights)),
         Method::Map => return Ok(None),
     }
-    let rank = settings.rank.unwrap_or(DEFAULT_RANK.min(weights));
+    let rank = settings
+        .rank
+        .unwrap_or(settings.default_rank().min(weights));
     if rank > weights {
         let problem = format!("is {rank}, but the network has {weights} weights; make it smaller");
         return Err(refused("rank", problem));

@@ -18,6 +18,7 @@ mod motion;
 mod noise;
 mod prior;
 mod prior_draw;
+mod process_comparison;
 mod trained_model;
 mod training;
 
@@ -26,6 +27,7 @@ mod tests;
 
 use std::ops::ControlFlow;
 
+use burn_bayes::functional::MOST_POINTS;
 use burn_bayes::train::Preset;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +41,7 @@ pub(crate) use likelihood::is_simple;
 pub use method::rank;
 pub use motion::Motion;
 pub(crate) use prior_draw::prior_draw;
+pub use process_comparison::{ProcessComparison, ProcessDistance, compare_with_process};
 pub use trained_model::TrainedModel;
 pub use training::Checkpoint;
 use training::Training;
@@ -154,6 +157,12 @@ fn trained(
             "{} estimates the spread of the weights from the last steps, which so fast a `decay` makes small, \
              so the posterior is too narrow; leave `decay` out",
             settings.method
+        ));
+    }
+    if settings.prior.kernel().is_some() && rows > MOST_POINTS {
+        observer.warn(&format!(
+            "an exact Gaussian process takes at most {MOST_POINTS} rows, so the fit is not compared with it; look at the \
+             coverage of its intervals on held-out rows"
         ));
     }
     let learned = function_prior::learned(training_set, settings)?;

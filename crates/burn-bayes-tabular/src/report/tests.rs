@@ -347,7 +347,7 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
                 absent: "the test has none".into(),
             },
         };
-        let assessment = Assessment::of(Some(diagnosis), &[]);
+        let assessment = Assessment::of(Some(diagnosis), None, &[]);
         let assessment = Some(&assessment);
         let report = super::Report {
             assessment,

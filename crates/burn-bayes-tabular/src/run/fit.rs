@@ -200,7 +200,8 @@ impl FolderFit {
             };
             let epochs = folder.metrics()?;
             let losses: Vec<f64> = epochs.iter().map(|epoch| epoch.record.loss).collect();
-            let assessment = Assessment::of(diagnosis, &losses);
+            let process = engine::compare_with_process(train, &config.fit, model)?;
+            let assessment = Assessment::of(diagnosis, process, &losses);
             let mut plain_models = PlainModels::fit(&self.rows.train, &config.fit)?;
             let scores = match &self.rows.validation {
                 Some(rows) => {

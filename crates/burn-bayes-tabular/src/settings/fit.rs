@@ -27,7 +27,7 @@ settings! {
         /// Model: `linear`, or `mlp:50,50` for two hidden layers of 50 ReLU units.
         model: NetworkShape = NetworkShape { hidden: vec![50] };
         /// Rank of the posterior's low-rank factors; at least 2 with swag, and 1 with factor-analysis [default: 5,
-        /// or the number of weights if that is smaller].
+        /// or 20 with vifa and a Gaussian process as the prior, or the number of weights if that is smaller].
         [methods: &[Vifa, Vafc, Swag, FactorAnalysis, Slang, Laplace], method_default: Some(default_rank)]
         rank: usize;
         /// Number of passes over the training rows [default: 100, or as many as give 3000 steps if that is more].
@@ -55,12 +55,13 @@ settings! {
         /// rows, so divide the rate by their number.
         [alias: Some("lr"), unless: &[DIRECT]]
         learning_rate: f64, preset learning_rate;
-        /// Learning rate of the low-rank factors [default: 0.3 times that of the mean with vifa, otherwise the same].
+        /// Learning rate of the low-rank factors [default: 0.3 times that of the mean with vifa and a prior over the
+        /// weights, otherwise the same].
         [methods: &[Vifa, Vafc], unless: &[("rank", "0"), DIRECT]]
         factors_learning_rate: f64, preset factors_learning_rate;
         /// Learning rate of the diagonal; with slang, vogn, von and ivon, the weight of a mini-batch in the moving
         /// average of the precision, and with nagvac the rate of the covariance [default: half that of the mean
-        /// with vifa and mean-field, a tenth with slang, vogn, von and ivon, 0.3 of it with nagvac, otherwise the same].
+        /// with vifa and mean-field, or twice that of the mean with a Gaussian process as the prior, a tenth with slang, vogn, von and ivon, 0.3 of it with nagvac, otherwise the same].
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Ivon, Nagvac], unless: &[DIRECT]]
         diagonal_learning_rate: f64, preset diagonal_learning_rate;
         /// Decay time constant of the learning rates, as a fraction of training; 0 for constant rates
@@ -213,12 +214,11 @@ impl FitSettings {
 
     /// The settings that were not given and whose default depends on the method, with their values.
     pub(crate) fn method_defaults(&self) -> Vec<(&'static str, String)> {
-        let preset = self.preset();
         let table = Self::table().into_iter();
         let left = table.filter(|setting| {
             self.value(setting.name).is_none() && self.without_effect(setting.name).is_none()
         });
-        left.filter_map(|setting| Some((setting.name, setting.method_default?(&preset))))
+        left.filter_map(|setting| Some((setting.name, setting.method_default?(self))))
             .collect()
     }
 
@@ -233,7 +233,7 @@ impl FitSettings {
 
     /// The tuned settings of the method, with the given settings in their place.
     pub fn preset(&self) -> Preset {
-        let tuned = match self.method {
+        let mut tuned = match self.method {
             Vifa | MeanField => Preset::VIFA,
             Vafc | Laplace | Exact | FullGaussian | Map => Preset::MAP,
             Swag | FactorAnalysis => Preset::SWAG,
@@ -243,6 +243,13 @@ impl FitSettings {
             Ivon => Preset::IVON,
             Nagvac => Preset::NAGVAC,
         };
+        if self.has_function_divergence() {
+            // Wider deviations at the start keep the functions away from those of the process, whose deviations are
+            // reached with faster factors and diagonals.
+            tuned.factors_learning_rate = tuned.learning_rate;
+            tuned.diagonal_learning_rate = 2.0 * tuned.learning_rate;
+            tuned.initial_deviation = NARROW_DEVIATION;
+        }
         let mut preset = tuned;
         preset.draws = self.train_draws.unwrap_or(tuned.draws);
         preset.learning_rate = self.learning_rate.unwrap_or(tuned.learning_rate);
@@ -257,13 +264,21 @@ impl FitSettings {
         let diagonal = scale * diagonal;
         preset.diagonal_learning_rate = self.diagonal_learning_rate.unwrap_or(diagonal);
         preset.decay = self.decay.unwrap_or(tuned.decay);
-        let deviation = match (self.method, self.prior.kernel()) {
-            // Wider ones keep the functions away from those of the process.
-            (Vifa | MeanField, Some(_)) => NARROW_DEVIATION,
-            _ => tuned.initial_deviation,
-        };
-        preset.initial_deviation = self.initial_deviation.unwrap_or(deviation);
+        preset.initial_deviation = self.initial_deviation.unwrap_or(tuned.initial_deviation);
         preset
+    }
+
+    /// Whether the method minimises the divergence of functions from a Gaussian process.
+    pub(crate) fn has_function_divergence(&self) -> bool {
+        matches!(self.method, Vifa | MeanField) && self.prior.kernel().is_some()
+    }
+
+    /// The rank of a posterior with at least as many weights.
+    pub(crate) fn default_rank(&self) -> usize {
+        match self.has_function_divergence() {
+            true => FUNCTION_RANK,
+            false => DEFAULT_RANK,
+        }
     }
 
     /// The number of epochs of a training on this number of rows.
@@ -309,10 +324,13 @@ pub(crate) fn listed(names: &[String]) -> String {
 }
 
 /// The default rank of a posterior.
-pub(crate) const DEFAULT_RANK: usize = 5;
+const DEFAULT_RANK: usize = 5;
+/// That of VIFA with a prior over functions.
+const FUNCTION_RANK: usize = 20;
 
-fn default_rank(_: &Preset) -> String {
-    format!("{DEFAULT_RANK}, or the number of weights if that is smaller")
+fn default_rank(settings: &FitSettings) -> String {
+    let rank = settings.default_rank();
+    format!("{rank}, or the number of weights if that is smaller")
 }
 
 /// By default, a training has at least this number of epochs and of steps: with few rows, 100 epochs are too few
@@ -320,7 +338,7 @@ fn default_rank(_: &Preset) -> String {
 const FEWEST_EPOCHS: usize = 100;
 const FEWEST_STEPS: usize = 3000;
 
-fn default_epochs(_: &Preset) -> String {
+fn default_epochs(_: &FitSettings) -> String {
     format!("{FEWEST_EPOCHS}, or as many as give {FEWEST_STEPS} steps if that is more")
 }
 

@@ -17,7 +17,7 @@ pub use choices::{
 pub use config::Config;
 pub use data::{DataSettings, FileFormat};
 pub use device::DeviceName;
-pub(crate) use fit::{DEFAULT_RANK, MOST_DRAWS, expect_at_most, expect_count, listed};
 pub use fit::{FitSettings, refused};
+pub(crate) use fit::{MOST_DRAWS, expect_at_most, expect_count, listed};
 pub use prior::PriorName;
 pub use table::{Choice, Kind, Setting, SettingValue};

@@ -5,9 +5,8 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use burn_bayes::train::Preset;
-
 use super::choices::Method;
+use super::fit::FitSettings;
 
 /// A setting, as a program may offer it.
 #[derive(Clone, Debug)]
@@ -24,8 +23,8 @@ pub struct Setting {
     pub methods: &'static [Method],
     /// Other settings and their values, or the part before a colon, with which this one is not used.
     pub unless: &'static [(&'static str, &'static str)],
-    /// The default of a method with this preset, as text; `None` if it does not depend on the method.
-    pub method_default: Option<fn(&Preset) -> String>,
+    /// The default with these settings, as text; `None` if it does not depend on the method.
+    pub method_default: Option<fn(&FitSettings) -> String>,
     /// The name of its option, if it differs from `name`.
     pub option: Option<&'static str>,
     /// A shorter name of the option.
@@ -116,7 +115,7 @@ macro_rules! settings {
             pub fn table() -> Vec<$crate::settings::Setting> {
                 vec![$($crate::settings::Setting {
                     $($($key: $value,)+)?
-                    $(method_default: Some(|preset| preset.$preset.to_string()),)?
+                    $(method_default: Some(|settings| settings.preset().$preset.to_string()),)?
                     $(former: Some($former),)?
                     ..$crate::settings::table::blank::<$type>(
                         stringify!($field),
