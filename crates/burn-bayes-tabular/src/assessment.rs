@@ -30,7 +30,7 @@ pub struct Assessment {
     /// How far its functions are from those of the exact Gaussian process; null without a prior over functions, and for
     /// more rows than an exact process takes.
     pub process: Option<ProcessComparison>,
-    /// The verdicts of the arrival tests of the members of an ensemble; empty for a single fit, and for point
+    /// The verdicts of the tests of the posteriors of an ensemble's members; empty for a single fit, and for point
     /// estimates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub member_verdicts: Vec<Verdict>,
@@ -98,7 +98,7 @@ impl Assessment {
         }
     }
 
-    /// The assessment of an ensemble by the arrival tests of its members.
+    /// The assessment of an ensemble by the tests of its members' posteriors.
     pub(crate) fn of_members(member_verdicts: Vec<Verdict>) -> Self {
         Self {
             verdict: member_verdicts.iter().copied().max(),
@@ -107,14 +107,14 @@ impl Assessment {
         }
     }
 
-    /// How many members do not pass their arrival test; `None` without tests of members.
+    /// How many members' posteriors do not pass their test; `None` without tests of members.
     fn finding_of_members(&self) -> Option<String> {
         let verdicts = &self.member_verdicts;
         let failed = verdicts.iter().filter(|&&verdict| verdict > Verdict::Trust);
         let (failed, members) = (failed.count(), verdicts.len());
         (members > 0).then(|| match failed {
-            0 => format!("all {members} members pass their arrival test"),
-            _ => format!("{failed} of {members} members do not pass their arrival test"),
+            0 => format!("the posteriors of all {members} members pass their tests"),
+            _ => format!("the posteriors of {failed} of {members} members do not pass their tests"),
         })
     }
 

@@ -50,11 +50,12 @@ pub(super) struct Member {
 /// What is read of the scores of a member.
 #[derive(Debug, Deserialize)]
 struct ScoresFile {
-    diagnosis: Option<MemberDiagnosis>,
+    diagnosis: Option<MemberTest>,
+    process: Option<MemberTest>,
 }
 
 #[derive(Debug, Deserialize)]
-struct MemberDiagnosis {
+struct MemberTest {
     verdict: Verdict,
 }
 
@@ -169,7 +170,7 @@ impl Ensemble {
         Ok(None)
     }
 
-    /// The verdicts of the arrival tests of the members, from the scores of their held-out rows; empty for point
+    /// The verdicts of the tests of the members' posteriors, from the scores of their held-out rows; empty for point
     /// estimates, and without held-out rows.
     pub(super) fn verdicts(&self) -> Result<Vec<Verdict>> {
         let mut verdicts = Vec::new();
@@ -181,7 +182,8 @@ impl Ensemble {
             let path = folder.scores_file();
             let scores: ScoresFile =
                 serde_json::from_str(&read_text(&path)?).map_err(|error| wrong(&path, error))?;
-            verdicts.extend(scores.diagnosis.map(|diagnosis| diagnosis.verdict));
+            let tests = [scores.diagnosis, scores.process].into_iter();
+            verdicts.extend(tests.flatten().map(|test| test.verdict));
         }
         Ok(verdicts)
     }
