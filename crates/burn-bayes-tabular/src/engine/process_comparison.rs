@@ -136,7 +136,7 @@ pub fn compare_with_process(
     chosen.truncate(PLACES);
     let values = chosen.iter().flat_map(|&row| inputs.row(row)).copied();
     let rows = Points::new(inputs.width(), values.collect())?;
-    let around = around(&inputs, settings.prior_margin)?.draw(PLACES, noise)?;
+    let around = around(&inputs, settings.prior_margin)?.draw(PLACES, noise.fold(1))?;
     let distance = |places: &Points| distance(&exact, places, training_set.target(), model);
     let distances = [distance(&rows)?, distance(&around)?];
     Ok(Some(ProcessComparison::new(distances, settings.method)))
