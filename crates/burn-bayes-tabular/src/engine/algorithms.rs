@@ -52,14 +52,12 @@ pub(super) fn train(
         observer,
     };
     match config {
-        MethodConfig::Vifa(config) => match &training.function_prior {
-            // The prior over functions has its own divergence from the Gaussian process.
-            Some(_) => {
-                let config = config.with_temperature(0.0);
-                start.batched(config.try_init(network)?.with_gauss_newton())
-            }
-            None => start.batched(config.try_init(network)?),
-        },
+        // The divergence from the Gaussian process takes the place of that of the weights.
+        MethodConfig::Vifa(config) if settings.has_function_divergence() => {
+            let config = config.with_temperature(0.0);
+            start.batched(config.try_init(network)?.with_gauss_newton())
+        }
+        MethodConfig::Vifa(config) => start.batched(config.try_init(network)?),
         MethodConfig::Swag(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::FactorAnalysis(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::Slang(config) => start.bayesian(config.try_init(network)?),

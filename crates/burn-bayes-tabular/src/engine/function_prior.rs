@@ -7,12 +7,14 @@
 //! In every step, the prior acts at [`POINTS`] measurement points: half of them training inputs, half uniform in the box of
 //! the training inputs, which is widened on every side by the setting `prior_margin` times its range.
 
+use burn_bayes::Noise;
 use burn_bayes::function_prior::{FunctionDivergence, FunctionPrior};
 use burn_bayes::functional::{
     GaussianProcess, Kernel, MarginalLikelihood, MeasurementPoints, Points,
 };
 
 use crate::error::Result;
+use crate::random::shuffled;
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method, NoisePrecision, PriorPrecision, refused};
 
@@ -89,9 +91,7 @@ pub(super) fn learned(
     let Some(form) = settings.prior.kernel() else {
         return Ok(None);
     };
-    let inputs = inputs(training_set)?;
-    let targets = training_set.examples();
-    let targets: Vec<f64> = targets.map(|(_, target)| f64::from(target[0])).collect();
+    let (inputs, targets) = examples(training_set)?;
     let (lower, upper) = bounds(&inputs);
     let longest = lower.iter().zip(&upper).map(|(low, high)| high - low);
     let longest = longest.fold(0.0, f64::max);
@@ -106,7 +106,7 @@ pub(super) fn learned(
         seed: settings.seed,
     };
     let process = start.learned(form, longest, &inputs, &targets)?;
-    let around = around(&inputs, settings.prior_margin)?;
+    let around = around((lower, upper), settings.prior_margin)?;
     let points = match inputs.len() >= POINTS {
         true => MeasurementPoints::mixture(vec![
             (1.0, MeasurementPoints::training(inputs.clone())),
@@ -114,29 +114,32 @@ pub(super) fn learned(
         ])?,
         false => around,
     };
-    let jitter = jitter(&process, &inputs, &targets, settings.seed)?;
     let prior = FunctionPrior::new(process.kernel().clone(), points, POINTS)?;
     Ok(Some(LearnedProcess {
         prior: match settings.has_function_divergence() {
             true => prior
                 .with_divergence(FunctionDivergence::Linearized)
-                .with_jitter(jitter),
+                .with_jitter(jitter(&process, &inputs, &targets, settings.seed)?),
             false => prior,
         },
         noise_variance: process.noise_variance(),
     }))
 }
 
-/// The inputs of the training rows.
-pub(super) fn inputs(training_set: &TrainingSet) -> Result<Points> {
-    let values = training_set.examples();
-    let values = values.flat_map(|(features, _)| features.iter().copied().map(f64::from));
-    Ok(Points::new(training_set.width(), values.collect())?)
+/// The inputs and targets of the training rows, on the scales of the network.
+pub(super) fn examples(training_set: &TrainingSet) -> Result<(Points, Vec<f64>)> {
+    let inputs = training_set.examples();
+    let inputs = inputs.flat_map(|(features, _)| features.iter().copied().map(f64::from));
+    let inputs = Points::new(training_set.width(), inputs.collect())?;
+    let targets = training_set.targets().iter().copied().map(f64::from);
+    Ok((inputs, targets.collect()))
 }
 
-/// Random places of the box of these inputs, widened by this share of its range on each side.
-pub(super) fn around(inputs: &Points, margin: f64) -> Result<MeasurementPoints> {
-    let (lower, upper) = bounds(inputs);
+/// Random places of a box, widened by this share of its range on each side.
+pub(super) fn around(
+    (lower, upper): (Vec<f64>, Vec<f64>),
+    margin: f64,
+) -> Result<MeasurementPoints> {
     let widened = |edge: &[f64], sign: f64| -> Vec<f64> {
         let sides = edge.iter().zip(lower.iter().zip(&upper));
         sides
@@ -154,7 +157,7 @@ pub(super) fn around(inputs: &Points, margin: f64) -> Result<MeasurementPoints> 
 }
 
 /// The smallest and the largest value of every coordinate.
-fn bounds(points: &Points) -> (Vec<f64>, Vec<f64>) {
+pub(super) fn bounds(points: &Points) -> (Vec<f64>, Vec<f64>) {
     let mut lower = points.row(0).to_vec();
     let mut upper = lower.clone();
     for row in points.rows() {
@@ -236,12 +239,22 @@ fn jitter(process: &GaussianProcess, inputs: &Points, targets: &[f64], seed: u64
 
 /// At most `most` random points.
 fn subset(points: &Points, targets: &[f64], most: usize, seed: u64) -> Result<(Points, Vec<f64>)> {
-    let noise = burn_bayes::Noise::host(seed).fold(CHOICE);
-    let mut chosen = crate::random::shuffled(points.len(), noise);
+    let chosen = chosen(points.len(), most, Noise::host(seed).fold(CHOICE));
+    let targets = chosen.iter().map(|&row| targets[row]).collect();
+    Ok((selected(points, &chosen)?, targets))
+}
+
+/// At most `most` of `rows` rows, at random.
+pub(super) fn chosen(rows: usize, most: usize, noise: Noise) -> Vec<usize> {
+    let mut chosen = shuffled(rows, noise);
     chosen.truncate(most);
-    let values = chosen.iter().flat_map(|&row| points.row(row)).copied();
-    let values = Points::new(points.width(), values.collect())?;
-    Ok((values, chosen.iter().map(|&row| targets[row]).collect()))
+    chosen
+}
+
+/// These points.
+pub(super) fn selected(points: &Points, rows: &[usize]) -> Result<Points> {
+    let values = rows.iter().flat_map(|&row| points.row(row)).copied();
+    Ok(Points::new(points.width(), values.collect())?)
 }
 
 /// The random stream of the subset.

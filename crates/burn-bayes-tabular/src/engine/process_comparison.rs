@@ -15,10 +15,10 @@ use burn_bayes::functional::{
 use burn_bayes_data::Features;
 use serde::Serialize;
 
-use super::function_prior::{around, inputs};
-use super::{TrainedModel, Verdict};
+use super::diagnosis::Verdict;
+use super::function_prior::{around, bounds, chosen, examples, selected};
+use super::trained_model::TrainedModel;
 use crate::error::Result;
-use crate::random::shuffled;
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method};
 use crate::text::sentence;
@@ -127,16 +127,11 @@ pub fn compare_with_process(
         return Ok(None);
     };
     let process = GaussianProcess::new(kernel.parse()?, model.noise_precision().recip())?;
-    let inputs = inputs(training_set)?;
-    let targets = training_set.examples();
-    let targets: Vec<f64> = targets.map(|(_, target)| f64::from(target[0])).collect();
+    let (inputs, targets) = examples(training_set)?;
     let exact = process.fit(&inputs, &targets)?;
     let noise = Noise::host(settings.seed).fold(CHOICE);
-    let mut chosen = shuffled(inputs.len(), noise);
-    chosen.truncate(PLACES);
-    let values = chosen.iter().flat_map(|&row| inputs.row(row)).copied();
-    let rows = Points::new(inputs.width(), values.collect())?;
-    let around = around(&inputs, settings.prior_margin)?.draw(PLACES, noise.fold(1))?;
+    let rows = selected(&inputs, &chosen(inputs.len(), PLACES, noise))?;
+    let around = around(bounds(&inputs), settings.prior_margin)?.draw(PLACES, noise.fold(1))?;
     let distance = |places: &Points| distance(&exact, places, training_set.target(), model);
     let distances = [distance(&rows)?, distance(&around)?];
     Ok(Some(ProcessComparison::new(distances, settings.method)))

@@ -13,7 +13,7 @@ use super::choices::{
 };
 use super::device::DeviceName;
 use super::prior::PriorName;
-use super::table::settings;
+use super::table::{MethodDefaults, settings};
 use crate::error::{Result, TabularError};
 
 /// The solver that makes settings of the training unused, where it is used itself.
@@ -61,7 +61,8 @@ settings! {
         factors_learning_rate: f64, preset factors_learning_rate;
         /// Learning rate of the diagonal; with slang, vogn, von and ivon, the weight of a mini-batch in the moving
         /// average of the precision, and with nagvac the rate of the covariance [default: half that of the mean
-        /// with vifa and mean-field, or twice that of the mean with a Gaussian process as the prior, a tenth with slang, vogn, von and ivon, 0.3 of it with nagvac, otherwise the same].
+        /// with vifa and mean-field, or twice it if the prior is a Gaussian process; a tenth with slang, vogn, von and ivon,
+        /// 0.3 of it with nagvac, otherwise the same].
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Ivon, Nagvac], unless: &[DIRECT]]
         diagonal_learning_rate: f64, preset diagonal_learning_rate;
         /// Decay time constant of the learning rates, as a fraction of training; 0 for constant rates
@@ -214,11 +215,15 @@ impl FitSettings {
 
     /// The settings that were not given and whose default depends on the method, with their values.
     pub(crate) fn method_defaults(&self) -> Vec<(&'static str, String)> {
+        let defaults = MethodDefaults {
+            preset: self.preset(),
+            rank: self.default_rank(),
+        };
         let table = Self::table().into_iter();
         let left = table.filter(|setting| {
             self.value(setting.name).is_none() && self.without_effect(setting.name).is_none()
         });
-        left.filter_map(|setting| Some((setting.name, setting.method_default?(self))))
+        left.filter_map(|setting| Some((setting.name, setting.method_default?(&defaults))))
             .collect()
     }
 
@@ -328,9 +333,11 @@ const DEFAULT_RANK: usize = 5;
 /// That of VIFA with a prior over functions.
 const FUNCTION_RANK: usize = 20;
 
-fn default_rank(settings: &FitSettings) -> String {
-    let rank = settings.default_rank();
-    format!("{rank}, or the number of weights if that is smaller")
+fn default_rank(defaults: &MethodDefaults) -> String {
+    format!(
+        "{}, or the number of weights if that is smaller",
+        defaults.rank
+    )
 }
 
 /// By default, a training has at least this number of epochs and of steps: with few rows, 100 epochs are too few
@@ -338,7 +345,7 @@ fn default_rank(settings: &FitSettings) -> String {
 const FEWEST_EPOCHS: usize = 100;
 const FEWEST_STEPS: usize = 3000;
 
-fn default_epochs(_: &FitSettings) -> String {
+fn default_epochs(_: &MethodDefaults) -> String {
     format!("{FEWEST_EPOCHS}, or as many as give {FEWEST_STEPS} steps if that is more")
 }
 

@@ -20,4 +20,4 @@ pub use device::DeviceName;
 pub use fit::{FitSettings, refused};
 pub(crate) use fit::{MOST_DRAWS, expect_at_most, expect_count, listed};
 pub use prior::PriorName;
-pub use table::{Choice, Kind, Setting, SettingValue};
+pub use table::{Choice, Kind, MethodDefaults, Setting, SettingValue};

@@ -5,8 +5,9 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use burn_bayes::train::Preset;
+
 use super::choices::Method;
-use super::fit::FitSettings;
 
 /// A setting, as a program may offer it.
 #[derive(Clone, Debug)]
@@ -23,8 +24,8 @@ pub struct Setting {
     pub methods: &'static [Method],
     /// Other settings and their values, or the part before a colon, with which this one is not used.
     pub unless: &'static [(&'static str, &'static str)],
-    /// The default with these settings, as text; `None` if it does not depend on the method.
-    pub method_default: Option<fn(&FitSettings) -> String>,
+    /// The default from those of a method, as text; `None` if it does not depend on the method.
+    pub method_default: Option<fn(&MethodDefaults) -> String>,
     /// The name of its option, if it differs from `name`.
     pub option: Option<&'static str>,
     /// A shorter name of the option.
@@ -73,6 +74,15 @@ impl SettingValue for bool {
 }
 
 /// Parses a value.
+/// Defaults that depend on the method and other settings.
+#[derive(Clone, Copy, Debug)]
+pub struct MethodDefaults {
+    /// The tuned settings.
+    pub preset: Preset,
+    /// The rank of a posterior with at least as many weights.
+    pub rank: usize,
+}
+
 pub(super) fn parsed<T: SettingValue>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
@@ -115,7 +125,7 @@ macro_rules! settings {
             pub fn table() -> Vec<$crate::settings::Setting> {
                 vec![$($crate::settings::Setting {
                     $($($key: $value,)+)?
-                    $(method_default: Some(|settings| settings.preset().$preset.to_string()),)?
+                    $(method_default: Some(|defaults| defaults.preset.$preset.to_string()),)?
                     $(former: Some($former),)?
                     ..$crate::settings::table::blank::<$type>(
                         stringify!($field),
