@@ -1,29 +1,25 @@
 //! The passes over D numbers of online factor analysis, with K rows X, a deviation d and the diagonal ψ:
 //!
 //! ```text
-//! u = X (d/ψ),   q = Σ d²/ψ            weighted_projections
-//! X ← a X + w dᵀ                       decay_and_add
-//! X ← L X,   ψ = v − Σₖ Xₖ²            fold, L lower triangular
+//! u = X (d/ψ)                          weighted_projections
+//! X ← C R,   ψ = v − Σₖ Xₖ²            fold, for rows R that begin with X
 //! ```
 //!
-//! The first two cost O(KD) and are made for every vector; the third costs O(K²D).
+//! The first costs O(KD), the second O(K²D) for O(K) rows R.
 
-use crate::parallel::{LANES, Tile, sum_lanes, vectorise};
+use crate::parallel::{LANES, Tile, dispatch, sum_lanes, vectorise, with_scratch};
+use crate::register_tiles::{STRIP, combine_rows};
+use pulp::{Simd, WithSimd};
 
 /// Number of elements per tile, a multiple of the number of lanes.
 const TILE: usize = 512;
 
-/// Writes X (d/ψ) to `products` and returns Σ d²/ψ.
+/// Writes X (d/ψ) to `products`.
 ///
 /// # Panics
 ///
 /// If the lengths do not match.
-pub fn weighted_projections(
-    rows: &[f32],
-    vector: &[f32],
-    variance: &[f32],
-    products: &mut [f64],
-) -> f64 {
+pub fn weighted_projections(rows: &[f32], vector: &[f32], variance: &[f32], products: &mut [f64]) {
     let length = vector.len();
     assert_eq!(variance.len(), length, "the variance has another length");
     assert_eq!(rows.len(), products.len() * length, "the rows of a matrix");
@@ -32,7 +28,6 @@ pub fn weighted_projections(
         #[inline(always)]
         || {
             let mut scaled = Tile::<TILE>::zeros();
-            let mut square = 0.0;
             for start in (0..length).step_by(TILE) {
                 let end = length.min(start + TILE);
                 let scaled = &mut scaled.0[..end - start];
@@ -40,12 +35,10 @@ pub fn weighted_projections(
                 for (scaled, (value, variance)) in scaled.iter_mut().zip(pairs) {
                     *scaled = value / variance;
                 }
-                square += dot(scaled, &vector[start..end]);
                 for (product, row) in products.iter_mut().zip(rows.chunks_exact(length)) {
                     *product += dot(scaled, &row[start..end]);
                 }
             }
-            square
         },
     )
 }
@@ -67,66 +60,98 @@ fn dot(left: &[f32], right: &[f32]) -> f64 {
     sum_lanes(&lanes)
 }
 
-/// X ← `decay` X + `weights` `vector`ᵀ.
+/// X ← C R for rows R that begin with the K rows of X, then ψ ← v − Σₖ Xₖ², at least `floor` times v and positive.
+///
+/// `coefficients` is C, with K rows.
 ///
 /// # Panics
 ///
 /// If the lengths do not match.
-pub fn decay_and_add(rows: &mut [f32], decay: f32, weights: &[f32], vector: &[f32]) {
-    let length = vector.len();
-    assert_eq!(rows.len(), weights.len() * length, "the rows of a matrix");
-    vectorise(
-        #[inline(always)]
-        || {
-            for (row, &weight) in rows.chunks_exact_mut(length).zip(weights) {
-                for (entry, value) in row.iter_mut().zip(vector) {
-                    *entry = weight.mul_add(*value, decay * *entry);
-                }
-            }
-        },
-    );
+pub fn fold(
+    rows: &mut [f32],
+    coefficients: &[f32],
+    variance: &[f32],
+    floor: f32,
+    residual: &mut [f32],
+) {
+    let length = variance.len();
+    let terms = rows.len() / length.max(1);
+    let rank = coefficients.len() / terms.max(1);
+    assert_eq!(rows.len(), terms * length, "the rows of a matrix");
+    assert!(rank <= terms, "more rows than before");
+    assert_eq!(coefficients.len(), rank * terms, "the coefficients");
+    assert_eq!(residual.len(), length, "the residual has another length");
+    let padded = rank.next_multiple_of(PANEL);
+    let mut panels = vec![0.0; padded * terms];
+    for (row, coefficients) in coefficients.chunks_exact(terms.max(1)).enumerate() {
+        let panel = &mut panels[row / PANEL * PANEL * terms..];
+        for (term, coefficient) in coefficients.iter().enumerate() {
+            panel[term * PANEL + row % PANEL] = *coefficient;
+        }
+    }
+    with_scratch((terms + padded) * STRIP, |scratch| {
+        dispatch(Fold {
+            rows,
+            panels: &panels,
+            rank,
+            terms,
+            variance,
+            floor,
+            residual,
+            scratch,
+        });
+    });
 }
 
-/// X ← L X for a lower triangular L, then ψ ← v − Σₖ Xₖ², at least `floor` times v and positive.
-///
-/// # Panics
-///
-/// If the lengths do not match.
-pub fn fold(rows: &mut [f32], lower: &[f32], variance: &[f32], floor: f32, residual: &mut [f32]) {
-    let length = variance.len();
-    let rank = rows.len() / length.max(1);
-    assert_eq!(rows.len(), rank * length, "the rows of a matrix");
-    assert_eq!(lower.len(), rank * rank, "the triangular matrix");
-    assert_eq!(residual.len(), length, "the residual has another length");
-    vectorise(
-        #[inline(always)]
-        || {
-            for start in (0..length).step_by(TILE) {
-                let end = length.min(start + TILE);
-                let residual = &mut residual[start..end];
-                residual.copy_from_slice(&variance[start..end]);
-                // Row k depends on the rows up to k only, so the last comes first.
-                for k in (0..rank).rev() {
-                    let (above, rest) = rows.split_at_mut(k * length);
-                    let row = &mut rest[start..end];
-                    let scale = lower[k * rank + k];
-                    row.iter_mut().for_each(|entry| *entry *= scale);
-                    for (j, above) in above.chunks_exact(length).enumerate() {
-                        let weight = lower[k * rank + j];
-                        for (entry, value) in row.iter_mut().zip(&above[start..end]) {
-                            *entry = weight.mul_add(*value, *entry);
-                        }
-                    }
-                    for (residual, entry) in residual.iter_mut().zip(row) {
-                        *residual = (-*entry).mul_add(*entry, *residual);
-                    }
-                }
-                for (residual, variance) in residual.iter_mut().zip(&variance[start..end]) {
-                    *residual = residual.max(floor * variance).max(f32::MIN_POSITIVE);
+/// Rows of C R that are computed together.
+const PANEL: usize = 4;
+
+struct Fold<'a> {
+    rows: &'a mut [f32],
+    /// C in panels of rows, each with the layout of [`combine_rows`].
+    panels: &'a [f32],
+    rank: usize,
+    terms: usize,
+    variance: &'a [f32],
+    floor: f32,
+    residual: &'a mut [f32],
+    scratch: &'a mut [f32],
+}
+
+impl WithSimd for Fold<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { rank, terms, .. } = self;
+        let length = self.variance.len();
+        let (strip, combined) = self.scratch.split_at_mut(terms * STRIP);
+        for start in (0..length).step_by(STRIP) {
+            let width = STRIP.min(length - start);
+            let parts = strip.chunks_exact_mut(STRIP);
+            for (part, row) in parts.zip(self.rows.chunks_exact(length)) {
+                part[..width].copy_from_slice(&row[start..start + width]);
+            }
+            let panels = self.panels.chunks_exact(PANEL * terms);
+            for (panel, out) in panels.zip(combined.chunks_exact_mut(PANEL * STRIP)) {
+                combine_rows::<PANEL, S>(simd, panel, strip, out, STRIP);
+            }
+            let residual = &mut self.residual[start..start + width];
+            let variance = &self.variance[start..start + width];
+            residual.copy_from_slice(variance);
+            let rows = self.rows.chunks_exact_mut(length).take(rank);
+            for (row, combined) in rows.zip(combined.chunks_exact(STRIP)) {
+                let (row, combined) = (&mut row[start..start + width], &combined[..width]);
+                row.copy_from_slice(combined);
+                for (residual, entry) in residual.iter_mut().zip(combined) {
+                    *residual = (-*entry).mul_add(*entry, *residual);
                 }
             }
-        },
-    );
+            for (residual, variance) in residual.iter_mut().zip(variance) {
+                *residual = residual.max(self.floor * variance).max(f32::MIN_POSITIVE);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -147,30 +172,26 @@ mod tests {
             let bound = 8.0 * f64::from(f32::EPSILON) * 4.0 * length as f64;
 
             let mut products = [0.0; RANK];
-            let square = weighted_projections(&rows, &vector, &variance, &mut products);
-            let expected: f64 = (0..length).map(|i| d(i) * d(i) / v(i)).sum();
-            assert!((square - expected).abs() < bound);
+            weighted_projections(&rows, &vector, &variance, &mut products);
             for (k, product) in products.iter().enumerate() {
                 let expected: f64 = (0..length).map(|i| entry(k, i) * d(i) / v(i)).sum();
                 assert!((product - expected).abs() < bound);
             }
 
-            let mut updated = rows.clone();
-            decay_and_add(&mut updated, 0.75, &[1.0, -2.0, 0.5], &vector);
-            let mut folded = rows.clone();
-            let lower = [0.5, 0.0, 0.0, 0.25, 1.0, 0.0, -0.5, 2.0, 0.75];
-            let mut residual = vec![0.0; length];
-            fold(&mut folded, &lower, &variance, 0.01, &mut residual);
+            // The vector is one row more, and two of the four rows are combined.
+            let mut folded = [&rows[..], &vector].concat();
+            let coefficients = [0.5, 0.0, -1.0, 0.25, -0.5, 2.0, 0.75, 1.0];
+            let mut residual = vec![f32::NAN; length];
+            fold(&mut folded, &coefficients, &variance, 0.01, &mut residual);
+            assert_eq!(folded[2 * length..3 * length], rows[2 * length..]);
             for (i, &residual) in residual.iter().enumerate() {
                 let mut rest = v(i);
-                for k in 0..RANK {
-                    let at = k * length + i;
-                    let expected = 0.75 * entry(k, i) + [1.0, -2.0, 0.5][k] * d(i);
-                    assert!((f64::from(updated[at]) - expected).abs() < 1e-5);
-                    let expected: f64 = (0..RANK)
-                        .map(|j| f64::from(lower[k * RANK + j]) * entry(j, i))
-                        .sum();
-                    assert!((f64::from(folded[at]) - expected).abs() < 1e-5);
+                for (k, weights) in coefficients.chunks_exact(4).enumerate() {
+                    let terms = weights
+                        .iter()
+                        .zip([entry(0, i), entry(1, i), entry(2, i), d(i)]);
+                    let expected: f64 = terms.map(|(w, entry)| f64::from(*w) * entry).sum();
+                    assert!((f64::from(folded[k * length + i]) - expected).abs() < 1e-5);
                     rest -= expected * expected;
                 }
                 let expected = rest.max(0.01 * v(i));

@@ -26,7 +26,7 @@ mod vifa_leaf;
 
 pub use adam::{AdamMoments, AdamStep, adam_step};
 pub use draw::{draw, draws};
-pub use factor_analysis::{decay_and_add, fold, weighted_projections};
+pub use factor_analysis::{fold, weighted_projections};
 pub use gaussian::{Diagonal, Draw, FactorUnits, LowRankGaussian};
 pub use gram::{draw_and_gram, gram};
 pub use moments::update_moments;

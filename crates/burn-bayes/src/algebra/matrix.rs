@@ -210,14 +210,21 @@ pub(crate) fn summed(left: &[f64], right: &[f64], of: impl Fn(f64, f64) -> f64) 
     let len = left.len().min(right.len());
     let (left, left_rest) = left[..len].as_chunks::<8>();
     let (right, right_rest) = right[..len].as_chunks::<8>();
-    let mut sums = [0.0; 8];
-    for (left, right) in left.iter().zip(right) {
-        for ((sum, a), b) in sums.iter_mut().zip(left).zip(right) {
-            *sum += of(*a, *b);
+    let mut sum = 0.0;
+    // Most rows of small matrices have no chunk.
+    if !left.is_empty() {
+        let mut sums = [0.0; 8];
+        for (left, right) in left.iter().zip(right) {
+            for ((sum, a), b) in sums.iter_mut().zip(left).zip(right) {
+                *sum += of(*a, *b);
+            }
         }
+        sum = sums.iter().sum();
     }
-    let rest = left_rest.iter().zip(right_rest).map(|(a, b)| of(*a, *b));
-    sums.into_iter().chain(rest).sum()
+    for (a, b) in left_rest.iter().zip(right_rest) {
+        sum += of(*a, *b);
+    }
+    sum
 }
 
 pub(super) fn add_scaled(target: &mut [f64], scale: f64, source: &[f64]) {

@@ -1,8 +1,7 @@
 //! Online factor analysis of vectors in main memory.
 
 use burn_bayes_kernels::{
-    Diagonal, FactorUnits, LowRankGaussian, decay_and_add, fold, gram, update_moments,
-    weighted_projections,
+    Diagonal, FactorUnits, LowRankGaussian, fold, gram, update_moments, weighted_projections,
 };
 
 use super::estimate::FactorEstimate;
@@ -12,13 +11,14 @@ use super::{FLOOR, START_SHARE};
 use crate::algebra::{AlgebraError, Cholesky, SquareMatrix};
 use crate::error::{Error, Result};
 
-/// ψ and Σ are recomputed for each of the first EAGER·K vectors, and after every K vectors from then on.
+/// Each of the first EAGER·K vectors is a block of its own; from then on, K vectors are a block.
 const EAGER: usize = 5;
 
 /// Fits θ ~ N(c, FᵀF + diag ψ) to vectors that are seen once.
 ///
-/// It keeps (K + 3)·D numbers and one vector of scratch memory. A vector costs O(KD): X and its Gram matrix are
-/// updated by terms of rank one. ψ and Σ change slowly and are recomputed after every K vectors, which costs O(K²D).
+/// It keeps (2K + 3)·D numbers, among them the deviations of a block of K vectors. ψ and Σ change slowly and are those
+/// of the start of a block. All that a block needs of its D numbers are the inner products of X and the
+/// deviations, so it makes two passes, each O(K²D): O(KD) for a vector.
 ///
 /// ```
 /// use burn_bayes::methods::{FactorRule, OnlineFactorAnalysis};
@@ -41,19 +41,16 @@ pub struct OnlineFactorAnalysis {
     count: usize,
     mean: Vec<f32>,
     variance: Vec<f32>,
-    /// The first K deviations; then X, or F for gradient ascent.
+    /// The first K deviations; then X, or F for gradient ascent. After these K rows, the deviations of a block.
     rows: Vec<f32>,
+    /// The number of deviations of the block so far.
+    held: usize,
     /// ψ.
     residual: Vec<f32>,
-    deviation: Vec<f32>,
-    /// The mean of E[h hᵀ], or of m mᵀ for the textbook's rule.
+    /// The mean of m mᵀ, for the textbook's rule.
     moment: SquareMatrix,
-    /// H.
+    /// H, which is I after a block with parameter expansion.
     total: SquareMatrix,
-    /// B.
-    gram: SquareMatrix,
-    /// Σ, as it was when ψ was recomputed.
-    latent_covariance: SquareMatrix,
 }
 
 impl OnlineFactorAnalysis {
@@ -78,13 +75,11 @@ impl OnlineFactorAnalysis {
             count: 0,
             mean: vec![0.0; len],
             variance: vec![0.0; len],
-            rows: vec![0.0; rank * len],
+            rows: vec![0.0; 2 * rank * len],
+            held: 0,
             residual: vec![0.0; len],
-            deviation: vec![0.0; len],
             moment: SquareMatrix::identity(rank),
             total: SquareMatrix::identity(rank),
-            gram: SquareMatrix::identity(rank),
-            latent_covariance: SquareMatrix::identity(rank),
         })
     }
 
@@ -118,132 +113,152 @@ impl OnlineFactorAnalysis {
             return Err(Error::numerical(problem));
         }
         self.count += 1;
-        let Self {
-            mean,
-            variance,
-            deviation,
-            ..
-        } = self;
+        let (_, block) = self.rows.split_at_mut(self.total.size() * len);
+        let deviation = &mut block[self.held * len..][..len];
+        let (mean, variance) = (&mut self.mean, &mut self.variance);
         update_moments(&[vector], self.count, mean, variance, Some(deviation));
         if self.is_starting() {
-            return Ok(self.start()?);
+            self.start();
+            return Ok(());
         }
-        match self.rule {
-            FactorRule::GradientAscent { rate } => self.ascend(rate)?,
-            rule => self.expect_and_maximise(rule)?,
+        if let FactorRule::GradientAscent { rate } = self.rule {
+            return Ok(self.ascend(rate)?);
+        }
+        self.held += 1;
+        if self.held == self.rank() || self.count <= EAGER * self.rank() {
+            self.absorb()?;
         }
         Ok(())
     }
 
     /// Keeps the deviation: X Xᵀ is the exact covariance of at most K + 1 vectors.
-    fn start(&mut self) -> Result<(), AlgebraError> {
-        let (len, count) = (self.mean.len(), self.count);
+    fn start(&mut self) {
+        let (rank, len, count) = (self.rank(), self.mean.len(), self.count);
         let Some(row) = count.checked_sub(2) else {
-            return Ok(());
+            return;
         };
+        let (rows, block) = self.rows.split_at_mut(rank * len);
         let before = (count - 1) as f32;
         let decay = (before / count as f32).sqrt();
-        self.rows.iter_mut().for_each(|entry| *entry *= decay);
-        let rows = self.rows[row * len..].iter_mut().zip(&self.deviation);
-        rows.for_each(|(entry, value)| *entry = value / before.sqrt());
-        if row + 1 == self.rank() {
-            let share = START_SHARE.sqrt() as f32;
-            self.rows.iter_mut().for_each(|entry| *entry *= share);
-            let residuals = self.residual.iter_mut().zip(&self.variance);
-            residuals.for_each(|(residual, variance)| *residual = start_residual(*variance));
-            self.refresh_gram()?;
+        rows.iter_mut().for_each(|entry| *entry *= decay);
+        let entries = rows[row * len..].iter_mut().zip(&*block);
+        entries.for_each(|(entry, value)| *entry = value / before.sqrt());
+        if row + 1 == rank {
+            self.halve();
         }
-        Ok(())
     }
 
-    fn expect_and_maximise(&mut self, rule: FactorRule) -> Result<(), AlgebraError> {
-        let (rank, share) = (self.rank(), 1.0 / self.count as f64);
-        let mut projections = vec![0.0; rank];
-        let square = weighted_projections(
-            &self.rows,
-            &self.deviation,
-            &self.residual,
-            &mut projections,
-        );
-        let mean = if rule == FactorRule::Textbook {
-            let inverse = Cholesky::with_floor(&self.total)?.inverse();
-            let gram = inverse.multiply(&self.gram)?.multiply(&inverse)?;
-            let latent = Latent::unit(&gram, &inverse.multiply_vector(&projections)?)?;
-            self.moment = blend(share, &self.moment, &outer(&latent.mean));
-            self.total = sum(&latent.covariance, &self.moment);
-            latent.mean
-        } else {
-            let mean = expanded_mean(&self.total, &self.gram, &projections)?;
-            let (covariance, total) = (&self.latent_covariance, &self.total);
-            self.total = SquareMatrix::from_fn(rank, |i, j| {
-                let second = covariance.get(i, j) + mean[i] * mean[j];
-                total.get(i, j) + share * (second - total.get(i, j))
+    /// Gives half of the covariance of the first vectors to F and half to ψ.
+    fn halve(&mut self) {
+        let share = START_SHARE.sqrt() as f32;
+        self.rows.iter_mut().for_each(|entry| *entry *= share);
+        let residuals = self.residual.iter_mut().zip(&self.variance);
+        residuals.for_each(|(residual, variance)| *residual = start_residual(*variance));
+    }
+
+    /// Steps of expectation-maximisation for the vectors of the block, with ψ and Σ of its start.
+    ///
+    /// X stays a combination of the rows R at the start of the block, C R, so a step changes C, and R ψ⁻¹ Rᵀ has all
+    /// inner products.
+    fn absorb(&mut self) -> Result<(), AlgebraError> {
+        let (rank, held) = (self.rank(), self.held);
+        let terms = rank + held;
+        let products = self.products(terms)?;
+        let mut gram = SquareMatrix::from_fn(rank, |i, j| products.get(i, j));
+        let expanded = self.rule != FactorRule::Textbook;
+        let covariance =
+            Cholesky::with_floor(&sum(&SquareMatrix::identity(rank), &gram))?.inverse();
+        let mut combination: Vec<Vec<f64>> = unit_rows(rank, terms);
+        for (at, count) in (self.count - held + 1..=self.count).enumerate() {
+            let column = products.row(rank + at);
+            let projections: Vec<f64> = combination.iter().map(|row| dot(row, column)).collect();
+            let share = 1.0 / count as f64;
+            let mean = if expanded {
+                let mean = expanded_mean(&self.total, &gram, &projections)?;
+                let second = sum(&covariance, &outer(&mean));
+                self.total = blend(share, &self.total, &second);
+                mean
+            } else {
+                self.textbook_mean(share, &gram, &projections)?
+            };
+            let weights: Vec<f64> = mean.iter().map(|value| share * value).collect();
+            let (decay, square) = (1.0 - share, column[rank + at]);
+            gram = SquareMatrix::from_fn(rank, |i, j| {
+                let cross = weights[i] * projections[j] + weights[j] * projections[i];
+                decay * (decay * gram.get(i, j) + cross) + weights[i] * weights[j] * square
             });
-            mean
-        };
-        let weights: Vec<f64> = mean.iter().map(|value| share * value).collect();
-        let decay = 1.0 - share;
-        let entry = |i: usize, j: usize| {
-            let cross = weights[i] * projections[j] + weights[j] * projections[i];
-            decay * (decay * self.gram.get(i, j) + cross) + weights[i] * weights[j] * square
-        };
-        self.gram = SquareMatrix::from_fn(rank, entry);
-        decay_and_add(
-            &mut self.rows,
-            decay as f32,
-            &weights.iter().map(|&w| w as f32).collect::<Vec<_>>(),
-            &self.deviation,
-        );
-        if self.count.is_multiple_of(rank) || self.count <= EAGER * rank {
-            self.refresh(rule)?;
+            for (row, weight) in combination.iter_mut().zip(&weights) {
+                row.iter_mut().for_each(|entry| *entry *= decay);
+                row[rank + at] = *weight;
+            }
+        }
+        self.held = 0;
+        let combination = combination.concat();
+        let lower = inverse_root(&self.total)?;
+        if expanded {
+            self.fold(&combined(&lower, &combination), terms);
+            self.total = SquareMatrix::identity(rank);
+        } else {
+            self.fold(&combination, terms);
+            // The latent variables have a covariance of one in these coordinates only.
+            let mut unit = self.clone();
+            unit.fold(lower.as_slice(), rank);
+            self.residual = unit.residual;
         }
         Ok(())
     }
 
-    /// Recomputes ψ = v − diag(Xᵀ H⁻¹ X), and B without the rounding errors of its updates.
-    fn refresh(&mut self, rule: FactorRule) -> Result<(), AlgebraError> {
-        let inverse = inverse_root(&self.total)?;
-        let lower: Vec<f32> = inverse.as_slice().iter().map(|&x| x as f32).collect();
-        let (variance, residual) = (&self.variance, &mut self.residual);
-        if rule == FactorRule::Textbook {
-            // Its latent variables have a covariance of one in these coordinates only.
-            fold(&mut self.rows.clone(), &lower, variance, FLOOR, residual);
-        } else {
-            fold(&mut self.rows, &lower, variance, FLOOR, residual);
-            self.total = SquareMatrix::identity(self.rank());
-        }
-        self.refresh_gram()
+    /// The mean of the latent variables by the textbook's rule, which updates H.
+    fn textbook_mean(
+        &mut self,
+        share: f64,
+        gram: &SquareMatrix,
+        projections: &[f64],
+    ) -> Result<Vec<f64>, AlgebraError> {
+        let inverse = Cholesky::with_floor(&self.total)?.inverse();
+        let gram = inverse.multiply(gram)?.multiply(&inverse)?;
+        let latent = Latent::unit(&gram, &inverse.multiply_vector(projections)?)?;
+        self.moment = blend(share, &self.moment, &outer(&latent.mean));
+        self.total = sum(&latent.covariance, &self.moment);
+        Ok(latent.mean)
+    }
+
+    /// R ψ⁻¹ Rᵀ of the first `terms` rows R.
+    fn products(&self, terms: usize) -> Result<SquareMatrix, AlgebraError> {
+        let gaussian = LowRankGaussian {
+            mean: &self.mean,
+            factors: &self.rows[..terms * self.mean.len()],
+            units: FactorUnits::Weights,
+            diagonal: Diagonal::Variance(&self.residual),
+        };
+        let mut values = vec![0.0; terms * terms];
+        gram(&gaussian, terms, &mut values);
+        SquareMatrix::from_row_major(terms, values)
+    }
+
+    /// X ← C R with the first `terms` rows R, and ψ = v − diag(XᵀX).
+    fn fold(&mut self, combination: &[f64], terms: usize) {
+        let combination: Vec<f32> = combination.iter().map(|&x| x as f32).collect();
+        let rows = &mut self.rows[..terms * self.mean.len()];
+        fold(
+            rows,
+            &combination,
+            &self.variance,
+            FLOOR,
+            &mut self.residual,
+        );
     }
 
     /// One step of gradient ascent, O(K²D).
     fn ascend(&mut self, rate: f64) -> Result<(), AlgebraError> {
-        let mut projections = vec![0.0; self.rank()];
-        weighted_projections(
-            &self.rows,
-            &self.deviation,
-            &self.residual,
-            &mut projections,
-        );
-        let latent = Latent::unit(&self.gram, &projections)?;
-        let (rows, residual) = (&mut self.rows, &mut self.residual);
-        gradient::ascend(rate, &latent, &self.deviation, rows, residual);
-        self.refresh_gram()
-    }
-
-    /// B = X ψ⁻¹ Xᵀ, and Σ of the factors X.
-    fn refresh_gram(&mut self) -> Result<(), AlgebraError> {
         let rank = self.rank();
-        let gaussian = LowRankGaussian {
-            mean: &self.mean,
-            factors: &self.rows,
-            units: FactorUnits::Weights,
-            diagonal: Diagonal::Variance(&self.residual),
-        };
-        let mut values = vec![0.0; rank * rank];
-        gram(&gaussian, rank, &mut values);
-        self.gram = SquareMatrix::from_row_major(rank, values)?;
-        let sum = sum(&SquareMatrix::identity(rank), &self.gram);
-        self.latent_covariance = Cholesky::with_floor(&sum)?.inverse();
+        let gram = self.products(rank)?;
+        let (rows, block) = self.rows.split_at_mut(rank * self.mean.len());
+        let (deviation, residual) = (&block[..self.mean.len()], &mut self.residual);
+        let mut projections = vec![0.0; rank];
+        weighted_projections(rows, deviation, residual, &mut projections);
+        let latent = Latent::unit(&gram, &projections)?;
+        gradient::ascend(rate, &latent, deviation, rows, residual);
         Ok(())
     }
 
@@ -258,22 +273,21 @@ impl OnlineFactorAnalysis {
             return Err(Error::too_early(problem));
         }
         let mut fitted = self.clone();
-        if self.is_starting() && self.count <= self.rank() {
-            let share = START_SHARE.sqrt() as f32;
-            fitted.rows.iter_mut().for_each(|entry| *entry *= share);
-            let residuals = fitted.residual.iter_mut().zip(&self.variance);
-            residuals.for_each(|(residual, variance)| *residual = start_residual(*variance));
-        } else if !self.is_starting() && !matches!(self.rule, FactorRule::GradientAscent { .. }) {
-            fitted.refresh(self.rule)?;
-            if self.rule == FactorRule::Textbook {
-                let inverse = Cholesky::with_floor(&self.total)?.inverse();
-                fitted.rows = combined(&inverse, &fitted.rows);
-            }
+        if self.count <= self.rank() {
+            fitted.halve();
+        } else if self.held > 0 {
+            fitted.absorb()?;
+        }
+        fitted.rows.truncate(self.rank() * self.mean.len());
+        let mut factors: Vec<f64> = fitted.rows.iter().copied().map(f64::from).collect();
+        if self.rule == FactorRule::Textbook {
+            let inverse = Cholesky::with_floor(&fitted.total)?.inverse();
+            factors = combined(&inverse, &factors);
         }
         let wide = |values: &[f32]| values.iter().copied().map(f64::from).collect();
         Ok(FactorEstimate {
             mean: wide(&fitted.mean),
-            factors: wide(&fitted.rows),
+            factors,
             variance: wide(&fitted.residual),
         })
     }
@@ -284,14 +298,27 @@ fn start_residual(variance: f32) -> f32 {
     ((1.0 - START_SHARE) as f32 * variance).max(f32::MIN_POSITIVE)
 }
 
+/// The first rows of the identity.
+fn unit_rows(rank: usize, terms: usize) -> Vec<Vec<f64>> {
+    let row = |k: usize| {
+        (0..terms)
+            .map(|term| f64::from(u8::from(term == k)))
+            .collect()
+    };
+    (0..rank).map(row).collect()
+}
+
+fn dot(left: &[f64], right: &[f64]) -> f64 {
+    left.iter().zip(right).map(|(l, r)| l * r).sum()
+}
+
 /// M · rows.
-fn combined(matrix: &SquareMatrix, rows: &[f32]) -> Vec<f32> {
+fn combined(matrix: &SquareMatrix, rows: &[f64]) -> Vec<f64> {
     let rank = matrix.size();
     let len = rows.len() / rank;
     let mut result = vec![0.0; rows.len()];
     for (k, row) in result.chunks_exact_mut(len).enumerate() {
-        for (j, source) in rows.chunks_exact(len).enumerate() {
-            let weight = matrix.get(k, j) as f32;
+        for (weight, source) in matrix.row(k).iter().zip(rows.chunks_exact(len)) {
             let entries = row.iter_mut().zip(source);
             entries.for_each(|(entry, value)| *entry += weight * value);
         }
