@@ -139,12 +139,19 @@ fn methods() -> Vec<(String, FitSettings)> {
         (MEAN_FIELD.into(), settings(Method::MeanField, None)),
     ];
     methods.extend(ranked("VIFA", Method::Vifa));
-    methods.extend(ranked("SLANG", Method::Slang));
+    methods.extend(ranked("SLANG", Method::Slang).map(|(name, settings)| {
+        // The rates of its preset.
+        let settings = FitSettings {
+            learning_rate: None,
+            ..settings
+        };
+        (name, settings)
+    }));
     methods
 }
 
 fn is_quick(method: &str) -> bool {
-    [PLAIN, MEAN_FIELD, "VIFA-8"].contains(&method)
+    [PLAIN, MEAN_FIELD, "VIFA-8", "SLANG-8"].contains(&method)
 }
 
 impl Rows {
