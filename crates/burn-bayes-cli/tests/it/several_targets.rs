@@ -19,7 +19,7 @@ fn houses(seed: u64) -> String {
     let mut text = String::from("x,y,price,rent,wet,cold\n");
     let columns = [0, 1, 2, 3].map(|column| uniforms(ROWS, seed + column));
     for row in 0..ROWS {
-        let [x, y, u, v] = [0, 1, 2, 3].map(|column| 2.0 * columns[column][row] - 1.0);
+        let [x, y, u, v] = columns.each_ref().map(|column| 2.0 * column[row] - 1.0);
         let price = 1000.0 + 100.0 * (x + y * y) + 20.0 * u;
         let rent = x - y + 0.2 * (u + v);
         let wet = if x + 0.3 * u > 0.0 { "yes" } else { "no" };
