@@ -245,7 +245,7 @@ impl Columns {
             .map(|column| (column.name().to_string(), Seen::new(column.kind())))
             .collect();
         if features.is_empty() {
-            let found = "every column but the targets";
+            let found = "every column but the target";
             return Err(DataError::config(
                 "ignore",
                 found,
