@@ -114,42 +114,45 @@ impl Features {
     }
 }
 
-/// The targets, one for each row.
+/// The targets, one or several for each row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Targets {
     /// Numbers, or counts.
     Real(Vec<f64>),
     /// Classes, from 0.
     Classes(Vec<usize>),
+    /// The columns of several targets, of equal lengths.
+    Several(Vec<Self>),
 }
 
 impl Targets {
-    /// The number of targets.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         match self {
             Self::Real(values) => values.len(),
             Self::Classes(classes) => classes.len(),
+            Self::Several(columns) => columns.first().map_or(0, Self::len),
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The numbers; `None` for classes.
+    /// The numbers; `None` for classes, and for several targets.
     pub fn as_real(&self) -> Option<&[f64]> {
         match self {
             Self::Real(values) => Some(values),
-            Self::Classes(_) => None,
+            Self::Classes(_) | Self::Several(_) => None,
         }
     }
 
-    /// The classes; `None` for numbers.
+    /// The classes; `None` for numbers, and for several targets.
     pub fn as_classes(&self) -> Option<&[usize]> {
         match self {
-            Self::Real(_) => None,
             Self::Classes(classes) => Some(classes),
+            Self::Real(_) | Self::Several(_) => None,
         }
     }
 
@@ -162,11 +165,49 @@ impl Targets {
         match self {
             Self::Real(values) => Self::Real(rows.iter().map(|&row| values[row]).collect()),
             Self::Classes(classes) => Self::Classes(rows.iter().map(|&row| classes[row]).collect()),
+            Self::Several(columns) => {
+                Self::Several(columns.iter().map(|column| column.select(rows)).collect())
+            }
+        }
+    }
+
+    /// Whether the number of rows is this one, in every column.
+    fn has_rows(&self, rows: usize) -> bool {
+        match self {
+            Self::Real(_) | Self::Classes(_) => self.len() == rows,
+            Self::Several(columns) => {
+                !columns.is_empty() && columns.iter().all(|column| column.has_rows(rows))
+            }
+        }
+    }
+
+    /// Whether the other targets are of the same kind.
+    fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Real(_), Self::Real(_)) | (Self::Classes(_), Self::Classes(_)) => true,
+            (Self::Several(columns), Self::Several(others)) => {
+                let mut pairs = columns.iter().zip(others);
+                columns.len() == others.len() && pairs.all(|(one, other)| one.is_like(other))
+            }
+            _ => false,
+        }
+    }
+
+    /// Appends targets of the same kind.
+    fn append(&mut self, other: Self) {
+        match (self, other) {
+            (Self::Real(values), Self::Real(more)) => values.extend(more),
+            (Self::Classes(classes), Self::Classes(more)) => classes.extend(more),
+            (Self::Several(columns), Self::Several(more)) => {
+                let pairs = columns.iter_mut().zip(more);
+                pairs.for_each(|(column, more)| column.append(more));
+            }
+            _ => unreachable!("the caller checks the kind"),
         }
     }
 }
 
-/// Features and a target for each row.
+/// Features and targets for each row.
 ///
 /// ```
 /// use burn_bayes_data::{Dataset, Features, Targets};
@@ -188,16 +229,16 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Features and a target for each row.
+    /// Features and targets for each row.
     ///
     /// # Errors
     /// If the numbers of rows differ.
     pub fn new(features: Features, targets: Targets) -> Result<Self, DataError> {
-        if features.rows != targets.len() {
+        if !targets.has_rows(features.rows) {
             return Err(DataError::config(
                 "targets",
                 format_args!("{} targets", targets.len()),
-                format_args!("one for each of {} rows", features.rows),
+                format_args!("one for each of {} rows, in every column", features.rows),
             ));
         }
         Ok(Self { features, targets })
@@ -246,18 +287,15 @@ impl Dataset {
                 self.features.columns,
             ));
         }
-        match (&mut self.targets, other.targets) {
-            (Targets::Real(values), Targets::Real(more)) => values.extend(more),
-            (Targets::Classes(classes), Targets::Classes(more)) => classes.extend(more),
-            _ => {
-                let expected = "targets of the same kind";
-                return Err(DataError::config(
-                    "other",
-                    "classes beside numbers",
-                    expected,
-                ));
-            }
+        if !self.targets.is_like(&other.targets) {
+            let expected = "targets of the same kind";
+            return Err(DataError::config(
+                "other",
+                "targets of another kind",
+                expected,
+            ));
         }
+        self.targets.append(other.targets);
         self.features.rows += other.features.rows;
         self.features.values.extend(other.features.values);
         Ok(())

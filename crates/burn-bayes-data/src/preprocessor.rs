@@ -10,6 +10,7 @@ use crate::csv_options::CsvOptions;
 use crate::dataset::{Dataset, Features, Targets};
 use crate::error::{DataError, Place, at_path, shown};
 use crate::levels::Levels;
+use crate::one_or_several::OneOrSeveral;
 use crate::preprocessor_config::{MissingPolicy, PreprocessorConfig, Task, UnseenPolicy};
 use crate::scale::ColumnScale;
 use crate::source;
@@ -49,7 +50,7 @@ pub struct Preprocessor {
     missing: MissingPolicy,
     unseen: UnseenPolicy,
     features: Vec<FeaturePlan>,
-    target: TargetPlan,
+    target: OneOrSeveral<TargetPlan>,
 }
 
 /// The rows of a table that a preprocessor can use.
@@ -81,15 +82,15 @@ pub(crate) enum Code {
     OneHot { levels: Levels, imputed: String },
 }
 
-/// The transformation of the target.
+/// The transformation of a target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TargetPlan {
+pub struct TargetPlan {
     pub(crate) name: String,
     pub(crate) code: TargetCode,
 }
 
-/// The encoding of the target.
+/// The encoding of a target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "snake_case")]
 pub(crate) enum TargetCode {
@@ -126,14 +127,14 @@ impl Preprocessor {
     pub(crate) fn new(
         config: &PreprocessorConfig,
         features: Vec<FeaturePlan>,
-        target: TargetPlan,
+        targets: Vec<TargetPlan>,
     ) -> Self {
         Self {
             format: FORMAT,
             missing: config.missing,
             unseen: config.unseen,
             features,
-            target,
+            target: targets.into(),
         }
     }
 
@@ -156,41 +157,44 @@ impl Preprocessor {
         self.features.iter().map(FeaturePlan::width).sum()
     }
 
-    /// The name of the target column.
-    pub fn target_name(&self) -> &str {
-        &self.target.name
+    /// The transformations of the targets, at least one.
+    pub fn targets(&self) -> &[TargetPlan] {
+        self.target.as_slice()
+    }
+
+    /// The names of the target columns.
+    pub fn target_names(&self) -> impl Iterator<Item = &str> {
+        self.targets().iter().map(TargetPlan::name)
     }
 
     /// Type of the task.
     pub fn task(&self) -> Task {
-        match self.target.code {
-            TargetCode::Regression { .. } => Task::Regression,
-            TargetCode::Counts { .. } => Task::Counts,
-            TargetCode::Classification { .. } => Task::Classification,
+        match self.targets() {
+            [first, _, ..] if first.classes().is_some() => Task::Multilabel,
+            targets => targets[0].task(),
         }
     }
 
-    /// The scale of a numeric target; its [`undo`](ColumnScale::undo) converts predictions back.
+    /// The scale of a numeric target; its [`undo`](ColumnScale::undo) converts predictions back. `None` for other
+    /// targets, and for several.
     pub fn target_scale(&self) -> Option<ColumnScale> {
-        match self.target.code {
-            TargetCode::Regression { scale } => Some(scale),
-            TargetCode::Counts { .. } | TargetCode::Classification { .. } => None,
-        }
+        self.only_target().and_then(TargetPlan::scale)
     }
 
     /// The mean count of the training rows, for a target of counts.
     pub fn mean_count(&self) -> Option<f64> {
-        match self.target.code {
-            TargetCode::Counts { mean } => Some(mean),
-            TargetCode::Regression { .. } | TargetCode::Classification { .. } => None,
-        }
+        self.only_target().and_then(TargetPlan::mean_count)
     }
 
-    /// The classes of a target, in order.
+    /// The classes of a target, in order; `None` for numbers, and for several targets.
     pub fn classes(&self) -> Option<&Levels> {
-        match &self.target.code {
-            TargetCode::Regression { .. } | TargetCode::Counts { .. } => None,
-            TargetCode::Classification { classes, .. } => Some(classes),
+        self.only_target().and_then(TargetPlan::classes)
+    }
+
+    fn only_target(&self) -> Option<&TargetPlan> {
+        match self.targets() {
+            [target] => Some(target),
+            _ => None,
         }
     }
 
@@ -201,18 +205,15 @@ impl Preprocessor {
             .features
             .iter()
             .map(|plan| (plan.name.clone(), plan.kind()));
-        // As a category, a label that is not a number is reported as an unknown class.
-        let target_kind = match self.target.code {
-            TargetCode::Regression { .. } | TargetCode::Counts { .. } => ColumnKind::Number,
-            TargetCode::Classification { .. } => ColumnKind::Category,
-        };
-        let target = (self.target.name.clone(), target_kind);
+        let targets = self.targets().iter();
+        let targets = targets.map(|plan| (plan.name.clone(), plan.kind()));
         let names = self.features.iter().map(|plan| &plan.name);
-        let wanted: BTreeSet<String> = names.chain([&self.target.name]).cloned().collect();
+        let target_names = self.targets().iter().map(|plan| &plan.name);
+        let wanted: BTreeSet<String> = names.chain(target_names).cloned().collect();
         CsvOptions {
-            kinds: features.chain([target]).collect(),
+            kinds: features.chain(targets).collect(),
             only: Some(wanted.clone()),
-            // The target may be unknown; a missing feature is reported where it is used.
+            // Targets may be unknown; a missing feature is reported where it is used.
             optional: wanted,
             ..options
         }
@@ -309,27 +310,13 @@ impl Preprocessor {
         rows: impl IntoIterator<Item = usize> + Clone,
     ) -> Result<Dataset, DataError> {
         let features = self.features(table, rows.clone())?;
-        let column = table.column(&self.target.name)?;
-        let rows = rows.into_iter();
-        let targets = match &self.target.code {
-            TargetCode::Regression { scale } => {
-                let value = |row| {
-                    let place = || table.place(row).column(column.name());
-                    scale.apply_at(real_target(table, column, row)?, place)
-                };
-                Targets::Real(rows.map(value).collect::<Result<_, _>>()?)
-            }
-            TargetCode::Counts { .. } => {
-                let counts = rows.map(|row| count_target(table, column, row));
-                Targets::Real(counts.collect::<Result<_, _>>()?)
-            }
-            TargetCode::Classification { classes, labels } => {
-                let class = |row| {
-                    let place = || table.place(row).column(column.name());
-                    classes.class(&class_label(table, column, *labels, row)?, place)
-                };
-                Targets::Classes(rows.map(class).collect::<Result<_, _>>()?)
-            }
+        let targets = self.targets().iter();
+        let mut targets: Vec<Targets> = targets
+            .map(|plan| plan.targets(table, rows.clone()))
+            .collect::<Result<_, _>>()?;
+        let targets = match targets.len() {
+            1 => targets.remove(0),
+            _ => Targets::Several(targets),
         };
         Dataset::new(features, targets)
     }
@@ -384,7 +371,96 @@ impl Preprocessor {
                 _ => {}
             }
         }
-        match &self.target.code {
+        let mut tasks = self.targets().iter().map(TargetPlan::task);
+        let first = tasks.next().ok_or("no target")?;
+        if tasks.any(|task| task != first) {
+            return Err("targets of different tasks".into());
+        }
+        self.targets().iter().try_for_each(TargetPlan::check)
+    }
+}
+
+impl TargetPlan {
+    /// The name of the column.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The scale of a number; its [`undo`](ColumnScale::undo) converts predictions back.
+    pub fn scale(&self) -> Option<ColumnScale> {
+        match self.code {
+            TargetCode::Regression { scale } => Some(scale),
+            TargetCode::Counts { .. } | TargetCode::Classification { .. } => None,
+        }
+    }
+
+    /// The mean of the training rows, for a count.
+    pub fn mean_count(&self) -> Option<f64> {
+        match self.code {
+            TargetCode::Counts { mean } => Some(mean),
+            TargetCode::Regression { .. } | TargetCode::Classification { .. } => None,
+        }
+    }
+
+    /// The classes, in order; `None` for numbers.
+    pub fn classes(&self) -> Option<&Levels> {
+        match &self.code {
+            TargetCode::Regression { .. } | TargetCode::Counts { .. } => None,
+            TargetCode::Classification { classes, .. } => Some(classes),
+        }
+    }
+
+    /// The task, if this is the only target.
+    fn task(&self) -> Task {
+        match self.code {
+            TargetCode::Regression { .. } => Task::Regression,
+            TargetCode::Counts { .. } => Task::Counts,
+            TargetCode::Classification { .. } => Task::Classification,
+        }
+    }
+
+    /// The type of the column in a new file.
+    fn kind(&self) -> ColumnKind {
+        match self.code {
+            TargetCode::Regression { .. } | TargetCode::Counts { .. } => ColumnKind::Number,
+            // As a category, a label that is not a number is reported as an unknown class.
+            TargetCode::Classification { .. } => ColumnKind::Category,
+        }
+    }
+
+    /// The targets of some rows.
+    fn targets(
+        &self,
+        table: &Table,
+        rows: impl IntoIterator<Item = usize>,
+    ) -> Result<Targets, DataError> {
+        let column = table.column(&self.name)?;
+        let rows = rows.into_iter();
+        Ok(match &self.code {
+            TargetCode::Regression { scale } => {
+                let value = |row| {
+                    let place = || table.place(row).column(column.name());
+                    scale.apply_at(real_target(table, column, row)?, place)
+                };
+                Targets::Real(rows.map(value).collect::<Result<_, _>>()?)
+            }
+            TargetCode::Counts { .. } => {
+                let counts = rows.map(|row| count_target(table, column, row));
+                Targets::Real(counts.collect::<Result<_, _>>()?)
+            }
+            TargetCode::Classification { classes, labels } => {
+                let class = |row| {
+                    let place = || table.place(row).column(column.name());
+                    classes.class(&class_label(table, column, *labels, row)?, place)
+                };
+                Targets::Classes(rows.map(class).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    /// Checks the consistency of a file.
+    fn check(&self) -> Result<(), String> {
+        match &self.code {
             TargetCode::Classification { classes, .. } if classes.len() < 2 => {
                 Err("fewer than two classes".into())
             }

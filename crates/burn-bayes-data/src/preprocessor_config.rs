@@ -4,18 +4,21 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::one_or_several::OneOrSeveral;
 use crate::scale::Scaling;
 
 /// Type of the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// A number.
+    /// A number, or several.
     Regression,
     /// A whole number of at least 0, which is not scaled.
     Counts,
     /// A class.
     Classification,
+    /// Several labels, each one of two classes.
+    Multilabel,
 }
 
 /// Treatment of missing values.
@@ -44,8 +47,8 @@ pub enum UnseenPolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PreprocessorConfig {
-    /// The column to predict.
-    pub target: String,
+    /// The column to predict, or several.
+    pub target: OneOrSeveral<String>,
     /// Type of the task.
     pub task: Task,
     /// Columns that are neither target nor feature.
@@ -60,14 +63,14 @@ pub struct PreprocessorConfig {
     /// The scaling of numeric features.
     #[serde(default)]
     pub scaling: Scaling,
-    /// The scaling of a numeric target.
+    /// The scaling of numeric targets.
     #[serde(default)]
     pub target_scaling: Scaling,
     /// Maximum number of categories of a column, or of classes of the target. It detects columns of names
     /// or identifiers, which would become a feature for nearly every row.
     #[serde(default = "max_categories", alias = "most_levels")]
     pub max_categories: usize,
-    /// The classes of the target in order; if empty, they are those of the training rows, in numerical or alphabetical
+    /// The classes of each target in order; if empty, they are those of the training rows, in numerical or alphabetical
     /// order.
     #[serde(default)]
     pub class_order: Vec<String>,
@@ -78,9 +81,9 @@ fn max_categories() -> usize {
 }
 
 impl PreprocessorConfig {
-    /// All columns but the target are features, missing values and new categories are refused, and numbers
+    /// All columns but the targets are features, missing values and new categories are refused, and numbers
     /// are standardised.
-    pub fn new(target: impl Into<String>, task: Task) -> Self {
+    pub fn new(target: impl Into<OneOrSeveral<String>>, task: Task) -> Self {
         Self {
             target: target.into(),
             task,
@@ -124,7 +127,7 @@ impl PreprocessorConfig {
         }
     }
 
-    /// Sets the classes of the target and their order.
+    /// Sets the classes of each target and their order.
     #[must_use]
     pub fn with_class_order<S: Into<String>>(self, classes: impl IntoIterator<Item = S>) -> Self {
         Self {
@@ -139,7 +142,7 @@ impl PreprocessorConfig {
         Self { scaling, ..self }
     }
 
-    /// Sets the scaling of the target.
+    /// Sets the scaling of numeric targets.
     #[must_use]
     pub fn with_target_scaling(self, target_scaling: Scaling) -> Self {
         Self {

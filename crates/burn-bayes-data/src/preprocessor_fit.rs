@@ -9,7 +9,7 @@ use crate::preprocessor::{Code, FeaturePlan, Preprocessor, TargetCode, TargetPla
 use crate::preprocessor_config::{MissingPolicy, PreprocessorConfig, Task};
 use crate::scale::Spread;
 use crate::suspicion::{DATES_TO_NUMBERS, leave_out, looks_like_date};
-use crate::table::{ColumnKind, Table, listed};
+use crate::table::{Column, ColumnKind, Table, listed};
 
 /// Fits a [`Preprocessor`] on chunks of rows, which are not kept.
 ///
@@ -46,7 +46,8 @@ use crate::table::{ColumnKind, Table, listed};
 #[derive(Debug, Clone)]
 pub struct PreprocessorFit {
     config: PreprocessorConfig,
-    target: Seen,
+    /// The statistics of every target.
+    targets: Vec<Seen>,
     /// The features of the first table, with the statistics of all rows.
     columns: Option<Columns>,
 }
@@ -55,8 +56,8 @@ pub struct PreprocessorFit {
 #[derive(Debug, Clone)]
 struct Columns {
     features: Vec<(String, Seen)>,
-    /// The type of the target column.
-    target_kind: ColumnKind,
+    /// The types of the target columns.
+    target_kinds: Vec<ColumnKind>,
     /// The source of the table.
     source: Place,
 }
@@ -90,11 +91,11 @@ impl PreprocessorFit {
     pub fn new(config: PreprocessorConfig) -> Self {
         let target = Seen::new(match config.task {
             Task::Regression | Task::Counts => ColumnKind::Number,
-            Task::Classification => ColumnKind::Category,
+            Task::Classification | Task::Multilabel => ColumnKind::Category,
         });
         Self {
+            targets: vec![target; config.target.as_slice().len()],
             config,
-            target,
             columns: None,
         }
     }
@@ -110,7 +111,7 @@ impl PreprocessorFit {
     ) -> Result<(), DataError> {
         let Columns {
             features,
-            target_kind,
+            target_kinds,
             ..
         } = match &mut self.columns {
             Some(columns) => columns,
@@ -122,7 +123,9 @@ impl PreprocessorFit {
             check_kind(table, column, seen.kind())?;
             columns.push(column);
         }
-        let target = table.column(&self.config.target)?;
+        let targets = self.config.target.as_slice().iter();
+        let targets = targets.map(|name| table.column(name));
+        let targets: Vec<&Column> = targets.collect::<Result<_, _>>()?;
         for row in rows {
             table.check_row(row)?;
             for ((name, seen), column) in features.iter_mut().zip(&columns) {
@@ -146,20 +149,9 @@ impl PreprocessorFit {
                     }
                 }
             }
-            match &mut self.target {
-                Seen::Numbers(spread) if self.config.task == Task::Counts => {
-                    spread.push(count_target(table, target, row)?);
-                }
-                Seen::Numbers(spread) => spread.push(real_target(table, target, row)?),
-                Seen::Categories(counts) => {
-                    let label = class_label(table, target, *target_kind, row)?;
-                    count(counts, &label, self.config.max_categories).map_err(|found| {
-                        let place = table.place(row).column(target.name());
-                        let cure =
-                            "for a numeric target, choose regression; otherwise raise the limit";
-                        DataError::data(place, found, MOST_LEVELS, cure)
-                    })?;
-                }
+            let seen = self.targets.iter_mut().zip(&*target_kinds);
+            for ((seen, kind), target) in seen.zip(&targets) {
+                observe_target(&self.config, seen, table, target, *kind, row)?;
             }
         }
         Ok(())
@@ -181,32 +173,15 @@ impl PreprocessorFit {
             ));
         };
         let place = |name: &str| columns.source.clone().column(name);
-        let name = self.config.target.clone();
-        let code = match self.target {
-            Seen::Numbers(spread) => {
-                let scale = spread.scale(self.config.target_scaling, place(&name))?;
-                if spread.is_constant() {
-                    return Err(DataError::data(
-                        place(&name),
-                        format_args!("the target {} in every training row", spread.mean()),
-                        "a target that varies",
-                        "check the target column and the choice of rows",
-                    ));
-                }
-                match self.config.task {
-                    Task::Counts => TargetCode::Counts {
-                        mean: spread.mean(),
-                    },
-                    _ => TargetCode::Regression { scale },
-                }
-            }
-            Seen::Categories(counts) => TargetCode::Classification {
-                classes: Levels::classes(counts.into_keys(), place(&name))?
-                    .in_order(&self.config.class_order, || place(&name))?,
-                labels: columns.target_kind,
-            },
-        };
-        let target = TargetPlan { name, code };
+        let names = self.config.target.as_slice().iter();
+        let targets = names.zip(self.targets).zip(columns.target_kinds);
+        let targets = targets.map(|((name, seen), kind)| {
+            Ok(TargetPlan {
+                name: name.clone(),
+                code: target_code(&self.config, seen, kind, &|| place(name))?,
+            })
+        });
+        let targets = targets.collect::<Result<_, DataError>>()?;
         let features = columns.features.into_iter().map(|(name, seen)| {
             let code = match seen {
                 Seen::Numbers(spread) => Code::Number {
@@ -218,7 +193,7 @@ impl PreprocessorFit {
             Ok(FeaturePlan { name, code })
         });
         let features = features.collect::<Result<_, DataError>>()?;
-        Ok(Preprocessor::new(&self.config, features, target))
+        Ok(Preprocessor::new(&self.config, features, targets))
     }
 }
 
@@ -226,14 +201,44 @@ impl Columns {
     /// The columns of a table, after checking the names in the configuration.
     fn of(table: &Table, config: &PreprocessorConfig) -> Result<Self, DataError> {
         let names = table.names();
+        let targets = config.target.as_slice();
+        if targets.is_empty() {
+            return Err(DataError::config("target", "no column", "at least one"));
+        }
+        for (place, name) in targets.iter().enumerate() {
+            if targets[..place].contains(name) {
+                let found = format_args!("{} twice", shown(name));
+                return Err(DataError::config("target", found, "each column once"));
+            }
+        }
+        let is_several = targets.len() > 1;
+        match config.task {
+            Task::Counts | Task::Classification if is_several => {
+                let found = "counts or classification, and several targets";
+                let expected = "one target, or regression or multilabel";
+                return Err(DataError::config("task", found, expected));
+            }
+            Task::Multilabel if !is_several => {
+                let expected = "several targets, or classification";
+                return Err(DataError::config(
+                    "task",
+                    "multilabel, and one target",
+                    expected,
+                ));
+            }
+            _ => {}
+        }
         let ignored = config.ignore.iter().map(|name| ("ignore", name));
-        for (setting, name) in [("target", &config.target)].into_iter().chain(ignored) {
+        let target_names = targets.iter().map(|name| ("target", name));
+        for (setting, name) in target_names.chain(ignored) {
             if !names.contains(&name.as_str()) {
                 let expected = format_args!("a column of {}: {}", table.whole(), listed(&names));
                 return Err(DataError::config(setting, shown(name), expected));
             }
         }
-        let is_feature = |name: &str| name != config.target && !config.ignore.contains(name);
+        let is_feature = |name: &str| {
+            !targets.iter().any(|target| target == name) && !config.ignore.contains(name)
+        };
         let columns = table.columns().iter();
         let features: Vec<_> = columns
             .filter(|column| is_feature(column.name()))
@@ -247,11 +252,82 @@ impl Columns {
                 "at least one feature left",
             ));
         }
+        let kinds = targets.iter().map(|name| Ok(table.column(name)?.kind()));
         Ok(Self {
             features,
-            target_kind: table.column(&config.target)?.kind(),
+            target_kinds: kinds.collect::<Result<_, DataError>>()?,
             source: table.whole(),
         })
+    }
+}
+
+/// Adds a cell of a target to its statistics.
+fn observe_target(
+    config: &PreprocessorConfig,
+    seen: &mut Seen,
+    table: &Table,
+    target: &Column,
+    kind: ColumnKind,
+    row: usize,
+) -> Result<(), DataError> {
+    match seen {
+        Seen::Numbers(spread) if config.task == Task::Counts => {
+            spread.push(count_target(table, target, row)?);
+        }
+        Seen::Numbers(spread) => spread.push(real_target(table, target, row)?),
+        Seen::Categories(counts) => {
+            let label = class_label(table, target, kind, row)?;
+            count(counts, &label, config.max_categories).map_err(|found| {
+                let place = table.place(row).column(target.name());
+                let cure = "for a numeric target, choose regression; otherwise raise the limit";
+                DataError::data(place, found, MOST_LEVELS, cure)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// The encoding of a target with these statistics.
+fn target_code(
+    config: &PreprocessorConfig,
+    seen: Seen,
+    kind: ColumnKind,
+    place: &impl Fn() -> Place,
+) -> Result<TargetCode, DataError> {
+    match seen {
+        Seen::Numbers(spread) => {
+            let scale = spread.scale(config.target_scaling, place())?;
+            if spread.is_constant() {
+                return Err(DataError::data(
+                    place(),
+                    format_args!("the target {} in every training row", spread.mean()),
+                    "a target that varies",
+                    "check the target column and the choice of rows",
+                ));
+            }
+            Ok(match config.task {
+                Task::Counts => TargetCode::Counts {
+                    mean: spread.mean(),
+                },
+                _ => TargetCode::Regression { scale },
+            })
+        }
+        Seen::Categories(counts) => {
+            let classes = Levels::classes(counts.into_keys(), place())?
+                .in_order(&config.class_order, place)?;
+            if config.task == Task::Multilabel && classes.len() != 2 {
+                return Err(DataError::data(
+                    place(),
+                    format_args!("{} classes: {classes}", classes.len()),
+                    "two, because the task is multilabel",
+                    "leave the column out of the targets, or fit it alone as a classification",
+                ));
+            }
+            Ok(TargetCode::Classification {
+                classes,
+                labels: kind,
+            })
+        }
     }
 }
 

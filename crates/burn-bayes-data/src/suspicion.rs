@@ -52,7 +52,7 @@ impl fmt::Display for Suspicion {
     }
 }
 
-/// Suspicious findings in the columns of a table, except the target.
+/// Suspicious findings in the columns of a table, except the targets.
 ///
 /// ```
 /// use burn_bayes_data::{Column, Table, suspicions};
@@ -62,14 +62,15 @@ impl fmt::Display for Suspicion {
 ///     Column::numbers("size", (1..=100).map(|row| f64::from(row).sin()).collect()),
 ///     Column::numbers("price", (1..=100).map(f64::from).collect()),
 /// ])?;
-/// let found = suspicions(&table, "price");
+/// let found = suspicions(&table, &["price"]);
 /// assert_eq!(found.len(), 1);
 /// assert!(found[0].to_string().contains("column `id`"));
 /// # Ok::<(), burn_bayes_data::DataError>(())
 /// ```
-pub fn suspicions(table: &Table, target: &str) -> Vec<Suspicion> {
+pub fn suspicions(table: &Table, targets: &[impl AsRef<str>]) -> Vec<Suspicion> {
     let columns = table.columns().iter();
-    let features: Vec<_> = columns.filter(|column| column.name() != target).collect();
+    let is_target = |name: &str| targets.iter().any(|target| target.as_ref() == name);
+    let features: Vec<_> = columns.filter(|column| !is_target(column.name())).collect();
     // The only feature cannot be left out.
     let may_be_left_out = features.len() > 1;
     let of = |column: &&Column| match column.kind() {
@@ -209,7 +210,7 @@ mod tests {
         let rows = column.len();
         let other = Column::numbers("other", vec![0.5; rows]);
         let table = Table::new(vec![column, other]).unwrap();
-        let found = suspicions(&table, "target");
+        let found = suspicions(&table, &["target"]);
         found.iter().map(ToString::to_string).collect()
     }
 
@@ -252,8 +253,8 @@ mod tests {
     fn the_only_feature_and_the_target_are_not_judged() {
         let column = |name| Column::numbers(name, (0..50).map(f64::from).collect());
         let table = Table::new(vec![column("x"), column("y")]).unwrap();
-        assert!(suspicions(&table, "y").is_empty());
-        assert_eq!(suspicions(&table, "z").len(), 2);
+        assert!(suspicions(&table, &["y"]).is_empty());
+        assert_eq!(suspicions(&table, &["z"]).len(), 2);
     }
 
     #[test]

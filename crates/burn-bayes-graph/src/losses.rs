@@ -29,6 +29,32 @@ pub fn gaussian<const R: usize>(
         .add_scalar(width as f64 * constant)
 }
 
+/// −log Π_t N(y_t; f_t, 1/β_t), for `[M, T]` predictions and targets, with β = `noise_precisions`, one for each target.
+///
+/// # Panics
+///
+/// If there is not one precision for each target, or one is not positive and finite.
+pub fn gaussian_targets(
+    predictions: Tensor<2>,
+    targets: Tensor<2>,
+    noise_precisions: &[f64],
+) -> Tensor<1> {
+    let [_, width] = predictions.dims();
+    assert_eq!(
+        noise_precisions.len(),
+        width,
+        "there must be one noise precision for each target"
+    );
+    let columns = noise_precisions.iter().enumerate();
+    let losses = columns.map(|(column, &precision)| {
+        let of_column = |values: &Tensor<2>| values.clone().narrow(1, column, 1);
+        gaussian(of_column(&predictions), of_column(&targets), precision)
+    });
+    losses
+        .reduce(|sum, loss| sum + loss)
+        .expect("a network has an output")
+}
+
 /// −log softmax(logits)_y, for `[M, classes]` logits and labels from 0.
 pub fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
     let picked = log_softmax(logits, 1).gather(1, labels.unsqueeze_dim(1));

@@ -73,7 +73,7 @@ pub enum BaselineModel {
 pub struct BaselineScores {
     /// Mean negative log-likelihood per row, in nats and in the unit of the target.
     pub nll: f64,
-    /// Root mean squared error, or the misclassification rate.
+    /// Root mean squared error, or the misclassification rate; see [`HoldoutScore::error`].
     pub error: f64,
     /// The NLL of the fit minus this one.
     pub difference: f64,
@@ -193,6 +193,7 @@ impl Baseline {
             Predictions::Reals(_) => ("the mean and deviation of the targets", "ridge regression"),
             Predictions::Counts(_) => ("the mean count", "Poisson regression"),
             Predictions::Classes(_) => ("the class frequencies", "logistic regression"),
+            Predictions::Several(_) => ("a constant for each target", "a linear model"),
         };
         let mut baselines = vec![Self {
             model: BaselineModel::Constant,

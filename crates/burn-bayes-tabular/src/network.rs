@@ -31,7 +31,7 @@ pub struct Network {
 pub struct Batch {
     /// `[rows, features]`.
     pub(crate) inputs: Tensor<2>,
-    /// Numbers, `[rows, 1]`, or one-hot encoded classes, `[rows, classes]`.
+    /// Numbers or labels, `[rows, targets]`, or one-hot encoded classes, `[rows, classes]`.
     pub(crate) targets: Tensor<2>,
 }
 
@@ -108,19 +108,24 @@ impl Network {
         self
     }
 
-    /// The network with another noise precision, if its likelihood has one.
+    /// The network with other noise precisions of the targets, if its likelihood has them.
     #[must_use]
-    pub(crate) fn with_noise_precision(mut self, precision: f64) -> Self {
-        if let Likelihood::Gaussian { noise_precision } = &mut self.likelihood {
-            *noise_precision = precision;
+    pub(crate) fn with_noise_precisions(mut self, precisions: &[f64]) -> Self {
+        match &mut self.likelihood {
+            Likelihood::Gaussian { noise_precision } => *noise_precision = precisions[0],
+            Likelihood::GaussianTargets { noise_precisions } => {
+                noise_precisions.copy_from_slice(precisions);
+            }
+            _ => {}
         }
         self
     }
 
-    /// The noise precision of the likelihood, if it has one.
-    pub(crate) fn noise_precision(&self) -> Option<f64> {
-        match self.likelihood {
-            Likelihood::Gaussian { noise_precision } => Some(noise_precision),
+    /// The noise precisions of the targets, if the likelihood has them.
+    pub(crate) fn noise_precisions(&self) -> Option<&[f64]> {
+        match &self.likelihood {
+            Likelihood::Gaussian { noise_precision } => Some(std::slice::from_ref(noise_precision)),
+            Likelihood::GaussianTargets { noise_precisions } => Some(noise_precisions),
             _ => None,
         }
     }
@@ -223,7 +228,7 @@ impl ModelOutputs for Network {
     }
 
     fn likelihood(&self) -> Likelihood {
-        self.likelihood
+        self.likelihood.clone()
     }
 }
 

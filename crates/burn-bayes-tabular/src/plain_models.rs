@@ -38,13 +38,13 @@ impl PlainModels {
     /// If a setting is invalid for these rows.
     pub(crate) fn fit(train: &TrainingSet, settings: &FitSettings) -> Result<Self> {
         let linear = linear(settings);
-        let is_counts = matches!(train.target(), Target::Counts { .. });
-        // A linear model that is solved directly, or one of counts, is this baseline, with uncertainty.
-        let is_linear = is_counts && settings.model.hidden.is_empty();
+        let is_trained = matches!(train.target(), Target::Counts { .. } | Target::Several(_));
+        // A linear model that is solved directly, or one of counts or several targets, is this baseline, with uncertainty.
+        let is_linear = is_trained && settings.model.hidden.is_empty();
         let linear = if is_linear || is_solved_directly(train, settings) {
             None
         } else if is_quickly_solved(train, &linear)
-            || is_counts && is_quickly_trained(train, &linear)
+            || is_trained && is_quickly_trained(train, &linear)
         {
             Some(PlainFit::of(train, &linear)?)
         } else {

@@ -44,12 +44,15 @@ impl HeldOut {
                 let names = (0..count).map(|class| class.to_string());
                 (Target::Classes(names.collect()), Targets::Classes(classes))
             }
+            Targets::Several(_) => {
+                return Err(TabularError::Data("the rows have several targets".into()));
+            }
         };
         let train_rows = Dataset::new(scaler.apply(train)?, targets)?;
         let (test, targets) = dataset.select(&split.test)?.into_parts();
         let target_scale = match target {
             Target::Real(scale) => scale,
-            Target::Counts { .. } | Target::Classes(_) => KEPT,
+            Target::Counts { .. } | Target::Classes(_) | Target::Several(_) => KEPT,
         };
         Ok(Self {
             target_scale,

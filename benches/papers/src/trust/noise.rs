@@ -109,7 +109,7 @@ fn by_method(rows: &HeldOut, settings: &FitSettings) -> Result<Measures> {
         Predictions::Reals(predictions) => {
             measures(rows, predictions.noise_deviation(), &predictions.checked()?)
         }
-        Predictions::Counts(_) | Predictions::Classes(_) => {
+        Predictions::Counts(_) | Predictions::Classes(_) | Predictions::Several(_) => {
             Err(TabularError::Data("the targets are no numbers".into()))
         }
     }

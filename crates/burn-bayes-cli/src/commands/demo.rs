@@ -191,6 +191,9 @@ fn gap(seed: u64) -> Result<DemoCase> {
     })
 }
 
+/// Why a match need not know several targets.
+const ONE_TARGET: &str = "every case has one target";
+
 impl DemoCase {
     /// Fits one method, writes a report, and adds the fit to the page of the problem.
     fn run(&self, method: Method, arguments: &Arguments, problem: &mut Problem) -> Result<Outcome> {
@@ -211,6 +214,7 @@ impl DemoCase {
             Scores::Classification(scores) => (&scores.nll, &scores.ece),
             Scores::Regression(scores) => (&scores.nll, &scores.quantile_calibration_error),
             Scores::Counts(scores) => (&scores.nll, &scores.quantile_calibration_error),
+            Scores::SeveralTargets(_) => unreachable!("{ONE_TARGET}"),
         };
         let diverged = divergence(&self.training_set, &inside, self.test.targets())?;
         let diverged = diverged.map(|found| found.to_string());
@@ -295,6 +299,7 @@ fn unsureness(predictions: &Predictions) -> Result<f64> {
         Predictions::Classes(classes) => Uncertainty::Entropy.of(&classes.checked()?),
         Predictions::Reals(reals) => roots(reals.checked()?.variance()),
         Predictions::Counts(counts) => roots(counts.checked()?.variance()),
+        Predictions::Several(_) => unreachable!("{ONE_TARGET}"),
     };
     Ok(values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use burn_bayes_data::OneOrSeveral;
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::engine::{EpochRecord, Observer, TrainedModel};
 use burn_bayes_tabular::fits::FitsTask;
@@ -209,8 +210,8 @@ fn show(fit: &FinishedFit) -> Result<()> {
     if fit.is_refitted {
         print("the model was fitted again to all rows; the scores are those of the fit before")?;
     }
-    if let Some(precision) = fit.noise_precision {
-        let (precision, deviation) = (number(precision), number(precision.powf(-0.5)));
+    for precision in fit.noise_precision.iter().flat_map(OneOrSeveral::as_slice) {
+        let (precision, deviation) = (number(*precision), number(precision.powf(-0.5)));
         print(format_args!(
             "noise precision {precision} (standard deviation {deviation})"
         ))?;

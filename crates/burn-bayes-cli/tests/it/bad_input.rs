@@ -726,3 +726,100 @@ fn columns_that_are_no_features() {
         }
     }
 }
+
+#[test]
+fn targets_that_do_not_go_together() {
+    let place = Workplace::new();
+    let mut rows = String::from("x,price,rent,wet,kind\n");
+    for row in 0..40 {
+        let (price, kind) = (f64::from(row * row) / 2.0, row % 3);
+        let (rent, wet) = (-1.25 * price, row % 2);
+        rows.push_str(&format!("{row},{price},{rent},{wet},k{kind}\n"));
+    }
+    place.write("rows.csv", &rows);
+    let fit = |change: &str| {
+        format!("fit --data rows.csv --model mlp:3 --epochs 2 --method map --out run {change}")
+    };
+    let done = fit("--target price,rent --task regression").replace("--out run", "--out done");
+    place.output(&done.replace("--epochs 2", "--epochs 200"));
+    check(
+        &place,
+        &[
+            (fit("--target price,price"), USAGE, &["`target`", "`price` twice"]),
+            (
+                fit("--target price,rnet"),
+                USAGE,
+                &["`target`", "`rnet`", "did you mean `rent`"],
+            ),
+            (
+                fit("--target price,rent --ignore rent"),
+                USAGE,
+                &["`ignore`", "the target `rent`"],
+            ),
+            (
+                fit("--target wet,kind --task classification"),
+                USAGE,
+                &["`task`", "names 2", "multilabel"],
+            ),
+            (fit("--target price,rent --task counts"), USAGE, &["`task`", "one target"]),
+            (fit("--target wet --task multilabel"), USAGE, &["`task`", "classification"]),
+            (
+                fit("--target wet,kind --task multilabel"),
+                DATA,
+                &["`kind`", "3 classes: `k0`, `k1`, `k2`", "leave the column out"],
+            ),
+            (
+                fit("--target price,wet"),
+                USAGE,
+                &["`task`", "the target `wet` has 2 values", "use regression"],
+            ),
+            (
+                fit("--target price,kind --task regression"),
+                DATA,
+                &["`kind`", "`k0`", "a number"],
+            ),
+            (
+                fit("--target price,rent --task regression --recalibrate variance"),
+                USAGE,
+                &["`recalibrate`", "the fit has 2"],
+            ),
+            (
+                fit("--target price,rent --task regression --positive 1"),
+                USAGE,
+                &["`positive`", "leave it out"],
+            ),
+            (
+                "predict done rows.csv --conformal 0.5".into(),
+                USAGE,
+                &["`conformal`", "the fit has 2", "fit each target alone"],
+            ),
+            (
+                "predict done rows.csv --target-risk 0.1 --tolerance 1".into(),
+                USAGE,
+                &["`target-risk`", "the fit has 2", "--abstain-above"],
+            ),
+            (
+                "predict done rows.csv --abstain-above 1".into(),
+                USAGE,
+                &["`score`", "price_std, price_epistemic_std, rent_std"],
+            ),
+            (
+                "evaluate done rows.csv --by wet".into(),
+                USAGE,
+                &["`by`", "the fit has 2"],
+            ),
+            (
+                "compare --data rows.csv --target price,rent --task regression --methods map,vifa --out c --predict rows.csv \
+                 --conformal 0.5"
+                    .into(),
+                USAGE,
+                &["`predict`", "one target"],
+            ),
+            (
+                "check --data rows.csv --target price,rent --task regression --noise-precision 1 --out c".into(),
+                USAGE,
+                &["`target`", "several columns"],
+            ),
+        ],
+    );
+}

@@ -16,6 +16,7 @@ mod plan;
 mod predict;
 mod recalibrate;
 mod search;
+mod several_targets;
 #[cfg(unix)]
 mod signals;
 #[cfg(unix)]

@@ -86,18 +86,27 @@ fn undamaged_files_are_read() {
 }
 
 /// Saved preprocessors with all kinds of columns, one per task.
-static PREPARATIONS: LazyLock<[String; 3]> =
-    LazyLock::new(|| [Task::Regression, Task::Counts, Task::Classification].map(preparation));
+static PREPARATIONS: LazyLock<[String; 4]> = LazyLock::new(|| {
+    let tasks = [
+        Task::Regression,
+        Task::Counts,
+        Task::Classification,
+        Task::Multilabel,
+    ];
+    tasks.map(preparation)
+});
 
 fn preparation(task: Task) -> String {
     let text = "size,town,price,kind\n50,Oslo,10,a\n70,\"Rome, old\",12,b\n90,Oslo,20,a\n";
     let reader = CsvReader::new(text.as_bytes(), "fuzz", CsvOptions::default()).unwrap();
     let table = reader.read_all().unwrap();
-    let target = match task {
-        Task::Regression | Task::Counts => "price",
-        Task::Classification => "kind",
+    let targets = match task {
+        Task::Regression | Task::Counts => vec!["price"],
+        Task::Classification => vec!["kind"],
+        Task::Multilabel => vec!["kind", "town"],
     };
-    let config = PreprocessorConfig::new(target, task);
+    let targets: Vec<String> = targets.into_iter().map(String::from).collect();
+    let config = PreprocessorConfig::new(targets, task);
     let preparation = Preprocessor::fit(&config, &table, 0..table.rows()).unwrap();
     toml::to_string(&preparation).unwrap()
 }

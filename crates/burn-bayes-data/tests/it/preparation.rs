@@ -338,3 +338,85 @@ fn counts_are_whole_keep_their_scale_and_have_a_mean() {
         "{message}"
     );
 }
+
+fn of_targets(text: &str, targets: &[&str], task: Task) -> Result<Preprocessor, DataError> {
+    let table = read(text, CsvOptions::default())?;
+    let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
+    let config = PreprocessorConfig::new(targets, task);
+    Preprocessor::fit(&config, &table, 0..table.rows())
+}
+
+const SEVERAL: &str = "x,a,b,new,kind\n1,10,0.5,no,r\n2,20,1.5,yes,s\n3,30,1.0,no,t\n";
+
+#[test]
+fn several_targets_are_scaled_each_on_its_own() {
+    let preprocessor = of_targets(SEVERAL, &["a", "b"], Task::Regression).unwrap();
+    let names: Vec<&str> = preprocessor.target_names().collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(preprocessor.task(), Task::Regression);
+    assert_eq!(preprocessor.target_scale(), None);
+    let means = preprocessor
+        .targets()
+        .iter()
+        .map(|plan| plan.scale().unwrap().centre);
+    assert_eq!(means.collect::<Vec<_>>(), [20.0, 1.0]);
+    assert!(!preprocessor.feature_names().contains(&"b".to_string()));
+
+    let table = read(SEVERAL, CsvOptions::default()).unwrap();
+    let all = preprocessor.dataset(&table, 0..3).unwrap();
+    let alone = |target: &str| {
+        let one = of_targets(SEVERAL, &[target], Task::Regression).unwrap();
+        one.dataset(&table, 0..3).unwrap().targets().clone()
+    };
+    assert_eq!(
+        all.targets(),
+        &Targets::Several(vec![alone("a"), alone("b")])
+    );
+    assert_eq!(all.targets().len(), 3);
+    let mut joined = preprocessor.dataset(&table, 0..1).unwrap();
+    joined
+        .append(preprocessor.dataset(&table, 1..3).unwrap())
+        .unwrap();
+    assert_eq!(joined, all);
+
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("preparation.toml");
+    preprocessor.save(&path).unwrap();
+    assert_eq!(Preprocessor::load(&path).unwrap(), preprocessor);
+    let spoilt = std::fs::read_to_string(&path).unwrap();
+    let spoilt = spoilt.replacen("task = \"regression\"", "task = \"counts\"", 1);
+    std::fs::write(&path, spoilt).unwrap();
+    assert!(Preprocessor::load(&path).unwrap_err().is_data());
+}
+
+#[test]
+fn labels_have_two_classes() {
+    let preprocessor = of_targets(SEVERAL, &["new", "a"], Task::Multilabel);
+    let message = preprocessor.unwrap_err().to_string();
+    for part in ["`a`", "3 classes: `10`, `20`, `30`", "multilabel"] {
+        assert!(message.contains(part), "{message}");
+    }
+    let text = SEVERAL.replace("30", "10");
+    let preprocessor = of_targets(&text, &["new", "a"], Task::Multilabel).unwrap();
+    assert_eq!(preprocessor.task(), Task::Multilabel);
+    let table = read(&text, preprocessor.csv_options(CsvOptions::default())).unwrap();
+    let labels = preprocessor.dataset(&table, 0..3).unwrap();
+    let columns = [[0, 1, 0], [0, 1, 0]].map(|classes| Targets::Classes(classes.to_vec()));
+    assert_eq!(labels.targets(), &Targets::Several(columns.to_vec()));
+}
+
+#[test]
+fn targets_that_do_not_go_together_are_refused() {
+    for (targets, task, part) in [
+        (&["a", "a"][..], Task::Regression, "`a` twice"),
+        (&["a", "c"], Task::Regression, "`c`"),
+        (&[], Task::Regression, "no column"),
+        (&["a", "b"], Task::Counts, "several targets"),
+        (&["new", "kind"], Task::Classification, "multilabel"),
+        (&["new"], Task::Multilabel, "one target"),
+    ] {
+        let error = of_targets(SEVERAL, targets, task).unwrap_err();
+        assert!(error.is_config(), "{targets:?}: {error}");
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}

@@ -61,7 +61,7 @@ impl Comparison {
         let (Some(request), Some(new)) = (runs.new_rows(), runs.new_table(rows)?) else {
             return Ok(self);
         };
-        let target = new.table.column(runs.config().data.target()?).ok();
+        let target = new.table.column(&runs.config().data.targets()?[0]).ok();
         let targets: Option<Vec<f64>> =
             target.and_then(|column| new.rows.iter().map(|&row| column.number(row)).collect());
         let mut methods = Vec::new();

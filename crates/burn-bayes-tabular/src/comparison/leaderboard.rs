@@ -15,7 +15,7 @@ impl Comparison {
     /// # Errors
     /// If a file cannot be written.
     pub fn write_leaderboard(&self, folder: &Path, config: &Config) -> Result<()> {
-        let target = plain(config.data.target()?);
+        let target = plain(&config.data.target_text()?);
         // Methods with diverged runs last, as for the choice of the best.
         let rank = |row: &&Row| (row.diverged, row.scores.get(NLL).map(|nll| nll.mean));
         let mut methods: Vec<&Row> = self.methods.iter().collect();

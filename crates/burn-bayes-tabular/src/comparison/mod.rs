@@ -18,7 +18,7 @@ use crate::error::{Result, TabularError};
 use crate::files::{csv_bytes, write_whole};
 use crate::jobs::{FEWEST_TESTED, Measures, Mixture, NLL, Record, Summary};
 use crate::report::f1_name;
-use crate::scores::Scores;
+use crate::scores::{JointScores, Scores};
 use crate::search::{DIVERGED, Scored};
 use crate::settings::Method;
 
@@ -52,8 +52,8 @@ const fn more(measure: &'static str, title: &'static str) -> Column {
 /// The name of the F1 score.
 const F1: &str = "f1";
 
-/// The scores of both tasks; those without values are left out of the table.
-const COLUMNS: [Column; 10] = [
+/// The scores of all tasks; those without values are left out of the table.
+const COLUMNS: [Column; 15] = [
     less("nll", "NLL"),
     less("rmse", "RMSE"),
     less("crps", "CRPS"),
@@ -64,6 +64,11 @@ const COLUMNS: [Column; 10] = [
     more(F1, "F1"),
     less("brier", "Brier"),
     less("ece", "ECE"),
+    less("standardised_rmse", "standardised RMSE"),
+    less("energy_score", "energy score"),
+    more("exact_match", "exact match"),
+    less("hamming_loss", "Hamming loss"),
+    more("macro_auroc", "macro AUROC"),
 ];
 
 /// The measures that a job stores, without undefined scores.
@@ -97,6 +102,28 @@ fn measures(scored: &Scored) -> Measures {
             ("brier", &scores.brier),
             ("ece", &scores.ece),
         ],
+        Some(Scores::SeveralTargets(scores)) => {
+            let joint = match &scores.joint {
+                JointScores::Numbers {
+                    standardised_rmse,
+                    energy_score,
+                    ..
+                } => vec![
+                    ("standardised_rmse", standardised_rmse),
+                    ("energy_score", energy_score),
+                ],
+                JointScores::Labels {
+                    exact_match,
+                    hamming_loss,
+                    macro_auroc,
+                } => vec![
+                    ("exact_match", exact_match),
+                    ("hamming_loss", hamming_loss),
+                    ("macro_auroc", macro_auroc),
+                ],
+            };
+            [vec![("nll", &scores.nll)], joint].concat()
+        }
     };
     let defined = named.into_iter();
     defined

@@ -71,7 +71,7 @@ impl Runs {
     /// With prediction intervals of the rows of a file, from the fits of the first repeat.
     ///
     /// # Errors
-    /// If the level is not in (0, 1), or the target is a class.
+    /// If the level is not in (0, 1), the target is a class, or there are several.
     pub fn with_new_rows(self, path: &Path, level: f64) -> Result<Self> {
         if !(level > 0.0 && level < 1.0) {
             let problem = format!("is {level}; it must be in (0, 1), such as 0.9");
@@ -80,6 +80,11 @@ impl Runs {
         if self.config.data.task()? == TaskName::Classification {
             let problem = "makes intervals of numbers, but the target is a class; use `fit`, and `predict --conformal` for \
                            sets of classes";
+            return Err(refused("predict", problem));
+        }
+        if self.config.data.targets()?.len() > 1 {
+            let problem = "makes intervals of one target, but `target` names several; leave it out, or compare for each target \
+                           alone";
             return Err(refused("predict", problem));
         }
         let path = path.into();

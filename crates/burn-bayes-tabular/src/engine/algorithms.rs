@@ -36,7 +36,7 @@ pub(super) fn train(
         training.settings,
         training.training_set.width(),
         training.training_set.target(),
-        training.noise_precision,
+        &training.noise_precisions,
         &training.device,
     );
     let (settings, rows) = (training.settings, training.training_set.rows());
@@ -74,15 +74,15 @@ pub fn network(
     settings: &FitSettings,
     features: usize,
     target: &Target,
-    noise_precision: f64,
+    noise_precisions: &[f64],
     device: &Device,
 ) -> Network {
-    let likelihood = likelihood(settings, target, noise_precision);
+    let likelihood = likelihood(settings, target, noise_precisions);
     let ends = ends(settings, features, target);
     let noise = Noise::host(settings.seed).fold(INITIAL_WEIGHTS);
     let offset = match target {
         Target::Counts { mean } => mean.ln(),
-        Target::Real(_) | Target::Classes(_) => 0.0,
+        Target::Real(_) | Target::Classes(_) | Target::Several(_) => 0.0,
     };
     Network::new(&settings.model, ends, likelihood, noise, device).with_offset(offset)
 }

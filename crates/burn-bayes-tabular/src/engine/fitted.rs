@@ -35,7 +35,7 @@ impl<'a> Fit<'a> {
             settings,
             training_set.width(),
             training_set.target(),
-            model.noise_precision(),
+            model.noise_precisions(),
             &settings.device.device()?.autodiff(),
         );
         Ok(Some(Self {

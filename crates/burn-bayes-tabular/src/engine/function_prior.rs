@@ -58,7 +58,7 @@ pub(super) fn check(training_set: &TrainingSet, settings: &FitSettings) -> Resul
         || !is_simple(settings, training_set.target())
     {
         return prior(
-            "is a Gaussian process, which is for regressions with a gaussian likelihood; use `weights`".into(),
+            "is a Gaussian process, which is for regressions of one target with a gaussian likelihood; use `weights`".into(),
         );
     }
     if settings.model.hidden.is_empty() {

@@ -216,7 +216,8 @@ pub(super) fn importance(fit: &Fit<'_>) -> Result<Importance> {
     }
 }
 
-/// Measures by how much importance weights change the predicted probabilities of the training rows of a classification.
+/// Measures by how much importance weights change the predicted probabilities of the training rows of a classification,
+/// or those of labels.
 ///
 /// # Errors
 /// If a prediction is not finite.
@@ -225,9 +226,9 @@ pub(super) fn measure_probability_change(
     fit: &Fit<'_>,
     model: &TrainedModel,
 ) -> Result<()> {
-    let (Importance::Measured(ratios), Target::Classes(_)) =
-        (importance, fit.training_set.target())
-    else {
+    let target = fit.training_set.target();
+    let is_number = target.scales().is_some() || matches!(target, Target::Counts { .. });
+    let (Importance::Measured(ratios), false) = (importance, is_number) else {
         return Ok(());
     };
     let rows = fit.training_set.rows();
@@ -236,12 +237,7 @@ pub(super) fn measure_probability_change(
     let noise = Noise::host(fit.settings.seed).for_importance();
     let probabilities = |weights: &[f64]| -> Result<Vec<f64>> {
         let model = model.clone().with_weighted_draws(noise, weights)?;
-        match model.predict(&features, weights.len())? {
-            Predictions::Classes(predictions) => {
-                Ok(predictions.checked()?.average().values().to_vec())
-            }
-            Predictions::Reals(_) | Predictions::Counts(_) => Ok(Vec::new()),
-        }
+        average_probabilities(&model.predict(&features, weights.len())?)
     };
     let weights: Vec<f64> = ratios
         .log_weights
@@ -259,6 +255,19 @@ pub(super) fn measure_probability_change(
         .map(|(plain, weighted)| (plain - weighted).abs());
     ratios.probability_change = Some(differences.sum::<f64>() / plain.len() as f64);
     Ok(())
+}
+
+/// The probabilities of classes, averaged over draws, or those of all labels; empty for numbers.
+fn average_probabilities(predictions: &Predictions) -> Result<Vec<f64>> {
+    match predictions {
+        Predictions::Classes(predictions) => Ok(predictions.checked()?.average().values().to_vec()),
+        Predictions::Reals(_) | Predictions::Counts(_) => Ok(Vec::new()),
+        Predictions::Several(targets) => {
+            let targets = targets.iter();
+            let averages = targets.map(|target| average_probabilities(&target.predictions));
+            Ok(averages.collect::<Result<Vec<_>>>()?.concat())
+        }
+    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub(crate) fn completed(
     settings: &FitSettings,
     model: TrainedModel,
 ) -> Result<TrainedModel> {
-    let (rows, precision) = (training_set.rows(), model.noise_precision());
+    let (rows, precisions) = (training_set.rows(), model.noise_precisions().to_vec());
     let MethodConfig::Laplace(config) = MethodConfig::new(settings, rows, model.weights())? else {
         return Ok(model);
     };
@@ -41,7 +41,7 @@ pub(crate) fn completed(
         settings,
         width,
         target,
-        precision,
+        &precisions,
         &device.clone().autodiff(),
     );
     let layout = Layout::new(&network, &ParamGroup::all())?;
@@ -64,7 +64,7 @@ pub(crate) fn completed(
     let posterior = fit.posterior()?;
     let network = network.valid();
     let seed = settings.seed;
-    let model = TrainedModel::new(&network, Some(posterior), target.clone(), precision, seed)?;
+    let model = TrainedModel::new(&network, Some(posterior), target.clone(), precisions, seed)?;
     let model = model.with_linearised_predictions()?;
     Ok(model.after_training(learned, Motion::default()))
 }

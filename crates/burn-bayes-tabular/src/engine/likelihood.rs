@@ -12,6 +12,8 @@ fn name(settings: &FitSettings, target: &Target) -> LikelihoodName {
         Target::Real(_) => LikelihoodName::Gaussian,
         Target::Counts { .. } => LikelihoodName::Poisson,
         Target::Classes(_) => LikelihoodName::Categorical,
+        Target::Several(_) if target.scales().is_some() => LikelihoodName::Gaussian,
+        Target::Several(_) => LikelihoodName::Bernoulli,
     };
     settings.likelihood.unwrap_or(simplest)
 }
@@ -20,23 +22,29 @@ fn name(settings: &FitSettings, target: &Target) -> LikelihoodName {
 pub(super) fn likelihood(
     settings: &FitSettings,
     target: &Target,
-    noise_precision: f64,
+    noise_precisions: &[f64],
 ) -> Likelihood {
     match name(settings, target) {
-        LikelihoodName::Gaussian => Likelihood::Gaussian { noise_precision },
+        LikelihoodName::Gaussian => match *noise_precisions {
+            [noise_precision] => Likelihood::Gaussian { noise_precision },
+            _ => Likelihood::GaussianTargets {
+                noise_precisions: noise_precisions.to_vec(),
+            },
+        },
         LikelihoodName::Heteroscedastic => Likelihood::HeteroscedasticGaussian,
         LikelihoodName::Poisson => Likelihood::Poisson,
         LikelihoodName::Categorical => Likelihood::Categorical,
         LikelihoodName::Ordinal => Likelihood::Ordinal,
+        LikelihoodName::Bernoulli => Likelihood::Bernoulli,
     }
 }
 
 /// The number of outputs of the network.
 pub(super) fn outputs(settings: &FitSettings, target: &Target) -> usize {
-    likelihood(settings, target, 1.0).outputs(target.columns())
+    likelihood(settings, target, &[1.0]).outputs(target.columns())
 }
 
-/// Whether it is Gaussian with one variance, or categorical.
+/// Whether it is Gaussian with one variance for each target, or categorical.
 pub(crate) fn is_simple(settings: &FitSettings, target: &Target) -> bool {
     matches!(
         name(settings, target),
@@ -52,6 +60,21 @@ pub(super) fn check(settings: &FitSettings, target: &Target) -> Result<()> {
         | (Target::Counts { .. }, LikelihoodName::Poisson)
         | (Target::Classes(_), LikelihoodName::Categorical | LikelihoodName::Ordinal) => {
             return Ok(());
+        }
+        (Target::Several(_), LikelihoodName::Gaussian | LikelihoodName::Heteroscedastic)
+            if target.scales().is_some() =>
+        {
+            return Ok(());
+        }
+        (Target::Several(_), LikelihoodName::Bernoulli) if target.scales().is_none() => {
+            return Ok(());
+        }
+        (Target::Several(_), _) => match target.scales() {
+            Some(_) => "is not for several numbers; use gaussian or heteroscedastic",
+            None => "is not for labels; leave it out",
+        },
+        (_, LikelihoodName::Bernoulli) => {
+            "is for labels, but there is one target; leave it out, or use `--task multilabel`"
         }
         (Target::Real(_), LikelihoodName::Poisson) => {
             "is for counts, but the task is a regression; use `--task counts`"
@@ -161,7 +184,7 @@ mod tests {
                 "{input}: {mean}"
             );
         }
-        assert_eq!(model.noise_precision_in_target_units(), None);
+        assert_eq!(model.noise_precisions_in_target_units(), None);
     }
 
     /// A row has the highest of three classes if its input plus logistic noise is above 1, the lowest if it is

@@ -43,6 +43,7 @@ pub use motion::Motion;
 pub(crate) use prior_draw::prior_draw;
 pub use process_comparison::{ProcessComparison, ProcessDistance, compare_with_process};
 pub use trained_model::TrainedModel;
+pub(crate) use trained_model::in_target_units;
 pub use training::Checkpoint;
 use training::Training;
 
@@ -166,9 +167,9 @@ fn trained(
         ));
     }
     let learned = function_prior::learned(training_set, settings)?;
-    let precision = match (&checkpoint, &learned) {
-        (Some(checkpoint), _) => checkpoint.noise_precision,
-        (None, Some(learned)) => learned.noise_variance.recip(),
+    let precisions = match (&checkpoint, &learned) {
+        (Some(checkpoint), _) => checkpoint.noise_precisions.clone(),
+        (None, Some(learned)) => vec![learned.noise_variance.recip()],
         (None, None) => noise::initial(training_set, settings)?,
     };
     let learned_prior = checkpoint
@@ -178,7 +179,7 @@ fn trained(
     let training = Training::new(
         training_set,
         settings,
-        precision,
+        precisions,
         learned_prior,
         function_prior,
     )?;

@@ -2,7 +2,8 @@
 //!
 //! The residuals of training rows underestimate the noise of a network. So a fifth of the rows is held out
 //! during the first half of the training, and β is the one under which the predictive mixture of the weights'
-//! draws is most likely there. Then the training goes on with all rows.
+//! draws is most likely there. Then the training goes on with all rows. Several targets have a β each, under which the
+//! mixture of that target is most likely.
 
 use burn_bayes::Noise;
 use burn_bayes::eval::{
@@ -13,7 +14,7 @@ use super::TrainedModel;
 use super::likelihood::is_simple;
 use crate::error::Result;
 use crate::random::shuffled;
-use crate::rows::{Target, TrainingSet, held_out_rows};
+use crate::rows::{TrainingSet, held_out_rows};
 use crate::settings::{FitSettings, NoisePrecision, refused};
 
 const HELD_OUT: f64 = 0.2;
@@ -32,19 +33,30 @@ pub(super) const BOUNDS: (f64, f64) = (0.5, 1e6);
 /// The random stream of the split.
 const PARTING: u64 = 0x7061_7274;
 
-/// β at the start of a training, on the standardised scale of the network; 1 for classes and counts,
-/// which have none, and where the network predicts it.
-pub(super) fn initial(training_set: &TrainingSet, settings: &FitSettings) -> Result<f64> {
-    match (training_set.target(), settings.noise_precision) {
-        (Target::Classes(_) | Target::Counts { .. }, _) => Ok(1.0),
-        (target @ Target::Real(_), _) if !is_simple(settings, target) => Ok(1.0),
-        (Target::Real(scale), NoisePrecision::Given(precision)) => {
-            Ok(precision * scale.spread * scale.spread)
+/// β of every target at the start of a training, on the standardised scale of the network; 1 for classes, labels and
+/// counts, which have none, and where the network predicts it.
+pub(super) fn initial(training_set: &TrainingSet, settings: &FitSettings) -> Result<Vec<f64>> {
+    let target = training_set.target();
+    let scales = target.scales().filter(|_| is_simple(settings, target));
+    Ok(match (scales, settings.noise_precision) {
+        (None, _) => vec![1.0],
+        (Some(scales), NoisePrecision::Given(precision)) => {
+            let own = scales
+                .iter()
+                .map(|scale| precision * scale.spread * scale.spread);
+            own.collect()
         }
-        (Target::Real(_), NoisePrecision::Learned(_)) => {
-            Ok(FIRST_GUESS * training_set.target_deviation()?.powi(-2))
+        (Some(_), NoisePrecision::Learned(_)) => {
+            let units = units(training_set)?.into_iter();
+            units.map(|unit| FIRST_GUESS * unit).collect()
         }
-    }
+    })
+}
+
+/// 1/variance of the stored values of every target.
+fn units(training_set: &TrainingSet) -> Result<Vec<f64>> {
+    let deviations = training_set.target_deviations()?.into_iter();
+    Ok(deviations.map(|deviation| deviation.powi(-2)).collect())
 }
 
 /// The rows that are held out while β is learned.
@@ -53,7 +65,8 @@ pub(super) struct LearnedNoise {
     /// The rows that train in the first epochs.
     seen: Vec<usize>,
     held_out: TrainingSet,
-    bounds: (f64, f64),
+    /// Those of each target.
+    bounds: Vec<(f64, f64)>,
     /// The last epoch (from 1) in which rows are held out.
     last: usize,
     /// Epochs between two estimates.
@@ -63,8 +76,9 @@ pub(super) struct LearnedNoise {
 impl LearnedNoise {
     /// The split of a training; `None` if β is given.
     pub(super) fn new(training_set: &TrainingSet, settings: &FitSettings) -> Result<Option<Self>> {
-        let is_learned = matches!(training_set.target(), Target::Real(_))
-            && is_simple(settings, training_set.target())
+        let target = training_set.target();
+        let is_learned = target.scales().is_some()
+            && is_simple(settings, target)
             && settings.noise_precision == NoisePrecision::LEARNED;
         if !is_learned {
             return Ok(None);
@@ -79,12 +93,14 @@ impl LearnedNoise {
         let noise = Noise::host(settings.seed).fold(PARTING);
         let order = shuffled(rows, noise);
         let (held_out, seen) = order.split_at(held_out_rows(rows, HELD_OUT));
-        let unit = training_set.target_deviation()?.powi(-2);
+        let units = units(training_set)?.into_iter();
         let last = ((LEARNING * settings.epochs(rows) as f64) as usize).max(1);
         Ok(Some(Self {
             seen: seen.to_vec(),
             held_out: training_set.select(held_out),
-            bounds: (BOUNDS.0 * unit, BOUNDS.1 * unit),
+            bounds: units
+                .map(|unit| (BOUNDS.0 * unit, BOUNDS.1 * unit))
+                .collect(),
             last,
             every: last.div_ceil(ESTIMATES),
         }))
@@ -100,15 +116,29 @@ impl LearnedNoise {
         epoch == self.last || (epoch < self.last && epoch.is_multiple_of(self.every))
     }
 
-    /// β of a model, from its predictions of the held-out rows.
-    pub(super) fn estimate(&self, model: &TrainedModel) -> Result<f64> {
-        let targets = self.held_out.targets().iter().copied().map(f64::from);
-        let targets: Vec<f64> = targets.collect();
+    /// β of every target of a model, from its predictions of the held-out rows.
+    pub(super) fn estimate(&self, model: &TrainedModel) -> Result<Vec<f64>> {
         let outputs = model.outputs(&self.held_out.features()?, DRAWS)?;
-        let noise = MixtureNoise::Shared(model.noise_precision());
-        let mixture = GaussianMixture::new(outputs, model.draws(DRAWS), targets.len(), noise)?;
-        let held_out = TargetedMixture::new(&mixture, &targets)?;
-        let (least, most) = self.bounds;
-        Ok(most_likely_noise_precision(&held_out, least..=most)?)
+        let count = self.bounds.len();
+        let precisions = model
+            .noise_precisions()
+            .iter()
+            .zip(&self.bounds)
+            .enumerate();
+        let precisions = precisions.map(|(target, (&precision, &(least, most)))| {
+            let means: Vec<f64> = outputs
+                .iter()
+                .skip(target)
+                .step_by(count)
+                .copied()
+                .collect();
+            let targets = self.held_out.targets().iter().skip(target).step_by(count);
+            let targets: Vec<f64> = targets.copied().map(f64::from).collect();
+            let noise = MixtureNoise::Shared(precision);
+            let mixture = GaussianMixture::new(means, model.draws(DRAWS), targets.len(), noise)?;
+            let held_out = TargetedMixture::new(&mixture, &targets)?;
+            Ok(most_likely_noise_precision(&held_out, least..=most)?)
+        });
+        precisions.collect()
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn prior_draw(
         settings,
         training_set.width(),
         training_set.target(),
-        initial(training_set, settings)?,
+        &initial(training_set, settings)?,
         &device.clone().autodiff(),
     );
     let layout = Layout::new(&network, &ParamGroup::all())?;

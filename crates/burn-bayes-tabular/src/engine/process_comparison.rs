@@ -126,7 +126,7 @@ pub fn compare_with_process(
     else {
         return Ok(None);
     };
-    let process = GaussianProcess::new(kernel.parse()?, model.noise_precision().recip())?;
+    let process = GaussianProcess::new(kernel.parse()?, model.noise_precisions()[0].recip())?;
     let (inputs, targets) = examples(training_set)?;
     let exact = process.fit(&inputs, &targets)?;
     let noise = Noise::host(settings.seed).fold(CHOICE);

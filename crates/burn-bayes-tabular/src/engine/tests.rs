@@ -1,5 +1,7 @@
 //! Every method learns, and the result does not depend on other fits or interruptions.
 
+mod several_targets;
+
 use std::cell::Cell;
 
 use burn_bayes_data::{ColumnScale, Dataset, Targets, gap_regression, two_moons};
@@ -101,7 +103,7 @@ fn the_noise_is_learnt_from_rows_that_were_held_out() {
     };
     let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
     // The true noise precision is 100; the error of the network makes the estimate smaller.
-    let learnt = model.noise_precision();
+    let learnt = model.noise_precisions()[0];
     assert!((20.0..200.0).contains(&learnt), "{learnt}");
 }
 
@@ -123,10 +125,10 @@ fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
         let sized = Dataset::new(data.features().clone(), Targets::Real(sized)).unwrap();
         let training_set = TrainingSet::new(&sized, Target::Real(scale)).unwrap();
         let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
-        let deviation = training_set.target_deviation().unwrap();
+        let deviation = training_set.target_deviations().unwrap()[0];
         assert!((deviation / size - 1.12).abs() < 0.01, "{deviation}");
         // The estimate stays within its bounds.
-        let learnt = model.noise_precision() * deviation * deviation;
+        let learnt = model.noise_precisions()[0] * deviation * deviation;
         assert!((0.499..1.001e6).contains(&learnt), "{size}: {learnt}");
     }
 }

@@ -8,7 +8,7 @@ use burn_bayes::eval::DrawProbabilities;
 use burn_bayes::laplace::{Linearized, ModelOutputs};
 use burn_bayes::likelihood::Likelihood;
 use burn_bayes::{FactorPosterior, Noise, Predictor};
-use burn_bayes_data::Features;
+use burn_bayes_data::{ColumnScale, Features};
 
 use super::motion::Motion;
 use super::prior::LayerPrecisions;
@@ -16,6 +16,7 @@ use crate::error::{Result, TabularError};
 use crate::network::Network;
 use crate::predict::{
     ClassPredictions, CountPredictions, NoiseDeviations, Predictions, RealPredictions,
+    TargetPredictions,
 };
 use crate::rows::Target;
 use crate::settings::refused;
@@ -38,8 +39,8 @@ pub struct TrainedModel {
     linearized: Option<Arc<Linearized<Network>>>,
     noise: Noise,
     target: Target,
-    /// β on the standardised scale of the network.
-    noise_precision: f64,
+    /// β of every target on the standardised scale of the network.
+    noise_precisions: Vec<f64>,
     /// α of all weights or of those of each layer; `None` if it was given, or the model was read from a file.
     learned_prior: Option<LayerPrecisions>,
     /// As above.
@@ -55,7 +56,7 @@ impl TrainedModel {
         network: &Network,
         posterior: Option<FactorPosterior>,
         target: Target,
-        noise_precision: f64,
+        noise_precisions: Vec<f64>,
         seed: u64,
     ) -> Result<Self> {
         let network = network.clone().no_grad();
@@ -68,7 +69,7 @@ impl TrainedModel {
             linearized: None,
             noise,
             target,
-            noise_precision,
+            noise_precisions,
             learned_prior: None,
             motion: Motion::default(),
             kernel: None,
@@ -143,17 +144,15 @@ impl TrainedModel {
         &self.network
     }
 
-    /// The noise precision on the standardised scale of the network.
-    pub fn noise_precision(&self) -> f64 {
-        self.noise_precision
+    /// The noise precision of every target on the standardised scale of the network.
+    pub fn noise_precisions(&self) -> &[f64] {
+        &self.noise_precisions
     }
 
-    /// The noise precision in the unit of the target; `None` for classes, and if the network predicts the noise.
-    pub fn noise_precision_in_target_units(&self) -> Option<f64> {
-        match (&self.target, self.network.noise_precision()) {
-            (Target::Real(scale), Some(_)) => Some(self.noise_precision / scale.spread.powi(2)),
-            _ => None,
-        }
+    /// The noise precision of every target in its own unit; `None` for classes, and if the network predicts the noise.
+    pub fn noise_precisions_in_target_units(&self) -> Option<Vec<f64>> {
+        self.network.noise_precisions()?;
+        in_target_units(&self.noise_precisions, &self.target)
     }
 
     /// D, the number of weights.
@@ -175,29 +174,7 @@ impl TrainedModel {
         let outputs = self.outputs(rows, draws)?;
         let draws = self.draws(draws);
         Ok(match &self.target {
-            Target::Real(scale) => {
-                let (means, noise) = match self.network.likelihood() {
-                    Likelihood::HeteroscedasticGaussian => {
-                        let (pairs, _) = outputs.as_chunks::<2>();
-                        let deviation = |&[_, log_variance]: &[f64; 2]| {
-                            scale.spread * (0.5 * log_variance).exp()
-                        };
-                        let means = pairs.iter().map(|&[mean, _]| mean).collect();
-                        let deviations = pairs.iter().map(deviation).collect();
-                        (means, NoiseDeviations::PerPrediction(deviations))
-                    }
-                    _ => {
-                        let deviation = scale.spread / self.noise_precision.sqrt();
-                        (outputs, NoiseDeviations::PerMember(vec![deviation]))
-                    }
-                };
-                Predictions::Reals(RealPredictions {
-                    draws,
-                    members: vec![draws],
-                    means: means.into_iter().map(|mean| scale.undo(mean)).collect(),
-                    noise,
-                })
-            }
+            Target::Real(scale) => Predictions::Reals(self.reals(*scale, 0, &outputs, draws)),
             Target::Counts { .. } => Predictions::Counts(CountPredictions {
                 draws,
                 members: vec![draws],
@@ -219,7 +196,61 @@ impl TrainedModel {
                     probabilities,
                 })
             }
+            Target::Several(targets) => {
+                let logits = |place| outputs.iter().skip(place).step_by(targets.len());
+                let of_target = |(place, (name, target)): (usize, &(String, Target))| {
+                    let predictions = match target {
+                        Target::Real(scale) => {
+                            Predictions::Reals(self.reals(*scale, place, &outputs, draws))
+                        }
+                        Target::Classes(classes) => labels(classes.clone(), logits(place), draws),
+                        Target::Counts { .. } | Target::Several(_) => {
+                            unreachable!("a training set has several numbers or several labels")
+                        }
+                    };
+                    TargetPredictions {
+                        name: name.clone(),
+                        unit: target.unit(),
+                        predictions,
+                    }
+                };
+                Predictions::Several(targets.iter().enumerate().map(of_target).collect())
+            }
         })
+    }
+
+    /// The predictions of the number at a place among the targets.
+    fn reals(
+        &self,
+        scale: ColumnScale,
+        place: usize,
+        outputs: &[f64],
+        draws: usize,
+    ) -> RealPredictions {
+        let targets = self.target.columns();
+        let is_heteroscedastic = matches!(
+            self.network.likelihood(),
+            Likelihood::HeteroscedasticGaussian
+        );
+        let width = targets * if is_heteroscedastic { 2 } else { 1 };
+        let column = |place: usize| outputs.iter().skip(place).step_by(width);
+        let noise = match is_heteroscedastic {
+            true => {
+                let log_variances = column(targets + place);
+                let deviation = |log_variance: &f64| scale.spread * (0.5 * log_variance).exp();
+                NoiseDeviations::PerPrediction(log_variances.map(deviation).collect())
+            }
+            false => {
+                let deviation = scale.spread / self.noise_precisions[place].sqrt();
+                NoiseDeviations::PerMember(vec![deviation])
+            }
+        };
+        RealPredictions {
+            draws,
+            members: vec![draws],
+            means: column(place).map(|&mean| scale.undo(mean)).collect(),
+            noise,
+        }
     }
 
     /// The outputs of the network, `[draws, rows, outputs]`, on the standardised scale.
@@ -279,6 +310,35 @@ impl TrainedModel {
             None => 1,
         }
     }
+}
+
+/// Noise precisions on the standardised scale of a network, in the units of its targets; `None` for targets that are not
+/// numbers.
+pub(crate) fn in_target_units(precisions: &[f64], target: &Target) -> Option<Vec<f64>> {
+    let scales = target.scales()?;
+    let pairs = precisions.iter().zip(&scales);
+    Some(
+        pairs
+            .map(|(precision, scale)| precision / scale.spread.powi(2))
+            .collect(),
+    )
+}
+
+/// The predictions of a label, from the logits of its second class.
+fn labels<'a>(
+    classes: Vec<String>,
+    logits: impl Iterator<Item = &'a f64>,
+    draws: usize,
+) -> Predictions {
+    let probability = |logit: f64| 1.0 / (1.0 + (-logit).exp());
+    Predictions::Classes(ClassPredictions {
+        classes,
+        draws,
+        members: vec![draws],
+        probabilities: logits
+            .flat_map(|&logit| [probability(-logit), probability(logit)])
+            .collect(),
+    })
 }
 
 /// The probabilities of ordered classes, from the logits of going on to the next, in double precision.

@@ -34,8 +34,8 @@ const SHUFFLING: u64 = 0x7368_7566;
 pub struct Checkpoint {
     /// Number of completed epochs.
     pub(crate) epochs: usize,
-    /// β on the standardised scale of the network.
-    pub(crate) noise_precision: f64,
+    /// β of every target on the standardised scale of the network.
+    pub(crate) noise_precisions: Vec<f64>,
     /// α of the weights, if it is learned and has been estimated.
     pub(crate) learned_prior: Option<LayerPrecisions>,
     /// The posterior's mean before the last quarter of the epochs, after it has begun.
@@ -54,9 +54,9 @@ pub(super) trait Learner:
     /// The network for inference. Its weights are meaningful only for a point estimate.
     fn network(&self) -> Network;
 
-    /// The same with another noise precision of the likelihood.
+    /// The same with other noise precisions of the likelihood.
     #[must_use]
-    fn with_noise_precision(self, precision: f64) -> Self;
+    fn with_noise_precisions(self, precisions: &[f64]) -> Self;
 
     /// The distance of the last iterate from the average of iterates, in posterior standard deviations.
     fn fluctuation(&self) -> std::result::Result<Option<f64>, burn_bayes::Error>;
@@ -74,8 +74,8 @@ impl Learner for Network {
         self.valid()
     }
 
-    fn with_noise_precision(self, precision: f64) -> Self {
-        Network::with_noise_precision(self, precision)
+    fn with_noise_precisions(self, precisions: &[f64]) -> Self {
+        Network::with_noise_precisions(self, precisions)
     }
 
     fn fluctuation(&self) -> std::result::Result<Option<f64>, burn_bayes::Error> {
@@ -100,8 +100,8 @@ where
         self.template().valid()
     }
 
-    fn with_noise_precision(self, precision: f64) -> Self {
-        self.map_template(|network| network.with_noise_precision(precision))
+    fn with_noise_precisions(self, precisions: &[f64]) -> Self {
+        self.map_template(|network| network.with_noise_precisions(precisions))
     }
 
     fn fluctuation(&self) -> std::result::Result<Option<f64>, burn_bayes::Error> {
@@ -117,8 +117,8 @@ where
 pub(super) struct Training<'a> {
     pub(super) training_set: &'a TrainingSet,
     pub(super) settings: &'a FitSettings,
-    /// β at the start.
-    pub(super) noise_precision: f64,
+    /// β of every target at the start.
+    pub(super) noise_precisions: Vec<f64>,
     /// The rows held out while β is learned.
     learned_noise: Option<LearnedNoise>,
     /// α at the start, if it is learned and has been estimated.
@@ -132,14 +132,14 @@ impl<'a> Training<'a> {
     pub(super) fn new(
         training_set: &'a TrainingSet,
         settings: &'a FitSettings,
-        noise_precision: f64,
+        noise_precisions: Vec<f64>,
         first_prior: Option<LayerPrecisions>,
         function_prior: Option<FunctionPrior>,
     ) -> Result<Self> {
         Ok(Self {
             training_set,
             settings,
-            noise_precision,
+            noise_precisions,
             learned_noise: LearnedNoise::new(training_set, settings)?,
             first_prior,
             learned_prior: LearnedPrior::new(settings, training_set.rows()),
@@ -184,7 +184,7 @@ impl Training<'_> {
         let mut watched = Watched {
             training: self,
             observer,
-            noise_precision: self.noise_precision,
+            noise_precisions: self.noise_precisions.clone(),
             learned_prior: self.first_prior.clone(),
             earlier_mean,
         };
@@ -209,7 +209,7 @@ impl Training<'_> {
             fluctuation: learner.fluctuation()?,
             drift: drift.transpose()?,
         };
-        let model = self.trained_model(&learner, posterior, watched.noise_precision)?;
+        let model = self.trained_model(&learner, posterior, watched.noise_precisions)?;
         Ok(model.after_training(watched.learned_prior, motion))
     }
 
@@ -217,7 +217,7 @@ impl Training<'_> {
     fn snapshot(
         &self,
         learner: &impl Learner,
-        noise_precision: f64,
+        noise_precisions: &[f64],
         learned_prior: Option<&LayerPrecisions>,
     ) -> Result<TrainedModel> {
         let posterior = posterior_so_far(learner)?;
@@ -225,7 +225,7 @@ impl Training<'_> {
             fluctuation: learner.fluctuation()?,
             drift: None,
         };
-        let model = self.trained_model(learner, posterior, noise_precision)?;
+        let model = self.trained_model(learner, posterior, noise_precisions.to_vec())?;
         Ok(model.after_training(learned_prior.cloned(), motion))
     }
 
@@ -233,13 +233,13 @@ impl Training<'_> {
         &self,
         learner: &impl Learner,
         posterior: Option<FactorPosterior>,
-        noise_precision: f64,
+        noise_precisions: Vec<f64>,
     ) -> Result<TrainedModel> {
         let model = TrainedModel::new(
             &learner.network(),
             posterior,
             self.training_set.target().clone(),
-            noise_precision,
+            noise_precisions,
             self.settings.seed,
         )?;
         let kernel = self.function_prior.as_ref().map(FunctionPrior::kernel);
@@ -320,8 +320,8 @@ fn posterior_so_far(
 struct Watched<'a, 'b> {
     training: &'a Training<'b>,
     observer: &'a mut dyn Observer,
-    /// β after the last epoch.
-    noise_precision: f64,
+    /// β of every target after the last epoch.
+    noise_precisions: Vec<f64>,
     /// α after the last epoch.
     learned_prior: Option<LayerPrecisions>,
     /// The posterior's mean before the last quarter of the epochs.
@@ -353,10 +353,10 @@ impl Watched<'_, '_> {
         };
         let snapshot =
             self.training
-                .snapshot(&model, self.noise_precision, self.learned_prior.as_ref());
+                .snapshot(&model, &self.noise_precisions, self.learned_prior.as_ref());
         let estimate = snapshot.and_then(|snapshot| learned.estimate(&snapshot));
-        self.noise_precision = estimate.map_err(Failure::Observer)?;
-        Ok(model.with_noise_precision(self.noise_precision))
+        self.noise_precisions = estimate.map_err(Failure::Observer)?;
+        Ok(model.with_noise_precisions(&self.noise_precisions))
     }
 
     /// The model with the prior that an epoch taught.
@@ -395,7 +395,7 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
         };
         let snapshot = || {
             self.training
-                .snapshot(model, self.noise_precision, self.learned_prior.as_ref())
+                .snapshot(model, &self.noise_precisions, self.learned_prior.as_ref())
         };
         Ok(self.observer.epoch(&record, &snapshot))
     }
@@ -426,7 +426,7 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
         let epochs = state.step as usize / training.epoch_steps();
         let checkpoint = Checkpoint {
             epochs,
-            noise_precision: self.noise_precision,
+            noise_precisions: self.noise_precisions.clone(),
             learned_prior: self.learned_prior.clone(),
             earlier_mean: self.earlier_mean.clone(),
             state,

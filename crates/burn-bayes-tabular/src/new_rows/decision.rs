@@ -1,11 +1,13 @@
 //! Which rows are kept: by a threshold on an uncertainty score, given or chosen for a target risk.
 
 use burn_bayes::eval::BoundedPoint;
-use burn_bayes_data::Task;
+use burn_bayes_data::{Preprocessor, Task};
 
 use super::{PredictionRequest, expect_share};
 use crate::error::{Result, TabularError};
-use crate::predict::{Abstention, DEVIATIONS, EPISTEMIC, Uncertainty, threshold_at_risk};
+use crate::predict::{
+    Abstention, DEVIATIONS, EPISTEMIC, Uncertainty, column_name, threshold_at_risk,
+};
 use crate::run::{Run, RunFolder};
 use crate::settings::refused;
 use crate::text::tick;
@@ -34,9 +36,19 @@ impl PredictionRequest {
         run: &Run,
         draws: usize,
     ) -> Result<Option<Decision>> {
-        let score = self.score(run.preprocessor.task())?;
         let decides = self.abstain_above.is_some() || self.target_risk.is_some();
-        if decides && run.model.draws(draws) == 1 && compares_draws(&score) {
+        if self.target_risk.is_some() {
+            let cure = "give a threshold with `--abstain-above`, or fit each target alone";
+            run.model.target().expect_one("target-risk", cure)?;
+        }
+        if !decides && self.score.is_none() {
+            return Ok(None);
+        }
+        let ScoreName {
+            name: score,
+            compares_draws,
+        } = self.score(&run.preprocessor)?;
+        if decides && run.model.draws(draws) == 1 && compares_draws {
             let problem = format!(
                 "is `{score}`, which compares weight draws, and there is only one draw; use another \
                  score"
@@ -54,11 +66,10 @@ impl PredictionRequest {
                 guarantee: None,
             })),
             (None, Some(risk)) => self.promised(folder, run, score, risk).map(Some),
-            (None, None) if self.score.is_some() => Err(refused(
+            (None, None) => Err(refused(
                 "score",
                 "has no effect without `--abstain-above` or `--target-risk`",
             )),
-            (None, None) => Ok(None),
         }
     }
 
@@ -124,24 +135,50 @@ impl PredictionRequest {
         })
     }
 
-    /// The name of the score.
-    fn score(&self, task: Task) -> Result<String> {
-        let names: Vec<&str> = match task {
-            Task::Classification => Uncertainty::ALL.iter().map(|score| score.name()).collect(),
-            Task::Regression | Task::Counts => DEVIATIONS.to_vec(),
+    /// The score, by default the first one of a single target.
+    fn score(&self, preprocessor: &Preprocessor) -> Result<ScoreName> {
+        let of_classes = || {
+            let scores = Uncertainty::ALL.into_iter();
+            scores
+                .map(|score| (score.name(), score.needs_draws()))
+                .collect()
         };
-        let name = self.score.as_deref().unwrap_or(names[0]);
-        match names.contains(&name) {
-            true => Ok(name.into()),
-            false => {
-                let problem = format!("is `{name}`; use one of {}", names.join(", "));
-                Err(refused("score", problem))
+        let of_task: Vec<(&str, bool)> = match preprocessor.task() {
+            Task::Classification | Task::Multilabel => of_classes(),
+            Task::Regression | Task::Counts => {
+                DEVIATIONS.map(|score| (score, score == EPISTEMIC)).into()
             }
-        }
+        };
+        let is_several = preprocessor.targets().len() > 1;
+        let of_target = |target| {
+            let target = is_several.then_some(target);
+            of_task
+                .iter()
+                .map(move |&(name, compares_draws)| ScoreName {
+                    name: column_name(target, name),
+                    compares_draws,
+                })
+        };
+        let scores: Vec<ScoreName> = preprocessor.target_names().flat_map(of_target).collect();
+        let known = scores.iter().map(|score| score.name.as_str());
+        let known = known.collect::<Vec<_>>().join(", ");
+        let name = match &self.score {
+            None if is_several => {
+                let problem =
+                    format!("is not given, and the fit has several targets; use one of {known}");
+                return Err(refused("score", problem));
+            }
+            None => scores[0].name.clone(),
+            Some(name) => name.clone(),
+        };
+        let found = scores.into_iter().find(|score| score.name == name);
+        found.ok_or_else(|| refused("score", format!("is `{name}`; use one of {known}")))
     }
 }
 
-fn compares_draws(score: &str) -> bool {
-    let of_classes = |known: &Uncertainty| known.name() == score && known.needs_draws();
-    score == EPISTEMIC || Uncertainty::ALL.iter().any(of_classes)
+/// An uncertainty score.
+struct ScoreName {
+    /// Its column among the predictions.
+    name: String,
+    compares_draws: bool,
 }

@@ -74,7 +74,8 @@ impl KnownRows {
         conformal_by: Option<&str>,
     ) -> Result<Self> {
         let by = distinct(by.iter().cloned(), String::clone);
-        let conformal_by = conformal_by.filter(|&by| by != run.preprocessor.target_name());
+        let is_target = |by: &str| run.preprocessor.target_names().any(|name| name == by);
+        let conformal_by = conformal_by.filter(|&by| !is_target(by));
         let (table, of_run) = table(run, path, format, &by, conformal_by)?;
         let rows = match run.config.data.missing {
             // A missing value of a column that only groups the rows leaves out none.
@@ -146,7 +147,11 @@ fn table(
     by: &[String],
     kept: Option<&str>,
 ) -> Result<(Table, Vec<String>)> {
-    let target = run.preprocessor.target_name();
+    if !by.is_empty() {
+        let cure = "leave it out, or fit each target alone";
+        run.model.target().expect_one("by", cure)?;
+    }
+    let target = run.preprocessor.targets()[0].name();
     if by.iter().any(|name| name == target) {
         let problem = format!(
             "names the target `{target}`, and no model is calibrated within the rows of one outcome; name another \

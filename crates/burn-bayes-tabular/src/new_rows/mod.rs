@@ -36,7 +36,8 @@ pub struct PredictionRequest {
     pub draws: Option<usize>,
     /// Quantiles of numbers or counts; 5, 50 and 95 % by default.
     pub quantiles: Option<Vec<f64>>,
-    /// Uncertainty score for abstaining; by default entropy for classes and standard deviation for numbers.
+    /// Uncertainty score for abstaining; by default entropy for classes and standard deviation for numbers. One of several
+    /// targets must be named, as `price_std`.
     pub score: Option<String>,
     /// Abstain from (refer) rows whose score is above this threshold.
     pub abstain_above: Option<f64>,
@@ -97,7 +98,7 @@ impl<'a> RowPredictor<'a> {
         self.conformal.as_ref()
     }
 
-    /// Opens a file of rows. The target column is not read, and may be missing.
+    /// Opens a file of rows. The target columns are not read, and may be missing.
     ///
     /// # Errors
     /// If the file cannot be read, or lacks a column.
@@ -111,7 +112,9 @@ impl<'a> RowPredictor<'a> {
             .with_bad_rows(BadRows::Mark)
             .with_kept(self.kept.iter().cloned().chain(grouped));
         if let Some(only) = &mut options.only {
-            only.remove(self.run.preprocessor.target_name());
+            for target in self.run.preprocessor.target_names() {
+                only.remove(target);
+            }
         }
         Ok(Pieces {
             predictor: self,
@@ -221,8 +224,8 @@ impl PredictionRequest {
     fn levels(&self, task: Task) -> Result<Vec<f64>> {
         let asked = self.quantiles.as_deref();
         match (task, asked) {
-            (Task::Classification, None) => Ok(Vec::new()),
-            (Task::Classification, Some(_)) => {
+            (Task::Classification | Task::Multilabel, None) => Ok(Vec::new()),
+            (Task::Classification | Task::Multilabel, Some(_)) => {
                 let problem = "are for regression, and the run predicts classes; leave them out";
                 Err(refused("quantiles", problem))
             }

@@ -92,6 +92,7 @@ impl ConformalRequest {
             let problem = format!("is {level}; it must be in (0, 1), such as 0.9");
             return Err(refused("conformal", problem));
         }
+        target.expect_one("conformal", "leave it out, or fit each target alone")?;
         let is_number = matches!(target, Target::Real(_) | Target::Counts { .. });
         if is_number && self.set_method.is_some() {
             return Err(refused(
@@ -355,6 +356,7 @@ impl Known {
                 let [mean, deviation, truth] = names.map(|name| table.numbers(&name));
                 Ok((Self::Numbers([mean?, deviation?, truth?]), table))
             }
+            Target::Several(_) => unreachable!("a request for several targets is refused"),
         }
     }
 

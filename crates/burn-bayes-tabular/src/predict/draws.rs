@@ -15,6 +15,20 @@ pub enum Predictions {
     Reals(RealPredictions),
     /// Predictions of counts.
     Counts(CountPredictions),
+    /// Predictions of several targets by the same draws, at least two.
+    Several(Vec<TargetPredictions>),
+}
+
+/// The predictions of one of several targets.
+#[derive(Clone, Debug)]
+pub struct TargetPredictions {
+    /// The name of the target.
+    pub name: String,
+    /// The standard deviation by which the target was standardised, in which errors of several targets are averaged; 1
+    /// for labels, and for targets that were not standardised.
+    pub unit: f64,
+    /// Its predictions.
+    pub predictions: Predictions,
 }
 
 /// Class probabilities for every draw and row.
@@ -58,30 +72,39 @@ impl Predictions {
     /// # Panics
     /// If there are none, or some predict classes and others numbers.
     pub(crate) fn of_members(members: Vec<Self>) -> Self {
-        let mut members = members.into_iter();
-        let mut joined = members.next().expect("an ensemble has a member");
-        for member in members {
-            match (&mut joined, member) {
-                (Self::Classes(joined), Self::Classes(mut member)) => {
-                    joined.draws += member.draws;
-                    joined.members.append(&mut member.members);
-                    joined.probabilities.append(&mut member.probabilities);
-                }
-                (Self::Reals(joined), Self::Reals(mut member)) => {
-                    joined.draws += member.draws;
-                    joined.members.append(&mut member.members);
-                    joined.means.append(&mut member.means);
-                    joined.noise.append(member.noise);
-                }
-                (Self::Counts(joined), Self::Counts(mut member)) => {
-                    joined.draws += member.draws;
-                    joined.members.append(&mut member.members);
-                    joined.rates.append(&mut member.rates);
-                }
-                _ => unreachable!("all members predict the same target"),
+        let members = members.into_iter();
+        let joined = members.reduce(|mut joined, member| {
+            joined.join(member);
+            joined
+        });
+        joined.expect("an ensemble has a member")
+    }
+
+    /// Adds the draws of one more member.
+    fn join(&mut self, member: Self) {
+        match (self, member) {
+            (Self::Classes(joined), Self::Classes(mut member)) => {
+                joined.draws += member.draws;
+                joined.members.append(&mut member.members);
+                joined.probabilities.append(&mut member.probabilities);
             }
+            (Self::Reals(joined), Self::Reals(mut member)) => {
+                joined.draws += member.draws;
+                joined.members.append(&mut member.members);
+                joined.means.append(&mut member.means);
+                joined.noise.append(member.noise);
+            }
+            (Self::Counts(joined), Self::Counts(mut member)) => {
+                joined.draws += member.draws;
+                joined.members.append(&mut member.members);
+                joined.rates.append(&mut member.rates);
+            }
+            (Self::Several(joined), Self::Several(member)) => {
+                let pairs = joined.iter_mut().zip(member);
+                pairs.for_each(|(joined, member)| joined.predictions.join(member.predictions));
+            }
+            _ => unreachable!("all members predict the same target"),
         }
-        joined
     }
 
     /// The number of rows.
@@ -90,14 +113,68 @@ impl Predictions {
             Self::Classes(predictions) => predictions.rows(),
             Self::Reals(predictions) => predictions.rows(),
             Self::Counts(predictions) => predictions.rows(),
+            Self::Several(targets) => {
+                let first = targets.first();
+                first.map_or(0, |target| target.predictions.rows())
+            }
         }
     }
 
-    /// The moments of numbers and counts; `None` for classes, and without rows.
+    /// The number of draws.
+    pub(crate) fn draws(&self) -> usize {
+        match self {
+            Self::Classes(predictions) => predictions.draws,
+            Self::Reals(predictions) => predictions.draws,
+            Self::Counts(predictions) => predictions.draws,
+            Self::Several(targets) => {
+                let first = targets.first();
+                first.map_or(0, |target| target.predictions.draws())
+            }
+        }
+    }
+
+    /// The predictions of one draw.
+    pub(crate) fn of_draw(&self, draw: usize) -> Self {
+        fn of_draw(values: &[f64], draws: usize, draw: usize) -> Vec<f64> {
+            let count = values.len() / draws.max(1);
+            values[draw * count..][..count].to_vec()
+        }
+        let (draws, members) = (1, vec![1]);
+        match self {
+            Self::Classes(all) => Self::Classes(ClassPredictions {
+                classes: all.classes.clone(),
+                draws,
+                members,
+                probabilities: of_draw(&all.probabilities, all.draws, draw),
+            }),
+            Self::Reals(all) => Self::Reals(RealPredictions {
+                draws,
+                members,
+                means: of_draw(&all.means, all.draws, draw),
+                noise: match &all.noise {
+                    NoiseDeviations::PerMember(deviations) => {
+                        let member = members_of_draws(&all.members).nth(draw).unwrap_or_default();
+                        NoiseDeviations::PerMember(vec![deviations[member]])
+                    }
+                    NoiseDeviations::PerPrediction(deviations) => {
+                        NoiseDeviations::PerPrediction(of_draw(deviations, all.draws, draw))
+                    }
+                },
+            }),
+            Self::Counts(all) => Self::Counts(CountPredictions {
+                draws,
+                members,
+                rates: of_draw(&all.rates, all.draws, draw),
+            }),
+            Self::Several(targets) => Self::Several(mapped(targets, |one| one.of_draw(draw))),
+        }
+    }
+
+    /// The moments of numbers and counts; `None` for classes and several targets, and without rows.
     pub(crate) fn moments(&self) -> Result<Option<Moments>> {
         Ok(match self {
             _ if self.rows() == 0 => None,
-            Self::Classes(_) => None,
+            Self::Classes(_) | Self::Several(_) => None,
             Self::Reals(predictions) => Some(Moments::of_numbers(&predictions.checked()?)),
             Self::Counts(predictions) => Some(Moments::of_counts(&predictions.checked()?)),
         })
@@ -124,6 +201,14 @@ impl Predictions {
                 members,
                 rates: Vec::new(),
             }),
+            Target::Several(targets) => {
+                let none = |(name, target): &(String, Target)| TargetPredictions {
+                    name: name.clone(),
+                    unit: target.unit(),
+                    predictions: Self::none(target),
+                };
+                Self::Several(targets.iter().map(none).collect())
+            }
         }
     }
 
@@ -133,13 +218,14 @@ impl Predictions {
             Self::Classes(predictions) => Self::Classes(predictions.of_rows(rows)),
             Self::Reals(predictions) => Self::Reals(predictions.of_rows(rows)),
             Self::Counts(predictions) => Self::Counts(predictions.of_rows(rows)),
+            Self::Several(targets) => Self::Several(mapped(targets, |one| one.of_rows(rows))),
         }
     }
 
     /// The predictions of all rows from those of parts, each with its rows. The noise of a part is that of its rows.
     ///
     /// # Panics
-    /// If there are none, or the parts are of different fits.
+    /// If there are none, or the parts are of different fits, or of several targets.
     pub(crate) fn of_parts(parts: Vec<(Vec<usize>, Self)>) -> Self {
         let count = parts.iter().map(|(rows, _)| rows.len()).sum();
         let (_, first) = parts.first().expect("there is a part");
@@ -182,6 +268,7 @@ impl Predictions {
                     ..first
                 })
             }
+            Self::Several(_) => unreachable!("parts are of one target"),
         }
     }
 
@@ -210,8 +297,28 @@ impl Predictions {
                     per_member => per_member,
                 },
             }),
+            Self::Several(targets) => {
+                let repeated = |one: TargetPredictions| TargetPredictions {
+                    predictions: one.predictions.repeated(draws),
+                    ..one
+                };
+                Self::Several(targets.into_iter().map(repeated).collect())
+            }
         }
     }
+}
+
+/// The same targets with other predictions.
+fn mapped(
+    targets: &[TargetPredictions],
+    of: impl Fn(&Predictions) -> Predictions,
+) -> Vec<TargetPredictions> {
+    let target = |one: &TargetPredictions| TargetPredictions {
+        name: one.name.clone(),
+        unit: one.unit,
+        predictions: of(&one.predictions),
+    };
+    targets.iter().map(target).collect()
 }
 
 impl NoiseDeviations {
@@ -310,7 +417,7 @@ impl RealPredictions {
     }
 
     /// The standard deviation of the noise of every draw and row.
-    fn noise_of_predictions(&self) -> Vec<f64> {
+    pub(crate) fn noise_of_predictions(&self) -> Vec<f64> {
         match &self.noise {
             NoiseDeviations::PerPrediction(deviations) => deviations.clone(),
             NoiseDeviations::PerMember(deviations) => members_of_draws(&self.members)

@@ -15,10 +15,14 @@ pub(crate) use cell_groups::CellGroups;
 pub use conformal::{Conformal, ConformalRequest, SetMethod};
 pub use counts::CountPredictions;
 pub(crate) use draws::members_of_draws;
-pub use draws::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
+pub use draws::{
+    ClassPredictions, NoiseDeviations, Predictions, RealPredictions, TargetPredictions,
+};
 pub(crate) use moments::Moments;
 pub use recalibration::Recalibration;
 pub(crate) use selection::{Abstention, threshold_at_risk};
 pub use table::PredictionTable;
-pub(crate) use table::{DEVIATIONS, EPISTEMIC, LABEL, MEAN, TARGET, probability_column};
+pub(crate) use table::{
+    DEVIATIONS, EPISTEMIC, LABEL, MEAN, TARGET, column_name, probability_column,
+};
 pub use uncertainty::Uncertainty;

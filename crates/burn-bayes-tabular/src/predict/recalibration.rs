@@ -221,7 +221,7 @@ mod tests {
             assert_eq!(toml::from_str::<Recalibration>(&text).unwrap(), map);
             let other = match targets {
                 Targets::Classes(_) => Targets::Real(vec![0.0, 1.0]),
-                Targets::Real(_) => Targets::Classes(vec![0, 1]),
+                Targets::Real(_) | Targets::Several(_) => Targets::Classes(vec![0, 1]),
             };
             assert!(Recalibration::fit(&predictions, &other, None).is_err());
         }

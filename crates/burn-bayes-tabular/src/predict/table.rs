@@ -12,7 +12,7 @@ use crate::predict::Conformal;
 use crate::predict::Uncertainty;
 use crate::predict::{ClassPredictions, CountPredictions, Moments, Predictions, RealPredictions};
 use crate::rows::Target;
-use crate::scores::members;
+use crate::scores::{members, mismatched};
 use crate::settings::refused;
 
 /// Columns of predictions, with one cell per row.
@@ -99,15 +99,11 @@ const OF_CLASSES: [&str; 2] = ["mutual_information_within", "mutual_information_
 const OF_NUMBERS: [&str; 2] = ["epistemic_std_within", "epistemic_std_between"];
 
 impl PredictionTable {
-    /// The columns of predictions, possibly without rows; `levels` are the quantiles of numbers and counts.
+    /// The columns of predictions, possibly without rows; `levels` are the quantiles of numbers and counts. The columns of
+    /// several targets begin with their names.
     pub fn new(predictions: &Predictions, levels: &[f64]) -> Result<Self> {
-        let columns = match predictions {
-            Predictions::Classes(predictions) => class_columns(predictions)?,
-            Predictions::Reals(predictions) => real_columns(predictions, levels)?,
-            Predictions::Counts(predictions) => count_columns(predictions, levels)?,
-        };
         Ok(Self {
-            columns,
+            columns: columns_of(predictions, levels)?,
             guarantee: None,
         })
     }
@@ -145,6 +141,7 @@ impl PredictionTable {
                 self.columns.push((lower_name, Cells::numbers(lower)));
                 self.columns.push((upper_name, Cells::numbers(upper)));
             }
+            Predictions::Several(_) => return Err(mismatched(predictions)),
         }
         self.guarantee = Some(conformal.guarantee());
         Ok(self)
@@ -153,19 +150,37 @@ impl PredictionTable {
     /// Checks that columns with these names can be copied beside predictions and targets.
     ///
     /// # Errors
-    /// If one is also a column of the predictions.
+    /// If one is also a column of the predictions, or two targets have columns of the same name.
     pub(crate) fn check_kept(target: &Target, names: &[String]) -> Result<()> {
         let copied = distinct(names.iter().cloned(), String::clone).into_iter();
         let copied = copied.map(|name| (name, Vec::new())).collect();
-        Self::new(&Predictions::none(target), &[])?
-            .with_targets(Vec::new())
-            .after(Vec::new(), copied)
-            .map(drop)
+        let targets = match target {
+            Target::Several(targets) => {
+                targets.iter().map(|(name, _)| Some(name.clone())).collect()
+            }
+            _ => vec![None],
+        };
+        let targets = targets.into_iter().map(|name| (name, Vec::new()));
+        let table = Self::new(&Predictions::none(target), &[])?.with_targets(targets.collect());
+        let known: Vec<&String> = table.columns.iter().map(|(name, _)| name).collect();
+        let mut places = known.iter().enumerate();
+        if let Some((_, name)) = places.find(|&(place, name)| known[..place].contains(name)) {
+            let problem = format!(
+                "names columns whose predictions would both be `{name}`; rename one of them in the file"
+            );
+            return Err(refused("target", problem));
+        }
+        table.after(Vec::new(), copied).map(drop)
     }
 
-    /// Adds the true targets.
-    pub fn with_targets(mut self, targets: Vec<String>) -> Self {
-        self.columns.push((TARGET.into(), Cells::words(targets)));
+    /// Adds the true targets; those of several targets have their names.
+    pub fn with_targets(mut self, targets: Vec<(Option<String>, Vec<String>)>) -> Self {
+        let columns = targets.into_iter();
+        self.columns.extend(
+            columns.map(|(target, words)| {
+                (column_name(target.as_deref(), TARGET), Cells::words(words))
+            }),
+        );
         self
     }
 
@@ -294,6 +309,29 @@ impl Serialize for Object<'_> {
     }
 }
 
+/// The name of a column, with its target before it if there are several.
+pub(crate) fn column_name(target: Option<&str>, column: &str) -> String {
+    target.map_or_else(|| column.to_string(), |target| format!("{target}_{column}"))
+}
+
+fn columns_of(predictions: &Predictions, levels: &[f64]) -> Result<Vec<(String, Cells)>> {
+    match predictions {
+        Predictions::Classes(predictions) => class_columns(predictions),
+        Predictions::Reals(predictions) => real_columns(predictions, levels),
+        Predictions::Counts(predictions) => count_columns(predictions, levels),
+        Predictions::Several(targets) => {
+            let mut columns = Vec::new();
+            for target in targets {
+                let of_target = columns_of(&target.predictions, levels)?.into_iter();
+                columns.extend(
+                    of_target.map(|(name, cells)| (column_name(Some(&target.name), &name), cells)),
+                );
+            }
+            Ok(columns)
+        }
+    }
+}
+
 /// The column of the probability of a class.
 pub(crate) fn probability_column(class: &str) -> String {
     format!("p_{class}")
@@ -406,8 +444,10 @@ fn of_members(
 
 #[cfg(test)]
 mod tests {
+    use burn_bayes_data::ColumnScale;
+
     use super::*;
-    use crate::predict::NoiseDeviations;
+    use crate::predict::{NoiseDeviations, TargetPredictions};
 
     fn written(table: &PredictionTable) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -440,6 +480,43 @@ mod tests {
     }
 
     #[test]
+    fn the_columns_of_several_targets_have_their_names() {
+        let numbers = |name: &str, mean: f64| TargetPredictions {
+            name: name.into(),
+            unit: 1.0,
+            predictions: Predictions::Reals(RealPredictions {
+                draws: 1,
+                members: vec![1],
+                means: vec![mean],
+                noise: NoiseDeviations::PerMember(vec![2.0]),
+            }),
+        };
+        let real = |name: &str| {
+            let scale = ColumnScale {
+                centre: 0.0,
+                spread: 1.0,
+            };
+            (name.to_string(), Target::Real(scale))
+        };
+        let same = Target::Several(vec![real("a"), real("a_epistemic")]);
+        let message = PredictionTable::check_kept(&same, &[]).unwrap_err();
+        assert!(
+            message.to_string().contains("`a_epistemic_std`"),
+            "{message}"
+        );
+
+        let predictions = Predictions::Several(vec![numbers("a", 1.0), numbers("b", -1.0)]);
+        let table = PredictionTable::new(&predictions, &[0.5]).unwrap();
+        let targets = ["a", "b"].map(|name| (Some(name.to_string()), vec![name.to_string()]));
+        let text = written(&table.with_targets(targets.to_vec()));
+        assert_eq!(
+            text,
+            "a_mean,a_std,a_epistemic_std,a_q0.5,b_mean,b_std,b_epistemic_std,b_q0.5,a_target,b_target\n\
+             1,2,0,1,-1,2,0,-1,a,b\n"
+        );
+    }
+
+    #[test]
     fn numbers_get_deviations_and_quantiles() {
         let predictions = Predictions::Reals(RealPredictions {
             draws: 2,
@@ -448,7 +525,7 @@ mod tests {
             noise: NoiseDeviations::PerMember(vec![4.0]),
         });
         let table = PredictionTable::new(&predictions, &[0.5]).unwrap();
-        let table = table.with_targets(vec!["1".into()]);
+        let table = table.with_targets(vec![(None, vec!["1".into()])]);
         let text = written(&table);
         assert_eq!(
             text.lines().next(),

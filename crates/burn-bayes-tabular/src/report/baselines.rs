@@ -29,8 +29,8 @@ pub(crate) fn section(baselines: &[Baseline], scores: &Scores) -> Option<Section
         }
     });
     Some(Section {
-        id: "baselines",
-        heading: "Plain models",
+        id: "baselines".into(),
+        heading: "Plain models".into(),
         text: "A fit that is not better than these is not worth its uncertainty. The difference is the NLL of \
                the fit minus that of the plain model, with its standard error over rows: below zero, the fit \
                is better."

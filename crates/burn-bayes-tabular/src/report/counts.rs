@@ -38,15 +38,15 @@ pub(crate) fn sections(
     };
     let mut sections = vec![
         Section {
-            id: "predictions",
-            heading: "Predictions",
+            id: "predictions".into(),
+            heading: "Predictions".into(),
             text: "The prediction is the mean of the predicted counts.".into(),
             figures: vec![cloud.against_truth()?, cloud.fan(bands)?],
             tables: Vec::new(),
         },
         Section {
-            id: "calibration",
-            heading: "Calibration",
+            id: "calibration".into(),
+            heading: "Calibration".into(),
             text: "Are the stated probabilities of the intervals correct? Counts are whole, so the transform of a count \
                    is drawn at random from the jump of the distribution function there."
                 .into(),

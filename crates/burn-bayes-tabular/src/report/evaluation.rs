@@ -140,8 +140,8 @@ pub(super) fn groups(by: &[ScoresByGroup]) -> Option<Section> {
         _ => " With several columns, divide that limit by their number.",
     };
     Some(Section {
-        id: "groups",
-        heading: "Groups",
+        id: "groups".into(),
+        heading: "Groups".into(),
         text: format!(
             "Is the model as good, and as well calibrated, for the rows of every group? The NLL has its standard error. A \
              p-value below 0.05 is evidence that the group is badly calibrated.{several} {}",
@@ -161,8 +161,8 @@ pub(super) fn conformal(scores: &ConformalScores) -> Section {
     };
     let guarantee = sentence(&format!("{}.", scores.guarantee));
     Section {
-        id: "conformal",
-        heading: "Conformal prediction",
+        id: "conformal".into(),
+        heading: "Conformal prediction".into(),
         text: format!(
             "Do the {what} at {} contain the true targets? {guarantee} On these rows: {}. The tables show parts of the \
              rows, for which the guarantee does not hold unless it says so. The intervals in brackets are 95 % confidence intervals of the coverage. {}",

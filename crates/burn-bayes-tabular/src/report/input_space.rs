@@ -67,14 +67,14 @@ pub(crate) fn chart(
 /// The legend of [`chart`] for this target.
 pub(crate) fn legend(name: &str, target: &Target) -> Result<Figure> {
     let labels: Vec<String> = match target {
-        Target::Real(_) | Target::Counts { .. } => Vec::new(),
+        Target::Real(_) | Target::Counts { .. } | Target::Several(_) => Vec::new(),
         Target::Classes(classes) => classes
             .iter()
             .map(|class| format!("class {class}"))
             .collect(),
     };
     let signs: Vec<Key<'_>> = match target {
-        Target::Real(_) | Target::Counts { .. } => {
+        Target::Real(_) | Target::Counts { .. } | Target::Several(_) => {
             let [(_, wide), (_, narrow)] = BANDS;
             vec![
                 Key::new("training rows", INK, Sign::Dot),

@@ -109,8 +109,8 @@ impl Leaderboard<'_> {
     /// Writes the page to `path`, and its charts into the folder `plots` beside it.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
         let ranking = Section {
-            id: "ranking",
-            heading: "Ranking",
+            id: "ranking".into(),
+            heading: "Ranking".into(),
             text: self.text.clone(),
             figures: Vec::new(),
             tables: vec![self.table()],
@@ -122,8 +122,8 @@ impl Leaderboard<'_> {
             figures.extend(self.setting(setting)?);
         }
         let charts = Section {
-            id: "charts",
-            heading: "Charts",
+            id: "charts".into(),
+            heading: "Charts".into(),
             text: format!(
                 "A point is a {}, and its bar shows {BAR} standard errors to each side.",
                 self.kind

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use askama::Template;
+use burn_bayes_data::Targets;
 
 use super::chart::Figure;
 use super::glossary::with_glossary;
@@ -16,7 +17,8 @@ use crate::engine::Verdict;
 use crate::error::{Result, TabularError};
 use crate::files::{make_folder, write_whole};
 use crate::predict::Predictions;
-use crate::scores::Scores;
+use crate::rows::RowInputs;
+use crate::scores::{JointScores, Scores};
 use crate::simulation_based_calibration::Check;
 use crate::text::{plain, sentence};
 
@@ -48,9 +50,9 @@ struct VerdictPanel {
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     /// The anchor.
-    pub(crate) id: &'static str,
+    pub(crate) id: String,
     /// The heading.
-    pub(crate) heading: &'static str,
+    pub(crate) heading: String,
     /// An introduction.
     pub(crate) text: String,
     /// Its charts.
@@ -79,20 +81,13 @@ impl<'a> Page<'a> {
         }
         sections.extend(training::section(report.training)?);
         if let Some(rows) = &report.rows {
-            sections.extend(match (rows.predictions, rows.scores) {
-                (Predictions::Classes(predictions), Scores::Classification(scores)) => {
-                    classification::sections(predictions, scores, rows.targets, rows.inputs)?
-                }
-                (Predictions::Reals(predictions), Scores::Regression(scores)) => {
-                    let (targets, inputs) = (rows.targets, rows.inputs);
-                    regression::sections(predictions, scores, targets, report.target, inputs)?
-                }
-                (Predictions::Counts(predictions), Scores::Counts(scores)) => {
-                    let (targets, inputs) = (rows.targets, rows.inputs);
-                    counts::sections(predictions, scores, targets, report.target, inputs)?
-                }
-                _ => return Err(other_task()),
-            });
+            sections.extend(of_predictions(
+                rows.predictions,
+                rows.scores,
+                rows.targets,
+                report.target,
+                rows.inputs,
+            )?);
             sections.extend(evaluation::groups(rows.further.by));
             sections.extend(rows.further.conformal.map(evaluation::conformal));
         }
@@ -156,6 +151,63 @@ impl<'a> Page<'a> {
     /// Every chart of the page.
     pub(crate) fn figures(&self) -> impl Iterator<Item = &Figure> {
         self.sections.iter().flat_map(|section| &section.figures)
+    }
+}
+
+/// The sections of predictions and their scores; those of several targets one after the other.
+fn of_predictions(
+    predictions: &Predictions,
+    scores: &Scores,
+    targets: &Targets,
+    target: &str,
+    inputs: Option<&RowInputs>,
+) -> Result<Vec<Section>> {
+    match (predictions, scores) {
+        (Predictions::Classes(predictions), Scores::Classification(scores)) => {
+            classification::sections(predictions, scores, targets, inputs)
+        }
+        (Predictions::Reals(predictions), Scores::Regression(scores)) => {
+            regression::sections(predictions, scores, targets, target, inputs)
+        }
+        (Predictions::Counts(predictions), Scores::Counts(scores)) => {
+            counts::sections(predictions, scores, targets, target, inputs)
+        }
+        (Predictions::Several(several), Scores::SeveralTargets(scores)) => {
+            let Targets::Several(columns) = targets else {
+                return Err(other_task());
+            };
+            let mut sections = Vec::new();
+            for (place, ((one, scores), column)) in
+                several.iter().zip(&scores.targets).zip(columns).enumerate()
+            {
+                let (predictions, scores) = (&one.predictions, &scores.scores);
+                let of_target = of_predictions(predictions, scores, column, &one.name, inputs)?;
+                let of_target = of_target.into_iter();
+                sections.extend(of_target.map(|section| section.of_target(&one.name, place)));
+            }
+            Ok(sections)
+        }
+        _ => Err(other_task()),
+    }
+}
+
+impl Section {
+    /// The section of the target at a place among several.
+    fn of_target(self, name: &str, place: usize) -> Self {
+        let number = place + 1;
+        Self {
+            id: format!("{}-{number}", self.id),
+            heading: format!("{}: {}", plain(name), self.heading),
+            figures: self
+                .figures
+                .into_iter()
+                .map(|figure| Figure {
+                    name: format!("{}-{number}", figure.name),
+                    ..figure
+                })
+                .collect(),
+            ..self
+        }
     }
 }
 
@@ -224,6 +276,10 @@ fn subtitle(report: &Report<'_>) -> String {
         Scores::Classification(scores) => ("Classification", scores.rows, scores.draws),
         Scores::Regression(scores) => ("Regression", scores.rows, scores.draws),
         Scores::Counts(scores) => ("Counts", scores.rows, scores.draws),
+        Scores::SeveralTargets(scores) => match scores.joint {
+            JointScores::Numbers { .. } => ("Regression", scores.rows, scores.draws),
+            JointScores::Labels { .. } => ("Labels", scores.rows, scores.draws),
+        },
     };
     let draws = match (report.posterior, draws) {
         (None, _) => "a point estimate".to_string(),

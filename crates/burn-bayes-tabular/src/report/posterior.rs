@@ -77,8 +77,8 @@ impl PosteriorSummary {
             figures.push(self.deviation_figure()?);
         }
         Ok(Section {
-            id: "posterior",
-            heading: "Posterior",
+            id: "posterior".into(),
+            heading: "Posterior".into(),
             text: self.description(),
             figures,
             tables: vec![self.deviation_table()],

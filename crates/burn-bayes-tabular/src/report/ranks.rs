@@ -26,8 +26,8 @@ pub(crate) fn sections(check: &Check) -> Result<Vec<Section>> {
     };
     Ok(vec![
         Section {
-            id: "tests",
-            heading: "Tests",
+            id: "tests".into(),
+            heading: "Tests".into(),
             text: format!(
                 "A test of uniform ranks for each quantity. A p-value below {} is significant, so that exact \
                  posteriors pass all tests with a probability of at least 99 %.",
@@ -37,8 +37,8 @@ pub(crate) fn sections(check: &Check) -> Result<Vec<Section>> {
             tables: vec![table(check)],
         },
         Section {
-            id: "histograms",
-            heading: "Histograms of the ranks",
+            id: "histograms".into(),
+            heading: "Histograms of the ranks".into(),
             text: "How many posterior draws are below the true value? The grey band contains 95 % of the random \
                    variation of a bar under exact posteriors. A ∪ shape means that posteriors are too narrow, a ∩ \
                    shape that they are too wide, and a slope that they are biased."
@@ -47,8 +47,8 @@ pub(crate) fn sections(check: &Check) -> Result<Vec<Section>> {
             tables: Vec::new(),
         },
         Section {
-            id: "ecdf",
-            heading: "Cumulative distributions",
+            id: "ecdf".into(),
+            heading: "Cumulative distributions".into(),
             text: format!(
                 "The cumulative distribution of the ranks minus that of uniform ranks. The grey band holds for all ranks \
                  at once, and for all quantities together: under exact posteriors, no curve leaves its band with a \

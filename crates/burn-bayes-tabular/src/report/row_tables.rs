@@ -150,8 +150,8 @@ impl RowTables<'_> {
         );
         tables.push(self.table(caption, &greatest, &inputs));
         Ok(Section {
-            id: "rows",
-            heading: "Single rows",
+            id: "rows".into(),
+            heading: "Single rows".into(),
             text,
             figures: Vec::new(),
             tables,

@@ -1,8 +1,8 @@
 //! The table of scores, and the headline scores above it.
 
 use crate::scores::{
-    ClassificationScores, CountScores, CoverageScores, MemberScores, RegressionScores, Score,
-    Scores, UniformityScores,
+    ClassificationScores, CountScores, CoverageScores, JointScores, MemberScores, RegressionScores,
+    Score, Scores, SeveralTargetsScores, UniformityScores,
 };
 use crate::text::{number_like, optional, percent, shortened, unbroken};
 
@@ -40,11 +40,7 @@ const LOWER: &str = "lower is better";
 impl Summary {
     /// Formats scores, the most important ones first.
     pub fn of(scores: &Scores) -> Self {
-        let lines = match scores {
-            Scores::Classification(scores) => classification(scores),
-            Scores::Regression(scores) => regression(scores),
-            Scores::Counts(scores) => counts(scores),
-        };
+        let lines = lines(scores);
         let notes = notes(&lines);
         Self { lines, notes }
     }
@@ -53,6 +49,83 @@ impl Summary {
     pub(crate) fn headlines(&self) -> &[SummaryLine] {
         &self.lines[..HEADLINES.min(self.lines.len())]
     }
+}
+
+fn lines(scores: &Scores) -> Vec<SummaryLine> {
+    match scores {
+        Scores::Classification(scores) => classification(scores),
+        Scores::Regression(scores) => regression(scores),
+        Scores::Counts(scores) => counts(scores),
+        Scores::SeveralTargets(scores) => several_targets(scores),
+    }
+}
+
+/// The scores of all targets together, and then those of each target.
+fn several_targets(scores: &SeveralTargetsScores) -> Vec<SummaryLine> {
+    let mut lines_of_all = vec![line(
+        "Joint NLL",
+        &scores.nll,
+        LOWER,
+        "Mean negative log-likelihood of all targets of a row, in nats; low for accurate, well-calibrated predictions.",
+    )];
+    match &scores.joint {
+        JointScores::Numbers {
+            standardised_rmse,
+            energy_score,
+            variogram_score,
+        } => lines_of_all.extend([
+            line(
+                "Standardised RMSE",
+                standardised_rmse,
+                LOWER,
+                "Root mean squared error over rows and targets, in standard deviations of the training targets.",
+            ),
+            line(
+                "Energy score",
+                energy_score,
+                LOWER,
+                "The continuous ranked probability score of all targets, in standard deviations of the training targets.",
+            ),
+            line(
+                "Variogram score",
+                variogram_score,
+                LOWER,
+                "Difference between the predicted and the true distances of targets from each other; large for wrong correlations.",
+            ),
+        ]),
+        JointScores::Labels {
+            exact_match,
+            hamming_loss,
+            macro_auroc,
+        } => lines_of_all.extend([
+            line(
+                "Exact match",
+                exact_match,
+                HIGHER,
+                "Fraction of rows with the right class of every label.",
+            ),
+            line(
+                "Hamming loss",
+                hamming_loss,
+                LOWER,
+                "Fraction of wrong classes, averaged over rows and labels.",
+            ),
+            line(
+                "Macro AUROC",
+                macro_auroc,
+                HIGHER,
+                "Area under the ROC curve, averaged over labels.",
+            ),
+        ]),
+    }
+    for target in &scores.targets {
+        let of_target = lines(&target.scores).into_iter();
+        lines_of_all.extend(of_target.map(|line| SummaryLine {
+            name: format!("{}: {}", shortened(&target.target, 24), line.name),
+            ..line
+        }));
+    }
+    lines_of_all
 }
 
 fn classification(scores: &ClassificationScores) -> Vec<SummaryLine> {

@@ -69,6 +69,7 @@ impl Sample {
         let age: Vec<f64> = match &self.targets {
             Targets::Real(targets) => targets.iter().map(|target| target.round()).collect(),
             Targets::Classes(classes) => classes.iter().map(|&class| class as f64).collect(),
+            Targets::Several(_) => (0..self.targets.len()).map(|row| row as f64).collect(),
         };
         let town = |row: usize| ["Oslo", "Rome <b>"].get(row % 3).copied();
         self.inputs = Some(RowInputs::of_columns(vec![

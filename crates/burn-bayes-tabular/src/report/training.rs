@@ -42,8 +42,8 @@ pub(crate) fn section(curves: &[TrainingCurve]) -> Result<Option<Section>> {
         figures.push(figure(index, unit, &group)?);
     }
     Ok((!figures.is_empty()).then(|| Section {
-        id: "training",
-        heading: "Training",
+        id: "training".into(),
+        heading: "Training".into(),
         text: "Loss and scores at the end of every epoch.".into(),
         figures,
         tables: Vec::new(),

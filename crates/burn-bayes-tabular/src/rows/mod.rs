@@ -26,7 +26,7 @@ pub use training_set::{Target, TrainingSet};
 
 /// Warnings about suspicious columns of a table.
 pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
-    let found = suspicions(table, settings.target()?);
+    let found = suspicions(table, settings.targets()?);
     Ok(found.iter().map(ToString::to_string).collect())
 }
 
@@ -69,9 +69,9 @@ impl SplitTable {
     /// Cross-validation splits of the training rows, stratified by class for a classification.
     pub fn divisions(&self, settings: &DataSettings, folds: KFold) -> Result<Vec<Split>> {
         let divisions = match settings.task()?.into() {
-            Task::Regression | Task::Counts => folds.splits(self.train.len())?,
+            Task::Regression | Task::Counts | Task::Multilabel => folds.splits(self.train.len())?,
             Task::Classification => {
-                let target = self.table.column(settings.target()?)?;
+                let target = self.table.column(&settings.targets()?[0])?;
                 let groups = target.groups();
                 let groups: Vec<usize> = self.train.iter().map(|&row| groups[row]).collect();
                 // First without classes, so that an invalid number of folds is not blamed on a class.
@@ -151,19 +151,35 @@ pub(crate) fn usable_rows(table: &Table, settings: &DataSettings) -> Vec<usize> 
 
 /// Continues the hash `others` with more rows.
 pub(crate) fn fingerprint_of(others: u64, features: &[f64], targets: &Targets) -> u64 {
-    let targets: Vec<u64> = match targets {
+    let features = features.iter().map(|value| value.to_bits());
+    hashed(others, features.chain(bits(targets)))
+}
+
+fn bits(targets: &Targets) -> Vec<u64> {
+    match targets {
         Targets::Real(values) => values.iter().map(|value| value.to_bits()).collect(),
         Targets::Classes(classes) => classes.iter().map(|&class| class as u64).collect(),
-    };
-    let features = features.iter().map(|value| value.to_bits());
-    hashed(others, features.chain(targets))
+        Targets::Several(columns) => columns.iter().flat_map(bits).collect(),
+    }
 }
 
 /// Targets in their own unit.
 pub(crate) fn true_targets(dataset: &Dataset, target: &Target) -> Targets {
-    match (dataset.targets(), target) {
+    in_own_unit(dataset.targets(), target)
+}
+
+fn in_own_unit(targets: &Targets, target: &Target) -> Targets {
+    match (targets, target) {
         (Targets::Real(values), Target::Real(scale)) => {
             Targets::Real(values.iter().map(|&value| scale.undo(value)).collect())
+        }
+        (Targets::Several(columns), Target::Several(targets)) => {
+            let pairs = columns.iter().zip(targets);
+            Targets::Several(
+                pairs
+                    .map(|(column, (_, target))| in_own_unit(column, target))
+                    .collect(),
+            )
         }
         (targets, _) => targets.clone(),
     }
@@ -174,7 +190,7 @@ pub(crate) fn true_targets(dataset: &Dataset, target: &Target) -> Targets {
 /// # Errors
 /// If it cannot be read, or a setting names a column that does not exist.
 pub fn read_table(settings: &DataSettings) -> Result<Table> {
-    let (path, target) = (settings.path()?, settings.target()?);
+    let (path, targets) = (settings.path()?, settings.targets()?);
     // Opened only once, because a pipe can be read only once.
     let options = settings
         .csv_options()
@@ -189,7 +205,8 @@ pub fn read_table(settings: &DataSettings) -> Result<Table> {
         let names = words.0.iter().map(String::as_str);
         names.map(move |name| (field, name))
     });
-    for (field, name) in [("target", target)].into_iter().chain(asked) {
+    let target_names = targets.iter().map(|name| ("target", name.as_str()));
+    for (field, name) in target_names.chain(asked) {
         if !names.iter().any(|known| known == name) {
             let unnamed = match settings.header == HeaderName::Detect && names[0] == "column_0" {
                 true => {
@@ -201,7 +218,7 @@ pub fn read_table(settings: &DataSettings) -> Result<Table> {
             return Err(refused(field, problem));
         }
     }
-    if settings.ignore.0.iter().any(|name| name == target) {
+    if let Some(target) = targets.iter().find(|name| settings.ignore.0.contains(name)) {
         let problem = format!("names the target `{target}`; leave it out");
         return Err(refused("ignore", problem));
     }
@@ -231,15 +248,16 @@ fn dealt(
         TabularError::Data(format!("{problem}; {cure}"))
     };
     let parts = match settings.task()?.into() {
-        Task::Regression | Task::Counts => partition(rows.len(), &shares, seed).map_err(|_| {
-            let (path, share) = (path.display(), settings.validation);
-            let count = rows.len();
-            unfit(format!(
-                "{path}: a fraction of {share} cannot be held out of {count} rows"
-            ))
-        })?,
+        Task::Regression | Task::Counts | Task::Multilabel => partition(rows.len(), &shares, seed)
+            .map_err(|_| {
+                let (path, share) = (path.display(), settings.validation);
+                let count = rows.len();
+                unfit(format!(
+                    "{path}: a fraction of {share} cannot be held out of {count} rows"
+                ))
+            })?,
         Task::Classification => {
-            let target = table.column(settings.target()?)?;
+            let target = table.column(&settings.targets()?[0])?;
             refuse_rare_classes(target, rows, settings)?;
             let groups = target.groups();
             let groups: Vec<usize> = rows.iter().map(|&row| groups[row]).collect();

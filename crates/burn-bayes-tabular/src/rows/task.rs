@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use burn_bayes_data::{ColumnKind, Table};
+use burn_bayes_data::{Column, ColumnKind, Table};
 
 use crate::error::Result;
 use crate::settings::{DataSettings, TaskName, refused};
@@ -25,10 +25,33 @@ impl InferredTask {
     /// The task of text, of numbers with at most two values, of fractions, and of whole numbers with many values
     /// or few rows for each.
     ///
+    /// Several targets are all numbers, or all have two values.
+    ///
     /// # Errors
-    /// If the target has a few whole numbers, which may be classes, counts or numbers.
+    /// If a target has a few whole numbers, which may be classes, counts or numbers, or targets have different tasks.
     pub fn of(table: &Table, settings: &DataSettings) -> Result<Self> {
-        let target = table.column(settings.target()?)?;
+        let names = settings.targets()?.iter();
+        let columns = names.map(|name| Self::of_column(table.column(name)?));
+        let mut columns = columns.collect::<Result<Vec<_>>>()?;
+        let first = columns.remove(0);
+        match columns.iter().find(|other| other.task != first.task) {
+            Some(other) => {
+                let problem = format!(
+                    "is not given, and {}, but {}; use regression for numbers, or multilabel for columns of two values",
+                    first.reason, other.reason
+                );
+                Err(refused("task", problem))
+            }
+            None if first.task == TaskName::Classification && !columns.is_empty() => Ok(Self {
+                task: TaskName::Multilabel,
+                ..first
+            }),
+            None => Ok(first),
+        }
+    }
+
+    /// The task if this is the only target.
+    fn of_column(target: &Column) -> Result<Self> {
         let name = target.name();
         let (task, reason) = match target.kind() {
             ColumnKind::Category => (TaskName::Classification, "has categories".to_string()),
@@ -53,7 +76,7 @@ impl InferredTask {
                 } else {
                     let problem = format!(
                         "is not given, and the {count} whole numbers of the target `{name}` may be classes \
-                         or numbers; use regression, counts or classification"
+                         or numbers; use regression, counts, classification or multilabel"
                     );
                     return Err(refused("task", problem));
                 }
@@ -66,8 +89,6 @@ impl InferredTask {
 
 #[cfg(test)]
 mod tests {
-    use burn_bayes_data::Column;
-
     use super::*;
 
     fn inferred(target: Column) -> Result<TaskName> {
@@ -77,6 +98,32 @@ mod tests {
         };
         let table = Table::new(vec![target]).unwrap();
         Ok(InferredTask::of(&table, &settings)?.task)
+    }
+
+    #[test]
+    fn targets_of_different_tasks_need_one() {
+        let table = Table::new(vec![
+            Column::numbers("price", vec![0.5, 1.5, 2.5]),
+            Column::numbers("rent", vec![5.5, 1.0, 2.5]),
+            Column::numbers("sold", vec![0.0, 1.0, 0.0]),
+            Column::categories("new", ["no", "yes", "no"].map(Some)),
+        ])
+        .unwrap();
+        let inferred = |names: &str| {
+            let target = names.parse().ok();
+            let settings = DataSettings {
+                target,
+                ..DataSettings::default()
+            };
+            Ok::<_, crate::error::TabularError>(InferredTask::of(&table, &settings)?.task)
+        };
+        assert_eq!(inferred("price,rent").unwrap(), TaskName::Regression);
+        assert_eq!(inferred("sold,new").unwrap(), TaskName::Multilabel);
+        let message = inferred("price,sold").unwrap_err().to_string();
+        assert!(
+            message.contains("`price` has fractions, but the target `sold` has 2"),
+            "{message}"
+        );
     }
 
     #[test]

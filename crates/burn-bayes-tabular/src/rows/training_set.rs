@@ -1,7 +1,9 @@
 //! The training rows of a network, in memory, with standardised targets.
 
 use burn::tensor::{Device, Tensor, TensorData};
-use burn_bayes_data::{ColumnScale, Dataset, Features, Preprocessor, Scaling, Table, Targets};
+use burn_bayes_data::{
+    ColumnScale, Dataset, Features, Preprocessor, Scaling, Table, TargetPlan, Targets,
+};
 
 use crate::error::{Result, TabularError};
 use crate::files::{HASH_START, hashed};
@@ -14,7 +16,8 @@ pub struct TrainingSet {
     /// Row-major.
     features: Vec<f32>,
     width: usize,
-    /// Row-major: a number, a count, or the one-hot encoding of the class.
+    /// Row-major: a number, a count, or the one-hot encoding of the class; of several targets, the numbers, or 0 or 1
+    /// for the first or second class.
     targets: Vec<f32>,
     rows: usize,
     target: Target,
@@ -41,19 +44,63 @@ pub enum Target {
     },
     /// One of these classes.
     Classes(Vec<String>),
+    /// Several targets with their names, at least two: all are numbers, or all are labels, which are one of two classes.
+    Several(Vec<(String, Self)>),
 }
 
 impl Target {
     /// The target of a fitted preprocessor.
     pub(crate) fn of(preprocessor: &Preprocessor) -> Self {
-        if let Some(scale) = preprocessor.target_scale() {
+        match preprocessor.targets() {
+            [plan] => Self::of_column(plan),
+            plans => {
+                let named = |plan: &TargetPlan| (plan.name().to_string(), Self::of_column(plan));
+                Self::Several(plans.iter().map(named).collect())
+            }
+        }
+    }
+
+    fn of_column(plan: &TargetPlan) -> Self {
+        if let Some(scale) = plan.scale() {
             return Self::Real(scale);
         }
-        if let Some(mean) = preprocessor.mean_count() {
+        if let Some(mean) = plan.mean_count() {
             return Self::Counts { mean };
         }
-        let classes = preprocessor.classes();
+        let classes = plan.classes();
         Self::Classes(classes.map_or_else(Vec::new, |classes| classes.names().to_vec()))
+    }
+
+    /// The scale of every number; `None` for counts, classes and labels.
+    pub(crate) fn scales(&self) -> Option<Vec<ColumnScale>> {
+        match self {
+            Self::Real(scale) => Some(vec![*scale]),
+            Self::Counts { .. } | Self::Classes(_) => None,
+            Self::Several(targets) => {
+                let scales = targets.iter().map(|(_, target)| target.scales());
+                Some(scales.collect::<Option<Vec<_>>>()?.concat())
+            }
+        }
+    }
+
+    /// The standard deviation by which a number was standardised; 1 for other targets.
+    pub(crate) fn unit(&self) -> f64 {
+        match self {
+            Self::Real(scale) => scale.spread,
+            Self::Counts { .. } | Self::Classes(_) | Self::Several(_) => 1.0,
+        }
+    }
+
+    /// Fails for several targets, which `setting` is not made for. `cure` says what to do instead.
+    pub(crate) fn expect_one(&self, setting: &str, cure: &str) -> Result<()> {
+        match self {
+            Self::Several(targets) => {
+                let count = targets.len();
+                let problem = format!("is for one target, but the fit has {count}; {cure}");
+                Err(refused(setting, problem))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The positive class of F1: the one asked for, by default the second of two classes; `None` for
@@ -63,7 +110,10 @@ impl Target {
     /// If the class asked for is not one of two classes.
     pub fn positive(&self, asked: Option<&str>) -> Result<Option<&str>> {
         let problem = match (self, asked) {
-            (Self::Real(_) | Self::Counts { .. }, None) => return Ok(None),
+            (Self::Real(_) | Self::Counts { .. } | Self::Several(_), None) => return Ok(None),
+            (Self::Several(_), Some(_)) => {
+                "is for one target of two classes; leave it out: the second class of every label is positive".into()
+            }
             (Self::Real(_) | Self::Counts { .. }, Some(_)) => {
                 "is for classification, but the target is a number".into()
             }
@@ -92,6 +142,74 @@ impl Target {
         match self {
             Self::Real(_) | Self::Counts { .. } => 1,
             Self::Classes(classes) => classes.len(),
+            Self::Several(targets) => targets.len(),
+        }
+    }
+
+    /// Targets as they are stored, row-major; `None` if they are of another type.
+    fn encoded(&self, targets: &Targets) -> Option<Vec<f32>> {
+        let outputs = self.columns();
+        match (targets, self) {
+            (Targets::Real(values), Self::Real(_) | Self::Counts { .. }) => {
+                Some(values.iter().map(|&value| value as f32).collect())
+            }
+            (Targets::Classes(classes), Self::Classes(_))
+                if classes.iter().all(|&class| class < outputs) =>
+            {
+                let one_hot = |&class: &usize| {
+                    (0..outputs).map(move |other| f32::from(u8::from(other == class)))
+                };
+                Some(classes.iter().flat_map(one_hot).collect())
+            }
+            (Targets::Several(columns), Self::Several(targets)) if columns.len() == outputs => {
+                let pairs = columns.iter().zip(targets);
+                let columns = pairs.map(|(column, (_, target))| {
+                    let encoded = target.encoded(column)?.into_iter();
+                    // Of the one-hot encoding of a label, its second class.
+                    Some(
+                        encoded
+                            .skip(target.columns() - 1)
+                            .step_by(target.columns())
+                            .collect(),
+                    )
+                });
+                let columns = columns.collect::<Option<Vec<Vec<f32>>>>()?;
+                let rows = 0..columns.first().map_or(0, Vec::len);
+                Some(
+                    rows.flat_map(|row| columns.iter().map(move |column| column[row]))
+                        .collect(),
+                )
+            }
+            _ => None,
+        }
+    }
+
+    /// Targets from these stored values, in their own unit.
+    fn decoded(&self, values: &[f32]) -> Targets {
+        let numbers = || values.iter().copied().map(f64::from);
+        match self {
+            Self::Real(scale) => Targets::Real(numbers().map(|value| scale.undo(value)).collect()),
+            Self::Counts { .. } => Targets::Real(numbers().collect()),
+            Self::Classes(classes) => {
+                let rows = values.chunks(classes.len().max(1));
+                let class = |row: &[f32]| row.iter().position(|&target| target == 1.0);
+                Targets::Classes(rows.map(|row| class(row).unwrap_or_default()).collect())
+            }
+            Self::Several(targets) => {
+                let column = |place: usize| values.iter().skip(place).step_by(targets.len());
+                let decoded = targets
+                    .iter()
+                    .enumerate()
+                    .map(|(place, (_, target))| match target {
+                        Self::Classes(_) => Targets::Classes(
+                            column(place)
+                                .map(|&value| usize::from(value == 1.0))
+                                .collect(),
+                        ),
+                        other => other.decoded(&column(place).copied().collect::<Vec<_>>()),
+                    });
+                Targets::Several(decoded.collect())
+            }
         }
     }
 }
@@ -137,8 +255,16 @@ impl TrainingSet {
         }
     }
 
-    /// Checks that there is at least one row.
+    /// Checks that there is at least one row, and that several targets are of one type.
     fn checked(self) -> Result<Self> {
+        if let Target::Several(targets) = &self.target {
+            let is_number = |(_, target): &(_, _)| matches!(target, Target::Real(_));
+            let is_label = |(_, target): &(_, _)| matches!(target, Target::Classes(classes) if classes.len() == 2);
+            if !(targets.iter().all(is_number) || targets.iter().all(is_label)) {
+                let problem = "several targets must be numbers, or labels of two classes each; fit others alone";
+                return Err(TabularError::Data(problem.into()));
+            }
+        }
         if self.rows == 0 {
             let problem = "there are no training rows; use a file with at least one row";
             return Err(TabularError::Data(problem.into()));
@@ -157,25 +283,11 @@ impl TrainingSet {
     }
 
     fn append(&mut self, dataset: &Dataset) -> Result<()> {
-        let outputs = self.target.columns();
-        match (dataset.targets(), &self.target) {
-            (Targets::Real(values), Target::Real(_) | Target::Counts { .. }) => {
-                self.targets
-                    .extend(values.iter().map(|&value| value as f32));
-            }
-            (Targets::Classes(classes), Target::Classes(_))
-                if classes.iter().all(|&class| class < outputs) =>
-            {
-                for &class in classes {
-                    let one_hot = (0..outputs).map(|other| f32::from(u8::from(other == class)));
-                    self.targets.extend(one_hot);
-                }
-            }
-            _ => {
-                let problem = "the targets do not match the task";
-                return Err(TabularError::Data(problem.into()));
-            }
-        }
+        let encoded = self.target.encoded(dataset.targets()).ok_or_else(|| {
+            let problem = "the targets do not match the task";
+            TabularError::Data(problem.into())
+        })?;
+        self.targets.extend(encoded);
         self.features.extend(dataset.features().to_f32());
         self.rows += dataset.rows();
         Ok(())
@@ -257,26 +369,37 @@ impl TrainingSet {
         Ok(Features::new(self.rows, self.width, values.collect())?)
     }
 
-    /// The standard deviation of the stored targets: 1 for standardised targets, counts and classes.
-    pub(crate) fn target_deviation(&self) -> Result<f64> {
-        match self.target {
-            Target::Real(KEPT) => Ok(self.target_scale()?.spread),
-            Target::Real(_) | Target::Counts { .. } | Target::Classes(_) => Ok(1.0),
-        }
+    /// The standard deviation of every stored target: 1 for standardised targets, counts and classes.
+    pub(crate) fn target_deviations(&self) -> Result<Vec<f64>> {
+        let Some(scales) = self.target.scales() else {
+            return Ok(vec![1.0; self.target.columns()]);
+        };
+        let own = self.target_scales()?;
+        let pairs = scales.iter().zip(own);
+        let deviation = |(scale, own): (&ColumnScale, ColumnScale)| match *scale {
+            KEPT => own.spread,
+            _ => 1.0,
+        };
+        Ok(pairs.map(deviation).collect())
     }
 
-    /// The mean and standard deviation of real targets, in their own unit.
-    pub(crate) fn target_scale(&self) -> Result<ColumnScale> {
-        match self.target {
-            Target::Real(scale) if scale != KEPT => Ok(scale),
-            _ => {
-                let targets = self.targets.iter().copied().map(f64::from);
-                Ok(ColumnScale::fit(targets, Scaling::Standardise)?)
+    /// The mean and standard deviation of every stored column, of standardised targets in their own unit.
+    pub(crate) fn target_scales(&self) -> Result<Vec<ColumnScale>> {
+        let outputs = self.target.columns();
+        let scales = self.target.scales().unwrap_or_else(|| vec![KEPT; outputs]);
+        let columns = scales.into_iter().enumerate();
+        let scale = |(column, scale): (usize, ColumnScale)| {
+            if scale != KEPT {
+                return Ok(scale);
             }
-        }
+            let targets = self.targets.iter().skip(column).step_by(outputs);
+            let targets = targets.copied().map(f64::from);
+            Ok(ColumnScale::fit(targets, Scaling::Standardise)?)
+        };
+        columns.map(scale).collect()
     }
 
-    /// The means of the stored targets; for classes, their frequencies.
+    /// The means of the stored targets; for classes, their frequencies, and for labels those of their second class.
     pub(crate) fn target_means(&self) -> Vec<f64> {
         let outputs = self.target.columns();
         let mean = |output: usize| {
@@ -288,20 +411,7 @@ impl TrainingSet {
 
     /// The targets of all rows, in their own unit.
     pub(crate) fn true_targets(&self) -> Targets {
-        match &self.target {
-            Target::Real(scale) => {
-                let values = self.targets.iter().copied().map(f64::from);
-                Targets::Real(values.map(|value| scale.undo(value)).collect())
-            }
-            Target::Counts { .. } => {
-                Targets::Real(self.targets.iter().copied().map(f64::from).collect())
-            }
-            Target::Classes(classes) => {
-                let rows = self.targets.chunks(classes.len().max(1));
-                let class = |row: &[f32]| row.iter().position(|&target| target == 1.0);
-                Targets::Classes(rows.map(|row| class(row).unwrap_or_default()).collect())
-            }
-        }
+        self.target.decoded(&self.targets)
     }
 
     /// The stored targets, row-major.

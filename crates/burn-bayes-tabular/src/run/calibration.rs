@@ -23,7 +23,7 @@ impl Run {
         draws: Option<usize>,
     ) -> Result<Conformal> {
         let target = self.model.target();
-        let name = self.preprocessor.target_name();
+        let name = self.preprocessor.targets()[0].name();
         request.validate(target, name)?;
         let file = self.calibration_file(folder, "conformal", draws, "")?;
         Conformal::calibrate(&file, target, name, request)

@@ -2,6 +2,7 @@
 //! the record of the optimiser, and the posterior's mean before the last quarter of the epochs (if it has begun). A single file can be replaced atomically.
 
 use burn_bayes::train;
+use burn_bayes_data::OneOrSeveral;
 use serde::{Deserialize, Serialize};
 
 use super::folder::RunFolder;
@@ -23,7 +24,7 @@ struct Header {
     step: u64,
     epochs: usize,
     loss_sum: f32,
-    noise_precision: f64,
+    noise_precision: OneOrSeveral<f64>,
     learned_prior: Option<Vec<f64>>,
     /// Size of the record of the model in bytes.
     model: usize,
@@ -49,7 +50,7 @@ impl RunFolder {
             step: checkpoint.state.step,
             epochs: checkpoint.epochs,
             loss_sum: checkpoint.state.loss_sum,
-            noise_precision: checkpoint.noise_precision,
+            noise_precision: checkpoint.noise_precisions.clone().into(),
             learned_prior: checkpoint.learned_prior.clone(),
             model: checkpoint.state.model.len(),
             optimizer: checkpoint.state.optimizer.len(),
@@ -130,7 +131,7 @@ fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
     let mean: Vec<f32> = mean.iter().copied().map(f32::from_le_bytes).collect();
     let checkpoint = Checkpoint {
         epochs: header.epochs,
-        noise_precision: header.noise_precision,
+        noise_precisions: header.noise_precision.as_slice().to_vec(),
         learned_prior: header.learned_prior.clone(),
         earlier_mean: (!mean.is_empty()).then_some(mean),
         state: train::Checkpoint {

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use burn_bayes::Noise;
 use burn_bayes::eval::{likelihood_weights, stacking_weights};
-use burn_bayes_data::Dataset;
+use burn_bayes_data::{Dataset, OneOrSeveral};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ use crate::files::{read_text, write_whole};
 use crate::jobs::{self, Job, Key, Measures, Progress, ResultCache, Task, WorkerPool};
 use crate::plain_models::PlainModels;
 use crate::random::generator;
-use crate::rows::{PreparedRows, SplitTable, Target, read_table, true_targets};
+use crate::rows::{PreparedRows, SplitTable, read_table, true_targets};
 use crate::scores::row_costs;
 use crate::settings::{Config, FitSettings, MemberWeights, Method, refused};
 
@@ -225,7 +225,7 @@ impl EnsembleFit {
             kept = kept.with_weights(&weights);
         }
         let divergence = scored.divergence()?.or(kept.divergence()?);
-        let noise_precision = kept.noise_precision()?;
+        let noise_precisions = kept.noise_precisions()?;
         let members = kept.members().to_vec();
         let (model, kept) = (RunModel::Ensemble(scored), RunModel::Ensemble(kept));
         let mut plain_models = PlainModels::fit(&rows.train, &config.fit)?;
@@ -271,11 +271,16 @@ impl EnsembleFit {
         ];
         let none = "an ensemble has no importance weights; name the folder of one of its members";
         let importance = ImportanceWeights::Absent(none.into());
-        ModelFile::new(noise_precision, diverged.clone(), importance, files)?
-            .with_plain_models(plain_models)
-            .with_recalibration(recalibration)
-            .with_members(members)
-            .save(folder)?;
+        ModelFile::new(
+            noise_precisions.clone(),
+            diverged.clone(),
+            importance,
+            files,
+        )?
+        .with_plain_models(plain_models)
+        .with_recalibration(recalibration)
+        .with_members(members)
+        .save(folder)?;
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),
@@ -286,11 +291,9 @@ impl EnsembleFit {
             has_exact_posterior: engine::has_exact_posterior(train, &config.fit),
             weights: self.weights,
             rank: engine::rank(&config.fit, self.weights)?,
-            noise_precision: match target {
-                Target::Real(scale) if engine::is_simple(&config.fit, target) => {
-                    Some(noise_precision / scale.spread.powi(2))
-                }
-                _ => None,
+            noise_precision: match engine::is_simple(&config.fit, target) {
+                true => engine::in_target_units(&noise_precisions, target).map(OneOrSeveral::from),
+                false => None,
             },
             learned_prior: None,
             kernel: None,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use burn_bayes_data::Dataset;
+use burn_bayes_data::{Dataset, OneOrSeveral};
 use serde::Serialize;
 
 use super::best_epoch::{BestEpoch, StopAfter};
@@ -88,8 +88,8 @@ pub struct FinishedFit {
     pub weights: usize,
     /// K; null for a point estimate.
     pub rank: Option<usize>,
-    /// 1/variance of the noise, in the unit of the target; null for classes.
-    pub noise_precision: Option<f64>,
+    /// 1/variance of the noise of every target, in its own unit; null for classes.
+    pub noise_precision: Option<OneOrSeveral<f64>>,
     /// The learned precisions of the prior: one for all weights, or one for each layer; null if it was given.
     pub learned_prior: Option<Vec<f64>>,
     /// The learned kernel of a prior over functions.
@@ -243,7 +243,9 @@ impl FolderFit {
             has_exact_posterior: engine::has_exact_posterior(train, &config.fit),
             weights: model.weights(),
             rank: model.posterior().map(|posterior| posterior.rank()),
-            noise_precision: model.noise_precision_in_target_units(),
+            noise_precision: model
+                .noise_precisions_in_target_units()
+                .map(OneOrSeveral::from),
             learned_prior: model.learned_prior().map(<[f64]>::to_vec),
             kernel: model.kernel().map(str::to_owned),
             member_weights: None,

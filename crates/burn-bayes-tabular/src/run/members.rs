@@ -188,13 +188,17 @@ impl Ensemble {
         Ok(verdicts)
     }
 
-    /// The inverse of the mean noise variance, on the standardised scale.
-    pub(super) fn noise_precision(&self) -> Result<f64> {
-        let mut variance = 0.0;
+    /// The inverse of the mean noise variance of every target, on the standardised scale.
+    pub(super) fn noise_precisions(&self) -> Result<Vec<f64>> {
+        let mut variances = Vec::new();
         for (folder, member) in self.folders.iter().zip(&self.members) {
-            variance += member.weight / ModelFile::load(folder)?.noise_precision;
+            let model = ModelFile::load(folder)?;
+            let precisions = model.noise_precision.as_slice();
+            variances.resize(precisions.len(), 0.0);
+            let sums = variances.iter_mut().zip(precisions);
+            sums.for_each(|(variance, precision)| *variance += member.weight / precision);
         }
-        Ok(variance.recip())
+        Ok(variances.into_iter().map(f64::recip).collect())
     }
 
     /// The model of a member, read from its folder.

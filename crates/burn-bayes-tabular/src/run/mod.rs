@@ -208,10 +208,10 @@ fn load_model(
 ) -> Result<TrainedModel> {
     let target = Target::of(preprocessor);
     let features = preprocessor.feature_names().len();
-    let precision = model_file.noise_precision;
+    let precisions = model_file.noise_precision.as_slice();
     // The layout contains trainable parameters only, so the network is created on an autodiff device.
     let training = device.clone().autodiff();
-    let network = network(&config.fit, features, &target, precision, &training);
+    let network = network(&config.fit, features, &target, precisions, &training);
     let path = folder.posterior_file();
     let (network, posterior) = match model_file.checksums.has(&path) {
         true => {
@@ -229,7 +229,7 @@ fn load_model(
     };
     let seed = config.fit.seed;
     let network = network.valid();
-    let model = TrainedModel::new(&network, posterior, target, precision, seed)?;
+    let model = TrainedModel::new(&network, posterior, target, precisions.to_vec(), seed)?;
     match config.fit.method {
         Method::Laplace => model.with_linearised_predictions(),
         _ => Ok(model),
@@ -307,11 +307,16 @@ impl RunFolder {
             self.validation_file(),
             self.linear_file(),
         ];
-        ModelFile::new(model.noise_precision(), diverged, importance, read)?
-            .with_kernel(model.kernel().map(str::to_owned))
-            .with_plain_models(plain_models)
-            .with_recalibration(recalibration)
-            .save(self)?;
+        ModelFile::new(
+            model.noise_precisions().to_vec(),
+            diverged,
+            importance,
+            read,
+        )?
+        .with_kernel(model.kernel().map(str::to_owned))
+        .with_plain_models(plain_models)
+        .with_recalibration(recalibration)
+        .save(self)?;
         remove(&self.checkpoint_file())
     }
 }

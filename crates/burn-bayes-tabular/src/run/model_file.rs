@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use burn_bayes_data::OneOrSeveral;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::first_line;
@@ -28,8 +29,8 @@ const CURE: &str = "restore the file that the fit wrote, or fit again";
 #[serde(deny_unknown_fields)]
 pub(super) struct ModelFile {
     format: u32,
-    /// β on the standardised scale of the network.
-    pub(super) noise_precision: f64,
+    /// β of every target on the standardised scale of the network.
+    pub(super) noise_precision: OneOrSeveral<f64>,
     /// The learned kernel of the prior over functions; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kernel: Option<String>,
@@ -53,14 +54,14 @@ pub(super) struct ModelFile {
 impl ModelFile {
     /// With the checksums of these files, as far as they exist.
     pub(super) fn new(
-        noise_precision: f64,
+        noise_precisions: Vec<f64>,
         diverged: Option<String>,
         importance: ImportanceWeights,
         files: impl IntoIterator<Item = PathBuf>,
     ) -> Result<Self> {
         Ok(Self {
             format: FORMAT,
-            noise_precision,
+            noise_precision: noise_precisions.into(),
             kernel: None,
             diverged,
             importance: Some(importance),

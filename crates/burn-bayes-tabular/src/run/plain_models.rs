@@ -1,6 +1,6 @@
 //! The plain models of a fit in its folder: `linear.bpk` has the weights of the linear model, `model.toml` the rest.
 
-use burn_bayes_data::Preprocessor;
+use burn_bayes_data::{OneOrSeveral, Preprocessor};
 use serde::{Deserialize, Serialize};
 
 use super::model_file::Checksums;
@@ -26,8 +26,8 @@ pub(super) struct PlainRecord {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum LinearRecord {
-    /// β on the standardised scale.
-    NoisePrecision(f64),
+    /// β of every target on the standardised scale.
+    NoisePrecision(OneOrSeveral<f64>),
     /// Why it was not fitted.
     Absent(String),
 }
@@ -39,7 +39,8 @@ impl RunFolder {
         let linear = match &models.linear {
             Some(PlainFit::Fitted(model)) => {
                 save_weights(&path, model)?;
-                Some(LinearRecord::NoisePrecision(model.noise_precision()))
+                let precisions = model.noise_precisions().to_vec();
+                Some(LinearRecord::NoisePrecision(precisions.into()))
             }
             other => {
                 // It may be left over from an earlier, unfinished fit into this folder.
@@ -82,7 +83,7 @@ impl Run {
                     &self.config,
                     &self.preprocessor,
                     &self.checksums,
-                    *precision,
+                    precision.as_slice(),
                     device,
                 )?;
                 Some(PlainFit::Fitted(Box::new(model)))
@@ -102,14 +103,15 @@ fn load_linear(
     config: &Config,
     preprocessor: &Preprocessor,
     checksums: &Checksums,
-    precision: f64,
+    precisions: &[f64],
     device: Option<DeviceName>,
 ) -> Result<TrainedModel> {
     let device = device.map_or_else(|| folder.device(config), DeviceName::device)?;
     let settings = linear(&config.fit);
     let target = Target::of(preprocessor);
     let features = preprocessor.feature_names().len();
-    let network = network(&settings, features, &target, precision, &device);
+    let network = network(&settings, features, &target, precisions, &device);
     let network = load_weights(network, &folder.linear_file(), checksums)?;
-    TrainedModel::new(&network, None, target, precision, settings.seed)
+    let precisions = precisions.to_vec();
+    TrainedModel::new(&network, None, target, precisions, settings.seed)
 }

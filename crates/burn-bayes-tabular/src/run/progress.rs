@@ -31,7 +31,8 @@ pub struct ValidationScore {
     /// of the network.
     #[serde(rename = "validation_nll")]
     pub nll: f64,
-    /// Root mean squared error in the unit of the target, or the misclassification rate.
+    /// Root mean squared error in the unit of the target, or the misclassification rate; of several targets in their
+    /// standard deviations, or the Hamming loss.
     #[serde(rename = "validation_error")]
     pub error: f64,
 }
@@ -88,10 +89,8 @@ impl WatchedRows {
 
     /// y = a + s z has the density p(z)/s, so its negative logarithm is larger by ln s.
     fn on_learning_scale(&self, judgement: HoldoutScore) -> Option<ValidationScore> {
-        let shift = match &self.target {
-            Target::Real(scale) => scale.spread.ln(),
-            Target::Classes(_) | Target::Counts { .. } => 0.0,
-        };
+        let scales = self.target.scales().unwrap_or_default();
+        let shift: f64 = scales.iter().map(|scale| scale.spread.ln()).sum();
         let score = ValidationScore {
             nll: judgement.cost - shift,
             error: judgement.error,

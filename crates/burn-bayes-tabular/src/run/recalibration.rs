@@ -56,9 +56,11 @@ pub(super) fn check(settings: &FitSettings, rows: &PreparedRows) -> Result<()> {
     let Some(name) = settings.recalibrate else {
         return Ok(());
     };
-    let (suitable, what) = match rows.train.target() {
+    let target = rows.train.target();
+    target.expect_one("recalibrate", "leave it out, or fit each target alone")?;
+    let (suitable, what) = match target {
         Target::Classes(_) => (RecalibrationName::Temperature, "a class"),
-        Target::Real(_) => (RecalibrationName::Variance, "a number"),
+        Target::Real(_) | Target::Several(_) => (RecalibrationName::Variance, "a number"),
         Target::Counts { .. } => {
             let problem = "is for numbers and classes, but the target is a count; leave it out";
             return Err(refused("recalibrate", problem));

@@ -534,7 +534,7 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
     std::fs::remove_file(folder.model_file()).unwrap();
     // A point estimate, into a folder with a posterior.
     let target = run.model.target().clone();
-    let point = TrainedModel::new(single(&run).network(), None, target, 1.0, 0).unwrap();
+    let point = TrainedModel::new(single(&run).network(), None, target, vec![1.0], 0).unwrap();
     let plain_models = run.plain_models(&folder, None).unwrap();
     folder.save_model(&point).unwrap();
     folder

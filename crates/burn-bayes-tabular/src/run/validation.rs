@@ -83,9 +83,8 @@ pub(crate) fn validate(
     let text = serde_json::to_string_pretty(&validation).map_err(io::Error::from)?;
     write_whole(&folder.scores_file(), text.as_bytes())?;
 
-    let words = words(&targets, target);
     let table = PredictionTable::new(predictions, &[])?
-        .with_targets(words)
+        .with_targets(words(&targets, target))
         .after(inputs.places().to_vec(), inputs.kept().to_vec())?;
     let mut writer = csv::Writer::from_writer(Vec::new());
     table.write_header(&mut writer)?;
@@ -167,7 +166,7 @@ impl RunReport<'_> {
     /// Writes the report.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
         let Config { data, fit } = self.config;
-        let target = data.target()?;
+        let target = &data.target_text()?;
         let posterior = self.posterior.map(PosteriorSummary::of).transpose()?;
         let report = Report {
             title: &match fit.members {
@@ -200,6 +199,14 @@ pub fn curves(metrics: &[EpochMetrics], target: &Target) -> [TrainingCurve; 3] {
             (nats, nats, "RMSE, the target's unit")
         }
         Target::Counts { .. } => ("nats per row, without ln y!", "nats per row", "RMSE"),
+        Target::Several(_) if target.scales().is_some() => {
+            let nats = "nats per row, standardised";
+            (nats, nats, "RMSE, in standard deviations of the targets")
+        }
+        Target::Several(_) => {
+            let nats = "loss, nats per row";
+            (nats, nats, "Hamming loss")
+        }
     };
     let curve = |label: &str, unit: &str, value: fn(&EpochMetrics) -> Option<f64>| TrainingCurve {
         label: label.into(),
@@ -218,13 +225,23 @@ pub fn curves(metrics: &[EpochMetrics], target: &Target) -> [TrainingCurve; 3] {
     ]
 }
 
-/// Targets as text.
-fn words(targets: &Targets, target: &Target) -> Vec<String> {
-    match (targets, target) {
+/// Columns of targets as text; those of several targets have their names.
+fn words(targets: &Targets, target: &Target) -> Vec<(Option<String>, Vec<String>)> {
+    let text = |targets: &Targets, target: &Target| match (targets, target) {
         (Targets::Classes(classes), Target::Classes(names)) => {
             classes.iter().map(|&class| names[class].clone()).collect()
         }
         (Targets::Classes(classes), _) => classes.iter().map(ToString::to_string).collect(),
         (Targets::Real(values), _) => values.iter().map(ToString::to_string).collect(),
+        (Targets::Several(_), _) => Vec::new(),
+    };
+    match (targets, target) {
+        (Targets::Several(columns), Target::Several(targets)) => {
+            let named = columns.iter().zip(targets);
+            named
+                .map(|(column, (name, target))| (Some(name.clone()), text(column, target)))
+                .collect()
+        }
+        _ => vec![(None, text(targets, target))],
     }
 }

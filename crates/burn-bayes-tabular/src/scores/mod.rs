@@ -13,6 +13,7 @@ mod regression;
 mod row_costs;
 mod score;
 mod selective;
+mod several_targets;
 
 use burn_bayes_data::{Targets, Task};
 use serde::Serialize;
@@ -31,6 +32,7 @@ pub use regression::{
 pub(crate) use row_costs::row_costs;
 pub use score::{Interval, Intervals, Score};
 pub use selective::SelectiveScores;
+pub use several_targets::{JointScores, SeveralTargetsScores, TargetScores};
 
 use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
@@ -45,6 +47,8 @@ pub enum Scores {
     Regression(Box<RegressionScores>),
     /// Scores of counts.
     Counts(Box<CountScores>),
+    /// Scores of several targets.
+    SeveralTargets(Box<SeveralTargetsScores>),
 }
 
 impl Scores {
@@ -74,13 +78,18 @@ impl Scores {
                 let scores = CountScores::of(predictions, counts, intervals)?;
                 Ok(Self::Counts(Box::new(scores)))
             }
+            (Predictions::Several(_), Targets::Several(_)) => {
+                let scores = SeveralTargetsScores::of(predictions, targets, intervals)?;
+                Ok(Self::SeveralTargets(Box::new(scores)))
+            }
             _ => Err(mismatched(predictions)),
         }
     }
 }
 
 impl Scores {
-    /// The NLL, and the error with its name: RMSE or the misclassification rate.
+    /// The NLL, and the error with its name: RMSE or the misclassification rate, of several targets in standard
+    /// deviations or averaged over labels.
     pub fn headline(&self) -> (Option<f64>, Option<f64>, &'static str) {
         match self {
             Self::Classification(scores) => {
@@ -89,6 +98,10 @@ impl Scores {
             }
             Self::Regression(scores) => (scores.nll.value, scores.rmse.value, "RMSE"),
             Self::Counts(scores) => (scores.nll.value, scores.rmse.value, "RMSE"),
+            Self::SeveralTargets(scores) => {
+                let (error, name) = scores.error();
+                (scores.nll.value, error, name)
+            }
         }
     }
 }
@@ -96,7 +109,7 @@ impl Scores {
 /// The name of the mean negative log-likelihood among the scores of a task.
 pub(crate) fn likelihood_name(task: Task) -> &'static str {
     match task {
-        Task::Classification => "nll",
+        Task::Classification | Task::Multilabel => "nll",
         Task::Regression | Task::Counts => "nll",
     }
 }
@@ -107,6 +120,7 @@ pub(crate) fn mismatched(predictions: &Predictions) -> TabularError {
         Predictions::Classes(_) => ("classes", "numbers"),
         Predictions::Reals(_) => ("numbers", "classes"),
         Predictions::Counts(_) => ("counts", "classes"),
+        Predictions::Several(_) => ("several targets", "others"),
     };
     TabularError::Data(format!(
         "the fit predicts {predicted}, but the target column was read as {given}; use rows of the same task"

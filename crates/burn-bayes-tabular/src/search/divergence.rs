@@ -9,12 +9,12 @@
 //!    inequality allows for the noise of few rows, but of fewer than five s itself is a guess, so they are not
 //!    judged. The second matters for many rows, where a fit to pure
 //!    noise is always slightly but significantly worse than the constant.
-//! 3. The RMSE of real targets is above ten standard deviations of the training targets. A single extreme
+//! 3. The RMSE of a real target is above ten standard deviations of the training targets. A single extreme
 //!    prediction can cause this, and its large s hides it from condition 2.
 
 use std::fmt;
 
-use burn_bayes_data::Targets;
+use burn_bayes_data::{ColumnScale, Targets};
 use serde::{Deserialize, Serialize};
 
 use super::fold::HoldoutScore;
@@ -22,6 +22,7 @@ use crate::error::Result;
 use crate::jobs::Summary;
 use crate::predict::{
     ClassPredictions, CountPredictions, NoiseDeviations, Predictions, RealPredictions,
+    TargetPredictions,
 };
 use crate::rows::{Target, TrainingSet};
 use crate::scores::row_costs;
@@ -100,17 +101,13 @@ pub fn divergence(
     predictions: &Predictions,
     targets: &Targets,
 ) -> Result<Option<Divergence>> {
-    let HoldoutScore { cost, error, .. } = HoldoutScore::of(predictions, targets)?;
+    let HoldoutScore { cost, .. } = HoldoutScore::of(predictions, targets)?;
     if !cost.is_finite() {
         return Ok(Some(Divergence::NotFinite));
     }
     let constant = constant(train, targets.len())?;
-    if let Predictions::Reals(gaussian) = &constant {
-        let deviation = gaussian.noise_deviation();
-        if error > DEVIATIONS * deviation {
-            let rmse = error;
-            return Ok(Some(Divergence::FarOff { rmse, deviation }));
-        }
+    if let Some(far_off) = far_off(&constant, predictions, targets)? {
+        return Ok(Some(far_off));
     }
     let baseline = row_costs(&constant, targets)?;
     let costs = row_costs(predictions, targets)?;
@@ -128,8 +125,39 @@ pub fn divergence(
             Predictions::Reals(_) => {
                 "a Gaussian with the mean and standard deviation of the training targets"
             }
+            Predictions::Several(_) => "constant predictions from the training rows",
         },
     }))
+}
+
+/// The divergence by condition 3, of the first target for which it holds.
+fn far_off(
+    constant: &Predictions,
+    predictions: &Predictions,
+    targets: &Targets,
+) -> Result<Option<Divergence>> {
+    match (constant, predictions, targets) {
+        (Predictions::Reals(gaussian), _, _) => {
+            let deviation = gaussian.noise_deviation();
+            let rmse = HoldoutScore::of(predictions, targets)?.error;
+            let is_far = rmse > DEVIATIONS * deviation;
+            Ok(is_far.then_some(Divergence::FarOff { rmse, deviation }))
+        }
+        (
+            Predictions::Several(constants),
+            Predictions::Several(found),
+            Targets::Several(columns),
+        ) => {
+            for ((constant, found), column) in constants.iter().zip(found).zip(columns) {
+                let far_off = far_off(&constant.predictions, &found.predictions, column)?;
+                if far_off.is_some() {
+                    return Ok(far_off);
+                }
+            }
+            Ok(None)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The constant prediction from the training targets.
@@ -142,6 +170,8 @@ pub(crate) enum Constant {
     Rate(f64),
     /// A Gaussian with their mean and standard deviation.
     Gaussian { mean: f64, deviation: f64 },
+    /// Those of several targets.
+    Several(Vec<Self>),
 }
 
 impl Constant {
@@ -150,14 +180,28 @@ impl Constant {
         Ok(match train.target() {
             Target::Classes(_) => Self::Frequencies(train.target_means()),
             Target::Counts { .. } => Self::Rate(train.target_means()[0]),
-            Target::Real(_) => {
-                let scale = train.target_scale()?;
-                Self::Gaussian {
-                    mean: scale.centre,
-                    deviation: scale.spread,
+            Target::Real(_) => Self::gaussian(train.target_scales()?[0]),
+            Target::Several(_) => Self::Several(match train.target().scales() {
+                Some(_) => train
+                    .target_scales()?
+                    .into_iter()
+                    .map(Self::gaussian)
+                    .collect(),
+                None => {
+                    let positive = train.target_means().into_iter();
+                    positive
+                        .map(|positive| Self::Frequencies(vec![1.0 - positive, positive]))
+                        .collect()
                 }
-            }
+            }),
         })
+    }
+
+    fn gaussian(scale: ColumnScale) -> Self {
+        Self::Gaussian {
+            mean: scale.centre,
+            deviation: scale.spread,
+        }
     }
 
     /// The same prediction for this number of rows.
@@ -177,12 +221,25 @@ impl Constant {
             Self::Frequencies(frequencies) => Predictions::Classes(ClassPredictions {
                 classes: match target {
                     Target::Classes(classes) => classes.clone(),
-                    Target::Real(_) | Target::Counts { .. } => Vec::new(),
+                    Target::Real(_) | Target::Counts { .. } | Target::Several(_) => Vec::new(),
                 },
                 draws: 1,
                 members: vec![1],
                 probabilities: frequencies.repeat(rows),
             }),
+            Self::Several(constants) => {
+                let targets = match target {
+                    Target::Several(targets) => targets.as_slice(),
+                    _ => &[],
+                };
+                let pairs = targets.iter().zip(constants);
+                let several = pairs.map(|((name, target), constant)| TargetPredictions {
+                    name: name.clone(),
+                    unit: target.unit(),
+                    predictions: constant.predictions(target, rows),
+                });
+                Predictions::Several(several.collect())
+            }
         }
     }
 }
@@ -208,7 +265,7 @@ fn is_beyond_noise(differences: &[f64]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use burn_bayes_data::{ColumnScale, Dataset, Features};
+    use burn_bayes_data::{Dataset, Features};
 
     use super::*;
 

@@ -52,7 +52,8 @@ pub struct HoldoutScore {
     /// Mean negative log-likelihood per row of the average over draws, in nats and in the unit of the
     /// target. A search minimises it.
     pub cost: f64,
-    /// Root mean squared error, or the misclassification rate.
+    /// Root mean squared error, or the misclassification rate; of several targets in standard deviations of the training
+    /// targets, or the Hamming loss.
     pub error: f64,
     /// Whether the fit has diverged although it has scores: it is worse than a constant.
     pub diverged: bool,
@@ -343,6 +344,26 @@ impl HoldoutScore {
                     diverged: false,
                 })
             }
+            (Predictions::Several(found), Targets::Several(columns)) => {
+                let costs = row_costs(predictions, targets)?;
+                let mut errors = Vec::new();
+                for (target, column) in found.iter().zip(columns) {
+                    let error = Self::of(&target.predictions, column)?.error / target.unit;
+                    errors.push(match target.predictions {
+                        Predictions::Reals(_) => error.powi(2),
+                        _ => error,
+                    });
+                }
+                let error = mean(&errors);
+                Ok(Self {
+                    cost: mean(&costs),
+                    error: match found.first().map(|target| &target.predictions) {
+                        Some(Predictions::Reals(_)) => error.sqrt(),
+                        _ => error,
+                    },
+                    diverged: false,
+                })
+            }
             _ => Err(mismatched(predictions)),
         }
     }
@@ -390,6 +411,10 @@ impl HoldoutScore {
             diverged: judgements.iter().any(|one| one.diverged),
         })
     }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ impl Tuned {
     /// # Errors
     /// If a file cannot be written.
     pub fn write_leaderboard(&self, folder: &Path, command: &str) -> Result<()> {
-        let target = plain(self.config.data.target()?);
+        let target = plain(&self.config.data.target_text()?);
         let Some(best) = self.trials.first() else {
             return Ok(());
         };

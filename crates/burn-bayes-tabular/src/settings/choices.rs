@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-use burn_bayes_data::{DecimalMark, Header, MissingPolicy, Task, UnseenPolicy};
+use burn_bayes_data::{DecimalMark, Header, MissingPolicy, OneOrSeveral, Task, UnseenPolicy};
 use serde::{Deserialize, Serialize};
 
 use super::table::SettingValue;
@@ -80,6 +80,8 @@ choices! {
         Categorical = "categorical",
         /// One of several ordered classes.
         Ordinal = "ordinal",
+        /// Several labels, each with a probability of its own.
+        Bernoulli = "bernoulli",
     }
 }
 
@@ -189,6 +191,8 @@ choices! {
         Counts = "counts",
         /// A class.
         Classification = "classification",
+        /// Several labels, each a column of two values.
+        Multilabel = "multilabel",
     }
 }
 
@@ -198,6 +202,7 @@ impl From<TaskName> for Task {
             TaskName::Regression => Self::Regression,
             TaskName::Counts => Self::Counts,
             TaskName::Classification => Self::Classification,
+            TaskName::Multilabel => Self::Multilabel,
         }
     }
 }
@@ -496,6 +501,40 @@ impl fmt::Display for Words {
     }
 }
 
+/// The columns to predict: a name, or a list of names, separated by commas on the command line.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct TargetColumns(OneOrSeveral<String>);
+
+impl TargetColumns {
+    /// The names.
+    pub fn names(&self) -> &[String] {
+        self.0.as_slice()
+    }
+}
+
+impl From<&str> for TargetColumns {
+    /// One column.
+    fn from(name: &str) -> Self {
+        Self(OneOrSeveral::One(name.into()))
+    }
+}
+
+impl FromStr for TargetColumns {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let Words(names) = text.parse()?;
+        Ok(Self(names.into()))
+    }
+}
+
+impl fmt::Display for TargetColumns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.names().join(","))
+    }
+}
+
 /// Conversions for serde, by `FromStr` and `Display`.
 macro_rules! as_text {
     ($($type:ty),+) => {
@@ -523,6 +562,7 @@ impl SettingValue for Delimiter {}
 impl SettingValue for NetworkShape {}
 impl SettingValue for NoisePrecision {}
 impl SettingValue for PriorPrecision {}
+impl SettingValue for TargetColumns {}
 impl SettingValue for Words {}
 
 #[cfg(test)]
@@ -543,6 +583,27 @@ mod tests {
         for text in ["learned", "learned-per-layer", "0.25"] {
             assert_eq!(text.parse::<PriorPrecision>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_target_is_a_name_in_files_and_several_are_a_list() {
+        #[derive(Debug, PartialEq, Deserialize, Serialize)]
+        struct File {
+            target: TargetColumns,
+        }
+        for (text, names) in [
+            ("target = \"a\"\n", &["a"][..]),
+            // Only the command line separates names by commas.
+            ("target = \"a, b\"\n", &["a, b"]),
+            ("target = [\"a\", \"b\"]\n", &["a", "b"]),
+        ] {
+            let file: File = toml::from_str(text).unwrap();
+            assert_eq!(file.target.names(), names);
+            assert_eq!(toml::to_string(&file).unwrap(), text);
+        }
+        let parsed: TargetColumns = "a, b".parse().unwrap();
+        assert_eq!(parsed.names(), ["a", "b"]);
+        assert_eq!("a".parse(), Ok(TargetColumns::from("a")));
     }
 
     #[test]

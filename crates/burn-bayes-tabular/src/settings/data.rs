@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use burn_bayes_data::{CsvOptions, PreprocessorConfig, Scaling};
 
 use super::choices::{
-    DecimalName, Delimiter, HeaderName, MissingName, TaskName, UnseenName, Words,
+    DecimalName, Delimiter, HeaderName, MissingName, TargetColumns, TaskName, UnseenName, Words,
 };
 use super::fit::refused;
 use super::table::settings;
@@ -17,10 +17,10 @@ settings! {
         /// CSV file with the training rows, optionally compressed with gzip.
         [option: Some("data"), value: Some("FILE")]
         path: PathBuf;
-        /// Column to predict.
-        target: String;
-        /// Type of the task: regression or classification [default: from the target, unless its values are a few
-        /// whole numbers].
+        /// Column to predict, or several, separated by commas.
+        target: TargetColumns;
+        /// Type of the task: regression, counts, classification or multilabel (several targets of two values each)
+        /// [default: from the targets, unless their values are a few whole numbers].
         task: TaskName;
         /// Positive class of F1, precision and recall, for two classes [default: the second one].
         [value: Some("CLASS")]
@@ -91,7 +91,31 @@ impl DataSettings {
             let problem = format!("is {}; it must be in [0, 1)", self.validation);
             return Err(refused("validation", problem));
         }
-        self.path().and(self.target()).map(drop)
+        self.path()?;
+        let targets = self.targets()?;
+        for (place, name) in targets.iter().enumerate() {
+            if targets[..place].contains(name) {
+                return Err(refused(
+                    "target",
+                    format!("names `{name}` twice; leave out one of them"),
+                ));
+            }
+        }
+        match (self.task, targets) {
+            (Some(task @ (TaskName::Counts | TaskName::Classification)), [_, _, ..]) => {
+                let problem = format!(
+                    "is {task}, which has one target, but `target` names {}; fit each of them alone, or use regression, or \
+                     multilabel if all have two values",
+                    targets.len()
+                );
+                Err(refused("task", problem))
+            }
+            (Some(TaskName::Multilabel), [_]) => {
+                let problem = "is multilabel, but `target` names one column; use classification, or name several columns";
+                Err(refused("task", problem))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The file.
@@ -100,17 +124,23 @@ impl DataSettings {
         self.path.as_ref().ok_or_else(|| refused("data", problem))
     }
 
-    /// The column to predict.
-    pub fn target(&self) -> Result<&str> {
+    /// The columns to predict, at least one.
+    pub fn targets(&self) -> Result<&[String]> {
         let problem = "is not given; name the column to predict";
-        self.target
-            .as_deref()
+        let names = self.target.as_ref().map(TargetColumns::names);
+        names
+            .filter(|names| !names.is_empty())
             .ok_or_else(|| refused("target", problem))
+    }
+
+    /// The columns to predict, as text.
+    pub fn target_text(&self) -> Result<String> {
+        Ok(self.targets()?.join(", "))
     }
 
     /// The type of the task.
     pub fn task(&self) -> Result<TaskName> {
-        let problem = "is not given; use regression or classification";
+        let problem = "is not given; use regression, counts, classification or multilabel";
         self.task.ok_or_else(|| refused("task", problem))
     }
 
@@ -128,7 +158,7 @@ impl DataSettings {
 
     /// How its columns are prepared.
     pub fn preprocessor(&self) -> Result<PreprocessorConfig> {
-        let config = PreprocessorConfig::new(self.target()?, self.task()?.into())
+        let config = PreprocessorConfig::new(self.targets()?.to_vec(), self.task()?.into())
             .with_missing(self.missing.into())
             .with_unseen(self.unseen.into())
             .with_max_categories(self.max_categories)

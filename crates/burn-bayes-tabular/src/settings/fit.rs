@@ -93,9 +93,10 @@ settings! {
         bias_prior_precision: f64;
         /// Likelihood of the target: gaussian or heteroscedastic (the network also predicts the variance of the noise)
         /// for a regression, categorical or ordinal (the classes have an order) for a classification [default:
-        /// gaussian or categorical].
+        /// gaussian or categorical, for counts poisson, for labels bernoulli].
         likelihood: LikelihoodName;
-        /// Noise precision of a regression target (1/variance, in units of the target), or `learned`.
+        /// Noise precision of a regression target (1/variance, in units of the target), or `learned`; several targets
+        /// learn one each.
         [unless: &[("likelihood", "heteroscedastic")]]
         noise_precision: NoisePrecision = NoisePrecision::LEARNED;
         /// Initial posterior standard deviation of a weight, divided by the square root of the fan-in except

@@ -12,7 +12,7 @@ pub(crate) use choices::choices;
 pub use choices::{
     DecimalName, Delimiter, HeaderName, LikelihoodName, MemberWeights, Method, MissingName,
     NetworkShape, NoisePrecision, OptimizerName, PriorLearning, PriorPrecision, RecalibrationName,
-    Solver, TaskName, UnseenName, Words,
+    Solver, TargetColumns, TaskName, UnseenName, Words,
 };
 pub use config::Config;
 pub use data::{DataSettings, FileFormat};

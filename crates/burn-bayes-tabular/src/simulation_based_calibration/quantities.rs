@@ -47,7 +47,7 @@ impl Quantities {
         let data = examples.iter().take(ROWS);
         let rows: Vec<f32> = data.copied().flatten().copied().chain(mixed).collect();
         let output = match design.rows.target() {
-            Target::Real(_) => "mean",
+            Target::Real(_) | Target::Several(_) => "mean",
             Target::Counts { .. } => "log rate",
             Target::Classes(_) => "log odds",
         };

@@ -46,6 +46,10 @@ impl Simulator {
                 "is a Gaussian process, from which no weights can be drawn; use `weights`";
             return Err(refused("prior", problem));
         }
+        if matches!(design.rows.target(), Target::Several(_)) {
+            let problem = "names several columns, but one is simulated; name one of them";
+            return Err(refused("target", problem));
+        }
         if !engine::is_simple(settings, design.rows.target()) {
             let problem = "has no simulation; leave it out";
             return Err(refused("likelihood", problem));
@@ -115,8 +119,9 @@ impl Simulator {
         let all: Vec<usize> = (0..self.rows.rows()).collect();
         let outputs = truth.forward(self.rows.batch(&all, &device).inputs);
         let outputs: Vec<f64> = outputs.into_data().iter::<f64>().collect();
-        let targets = match truth.noise_precision() {
-            Some(precision) => {
+        let targets = match truth.noise_precisions() {
+            Some(precisions) => {
+                let precision = precisions[0];
                 let deviation = precision.sqrt().recip();
                 let normals = noise.latent(outputs.len()).into_iter().map(f64::from);
                 let pairs = outputs.iter().zip(normals);

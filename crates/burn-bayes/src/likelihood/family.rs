@@ -6,6 +6,7 @@
 //! | likelihood | outputs f | Λ | roots s_r |
 //! |---|---|---|---|
 //! | Gaussian, noise precision β | T means | β I | √β e_r |
+//! | Gaussian targets, noise precisions β_r | T means | diag β | √β_r e_r |
 //! | heteroscedastic Gaussian, v = exp(log-variance) | T means, then T log-variances | diag(1/v, ½) | v_r^−½ e_r, ½^½ e_r |
 //! | categorical, p = softmax(f) | C logits | diag p − p pᵀ | √p_r (e_r − p) |
 //! | ordinal, p(y > k given y ≥ k) = σ(f_k) | C − 1 logits | diag p(y ≥ k) σ(f_k) σ(−f_k) | its square root, e_k |
@@ -37,13 +38,18 @@ use crate::methods::checks::positive;
 /// let losses = Likelihood::Poisson.losses(log_rates, counts);
 /// assert_eq!(losses.dims(), [2]);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Likelihood {
     /// Numbers with Gaussian noise of a known precision; the outputs are their means.
     Gaussian {
         /// β, 1/variance of the noise.
         noise_precision: f64,
+    },
+    /// T numbers, each with Gaussian noise of its own known precision; the outputs are their means.
+    GaussianTargets {
+        /// β of each target, 1/variance of its noise.
+        noise_precisions: Vec<f64>,
     },
     /// Numbers with Gaussian noise that depends on the input; the outputs are their means, then the logarithms of
     /// their variances.
@@ -60,11 +66,15 @@ pub enum Likelihood {
 
 impl Likelihood {
     /// The number of outputs for this number of targets or classes.
-    pub fn outputs(self, targets: usize) -> usize {
+    pub fn outputs(&self, targets: usize) -> usize {
         match self {
             Self::HeteroscedasticGaussian => 2 * targets,
             Self::Ordinal => targets.saturating_sub(1),
-            Self::Gaussian { .. } | Self::Categorical | Self::Bernoulli | Self::Poisson => targets,
+            Self::Gaussian { .. }
+            | Self::GaussianTargets { .. }
+            | Self::Categorical
+            | Self::Bernoulli
+            | Self::Poisson => targets,
         }
     }
 
@@ -75,10 +85,17 @@ impl Likelihood {
     ///
     /// - outputs: `[M, outputs]`, see [`outputs`](Self::outputs)
     /// - targets: `[M, targets]`; classes are one-hot encoded ([`one_hot`](losses::one_hot)), `[M, classes]`
-    pub fn losses(self, outputs: Tensor<2>, targets: Tensor<2>) -> Tensor<1> {
+    ///
+    /// # Panics
+    ///
+    /// If a noise precision is not positive and finite, or there is not one for each target.
+    pub fn losses(&self, outputs: Tensor<2>, targets: Tensor<2>) -> Tensor<1> {
         match self {
             Self::Gaussian { noise_precision } => {
-                losses::gaussian(outputs, targets, noise_precision)
+                losses::gaussian(outputs, targets, *noise_precision)
+            }
+            Self::GaussianTargets { noise_precisions } => {
+                losses::gaussian_targets(outputs, targets, noise_precisions)
             }
             Self::HeteroscedasticGaussian => {
                 let [means, log_variances] = halves(outputs);
@@ -95,9 +112,9 @@ impl Likelihood {
     }
 
     /// The expectation of the targets given the outputs, `[M, targets]`: means, rates, or the probabilities of classes or labels.
-    pub fn mean(self, outputs: Tensor<2>) -> Tensor<2> {
+    pub fn mean(&self, outputs: Tensor<2>) -> Tensor<2> {
         match self {
-            Self::Gaussian { .. } => outputs,
+            Self::Gaussian { .. } | Self::GaussianTargets { .. } => outputs,
             Self::HeteroscedasticGaussian => {
                 let [means, _] = halves(outputs);
                 means
@@ -110,9 +127,12 @@ impl Likelihood {
     }
 
     /// The variance of each target given the outputs, `[M, targets]`; for classes, those of their indicators.
-    pub fn variance(self, outputs: Tensor<2>) -> Tensor<2> {
+    pub fn variance(&self, outputs: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Gaussian { noise_precision } => outputs.full_like(noise_precision.recip()),
+            Self::GaussianTargets { noise_precisions } => {
+                constant_columns(&outputs, noise_precisions, f64::recip)
+            }
             Self::HeteroscedasticGaussian => {
                 let [_, log_variances] = halves(outputs);
                 log_variances.exp()
@@ -126,15 +146,18 @@ impl Likelihood {
     }
 
     /// Fails if a parameter is unusable.
-    pub(crate) fn validate(self) -> Result<()> {
+    pub(crate) fn validate(&self) -> Result<()> {
         match self {
-            Self::Gaussian { noise_precision } => positive("noise_precision", noise_precision),
+            Self::Gaussian { noise_precision } => positive("noise_precision", *noise_precision),
+            Self::GaussianTargets { noise_precisions } => noise_precisions
+                .iter()
+                .try_for_each(|&precision| positive("noise_precisions", precision)),
             _ => Ok(()),
         }
     }
 
     /// The roots s_r of Λ at these outputs, `[M, outputs]` each.
-    pub(crate) fn curvature_roots(self, outputs: &Tensor<2>) -> Vec<Tensor<2>> {
+    pub(crate) fn curvature_roots(&self, outputs: &Tensor<2>) -> Vec<Tensor<2>> {
         let root_of_variance = |logits: &Tensor<2>| {
             let variance = sigmoid(logits.clone()) * sigmoid(logits.clone().neg());
             variance.sqrt()
@@ -142,6 +165,9 @@ impl Likelihood {
         match self {
             Self::Gaussian { noise_precision } => {
                 diagonal(&outputs.full_like(noise_precision.sqrt()))
+            }
+            Self::GaussianTargets { noise_precisions } => {
+                diagonal(&constant_columns(outputs, noise_precisions, f64::sqrt))
             }
             Self::HeteroscedasticGaussian => {
                 let [_, log_variances] = halves(outputs.clone());
@@ -174,6 +200,13 @@ fn halves(outputs: Tensor<2>) -> [Tensor<2>; 2] {
 fn columns(values: &Tensor<2>) -> Vec<Tensor<2>> {
     let column = |at| values.clone().narrow(1, at, 1);
     (0..values.dims()[1]).map(column).collect()
+}
+
+/// The same shape, with a function of a number for each column.
+fn constant_columns(values: &Tensor<2>, numbers: &[f64], of: fn(f64) -> f64) -> Tensor<2> {
+    let filled = columns(values).into_iter().zip(numbers);
+    let filled = filled.map(|(column, &number)| column.full_like(of(number)));
+    Tensor::cat(filled.collect(), 1)
 }
 
 /// s_r e_r for every column r of `scales`.
@@ -242,7 +275,7 @@ mod tests {
     }
 
     /// Outputs of one row, and each class as the target of a copy of it.
-    fn every_class(likelihood: Likelihood) -> (Tensor<2>, Tensor<2>) {
+    fn every_class(likelihood: &Likelihood) -> (Tensor<2>, Tensor<2>) {
         let device = Device::default().autodiff();
         let count = likelihood.outputs(CLASSES);
         let outputs = [0.3, -1.2, 0.8, 0.1];
@@ -256,7 +289,7 @@ mod tests {
     #[test]
     fn the_losses_of_all_classes_are_those_of_their_probabilities() {
         for likelihood in [Likelihood::Categorical, Likelihood::Ordinal] {
-            let (outputs, classes) = every_class(likelihood);
+            let (outputs, classes) = every_class(&likelihood);
             let losses = values(likelihood.losses(outputs.clone(), classes));
             let probabilities = values(likelihood.mean(outputs));
             let probabilities = &probabilities[..CLASSES];
@@ -267,11 +300,48 @@ mod tests {
         }
     }
 
+    #[test]
+    fn targets_of_one_precision_are_a_gaussian_and_others_a_product() {
+        let device = Device::default();
+        let outputs = Tensor::<2>::from_data([[0.3, -1.2], [0.8, 0.1]], &device);
+        let targets = Tensor::<2>::from_data([[1.0, -1.0], [0.5, 0.7]], &device);
+        let of_targets = |precisions: [f64; 2]| Likelihood::GaussianTargets {
+            noise_precisions: precisions.to_vec(),
+        };
+        let one = Likelihood::Gaussian {
+            noise_precision: 4.0,
+        };
+        let (same, different) = (of_targets([4.0; 2]), of_targets([4.0, 0.25]));
+        let losses =
+            |likelihood: &Likelihood| values(likelihood.losses(outputs.clone(), targets.clone()));
+        for (found, expected) in losses(&same).iter().zip(losses(&one)) {
+            assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+        }
+        let loss = |precision: f64, off: f64| {
+            0.5 * (precision * off * off + (std::f64::consts::TAU / precision).ln())
+        };
+        let expected = [
+            loss(4.0, 0.7) + loss(0.25, 0.2),
+            loss(4.0, 0.3) + loss(0.25, 0.6),
+        ];
+        for (found, expected) in losses(&different).iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+        }
+        assert_eq!(
+            values(different.variance(outputs.clone())),
+            [0.25, 4.0, 0.25, 4.0]
+        );
+        let roots = different.curvature_roots(&outputs.narrow(0, 0, 1));
+        let roots: Vec<Vec<f64>> = roots.into_iter().map(values).collect();
+        assert_eq!(roots, [[2.0, 0.0], [0.0, 0.5]]);
+        assert!(of_targets([1.0, 0.0]).validate().is_err());
+    }
+
     /// For data from the model, the mean outer product of the loss's gradients is its mean Hessian.
     #[test]
     fn the_roots_of_the_curvature_are_those_of_the_fisher_information() {
         for likelihood in [Likelihood::Categorical, Likelihood::Ordinal] {
-            let (outputs, classes) = every_class(likelihood);
+            let (outputs, classes) = every_class(&likelihood);
             let outputs = outputs.require_grad();
             let losses = likelihood.losses(outputs.clone(), classes);
             let gradients = losses.sum().backward();

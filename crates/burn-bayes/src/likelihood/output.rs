@@ -150,7 +150,7 @@ impl MixDraws for LikelihoodOutput {
     }
 
     fn mix(draws: Vec<Self>) -> LikelihoodMixture {
-        let (likelihood, targets) = (draws[0].likelihood, draws[0].targets.clone());
+        let (likelihood, targets) = (draws[0].likelihood.clone(), draws[0].targets.clone());
         let outputs = draws.into_iter().map(|draw| draw.outputs).collect();
         LikelihoodMixture::new(likelihood, Tensor::stack(outputs, 0), targets)
     }
@@ -237,7 +237,7 @@ mod tests {
         let likelihood = Likelihood::Gaussian {
             noise_precision: 4.0,
         };
-        let draws = draws.map(|draw| output(likelihood, draw, [0.0, 0.0]));
+        let draws = draws.map(|draw| output(likelihood.clone(), draw, [0.0, 0.0]));
         let mixture = MixDraws::mix(draws.to_vec());
         assert_eq!(values(mixture.mean()), [1.0, 1.0]);
         assert_eq!(values(mixture.aleatoric_variance()), [0.25, 0.25]);

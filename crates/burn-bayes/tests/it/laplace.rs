@@ -61,16 +61,16 @@ impl ModelOutputs for Net {
     }
 
     fn likelihood(&self) -> Likelihood {
-        self.likelihood
+        self.likelihood.clone()
     }
 }
 
 impl ExampleLoss for Net {
     fn example_losses(&self, (inputs, targets): Batch) -> Tensor<1> {
         let outputs = self.outputs(inputs);
-        match self.likelihood {
+        match &self.likelihood {
             Likelihood::Gaussian { noise_precision } => {
-                losses::gaussian(outputs, targets, noise_precision)
+                losses::gaussian(outputs, targets, *noise_precision)
             }
             Likelihood::Categorical => losses::cross_entropy(outputs, targets.int().squeeze_dim(1)),
             likelihood => likelihood.losses(outputs, targets),
@@ -104,12 +104,12 @@ const GAUSSIAN: Likelihood = Likelihood::Gaussian {
 };
 
 /// Rows `first..end`, with targets of `width` columns that are valid for the likelihood.
-fn batch(likelihood: Likelihood, width: usize, first: usize, end: usize) -> Batch {
+fn batch(likelihood: &Likelihood, width: usize, first: usize, end: usize) -> Batch {
     let inputs = normals(1, FEATURES * ROWS);
     let targets: Vec<f32> = match likelihood {
-        Likelihood::Gaussian { .. } | Likelihood::HeteroscedasticGaussian => {
-            normals(2, width * ROWS)
-        }
+        Likelihood::Gaussian { .. }
+        | Likelihood::GaussianTargets { .. }
+        | Likelihood::HeteroscedasticGaussian => normals(2, width * ROWS),
         Likelihood::Ordinal => (0..width * ROWS)
             .map(|at| {
                 if at % width == (at / width) % width {
@@ -142,7 +142,7 @@ fn batches(net: &Net) -> [Batch; 2] {
         Likelihood::Ordinal => outputs + 1,
         _ => outputs,
     };
-    [(0, 4), (4, ROWS)].map(|(first, end)| batch(net.likelihood, width, first, end))
+    [(0, 4), (4, ROWS)].map(|(first, end)| batch(&net.likelihood, width, first, end))
 }
 
 fn laplace(structure: Structure) -> Laplace {
@@ -175,6 +175,12 @@ fn assert_dense(what: &str, found: &[f64], expected: &[f64]) {
 fn the_curvature_of_every_likelihood_is_the_dense_one() {
     let cases = [
         (2, GAUSSIAN),
+        (
+            2,
+            Likelihood::GaussianTargets {
+                noise_precisions: vec![BETA, 0.5],
+            },
+        ),
         (2, Likelihood::Categorical),
         (3, Likelihood::Categorical),
         (2, Likelihood::Bernoulli),
@@ -183,7 +189,7 @@ fn the_curvature_of_every_likelihood_is_the_dense_one() {
         (3, Likelihood::Ordinal),
     ];
     for (outputs, likelihood) in cases {
-        let net = Net::new(Some(3), outputs, likelihood);
+        let net = Net::new(Some(3), outputs, likelihood.clone());
         let dense = Dense::of(&net);
         let expected = dense.precision(ALPHA);
         let len = dense.len();
@@ -240,7 +246,7 @@ fn the_empirical_fisher_information_has_squared_gradients() {
     let fit = half.empirical_fisher(&net, batches(&net)).unwrap();
     let posterior = fit.posterior().unwrap();
     let weights = values(&posterior.mean());
-    let (inputs, targets) = batch(GAUSSIAN, 1, 0, ROWS);
+    let (inputs, targets) = batch(&GAUSSIAN, 1, 0, ROWS);
     let mut expected = vec![ALPHA; 3];
     for (row, target) in values(&inputs).chunks(2).zip(values(&targets)) {
         let features = [row[0], row[1], 1.0];
@@ -259,7 +265,7 @@ fn the_empirical_fisher_information_has_squared_gradients() {
 
 /// The linear regression with its exact mean as weights, the inputs with a constant, and the targets.
 fn exact_regression() -> (Net, DenseGaussian, Vec<f64>, Vec<f64>) {
-    let (inputs, targets) = batch(GAUSSIAN, 1, 0, ROWS);
+    let (inputs, targets) = batch(&GAUSSIAN, 1, 0, ROWS);
     let rows: Vec<f64> = values(&inputs)
         .chunks(2)
         .flat_map(|row| [row[0], row[1], 1.0])
@@ -460,7 +466,7 @@ fn a_kronecker_factored_last_layer_is_the_product_of_its_factors() {
 fn linearised_outputs_have_the_dense_covariance() {
     let net = Net::new(Some(3), 2, GAUSSIAN);
     let dense = Dense::of(&net);
-    let (inputs, _) = batch(GAUSSIAN, 2, 0, ROWS);
+    let (inputs, _) = batch(&GAUSSIAN, 2, 0, ROWS);
     let fit = laplace(Structure::LowRank { rank: 2 });
     let posterior = fit.fit(&net, batches(&net)).unwrap();
     let covariance = posterior.to_dense().unwrap();
@@ -495,7 +501,7 @@ fn linearised_outputs_have_the_dense_covariance() {
 #[test]
 fn a_linear_model_is_its_own_linearisation() {
     let net = Net::new(None, 2, Likelihood::Bernoulli);
-    let (inputs, _) = batch(net.likelihood, 2, 0, ROWS);
+    let (inputs, _) = batch(&net.likelihood, 2, 0, ROWS);
     let posterior = laplace(Structure::LowRank { rank: 3 })
         .fit(&net, batches(&net))
         .unwrap();
@@ -521,8 +527,8 @@ fn a_linear_model_is_its_own_linearisation() {
 #[test]
 fn probit_probabilities_are_those_of_many_draws() {
     for (outputs, likelihood) in [(2, Likelihood::Categorical), (2, Likelihood::Bernoulli)] {
-        let net = Net::new(Some(3), outputs, likelihood);
-        let inputs = batch(likelihood, 2, 0, ROWS).0;
+        let net = Net::new(Some(3), outputs, likelihood.clone());
+        let inputs = batch(&likelihood, 2, 0, ROWS).0;
         let posterior = laplace(Structure::Full).fit(&net, batches(&net)).unwrap();
         let linearized = Linearized::new(net, posterior).unwrap();
         let draws = linearized.draws(&inputs, Noise::host(1), 4000).unwrap();
@@ -537,7 +543,7 @@ fn probit_probabilities_are_those_of_many_draws() {
         assert_close("probit", &found, &expected, &vec![1.0; found.len()], 0.024);
     }
     let net = Net::new(Some(3), 1, GAUSSIAN);
-    let inputs = batch(GAUSSIAN, 1, 0, ROWS).0;
+    let inputs = batch(&GAUSSIAN, 1, 0, ROWS).0;
     let posterior = laplace(Structure::Diagonal)
         .fit(&net, batches(&net))
         .unwrap();
@@ -578,7 +584,7 @@ fn what_cannot_be_fitted_is_refused() {
         error.is_config() && error.to_string().starts_with("batches"),
         "{error}"
     );
-    let unequal = (batch(GAUSSIAN, 1, 0, 3).0, batch(GAUSSIAN, 1, 0, 4).1);
+    let unequal = (batch(&GAUSSIAN, 1, 0, 3).0, batch(&GAUSSIAN, 1, 0, 4).1);
     let error = laplace(Structure::Diagonal)
         .gauss_newton(&net, [unequal])
         .unwrap_err();
@@ -596,7 +602,7 @@ fn what_cannot_be_fitted_is_refused() {
         ..net
     };
     let error = Laplace::new(ROWS)
-        .gauss_newton(&net, [batch(GAUSSIAN, 1, 0, 2)])
+        .gauss_newton(&net, [batch(&GAUSSIAN, 1, 0, 2)])
         .unwrap_err();
     assert!(error.to_string().starts_with("noise_precision"), "{error}");
     let large = Net::new(Some(FULL_LIMIT / 3), 1, GAUSSIAN);

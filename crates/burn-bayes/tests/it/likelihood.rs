@@ -122,7 +122,7 @@ impl TrainStep for Head {
     fn step(&self, batch: Self::Input) -> TrainOutput<LikelihoodOutput> {
         let (inputs, targets) = batch;
         let outputs = self.layer.forward(inputs);
-        let output = LikelihoodOutput::new(self.likelihood, outputs, targets);
+        let output = LikelihoodOutput::new(self.likelihood.clone(), outputs, targets);
         TrainOutput::new(self, output.loss.backward(), output)
     }
 }
@@ -145,6 +145,12 @@ fn every_likelihood_is_recorded_with_the_gradients_of_single_examples() {
             Likelihood::HeteroscedasticGaussian,
             column([0.3, -1.0, 2.0, 0.1]),
         ),
+        (
+            Likelihood::GaussianTargets {
+                noise_precisions: vec![0.5, 4.0, 2.0],
+            },
+            one_hot([0, 2, 1, 2]),
+        ),
         (Likelihood::Ordinal, one_hot([0, 2, 1, 2])),
         (Likelihood::Categorical, one_hot([1, 0, 2, 2])),
         (Likelihood::Bernoulli, one_hot([1, 0, 2, 2])),
@@ -153,7 +159,7 @@ fn every_likelihood_is_recorded_with_the_gradients_of_single_examples() {
         let outputs = likelihood.outputs(targets.dims()[1]);
         let head = Head {
             layer: LinearConfig::new(2, outputs).init(&autodiff()),
-            likelihood,
+            likelihood: likelihood.clone(),
         };
         let head = filled(head, 4, 0.5);
         let layout = Arc::new(Layout::new(&head, &ParamGroup::all()).unwrap());

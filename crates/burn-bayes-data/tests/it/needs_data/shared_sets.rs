@@ -275,7 +275,7 @@ fn no_feature_of_a_real_set_is_suspicious() {
     }
     assert_eq!(tables.len(), 17);
     for (name, target, table) in tables {
-        let found: Vec<_> = suspicions(&table, target)
+        let found: Vec<_> = suspicions(&table, &[target])
             .iter()
             .map(ToString::to_string)
             .collect();

@@ -41,6 +41,7 @@ pub(super) fn applies(training_set: &TrainingSet, settings: &FitSettings) -> boo
     if settings.solver == Solver::Gradient
         || !settings.model.hidden.is_empty()
         || settings.method.is_of_iterates()
+        || matches!(training_set.target(), Target::Several(_))
         || !is_simple(settings, training_set.target())
     {
         return false;
@@ -70,6 +71,11 @@ pub(super) fn check_dense(training_set: &TrainingSet, settings: &FitSettings) ->
             return refused(
                 "but counts have no posterior in closed form; use another method, such as vifa"
                     .into(),
+            );
+        }
+        Target::Several(_) => {
+            return refused(
+                "which is for one target; fit each target alone, or use another method, such as vifa".into(),
             );
         }
         Target::Classes(_) | Target::Real(_) => {}
@@ -109,15 +115,21 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
             };
             (learned_prior, precision, gaussian, parts)
         }
-        // `applies` excludes counts.
-        Target::Classes(_) | Target::Counts { .. } => {
+        // `applies` excludes counts and several targets.
+        Target::Classes(_) | Target::Counts { .. } | Target::Several(_) => {
             let learned_prior = design.learn_prior_of_classification(settings)?;
             let (gaussian, parts) = design.classification(family, settings.seed)?;
             (learned_prior, 1.0, gaussian, parts)
         }
     };
     let trained = device.clone().autodiff();
-    let network = network(settings, training_set.width(), target, precision, &trained);
+    let network = network(
+        settings,
+        training_set.width(),
+        target,
+        &[precision],
+        &trained,
+    );
     let layout = Layout::new(&network, &ParamGroup::all()).map_err(burn_bayes::Error::from)?;
     let vector = |values: &[f64]| {
         let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
@@ -148,7 +160,7 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
         &network,
         posterior,
         target.clone(),
-        precision,
+        vec![precision],
         settings.seed,
     )?;
     Ok(model.after_training(

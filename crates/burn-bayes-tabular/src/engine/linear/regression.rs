@@ -97,7 +97,7 @@ impl Design<'_> {
         };
         Some(match self.training_set.target() {
             Target::Real(scale) => precision * scale.spread * scale.spread,
-            Target::Classes(_) | Target::Counts { .. } => precision,
+            Target::Classes(_) | Target::Counts { .. } | Target::Several(_) => precision,
         })
     }
 
@@ -114,7 +114,7 @@ impl Design<'_> {
                 .map(|((entry, root), moment)| entry * root * moment)
                 .sum()
         });
-        let unit = self.training_set.target_deviation()?.powi(-2);
+        let unit = self.training_set.target_deviations()?[0].powi(-2);
         Ok(Spectrum {
             moment: moment.collect(),
             values: eigen.values().iter().map(|value| value.max(0.0)).collect(),
@@ -243,7 +243,7 @@ mod tests {
             let model = fit(&training_set, &settings).unwrap();
             let prior = model.learned_prior().unwrap()[0];
             assert!(close(prior, ridge.prior_precision()), "{prior}");
-            assert!(close(model.noise_precision(), ridge.noise_precision()));
+            assert!(close(model.noise_precisions()[0], ridge.noise_precision()));
         }
     }
 
@@ -279,7 +279,7 @@ mod tests {
     fn learned_noise_is_a_maximum_of_the_evidence() {
         let (targets, training_set) = rows();
         let model = fit(&training_set, &settings(Method::Vifa)).unwrap();
-        let beta = model.noise_precision();
+        let beta = model.noise_precisions()[0];
         let evidence = |beta: f64| {
             let exact = linear_regression_posterior(features().values(), &targets, 0.7, beta);
             let exact = exact.unwrap();

@@ -35,8 +35,8 @@ pub(super) fn section(
     let mut tables = vec![scores.class_table()];
     tables.extend(confusion_table(scores));
     Ok(Section {
-        id: "classes",
-        heading: "Classes",
+        id: "classes".into(),
+        heading: "Classes".into(),
         text: "Which classes are confused with each other, and how reliable is the prediction of each class?".into(),
         figures,
         tables,

@@ -32,8 +32,8 @@ pub(crate) fn sections(
     let labelled = LabelledProbabilities::new(&average, labels)?;
     let losses = zero_one_losses(&labelled);
     let calibration = Section {
-        id: "calibration",
-        heading: "Calibration",
+        id: "calibration".into(),
+        heading: "Calibration".into(),
         text:
             "Are the predicted probabilities correct, and is the model uncertain where it is wrong?"
                 .into(),
@@ -41,8 +41,8 @@ pub(crate) fn sections(
         tables: Vec::new(),
     };
     let referral = Section {
-        id: "referral",
-        heading: "Referral",
+        id: "referral".into(),
+        heading: "Referral".into(),
         text: "How much does the error rate decrease if the most uncertain rows are referred to an expert?".into(),
         figures: vec![risk_coverage(scores, &draws, &losses)?],
         tables: vec![accuracy_table(scores), area_table(scores), entropy_table(scores)],

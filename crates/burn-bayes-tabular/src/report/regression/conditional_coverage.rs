@@ -70,8 +70,8 @@ pub(super) fn section(
         }
     }
     Ok(Some(Section {
-        id: "conditional-coverage",
-        heading: "Coverage by group",
+        id: "conditional-coverage".into(),
+        heading: "Coverage by group".into(),
         text: format!(
             "Are the intervals right everywhere, or too wide for some rows and too narrow for others? The groups are quartiles \
              of the predicted width, and quartiles or categories of the inputs that explain most of the variation of the \

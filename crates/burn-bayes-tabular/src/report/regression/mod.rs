@@ -44,8 +44,8 @@ pub(crate) fn sections(
     };
     let mut sections = vec![
         Section {
-            id: "predictions",
-            heading: "Predictions",
+            id: "predictions".into(),
+            heading: "Predictions".into(),
             text: format!(
                 "The standard deviation of the observation noise is {}.",
                 number(scores.noise_deviation),
@@ -54,8 +54,8 @@ pub(crate) fn sections(
             tables: Vec::new(),
         },
         Section {
-            id: "calibration",
-            heading: "Calibration",
+            id: "calibration".into(),
+            heading: "Calibration".into(),
             text: "Are the stated probabilities of the intervals correct?".into(),
             figures: vec![
                 interval_calibration(&scores.quantiles)?,
@@ -92,8 +92,8 @@ pub(super) fn referral(
         return Ok(None);
     }
     Ok(Some(Section {
-        id: "referral",
-        heading: "Referral",
+        id: "referral".into(),
+        heading: "Referral".into(),
         text: "How much does the error decrease if the rows with the most disagreement between weight draws are referred to an expert?".into(),
         figures: vec![risk_coverage(uncertainty, cloud)?],
         tables: vec![referral_table(rows)],

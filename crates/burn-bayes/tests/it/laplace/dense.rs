@@ -26,7 +26,7 @@ impl Dense {
         let [width, outputs] = net.output.weight.dims();
         assert!(net.hidden.is_some());
         let mut dense = Self {
-            likelihood: net.likelihood,
+            likelihood: net.likelihood.clone(),
             hidden: Vec::new(),
             outputs: Vec::new(),
             jacobians: Vec::new(),
@@ -83,8 +83,9 @@ impl Dense {
         let entry = |a: usize, b: usize| {
             let equal = if a == b { 1.0 } else { 0.0 };
             let sigmoid = probability(a);
-            match self.likelihood {
+            match &self.likelihood {
                 Likelihood::Gaussian { .. } => BETA * equal,
+                Likelihood::GaussianTargets { noise_precisions } => noise_precisions[a] * equal,
                 Likelihood::Categorical => exponentials[a] / sum * (equal - exponentials[b] / sum),
                 Likelihood::Bernoulli => sigmoid * (1.0 - sigmoid) * equal,
                 Likelihood::Ordinal => {

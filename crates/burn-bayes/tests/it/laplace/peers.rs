@@ -53,7 +53,7 @@ fn agrees_with_laplace_torch() {
             ),
             _ => (3, Likelihood::Categorical),
         };
-        let net = Net::new(Some(4), outputs, likelihood);
+        let net = Net::new(Some(4), outputs, likelihood.clone());
         let layout = Layout::new(&net, &ParamGroup::all()).unwrap();
         let weights = vector(&wave(layout.len(), 2.7, 0.4));
         let net = layout.write(net, weights).unwrap();
