@@ -169,6 +169,10 @@ impl Observer for Shown {
         ControlFlow::Continue(())
     }
 
+    fn learns_noise(&mut self, training: usize, trainings: usize) {
+        self.0.noise(training, trainings);
+    }
+
     fn interrupts(&self) -> bool {
         interruption::is_asked()
     }
@@ -210,10 +214,15 @@ fn show(fit: &FinishedFit) -> Result<()> {
     if fit.is_refitted {
         print("the model was fitted again to all rows; the scores are those of the fit before")?;
     }
-    for precision in fit.noise_precision.iter().flat_map(OneOrSeveral::as_slice) {
+    let precisions = fit.noise_precision.iter().flat_map(OneOrSeveral::as_slice);
+    for (target, precision) in fit.targets.iter().zip(precisions) {
+        let of_target = match fit.targets.len() {
+            1 => String::new(),
+            _ => format!(" of {target}"),
+        };
         let (precision, deviation) = (number(*precision), number(precision.powf(-0.5)));
         print(format_args!(
-            "noise precision {precision} (standard deviation {deviation})"
+            "noise precision{of_target} {precision} (standard deviation {deviation})"
         ))?;
     }
     if let Some(precisions) = &fit.learned_prior {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 
 use super::method::{MethodConfig, rank};
+use super::noise::relative_length;
 use super::{EpochRecord, Observer, TrainedModel, fit};
 use crate::error::{Result, TabularError};
 use crate::rows::TrainingSet;
@@ -81,10 +82,10 @@ pub fn time(training_set: &TrainingSet, settings: &FitSettings) -> Result<TimeEs
             steps: 1.0,
         });
     }
-    let steps = settings.steps(training_set.rows());
+    let steps = settings.steps(training_set.rows()) as f64;
     Ok(TimeEstimate {
         step: watch.step(),
-        steps: steps as f64,
+        steps: steps * relative_length(training_set, settings)?,
     })
 }
 

@@ -66,6 +66,12 @@ pub trait Observer {
         ControlFlow::Continue(())
     }
 
+    /// Called before a training in which only the noise is learned: its number from 0, and how many there are before
+    /// the fit itself.
+    fn learns_noise(&mut self, training: usize, trainings: usize) {
+        let _ = (training, trainings);
+    }
+
     /// Called before every step: whether to interrupt the fit.
     fn interrupts(&self) -> bool {
         false

@@ -4,6 +4,11 @@
 //! during the first half of the training, and β is the one under which the predictive mixture of the weights'
 //! draws is most likely there. Then the training goes on with all rows. Several targets have a β each, under which the
 //! mixture of that target is most likely.
+//!
+//! A fifth of few rows says little about the noise. So with few rows, each fifth is held out in turn, by a training of half the
+//! length, and 1/β is the mean of their five. The fit is then a training with all rows and this β.
+
+use std::ops::Range;
 
 use burn_bayes::Noise;
 use burn_bayes::eval::{
@@ -22,6 +27,8 @@ const HELD_OUT: f64 = 0.2;
 const LEARNING: f64 = 0.5;
 /// The number of estimates in these epochs.
 const ESTIMATES: usize = 10;
+/// With fewer rows, every fifth is held out in turn.
+const FEW_ROWS: usize = 100;
 /// Draws of a prediction for an estimate.
 const DRAWS: usize = 32;
 /// Minimum number of rows.
@@ -60,7 +67,7 @@ fn units(training_set: &TrainingSet) -> Result<Vec<f64>> {
 }
 
 /// The rows that are held out while β is learned.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LearnedNoise {
     /// The rows that train in the first epochs.
     seen: Vec<usize>,
@@ -74,14 +81,15 @@ pub(super) struct LearnedNoise {
 }
 
 impl LearnedNoise {
-    /// The split of a training; `None` if β is given.
-    pub(super) fn new(training_set: &TrainingSet, settings: &FitSettings) -> Result<Option<Self>> {
+    /// The splits from which β is learned: none if it is given, one with many rows, and with few rows one for each
+    /// fifth.
+    pub(super) fn splits(training_set: &TrainingSet, settings: &FitSettings) -> Result<Vec<Self>> {
         let target = training_set.target();
         let is_learned = target.scales().is_some()
             && is_simple(settings, target)
             && settings.noise_precision == NoisePrecision::LEARNED;
         if !is_learned {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let rows = training_set.rows();
         if rows < FEWEST_ROWS {
@@ -92,18 +100,30 @@ impl LearnedNoise {
         }
         let noise = Noise::host(settings.seed).fold(PARTING);
         let order = shuffled(rows, noise);
-        let (held_out, seen) = order.split_at(held_out_rows(rows, HELD_OUT));
+        let held_out = held_out_rows(rows, HELD_OUT);
         let units = units(training_set)?.into_iter();
+        let bounds: Vec<(f64, f64)> = units
+            .map(|unit| (BOUNDS.0 * unit, BOUNDS.1 * unit))
+            .collect();
         let last = ((LEARNING * settings.epochs(rows) as f64) as usize).max(1);
-        Ok(Some(Self {
-            seen: seen.to_vec(),
-            held_out: training_set.select(held_out),
-            bounds: units
-                .map(|unit| (BOUNDS.0 * unit, BOUNDS.1 * unit))
-                .collect(),
+        let split = |held_out: Range<usize>| Self {
+            seen: [&order[..held_out.start], &order[held_out.end..]].concat(),
+            held_out: training_set.select(&order[held_out]),
+            bounds: bounds.clone(),
             last,
             every: last.div_ceil(ESTIMATES),
-        }))
+        };
+        if rows >= FEW_ROWS {
+            return Ok(vec![split(0..held_out)]);
+        }
+        let folds = (1.0 / HELD_OUT) as usize;
+        let fold = |at: usize| split(at * rows / folds..(at + 1) * rows / folds);
+        Ok((0..folds).map(fold).collect())
+    }
+
+    /// The last epoch (from 1) in which rows are held out.
+    pub(super) fn last(&self) -> usize {
+        self.last
     }
 
     /// The rows that train in an epoch (from 0); `None` for all.
@@ -140,5 +160,49 @@ impl LearnedNoise {
             Ok(most_likely_noise_precision(&held_out, least..=most)?)
         });
         precisions.collect()
+    }
+}
+
+/// The length of all trainings of a fit, relative to that of one.
+pub(super) fn relative_length(training_set: &TrainingSet, settings: &FitSettings) -> Result<f64> {
+    let splits = LearnedNoise::splits(training_set, settings)?.len();
+    Ok(match splits {
+        0 | 1 => 1.0,
+        _ => 1.0 + LEARNING * splits as f64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes_data::gap_regression;
+
+    use super::*;
+    use crate::rows::Target;
+
+    #[test]
+    fn every_one_of_few_rows_is_held_out_once_and_a_fifth_of_many() {
+        let settings = FitSettings::default();
+        let splits = |rows: usize| {
+            let data = gap_regression(rows, 0.1, 3).unwrap();
+            let kept = burn_bayes_data::ColumnScale {
+                centre: 0.0,
+                spread: 1.0,
+            };
+            let training_set = TrainingSet::new(&data, Target::Real(kept)).unwrap();
+            LearnedNoise::splits(&training_set, &settings).unwrap()
+        };
+        for rows in [10, 42, 99] {
+            let splits = splits(rows);
+            assert_eq!(splits.len(), 5);
+            let mut held_out = vec![0; rows];
+            for split in splits {
+                assert_eq!(split.seen.len() + split.held_out.rows(), rows);
+                let unseen = |row: &usize| !split.seen.contains(row);
+                (0..rows).filter(unseen).for_each(|row| held_out[row] += 1);
+            }
+            assert_eq!(held_out, vec![1; rows]);
+        }
+        let splits = splits(100);
+        assert_eq!((splits.len(), splits[0].held_out.rows()), (1, 20));
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn prior(settings: &FitSettings, learned: Option<&[f64]>) -> Prior {
 }
 
 /// α of the weights of a network, learned.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LearnedPrior {
     /// The parameters that share each α.
     groups: Vec<ParamGroup>,

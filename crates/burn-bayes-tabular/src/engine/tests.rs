@@ -355,6 +355,38 @@ fn a_fit_that_is_interrupted_while_it_learns_the_noise_ends_as_an_uninterrupted_
 }
 
 #[test]
+fn with_few_rows_the_noise_is_learned_before_the_fit_which_can_be_interrupted() {
+    let data = gap_regression(40, 0.1, 3).unwrap();
+    let scale = ColumnScale {
+        centre: 0.0,
+        spread: 1.0,
+    };
+    let training_set = TrainingSet::new(&data, Target::Real(scale)).unwrap();
+    for method in [Method::Vifa, Method::Swag, Method::Map] {
+        let settings = FitSettings {
+            noise_precision: NoisePrecision::LEARNED,
+            epochs: Some(4),
+            checkpoint_every: 0,
+            ..settings(method)
+        };
+        let mut whole = Interruption::after(usize::MAX);
+        let expected = fit(&training_set, &settings, &mut whole).unwrap();
+        assert_eq!(whole.records.len(), 4);
+        // Five trainings of two epochs of two steps, which leave no checkpoint, then the fit.
+        let mut early = Interruption::after(7);
+        fit(&training_set, &settings, &mut early).unwrap_err();
+        assert!(early.checkpoint.is_none() && early.records.is_empty());
+        let mut first = Interruption::after(20 + 5);
+        fit(&training_set, &settings, &mut first).unwrap_err();
+        let checkpoint = first.checkpoint.unwrap();
+        let resumed = resume(&training_set, &settings, checkpoint, &mut Unobserved).unwrap();
+        assert_eq!(resumed.noise_precisions(), expected.noise_precisions());
+        let outputs = |model: &TrainedModel| model.outputs(data.features(), 20).unwrap();
+        assert_eq!(outputs(&resumed), outputs(&expected), "{method}");
+    }
+}
+
+#[test]
 fn who_keeps_no_checkpoints_is_given_none() {
     struct Forgetful(usize);
     impl Observer for Forgetful {

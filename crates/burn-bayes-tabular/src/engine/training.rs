@@ -114,6 +114,7 @@ where
 }
 
 /// The constants of a training.
+#[derive(Clone)]
 pub(super) struct Training<'a> {
     pub(super) training_set: &'a TrainingSet,
     pub(super) settings: &'a FitSettings,
@@ -121,6 +122,8 @@ pub(super) struct Training<'a> {
     pub(super) noise_precisions: Vec<f64>,
     /// The rows held out while β is learned.
     learned_noise: Option<LearnedNoise>,
+    /// The splits of trainings in which β is learned before this one.
+    noise_folds: Vec<LearnedNoise>,
     /// α at the start, if it is learned and has been estimated.
     first_prior: Option<LayerPrecisions>,
     learned_prior: Option<LearnedPrior>,
@@ -136,11 +139,17 @@ impl<'a> Training<'a> {
         first_prior: Option<LayerPrecisions>,
         function_prior: Option<FunctionPrior>,
     ) -> Result<Self> {
+        let mut noise_folds = LearnedNoise::splits(training_set, settings)?;
+        let learned_noise = match noise_folds.len() {
+            1 => noise_folds.pop(),
+            _ => None,
+        };
         Ok(Self {
             training_set,
             settings,
             noise_precisions,
-            learned_noise: LearnedNoise::new(training_set, settings)?,
+            learned_noise,
+            noise_folds,
             first_prior,
             learned_prior: LearnedPrior::new(settings, training_set.rows()),
             function_prior,
@@ -173,6 +182,11 @@ impl Training<'_> {
             Some(learned) => learner.with_prior(&prior(self.settings, Some(learned)))?,
             None => learner,
         };
+        let mut noise_precisions = self.noise_precisions.clone();
+        if !self.noise_folds.is_empty() && checkpoint.is_none() {
+            noise_precisions = self.noise_of_folds(&learner, &optimizer, &rates, observer)?;
+        }
+        let learner = learner.with_noise_precisions(&noise_precisions);
         let mut trainer = Trainer::new(learner, optimizer, rates).with_epochs(self.epochs());
         let mut earlier_mean = None;
         if let Some(checkpoint) = checkpoint {
@@ -184,21 +198,11 @@ impl Training<'_> {
         let mut watched = Watched {
             training: self,
             observer,
-            noise_precisions: self.noise_precisions.clone(),
+            noise_precisions,
             learned_prior: self.first_prior.clone(),
             earlier_mean,
         };
-        let run = trainer
-            .run(self, &mut watched)
-            .map_err(|failure| match failure {
-                Failure::Training(error) if error.is_numerical() => self.diverged(&error),
-                Failure::Training(error) => error.into(),
-                Failure::Observer(error) => error,
-            })?;
-        if run.end == TrainingEnd::Interrupted {
-            return Err(TabularError::Interrupted("interrupted".into()));
-        }
-        let learner = run.trainer.into_model();
+        let learner = self.train(trainer, &mut watched)?;
         let posterior = learner.posterior()?;
         let earlier_mean = watched.earlier_mean.as_ref();
         let drift = posterior
@@ -211,6 +215,53 @@ impl Training<'_> {
         };
         let model = self.trained_model(&learner, posterior, watched.noise_precisions)?;
         Ok(model.after_training(watched.learned_prior, motion))
+    }
+
+    /// Makes the steps that are left.
+    fn train<L: Learner>(&self, trainer: Trainer<L>, watched: &mut Watched<'_, '_>) -> Result<L> {
+        let run = trainer
+            .run(self, watched)
+            .map_err(|failure| match failure {
+                Failure::Training(error) if error.is_numerical() => self.diverged(&error),
+                Failure::Training(error) => error.into(),
+                Failure::Observer(error) => error,
+            })?;
+        match run.end {
+            TrainingEnd::Interrupted => Err(TabularError::Interrupted("interrupted".into())),
+            _ => Ok(run.trainer.into_model()),
+        }
+    }
+
+    /// β of every target: 1/β is the mean of trainings with one of the folds held out each.
+    fn noise_of_folds<L: Learner>(
+        &self,
+        learner: &L,
+        optimizer: &ModuleOptimizer,
+        rates: &ModuleLrScheduler,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<f64>> {
+        let folds = self.noise_folds.len();
+        let mut variances = vec![0.0; self.noise_precisions.len()];
+        for (fold, split) in self.noise_folds.iter().enumerate() {
+            observer.learns_noise(fold, folds);
+            let training = Self {
+                learned_noise: Some(split.clone()),
+                ..self.clone()
+            };
+            let mut watched = Watched {
+                training: &training,
+                observer: &mut OnlyInterrupts(observer),
+                noise_precisions: self.noise_precisions.clone(),
+                learned_prior: self.first_prior.clone(),
+                earlier_mean: None,
+            };
+            let trainer = Trainer::new(learner.clone(), optimizer.clone(), rates.clone());
+            training.train(trainer.with_epochs(split.last()), &mut watched)?;
+            for (variance, precision) in variances.iter_mut().zip(&watched.noise_precisions) {
+                *variance += 1.0 / (folds as f64 * precision);
+            }
+        }
+        Ok(variances.into_iter().map(f64::recip).collect())
     }
 
     /// The current model; a point estimate if the posterior needs more iterates.
@@ -313,6 +364,15 @@ fn posterior_so_far(
     match learner.posterior() {
         Err(error) if error.is_too_early() => Ok(None),
         posterior => posterior,
+    }
+}
+
+/// Stops a training as the observer of its fit does, and does not show it its epochs.
+struct OnlyInterrupts<'a>(&'a mut dyn Observer);
+
+impl Observer for OnlyInterrupts<'_> {
+    fn interrupts(&self) -> bool {
+        self.0.interrupts()
     }
 }
 

@@ -95,6 +95,10 @@ impl Observer for StopAfter<'_> {
         }
     }
 
+    fn learns_noise(&mut self, training: usize, trainings: usize) {
+        self.observer.learns_noise(training, trainings);
+    }
+
     fn interrupts(&self) -> bool {
         self.observer.interrupts()
     }

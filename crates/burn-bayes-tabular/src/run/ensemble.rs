@@ -291,6 +291,7 @@ impl EnsembleFit {
             has_exact_posterior: engine::has_exact_posterior(train, &config.fit),
             weights: self.weights,
             rank: engine::rank(&config.fit, self.weights)?,
+            targets: config.data.targets()?.to_vec(),
             noise_precision: match engine::is_simple(&config.fit, target) {
                 true => engine::in_target_units(&noise_precisions, target).map(OneOrSeveral::from),
                 false => None,

@@ -88,6 +88,8 @@ pub struct FinishedFit {
     pub weights: usize,
     /// K; null for a point estimate.
     pub rank: Option<usize>,
+    /// The columns that are predicted.
+    pub targets: Vec<String>,
     /// 1/variance of the noise of every target, in its own unit; null for classes.
     pub noise_precision: Option<OneOrSeveral<f64>>,
     /// The learned precisions of the prior: one for all weights, or one for each layer; null if it was given.
@@ -243,6 +245,7 @@ impl FolderFit {
             has_exact_posterior: engine::has_exact_posterior(train, &config.fit),
             weights: model.weights(),
             rank: model.posterior().map(|posterior| posterior.rank()),
+            targets: config.data.targets()?.to_vec(),
             noise_precision: model
                 .noise_precisions_in_target_units()
                 .map(OneOrSeveral::from),
@@ -424,6 +427,10 @@ impl Observer for RunRecorder<'_> {
                 ControlFlow::Break(())
             }
         }
+    }
+
+    fn learns_noise(&mut self, training: usize, trainings: usize) {
+        self.observer.learns_noise(training, trainings);
     }
 
     fn interrupts(&self) -> bool {
