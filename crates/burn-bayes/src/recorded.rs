@@ -25,6 +25,16 @@ pub(crate) trait RecordedValue: Clone + fmt::Debug + Send {
     }
 }
 
+impl RecordedValue for u64 {
+    fn number(&self) -> u64 {
+        *self
+    }
+
+    fn restored(self, number: u64) -> Self {
+        number
+    }
+}
+
 /// A module whose only content is a value on the host.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded<T> {
@@ -123,16 +133,6 @@ impl<T: fmt::Debug> fmt::Display for Recorded<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    impl RecordedValue for u64 {
-        fn number(&self) -> u64 {
-            *self
-        }
-
-        fn restored(self, number: u64) -> Self {
-            number
-        }
-    }
 
     #[test]
     fn a_record_restores_numbers_of_one_and_of_two_digits() {

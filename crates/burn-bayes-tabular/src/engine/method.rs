@@ -107,7 +107,7 @@ pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
 
 fn vifa(settings: &FitSettings, rows: usize) -> VifaConfig {
     let preset = settings.preset();
-    variational(VifaConfig::new(rows), settings)
+    variational(VifaConfig::new(rows).with_ess(Some(rows as f64)), settings)
         .with_antithetic(preset.draws.is_multiple_of(2))
         .with_mean_stage(mean_stage(settings, rows))
         .with_initial_deviation(preset.initial_deviation())
@@ -164,7 +164,9 @@ fn slang(settings: &FitSettings, rows: usize, weights: usize) -> SlangConfig {
         Some(deviation) => SlangConfig::paper(rows)
             .with_radius(published_radius(weights))
             .with_initial_deviation(Some(InitialDeviation::FanInScaled(deviation))),
-        None => SlangConfig::new(rows).with_mean_stage(mean_stage(settings, rows)),
+        None => SlangConfig::new(rows)
+            .with_ess(Some(rows as f64))
+            .with_mean_stage(mean_stage(settings, rows)),
     };
     config
         .with_prior(prior(settings, None))
@@ -181,7 +183,9 @@ fn von(settings: &FitSettings, rows: usize, weights: usize) -> VonConfig {
         Some(deviation) => VonConfig::paper(rows)
             .with_radius(published_radius(weights))
             .with_initial_deviation(Some(InitialDeviation::FanInScaled(deviation))),
-        None => VonConfig::new(rows).with_mean_stage(mean_stage(settings, rows)),
+        None => VonConfig::new(rows)
+            .with_ess(Some(rows as f64))
+            .with_mean_stage(mean_stage(settings, rows)),
     };
     config
         .with_prior(prior(settings, None))
@@ -199,7 +203,9 @@ fn vadam(settings: &FitSettings, rows: usize) -> VadamConfig {
         Some(deviation) => VadamConfig::paper(rows)
             .with_square_scale(Some(settings.batch_size as f64))
             .with_initial_precision(deviation.powi(-2)),
-        None => VadamConfig::new(rows).with_mean_stage(mean_stage(settings, rows)),
+        None => VadamConfig::new(rows)
+            .with_ess(Some(rows as f64))
+            .with_mean_stage(mean_stage(settings, rows)),
     };
     config
         .with_prior(prior(settings, None))
@@ -221,7 +227,9 @@ fn ivon(settings: &FitSettings, rows: usize, weights: usize) -> IvonConfig {
         Some(deviation) => IvonConfig::paper(rows)
             .with_radius(published_radius(weights))
             .with_initial_hessian(Some(deviation.powi(-2) / rows as f64)),
-        None => IvonConfig::new(rows).with_mean_stage(mean_stage(settings, rows)),
+        None => IvonConfig::new(rows)
+            .with_ess(Some(rows as f64))
+            .with_mean_stage(mean_stage(settings, rows)),
     };
     config
         .with_prior(prior(settings, None))
@@ -237,10 +245,13 @@ fn nagvac(settings: &FitSettings, rows: usize, weights: usize) -> NagvacConfig {
     let preset = settings.preset();
     let config = match settings.initial_deviation {
         Some(deviation) => NagvacConfig::new(rows)
+            .with_ess(Some(rows as f64))
             .with_mean_stage(MeanStage::None)
             .with_radius(published_radius(weights))
             .with_initial_deviation(Some(InitialDeviation::FanInScaled(deviation))),
-        None => NagvacConfig::new(rows).with_mean_stage(mean_stage(settings, rows)),
+        None => NagvacConfig::new(rows)
+            .with_ess(Some(rows as f64))
+            .with_mean_stage(mean_stage(settings, rows)),
     };
     config
         .with_prior(prior(settings, None))

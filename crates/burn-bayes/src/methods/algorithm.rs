@@ -72,6 +72,9 @@ pub struct Setup {
     pub layout: Arc<Layout>,
     /// N, the number of training examples.
     pub train_len: usize,
+    /// λ, the effective sample size: the weight of the mean negative log-likelihood against the divergence from the
+    /// prior. N, unless an algorithm has set another one.
+    pub ess: f64,
     /// The root of the algorithm's random numbers.
     pub noise: Noise,
 }
@@ -87,8 +90,20 @@ impl Setup {
         Ok(Self {
             layout: Arc::new(Layout::new(model, group)?),
             train_len,
+            ess: train_len as f64,
             noise,
         })
+    }
+
+    /// With an effective sample size, by default the larger of the numbers of examples and of weights. A Gaussian with
+    /// independent weights pays for each weight that the data determine with some nats of divergence. With more weights
+    /// than examples these outweigh the likelihood, and the optimum is the prior, whose predictions are useless.
+    pub(crate) fn with_ess(self, ess: Option<f64>) -> Self {
+        let most = self.train_len.max(self.layout.len());
+        Self {
+            ess: ess.unwrap_or(most as f64),
+            ..self
+        }
     }
 
     /// Fails if a posterior of this rank has more factors than the model has weights.
@@ -139,7 +154,27 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
     /// The posterior after `step` optimiser steps.
     fn posterior(&self, step: u64) -> Result<Self::Posterior>;
 
-    /// The last iterate of the mean, if the mean of the [`posterior`](Self::posterior) is an average of iterates.
+    /// The stage of the training.
+    fn stage(&self) -> Stage {
+        Stage::Single
+    }
+
+    /// The algorithm in a training of this number of steps. One that does not end its first stage at a step that is
+    /// set ends it so early that the posterior is learned as well.
+    #[must_use]
+    fn with_length(self, steps: u64) -> Self {
+        let _ = steps;
+        self
+    }
+
+    /// The algorithm with this effective sample size, where it has one that is not N.
+    #[must_use]
+    fn with_ess(self, ess: f64) -> Self {
+        let _ = ess;
+        self
+    }
+
+    /// The last iterate of the mean; `None` for an algorithm that observes iterates.
     fn last_mean(&self) -> Option<Tensor<1>> {
         None
     }
@@ -179,6 +214,19 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
     /// Applies a closed-form update with the optimiser's learning rate.
     #[must_use]
     fn apply_step(self, update: Self::ClosedForm, learning_rate: f64) -> Self;
+}
+
+/// The stage of a training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The first of several: the mean learns alone, and there is no posterior yet.
+    Mean,
+    /// The second: the scale of the covariance is found.
+    Scale,
+    /// The last of several: the whole posterior learns.
+    Posterior,
+    /// There is only one.
+    Single,
 }
 
 /// The answer of an algorithm to gradients.
@@ -346,6 +394,18 @@ pub trait FromGradients: Algorithm<Signal = MeanGradients> {
 pub trait FromExamples: Algorithm<Signal = ExampleGradients> {
     /// The draws at which gradients are wanted.
     fn propose(&self, id: StepId) -> Result<Proposal>;
+
+    /// The update of a stage that needs no gradients of single examples, from the gradients of the mean negative
+    /// log-likelihood at the proposed draws; `None` in the [last](Stage::Posterior) stage.
+    fn stage_step(
+        &self,
+        proposal: &Proposal,
+        gradients: GradientPieces,
+        batch_size: usize,
+    ) -> Option<Result<Update<Self::ClosedForm>>> {
+        let _ = (proposal, gradients, batch_size);
+        None
+    }
 
     /// The update from the gradients of the examples' negative log-likelihoods.
     ///

@@ -34,13 +34,12 @@ pub enum Averaging {
 const POWER: f64 = 3.0;
 
 impl Averaging {
-    /// The number of iterates in the average after `step` steps; the second stage began after step
-    /// `second_stage`, if it has.
-    pub(crate) fn count(self, second_stage: Option<u64>, step: u64) -> u64 {
+    /// Whether the iterate after step number `step` (from 1) belongs to the average.
+    pub(crate) fn is_from(self, step: u64) -> bool {
         match self {
-            Self::None => 0,
-            Self::From(from) => (step + 1).saturating_sub(from.max(1)),
-            Self::Recent => second_stage.map_or(0, |end| step.saturating_sub(end)),
+            Self::None => false,
+            Self::From(from) => step >= from,
+            Self::Recent => true,
         }
     }
 
@@ -57,47 +56,74 @@ impl Averaging {
 /// rest of a step; the factors rotate very little in so few steps.
 const TURNED_EVERY: u64 = 8;
 
-/// A running average of the parameters of a Gaussian in covariance form.
+/// What is averaged: the parameters of a Gaussian in covariance form, or a mean alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Iterate {
+    pub(crate) mean: Tensor<1>,
+    pub(crate) factors: Option<Tensor<2>>,
+    pub(crate) log_variance: Option<Tensor<1>>,
+}
+
+impl Iterate {
+    pub(crate) fn of_mean(mean: Tensor<1>) -> Self {
+        Self {
+            mean,
+            factors: None,
+            log_variance: None,
+        }
+    }
+
+    pub(crate) fn of_gaussian(parts: CovarianceParts) -> Self {
+        let log_variance = match parts.diagonal {
+            Diagonal::LogVariance(log_variance) => log_variance,
+            Diagonal::Variance(variance) => variance.log(),
+        };
+        Self {
+            mean: parts.mean,
+            factors: parts.factors,
+            log_variance: Some(log_variance),
+        }
+    }
+}
+
+/// A running average of iterates.
 #[derive(Module, Debug)]
 pub(crate) struct Average {
     mean: Param<Tensor<1>>,
     factors: Option<Param<Tensor<2>>>,
-    log_variance: Param<Tensor<1>>,
+    log_variance: Option<Param<Tensor<1>>>,
 }
 
 impl Average {
-    /// Starts at `mean`, `factors` and log-variances.
-    pub(crate) fn new(
-        mean: Tensor<1>,
-        factors: Option<Tensor<2>>,
-        log_variance: Tensor<1>,
-    ) -> Self {
+    /// Of iterates like this one. The first one added takes its place.
+    pub(crate) fn new(like: Iterate) -> Self {
         Self {
-            mean: buffer(mean),
-            factors: factors.map(buffer),
-            log_variance: buffer(log_variance),
+            mean: buffer(like.mean),
+            factors: like.factors.map(buffer),
+            log_variance: like.log_variance.map(buffer),
         }
     }
 
-    /// The averaged parameters.
-    pub(crate) fn parts(&self, units: FactorUnits) -> CovarianceParts {
-        CovarianceParts {
-            mean: self.mean.val().without_autodiff(),
-            factors: self
-                .factors
-                .as_ref()
-                .map(|factors| factors.val().without_autodiff()),
-            units,
-            diagonal: Diagonal::LogVariance(self.log_variance.val().without_autodiff()),
-        }
+    /// The averaged mean.
+    pub(crate) fn mean(&self) -> Tensor<1> {
+        self.mean.val().without_autodiff()
     }
 
-    /// Adds the `count`-th set of parameters (from 1) to the average, with a weight that is 1 for the
-    /// first.
-    pub(crate) fn with(self, current: &CovarianceParts, count: u64, weight: f64) -> Self {
-        let Diagonal::LogVariance(log_variance) = &current.diagonal else {
-            return self;
-        };
+    /// The averaged Gaussian, if the average is of Gaussians.
+    pub(crate) fn parts(&self, units: FactorUnits) -> Option<CovarianceParts> {
+        let factors = self.factors.as_ref();
+        self.log_variance
+            .as_ref()
+            .map(|log_variance| CovarianceParts {
+                mean: self.mean(),
+                factors: factors.map(|factors| factors.val().without_autodiff()),
+                units,
+                diagonal: Diagonal::LogVariance(log_variance.val().without_autodiff()),
+            })
+    }
+
+    /// Adds iterate number `count` (from 1) to the average, with a weight that is 1 for the first.
+    pub(crate) fn with(self, current: &Iterate, count: u64, weight: f64) -> Self {
         let factors = self.factors.zip(current.factors.as_ref());
         let factors = factors.map(|(average, current)| {
             let average = match count.is_multiple_of(TURNED_EVERY) {
@@ -106,10 +132,11 @@ impl Average {
             };
             approach(average, current, weight)
         });
+        let log_variance = self.log_variance.zip(current.log_variance.as_ref());
         Self {
             mean: approach(self.mean, &current.mean, weight),
             factors,
-            log_variance: approach(self.log_variance, log_variance, weight),
+            log_variance: log_variance.map(|(average, current)| approach(average, current, weight)),
         }
     }
 }
@@ -131,8 +158,7 @@ fn turned(average: Tensor<2>, current: &Tensor<2>) -> Tensor<2> {
 }
 
 /// average += weight · (current − average)
-/// The average after `current`, which has this weight.
-pub(super) fn approach<const R: usize>(
+fn approach<const R: usize>(
     average: Param<Tensor<R>>,
     current: &Tensor<R>,
     weight: f64,
@@ -172,20 +198,15 @@ mod tests {
                 [cos * d - sin * a, cos * e - sin * b, cos * f - sin * c],
             ])
         };
-        let start = at(0);
-        let factors = start.factors.clone();
-        let mut average = Average::new(
-            start.mean,
-            factors,
-            Tensor::zeros([WEIGHTS], &Device::default()),
-        );
+        let mut average = Average::new(Iterate::of_gaussian(at(0)));
         for step in 1..=400 {
-            average = average.with(&at(step), step, Averaging::From(1).weight(step));
+            let weight = Averaging::From(1).weight(step);
+            average = average.with(&Iterate::of_gaussian(at(step)), step, weight);
         }
-        let factors = average
+        let parts = average
             .parts(FactorUnits::Weights)
-            .factors
-            .expect("it has factors");
+            .expect("it is of Gaussians");
+        let factors = parts.factors.expect("it has factors");
         let covariance = factors.clone().transpose().matmul(factors);
         covariance.into_data().iter::<f32>().collect()
     }

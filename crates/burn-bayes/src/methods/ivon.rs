@@ -18,13 +18,12 @@
 //! step from what has been accumulated: gradients of several mini-batches and devices are those of one batch
 //! with all examples.
 //!
-//! **Safeguards.** ĥ is noisy where it is far from h, so h must begin near the curvature. The mean is trained
-//! first, by Adam with the gradient at the mean itself ([`MeanStage`]); h begins with M times Adam's average of
-//! the squared gradients, M the number of examples of a step. A gradient whose own step is longer than `radius`
+//! **Safeguards.** ĥ is noisy where it is far from h, so h must begin near the curvature, and the training begins with
+//! the mean and the scale of the precision ([`Stages`]). A gradient whose own step is longer than `radius`
 //! posterior standard deviations is multiplied by the factor s that shortens it: g averages s ĝ, and δ⊙m is multiplied by
 //! w, the same average of s (with no shortened gradient w is 1−β₁ᵗ). A step that is not finite is rejected.
 //!
-//! The posterior has the average of the means of the second stage ([`Averaging`]).
+//! The posterior has the average of the means of the last stage ([`Averaging`]).
 //!
 //! | symbol | field |
 //! |---|---|
@@ -48,15 +47,15 @@ use burn::tensor::{Device, Tensor};
 pub use update::IvonStep;
 
 use super::algorithm::{
-    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
-    draw_noises, take_sum,
+    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, Stage, StepId,
+    Update, take_sum,
 };
-use super::average::Averaging;
+use super::average::{Average, Averaging, Iterate};
 use super::checks::{above_zero, counts, pairs, positive};
 use super::mean_stage::MeanStage;
-use super::mean_training::{FIRST_DEVIATION, MeanTraining};
 use super::natural::fraction;
 use super::rate::Rate;
+use super::stages::{NARROW, StageSettings, Staged, Stages, averaged};
 use super::start::{InitialMean, buffer};
 use crate::error::Result;
 use crate::kernels::statistics::PrecisionParts;
@@ -64,6 +63,7 @@ use crate::memory::MemoryPlan;
 use crate::noise::{Noise, NoiseSource};
 use crate::posterior::{FactorPosterior, precision_draws};
 use crate::prior::{Prior, PriorPrecisions};
+use crate::recorded::Recorded;
 
 /// h₀ without a first stage, as in the paper's program.
 const INITIAL_HESSIAN: f64 = 1.0;
@@ -80,8 +80,8 @@ const INITIAL_HESSIAN: f64 = 1.0;
 pub struct IvonConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
-    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the divergence from
-    /// the prior; by default N. A larger one gives a narrower posterior. Paper: N.
+    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the divergence from the
+    /// prior; by default the larger of N and the number of weights. A larger one gives a narrower posterior. Paper: N.
     pub ess: Option<f64>,
     /// The prior over the weights. Paper: isotropic, set as weight decay δ.
     #[config(default = "Prior::isotropic(1.0)")]
@@ -137,6 +137,7 @@ impl IvonConfig {
     /// no bound on a step, one draw and no average.
     pub fn paper(train_len: usize) -> Self {
         Self::new(train_len)
+            .with_ess(Some(train_len as f64))
             .with_precision_rate(Rate::Constant(1e-5))
             .with_mean_stage(MeanStage::None)
             .with_averaging(Averaging::None)
@@ -167,28 +168,36 @@ impl IvonConfig {
     pub fn memory(&self, weights: usize) -> MemoryPlan {
         // The model, the draws and their gradients.
         let mut plan = MemoryPlan::natural(weights, 0, 1, 2 * self.draws + 1);
-        let stage = match self.mean_stage {
-            MeanStage::None => 0,
-            _ => MeanTraining::bytes(weights),
-        };
-        let average = usize::from(self.averaging != Averaging::None);
-        plan.parameters += stage + average * weights * size_of::<f32>();
+        plan.parameters += self.stages().bytes(weights, weights);
         plan
+    }
+
+    /// The settings of the stages. A Hessian that is set is not searched for.
+    fn stages(&self) -> StageSettings {
+        StageSettings {
+            train_len: self.train_len,
+            mean_stage: self.mean_stage,
+            mean_rate: Some(self.mean_stage_rate),
+            has_scale_stage: self.initial_hessian.is_none(),
+            averaging: self.averaging,
+        }
     }
 
     /// The algorithm for the weights of `model`.
     pub fn build<M: Module>(&self, model: &M) -> Result<Ivon> {
         self.validate()?;
         let noise = Noise::new(self.seed, self.noise);
-        let setup = Setup::new(model, &self.group, self.train_len, noise)?;
+        let setup = Setup::new(model, &self.group, self.train_len, noise)?.with_ess(self.ess);
         let layout = &setup.layout;
         let mean = self.initial_mean.of(layout.flatten(model)?);
         let device = mean.device();
-        let ess = self.ess.unwrap_or(self.train_len as f64);
+        let ess = setup.ess;
         let prior = self.prior.resolve(layout)?;
-        let has_first_stage = self.mean_stage != MeanStage::None;
+        let stages = self.stages();
         let curvature = match self.initial_hessian {
-            None if has_first_stage => FIRST_DEVIATION.log_variance(layout, &device).neg().exp(),
+            None if !stages.mean_stage.is_none() => {
+                NARROW.log_variance(layout, &device).neg().exp()
+            }
             hessian => {
                 let hessian = hessian.unwrap_or(INITIAL_HESSIAN);
                 prior.expanded(&device).add_scalar(ess * hessian)
@@ -199,14 +208,13 @@ impl IvonConfig {
             moment: buffer(mean.zeros_like()),
             curvature: buffer(curvature),
             weight: buffer(Tensor::zeros([1], &device)),
-            average: (self.averaging != Averaging::None).then(|| buffer(mean.clone())),
-            mean_training: has_first_stage.then(|| MeanTraining::new(&mean)),
+            steps: Recorded::new(0, &device),
+            stages: Stages::new(stages, layout, Average::new(Iterate::of_mean(mean.clone()))),
             mean: buffer(mean),
             fixed: Arc::new(Fixed {
                 config: self.clone(),
                 setup,
                 prior,
-                ess,
             }),
         })
     }
@@ -218,10 +226,11 @@ pub struct Ivon {
     mean: Param<Tensor<1>>,
     moment: Param<Tensor<1>>,
     curvature: Param<Tensor<1>>,
-    /// w. Under its id, a step's number of examples is accumulated.
+    /// w.
     weight: Param<Tensor<1>>,
-    average: Option<Param<Tensor<1>>>,
-    mean_training: Option<MeanTraining>,
+    /// Steps of the last stage.
+    steps: Recorded<u64>,
+    stages: Stages,
     #[module(skip)]
     fixed: Arc<Fixed>,
 }
@@ -232,8 +241,6 @@ struct Fixed {
     config: IvonConfig,
     setup: Setup,
     prior: PriorPrecisions,
-    /// λ.
-    ess: f64,
 }
 
 impl Ivon {
@@ -247,63 +254,57 @@ impl Ivon {
         PrecisionParts {
             mean: self.mean.val().without_autodiff(),
             factors: None,
-            precision: curvature.mul_scalar(self.fixed.ess),
+            precision: curvature.mul_scalar(self.setup().ess),
         }
-    }
-
-    /// The step after which draws are made; `None` while only the mean learns.
-    fn second_stage(&self) -> Option<u64> {
-        let training = self.mean_training.as_ref();
-        training.map_or(Some(0), MeanTraining::end)
-    }
-
-    /// The number of means in the average after `step` steps.
-    fn averaged(&self, step: u64) -> u64 {
-        self.config().averaging.count(self.second_stage(), step)
     }
 }
 
 impl Fixed {
     /// δ, broadcastable to `[D]`.
     fn delta(&self, device: &Device) -> Tensor<1> {
-        self.prior.tensor(device).div_scalar(self.ess)
+        self.prior.tensor(device).div_scalar(self.setup.ess)
     }
 }
 
 impl Algorithm for Ivon {
     type Signal = MeanGradients;
     type Posterior = FactorPosterior;
-    type ClosedForm = IvonStep;
+    type ClosedForm = Staged<IvonStep>;
 
     fn setup(&self) -> &Setup {
         &self.fixed.setup
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
+        self.stages.check_posterior(step)?;
         let PrecisionParts {
             mean, precision, ..
         } = self.parts();
-        let mean = match &self.average {
-            Some(average) if self.averaged(step) > 0 => average.val().without_autodiff(),
-            _ => mean,
-        };
+        let mean = self.stages.average().map_or(mean, Average::mean);
         FactorPosterior::precision(self.setup().layout.clone(), mean, None, precision)
     }
 
+    fn stage(&self) -> Stage {
+        self.stages.stage()
+    }
+
+    fn with_length(self, steps: u64) -> Self {
+        Self {
+            stages: self.stages.with_length(steps),
+            ..self
+        }
+    }
+
     fn last_mean(&self) -> Option<Tensor<1>> {
-        let is_averaged = self.average.is_some();
-        is_averaged.then(|| self.mean.val().without_autodiff())
+        Some(self.mean.val().without_autodiff())
     }
 
     fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let Fixed {
-            config, setup, ess, ..
-        } = self.fixed.as_ref();
+        let Fixed { config, setup, .. } = self.fixed.as_ref();
         let fixed = Fixed {
             config: config.clone().with_prior(prior.clone()),
             setup: setup.clone(),
             prior: prior.resolve(&setup.layout)?,
-            ess: *ess,
         };
         Ok(Self {
             fixed: Arc::new(fixed),
@@ -311,30 +312,48 @@ impl Algorithm for Ivon {
         })
     }
 
-    fn update_from_sum(&self, step: u64, gradients: &mut GradAdaptor) -> Result<Option<IvonStep>> {
+    fn update_from_sum(
+        &self,
+        step: u64,
+        gradients: &mut GradAdaptor,
+    ) -> Result<Option<Self::ClosedForm>> {
+        let Fixed { setup, prior, .. } = self.fixed.as_ref();
+        let staged = self
+            .stages
+            .update_from_sum(setup, prior, step, &self.mean, gradients)?;
+        if let Some(update) = staged {
+            return Ok(Some(Staged::Stage(update)));
+        }
         let device = self.mean.val().device().inner();
         let mut take = |param| take_sum(gradients, param, &device);
-        let sums = take(&self.mean).zip(take(&self.weight));
-        let products = take(&self.curvature);
-        sums.map(|(gradient, examples)| self.update(step, gradient, products, examples))
+        let sums = take(&self.mean).zip(take(&self.curvature));
+        let examples = self.stages.take_examples(gradients, &device);
+        sums.zip(examples)
+            .map(|((gradient, products), examples)| {
+                let update = self.update(step, gradient, products, examples)?;
+                Ok(Staged::Posterior(update))
+            })
             .transpose()
     }
 
-    fn apply_step(self, update: IvonStep, learning_rate: f64) -> Self {
-        self.with_update(update, learning_rate)
+    fn apply_step(self, update: Self::ClosedForm, learning_rate: f64) -> Self {
+        match update {
+            Staged::Posterior(update) => self.with_update(update, learning_rate),
+            Staged::Stage(update) => self.with_stage(update),
+        }
     }
 }
 
 impl FromGradients for Ivon {
     fn propose(&self, id: StepId) -> Result<Proposal> {
-        let parts = self.parts();
-        let noise = id.noise(self.setup().noise);
-        if self.second_stage().is_none() {
-            let weights = parts.mean;
-            return Ok(Proposal::new(id, vec![Draw { weights, noise }]));
+        let (parts, setup) = (self.parts(), self.setup());
+        if let Some(proposal) = self.stages.mean_proposal(setup, id, parts.mean.clone()) {
+            return Ok(proposal);
         }
         let config = self.config();
-        let noises = draw_noises(noise, config.draws, config.antithetic);
+        let noises = self
+            .stages
+            .noises(setup, id, config.draws, config.antithetic);
         let draws = precision_draws(&parts, &noises)?.draws;
         Ok(Proposal::new(id, Draw::all(draws, noises)))
     }
@@ -345,24 +364,30 @@ impl FromGradients for Ivon {
         proposal: Proposal,
         gradients: GradientPieces,
         batch_size: usize,
-    ) -> Result<Update<IvonStep>> {
-        let mean = self.mean.val().without_autodiff();
+    ) -> Result<Update<Self::ClosedForm>> {
+        let parts = self.parts();
         let gradients = gradients.into_iter().map(|parts| Tensor::cat(parts, 0));
         let gradients: Vec<_> = gradients.collect();
-        let weight = batch_size as f64 / gradients.len() as f64;
-        let sum = |vectors: Vec<Tensor<1>>| {
-            let sum = vectors.into_iter().reduce(|sum, vector| sum + vector);
-            sum.map_or_else(|| mean.zeros_like(), |sum| sum.mul_scalar(weight))
-        };
+        let Fixed { setup, prior, .. } = self.fixed.as_ref();
+        let gaussian = || (parts.mean.clone(), parts.precision.clone().recip());
+        let signal = self
+            .stages
+            .signal(setup, prior, &proposal, &gradients, gaussian);
         let mut sums = GradientsParams::new();
-        if self.second_stage().is_some() {
-            let pairs = proposal.draws.into_iter().zip(gradients.clone());
-            let products = pairs.map(|(draw, gradient)| gradient * (draw.weights - mean.clone()));
-            sums.register(self.curvature.id, sum(products.collect()));
+        if signal.is_none() {
+            let weight = batch_size as f64;
+            let draws = proposal.draws.iter().zip(&gradients);
+            let products = draws.map(|(draw, gradient)| {
+                gradient.clone() * (draw.weights.clone() - parts.mean.clone())
+            });
+            let both = averaged(gradients.iter().cloned()).zip(averaged(products));
+            if let Some((gradient, product)) = both {
+                sums.register(self.mean.id, gradient.mul_scalar(weight));
+                sums.register(self.curvature.id, product.mul_scalar(weight));
+            }
         }
-        sums.register(self.mean.id, sum(gradients));
-        let examples = Tensor::<1>::from_data([batch_size as f32], &mean.device());
-        sums.register(self.weight.id, examples);
+        self.stages
+            .register(signal, batch_size, &self.mean, &mut sums);
         Ok(Update::Gradients(sums))
     }
 }

@@ -29,23 +29,35 @@ pub enum MeanStage {
     /// When the mean has arrived: it fluctuates more than it travels. The test is made at steps that are
     /// powers of two.
     UntilArrival {
-        /// The largest number of steps; by default three passes over the training examples, or 512 steps if
-        /// those are fewer.
+        /// The largest number of steps; by default two passes over the training examples, or 256 steps if
+        /// those are fewer, and at most two fifths of a training whose length is known.
         at_most: Option<u64>,
     },
 }
 
 /// Passes over the training examples after which the stage ends at the latest, if nothing else is set: a short
 /// training must not end with the initial deviations.
-const MOST_PASSES: usize = 3;
+const MOST_PASSES: usize = 2;
 /// The least value of this limit, in steps: a few passes over few examples get a mean nowhere.
-const LEAST_LIMIT: u64 = 512;
+const LEAST_LIMIT: u64 = 256;
+/// The largest part of a training, if its length is known.
+const MOST_OF_TRAINING: f64 = 0.4;
 
 impl MeanStage {
-    /// With the default of `at_most` for a training with this number of examples per step.
-    pub(crate) fn resolved(self, train_len: usize, examples: usize) -> Self {
-        let passes = (MOST_PASSES * train_len).div_ceil(examples.max(1)) as u64;
-        let most = passes.max(LEAST_LIMIT);
+    /// Whether there is no such stage.
+    pub(crate) fn is_none(self) -> bool {
+        matches!(self, Self::None | Self::Steps(0))
+    }
+
+    /// With the default of `at_most` for a training with this number of examples per step, and of this number of
+    /// steps if it is known.
+    pub(crate) fn resolved(self, train_len: usize, examples: u64, length: Option<u64>) -> Self {
+        let passes = (MOST_PASSES * train_len) as u64;
+        let most = passes.div_ceil(examples.max(1)).max(LEAST_LIMIT);
+        let most = length.map_or(most, |steps| {
+            let part = (MOST_OF_TRAINING * steps as f64) as u64;
+            most.min(part.max(1))
+        });
         match self {
             Self::UntilArrival { at_most } => Self::UntilArrival {
                 at_most: Some(at_most.unwrap_or(most)),

@@ -30,13 +30,13 @@ mod iterate_schedule;
 mod ivon;
 mod logistic_regression;
 mod mean_stage;
-mod mean_training;
 mod nagvac;
 mod natural;
 mod rate;
 mod samples;
 mod sghmc;
 mod slang;
+mod stages;
 mod start;
 mod swag;
 pub(crate) mod truncation;
@@ -47,7 +47,7 @@ mod von;
 pub use crate::kernels::FactorUnits;
 pub use algorithm::{
     Algorithm, Draw, FromCurvature, FromExamples, FromGradients, FromIterates, FunctionPriorUse,
-    GradientPieces, Iterates, MeanGradients, Proposal, Setup, StepId, Update,
+    GradientPieces, Iterates, MeanGradients, Proposal, Setup, Stage, StepId, Update,
 };
 pub(crate) use algorithm::{DivergenceGradient, FunctionTerms};
 pub use average::Averaging;
@@ -66,6 +66,7 @@ pub use natural::NaturalUpdate;
 pub use rate::Rate;
 pub use sghmc::{SamplingSchedule, Sghmc, SghmcConfig, SghmcStep};
 pub use slang::{Slang, SlangConfig};
+pub use stages::{StageUpdate, Staged};
 pub use start::{InitialDeviation, InitialMean};
 pub use swag::{Swag, SwagConfig};
 pub use vadam::{Vadam, VadamConfig, VadamStep};

@@ -20,10 +20,9 @@
 //! matrices of the blocks only become larger, so steps become shorter. A step of μ or of (b, c) that is longer than
 //! `radius` in the Fisher metric is shortened, and one that is not finite is rejected.
 //!
-//! The mean is trained first, as that of the other natural-gradient methods ([`MeanStage`]), c begins with the
-//! squared gradients of that stage, at most 0.3 divided by the square root of the fan-in, and the posterior has the average of the iterates of the second
-//! ([`Averaging`]). Gradients are returned as sums over examples, so they may be accumulated over mini-batches and
-//! devices, as those of [`Ivon`](super::Ivon).
+//! The training begins with the mean and the scale of the covariance ([`Stages`]), and the posterior has the average of
+//! the iterates of the last stage ([`Averaging`]). Gradients are returned as sums over examples, so they may be
+//! accumulated over mini-batches and devices, as those of [`Ivon`](super::Ivon).
 //!
 //! | symbol | field |
 //! |---|---|
@@ -45,15 +44,15 @@ use burn::tensor::Tensor;
 pub use natural_gradient::NagvacStep;
 
 use super::algorithm::{
-    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
-    draw_noises, purpose, take_sum,
+    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, Stage, StepId,
+    Update, purpose, take_sum,
 };
-use super::average::{Average, Averaging};
+use super::average::{Average, Averaging, Iterate};
 use super::checks::{above_zero, counts, pairs, positive};
 use super::mean_stage::MeanStage;
-use super::mean_training::{FIRST_DEVIATION, MeanTraining};
 use super::natural::fraction;
 use super::rate::Rate;
+use super::stages::{NARROW, StageSettings, StageSignal, Staged, Stages, averaged};
 use super::start::{InitialDeviation, InitialMean, buffer, orthogonal_rows};
 use crate::error::{Error, Result};
 use crate::kernels::{
@@ -76,6 +75,9 @@ use crate::prior::{Prior, PriorPrecisions};
 pub struct NagvacConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
+    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the divergence from the
+    /// prior; by default the larger of N and the number of weights. A larger one gives a narrower posterior. Paper: N.
+    pub ess: Option<f64>,
     /// The prior over the weights. Paper: isotropic.
     #[config(default = "Prior::isotropic(1.0)")]
     pub prior: Prior,
@@ -141,6 +143,7 @@ impl NagvacConfig {
             ("factor_scale", self.factor_scale),
             ("mean_stage_rate", self.mean_stage_rate),
             ("initial_deviation", deviation.unwrap_or(1.0)),
+            ("ess", self.ess.unwrap_or(1.0)),
         ] {
             positive(field, value)?;
         }
@@ -153,26 +156,32 @@ impl NagvacConfig {
         let mut plan = MemoryPlan::gaussian(weights, 1, self.draws, OptimizerMemory::Momentum);
         // The natural gradient.
         plan.gradients *= 2;
-        if self.averaging != Averaging::None {
-            plan.parameters *= 2;
-        }
-        if self.mean_stage != MeanStage::None {
-            plan.parameters += MeanTraining::bytes(weights);
-        }
+        plan.parameters += self.stages().bytes(weights, 3 * weights);
         plan
+    }
+
+    /// The settings of the stages. A deviation that is set is not searched for.
+    fn stages(&self) -> StageSettings {
+        StageSettings {
+            train_len: self.train_len,
+            mean_stage: self.mean_stage,
+            mean_rate: Some(self.mean_stage_rate),
+            has_scale_stage: self.initial_deviation.is_none(),
+            averaging: self.averaging,
+        }
     }
 
     /// The algorithm for the weights of `model`.
     pub fn build<M: Module>(&self, model: &M) -> Result<Nagvac> {
         self.validate()?;
         let noise = Noise::new(self.seed, self.noise);
-        let setup = Setup::new(model, &self.group, self.train_len, noise)?;
+        let setup = Setup::new(model, &self.group, self.train_len, noise)?.with_ess(self.ess);
         setup.check_rank(1)?;
         let layout = &setup.layout;
         let prior = self.prior.resolve(layout)?;
         let mean = self.initial_mean.of(layout.flatten(model)?);
         let device = mean.device();
-        let deviation = self.initial_deviation.unwrap_or(FIRST_DEVIATION);
+        let deviation = self.initial_deviation.unwrap_or(NARROW);
         let log_variance = deviation.log_variance(layout, &device);
         let noise = setup.noise.fold(purpose::INITIAL_FACTORS);
         let direction = orthogonal_rows(1, layout.len(), noise, &device)?
@@ -180,17 +189,18 @@ impl NagvacConfig {
             .mul_scalar(self.factor_scale);
         let scale = log_variance.clone().mul_scalar(0.5).exp();
         let factor = direction * scale.unsqueeze::<2>();
-        let average = Average::new(mean.clone(), Some(factor.clone()), log_variance.clone());
-        let has_first_stage = self.mean_stage != MeanStage::None;
+        let average = Average::new(Iterate {
+            mean: mean.clone(),
+            factors: Some(factor.clone()),
+            log_variance: Some(log_variance.clone()),
+        });
         Ok(Nagvac {
             velocity: Velocity {
                 mean: buffer(mean.zeros_like()),
                 factor: buffer(mean.zeros_like()),
                 log_variance: buffer(mean.zeros_like()),
             },
-            examples: buffer(Tensor::zeros([1], &device)),
-            average: (self.averaging != Averaging::None).then_some(average),
-            mean_training: has_first_stage.then(|| MeanTraining::new(&mean)),
+            stages: Stages::new(self.stages(), layout, average),
             mean: buffer(mean),
             factor: buffer(factor),
             log_variance: buffer(log_variance),
@@ -212,10 +222,7 @@ pub struct Nagvac {
     factor: Param<Tensor<2>>,
     log_variance: Param<Tensor<1>>,
     velocity: Velocity,
-    /// Has no value of its own: the number of examples of a step is accumulated under its id.
-    examples: Param<Tensor<1>>,
-    average: Option<Average>,
-    mean_training: Option<MeanTraining>,
+    stages: Stages,
     #[module(skip)]
     fixed: Arc<Fixed>,
 }
@@ -251,36 +258,39 @@ impl Nagvac {
             diagonal: Diagonal::LogVariance(self.log_variance.val().without_autodiff()),
         }
     }
-
-    /// The step after which everything learns; `None` while only the mean does.
-    fn second_stage(&self) -> Option<u64> {
-        let training = self.mean_training.as_ref();
-        training.map_or(Some(0), MeanTraining::end)
-    }
 }
 
 impl Algorithm for Nagvac {
     type Signal = MeanGradients;
     type Posterior = FactorPosterior;
-    type ClosedForm = NagvacStep;
+    type ClosedForm = Staged<NagvacStep>;
 
     fn setup(&self) -> &Setup {
         &self.fixed.setup
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        let count = self.config().averaging.count(self.second_stage(), step);
-        let parts = match &self.average {
-            Some(average) if count > 0 => average.parts(FactorUnits::Weights),
-            _ => self.parts(),
-        };
+        self.stages.check_posterior(step)?;
+        let average = self.stages.average();
+        let average = average.and_then(|average| average.parts(FactorUnits::Weights));
+        let parts = average.unwrap_or_else(|| self.parts());
         let layout = self.setup().layout.clone();
         FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())
     }
 
+    fn stage(&self) -> Stage {
+        self.stages.stage()
+    }
+
+    fn with_length(self, steps: u64) -> Self {
+        Self {
+            stages: self.stages.with_length(steps),
+            ..self
+        }
+    }
+
     fn last_mean(&self) -> Option<Tensor<1>> {
-        let is_averaged = self.average.is_some();
-        is_averaged.then(|| self.mean.val().without_autodiff())
+        Some(self.mean.val().without_autodiff())
     }
 
     fn with_prior(self, prior: &Prior) -> Result<Self> {
@@ -301,32 +311,46 @@ impl Algorithm for Nagvac {
         &self,
         step: u64,
         gradients: &mut GradAdaptor,
-    ) -> Result<Option<NagvacStep>> {
+    ) -> Result<Option<Self::ClosedForm>> {
+        let Fixed { setup, prior, .. } = self.fixed.as_ref();
+        let staged = self
+            .stages
+            .update_from_sum(setup, prior, step, &self.mean, gradients)?;
+        if let Some(update) = staged {
+            return Ok(Some(Staged::Stage(update)));
+        }
         let device = self.mean.val().device().inner();
+        let examples = self.stages.take_examples(gradients, &device);
         let factor = take_sum(gradients, &self.factor, &device);
         let factor = factor.map(|sum| sum.reshape([-1]));
         let mut take = |param| take_sum(gradients, param, &device);
-        let (mean, examples) = (take(&self.mean), take(&self.examples));
-        let log_variance = take(&self.log_variance);
-        let sums = mean.zip(examples);
-        sums.map(|(mean, examples)| self.update(step, mean, factor.zip(log_variance), examples))
+        let sums = take(&self.mean).zip(factor).zip(take(&self.log_variance));
+        sums.zip(examples)
+            .map(|(((mean, factor), log_variance), examples)| {
+                let update = self.update(step, [mean, factor, log_variance], examples)?;
+                Ok(Staged::Posterior(update))
+            })
             .transpose()
     }
 
-    fn apply_step(self, update: NagvacStep, learning_rate: f64) -> Self {
-        self.with_update(update, learning_rate)
+    fn apply_step(self, update: Self::ClosedForm, learning_rate: f64) -> Self {
+        match update {
+            Staged::Posterior(update) => self.with_update(update, learning_rate),
+            Staged::Stage(update) => self.with_stage(update),
+        }
     }
 }
 
 impl FromGradients for Nagvac {
     fn propose(&self, id: StepId) -> Result<Proposal> {
-        let (parts, noise) = (self.parts(), id.noise(self.setup().noise));
-        if self.second_stage().is_none() {
-            let weights = parts.mean;
-            return Ok(Proposal::new(id, vec![Draw { weights, noise }]));
+        let (parts, setup) = (self.parts(), self.setup());
+        if let Some(proposal) = self.stages.mean_proposal(setup, id, parts.mean.clone()) {
+            return Ok(proposal);
         }
         let config = self.config();
-        let noises = draw_noises(noise, config.draws, config.antithetic);
+        let noises = self
+            .stages
+            .noises(setup, id, config.draws, config.antithetic);
         let (first, gram) = kernels::draw_and_gram(&parts, noises[0], &self.fixed.scratch);
         let others = noises[1..]
             .iter()
@@ -341,29 +365,23 @@ impl FromGradients for Nagvac {
         proposal: Proposal,
         gradients: GradientPieces,
         batch_size: usize,
-    ) -> Result<Update<NagvacStep>> {
+    ) -> Result<Update<Self::ClosedForm>> {
         let mut sums = GradientsParams::new();
-        let weight = batch_size as f64;
-        let mean = self.mean.val().without_autodiff();
-        let examples = Tensor::<1>::from_data([batch_size as f32], &mean.device());
-        sums.register(self.examples.id, examples);
         let Fixed {
             prior,
             setup,
             scratch,
             ..
         } = self.fixed.as_ref();
-        let scale = setup.train_len as f64 / gradients.len().max(1) as f64;
-        if self.second_stage().is_none() {
+        let stages = &self.stages;
+        if self.stage() == Stage::Mean {
             let gradients = gradients.into_iter().map(|parts| Tensor::cat(parts, 0));
-            let sum = gradients.reduce(|sum, gradient| sum + gradient);
-            let alpha = prior.tensor(&mean.device());
-            let total = sum
-                .map(|sum| sum.mul_scalar(scale))
-                .unwrap_or(mean.zeros_like());
-            sums.register(self.mean.id, (total + alpha * mean).mul_scalar(weight));
+            let signal = averaged(gradients).map(StageSignal::Mean);
+            stages.register(signal, batch_size, &self.mean, &mut sums);
             return Ok(Update::Gradients(sums));
         }
+        let weight = batch_size as f64;
+        let scale = setup.ess / gradients.len().max(1) as f64;
         let draws = proposal.draws.into_iter().zip(gradients);
         let draws = draws.map(|(draw, parts)| DrawGradient {
             noise: draw.noise,
@@ -379,12 +397,19 @@ impl FromGradients for Nagvac {
         };
         let draws: Vec<_> = draws.collect();
         let gradient = kernels::covariance_gradient(&self.parts(), &draws, objective);
-        sums.register(self.mean.id, gradient.mean.mul_scalar(weight));
-        if let Some(factors) = gradient.factors {
-            sums.register(self.factor.id, factors.mul_scalar(weight));
+        let signal = (self.stage() == Stage::Scale).then(|| {
+            let growth = gradient.log_variance.clone().mul_scalar(-2.0);
+            StageSignal::Scale(Stages::sums(&setup.layout, growth))
+        });
+        if signal.is_none() {
+            sums.register(self.mean.id, gradient.mean.mul_scalar(weight));
+            if let Some(factors) = gradient.factors {
+                sums.register(self.factor.id, factors.mul_scalar(weight));
+            }
+            let log_variance = gradient.log_variance.mul_scalar(weight);
+            sums.register(self.log_variance.id, log_variance);
         }
-        let log_variance = gradient.log_variance.mul_scalar(weight);
-        sums.register(self.log_variance.id, log_variance);
+        stages.register(signal, batch_size, &self.mean, &mut sums);
         Ok(Update::Gradients(sums))
     }
 }

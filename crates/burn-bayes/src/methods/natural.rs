@@ -7,19 +7,13 @@
 //! network moves where the curvature is still that of the precision. It moves the Gaussian by a divergence of
 //! at most radius²/2 nats.
 //!
-//! **First stage.** Far from the mode, squared gradients describe the way there and not the curvature, and a
-//! precision made of them stops the mean. So the mean is trained first, by Adam with the gradient ĝ at the mean
-//! itself ([`MeanStage`]). At its end the precision is (M/N) s + α with Adam's average s of ĝ², M the number of
-//! examples of a batch: where the mean fluctuates around the mode, E ĝ² = (N²/M) Var g, so this is the
-//! curvature N Var g, the empirical Fisher information.
-//!
-//! The posterior has the average of the means of the second stage ([`Averaging`]).
+//! The mean is trained first, and then the scale of the precision ([`Stages`]). The posterior has the average of the
+//! means of the last stage ([`Averaging`](super::Averaging)).
 //!
 //! | symbol | here |
 //! |---|---|
 //! | μ, U, d | `mean`, `factors`, `precision` |
 //! | v, the momentum average of the steps | `velocity` |
-//! | s | `MeanTraining::squares` |
 //! | ĝᵀ(P⁺)⁻¹ĝ | `decrement` |
 
 mod settings;
@@ -32,18 +26,15 @@ use burn::tensor::Tensor;
 pub(crate) use settings::{NaturalSettings, fraction};
 pub(crate) use update::NaturalStep;
 pub use update::NaturalUpdate;
-use update::{Kind, MeanGradient};
 
-use super::algorithm::{Draw, FunctionTerms, Proposal, Setup, StepId, Update};
-use super::average::{Averaging, approach};
-use super::mean_stage::MeanStage;
-use super::mean_training::{FIRST_DEVIATION, MeanTraining};
+use super::algorithm::{Draw, Proposal, Setup, Stage, StepId, Update};
+use super::average::{Average, Iterate};
+use super::stages::{NARROW, StageEvent, StageSignal, Staged, Stages};
 use super::start::{buffer, updated};
 use crate::error::Result;
 use crate::kernels::statistics::PrecisionParts;
 use crate::kernels::{self, MeanStep, MeanValues};
-use crate::noise::Noise;
-use crate::posterior::FactorPosterior;
+use crate::posterior::{FactorPosterior, PrecisionDraws, precision_draws};
 use crate::prior::{Prior, PriorPrecisions};
 
 /// A Gaussian in precision form, updated by natural gradients.
@@ -53,8 +44,7 @@ pub(crate) struct NaturalGaussian {
     factors: Option<Param<Tensor<2>>>,
     precision: Param<Tensor<1>>,
     velocity: Option<Param<Tensor<1>>>,
-    average: Option<Param<Tensor<1>>>,
-    mean_training: Option<MeanTraining>,
+    stages: Stages,
     #[module(skip)]
     fixed: Arc<Fixed>,
 }
@@ -76,27 +66,27 @@ impl NaturalGaussian {
         rank: usize,
     ) -> Result<Self> {
         let setup = Setup::new(model, &settings.group, settings.train_len, settings.noise)?;
+        let setup = setup.with_ess(settings.ess);
         let layout = &setup.layout;
         setup.check_rank(rank)?;
         let prior = settings.prior.resolve(layout)?;
         let weights = layout.flatten(model)?;
         let device = weights.device();
         let mean = settings.initial_mean.of(weights);
-        let has_first_stage = settings.mean_stage != MeanStage::None;
-        let narrow = has_first_stage.then_some(FIRST_DEVIATION);
+        let stages = settings.stages();
+        let narrow = (!stages.mean_stage.is_none()).then_some(NARROW);
         let precision = match settings.initial_deviation.or(narrow) {
             Some(deviation) => deviation.log_variance(layout, &device).neg().exp(),
             None => prior.expanded(&device),
         };
         let velocity = (settings.momentum > 0.0).then(|| buffer(mean.zeros_like()));
-        let average = (settings.averaging != Averaging::None).then(|| buffer(mean.clone()));
+        let average = Average::new(Iterate::of_mean(mean.clone()));
         Ok(Self {
             factors: (rank > 0).then(|| buffer(Tensor::zeros([rank, layout.len()], &device))),
-            mean_training: has_first_stage.then(|| MeanTraining::new(&mean)),
+            stages: Stages::new(stages, layout, average),
             mean: buffer(mean),
             precision: buffer(precision),
             velocity,
-            average,
             fixed: Arc::new(Fixed {
                 settings,
                 setup,
@@ -113,10 +103,40 @@ impl NaturalGaussian {
         &self.fixed.prior
     }
 
-    /// The last iterate of the mean, if the posterior's is an average.
-    pub(crate) fn last_mean(&self) -> Option<Tensor<1>> {
-        let is_averaged = self.average.is_some();
-        is_averaged.then(|| self.mean.val().without_autodiff())
+    /// The stage of the training.
+    pub(crate) fn stage(&self) -> Stage {
+        self.stages.stage()
+    }
+
+    /// In a training of this number of steps.
+    pub(crate) fn with_length(self, steps: u64) -> Self {
+        Self {
+            stages: self.stages.with_length(steps),
+            ..self
+        }
+    }
+
+    /// The last iterate of the mean.
+    pub(crate) fn last_mean(&self) -> Tensor<1> {
+        self.mean.val().without_autodiff()
+    }
+
+    /// With another effective sample size.
+    pub(crate) fn with_ess(self, ess: f64) -> Self {
+        let Fixed {
+            settings,
+            setup,
+            prior,
+        } = self.fixed.as_ref();
+        let fixed = Fixed {
+            settings: settings.clone(),
+            setup: setup.clone().with_ess(Some(ess)),
+            prior: prior.clone(),
+        };
+        Self {
+            fixed: Arc::new(fixed),
+            ..self
+        }
     }
 
     /// The same Gaussian, learned under another prior.
@@ -138,11 +158,6 @@ impl NaturalGaussian {
         })
     }
 
-    /// The noise of the draws of a gradient.
-    pub(crate) fn noise(&self, id: StepId) -> Noise {
-        id.noise(self.fixed.setup.noise)
-    }
-
     pub(crate) fn parts(&self) -> PrecisionParts {
         PrecisionParts {
             mean: self.mean.val().without_autodiff(),
@@ -156,112 +171,88 @@ impl NaturalGaussian {
 
     /// The posterior after `step` steps.
     pub(crate) fn posterior(&self, step: u64) -> Result<FactorPosterior> {
+        self.stages.check_posterior(step)?;
         let PrecisionParts {
             mean,
             factors,
             precision,
         } = self.parts();
-        let mean = match &self.average {
-            Some(average) if self.averaged(step) > 0 => average.val().without_autodiff(),
-            _ => mean,
-        };
+        let mean = self.stages.average().map_or(mean, Average::mean);
         let layout = self.fixed.setup.layout.clone();
         FactorPosterior::precision(layout, mean, factors, precision)
     }
 
-    /// The step after which the precision learns; `None` while only the mean does.
-    fn second_stage(&self) -> Option<u64> {
-        let training = self.mean_training.as_ref();
-        training.map_or(Some(0), MeanTraining::end)
+    /// The draws at which gradients are wanted; in the first stage, the mean.
+    pub(crate) fn propose(&self, id: StepId, antithetic: bool) -> Result<Proposal> {
+        let Fixed {
+            setup, settings, ..
+        } = self.fixed.as_ref();
+        let parts = self.parts();
+        if let Some(proposal) = self.stages.mean_proposal(setup, id, parts.mean.clone()) {
+            return Ok(proposal);
+        }
+        let noises = self.stages.noises(setup, id, settings.draws, antithetic);
+        let PrecisionDraws { draws, gram } = precision_draws(&parts, &noises)?;
+        Ok(Proposal::new(id, Draw::all(draws, noises)).with_gram(gram))
     }
 
-    /// The number of means in the average after `step` steps.
-    fn averaged(&self, step: u64) -> u64 {
-        let averaging = self.fixed.settings.averaging;
-        averaging.count(self.second_stage(), step)
-    }
-
-    /// The proposal of the first stage, the mean itself; `None` after it.
-    pub(crate) fn mean_proposal(&self, id: StepId) -> Option<Proposal> {
-        self.second_stage().is_none().then(|| {
-            let draw = Draw {
-                weights: self.parts().mean,
-                noise: self.noise(id),
-            };
-            Proposal::new(id, vec![draw])
-        })
-    }
-
-    /// The update of the first stage from the gradient of the mean negative log-likelihood of `examples`
-    /// examples at the mean; `None` after it.
-    pub(crate) fn mean_update(
+    /// The update of the first two stages from the gradients of the mean negative log-likelihood of `examples` examples
+    /// at the draws; `None` in the last.
+    pub(crate) fn stage_update(
         &self,
-        id: StepId,
-        gradient: impl FnOnce() -> Tensor<1>,
+        proposal: &Proposal,
+        gradients: &[Tensor<1>],
         examples: usize,
-    ) -> Option<Update<NaturalUpdate>> {
-        if self.second_stage().is_some() {
-            return None;
-        }
+    ) -> Option<Result<Update<Staged<NaturalUpdate>>>> {
         let Fixed { setup, prior, .. } = self.fixed.as_ref();
-        let (gradient, train_len) = (gradient(), setup.train_len as f64);
-        let mean = self.parts().mean;
-        let total = gradient.clone().mul_scalar(train_len) + prior.expanded(&mean.device()) * mean;
-        let squared_norm: f64 = total.clone().square().sum().into_scalar();
-        if !squared_norm.is_finite() {
-            return Some(Update::Rejected(setup.non_finite(id.step + 1, gradient)));
-        }
-        Some(Update::ClosedForm(NaturalUpdate {
-            step: id.step + 1,
-            kind: Kind::Mean(Box::new(MeanGradient {
-                gradient: total,
-                share: examples as f64 / train_len,
-            })),
-        }))
+        let parts = self.parts();
+        let gaussian = || (parts.mean.clone(), parts.precision.clone().recip());
+        let signal: StageSignal = self
+            .stages
+            .signal(setup, prior, proposal, gradients, gaussian)?;
+        let step = proposal.id.step + 1;
+        let update = self.stages.update(
+            setup,
+            prior,
+            step,
+            Some(signal),
+            &parts.mean,
+            examples as u64,
+        );
+        Some(Staged::update(update))
     }
 
     /// Applies an update.
     #[must_use]
-    pub(crate) fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {
-        let NaturalUpdate { step, kind } = update;
-        match kind {
-            Kind::Natural(natural) => self
-                .with_natural_step(*natural, learning_rate)
-                .with_average(step),
-            Kind::Mean(gradient) => self.with_mean_step(*gradient, step),
+    pub(crate) fn apply_step(mut self, update: Staged<NaturalUpdate>, learning_rate: f64) -> Self {
+        match update {
+            Staged::Posterior(NaturalUpdate { step, natural }) => {
+                let mut next = self.with_natural_step(*natural, learning_rate);
+                let mean = next.last_mean();
+                next.stages = next.stages.with_iterate(step, || Iterate::of_mean(mean));
+                next
+            }
+            Staged::Stage(update) => {
+                let Fixed {
+                    setup,
+                    prior,
+                    settings,
+                } = self.fixed.as_ref();
+                let (stages, mean, event) = self.stages.apply(setup, update, self.mean);
+                self.stages = stages;
+                self.mean = mean;
+                let precision = match event {
+                    StageEvent::Start(Some(curvature)) if settings.initial_deviation.is_none() => {
+                        updated(self.precision, |_| Stages::start(setup, prior, curvature))
+                    }
+                    StageEvent::Rescale(factors) => {
+                        updated(self.precision, |precision| precision / factors)
+                    }
+                    _ => self.precision,
+                };
+                Self { precision, ..self }
+            }
         }
-    }
-
-    /// Step number `step` of the first stage.
-    fn with_mean_step(mut self, MeanGradient { gradient, share }: MeanGradient, step: u64) -> Self {
-        let settings = &self.fixed.settings;
-        let Some(training) = self.mean_training.take() else {
-            return self;
-        };
-        let examples = (share * settings.train_len as f64).round() as usize;
-        let stage = settings.mean_stage.resolved(settings.train_len, examples);
-        let rate = settings.mean_stage_rate;
-        let (training, mean) = training.step(self.mean, gradient, step, rate, stage);
-        self.mean = mean;
-        if training.end().is_some() && settings.initial_deviation.is_none() {
-            let curvature = training.squares(step).mul_scalar(share);
-            let prior = self.fixed.prior.expanded(&curvature.device());
-            self.precision = updated(self.precision, |_| curvature + prior);
-        }
-        self.mean_training = Some(training);
-        self
-    }
-
-    /// With the mean after step number `step` in the average.
-    fn with_average(mut self, step: u64) -> Self {
-        let count = self.averaged(step);
-        if count > 0 {
-            let weight = self.fixed.settings.averaging.weight(count);
-            let mean = self.mean.val().without_autodiff();
-            let average = self.average;
-            self.average = average.map(|average| approach(average, &mean, weight));
-        }
-        self
     }
 
     fn with_natural_step(mut self, step: NaturalStep, learning_rate: f64) -> Self {
@@ -295,19 +286,6 @@ impl NaturalGaussian {
         self.factors = replaced(self.factors, factors);
         self.velocity = replaced(self.velocity, velocity);
         self
-    }
-}
-
-/// The gradient of the mean negative log-likelihood plus 1/N of that of a prior over functions.
-pub(crate) fn with_function_gradient(
-    gradient: Tensor<1>,
-    proposal: &Proposal,
-    train_len: f64,
-) -> Tensor<1> {
-    let function = proposal.function.as_ref();
-    match function.and_then(FunctionTerms::mean_gradient) {
-        Some(added) => gradient + added.div_scalar(train_len),
-        None => gradient,
     }
 }
 

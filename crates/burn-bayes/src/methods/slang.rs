@@ -40,15 +40,14 @@ use burn::tensor::Tensor;
 use burn_bayes_graph::ExampleGradients;
 
 use super::algorithm::{
-    Algorithm, Draw, FromCurvature, FromExamples, FunctionPriorUse, Proposal, Setup, StepId,
-    Update, draw_noises,
+    Algorithm, FromCurvature, FromExamples, FunctionPriorUse, GradientPieces, Proposal, Setup,
+    Stage, StepId, Update,
 };
 use super::average::Averaging;
 use super::mean_stage::MeanStage;
-use super::natural::{
-    NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate, with_function_gradient,
-};
+use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate};
 use super::rate::Rate;
+use super::stages::{Staged, with_function_gradient};
 use super::start::{InitialDeviation, InitialMean};
 use super::truncation::{StackedFactors, Truncation};
 use crate::error::{Error, Result};
@@ -56,7 +55,7 @@ use crate::kernels::statistics::column_dot;
 use crate::kernels::{self, PrecisionEvidence, PrecisionStep};
 use crate::memory::MemoryPlan;
 use crate::noise::{Noise, NoiseSource};
-use crate::posterior::{FactorPosterior, PrecisionDraws, precision_draws};
+use crate::posterior::FactorPosterior;
 use crate::prior::Prior;
 
 /// Settings of SLANG.
@@ -73,6 +72,9 @@ use crate::prior::Prior;
 pub struct SlangConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
+    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the divergence from the
+    /// prior; by default the larger of N and the number of weights. A larger one gives a narrower posterior. Paper: N.
+    pub ess: Option<f64>,
     /// L, the number of factors; 0 is VOGN. Paper: 1 to 32.
     #[config(default = 1)]
     pub rank: usize,
@@ -127,6 +129,7 @@ impl SlangConfig {
     /// average. The paper's networks have momentum 0.9.
     pub fn paper(train_len: usize) -> Self {
         Self::new(train_len)
+            .with_ess(Some(train_len as f64))
             .with_mean_stage(MeanStage::None)
             .with_averaging(Averaging::None)
             .with_momentum(0.0)
@@ -169,6 +172,7 @@ impl SlangConfig {
     fn natural(&self) -> NaturalSettings {
         NaturalSettings {
             train_len: self.train_len,
+            ess: self.ess,
             draws: self.draws,
             precision_rate: self.precision_rate,
             momentum: self.momentum,
@@ -203,7 +207,7 @@ impl Slang {
 impl Algorithm for Slang {
     type Signal = ExampleGradients;
     type Posterior = FactorPosterior;
-    type ClosedForm = NaturalUpdate;
+    type ClosedForm = Staged<NaturalUpdate>;
 
     fn setup(&self) -> &Setup {
         self.gaussian.setup()
@@ -213,8 +217,26 @@ impl Algorithm for Slang {
         self.gaussian.posterior(step)
     }
 
+    fn stage(&self) -> Stage {
+        self.gaussian.stage()
+    }
+
+    fn with_length(self, steps: u64) -> Self {
+        Self {
+            gaussian: self.gaussian.with_length(steps),
+            ..self
+        }
+    }
+
+    fn with_ess(self, ess: f64) -> Self {
+        Self {
+            gaussian: self.gaussian.with_ess(ess),
+            ..self
+        }
+    }
+
     fn last_mean(&self) -> Option<Tensor<1>> {
-        self.gaussian.last_mean()
+        Some(self.gaussian.last_mean())
     }
 
     fn with_prior(self, prior: &Prior) -> Result<Self> {
@@ -228,7 +250,7 @@ impl Algorithm for Slang {
         FunctionPriorUse::Curvature
     }
 
-    fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {
+    fn apply_step(self, update: Staged<NaturalUpdate>, learning_rate: f64) -> Self {
         let gaussian = self.gaussian.apply_step(update, learning_rate);
         Self { gaussian, ..self }
     }
@@ -238,28 +260,29 @@ impl FromCurvature for Slang {}
 
 impl FromExamples for Slang {
     fn propose(&self, id: StepId) -> Result<Proposal> {
-        if let Some(proposal) = self.gaussian.mean_proposal(id) {
-            return Ok(proposal);
-        }
-        let noises = draw_noises(self.gaussian.noise(id), self.config.draws, false);
-        let PrecisionDraws { draws, gram } = precision_draws(&self.gaussian.parts(), &noises)?;
-        let draws = Draw::all(draws, noises);
-        Ok(Proposal::new(id, draws).with_gram(gram))
+        self.gaussian.propose(id, false)
+    }
+
+    fn stage_step(
+        &self,
+        proposal: &Proposal,
+        gradients: GradientPieces,
+        batch_size: usize,
+    ) -> Option<Result<Update<Self::ClosedForm>>> {
+        let gradients = gradients.into_iter().map(|parts| Tensor::cat(parts, 0));
+        let gradients: Vec<_> = gradients.collect();
+        self.gaussian.stage_update(proposal, &gradients, batch_size)
     }
 
     fn step(
         &self,
         proposal: Proposal,
         gradients: ExampleGradients,
-    ) -> Result<Update<NaturalUpdate>> {
+    ) -> Result<Update<Self::ClosedForm>> {
         let draws = proposal.draws.len();
         let count = gradients.count();
-        let train_len = self.setup().train_len as f64;
-        let mean = || with_function_gradient(gradients.mean(), &proposal, train_len);
-        if let Some(update) = self.gaussian.mean_update(proposal.id, mean, count) {
-            return Ok(update);
-        }
-        let gradient = mean();
+        let train_len = self.setup().ess;
+        let gradient = with_function_gradient(gradients.mean(), &proposal, train_len);
         let examples = (count / draws) as f64;
         let (rows, share) = match (&proposal.curvature, self.config().group_size) {
             (Some(rows), _) => (rows.clone(), 1.0 / count as f64),
@@ -328,7 +351,7 @@ impl Slang {
                 rate,
                 mixing: &mixing,
                 square_scale,
-                gradient_scale: config.train_len as f64,
+                gradient_scale: self.setup().ess,
                 prior: self.gaussian.prior(),
             },
         );

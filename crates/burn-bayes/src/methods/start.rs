@@ -115,7 +115,12 @@ fn inverse_root(rank: usize, gram: Vec<f64>) -> Result<Vec<f64>, AlgebraError> {
 /// A parameter that an optimiser updates: a leaf on an autodiff device, as Burn's optimisers
 /// require.
 pub(crate) fn trained<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
-    Param::initialized(ParamId::new(), Tensor::from_inner(value).require_grad())
+    Param::initialized(ParamId::new(), trained_value(value))
+}
+
+/// The value of such a parameter.
+pub(crate) fn trained_value<const R: usize>(value: Tensor<R>) -> Tensor<R> {
+    Tensor::from_inner(value).require_grad()
 }
 
 /// A value that is saved with the parameters but not updated by an optimiser. It is on an autodiff

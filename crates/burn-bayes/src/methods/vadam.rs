@@ -16,10 +16,9 @@
 //! this: if ḡ is small, s is VOGN's V for every mini-batch size. κ changes only the step size: the steps are
 //! Adam's if κ is M, and are divided by √(M/κ) otherwise.
 //!
-//! **First stage.** Far from the mode g² is large and p₀ a guess. So the mean is trained first, by the same steps
-//! with the gradient at the mean itself ([`MeanStage`]); N ŝ + α is then the posterior's precision.
-//!
-//! The posterior has the average of the means of the second stage ([`Averaging`]).
+//! **Stages.** Far from the mode g² is large and p₀ a guess. So the mean is trained first, by the same steps
+//! with the gradient at the mean itself, and then the scale of the precision N ŝ + α is found ([`Stages`]).
+//! The posterior has the average of the means of the last stage ([`Averaging`]).
 //!
 //! | symbol | field |
 //! |---|---|
@@ -38,13 +37,14 @@ use burn::module::{Module, Param, ParamGroup};
 use burn::tensor::Tensor;
 
 use super::algorithm::{
-    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
-    draw_noises,
+    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, Stage, StepId,
+    Update,
 };
-use super::average::{Averaging, approach};
+use super::average::{Average, Averaging, Iterate};
 use super::checks::{counts, not_negative, positive};
-use super::mean_stage::{MeanProgress, MeanStage};
+use super::mean_stage::MeanStage;
 use super::natural::fraction;
+use super::stages::{StageEvent, StageSettings, StageUpdate, Staged, Stages, averaged};
 use super::start::{InitialMean, buffer, updated};
 use crate::error::{Error, Result};
 use crate::kernels::statistics::PrecisionParts;
@@ -52,6 +52,7 @@ use crate::memory::MemoryPlan;
 use crate::noise::{Noise, NoiseSource};
 use crate::posterior::{FactorPosterior, precision_draws};
 use crate::prior::{Prior, PriorPrecisions};
+use crate::recorded::Recorded;
 
 /// Settings of Vadam.
 ///
@@ -65,6 +66,9 @@ use crate::prior::{Prior, PriorPrecisions};
 pub struct VadamConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
+    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the divergence from the
+    /// prior; by default the larger of N and the number of weights. A larger one gives a narrower posterior. Paper: N.
+    pub ess: Option<f64>,
     /// The prior over the weights. Paper: isotropic.
     #[config(default = "Prior::isotropic(1.0)")]
     pub prior: Prior,
@@ -107,6 +111,7 @@ impl VadamConfig {
     /// The published algorithm: a single stage and no average, and steps for mini-batches of one example.
     pub fn paper(train_len: usize) -> Self {
         Self::new(train_len)
+            .with_ess(Some(train_len as f64))
             .with_mean_stage(MeanStage::None)
             .with_averaging(Averaging::None)
             .with_square_scale(Some(1.0))
@@ -117,6 +122,7 @@ impl VadamConfig {
         counts([("train_len", self.train_len), ("draws", self.draws)])?;
         fraction("gamma_1", self.gamma_1)?;
         fraction("gamma_2", self.gamma_2)?;
+        positive("ess", self.ess.unwrap_or(1.0))?;
         positive("square_scale", self.square_scale.unwrap_or(1.0))?;
         not_negative("initial_precision", self.initial_precision)?;
         Ok(())
@@ -126,13 +132,19 @@ impl VadamConfig {
     pub fn memory(&self, weights: usize) -> MemoryPlan {
         // The model, the draws, the mean gradient, the prior's gradient, and the new values.
         let mut plan = MemoryPlan::natural(weights, 0, 1, self.draws + 5);
-        let stage = match self.mean_stage {
-            MeanStage::None => 0,
-            _ => MeanProgress::bytes(weights),
-        };
-        let average = usize::from(self.averaging != Averaging::None);
-        plan.parameters += stage + average * weights * size_of::<f32>();
+        plan.parameters += self.stages().bytes(weights, weights);
         plan
+    }
+
+    /// The settings of the stages.
+    fn stages(&self) -> StageSettings {
+        StageSettings {
+            train_len: self.train_len,
+            mean_stage: self.mean_stage,
+            mean_rate: None,
+            has_scale_stage: true,
+            averaging: self.averaging,
+        }
     }
 
     /// The algorithm for the weights of `model`.
@@ -143,15 +155,20 @@ impl VadamConfig {
             &self.group,
             self.train_len,
             Noise::new(self.seed, self.noise),
-        )?;
+        )?
+        .with_ess(self.ess);
         let layout = &setup.layout;
         let prior = self.prior.resolve(layout)?;
         let mean = self.initial_mean.of(layout.flatten(model)?);
         Ok(Vadam {
             moment: buffer(mean.zeros_like()),
             scale: buffer(mean.zeros_like()),
-            average: (self.averaging != Averaging::None).then(|| buffer(mean.clone())),
-            progress: (self.mean_stage != MeanStage::None).then(|| MeanProgress::new(&mean)),
+            steps: Recorded::new(0, &mean.device()),
+            stages: Stages::new(
+                self.stages(),
+                layout,
+                Average::new(Iterate::of_mean(mean.clone())),
+            ),
             mean: buffer(mean),
             settings: Arc::new(Settings {
                 config: self.clone(),
@@ -168,8 +185,9 @@ pub struct Vadam {
     mean: Param<Tensor<1>>,
     moment: Param<Tensor<1>>,
     scale: Param<Tensor<1>>,
-    average: Option<Param<Tensor<1>>>,
-    progress: Option<MeanProgress>,
+    /// Steps that m and s have taken in.
+    steps: Recorded<u64>,
+    stages: Stages,
     #[module(skip)]
     settings: Arc<Settings>,
 }
@@ -199,17 +217,17 @@ impl Vadam {
         &self.settings.config
     }
 
-    /// N(μ, diag(N s + γ₂ᵗ p₀ + α)⁻¹) after t steps; in two stages, with ŝ for s and without p₀.
-    fn parts(&self, steps: u64) -> PrecisionParts {
+    /// N(μ, diag(N s + γ₂ᵗ p₀ + α)⁻¹) after t steps; in several stages, with ŝ for s and without p₀.
+    fn parts(&self) -> PrecisionParts {
         let config = self.config();
-        let left = config.gamma_2.powi(power(steps));
+        let left = self.left();
         let mean = self.mean.val().without_autodiff();
         let scale = self.scale.val().without_autodiff();
-        let data = scale.mul_scalar(config.train_len as f64);
-        let data = match (&self.progress, steps) {
-            (None, _) => data.add_scalar(left * config.initial_precision),
-            (Some(_), 0) => data,
-            (Some(_), _) => data.div_scalar(1.0 - left),
+        let data = scale.mul_scalar(self.setup().ess);
+        let data = match self.stage() {
+            Stage::Single => data.add_scalar(left * config.initial_precision),
+            _ if left == 1.0 => data,
+            _ => data.div_scalar(1.0 - left),
         };
         PrecisionParts {
             factors: None,
@@ -218,41 +236,66 @@ impl Vadam {
         }
     }
 
-    /// The step after which draws are made; `None` while only the mean learns.
-    fn second_stage(&self) -> Option<u64> {
-        let progress = self.progress.as_ref();
-        progress.map_or(Some(0), MeanProgress::end)
+    /// γ₂ᵗ.
+    fn left(&self) -> f64 {
+        self.config().gamma_2.powi(power(*self.steps.value()))
     }
 
-    /// The number of means in the average after `step` steps.
-    fn averaged(&self, step: u64) -> u64 {
-        self.config().averaging.count(self.second_stage(), step)
+    /// With this precision.
+    fn with_precision(mut self, precision: Tensor<1>) -> Self {
+        let alpha = self.settings.prior.expanded(&precision.device());
+        let share = (1.0 - self.left()) / self.setup().ess;
+        let scale = (precision - alpha).clamp_min(0.0).mul_scalar(share);
+        self.scale = updated(self.scale, |_| scale);
+        self
+    }
+
+    /// Applies a step of the second stage.
+    fn with_stage(mut self, update: StageUpdate) -> Self {
+        let (stages, mean, event) = self.stages.apply(&self.settings.setup, update, self.mean);
+        self.stages = stages;
+        self.mean = mean;
+        match event {
+            StageEvent::Rescale(factors) => {
+                let precision = self.parts().precision / factors;
+                self.with_precision(precision)
+            }
+            _ => self,
+        }
     }
 }
 
 impl Algorithm for Vadam {
     type Signal = MeanGradients;
     type Posterior = FactorPosterior;
-    type ClosedForm = VadamStep;
+    type ClosedForm = Staged<VadamStep>;
 
     fn setup(&self) -> &Setup {
         &self.settings.setup
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
+        self.stages.check_posterior(step)?;
         let PrecisionParts {
             mean, precision, ..
-        } = self.parts(step);
-        let mean = match &self.average {
-            Some(average) if self.averaged(step) > 0 => average.val().without_autodiff(),
-            _ => mean,
-        };
+        } = self.parts();
+        let mean = self.stages.average().map_or(mean, Average::mean);
         FactorPosterior::precision(self.setup().layout.clone(), mean, None, precision)
     }
 
+    fn stage(&self) -> Stage {
+        self.stages.stage()
+    }
+
+    fn with_length(self, steps: u64) -> Self {
+        Self {
+            stages: self.stages.with_length(steps),
+            ..self
+        }
+    }
+
     fn last_mean(&self) -> Option<Tensor<1>> {
-        let is_averaged = self.average.is_some();
-        is_averaged.then(|| self.mean.val().without_autodiff())
+        Some(self.mean.val().without_autodiff())
     }
 
     fn with_prior(self, prior: &Prior) -> Result<Self> {
@@ -268,40 +311,44 @@ impl Algorithm for Vadam {
         })
     }
 
-    fn apply_step(mut self, update: VadamStep, learning_rate: f64) -> Self {
+    fn apply_step(mut self, update: Self::ClosedForm, learning_rate: f64) -> Self {
         let VadamStep {
             step,
             examples,
             direction,
             moment,
             scale,
-        } = update;
+        } = match update {
+            Staged::Stage(update) => return self.with_stage(update),
+            Staged::Posterior(update) => update,
+        };
         self.mean = updated(self.mean, |mean| mean - direction.mul_scalar(learning_rate));
         self.moment = updated(self.moment, |_| moment);
         self.scale = updated(self.scale, |_| scale);
+        let steps = self.steps.value() + 1;
+        self.steps = self.steps.with_value(steps);
         let mean = self.mean.val().without_autodiff();
-        let config = &self.settings.config;
-        let stage = config.mean_stage.resolved(config.train_len, examples);
-        let progress = self.progress;
-        self.progress = progress.map(|progress| progress.after_step(&mean, step, stage));
-        let count = self.averaged(step);
-        if count > 0 {
-            let weight = self.config().averaging.weight(count);
-            self.average = self.average.map(|average| approach(average, &mean, weight));
+        let stages = self.stages.with_examples(examples as u64);
+        let (stages, is_over) = stages.with_mean(step, &mean);
+        if !is_over {
+            self.stages = stages.with_iterate(step, || Iterate::of_mean(mean));
+            return self;
         }
-        self
+        self.stages = stages;
+        let Settings { setup, prior, .. } = self.settings.as_ref();
+        let curvature = self.parts().precision - prior.expanded(&mean.device());
+        let precision = Stages::start(setup, prior, curvature);
+        self.with_precision(precision)
     }
 }
 
 impl FromGradients for Vadam {
     fn propose(&self, id: StepId) -> Result<Proposal> {
-        let parts = self.parts(id.step);
-        let noise = id.noise(self.setup().noise);
-        if self.second_stage().is_none() {
-            let weights = parts.mean;
-            return Ok(Proposal::new(id, vec![Draw { weights, noise }]));
+        let (parts, setup) = (self.parts(), self.setup());
+        if let Some(proposal) = self.stages.mean_proposal(setup, id, parts.mean.clone()) {
+            return Ok(proposal);
         }
-        let noises = draw_noises(noise, self.config().draws, false);
+        let noises = self.stages.noises(setup, id, self.config().draws, false);
         let draws = precision_draws(&parts, &noises)?.draws;
         Ok(Proposal::new(id, Draw::all(draws, noises)))
     }
@@ -311,22 +358,36 @@ impl FromGradients for Vadam {
         proposal: Proposal,
         gradients: GradientPieces,
         batch_size: usize,
-    ) -> Result<Update<VadamStep>> {
+    ) -> Result<Update<Self::ClosedForm>> {
         let Settings {
             config,
             setup,
             prior,
         } = self.settings.as_ref();
-        let share = 1.0 / gradients.len() as f64;
         let gradients = gradients.into_iter().map(|parts| Tensor::cat(parts, 0));
-        let gradient = gradients
-            .reduce(|sum, gradient| sum + gradient)
-            .ok_or_else(|| Error::config("draws", "gave no gradients"))?
-            .mul_scalar(share);
+        let gradients: Vec<_> = gradients.collect();
+        let step = proposal.id.step + 1;
+        if self.stage() == Stage::Scale {
+            let parts = self.parts();
+            let gaussian = || (parts.mean.clone(), parts.precision.clone().recip());
+            let stages = &self.stages;
+            let signal = stages.signal(setup, prior, &proposal, &gradients, gaussian);
+            let examples = batch_size as u64;
+            return Staged::update(stages.update(
+                setup,
+                prior,
+                step,
+                signal,
+                &parts.mean,
+                examples,
+            ));
+        }
+        let gradient = averaged(gradients.into_iter())
+            .ok_or_else(|| Error::config("draws", "gave no gradients"))?;
 
         let mean = self.mean.val().without_autodiff();
         let alpha = prior.expanded(&mean.device());
-        let alpha = alpha.div_scalar(config.train_len as f64);
+        let alpha = alpha.div_scalar(setup.ess);
         let average = |old: &Param<Tensor<1>>, new: Tensor<1>, decay: f64| {
             old.val().without_autodiff().mul_scalar(decay) + new.mul_scalar(1.0 - decay)
         };
@@ -336,7 +397,7 @@ impl FromGradients for Vadam {
         let square = gradient.clone().square().mul_scalar(examples);
         let scale = average(&self.scale, square, config.gamma_2);
 
-        let time = power(proposal.id.step + 1);
+        let time = power(self.steps.value() + 1);
         let corrected =
             |moment: &Tensor<1>, decay: f64| moment.clone().div_scalar(1.0 - decay.powi(time));
         let square = corrected(&scale, config.gamma_2);
@@ -347,16 +408,16 @@ impl FromGradients for Vadam {
             .sum()
             .into_scalar();
         if !size.is_finite() {
-            let reason = setup.non_finite(proposal.id.step + 1, gradient);
+            let reason = setup.non_finite(step, gradient);
             return Ok(Update::Rejected(reason));
         }
-        Ok(Update::ClosedForm(VadamStep {
-            step: proposal.id.step + 1,
+        Ok(Update::ClosedForm(Staged::Posterior(VadamStep {
+            step,
             examples: batch_size,
             direction,
             moment,
             scale,
-        }))
+        })))
     }
 }
 

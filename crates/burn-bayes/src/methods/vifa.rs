@@ -20,8 +20,8 @@
 //! With [`Bayesian::with_gauss_newton`](crate::Bayesian::with_gauss_newton) the N-terms of F and γ use the Gauss–Newton
 //! matrix H instead of the draws' gradients, which takes the noise of h and z out of them: F·N H and ½ N ψ⊙diag H.
 //!
-//! Training has two stages: first the mean alone ([`MeanStage`]), then everything. The posterior is the
-//! average of the iterates of the second stage ([`Averaging`]).
+//! The training begins with the mean and the scale of the covariance ([`Stages`]); the mean is trained by the user's
+//! optimiser in all stages. The posterior is the average of the iterates of the last stage ([`Averaging`]).
 //!
 //! | symbol | field |
 //! |---|---|
@@ -39,20 +39,21 @@ mod published;
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::config::Config;
 use burn::module::{Module, Param, ParamGroup};
+use burn::optim::GradAdaptor;
 use burn::tensor::Tensor;
 
 use super::algorithm::{
     Algorithm, Draw, FromCurvature, FromGradients, FunctionPriorUse, GradientPieces, MeanGradients,
-    Proposal, Setup, StepId, Update, draw_noises, purpose,
+    Proposal, Setup, Stage, StepId, Update, purpose,
 };
-use super::average::{Average, Averaging};
+use super::average::{Average, Averaging, Iterate};
 use super::checks::{counts, not_negative, positive};
-use super::mean_stage::{MeanProgress, MeanStage};
-use super::start::{InitialDeviation, InitialMean, orthogonal_rows, trained};
+use super::mean_stage::MeanStage;
+use super::stages::{StageEvent, StageSettings, StageSignal, Staged, Stages};
+use super::start::{InitialDeviation, InitialMean, orthogonal_rows, trained, trained_value};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::{Error, Result};
 use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, Objective, Scratch};
@@ -74,6 +75,9 @@ use crate::prior::{Prior, PriorPrecisions};
 pub struct VifaConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
+    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the divergence from the
+    /// prior; by default the larger of N and the number of weights. A larger one gives a narrower posterior. Paper: N.
+    pub ess: Option<f64>,
     /// K, the number of low-rank factors; 0 is mean-field. Paper: 1.
     #[config(default = 1)]
     pub rank: usize,
@@ -137,6 +141,7 @@ impl VifaConfig {
         if let Some(clip) = self.clip {
             positive("clip", clip)?;
         }
+        positive("ess", self.ess.unwrap_or(1.0))?;
         not_negative("temperature", self.temperature)?;
         counts([
             ("train_len", self.train_len),
@@ -154,13 +159,20 @@ impl VifaConfig {
     /// The memory needed to train `weights` weights.
     pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
         let mut plan = MemoryPlan::gaussian(weights, self.rank, self.draws, optimizer);
-        if self.averaging != Averaging::None {
-            plan.parameters *= 2;
-        }
-        if self.mean_stage != MeanStage::None {
-            plan.parameters += MeanProgress::bytes(weights);
-        }
+        let averaged = (2 + self.rank) * weights;
+        plan.parameters += self.stages().bytes(weights, averaged);
         plan
+    }
+
+    /// The settings of the stages.
+    fn stages(&self) -> StageSettings {
+        StageSettings {
+            train_len: self.train_len,
+            mean_stage: self.mean_stage,
+            mean_rate: None,
+            has_scale_stage: true,
+            averaging: self.averaging,
+        }
     }
 
     /// The algorithm for the weights of `model`.
@@ -171,7 +183,8 @@ impl VifaConfig {
             &self.group,
             self.train_len,
             Noise::new(self.seed, self.noise),
-        )?;
+        )?
+        .with_ess(self.ess);
         let layout = &setup.layout;
         setup.check_rank(self.rank)?;
         let prior = self.prior.resolve(layout)?;
@@ -182,20 +195,21 @@ impl VifaConfig {
         let noise = setup.noise.fold(purpose::INITIAL_FACTORS);
         let factors = orthogonal_rows(self.rank, layout.len(), noise, &device)?
             .map(|rows| rows.mul_scalar(self.factor_scale));
-        let average = (self.averaging != Averaging::None)
-            .then(|| Average::new(mean.clone(), factors.clone(), log_variance.clone()));
+        let average = Average::new(Iterate {
+            mean: mean.clone(),
+            factors: factors.clone(),
+            log_variance: Some(log_variance.clone()),
+        });
         Ok(Vifa {
-            progress: (self.mean_stage != MeanStage::None).then(|| MeanProgress::new(&mean)),
+            stages: Stages::new(self.stages(), layout, average),
             mean: trained(mean),
             factors: factors.map(trained),
             log_variance: trained(log_variance),
-            average,
             settings: Arc::new(Settings {
                 config: self.clone(),
                 setup,
                 prior,
                 scratch: Scratch::default(),
-                examples: AtomicUsize::new(1),
             }),
         })
     }
@@ -207,8 +221,7 @@ pub struct Vifa {
     mean: Param<Tensor<1>>,
     factors: Option<Param<Tensor<2>>>,
     log_variance: Param<Tensor<1>>,
-    average: Option<Average>,
-    progress: Option<MeanProgress>,
+    stages: Stages,
     #[module(skip)]
     settings: Arc<Settings>,
 }
@@ -219,8 +232,6 @@ struct Settings {
     setup: Setup,
     prior: PriorPrecisions,
     scratch: Scratch,
-    /// The largest number of examples of a step.
-    examples: AtomicUsize,
 }
 
 impl Vifa {
@@ -240,32 +251,36 @@ impl Vifa {
             diagonal: Diagonal::LogVariance(self.log_variance.val().without_autodiff()),
         }
     }
-
-    /// The step after which everything learns; `None` while only the mean does.
-    fn second_stage(&self) -> Option<u64> {
-        let progress = self.progress.as_ref();
-        progress.map_or(Some(0), MeanProgress::end)
-    }
 }
 
 impl Algorithm for Vifa {
     type Signal = MeanGradients;
     type Posterior = FactorPosterior;
-    type ClosedForm = Infallible;
+    type ClosedForm = Staged<Infallible>;
 
     fn setup(&self) -> &Setup {
         &self.settings.setup
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        let count = self.config().averaging.count(self.second_stage(), step);
-        let parts = match &self.average {
-            Some(average) if count > 0 => average.parts(self.config().factor_units),
-            _ => self.parts(),
-        };
+        self.stages.check_posterior(step)?;
+        let average = self.stages.average();
+        let average = average.and_then(|average| average.parts(self.config().factor_units));
+        let parts = average.unwrap_or_else(|| self.parts());
         let parts = parts.in_units_of_weights();
         let layout = self.setup().layout.clone();
         FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())
+    }
+
+    fn stage(&self) -> Stage {
+        self.stages.stage()
+    }
+
+    fn with_length(self, steps: u64) -> Self {
+        Self {
+            stages: self.stages.with_length(steps),
+            ..self
+        }
     }
 
     fn function_prior_use(&self) -> FunctionPriorUse {
@@ -274,24 +289,36 @@ impl Algorithm for Vifa {
         }
     }
 
-    fn last_mean(&self) -> Option<Tensor<1>> {
-        let is_averaged = self.average.is_some();
-        is_averaged.then(|| self.mean.val().without_autodiff())
-    }
-
-    fn with_prior(self, prior: &Prior) -> Result<Self> {
+    fn with_ess(self, ess: f64) -> Self {
         let Settings {
             config,
             setup,
-            examples,
+            prior,
             ..
         } = self.settings.as_ref();
+        let settings = Settings {
+            config: config.clone(),
+            setup: setup.clone().with_ess(Some(ess)),
+            prior: prior.clone(),
+            scratch: Scratch::default(),
+        };
+        Self {
+            settings: Arc::new(settings),
+            ..self
+        }
+    }
+
+    fn last_mean(&self) -> Option<Tensor<1>> {
+        Some(self.mean.val().without_autodiff())
+    }
+
+    fn with_prior(self, prior: &Prior) -> Result<Self> {
+        let Settings { config, setup, .. } = self.settings.as_ref();
         let settings = Settings {
             config: config.clone().with_prior(prior.clone()),
             setup: setup.clone(),
             prior: prior.resolve(&setup.layout)?,
             scratch: Scratch::default(),
-            examples: AtomicUsize::new(examples.load(Ordering::Relaxed)),
         };
         Ok(Self {
             settings: Arc::new(settings),
@@ -299,8 +326,39 @@ impl Algorithm for Vifa {
         })
     }
 
-    fn apply_step(self, update: Infallible, _learning_rate: f64) -> Self {
-        match update {}
+    fn update_from_sum(
+        &self,
+        step: u64,
+        gradients: &mut GradAdaptor,
+    ) -> Result<Option<Self::ClosedForm>> {
+        let Settings { setup, prior, .. } = self.settings.as_ref();
+        let update = self
+            .stages
+            .update_from_sum(setup, prior, step, &self.mean, gradients)?;
+        Ok(update.map(Staged::Stage))
+    }
+
+    fn apply_step(mut self, update: Self::ClosedForm, _learning_rate: f64) -> Self {
+        let update = match update {
+            Staged::Stage(update) => update,
+            Staged::Posterior(never) => match never {},
+        };
+        let (stages, mean, event) = self.stages.apply(&self.settings.setup, update, self.mean);
+        self.stages = stages;
+        self.mean = mean;
+        if let StageEvent::Rescale(factors) = event {
+            let growth = factors.clone().log();
+            self.log_variance = self
+                .log_variance
+                .map(|value| trained_value(value.without_autodiff() + growth));
+            if self.settings.config.factor_units == FactorUnits::Weights {
+                let root = factors.sqrt().unsqueeze::<2>();
+                self.factors = self.factors.map(|factors| {
+                    factors.map(|value| trained_value(value.without_autodiff() * root))
+                });
+            }
+        }
+        self
     }
 }
 
@@ -308,17 +366,13 @@ impl FromCurvature for Vifa {}
 
 impl FromGradients for Vifa {
     fn propose(&self, id: StepId) -> Result<Proposal> {
-        let parts = self.parts();
-        let config = self.config();
-        let noise = id.noise(self.setup().noise);
-        if self.second_stage().is_none() {
-            let draw = Draw {
-                weights: parts.mean,
-                noise,
-            };
-            return Ok(Proposal::new(id, vec![draw]));
+        let (parts, config, setup) = (self.parts(), self.config(), self.setup());
+        if let Some(proposal) = self.stages.mean_proposal(setup, id, parts.mean.clone()) {
+            return Ok(proposal);
         }
-        let noises = draw_noises(noise, config.draws, config.antithetic);
+        let noises = self
+            .stages
+            .noises(setup, id, config.draws, config.antithetic);
         let (first, gram) = kernels::draw_and_gram(&parts, noises[0], &self.settings.scratch);
         let others = noises[1..]
             .iter()
@@ -334,17 +388,15 @@ impl FromGradients for Vifa {
         proposal: Proposal,
         gradients: GradientPieces,
         batch_size: usize,
-    ) -> Result<Update<Infallible>> {
+    ) -> Result<Update<Self::ClosedForm>> {
         let Settings {
             config,
             setup,
             prior,
             scratch,
-            examples,
         } = self.settings.as_ref();
-        examples.fetch_max(batch_size * config.accumulation, Ordering::Relaxed);
         let mut parts = self.parts();
-        if self.second_stage().is_none() {
+        if self.stage() == Stage::Mean {
             parts.factors = None;
         }
         let rank = parts.rank();
@@ -354,7 +406,7 @@ impl FromGradients for Vifa {
             .inverse();
         let share = 1.0 / config.accumulation as f64;
         let objective = Objective {
-            scale: share * config.train_len as f64 / proposal.draws.len() as f64,
+            scale: share * setup.ess / proposal.draws.len() as f64,
             temperature: share * config.temperature,
             prior,
             inner_inverse: inner_inverse.as_slice(),
@@ -371,24 +423,32 @@ impl FromGradients for Vifa {
             let path = setup.layout.path_at(index).unwrap_or("?");
             return Err(Error::non_finite(proposal.id.step + 1, path));
         }
-        Ok(Update::Gradients(self.clipped(gradient)))
+        let signal = (self.stage() == Stage::Scale).then(|| {
+            // Without a divergence of the weights, that of the functions takes its place.
+            let divergence = if config.temperature > 0.0 {
+                config.temperature
+            } else {
+                1.0
+            };
+            let growth = -2.0 / (share * divergence);
+            let growth = gradient.log_variance.clone().mul_scalar(growth);
+            StageSignal::Scale(Stages::sums(&setup.layout, growth))
+        });
+        let mut gradients = self.clipped(gradient);
+        if matches!(self.stage(), Stage::Mean | Stage::Scale) {
+            let stages = &self.stages;
+            stages.register(signal, batch_size, &self.mean, &mut gradients);
+        }
+        Ok(Update::Gradients(gradients))
     }
 
     fn after_step(mut self, step: u64) -> Self {
         let parts = self.parts();
-        let config = &self.settings.config;
-        let examples = self.settings.examples.load(Ordering::Relaxed);
-        let stage = config.mean_stage.resolved(config.train_len, examples);
-        self.progress = self
-            .progress
-            .map(|progress| progress.after_step(&parts.mean, step, stage));
-        let count = config.averaging.count(self.second_stage(), step);
-        if count > 0 {
-            let weight = config.averaging.weight(count);
-            self.average = self
-                .average
-                .map(|average| average.with(&parts, count, weight));
-        }
+        let (stages, is_over) = self.stages.with_mean(step, &parts.mean);
+        self.stages = match is_over {
+            true => stages,
+            false => stages.with_iterate(step, || Iterate::of_gaussian(parts)),
+        };
         self
     }
 }

@@ -51,21 +51,20 @@ use serde::{Deserialize, Serialize};
 
 use super::algorithm::{
     Algorithm, Draw, FromGradients, FunctionPriorUse, GradientPieces, MeanGradients, Proposal,
-    Setup, StepId, Update, draw_noises, purpose,
+    Setup, Stage, StepId, Update, purpose,
 };
 use super::average::Averaging;
 use super::checks::pairs;
 use super::mean_stage::MeanStage;
-use super::natural::{
-    NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate, with_function_gradient,
-};
+use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate};
 use super::rate::Rate;
+use super::stages::{Staged, with_function_gradient};
 use super::start::{InitialDeviation, InitialMean};
 use crate::error::{Error, Result};
 use crate::kernels::statistics::{PrecisionParts, column_dot};
 use crate::memory::MemoryPlan;
 use crate::noise::{Noise, NoiseSource};
-use crate::posterior::{FactorPosterior, precision_draws};
+use crate::posterior::FactorPosterior;
 use crate::prior::Prior;
 
 /// How VON estimates the curvature of the loss.
@@ -98,6 +97,9 @@ pub enum Curvature {
 pub struct VonConfig {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
+    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the divergence from the
+    /// prior; by default the larger of N and the number of weights. A larger one gives a narrower posterior. Paper: N.
+    pub ess: Option<f64>,
     /// The curvature estimate. Paper: the Hessian itself.
     #[config(default = "Curvature::Price")]
     pub curvature: Curvature,
@@ -151,6 +153,7 @@ impl VonConfig {
     /// The published algorithm: a single stage, no momentum, no bound on a step, one draw and no average.
     pub fn paper(train_len: usize) -> Self {
         Self::new(train_len)
+            .with_ess(Some(train_len as f64))
             .with_mean_stage(MeanStage::None)
             .with_averaging(Averaging::None)
             .with_momentum(0.0)
@@ -198,6 +201,7 @@ impl VonConfig {
     fn natural(&self) -> NaturalSettings {
         NaturalSettings {
             train_len: self.train_len,
+            ess: self.ess,
             draws: self.draws,
             precision_rate: self.precision_rate,
             momentum: self.momentum,
@@ -232,7 +236,7 @@ impl Von {
 impl Algorithm for Von {
     type Signal = MeanGradients;
     type Posterior = FactorPosterior;
-    type ClosedForm = NaturalUpdate;
+    type ClosedForm = Staged<NaturalUpdate>;
 
     fn setup(&self) -> &Setup {
         self.gaussian.setup()
@@ -242,8 +246,26 @@ impl Algorithm for Von {
         self.gaussian.posterior(step)
     }
 
+    fn stage(&self) -> Stage {
+        self.gaussian.stage()
+    }
+
+    fn with_length(self, steps: u64) -> Self {
+        Self {
+            gaussian: self.gaussian.with_length(steps),
+            ..self
+        }
+    }
+
+    fn with_ess(self, ess: f64) -> Self {
+        Self {
+            gaussian: self.gaussian.with_ess(ess),
+            ..self
+        }
+    }
+
     fn last_mean(&self) -> Option<Tensor<1>> {
-        self.gaussian.last_mean()
+        Some(self.gaussian.last_mean())
     }
 
     fn with_prior(self, prior: &Prior) -> Result<Self> {
@@ -257,7 +279,7 @@ impl Algorithm for Von {
         FunctionPriorUse::Curvature
     }
 
-    fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {
+    fn apply_step(self, update: Staged<NaturalUpdate>, learning_rate: f64) -> Self {
         let gaussian = self.gaussian.apply_step(update, learning_rate);
         Self { gaussian, ..self }
     }
@@ -266,29 +288,22 @@ impl Algorithm for Von {
 impl FromGradients for Von {
     /// The draws; Hutchinson's estimate replaces each by θ + s⊙z and θ − s⊙z.
     fn propose(&self, id: StepId) -> Result<Proposal> {
-        if let Some(proposal) = self.gaussian.mean_proposal(id) {
-            return Ok(proposal);
-        }
         let config = self.config();
-        let root = self.gaussian.noise(id);
-        let noises = draw_noises(root, config.draws, config.antithetic);
-        let parts = self.gaussian.parts();
-        let thetas = precision_draws(&parts, &noises)?.draws;
-        let draws = Draw::all(thetas, noises);
-        let draws = match config.curvature {
-            Curvature::Hutchinson { probe } => draws
-                .into_iter()
-                .enumerate()
-                .flat_map(|(index, draw)| {
-                    let (theta, noise) = (draw.weights, draw.noise);
-                    let shift = signs(root, index, &theta) * deviation(&parts).mul_scalar(probe);
-                    [theta.clone() + shift.clone(), theta - shift]
-                        .map(|weights| Draw { weights, noise })
-                })
-                .collect(),
-            _ => draws,
+        let proposal = self.gaussian.propose(id, config.antithetic)?;
+        let (Curvature::Hutchinson { probe }, Stage::Posterior | Stage::Single) =
+            (config.curvature, self.stage())
+        else {
+            return Ok(proposal);
         };
-        Ok(Proposal::new(id, draws))
+        let parts = self.gaussian.parts();
+        let root = id.noise(self.setup().noise);
+        let draws = proposal.draws.into_iter().enumerate();
+        let draws = draws.flat_map(|(index, draw)| {
+            let (theta, noise) = (draw.weights, draw.noise);
+            let shift = signs(root, index, &theta) * deviation(&parts).mul_scalar(probe);
+            [theta.clone() + shift.clone(), theta - shift].map(|weights| Draw { weights, noise })
+        });
+        Ok(Proposal::new(id, draws.collect()))
     }
 
     fn step(
@@ -296,20 +311,21 @@ impl FromGradients for Von {
         proposal: Proposal,
         gradients: GradientPieces,
         batch_size: usize,
-    ) -> Result<Update<NaturalUpdate>> {
+    ) -> Result<Update<Self::ClosedForm>> {
         let config = self.config();
         let parts = self.gaussian.parts();
         let gradients: Vec<_> = gradients
             .into_iter()
             .map(|parts| Tensor::cat(parts, 0))
             .collect();
-        let train_len = config.train_len as f64;
-        let mean_gradient = with_function_gradient(mean(gradients.clone()), &proposal, train_len);
-        let gradient = || mean_gradient.clone();
-        let first_stage = self.gaussian.mean_update(proposal.id, gradient, batch_size);
-        if let Some(update) = first_stage {
-            return Ok(update);
+        if let Some(update) = self
+            .gaussian
+            .stage_update(&proposal, &gradients, batch_size)
+        {
+            return update;
         }
+        let train_len = self.setup().ess;
+        let mean_gradient = with_function_gradient(mean(gradients.clone()), &proposal, train_len);
         let curvature = match config.curvature {
             Curvature::SquaredMean => {
                 let squares = gradients.into_iter().map(|gradient| gradient.square());
@@ -324,7 +340,7 @@ impl FromGradients for Von {
                 mean(products.collect()) * parts.precision.clone()
             }
             Curvature::Hutchinson { probe } => {
-                let root = self.gaussian.noise(proposal.id);
+                let root = proposal.id.noise(self.setup().noise);
                 let products = gradients.chunks(2).enumerate().map(|(index, pair)| {
                     signs(root, index, &pair[0]) * (pair[0].clone() - pair[1].clone())
                 });

@@ -78,6 +78,17 @@ pub(crate) fn with_dropout<M: Module>(module: M, on: bool) -> M {
     })
 }
 
+/// Whether a module has batch norm in training mode.
+pub(crate) fn has_batch_norm<M: Module>(module: &M) -> bool {
+    let mut flags = training_flags(module).into_iter();
+    flags.any(|flag| flag.is_on && flag.is_batch_norm())
+}
+
+/// The module with its batch norm in inference mode.
+pub(crate) fn without_batch_norm<M: Module>(module: M) -> M {
+    switched(module, |layer, is_on| is_on && layer.kind != "BatchNorm")
+}
+
 /// The module with its dropout on and all other flags off.
 pub(crate) fn only_dropout<M: Module>(module: M) -> M {
     switched(module, |layer, _| layer.is_dropout())

@@ -2,6 +2,7 @@
 
 mod steps;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,10 +22,11 @@ use super::self_check::SelfCheck;
 use super::validation_hook::ValidationHook;
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
-use crate::methods::{Algorithm, MeanGradients, Update};
+use crate::methods::{Algorithm, MeanGradients, Stage, Update};
 use crate::posterior::{FactorPosterior, Posterior};
 use crate::predict::{
-    BatchedPrediction, Predictor, RecordingCache, TrainingFlag, training_flags, with_dropout,
+    BatchedPrediction, Predictor, RecordingCache, TrainingFlag, has_batch_norm, training_flags,
+    with_dropout, without_batch_norm,
 };
 use crate::prior::Prior;
 
@@ -252,6 +254,18 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         Ok(predictor.with_recordings(self.prediction.clone(), self.self_check.is_on()))
     }
 
+    /// The wrapped model as the steps of the present stage evaluate it. After the first of several stages, batch norm
+    /// uses the running statistics of that stage, which then belong to the model: a draw is evaluated in training as in
+    /// prediction. Statistics of every mini-batch would hide from the training what other weights do to a prediction.
+    pub(crate) fn model_of_stage(&self) -> Cow<'_, M> {
+        match self.algorithm.stage() {
+            Stage::Scale | Stage::Posterior if has_batch_norm(&self.model) => {
+                Cow::Owned(without_batch_norm(self.model.clone()))
+            }
+            _ => Cow::Borrowed(&self.model),
+        }
+    }
+
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -272,9 +286,19 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         mark: PriorMark,
         change: impl FnOnce(ModelTerms) -> ModelTerms,
     ) -> Self {
+        // A prior over functions has its own divergence, which does not grow with the number of weights.
+        let train_len = self.algorithm.setup().train_len;
         Self {
             clock: self.clock.with_function_prior(mark),
             model_terms: change(self.model_terms),
+            algorithm: self.algorithm.with_ess(train_len as f64),
+            ..self
+        }
+    }
+
+    pub(crate) fn map_algorithm(self, change: impl FnOnce(A) -> A) -> Self {
+        Self {
+            algorithm: change(self.algorithm),
             ..self
         }
     }
@@ -358,7 +382,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm<Posterior = FactorPosterior>> Bayes
         let Some(last) = self.algorithm.last_mean() else {
             return Ok(None);
         };
-        self.try_posterior()?.standardized_distance(&last).map(Some)
+        let distance = self.try_posterior()?.standardized_distance(&last)?;
+        Ok(Some(distance).filter(|&distance| distance != 0.0))
     }
 }
 
@@ -438,7 +463,7 @@ where
 {
     /// The average of `draws` predictions, each with a different draw of the weights.
     ///
-    /// If the algorithm has no posterior yet, the model's own weights are used.
+    /// If the algorithm has no posterior yet, the mean is used, or the model's own weights if the algorithm observes them.
     pub fn predict(
         &self,
         item: <M as InferenceStep>::Input,
@@ -447,7 +472,12 @@ where
         match self.predictor() {
             Ok(predictor) => predictor.predict(item, draws),
             Err(error) if error.is_too_early() => {
-                let output = InferenceStep::step(&self.model.valid(), item);
+                let model = self.model.valid();
+                let model = match self.algorithm.last_mean() {
+                    Some(mean) => self.layout().write(model, mean)?,
+                    None => model,
+                };
+                let output = InferenceStep::step(&model, item);
                 Ok(MixDraws::mix(vec![output]))
             }
             Err(error) => Err(error),

@@ -95,7 +95,8 @@ where
     let algorithm = bayesian.algorithm();
     bayesian.clock().check_function_prior()?;
     let proposal = algorithm.propose(bayesian.clock().next_pass())?;
-    let model = bayesian.template();
+    let model = bayesian.model_of_stage();
+    let model = &*model;
     let terms = bayesian.model_terms();
     let proposal = terms.add_function(model, proposal)?;
     let proposal = terms.add_curvature(model, &item, proposal)?;

@@ -13,7 +13,8 @@ use super::bayesian::Bayesian;
 use super::gather::{Gather, Gathered, Outside, no_draws, one_by_one, stopped};
 use super::gradient_check::first_non_finite;
 use crate::error::{Error, Result};
-use crate::methods::{Draw, FromExamples};
+use crate::likelihood::MixDraws;
+use crate::methods::{Draw, FromExamples, Proposal, Stage};
 use crate::predict::{moves_statistics, training_flags};
 use crate::train::own_loss;
 
@@ -127,7 +128,7 @@ impl Drop for MakingOutputs {
 /// Per-example gradients at every proposed draw.
 impl<M, A> Gather<M, A> for ExampleGradients
 where
-    M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch> + 'static,
+    M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch, Output: MixDraws> + 'static,
     A: FromExamples,
 {
     fn step(
@@ -156,7 +157,7 @@ fn evaluate<M, A>(
     item: <M as TrainStep>::Input,
 ) -> Result<TrainOutput<<M as TrainStep>::Output>>
 where
-    M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch> + 'static,
+    M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch, Output: MixDraws> + 'static,
     A: FromExamples,
 {
     let (algorithm, layout) = (bayesian.algorithm(), bayesian.layout());
@@ -165,9 +166,6 @@ where
     bayesian.clock().check_function_prior()?;
     let proposal = algorithm.propose(bayesian.clock().next_pass())?;
     let proposal = bayesian.model_terms().add_function(model, proposal)?;
-    let proposal = bayesian
-        .model_terms()
-        .add_curvature(model, &item, proposal)?;
     let recorded = bayesian.recording(|| {
         let all = Layout::new(model, &ParamGroup::all());
         let losses = |model: &M, batch| model.example_losses(batch);
@@ -182,6 +180,18 @@ where
         }
     });
     let mut is_due = check.is_loss_due();
+    if matches!(algorithm.stage(), Stage::Mean | Stage::Scale) {
+        if is_due {
+            let first = layout.write_leaves(model.clone(), proposal.draws[0].weights.clone())?;
+            let gather = || Ok(recorded.captured.example_gradients(&first, &item)?);
+            compared(layout, &first, &proposal.draws[..1], &item, gather)?;
+        }
+        check.gathered();
+        return of_means(bayesian, proposal, item);
+    }
+    let proposal = bayesian
+        .model_terms()
+        .add_curvature(model, &item, proposal)?;
     let Gathered {
         signal,
         mut outside,
@@ -196,7 +206,7 @@ where
                 false => gather()?,
             };
             let losses = all.losses.narrow(0, 0, all.gradients.count() / draws.len());
-            if has_batch_norm {
+            if has_batch_norm && algorithm.stage() == Stage::Single {
                 recorded.move_statistics(&first, &item, &losses);
             }
             Gathered {
@@ -228,6 +238,37 @@ where
     }
     let update = algorithm.step(proposal, signal)?;
     let mut grads = bayesian.gradients_of(update)?;
+    Outside::add(model, 1.0, &mut outside, &mut grads);
+    Ok(TrainOutput { grads, item })
+}
+
+/// A step of a stage that needs no gradients of single examples: the model's own step at every draw.
+fn of_means<M, A>(
+    bayesian: &Bayesian<M, A>,
+    proposal: Proposal,
+    item: <M as TrainStep>::Input,
+) -> Result<TrainOutput<<M as TrainStep>::Output>>
+where
+    M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch, Output: MixDraws> + 'static,
+    A: FromExamples,
+{
+    let model = bayesian.model_of_stage();
+    let model = &*model;
+    let draws = &proposal.draws;
+    let Gathered {
+        signal,
+        mut outside,
+        item,
+    } = one_by_one(bayesian.layout(), model, draws, &item, |_, pieces| {
+        Ok(pieces)
+    })?;
+    if let Some(path) = first_non_finite(model, &outside) {
+        return Err(Error::non_finite(proposal.id.step + 1, path));
+    }
+    let rows = item.rows();
+    let update = bayesian.algorithm().stage_step(&proposal, signal, rows);
+    let update = update.ok_or_else(|| Error::config("stage", "has no step of its own"))?;
+    let mut grads = bayesian.gradients_of(update?)?;
     Outside::add(model, 1.0, &mut outside, &mut grads);
     Ok(TrainOutput { grads, item })
 }

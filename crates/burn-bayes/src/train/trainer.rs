@@ -63,6 +63,13 @@ pub trait TrainerModel: Module + TrainStep<Output: BatchLoss> {
     fn fault(&self) -> Option<Arc<Error>> {
         None
     }
+
+    /// The model in a training of this number of steps.
+    #[must_use]
+    fn with_length(self, steps: u64) -> Self {
+        let _ = steps;
+        self
+    }
 }
 
 impl<M, A> TrainerModel for Bayesian<M, A>
@@ -72,6 +79,10 @@ where
 {
     fn fault(&self) -> Option<Arc<Error>> {
         Bayesian::fault(self)
+    }
+
+    fn with_length(self, steps: u64) -> Self {
+        self.map_algorithm(|algorithm| algorithm.with_length(steps))
     }
 }
 
@@ -343,6 +354,7 @@ impl<L: TrainerModel> Trainer<L> {
         checks::counts([("accumulation", self.accumulation)])?;
         let steps = batches.per_epoch() / self.accumulation;
         let first = self.step as usize / steps.max(1);
+        self.model = self.model.with_length((self.epochs * steps) as u64);
         for epoch in first..self.epochs {
             let made = self.step as usize - epoch * steps;
             if made == 0 {

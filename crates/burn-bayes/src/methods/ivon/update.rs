@@ -2,9 +2,10 @@
 
 use burn::tensor::Tensor;
 
-use super::Ivon;
+use super::{Fixed, Ivon};
 use crate::error::Result;
-use crate::methods::average::approach;
+use crate::methods::average::Iterate;
+use crate::methods::stages::{StageEvent, StageUpdate, Stages};
 use crate::methods::start::updated;
 
 /// A step of IVON, before the learning rate is applied.
@@ -12,20 +13,6 @@ use crate::methods::start::updated;
 pub struct IvonStep {
     /// The number of the step, from 1.
     step: u64,
-    /// M.
-    examples: f64,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    /// A step of the first stage, by the gradient λĝ + α⊙m.
-    Mean(Box<Tensor<1>>),
-    Newton(Box<Newton>),
-}
-
-#[derive(Debug)]
-struct Newton {
     /// ĝ.
     gradient: Tensor<1>,
     /// h + δ.
@@ -35,7 +22,7 @@ struct Newton {
 }
 
 impl Ivon {
-    /// Step number `step` from the sums over examples of ĝ and, where draws are made, of ĝ⊙(θ−m).
+    /// Step number `step` from the sums over examples of ĝ and of ĝ⊙(θ−m).
     ///
     /// # Errors
     ///
@@ -44,37 +31,25 @@ impl Ivon {
         &self,
         step: u64,
         gradient: Tensor<1>,
-        products: Option<Tensor<1>>,
+        products: Tensor<1>,
         examples: Tensor<1>,
     ) -> Result<IvonStep> {
-        let (ess, gradient) = (self.fixed.ess, gradient / examples.clone());
+        let (ess, gradient) = (self.fixed.setup.ess, gradient / examples.clone());
         let mean = self.mean.val().without_autodiff();
         let regularised = gradient.clone() + self.fixed.delta(&mean.device()) * mean;
-        let square = regularised.clone().square();
-        let curvature =
-            products.map(|products| self.next_curvature(step, products / examples.clone()));
-        let (size, finite) = match &curvature {
-            Some(curvature) => (square / curvature.clone(), curvature),
-            None => (square, &gradient),
-        };
+        let curvature = self.next_curvature(step, products / examples);
         // One read from the device; the sums are not finite if any element is not finite.
-        let numbers = Tensor::cat(vec![examples, size.sum(), finite.clone().sum()], 0);
+        let size = regularised.square() / curvature.clone();
+        let numbers = Tensor::cat(vec![size.sum(), curvature.clone().sum()], 0);
         let numbers: Vec<f64> = numbers.into_data().iter::<f64>().collect();
-        if !(numbers[1] + numbers[2]).is_finite() {
+        if !numbers.iter().sum::<f64>().is_finite() {
             return Err(self.fixed.setup.non_finite(step, gradient));
         }
-        let kind = match curvature {
-            Some(curvature) => Kind::Newton(Box::new(Newton {
-                gradient,
-                curvature,
-                length: (ess * numbers[1]).sqrt(),
-            })),
-            None => Kind::Mean(Box::new(regularised.mul_scalar(ess))),
-        };
         Ok(IvonStep {
             step,
-            examples: numbers[0],
-            kind,
+            gradient,
+            curvature,
+            length: (ess * numbers[0]).sqrt(),
         })
     }
 
@@ -83,29 +58,14 @@ impl Ivon {
         let before = self.curvature.val().without_autodiff();
         let delta = self.fixed.delta(&before.device());
         // (ĥ+δ)/(h+δ), and the new h+δ by completing the square.
-        let ratio = products.mul_scalar(self.fixed.ess) + delta / before.clone();
+        let ratio = products.mul_scalar(self.fixed.setup.ess) + delta / before.clone();
         let rate = self.config().precision_rate.at(step - 1);
         let root = ratio.sub_scalar(1.0).mul_scalar(rate).add_scalar(1.0);
         before * root.square().add_scalar(1.0).mul_scalar(0.5)
     }
 
     /// Applies a step.
-    pub(super) fn with_update(self, update: IvonStep, learning_rate: f64) -> Self {
-        let IvonStep {
-            step,
-            examples,
-            kind,
-        } = update;
-        match kind {
-            Kind::Mean(gradient) => self.with_mean_step(*gradient, step, examples),
-            Kind::Newton(newton) => {
-                let ivon = self.with_newton(*newton, step, learning_rate);
-                ivon.with_average(step)
-            }
-        }
-    }
-
-    fn with_newton(mut self, newton: Newton, step: u64, learning_rate: f64) -> Self {
+    pub(super) fn with_update(mut self, newton: IvonStep, learning_rate: f64) -> Self {
         let config = &self.fixed.config;
         let scale = (config.radius / (learning_rate * newton.length)).min(1.0);
         let (decay, share) = (config.momentum, (1.0 - config.momentum) * scale);
@@ -117,7 +77,8 @@ impl Ivon {
 
         let [mean, moment, weight] =
             [&self.mean, &self.moment, &self.weight].map(|param| param.val().without_autodiff());
-        let count = step - self.second_stage().unwrap_or(0);
+        let count = self.steps.value() + 1;
+        self.steps = self.steps.with_value(count);
         let left = decay.powi(i32::try_from(count).unwrap_or(i32::MAX));
         let regularised = moment + self.fixed.delta(&mean.device()) * mean * weight;
         let direction = regularised.div_scalar(1.0 - left) / newton.curvature.clone();
@@ -128,40 +89,31 @@ impl Ivon {
         let change = direction.mul_scalar(learning_rate);
         self.mean = updated(self.mean, |mean| mean - change);
         self.curvature = updated(self.curvature, |_| newton.curvature);
+        let mean = || Iterate::of_mean(self.mean.val().without_autodiff());
+        self.stages = self.stages.with_iterate(newton.step, mean);
         self
     }
 
-    /// With the mean after step number `step` in the average.
-    fn with_average(mut self, step: u64) -> Self {
-        let count = self.averaged(step);
-        if count > 0 {
-            let weight = self.config().averaging.weight(count);
-            let mean = self.mean.val().without_autodiff();
-            self.average = self.average.map(|average| approach(average, &mean, weight));
-        }
-        self
-    }
-
-    /// Adam's step of the first stage, and at the stage's end the curvature.
-    fn with_mean_step(mut self, gradient: Tensor<1>, step: u64, examples: f64) -> Self {
-        let (fixed, config) = (&self.fixed, &self.fixed.config);
-        let Some(training) = self.mean_training.take() else {
-            return self;
-        };
-        let stage = config
-            .mean_stage
-            .resolved(config.train_len, examples as usize);
-        let rate = config.mean_stage_rate;
-        let (training, mean) = training.step(self.mean, gradient, step, rate, stage);
+    /// Applies a step of the first two stages.
+    pub(super) fn with_stage(mut self, update: StageUpdate) -> Self {
+        let Fixed {
+            setup,
+            prior,
+            config,
+        } = self.fixed.as_ref();
+        let (stages, mean, event) = self.stages.apply(setup, update, self.mean);
+        self.stages = stages;
         self.mean = mean;
-        if training.end().is_some() && config.initial_hessian.is_none() {
-            // The gradients of this stage have the factor λ.
-            let scale = examples / fixed.ess.powi(2);
-            let hessian = training.squares(step).mul_scalar(scale);
-            let delta = fixed.delta(&hessian.device());
-            self.curvature = updated(self.curvature, |_| hessian + delta);
-        }
-        self.mean_training = Some(training);
-        self
+        let curvature = match event {
+            StageEvent::Start(Some(curvature)) if config.initial_hessian.is_none() => {
+                let precision = Stages::start(setup, prior, curvature);
+                updated(self.curvature, |_| precision.div_scalar(setup.ess))
+            }
+            StageEvent::Rescale(factors) => {
+                updated(self.curvature, |curvature| curvature / factors)
+            }
+            _ => self.curvature,
+        };
+        Self { curvature, ..self }
     }
 }

@@ -3,37 +3,21 @@
 use burn::module::Param;
 use burn::tensor::Tensor;
 
-use super::{Nagvac, Velocity};
+use super::{Fixed, Nagvac, Velocity};
 use crate::error::Result;
 use crate::kernels::CovarianceParts;
-use crate::methods::start::{InitialDeviation, updated};
+use crate::methods::average::Iterate;
+use crate::methods::stages::{StageEvent, StageUpdate, Stages};
+use crate::methods::start::updated;
 
-/// The largest c at the end of the first stage. Where the gradients at the mean are nearly zero, the loss can be far from
-/// quadratic within a deviation of the prior.
-const MOST_DEVIATION: InitialDeviation = InitialDeviation::FanInScaled(0.3);
 /// The least w, which bounds the change of a weight that has most of κ.
 const LEAST_W: f64 = 0.1;
 
-/// A step of NAGVAC, before the learning rate is applied.
+/// A step of NAGVAC, a natural gradient before the learning rate is applied.
 #[derive(Debug)]
 pub struct NagvacStep {
     /// The number of the step, from 1.
     step: u64,
-    /// M.
-    examples: f64,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    /// The gradient of a step of the first stage.
-    Mean(Box<Tensor<1>>),
-    Natural(Box<Natural>),
-}
-
-/// A natural gradient.
-#[derive(Debug)]
-struct Natural {
     /// n₁.
     mean: Tensor<1>,
     /// n₂/c.
@@ -88,7 +72,7 @@ impl Gradient {
 }
 
 impl Nagvac {
-    /// Step number `step` from the sums over examples of the gradients; in the first stage, of that of the mean alone.
+    /// Step number `step` from the sums over examples of the gradients of μ, b and 2 log c.
     ///
     /// # Errors
     ///
@@ -96,67 +80,39 @@ impl Nagvac {
     pub(super) fn update(
         &self,
         step: u64,
-        mean: Tensor<1>,
-        covariance: Option<(Tensor<1>, Tensor<1>)>,
+        sums: [Tensor<1>; 3],
         examples: Tensor<1>,
     ) -> Result<NagvacStep> {
-        let gradient = mean / examples.clone();
-        let natural = covariance.map(|(factor, log_variance)| {
-            let parts = self.parts();
-            let deviation = parts.diagonal.deviation();
-            let gradient = Gradient {
-                mean: gradient.clone(),
-                factor: factor / examples.clone(),
-                log_variance: log_variance / examples.clone(),
-            };
-            let damping = self.config().damping;
-            gradient.natural(&relative(&parts), &deviation, damping)
-        });
-        // One read from the device; a sum is not finite if any element is not finite.
-        let mut numbers = vec![examples];
-        match &natural {
-            Some([.., mean, covariance]) => numbers.extend([mean.clone(), covariance.clone()]),
-            None => numbers.push(gradient.clone().square().sum()),
-        }
-        let numbers: Vec<f64> = Tensor::cat(numbers, 0).into_data().iter::<f64>().collect();
-        if !numbers.iter().sum::<f64>().is_finite() {
-            return Err(self.fixed.setup.non_finite(step, gradient));
-        }
-        let kind = match natural {
-            None => Kind::Mean(Box::new(gradient)),
-            Some([mean, factor, log_deviation, ..]) => Kind::Natural(Box::new(Natural {
-                mean,
-                factor,
-                log_deviation,
-                lengths: [numbers[1], numbers[2]].map(|square| square.max(0.0).sqrt()),
-            })),
+        let [mean, factor, log_variance] = sums.map(|sum| sum / examples.clone());
+        let gradient = Gradient {
+            mean: mean.clone(),
+            factor,
+            log_variance,
         };
+        let parts = self.parts();
+        let deviation = parts.diagonal.deviation();
+        let damping = self.config().damping;
+        let [natural, factor, log_deviation, mean_square, square] =
+            gradient.natural(&relative(&parts), &deviation, damping);
+        // One read from the device; a sum is not finite if any element is not finite.
+        let squares = Tensor::cat(vec![mean_square, square], 0).into_data();
+        let squares: Vec<f64> = squares.iter::<f64>().collect();
+        if !squares.iter().sum::<f64>().is_finite() {
+            return Err(self.fixed.setup.non_finite(step, mean));
+        }
         Ok(NagvacStep {
             step,
-            examples: numbers[0],
-            kind,
+            mean: natural,
+            factor,
+            log_deviation,
+            lengths: [squares[0], squares[1]].map(|square| square.max(0.0).sqrt()),
         })
     }
 
     /// Applies a step.
-    pub(super) fn with_update(self, update: NagvacStep, learning_rate: f64) -> Self {
-        let NagvacStep {
-            step,
-            examples,
-            kind,
-        } = update;
-        match kind {
-            Kind::Mean(gradient) => self.with_mean_step(*gradient, step, examples),
-            Kind::Natural(natural) => {
-                let natural = self.with_natural(*natural, step, learning_rate);
-                natural.with_average(step)
-            }
-        }
-    }
-
-    fn with_natural(mut self, natural: Natural, step: u64, learning_rate: f64) -> Self {
+    pub(super) fn with_update(mut self, natural: NagvacStep, learning_rate: f64) -> Self {
         let config = &self.fixed.config;
-        let rate = config.covariance_rate.at(step - 1);
+        let rate = config.covariance_rate.at(natural.step - 1);
         let [length, covariance] = natural.lengths;
         let scale = |rate: f64, length: f64| (config.radius / (rate * length)).min(1.0);
         let (mean_scale, scale) = (scale(learning_rate, length), scale(rate, covariance));
@@ -182,46 +138,36 @@ impl Nagvac {
             .add_scalar(1.0);
         let growth = root.square().add_scalar(1.0).mul_scalar(0.5).log();
         self.log_variance = updated(self.log_variance, |log_variance| log_variance - growth);
+        let parts = self.parts();
+        let iterate = || Iterate::of_gaussian(parts);
+        self.stages = self.stages.with_iterate(natural.step, iterate);
         self
     }
 
-    /// With the Gaussian after step number `step` in the average.
-    fn with_average(mut self, step: u64) -> Self {
-        let averaging = self.fixed.config.averaging;
-        let count = averaging.count(self.second_stage(), step);
-        if count > 0 {
-            let (parts, weight) = (self.parts(), averaging.weight(count));
-            let average = self.average;
-            self.average = average.map(|average| average.with(&parts, count, weight));
-        }
-        self
-    }
-
-    /// Adam's step of the first stage, and at the stage's end c and b.
-    fn with_mean_step(mut self, gradient: Tensor<1>, step: u64, examples: f64) -> Self {
-        let (fixed, config) = (&self.fixed, &self.fixed.config);
-        let Some(training) = self.mean_training.take() else {
-            return self;
-        };
-        let stage = config
-            .mean_stage
-            .resolved(config.train_len, examples as usize);
-        let rate = config.mean_stage_rate;
-        let (training, mean) = training.step(self.mean, gradient, step, rate, stage);
+    /// Applies a step of the first two stages.
+    pub(super) fn with_stage(mut self, update: StageUpdate) -> Self {
+        let relative = relative(&self.parts());
+        let Fixed {
+            setup,
+            prior,
+            config,
+            ..
+        } = self.fixed.as_ref();
+        let (stages, mean, event) = self.stages.apply(setup, update, self.mean);
+        self.stages = stages;
         self.mean = mean;
-        if training.end().is_some() && config.initial_deviation.is_none() {
-            let share = examples / config.train_len as f64;
-            let curvature = training.squares(step).mul_scalar(share);
-            let device = curvature.device();
-            let precision = curvature + fixed.prior.tensor(&device);
-            let relative = relative(&self.parts());
-            let most = MOST_DEVIATION.log_variance(&fixed.setup.layout, &device);
-            let precision = precision.max_pair(most.neg().exp());
-            let deviation = precision.clone().sqrt().recip();
-            self.log_variance = updated(self.log_variance, |_| precision.log().neg());
-            self.factor = updated(self.factor, |_| (relative * deviation).unsqueeze::<2>());
-        }
-        self.mean_training = Some(training);
+        let log_variance = match event {
+            StageEvent::Start(Some(curvature)) if config.initial_deviation.is_none() => {
+                Stages::start(setup, prior, curvature).log().neg()
+            }
+            StageEvent::Rescale(factors) => {
+                self.log_variance.val().without_autodiff() + factors.log()
+            }
+            _ => return self,
+        };
+        let deviation = log_variance.clone().mul_scalar(0.5).exp();
+        self.log_variance = updated(self.log_variance, |_| log_variance);
+        self.factor = updated(self.factor, |_| (relative * deviation).unsqueeze::<2>());
         self
     }
 }

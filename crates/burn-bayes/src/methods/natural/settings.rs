@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::methods::average::Averaging;
 use crate::methods::checks::{above_zero, counts, positive};
 use crate::methods::mean_stage::MeanStage;
-use crate::methods::mean_training::MeanTraining;
 use crate::methods::rate::Rate;
+use crate::methods::stages::StageSettings;
 use crate::methods::start::{InitialDeviation, InitialMean};
 use crate::noise::Noise;
 use crate::prior::Prior;
@@ -16,6 +16,7 @@ use crate::prior::Prior;
 #[derive(Clone, Debug)]
 pub(crate) struct NaturalSettings {
     pub(crate) train_len: usize,
+    pub(crate) ess: Option<f64>,
     pub(crate) draws: usize,
     pub(crate) precision_rate: Rate,
     pub(crate) momentum: f64,
@@ -37,6 +38,7 @@ impl NaturalSettings {
         self.precision_rate.check_weight("precision_rate")?;
         fraction("momentum", self.momentum)?;
         positive("mean_stage_rate", self.mean_stage_rate)?;
+        positive("ess", self.ess.unwrap_or(1.0))?;
         let deviation = self.initial_deviation.map(InitialDeviation::scale);
         for (field, value) in [
             ("radius", self.radius),
@@ -47,14 +49,20 @@ impl NaturalSettings {
         Ok(())
     }
 
+    /// The settings of the stages. A deviation that is set is not searched for.
+    pub(crate) fn stages(&self) -> StageSettings {
+        StageSettings {
+            train_len: self.train_len,
+            mean_stage: self.mean_stage,
+            mean_rate: Some(self.mean_stage_rate),
+            has_scale_stage: self.initial_deviation.is_none(),
+            averaging: self.averaging,
+        }
+    }
+
     /// The memory of the stages for this number of weights.
     pub(crate) fn stage_bytes(&self, weights: usize) -> usize {
-        let average = usize::from(self.averaging != Averaging::None);
-        let training = match self.mean_stage {
-            MeanStage::None => 0,
-            _ => MeanTraining::bytes(weights),
-        };
-        training + average * weights * size_of::<f32>()
+        self.stages().bytes(weights, weights)
     }
 }
 

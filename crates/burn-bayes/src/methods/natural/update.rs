@@ -6,28 +6,14 @@ use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::{Error, Result};
 use crate::kernels::PrecisionUpdate;
 use crate::methods::algorithm::{StepId, Update};
-/// An update of a Gaussian, before the learning rate is applied.
+use crate::methods::stages::Staged;
+
+/// A natural-gradient update of a Gaussian, before the learning rate is applied.
 #[derive(Clone, Debug)]
 pub struct NaturalUpdate {
     /// The number of the step, from 1.
     pub(super) step: u64,
-    pub(super) kind: Kind,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Kind {
-    /// A step of the first stage.
-    Mean(Box<MeanGradient>),
-    Natural(Box<NaturalStep>),
-}
-
-/// The gradient of a step of the first stage.
-#[derive(Clone, Debug)]
-pub(super) struct MeanGradient {
-    /// ĝ.
-    pub(super) gradient: Tensor<1>,
-    /// M/N.
-    pub(super) share: f64,
+    pub(super) natural: Box<NaturalStep>,
 }
 
 /// A natural-gradient step.
@@ -75,12 +61,12 @@ impl NaturalStep {
         step: Result<Self>,
         id: StepId,
         reason: impl FnOnce() -> Error,
-    ) -> Result<Update<NaturalUpdate>> {
+    ) -> Result<Update<Staged<NaturalUpdate>>> {
         match step {
-            Ok(step) => Ok(Update::ClosedForm(NaturalUpdate {
+            Ok(step) => Ok(Update::ClosedForm(Staged::Posterior(NaturalUpdate {
                 step: id.step + 1,
-                kind: Kind::Natural(Box::new(step)),
-            })),
+                natural: Box::new(step),
+            }))),
             Err(error) if error.is_numerical() => Ok(Update::Rejected(reason())),
             Err(error) => Err(error),
         }

@@ -4,6 +4,7 @@ use burn::optim::GradientsParams;
 
 use super::Vifa;
 use crate::kernels::{self, CovarianceGradient};
+use crate::methods::algorithm::{Algorithm, Stage};
 
 impl Vifa {
     /// Each of the three gradients with at most the norm of the configuration.
@@ -14,8 +15,11 @@ impl Vifa {
         };
         let [mean, factors, log_variance] = gradient.squared_norms.map(factor);
         let mut gradients = GradientsParams::new();
+        if self.stage() == Stage::Scale {
+            return gradients;
+        }
         gradients.register(self.mean.id, kernels::scale(gradient.mean, mean));
-        if self.second_stage().is_none() {
+        if self.stage() == Stage::Mean {
             return gradients;
         }
         if let (Some(param), Some(value)) = (&self.factors, gradient.factors) {

@@ -54,7 +54,7 @@ fn function_gradients(setup: &Setup, proposal: &Proposal) -> Option<Vec<DrawGrad
     let function = proposal.function.as_ref()?;
     let draws = proposal.draws.iter().zip(&function.gradients);
     let draws = draws.map(|(draw, gradient)| {
-        let gradient = gradient.clone().div_scalar(setup.train_len as f64);
+        let gradient = gradient.clone().div_scalar(setup.ess);
         let entries = setup.layout.entries().iter();
         DrawGradient {
             noise: draw.noise,

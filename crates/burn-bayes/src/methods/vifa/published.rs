@@ -18,7 +18,9 @@ impl VifaConfig {
 
     /// One draw per step, factors in the units of the weights, one stage and no average.
     fn published(self) -> Self {
-        self.with_draws(1)
+        let train_len = self.train_len as f64;
+        self.with_ess(Some(train_len))
+            .with_draws(1)
             .with_antithetic(false)
             .with_factor_units(FactorUnits::Weights)
             .with_mean_stage(MeanStage::None)
