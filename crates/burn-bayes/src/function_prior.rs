@@ -287,7 +287,7 @@ where
     pub fn with_gauss_newton(self) -> Self {
         let layout = self.layout().clone();
         let gradients = OutputGradients::<M>::new(layout.clone());
-        self.map_model_terms(|terms| {
+        self.with_curvature_terms(|terms| {
             terms.with_curvature(move |model: &M, batch: &M::Input, proposal: &Proposal| {
                 let features = M::features(without_autodiff(batch.clone()));
                 let rows = proposal.draws.iter().map(|draw| {

@@ -71,20 +71,15 @@ impl Prior {
                 ));
             }
         }
-        let mut segments: Vec<(usize, f64)> = Vec::new();
-        for entry in layout.entries() {
-            let precision = self
-                .groups
-                .iter()
-                .rev()
-                .find(|(group, _)| selects(group, &entry.path))
-                .map_or(self.precision, |&(_, precision)| precision);
-            match segments.last_mut() {
-                Some((len, before)) if *before == precision => *len += entry.len(),
-                _ => segments.push((entry.len(), precision)),
-            }
-        }
-        Ok(PriorPrecisions { segments })
+        let precision = |path: &str| {
+            let mut groups = self.groups.iter().rev();
+            let group = groups.find(|(group, _)| selects(group, path));
+            group.map_or(self.precision, |&(_, precision)| precision)
+        };
+        let entries = layout.entries().iter();
+        Ok(PriorPrecisions::of_runs(
+            entries.map(|entry| (entry.len(), precision(&entry.path))),
+        ))
     }
 }
 
@@ -104,6 +99,28 @@ impl PriorPrecisions {
     #[cfg(feature = "train")]
     pub(crate) fn from_segments(segments: Vec<(usize, f64)>) -> Self {
         Self { segments }
+    }
+
+    /// From runs of weights, of which equal neighbours are joined.
+    pub(crate) fn of_runs(runs: impl Iterator<Item = (usize, f64)>) -> Self {
+        let mut segments: Vec<(usize, f64)> = Vec::new();
+        for (run, precision) in runs {
+            match segments.last_mut() {
+                Some((len, before)) if *before == precision => *len += run,
+                _ => segments.push((run, precision)),
+            }
+        }
+        Self { segments }
+    }
+
+    /// The precision of a weight.
+    pub(crate) fn at(&self, weight: usize) -> f64 {
+        let mut end = 0;
+        let found = self.segments.iter().find(|(len, _)| {
+            end += len;
+            weight < end
+        });
+        found.map_or(f64::NAN, |segment| segment.1)
     }
 
     /// The runs, each the number of weights and their precision.

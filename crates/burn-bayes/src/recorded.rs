@@ -1,4 +1,4 @@
-//! [`Recorded`]: a number of a training that its record stores and no device computes with.
+//! [`Recorded`]: numbers of a training that its record stores and no device computes with.
 //!
 //! It is an integer tensor in records and a plain value in memory: optimisers never map it, so a step reads
 //! nothing from a device.
@@ -11,13 +11,13 @@ use burn::module::{
 };
 use burn::tensor::{Device, Int, Tensor};
 
-/// A value that a record stores as a number below 2⁶¹.
+/// A value that a record stores as numbers, always equally many.
 pub(crate) trait RecordedValue: Clone + fmt::Debug + Send {
-    /// The number in a record.
-    fn number(&self) -> u64;
+    /// The numbers in a record.
+    fn numbers(&self) -> Vec<u64>;
 
-    /// The value after a record with this number was loaded.
-    fn restored(self, number: u64) -> Self;
+    /// The value after a record with these numbers was loaded.
+    fn restored(self, numbers: &[u64]) -> Self;
 
     /// The value of a copy on another device.
     fn forked(self) -> Self {
@@ -26,12 +26,12 @@ pub(crate) trait RecordedValue: Clone + fmt::Debug + Send {
 }
 
 impl RecordedValue for u64 {
-    fn number(&self) -> u64 {
-        *self
+    fn numbers(&self) -> Vec<u64> {
+        vec![*self]
     }
 
-    fn restored(self, number: u64) -> Self {
-        number
+    fn restored(self, numbers: &[u64]) -> Self {
+        numbers.first().copied().unwrap_or(self)
     }
 }
 
@@ -44,8 +44,9 @@ pub(crate) struct Recorded<T> {
     value: T,
 }
 
-/// A record has two digits in this base, which fit the smallest integer type of all backends.
-const BASE: u64 = 1 << 30;
+/// A record has three digits of so many bits for a number, which fit the smallest integer type of all backends.
+const BITS: u32 = 22;
+const DIGITS: usize = 3;
 
 impl<T: RecordedValue> Recorded<T> {
     pub(crate) fn new(value: T, device: &Device) -> Self {
@@ -65,9 +66,12 @@ impl<T: RecordedValue> Recorded<T> {
     }
 
     fn param(&self) -> Param<Tensor<1, Int>> {
-        let number = self.value.number();
-        let digits = [(number / BASE) as i32, (number % BASE) as i32];
-        Param::initialized(self.id, Tensor::from_data(digits, &self.device))
+        let digits = self.value.numbers().into_iter().flat_map(|number| {
+            let digit = |at: u32| ((number >> (at * BITS)) & ((1 << BITS) - 1)) as i32;
+            [digit(0), digit(1), digit(2)]
+        });
+        let digits: Vec<i32> = digits.collect();
+        Param::initialized(self.id, Tensor::from_data(digits.as_slice(), &self.device))
     }
 }
 
@@ -79,10 +83,16 @@ impl<T: RecordedValue> Module for Recorded<T> {
     fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
         let param = mapper.map_int(self.param());
         let digits: Vec<i64> = param.val().into_data().iter::<i64>().collect();
-        let digit = |at: usize| digits.get(at).map_or(0, |digit| digit.unsigned_abs());
+        let numbers = digits.chunks_exact(DIGITS).map(|digits| {
+            let places = digits.iter().zip(0..);
+            places.fold(0, |number, (digit, at): (_, u32)| {
+                number | digit.unsigned_abs() << (at * BITS)
+            })
+        });
+        let numbers: Vec<u64> = numbers.collect();
         Self {
             id: param.id,
-            value: self.value.restored(digit(0) * BASE + digit(1)),
+            value: self.value.restored(&numbers),
             ..self
         }
     }
@@ -135,9 +145,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_restores_numbers_of_one_and_of_two_digits() {
+    fn a_record_restores_numbers_of_any_size() {
         let device = Device::default();
-        for number in [0, 1, BASE - 1, BASE, 3 * BASE + 17, (1 << 61) - 1] {
+        for number in [0, 1, (1 << BITS) - 1, 1 << BITS, 3 << 40, u64::MAX] {
             let record = Recorded::new(number, &device).into_record();
             let restored = Recorded::new(5, &device).load_record(record);
             assert_eq!(restored.value(), &number);

@@ -77,6 +77,8 @@ pub struct Setup {
     pub ess: f64,
     /// The root of the algorithm's random numbers.
     pub noise: Noise,
+    /// A hash of the configuration without its group, which the layout stands for.
+    pub(crate) settings: u64,
 }
 
 impl Setup {
@@ -92,7 +94,14 @@ impl Setup {
             train_len,
             ess: train_len as f64,
             noise,
+            settings: 0,
         })
+    }
+
+    /// Of an algorithm with this configuration, which has no group. A record of a training is not resumed with another.
+    pub(crate) fn with_settings(self, config: &impl Debug) -> Self {
+        let settings = hash_of_text(&format!("{config:?}"));
+        Self { settings, ..self }
     }
 
     /// With an effective sample size, by default the larger of the numbers of examples and of weights. A Gaussian with
@@ -124,6 +133,13 @@ impl Setup {
         let path = bad.and_then(|index| self.layout.path_at(index));
         Error::non_finite(step, path.unwrap_or("the precision"))
     }
+}
+
+/// The 64-bit FNV-1a hash.
+pub(crate) fn hash_of_text(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// An algorithm that estimates a posterior over weights.

@@ -111,7 +111,8 @@ impl BatchEnsembleConfig {
     pub fn build<M: Module>(&self, model: &M) -> Result<BatchEnsemble> {
         self.validate()?;
         let noise = Noise::new(self.seed, self.noise);
-        let setup = Setup::new(model, &self.group, self.train_len, noise)?;
+        let setup = Setup::new(model, &self.group, self.train_len, noise)?
+            .with_settings(&self.clone().with_group(ParamGroup::all()));
         let weights = setup.layout.flatten(model)?;
         let prior = self.prior.resolve(&setup.layout)?;
         let pieces = pieces(&setup.layout);

@@ -114,7 +114,8 @@ impl FactorAnalysisConfig {
     pub fn build<M: Module>(&self, model: &M) -> Result<FactorAnalysis> {
         self.validate()?;
         let noise = Noise::new(self.seed, self.noise);
-        let setup = Setup::new(model, &self.group, self.train_len, noise)?;
+        let setup = Setup::new(model, &self.group, self.train_len, noise)?
+            .with_settings(&self.clone().with_group(ParamGroup::all()));
         let weights = setup.layout.flatten(model)?;
         let len = setup.layout.len();
         let rows = Tensor::zeros([self.rank.min(len), len], &weights.device());

@@ -91,7 +91,8 @@ impl IterateAveragingConfig {
     pub fn build<M: Module>(&self, model: &M) -> Result<IterateAveraging> {
         self.validate()?;
         let noise = Noise::new(self.seed, self.noise);
-        let setup = Setup::new(model, &self.group, self.train_len, noise)?;
+        let setup = Setup::new(model, &self.group, self.train_len, noise)?
+            .with_settings(&self.clone().with_group(ParamGroup::all()));
         let weights = setup.layout.flatten(model)?;
         let rows = [self.max_samples, setup.layout.len()];
         Ok(IterateAveraging {

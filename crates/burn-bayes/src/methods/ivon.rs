@@ -62,7 +62,7 @@ use crate::kernels::statistics::PrecisionParts;
 use crate::memory::MemoryPlan;
 use crate::noise::{Noise, NoiseSource};
 use crate::posterior::{FactorPosterior, precision_draws};
-use crate::prior::{Prior, PriorPrecisions};
+use crate::prior::Prior;
 use crate::recorded::Recorded;
 
 /// h₀ without a first stage, as in the paper's program.
@@ -187,20 +187,22 @@ impl IvonConfig {
     pub fn build<M: Module>(&self, model: &M) -> Result<Ivon> {
         self.validate()?;
         let noise = Noise::new(self.seed, self.noise);
-        let setup = Setup::new(model, &self.group, self.train_len, noise)?.with_ess(self.ess);
+        let setup = Setup::new(model, &self.group, self.train_len, noise)?
+            .with_ess(self.ess)
+            .with_settings(&self.clone().with_group(ParamGroup::all()));
         let layout = &setup.layout;
         let mean = self.initial_mean.of(layout.flatten(model)?);
         let device = mean.device();
         let ess = setup.ess;
-        let prior = self.prior.resolve(layout)?;
-        let stages = self.stages();
+        let average = Average::new(Iterate::of_mean(mean.clone()));
+        let stages = Stages::new(self.stages(), &setup, &self.prior, average)?;
         let curvature = match self.initial_hessian {
-            None if !stages.mean_stage.is_none() => {
+            None if stages.stage() == Stage::Mean => {
                 NARROW.log_variance(layout, &device).neg().exp()
             }
             hessian => {
                 let hessian = hessian.unwrap_or(INITIAL_HESSIAN);
-                prior.expanded(&device).add_scalar(ess * hessian)
+                stages.prior().expanded(&device).add_scalar(ess * hessian)
             }
         }
         .div_scalar(ess);
@@ -209,12 +211,11 @@ impl IvonConfig {
             curvature: buffer(curvature),
             weight: buffer(Tensor::zeros([1], &device)),
             steps: Recorded::new(0, &device),
-            stages: Stages::new(stages, layout, Average::new(Iterate::of_mean(mean.clone()))),
+            stages,
             mean: buffer(mean),
             fixed: Arc::new(Fixed {
                 config: self.clone(),
                 setup,
-                prior,
             }),
         })
     }
@@ -240,7 +241,6 @@ pub struct Ivon {
 struct Fixed {
     config: IvonConfig,
     setup: Setup,
-    prior: PriorPrecisions,
 }
 
 impl Ivon {
@@ -259,10 +259,11 @@ impl Ivon {
     }
 }
 
-impl Fixed {
+impl Ivon {
     /// δ, broadcastable to `[D]`.
     fn delta(&self, device: &Device) -> Tensor<1> {
-        self.prior.tensor(device).div_scalar(self.setup.ess)
+        let alpha = self.stages.prior().tensor(device);
+        alpha.div_scalar(self.fixed.setup.ess)
     }
 }
 
@@ -275,12 +276,12 @@ impl Algorithm for Ivon {
         &self.fixed.setup
     }
 
-    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        self.stages.check_posterior(step)?;
+    fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
         let PrecisionParts {
             mean, precision, ..
         } = self.parts();
         let mean = self.stages.average().map_or(mean, Average::mean);
+        let precision = self.stages.start_so_far(self.setup()).unwrap_or(precision);
         FactorPosterior::precision(self.setup().layout.clone(), mean, None, precision)
     }
 
@@ -300,16 +301,8 @@ impl Algorithm for Ivon {
     }
 
     fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let Fixed { config, setup, .. } = self.fixed.as_ref();
-        let fixed = Fixed {
-            config: config.clone().with_prior(prior.clone()),
-            setup: setup.clone(),
-            prior: prior.resolve(&setup.layout)?,
-        };
-        Ok(Self {
-            fixed: Arc::new(fixed),
-            ..self
-        })
+        let stages = self.stages.with_prior(&self.fixed.setup, prior)?;
+        Ok(Self { stages, ..self })
     }
 
     fn update_from_sum(
@@ -317,10 +310,10 @@ impl Algorithm for Ivon {
         step: u64,
         gradients: &mut GradAdaptor,
     ) -> Result<Option<Self::ClosedForm>> {
-        let Fixed { setup, prior, .. } = self.fixed.as_ref();
+        let setup = &self.fixed.setup;
         let staged = self
             .stages
-            .update_from_sum(setup, prior, step, &self.mean, gradients)?;
+            .update_from_sum(setup, step, &self.mean, gradients)?;
         if let Some(update) = staged {
             return Ok(Some(Staged::Stage(update)));
         }
@@ -368,11 +361,9 @@ impl FromGradients for Ivon {
         let parts = self.parts();
         let gradients = gradients.into_iter().map(|parts| Tensor::cat(parts, 0));
         let gradients: Vec<_> = gradients.collect();
-        let Fixed { setup, prior, .. } = self.fixed.as_ref();
+        let setup = &self.fixed.setup;
         let gaussian = || (parts.mean.clone(), parts.precision.clone().recip());
-        let signal = self
-            .stages
-            .signal(setup, prior, &proposal, &gradients, gaussian);
+        let signal = self.stages.signal(setup, &proposal, &gradients, gaussian);
         let mut sums = GradientsParams::new();
         if signal.is_none() {
             let weight = batch_size as f64;

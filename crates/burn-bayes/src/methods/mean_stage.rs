@@ -173,12 +173,12 @@ fn window_steps(step: u64) -> u64 {
 }
 
 impl RecordedValue for Option<u64> {
-    fn number(&self) -> u64 {
-        self.map_or(0, |step| step + 1)
+    fn numbers(&self) -> Vec<u64> {
+        vec![self.map_or(0, |step| step + 1)]
     }
 
-    fn restored(self, number: u64) -> Self {
-        number.checked_sub(1)
+    fn restored(self, numbers: &[u64]) -> Self {
+        numbers.first().and_then(|number| number.checked_sub(1))
     }
 }
 

@@ -49,7 +49,7 @@ pub use algorithm::{
     Algorithm, Draw, FromCurvature, FromExamples, FromGradients, FromIterates, FunctionPriorUse,
     GradientPieces, Iterates, MeanGradients, Proposal, Setup, Stage, StepId, Update,
 };
-pub(crate) use algorithm::{DivergenceGradient, FunctionTerms};
+pub(crate) use algorithm::{DivergenceGradient, FunctionTerms, hash_of_text};
 pub use average::Averaging;
 pub use batch_ensemble::{BatchEnsemble, BatchEnsembleConfig, InitialRankOne};
 pub use bayesian_ridge::BayesianRidge;
@@ -62,7 +62,7 @@ pub use ivon::{Ivon, IvonConfig, IvonStep};
 pub use logistic_regression::{LogisticPosterior, LogisticRegression};
 pub use mean_stage::MeanStage;
 pub use nagvac::{Nagvac, NagvacConfig, NagvacStep};
-pub use natural::NaturalUpdate;
+pub use natural::{NaturalUpdate, PrecisionUpdated};
 pub use rate::Rate;
 pub use sghmc::{SamplingSchedule, Sghmc, SghmcConfig, SghmcStep};
 pub use slang::{Slang, SlangConfig};

@@ -61,7 +61,7 @@ use crate::kernels::{
 use crate::memory::{MemoryPlan, OptimizerMemory};
 use crate::noise::{Noise, NoiseSource};
 use crate::posterior::FactorPosterior;
-use crate::prior::{Prior, PriorPrecisions};
+use crate::prior::Prior;
 
 /// Settings of NAGVAC.
 ///
@@ -175,10 +175,11 @@ impl NagvacConfig {
     pub fn build<M: Module>(&self, model: &M) -> Result<Nagvac> {
         self.validate()?;
         let noise = Noise::new(self.seed, self.noise);
-        let setup = Setup::new(model, &self.group, self.train_len, noise)?.with_ess(self.ess);
+        let setup = Setup::new(model, &self.group, self.train_len, noise)?
+            .with_ess(self.ess)
+            .with_settings(&self.clone().with_group(ParamGroup::all()));
         setup.check_rank(1)?;
         let layout = &setup.layout;
-        let prior = self.prior.resolve(layout)?;
         let mean = self.initial_mean.of(layout.flatten(model)?);
         let device = mean.device();
         let deviation = self.initial_deviation.unwrap_or(NARROW);
@@ -200,14 +201,13 @@ impl NagvacConfig {
                 factor: buffer(mean.zeros_like()),
                 log_variance: buffer(mean.zeros_like()),
             },
-            stages: Stages::new(self.stages(), layout, average),
+            stages: Stages::new(self.stages(), &setup, &self.prior, average)?,
             mean: buffer(mean),
             factor: buffer(factor),
             log_variance: buffer(log_variance),
             fixed: Arc::new(Fixed {
                 config: self.clone(),
                 setup,
-                prior,
                 scratch: Scratch::default(),
             }),
         })
@@ -240,7 +240,6 @@ struct Velocity {
 struct Fixed {
     config: NagvacConfig,
     setup: Setup,
-    prior: PriorPrecisions,
     scratch: Scratch,
 }
 
@@ -269,11 +268,13 @@ impl Algorithm for Nagvac {
         &self.fixed.setup
     }
 
-    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        self.stages.check_posterior(step)?;
+    fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
         let average = self.stages.average();
         let average = average.and_then(|average| average.parts(FactorUnits::Weights));
-        let parts = average.unwrap_or_else(|| self.parts());
+        let parts = average.unwrap_or_else(|| match self.stages.start_so_far(self.setup()) {
+            Some(precision) => self.started(precision).parts(),
+            None => self.parts(),
+        });
         let layout = self.setup().layout.clone();
         FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())
     }
@@ -294,17 +295,8 @@ impl Algorithm for Nagvac {
     }
 
     fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let Fixed { config, setup, .. } = self.fixed.as_ref();
-        let fixed = Fixed {
-            config: config.clone().with_prior(prior.clone()),
-            setup: setup.clone(),
-            prior: prior.resolve(&setup.layout)?,
-            scratch: Scratch::default(),
-        };
-        Ok(Self {
-            fixed: Arc::new(fixed),
-            ..self
-        })
+        let stages = self.stages.with_prior(&self.fixed.setup, prior)?;
+        Ok(Self { stages, ..self })
     }
 
     fn update_from_sum(
@@ -312,10 +304,10 @@ impl Algorithm for Nagvac {
         step: u64,
         gradients: &mut GradAdaptor,
     ) -> Result<Option<Self::ClosedForm>> {
-        let Fixed { setup, prior, .. } = self.fixed.as_ref();
+        let setup = &self.fixed.setup;
         let staged = self
             .stages
-            .update_from_sum(setup, prior, step, &self.mean, gradients)?;
+            .update_from_sum(setup, step, &self.mean, gradients)?;
         if let Some(update) = staged {
             return Ok(Some(Staged::Stage(update)));
         }
@@ -367,12 +359,7 @@ impl FromGradients for Nagvac {
         batch_size: usize,
     ) -> Result<Update<Self::ClosedForm>> {
         let mut sums = GradientsParams::new();
-        let Fixed {
-            prior,
-            setup,
-            scratch,
-            ..
-        } = self.fixed.as_ref();
+        let Fixed { setup, scratch, .. } = self.fixed.as_ref();
         let stages = &self.stages;
         if self.stage() == Stage::Mean {
             let gradients = gradients.into_iter().map(|parts| Tensor::cat(parts, 0));
@@ -391,7 +378,7 @@ impl FromGradients for Nagvac {
         let objective = Objective {
             scale,
             temperature: 1.0,
-            prior,
+            prior: stages.prior(),
             inner_inverse: &[(1.0 + kappa).recip()],
             scratch,
         };

@@ -25,7 +25,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 pub(crate) use settings::{NaturalSettings, fraction};
 pub(crate) use update::NaturalStep;
-pub use update::NaturalUpdate;
+pub use update::{NaturalUpdate, PrecisionUpdated};
 
 use super::algorithm::{Draw, Proposal, Setup, Stage, StepId, Update};
 use super::average::{Average, Iterate};
@@ -54,7 +54,6 @@ pub(crate) struct NaturalGaussian {
 struct Fixed {
     settings: NaturalSettings,
     setup: Setup,
-    prior: PriorPrecisions,
 }
 
 impl NaturalGaussian {
@@ -66,32 +65,28 @@ impl NaturalGaussian {
         rank: usize,
     ) -> Result<Self> {
         let setup = Setup::new(model, &settings.group, settings.train_len, settings.noise)?;
-        let setup = setup.with_ess(settings.ess);
+        let mut setup = setup.with_ess(settings.ess);
+        setup.settings = settings.hash;
         let layout = &setup.layout;
         setup.check_rank(rank)?;
-        let prior = settings.prior.resolve(layout)?;
         let weights = layout.flatten(model)?;
         let device = weights.device();
         let mean = settings.initial_mean.of(weights);
-        let stages = settings.stages();
-        let narrow = (!stages.mean_stage.is_none()).then_some(NARROW);
+        let average = Average::new(Iterate::of_mean(mean.clone()));
+        let stages = Stages::new(settings.stages(), &setup, &settings.prior, average)?;
+        let narrow = (stages.stage() == Stage::Mean).then_some(NARROW);
         let precision = match settings.initial_deviation.or(narrow) {
             Some(deviation) => deviation.log_variance(layout, &device).neg().exp(),
-            None => prior.expanded(&device),
+            None => stages.prior().expanded(&device),
         };
         let velocity = (settings.momentum > 0.0).then(|| buffer(mean.zeros_like()));
-        let average = Average::new(Iterate::of_mean(mean.clone()));
         Ok(Self {
             factors: (rank > 0).then(|| buffer(Tensor::zeros([rank, layout.len()], &device))),
-            stages: Stages::new(stages, layout, average),
+            stages,
             mean: buffer(mean),
             precision: buffer(precision),
             velocity,
-            fixed: Arc::new(Fixed {
-                settings,
-                setup,
-                prior,
-            }),
+            fixed: Arc::new(Fixed { settings, setup }),
         })
     }
 
@@ -100,7 +95,7 @@ impl NaturalGaussian {
     }
 
     pub(crate) fn prior(&self) -> &PriorPrecisions {
-        &self.fixed.prior
+        self.stages.prior()
     }
 
     /// The stage of the training.
@@ -123,15 +118,10 @@ impl NaturalGaussian {
 
     /// With another effective sample size.
     pub(crate) fn with_ess(self, ess: f64) -> Self {
-        let Fixed {
-            settings,
-            setup,
-            prior,
-        } = self.fixed.as_ref();
+        let Fixed { settings, setup } = self.fixed.as_ref();
         let fixed = Fixed {
             settings: settings.clone(),
             setup: setup.clone().with_ess(Some(ess)),
-            prior: prior.clone(),
         };
         Self {
             fixed: Arc::new(fixed),
@@ -141,21 +131,8 @@ impl NaturalGaussian {
 
     /// The same Gaussian, learned under another prior.
     pub(crate) fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let Fixed {
-            settings, setup, ..
-        } = self.fixed.as_ref();
-        let fixed = Fixed {
-            settings: NaturalSettings {
-                prior: prior.clone(),
-                ..settings.clone()
-            },
-            setup: setup.clone(),
-            prior: prior.resolve(&setup.layout)?,
-        };
-        Ok(Self {
-            fixed: Arc::new(fixed),
-            ..self
-        })
+        let stages = self.stages.with_prior(&self.fixed.setup, prior)?;
+        Ok(Self { stages, ..self })
     }
 
     pub(crate) fn parts(&self) -> PrecisionParts {
@@ -169,17 +146,17 @@ impl NaturalGaussian {
         }
     }
 
-    /// The posterior after `step` steps.
-    pub(crate) fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        self.stages.check_posterior(step)?;
+    /// The posterior.
+    pub(crate) fn posterior(&self) -> Result<FactorPosterior> {
         let PrecisionParts {
             mean,
             factors,
             precision,
         } = self.parts();
         let mean = self.stages.average().map_or(mean, Average::mean);
-        let layout = self.fixed.setup.layout.clone();
-        FactorPosterior::precision(layout, mean, factors, precision)
+        let setup = &self.fixed.setup;
+        let precision = self.stages.start_so_far(setup).unwrap_or(precision);
+        FactorPosterior::precision(setup.layout.clone(), mean, factors, precision)
     }
 
     /// The draws at which gradients are wanted; in the first stage, the mean.
@@ -203,47 +180,36 @@ impl NaturalGaussian {
         proposal: &Proposal,
         gradients: &[Tensor<1>],
         examples: usize,
-    ) -> Option<Result<Update<Staged<NaturalUpdate>>>> {
-        let Fixed { setup, prior, .. } = self.fixed.as_ref();
+    ) -> Option<Result<Update<NaturalUpdate>>> {
+        let setup = &self.fixed.setup;
         let parts = self.parts();
         let gaussian = || (parts.mean.clone(), parts.precision.clone().recip());
-        let signal: StageSignal = self
-            .stages
-            .signal(setup, prior, proposal, gradients, gaussian)?;
+        let signal: StageSignal = self.stages.signal(setup, proposal, gradients, gaussian)?;
         let step = proposal.id.step + 1;
-        let update = self.stages.update(
-            setup,
-            prior,
-            step,
-            Some(signal),
-            &parts.mean,
-            examples as u64,
-        );
+        let update = self
+            .stages
+            .update(setup, step, Some(signal), &parts.mean, examples as u64);
         Some(Staged::update(update))
     }
 
     /// Applies an update.
     #[must_use]
-    pub(crate) fn apply_step(mut self, update: Staged<NaturalUpdate>, learning_rate: f64) -> Self {
+    pub(crate) fn apply_step(mut self, update: NaturalUpdate, learning_rate: f64) -> Self {
         match update {
-            Staged::Posterior(NaturalUpdate { step, natural }) => {
+            Staged::Posterior(PrecisionUpdated { step, natural }) => {
                 let mut next = self.with_natural_step(*natural, learning_rate);
                 let mean = next.last_mean();
                 next.stages = next.stages.with_iterate(step, || Iterate::of_mean(mean));
                 next
             }
             Staged::Stage(update) => {
-                let Fixed {
-                    setup,
-                    prior,
-                    settings,
-                } = self.fixed.as_ref();
+                let Fixed { setup, settings } = self.fixed.as_ref();
                 let (stages, mean, event) = self.stages.apply(setup, update, self.mean);
                 self.stages = stages;
                 self.mean = mean;
                 let precision = match event {
                     StageEvent::Start(Some(curvature)) if settings.initial_deviation.is_none() => {
-                        updated(self.precision, |_| Stages::start(setup, prior, curvature))
+                        updated(self.precision, |_| self.stages.start(setup, curvature))
                     }
                     StageEvent::Rescale(factors) => {
                         updated(self.precision, |precision| precision / factors)

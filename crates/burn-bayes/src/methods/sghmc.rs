@@ -123,7 +123,8 @@ impl SghmcConfig {
     pub fn build<M: Module>(&self, model: &M) -> Result<Sghmc> {
         self.validate()?;
         let noise = Noise::new(self.seed, self.noise);
-        let setup = Setup::new(model, &self.group, self.train_len, noise)?;
+        let setup = Setup::new(model, &self.group, self.train_len, noise)?
+            .with_settings(&self.clone().with_group(ParamGroup::all()));
         let prior = self.prior.resolve(&setup.layout)?;
         let position = setup.layout.flatten(model)?;
         let device = position.device();

@@ -41,13 +41,13 @@ use burn_bayes_graph::ExampleGradients;
 
 use super::algorithm::{
     Algorithm, FromCurvature, FromExamples, FunctionPriorUse, GradientPieces, Proposal, Setup,
-    Stage, StepId, Update,
+    Stage, StepId, Update, hash_of_text,
 };
 use super::average::Averaging;
 use super::mean_stage::MeanStage;
 use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate};
 use super::rate::Rate;
-use super::stages::{Staged, with_function_gradient};
+use super::stages::with_function_gradient;
 use super::start::{InitialDeviation, InitialMean};
 use super::truncation::{StackedFactors, Truncation};
 use crate::error::{Error, Result};
@@ -185,6 +185,7 @@ impl SlangConfig {
             prior: self.prior.clone(),
             group: self.group.clone(),
             noise: Noise::new(self.seed, self.noise),
+            hash: hash_of_text(&format!("{:?}", self.clone().with_group(ParamGroup::all()))),
         }
     }
 }
@@ -207,14 +208,14 @@ impl Slang {
 impl Algorithm for Slang {
     type Signal = ExampleGradients;
     type Posterior = FactorPosterior;
-    type ClosedForm = Staged<NaturalUpdate>;
+    type ClosedForm = NaturalUpdate;
 
     fn setup(&self) -> &Setup {
         self.gaussian.setup()
     }
 
-    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        self.gaussian.posterior(step)
+    fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
+        self.gaussian.posterior()
     }
 
     fn stage(&self) -> Stage {
@@ -242,7 +243,7 @@ impl Algorithm for Slang {
     fn with_prior(self, prior: &Prior) -> Result<Self> {
         Ok(Self {
             gaussian: self.gaussian.with_prior(prior)?,
-            config: Arc::new((*self.config).clone().with_prior(prior.clone())),
+            ..self
         })
     }
 
@@ -250,7 +251,7 @@ impl Algorithm for Slang {
         FunctionPriorUse::Curvature
     }
 
-    fn apply_step(self, update: Staged<NaturalUpdate>, learning_rate: f64) -> Self {
+    fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {
         let gaussian = self.gaussian.apply_step(update, learning_rate);
         Self { gaussian, ..self }
     }

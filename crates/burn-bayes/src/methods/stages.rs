@@ -33,14 +33,15 @@ use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::kernels::statistics::column_dot;
 use crate::noise::Noise;
-use crate::prior::PriorPrecisions;
-use crate::recorded::Recorded;
+use crate::prior::{Prior, PriorPrecisions};
+use crate::recorded::{Recorded, RecordedValue};
 
 /// The largest deviation at the beginning of the second stage.
 pub(crate) const NARROW: InitialDeviation = InitialDeviation::FanInScaled(0.03);
 
-/// The number of steps of the second stage.
+/// The number of steps of the second stage, and the largest part of a training whose length is known.
 const SCALE_STEPS: u64 = 64;
+const SCALE_PART: f64 = 0.2;
 /// ρ in the first [`FAST_STEPS`] steps; then it falls as one over their number.
 const SCALE_RATE: f64 = 0.5;
 const FAST_STEPS: u64 = 24;
@@ -92,6 +93,8 @@ pub(crate) struct Stages {
     average: Option<Average>,
     /// Iterates in the average.
     averaged: Recorded<u64>,
+    /// The present prior, which may have changed during the training.
+    prior: Recorded<EntryPrior>,
     #[module(skip)]
     settings: Arc<StageSettings>,
     /// The number of steps of the whole training, if it is known.
@@ -158,13 +161,21 @@ pub(crate) enum StageEvent {
 }
 
 impl Stages {
-    pub(crate) fn new(settings: StageSettings, layout: &Layout, average: Average) -> Self {
+    pub(crate) fn new(
+        settings: StageSettings,
+        setup: &Setup,
+        prior: &Prior,
+        average: Average,
+    ) -> Result<Self> {
+        let layout = &setup.layout;
+        let prior = EntryPrior::new(prior, layout)?;
         let mean = average.mean();
         let device = mean.device();
         let is_staged = !settings.mean_stage.is_none();
         let adam = is_staged && settings.mean_rate.is_some();
         let count = || Recorded::new(0, &device);
-        Self {
+        Ok(Self {
+            prior: Recorded::new(prior, &device),
             progress: is_staged.then(|| MeanProgress::new(&mean)),
             adam: adam.then(|| Adam::new(&mean)),
             scales: buffer(Tensor::zeros([layout.entries().len().max(1)], &device)),
@@ -175,7 +186,21 @@ impl Stages {
             averaged: count(),
             settings: Arc::new(settings),
             length: None,
-        }
+        })
+    }
+
+    /// The prior precisions.
+    pub(crate) fn prior(&self) -> &PriorPrecisions {
+        &self.prior.value().precisions
+    }
+
+    /// With another prior from the next step on.
+    pub(crate) fn with_prior(self, setup: &Setup, prior: &Prior) -> Result<Self> {
+        let prior = EntryPrior::new(prior, &setup.layout)?;
+        Ok(Self {
+            prior: self.prior.with_value(prior),
+            ..self
+        })
     }
 
     /// In a training of this number of steps, the first stage takes at most two fifths of them, unless its
@@ -192,7 +217,7 @@ impl Stages {
         let Some(progress) = &self.progress else {
             return Stage::Single;
         };
-        let has_scales = self.settings.has_scale_stage && *self.scaled.value() < SCALE_STEPS;
+        let has_scales = self.settings.has_scale_stage && *self.scaled.value() < self.scale_steps();
         match progress.end() {
             None => Stage::Mean,
             Some(_) if has_scales => Stage::Scale,
@@ -205,15 +230,18 @@ impl Stages {
         matches!(self.stage(), Stage::Posterior | Stage::Single)
     }
 
-    /// Fails before there is a posterior.
-    pub(crate) fn check_posterior(&self, step: u64) -> Result<()> {
-        if self.is_learning_posterior() {
-            return Ok(());
-        }
-        Err(Error::too_early(format!(
-            "there is no posterior after {step} steps: the mean is still being trained alone, and the covariance \
-             after it; train longer, or set `mean_stage` to fewer steps"
-        )))
+    /// The precision with which the second stage would begin now, if Adam trains the mean.
+    pub(crate) fn start_so_far(&self, setup: &Setup) -> Option<Tensor<1>> {
+        let adam = self.adam.as_ref().filter(|adam| *adam.steps.value() > 0);
+        let is_found = self.stage() == Stage::Mean && self.settings.has_scale_stage;
+        adam.filter(|_| is_found)
+            .map(|adam| self.start(setup, adam.curvature()))
+    }
+
+    /// The number of steps of the second stage.
+    fn scale_steps(&self) -> u64 {
+        let part = |steps| ((SCALE_PART * steps as f64) as u64).clamp(1, SCALE_STEPS);
+        self.length.map_or(SCALE_STEPS, part)
     }
 
     /// The proposal of the first stage, the mean itself; `None` after it.
@@ -284,7 +312,6 @@ impl Stages {
     pub(crate) fn signal(
         &self,
         setup: &Setup,
-        prior: &PriorPrecisions,
         proposal: &Proposal,
         gradients: &[Tensor<1>],
         gaussian: impl FnOnce() -> (Tensor<1>, Tensor<1>),
@@ -303,7 +330,7 @@ impl Stages {
                     gradient.clone() * (draw.weights.clone() - mean.clone())
                 });
                 let products = averaged(products)?.mul_scalar(setup.ess);
-                let alpha = prior.tensor(&variance.device());
+                let alpha = self.prior().tensor(&variance.device());
                 let explained = products + alpha * variance.clone();
                 let function = proposal.function.as_ref();
                 let explained = match function.and_then(|terms| terms.rows.clone()) {
@@ -352,7 +379,6 @@ impl Stages {
     pub(crate) fn update_from_sum(
         &self,
         setup: &Setup,
-        prior: &PriorPrecisions,
         step: u64,
         mean: &Param<Tensor<1>>,
         sums: &mut GradAdaptor,
@@ -376,7 +402,7 @@ impl Stages {
         };
         let examples = to_host(examples)[0];
         let mean = mean.val().without_autodiff();
-        self.update(setup, prior, step, signal, &mean, examples.round() as u64)
+        self.update(setup, step, signal, &mean, examples.round() as u64)
             .map(Some)
     }
 
@@ -388,7 +414,6 @@ impl Stages {
     pub(crate) fn update(
         &self,
         setup: &Setup,
-        prior: &PriorPrecisions,
         step: u64,
         signal: Option<StageSignal>,
         mean: &Tensor<1>,
@@ -397,7 +422,7 @@ impl Stages {
         let kind = match signal {
             None => Kind::Counted,
             Some(StageSignal::Mean(gradient)) => {
-                let alpha = prior.tensor(&mean.device());
+                let alpha = self.prior().tensor(&mean.device());
                 let total = gradient.clone().mul_scalar(setup.ess) + alpha * mean.clone();
                 let square: f64 = total.clone().square().sum().into_scalar();
                 if !square.is_finite() {
@@ -501,9 +526,9 @@ impl Stages {
 
     /// The precision at the beginning of the second stage: that of the curvature and the prior, multiplied for
     /// every parameter so that it is at least that of [`NARROW`] on average.
-    pub(crate) fn start(setup: &Setup, prior: &PriorPrecisions, curvature: Tensor<1>) -> Tensor<1> {
+    pub(crate) fn start(&self, setup: &Setup, curvature: Tensor<1>) -> Tensor<1> {
         let device = curvature.device();
-        let precision = curvature + prior.expanded(&device);
+        let precision = curvature + self.prior().expanded(&device);
         let layout = &setup.layout;
         let narrow = NARROW.log_variance(layout, &device).neg().exp();
         let ratio = narrow / precision.clone();
@@ -511,6 +536,45 @@ impl Stages {
         let ratios = ratios.into_iter().zip(layout.entries());
         let factors = ratios.map(|(sum, entry)| (sum / entry.len() as f64).max(1.0));
         precision * expanded(layout, factors, &device)
+    }
+}
+
+/// A prior whose precisions are the same for all weights of a parameter, as its record needs.
+#[derive(Clone, Debug)]
+struct EntryPrior {
+    precisions: PriorPrecisions,
+    /// The numbers of weights of the parameters.
+    lengths: Vec<usize>,
+}
+
+impl EntryPrior {
+    fn new(prior: &Prior, layout: &Layout) -> Result<Self> {
+        let lengths = layout.entries().iter().map(|entry| entry.len());
+        Ok(Self {
+            precisions: prior.resolve(layout)?,
+            lengths: lengths.collect(),
+        })
+    }
+}
+
+impl RecordedValue for EntryPrior {
+    fn numbers(&self) -> Vec<u64> {
+        let mut start = 0;
+        let numbers = self.lengths.iter().map(|len| {
+            let precision = self.precisions.at(start);
+            start += len;
+            precision.to_bits()
+        });
+        numbers.collect()
+    }
+
+    fn restored(self, numbers: &[u64]) -> Self {
+        if numbers == self.numbers() {
+            return self;
+        }
+        let precisions = numbers.iter().map(|&bits| f64::from_bits(bits));
+        let precisions = PriorPrecisions::of_runs(self.lengths.iter().copied().zip(precisions));
+        Self { precisions, ..self }
     }
 }
 

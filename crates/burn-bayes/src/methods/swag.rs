@@ -124,7 +124,8 @@ impl SwagConfig {
             &self.group,
             self.train_len,
             Noise::new(self.seed, self.noise),
-        )?;
+        )?
+        .with_settings(&self.clone().with_group(ParamGroup::all()));
         let layout = &setup.layout;
         let weights = layout.flatten(model)?;
         let device = weights.device();

@@ -51,7 +51,7 @@ use crate::kernels::statistics::PrecisionParts;
 use crate::memory::MemoryPlan;
 use crate::noise::{Noise, NoiseSource};
 use crate::posterior::{FactorPosterior, precision_draws};
-use crate::prior::{Prior, PriorPrecisions};
+use crate::prior::Prior;
 use crate::recorded::Recorded;
 
 /// Settings of Vadam.
@@ -156,9 +156,9 @@ impl VadamConfig {
             self.train_len,
             Noise::new(self.seed, self.noise),
         )?
-        .with_ess(self.ess);
+        .with_ess(self.ess)
+        .with_settings(&self.clone().with_group(ParamGroup::all()));
         let layout = &setup.layout;
-        let prior = self.prior.resolve(layout)?;
         let mean = self.initial_mean.of(layout.flatten(model)?);
         Ok(Vadam {
             moment: buffer(mean.zeros_like()),
@@ -166,14 +166,14 @@ impl VadamConfig {
             steps: Recorded::new(0, &mean.device()),
             stages: Stages::new(
                 self.stages(),
-                layout,
+                &setup,
+                &self.prior,
                 Average::new(Iterate::of_mean(mean.clone())),
-            ),
+            )?,
             mean: buffer(mean),
             settings: Arc::new(Settings {
                 config: self.clone(),
                 setup,
-                prior,
             }),
         })
     }
@@ -208,7 +208,6 @@ pub struct VadamStep {
 struct Settings {
     config: VadamConfig,
     setup: Setup,
-    prior: PriorPrecisions,
 }
 
 impl Vadam {
@@ -231,7 +230,7 @@ impl Vadam {
         };
         PrecisionParts {
             factors: None,
-            precision: data + self.settings.prior.expanded(&mean.device()),
+            precision: data + self.stages.prior().expanded(&mean.device()),
             mean,
         }
     }
@@ -243,7 +242,7 @@ impl Vadam {
 
     /// With this precision.
     fn with_precision(mut self, precision: Tensor<1>) -> Self {
-        let alpha = self.settings.prior.expanded(&precision.device());
+        let alpha = self.stages.prior().expanded(&precision.device());
         let share = (1.0 - self.left()) / self.setup().ess;
         let scale = (precision - alpha).clamp_min(0.0).mul_scalar(share);
         self.scale = updated(self.scale, |_| scale);
@@ -274,8 +273,7 @@ impl Algorithm for Vadam {
         &self.settings.setup
     }
 
-    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        self.stages.check_posterior(step)?;
+    fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
         let PrecisionParts {
             mean, precision, ..
         } = self.parts();
@@ -299,16 +297,8 @@ impl Algorithm for Vadam {
     }
 
     fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let Settings { config, setup, .. } = self.settings.as_ref();
-        let settings = Settings {
-            config: config.clone().with_prior(prior.clone()),
-            setup: setup.clone(),
-            prior: prior.resolve(&setup.layout)?,
-        };
-        Ok(Self {
-            settings: Arc::new(settings),
-            ..self
-        })
+        let stages = self.stages.with_prior(&self.settings.setup, prior)?;
+        Ok(Self { stages, ..self })
     }
 
     fn apply_step(mut self, update: Self::ClosedForm, learning_rate: f64) -> Self {
@@ -335,9 +325,9 @@ impl Algorithm for Vadam {
             return self;
         }
         self.stages = stages;
-        let Settings { setup, prior, .. } = self.settings.as_ref();
-        let curvature = self.parts().precision - prior.expanded(&mean.device());
-        let precision = Stages::start(setup, prior, curvature);
+        let setup = &self.settings.setup;
+        let curvature = self.parts().precision - self.stages.prior().expanded(&mean.device());
+        let precision = self.stages.start(setup, curvature);
         self.with_precision(precision)
     }
 }
@@ -359,11 +349,7 @@ impl FromGradients for Vadam {
         gradients: GradientPieces,
         batch_size: usize,
     ) -> Result<Update<Self::ClosedForm>> {
-        let Settings {
-            config,
-            setup,
-            prior,
-        } = self.settings.as_ref();
+        let Settings { config, setup } = self.settings.as_ref();
         let gradients = gradients.into_iter().map(|parts| Tensor::cat(parts, 0));
         let gradients: Vec<_> = gradients.collect();
         let step = proposal.id.step + 1;
@@ -371,22 +357,15 @@ impl FromGradients for Vadam {
             let parts = self.parts();
             let gaussian = || (parts.mean.clone(), parts.precision.clone().recip());
             let stages = &self.stages;
-            let signal = stages.signal(setup, prior, &proposal, &gradients, gaussian);
+            let signal = stages.signal(setup, &proposal, &gradients, gaussian);
             let examples = batch_size as u64;
-            return Staged::update(stages.update(
-                setup,
-                prior,
-                step,
-                signal,
-                &parts.mean,
-                examples,
-            ));
+            return Staged::update(stages.update(setup, step, signal, &parts.mean, examples));
         }
         let gradient = averaged(gradients.into_iter())
             .ok_or_else(|| Error::config("draws", "gave no gradients"))?;
 
         let mean = self.mean.val().without_autodiff();
-        let alpha = prior.expanded(&mean.device());
+        let alpha = self.stages.prior().expanded(&mean.device());
         let alpha = alpha.div_scalar(setup.ess);
         let average = |old: &Param<Tensor<1>>, new: Tensor<1>, decay: f64| {
             old.val().without_autodiff().mul_scalar(decay) + new.mul_scalar(1.0 - decay)

@@ -60,7 +60,7 @@ use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, Objective, Sc
 use crate::memory::{MemoryPlan, OptimizerMemory};
 use crate::noise::{Noise, NoiseSource};
 use crate::posterior::FactorPosterior;
-use crate::prior::{Prior, PriorPrecisions};
+use crate::prior::Prior;
 
 /// Settings of VIFA.
 ///
@@ -184,10 +184,10 @@ impl VifaConfig {
             self.train_len,
             Noise::new(self.seed, self.noise),
         )?
-        .with_ess(self.ess);
+        .with_ess(self.ess)
+        .with_settings(&self.clone().with_group(ParamGroup::all()));
         let layout = &setup.layout;
         setup.check_rank(self.rank)?;
-        let prior = self.prior.resolve(layout)?;
         let weights = layout.flatten(model)?;
         let device = weights.device();
         let mean = self.initial_mean.of(weights);
@@ -201,14 +201,13 @@ impl VifaConfig {
             log_variance: Some(log_variance.clone()),
         });
         Ok(Vifa {
-            stages: Stages::new(self.stages(), layout, average),
+            stages: Stages::new(self.stages(), &setup, &self.prior, average)?,
             mean: trained(mean),
             factors: factors.map(trained),
             log_variance: trained(log_variance),
             settings: Arc::new(Settings {
                 config: self.clone(),
                 setup,
-                prior,
                 scratch: Scratch::default(),
             }),
         })
@@ -230,7 +229,6 @@ pub struct Vifa {
 struct Settings {
     config: VifaConfig,
     setup: Setup,
-    prior: PriorPrecisions,
     scratch: Scratch,
 }
 
@@ -262,8 +260,7 @@ impl Algorithm for Vifa {
         &self.settings.setup
     }
 
-    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        self.stages.check_posterior(step)?;
+    fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
         let average = self.stages.average();
         let average = average.and_then(|average| average.parts(self.config().factor_units));
         let parts = average.unwrap_or_else(|| self.parts());
@@ -290,16 +287,10 @@ impl Algorithm for Vifa {
     }
 
     fn with_ess(self, ess: f64) -> Self {
-        let Settings {
-            config,
-            setup,
-            prior,
-            ..
-        } = self.settings.as_ref();
+        let Settings { config, setup, .. } = self.settings.as_ref();
         let settings = Settings {
             config: config.clone(),
             setup: setup.clone().with_ess(Some(ess)),
-            prior: prior.clone(),
             scratch: Scratch::default(),
         };
         Self {
@@ -313,17 +304,8 @@ impl Algorithm for Vifa {
     }
 
     fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let Settings { config, setup, .. } = self.settings.as_ref();
-        let settings = Settings {
-            config: config.clone().with_prior(prior.clone()),
-            setup: setup.clone(),
-            prior: prior.resolve(&setup.layout)?,
-            scratch: Scratch::default(),
-        };
-        Ok(Self {
-            settings: Arc::new(settings),
-            ..self
-        })
+        let stages = self.stages.with_prior(&self.settings.setup, prior)?;
+        Ok(Self { stages, ..self })
     }
 
     fn update_from_sum(
@@ -331,10 +313,10 @@ impl Algorithm for Vifa {
         step: u64,
         gradients: &mut GradAdaptor,
     ) -> Result<Option<Self::ClosedForm>> {
-        let Settings { setup, prior, .. } = self.settings.as_ref();
+        let setup = &self.settings.setup;
         let update = self
             .stages
-            .update_from_sum(setup, prior, step, &self.mean, gradients)?;
+            .update_from_sum(setup, step, &self.mean, gradients)?;
         Ok(update.map(Staged::Stage))
     }
 
@@ -392,7 +374,6 @@ impl FromGradients for Vifa {
         let Settings {
             config,
             setup,
-            prior,
             scratch,
         } = self.settings.as_ref();
         let mut parts = self.parts();
@@ -408,7 +389,7 @@ impl FromGradients for Vifa {
         let objective = Objective {
             scale: share * setup.ess / proposal.draws.len() as f64,
             temperature: share * config.temperature,
-            prior,
+            prior: self.stages.prior(),
             inner_inverse: inner_inverse.as_slice(),
             scratch,
         };

@@ -51,14 +51,14 @@ use serde::{Deserialize, Serialize};
 
 use super::algorithm::{
     Algorithm, Draw, FromGradients, FunctionPriorUse, GradientPieces, MeanGradients, Proposal,
-    Setup, Stage, StepId, Update, purpose,
+    Setup, Stage, StepId, Update, hash_of_text, purpose,
 };
 use super::average::Averaging;
 use super::checks::pairs;
 use super::mean_stage::MeanStage;
 use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate};
 use super::rate::Rate;
-use super::stages::{Staged, with_function_gradient};
+use super::stages::with_function_gradient;
 use super::start::{InitialDeviation, InitialMean};
 use crate::error::{Error, Result};
 use crate::kernels::statistics::{PrecisionParts, column_dot};
@@ -214,6 +214,7 @@ impl VonConfig {
             prior: self.prior.clone(),
             group: self.group.clone(),
             noise: Noise::new(self.seed, self.noise),
+            hash: hash_of_text(&format!("{:?}", self.clone().with_group(ParamGroup::all()))),
         }
     }
 }
@@ -236,14 +237,14 @@ impl Von {
 impl Algorithm for Von {
     type Signal = MeanGradients;
     type Posterior = FactorPosterior;
-    type ClosedForm = Staged<NaturalUpdate>;
+    type ClosedForm = NaturalUpdate;
 
     fn setup(&self) -> &Setup {
         self.gaussian.setup()
     }
 
-    fn posterior(&self, step: u64) -> Result<FactorPosterior> {
-        self.gaussian.posterior(step)
+    fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
+        self.gaussian.posterior()
     }
 
     fn stage(&self) -> Stage {
@@ -271,7 +272,7 @@ impl Algorithm for Von {
     fn with_prior(self, prior: &Prior) -> Result<Self> {
         Ok(Self {
             gaussian: self.gaussian.with_prior(prior)?,
-            config: Arc::new((*self.config).clone().with_prior(prior.clone())),
+            ..self
         })
     }
 
@@ -279,7 +280,7 @@ impl Algorithm for Von {
         FunctionPriorUse::Curvature
     }
 
-    fn apply_step(self, update: Staged<NaturalUpdate>, learning_rate: f64) -> Self {
+    fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {
         let gaussian = self.gaussian.apply_step(update, learning_rate);
         Self { gaussian, ..self }
     }

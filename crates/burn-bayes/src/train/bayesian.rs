@@ -13,7 +13,7 @@ use burn_bayes_graph::{ExampleBatch, Layout};
 
 use super::batched_training::BatchedTraining;
 use super::cache::PosteriorCache;
-use super::clock::{Clock, PriorMark};
+use super::clock::{Clock, Identity, PriorMark};
 use super::deferred_step::{Deferred, DeferredStep};
 use super::divergence_stop::DivergenceStop;
 use super::gather_per_example::ExampleLoss;
@@ -86,10 +86,11 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     pub fn new(model: M, algorithm: A) -> Result<Self> {
         algorithm.setup().layout.check(&model)?;
         let device = model.devices().into_iter().next().unwrap_or_default();
+        let identity = Identity::of(algorithm.setup());
         Ok(Self {
             model: with_dropout(model.train_if_plain(), false),
             algorithm,
-            clock: Clock::start(&device),
+            clock: Clock::start(identity, &device),
             posterior: PosteriorCache::default(),
             deferred: DeferredStep::default(),
             recording: RecordingCache::default(),
@@ -214,8 +215,18 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     ///
     /// # Errors
     ///
-    /// An algorithm that collects iterates fails until it has collected enough of them.
+    /// An algorithm that collects iterates fails until it has collected enough of them. One that trains the mean first
+    /// warns until it learns the covariance. A record of a training with another configuration cannot be used.
     pub fn try_posterior(&self) -> Result<A::Posterior> {
+        self.clock.check_record()?;
+        let steps = self.clock.step();
+        if steps > 0 && matches!(self.algorithm.stage(), Stage::Mean | Stage::Scale) {
+            log::warn!(
+                "after {steps} steps there is no posterior yet: the mean was trained alone so far, and the \
+                 covariance is only that with which its training would begin; train longer, or set \
+                 `mean_stage` to fewer steps"
+            );
+        }
         self.posterior
             .get(|| self.algorithm.posterior(self.clock.step()))
     }
@@ -303,9 +314,14 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         }
     }
 
-    pub(crate) fn map_model_terms(self, change: impl FnOnce(ModelTerms) -> ModelTerms) -> Self {
+    /// With a curvature of the loss other than that of the gradients.
+    pub(crate) fn with_curvature_terms(
+        self,
+        change: impl FnOnce(ModelTerms) -> ModelTerms,
+    ) -> Self {
         Self {
             model_terms: change(self.model_terms),
+            clock: self.clock.with_curvature(),
             ..self
         }
     }

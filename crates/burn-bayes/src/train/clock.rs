@@ -1,8 +1,9 @@
 //! The training progress, as part of the model's record.
 //!
 //! All random numbers of training are functions of the number of optimiser steps, and training
-//! stops after too many rejected steps, so both counts are saved and restored with the parameters. So is a mark of the
-//! prior over functions, which contains code and therefore is not saved itself: a resumed training needs the same prior.
+//! stops after too many rejected steps, so both counts are saved and restored with the parameters. So is what identifies
+//! the training and is not saved itself: a resumed training needs the same configuration, number of training examples,
+//! curvature and prior over functions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use burn::tensor::Device;
 
 use crate::error::{Error, Result};
-use crate::methods::StepId;
+use crate::methods::{Setup, StepId, hash_of_text};
 use crate::recorded::{Recorded, RecordedValue};
 
 /// Counts optimiser steps and the gradients since the last step.
@@ -30,50 +31,79 @@ pub(crate) struct Counts {
     prior: PriorMark,
     /// That of the loaded record.
     recorded_prior: PriorMark,
+    /// That with which the training goes on.
+    identity: Identity,
+    /// That of the loaded record.
+    recorded: Option<Identity>,
     pass: Arc<AtomicU64>,
+}
+
+/// Identifies a training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// N.
+    train_len: u64,
+    /// A hash of the configuration.
+    settings: u64,
+    /// Whether the curvature is the Gauss–Newton matrix.
+    has_curvature: bool,
+}
+
+impl Identity {
+    pub(crate) fn of(setup: &Setup) -> Self {
+        Self {
+            train_len: setup.train_len as u64,
+            settings: setup.settings,
+            has_curvature: false,
+        }
+    }
 }
 
 /// Identifies a prior over functions; the default means none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PriorMark(u16);
+pub(crate) struct PriorMark(u64);
 
 impl PriorMark {
-    /// Of a description, different for different ones with probability 0.999.
+    /// Of a description.
     pub(crate) fn new(description: &str) -> Self {
-        let hash = description
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-        Self(1 + (hash % (MARKS - 1)) as u16)
+        Self(hash_of_text(description).max(1))
     }
 }
 
-/// Upper bound of step numbers. Multiples of it store the rejected steps.
-const STEPS: u64 = 1 << 46;
-/// Upper bound of numbers of rejected steps. Multiples of it store the mark of a prior.
-const REJECTIONS: u64 = 1 << 4;
-/// The number of marks, with that of no prior.
-const MARKS: u64 = 1 << 10;
-
 impl RecordedValue for Counts {
-    fn number(&self) -> u64 {
+    fn numbers(&self) -> Vec<u64> {
         let prior = match self.prior {
             PriorMark(0) => self.recorded_prior,
             prior => prior,
         };
-        (u64::from(prior.0) * REJECTIONS + u64::from(self.rejections)) * STEPS + self.step
+        let Identity {
+            train_len,
+            settings,
+            has_curvature,
+        } = self.recorded.unwrap_or(self.identity);
+        let rejections = u64::from(self.rejections);
+        let curvature = u64::from(has_curvature);
+        vec![
+            self.step, rejections, prior.0, train_len, settings, curvature,
+        ]
     }
 
-    fn restored(self, number: u64) -> Self {
-        if number == self.number() {
+    fn restored(self, numbers: &[u64]) -> Self {
+        if numbers == self.numbers() {
             return self;
         }
-        let counts = number / STEPS;
+        let &[step, rejections, prior, train_len, settings, curvature] = numbers else {
+            return self;
+        };
         Self {
-            step: number % STEPS,
-            rejections: (counts % REJECTIONS) as u32,
-            recorded_prior: PriorMark((counts / REJECTIONS) as u16),
+            step,
+            rejections: u32::try_from(rejections).unwrap_or(u32::MAX),
+            recorded_prior: PriorMark(prior),
+            recorded: Some(Identity {
+                train_len,
+                settings,
+                has_curvature: curvature != 0,
+            }),
             pass: Arc::default(),
             ..self
         }
@@ -90,8 +120,19 @@ impl RecordedValue for Counts {
 
 impl Clock {
     /// A clock before the first step.
-    pub(crate) fn start(device: &Device) -> Self {
-        Self::new(Counts::default(), device)
+    pub(crate) fn start(identity: Identity, device: &Device) -> Self {
+        let counts = Counts {
+            identity,
+            ..Counts::default()
+        };
+        Self::new(counts, device)
+    }
+
+    /// The clock of a training whose curvature is the Gauss–Newton matrix.
+    pub(crate) fn with_curvature(self) -> Self {
+        let mut counts = self.value().clone();
+        counts.identity.has_curvature = true;
+        self.with_value(counts)
     }
 
     /// The number of optimiser steps so far.
@@ -137,8 +178,47 @@ impl Clock {
         self.with_value(counts)
     }
 
-    /// Fails if the loaded record is of a training with another prior over functions.
-    pub(crate) fn check_function_prior(&self) -> Result<()> {
+    /// Fails if the loaded record is of another training.
+    pub(crate) fn check_record(&self) -> Result<()> {
+        self.check_identity()?;
+        self.check_function_prior()
+    }
+
+    fn check_identity(&self) -> Result<()> {
+        let Counts {
+            identity, recorded, ..
+        } = *self.value();
+        let Some(recorded) = recorded.filter(|recorded| *recorded != identity) else {
+            return Ok(());
+        };
+        Err(if recorded.train_len != identity.train_len {
+            Error::config(
+                "train_len",
+                format!(
+                    "is {}, but the loaded record is of a training with {}; resume with the same \
+                     number of training examples",
+                    identity.train_len, recorded.train_len
+                ),
+            )
+        } else if recorded.settings != identity.settings {
+            Error::config(
+                "config",
+                "differs from that of the loaded record, for example in its prior, seed or rank; resume \
+                 with the same configuration",
+            )
+        } else {
+            let (now, before) = match recorded.has_curvature {
+                true => ("not set", "with it: call it again"),
+                false => ("set", "without it: remove it"),
+            };
+            Error::config(
+                "with_gauss_newton",
+                format!("is {now}, but the loaded record is of a training {before}"),
+            )
+        })
+    }
+
+    fn check_function_prior(&self) -> Result<()> {
         let Counts {
             prior,
             recorded_prior: recorded,
@@ -160,86 +240,102 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use burn::module::{Module, ModuleMapper, Param};
-    use burn::tensor::{Int, Tensor, TensorData};
+    use burn::module::Module;
 
     use super::*;
 
-    /// Replaces the integers of a module, as a record does, and keeps what it had.
-    struct Load {
-        digits: [i32; 2],
-        before: Vec<i64>,
-    }
-
-    impl ModuleMapper for Load {
-        fn map_int<const D: usize>(
-            &mut self,
-            param: Param<Tensor<D, Int>>,
-        ) -> Param<Tensor<D, Int>> {
-            let digits = self.digits;
-            self.before = param.val().into_data().iter::<i64>().collect();
-            param.map(|tensor| {
-                let data = TensorData::new(digits.to_vec(), tensor.shape());
-                Tensor::from_data(data, &tensor.device())
-            })
-        }
+    fn start(device: &Device) -> Clock {
+        Clock::start(Identity::default(), device)
     }
 
     #[test]
-    fn a_record_keeps_its_form() {
-        // The low digit is the step modulo 2³⁰, and the high digit counts rejections in units of 2¹⁶.
-        let digits = [3 + 4 * (1 << 16), 17];
-        let mut load = Load {
-            digits,
-            before: Vec::new(),
-        };
-        let clock = Clock::start(&Device::default()).map(&mut load);
-        assert_eq!(load.before, [0, 0]);
-        assert_eq!(clock.step(), 3 * (1 << 30) + 17);
-        assert_eq!(clock.rejections(), 4);
-        let _ = clock.clone().map(&mut load);
-        assert_eq!(load.before, digits.map(i64::from));
-        let restored = Clock::start(&Device::default()).load_record(clock.into_record());
+    fn a_record_restores_large_counts() {
+        let device = Device::default();
+        let mut counts = start(&device).value().clone();
+        (counts.step, counts.rejections) = (3 * (1 << 50) + 17, 4);
+        let record = start(&device).with_value(counts).into_record();
+        let restored = start(&device).load_record(record);
         assert_eq!(
             (restored.step(), restored.rejections()),
-            (3 * (1 << 30) + 17, 4)
+            (3 * (1 << 50) + 17, 4)
         );
+    }
+
+    #[test]
+    fn a_record_demands_its_configuration() {
+        let device = Device::default();
+        let identity = Identity {
+            train_len: 10,
+            settings: u64::MAX - 1,
+            has_curvature: false,
+        };
+        let record = || {
+            let clock = Clock::start(identity, &device);
+            clock.with_curvature().after_step(false).into_record()
+        };
+        let resumed = |identity| Clock::start(identity, &device);
+        let same = resumed(identity).with_curvature().load_record(record());
+        assert!(same.check_record().is_ok());
+        let settings = identity.settings - 1;
+        let cases = [
+            (
+                resumed(Identity {
+                    train_len: 20,
+                    ..identity
+                })
+                .with_curvature(),
+                "train_len",
+            ),
+            (
+                resumed(Identity {
+                    settings,
+                    ..identity
+                })
+                .with_curvature(),
+                "config",
+            ),
+            (resumed(identity), "with_gauss_newton"),
+        ];
+        for (clock, name) in cases {
+            let clock = clock.load_record(record());
+            let error = clock.check_record().unwrap_err();
+            assert!(error.to_string().starts_with(name), "{error}");
+            // A record of it still demands the first configuration.
+            let again = clock.after_step(false).into_record();
+            let again = resumed(identity).with_curvature().load_record(again);
+            assert!(again.check_record().is_ok());
+        }
     }
 
     #[test]
     fn a_record_demands_its_prior_over_functions() {
         let device = Device::default();
-        let start = || Clock::start(&device);
+        let start = || start(&device);
         let [prior, other] = ["rbf", "linear"].map(PriorMark::new);
         let record = |clock: Clock| clock.after_step(true).into_record();
         let trained = || record(start().with_function_prior(prior));
         let resumed = start().with_function_prior(prior).load_record(trained());
         assert_eq!((resumed.step(), resumed.rejections()), (1, 1));
-        assert!(resumed.check_function_prior().is_ok());
+        assert!(resumed.check_record().is_ok());
         let later = start().load_record(trained());
-        let message = later.check_function_prior().unwrap_err().to_string();
+        let message = later.check_record().unwrap_err().to_string();
         assert!(message.contains("with_function_prior"), "{message}");
         // A record of the resumed training still demands it.
         let again = start().load_record(record(later));
-        assert!(again.check_function_prior().is_err());
-        assert!(
-            again
-                .with_function_prior(prior)
-                .check_function_prior()
-                .is_ok()
-        );
+        assert!(again.check_record().is_err());
+        assert!(again.with_function_prior(prior).check_record().is_ok());
         let wrong = start().with_function_prior(other).load_record(trained());
-        assert!(wrong.check_function_prior().is_err());
+        assert!(wrong.check_record().is_err());
         // A prior may be added to a training without one.
         let added = start().with_function_prior(prior);
         let added = added.load_record(record(start()));
-        assert!(added.check_function_prior().is_ok());
+        assert!(added.check_record().is_ok());
     }
 
     #[test]
     fn clones_share_the_pass_and_forks_do_not() {
         let device = Device::default();
-        let clock = Clock::start(&device);
+        let clock = start(&device);
         let (clone, fork) = (clock.clone(), clock.clone().fork(&device));
         assert_eq!(
             [

@@ -93,7 +93,7 @@ where
     A: FromGradients,
 {
     let algorithm = bayesian.algorithm();
-    bayesian.clock().check_function_prior()?;
+    bayesian.clock().check_record()?;
     let proposal = algorithm.propose(bayesian.clock().next_pass())?;
     let model = bayesian.model_of_stage();
     let model = &*model;
@@ -207,6 +207,9 @@ where
         bayesian: &Bayesian<M, A>,
         item: <M as TrainStep>::Input,
     ) -> TrainOutput<<M as TrainStep>::Output> {
+        if let Err(error) = bayesian.clock().check_record() {
+            return stopped(bayesian, item, error);
+        }
         let output = TrainStep::step(bayesian.template(), item);
         if let Some(path) = first_non_finite(bayesian.template(), &output.grads) {
             let step = bayesian.steps() + 1;

@@ -163,7 +163,7 @@ where
     let (algorithm, layout) = (bayesian.algorithm(), bayesian.layout());
     let (model, check) = (bayesian.template(), bayesian.self_check());
     let has_batch_norm = has_batch_norm_alone(model)?;
-    bayesian.clock().check_function_prior()?;
+    bayesian.clock().check_record()?;
     let proposal = algorithm.propose(bayesian.clock().next_pass())?;
     let proposal = bayesian.model_terms().add_function(model, proposal)?;
     let recorded = bayesian.recording(|| {

@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use super::{Fixed, Ivon};
 use crate::error::Result;
 use crate::methods::average::Iterate;
-use crate::methods::stages::{StageEvent, StageUpdate, Stages};
+use crate::methods::stages::{StageEvent, StageUpdate};
 use crate::methods::start::updated;
 
 /// A step of IVON, before the learning rate is applied.
@@ -36,7 +36,7 @@ impl Ivon {
     ) -> Result<IvonStep> {
         let (ess, gradient) = (self.fixed.setup.ess, gradient / examples.clone());
         let mean = self.mean.val().without_autodiff();
-        let regularised = gradient.clone() + self.fixed.delta(&mean.device()) * mean;
+        let regularised = gradient.clone() + self.delta(&mean.device()) * mean;
         let curvature = self.next_curvature(step, products / examples);
         // One read from the device; the sums are not finite if any element is not finite.
         let size = regularised.square() / curvature.clone();
@@ -56,7 +56,7 @@ impl Ivon {
     /// h + δ after step number `step`, from the mean of ĝ⊙(θ−m).
     fn next_curvature(&self, step: u64, products: Tensor<1>) -> Tensor<1> {
         let before = self.curvature.val().without_autodiff();
-        let delta = self.fixed.delta(&before.device());
+        let delta = self.delta(&before.device());
         // (ĥ+δ)/(h+δ), and the new h+δ by completing the square.
         let ratio = products.mul_scalar(self.fixed.setup.ess) + delta / before.clone();
         let rate = self.config().precision_rate.at(step - 1);
@@ -80,7 +80,7 @@ impl Ivon {
         let count = self.steps.value() + 1;
         self.steps = self.steps.with_value(count);
         let left = decay.powi(i32::try_from(count).unwrap_or(i32::MAX));
-        let regularised = moment + self.fixed.delta(&mean.device()) * mean * weight;
+        let regularised = moment + self.delta(&mean.device()) * mean * weight;
         let direction = regularised.div_scalar(1.0 - left) / newton.curvature.clone();
         let direction = match config.clip_radius {
             Some(radius) => direction.clamp(-radius, radius),
@@ -96,17 +96,13 @@ impl Ivon {
 
     /// Applies a step of the first two stages.
     pub(super) fn with_stage(mut self, update: StageUpdate) -> Self {
-        let Fixed {
-            setup,
-            prior,
-            config,
-        } = self.fixed.as_ref();
+        let Fixed { setup, config } = self.fixed.as_ref();
         let (stages, mean, event) = self.stages.apply(setup, update, self.mean);
         self.stages = stages;
         self.mean = mean;
         let curvature = match event {
             StageEvent::Start(Some(curvature)) if config.initial_hessian.is_none() => {
-                let precision = Stages::start(setup, prior, curvature);
+                let precision = self.stages.start(setup, curvature);
                 updated(self.curvature, |_| precision.div_scalar(setup.ess))
             }
             StageEvent::Rescale(factors) => {

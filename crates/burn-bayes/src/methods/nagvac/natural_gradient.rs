@@ -7,7 +7,7 @@ use super::{Fixed, Nagvac, Velocity};
 use crate::error::Result;
 use crate::kernels::CovarianceParts;
 use crate::methods::average::Iterate;
-use crate::methods::stages::{StageEvent, StageUpdate, Stages};
+use crate::methods::stages::{StageEvent, StageUpdate};
 use crate::methods::start::updated;
 
 /// The least w, which bounds the change of a weight that has most of κ.
@@ -146,28 +146,33 @@ impl Nagvac {
 
     /// Applies a step of the first two stages.
     pub(super) fn with_stage(mut self, update: StageUpdate) -> Self {
-        let relative = relative(&self.parts());
-        let Fixed {
-            setup,
-            prior,
-            config,
-            ..
-        } = self.fixed.as_ref();
+        let Fixed { setup, config, .. } = self.fixed.as_ref();
+        let is_found = config.initial_deviation.is_none();
         let (stages, mean, event) = self.stages.apply(setup, update, self.mean);
         self.stages = stages;
         self.mean = mean;
-        let log_variance = match event {
-            StageEvent::Start(Some(curvature)) if config.initial_deviation.is_none() => {
-                Stages::start(setup, prior, curvature).log().neg()
+        match event {
+            StageEvent::Start(Some(curvature)) if is_found => {
+                let precision = self.stages.start(&self.fixed.setup, curvature);
+                self.started(precision)
             }
             StageEvent::Rescale(factors) => {
-                self.log_variance.val().without_autodiff() + factors.log()
+                let log_variance = self.log_variance.val().without_autodiff();
+                self.with_log_variance(log_variance + factors.log())
             }
-            _ => return self,
-        };
-        let deviation = log_variance.clone().mul_scalar(0.5).exp();
+            _ => self,
+        }
+    }
+
+    /// With c of this precision, and b in the same proportion to it.
+    pub(super) fn started(&self, precision: Tensor<1>) -> Self {
+        self.clone().with_log_variance(precision.log().neg())
+    }
+
+    fn with_log_variance(mut self, log_variance: Tensor<1>) -> Self {
+        let factor = relative(&self.parts()) * log_variance.clone().mul_scalar(0.5).exp();
         self.log_variance = updated(self.log_variance, |_| log_variance);
-        self.factor = updated(self.factor, |_| (relative * deviation).unsqueeze::<2>());
+        self.factor = updated(self.factor, |_| factor.unsqueeze::<2>());
         self
     }
 }

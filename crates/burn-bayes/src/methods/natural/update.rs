@@ -8,9 +8,12 @@ use crate::kernels::PrecisionUpdate;
 use crate::methods::algorithm::{StepId, Update};
 use crate::methods::stages::Staged;
 
-/// A natural-gradient update of a Gaussian, before the learning rate is applied.
+/// An update of a Gaussian by natural gradients, or of the stages before.
+pub type NaturalUpdate = Staged<PrecisionUpdated>;
+
+/// A Gaussian with its updated precision, before the step of the mean.
 #[derive(Clone, Debug)]
-pub struct NaturalUpdate {
+pub struct PrecisionUpdated {
     /// The number of the step, from 1.
     pub(super) step: u64,
     pub(super) natural: Box<NaturalStep>,
@@ -61,9 +64,9 @@ impl NaturalStep {
         step: Result<Self>,
         id: StepId,
         reason: impl FnOnce() -> Error,
-    ) -> Result<Update<Staged<NaturalUpdate>>> {
+    ) -> Result<Update<NaturalUpdate>> {
         match step {
-            Ok(step) => Ok(Update::ClosedForm(Staged::Posterior(NaturalUpdate {
+            Ok(step) => Ok(Update::ClosedForm(Staged::Posterior(PrecisionUpdated {
                 step: id.step + 1,
                 natural: Box::new(step),
             }))),
