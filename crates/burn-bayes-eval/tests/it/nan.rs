@@ -212,9 +212,11 @@ fn tests_and_diagnostics_refuse_it() {
 }
 
 #[test]
-fn an_infinite_loss_leaves_no_number_for_its_excess() {
+fn losses_that_overflow_leave_no_number_for_their_excess() {
+    let refusal = RiskCoverage::new(&GOOD, &[f64::INFINITY, 1.0]);
+    refused("infinite losses", refusal);
     // The area and the smallest area are infinite, and their difference says nothing.
-    let curve = RiskCoverage::new(&[0.1, 0.2], &[f64::INFINITY, 1.0]).unwrap();
+    let curve = RiskCoverage::new(&GOOD, &[f64::MAX; 2]).unwrap();
     assert!(curve.aurc().is_infinite());
     assert!(curve.excess_aurc().is_nan());
 }

