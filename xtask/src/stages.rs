@@ -331,10 +331,10 @@ fn miri(request: &Request) -> Outcome {
         .arguments(&miri)
         .arguments(&["test", "-p", "burn-bayes-kernels", "--lib"])
         .divided(&MIRI_TESTS.map(String::from))
-        // Rayon's threads outlive the tests, and its queues turn integers into pointers.
+        // Rayon's threads outlive the tests, its queues turn integers into pointers, and it counts processors.
         .env(
             "MIRIFLAGS",
-            "-Zmiri-ignore-leaks -Zmiri-permissive-provenance -Zmiri-disable-isolation",
+            "-Zmiri-tree-borrows -Zmiri-ignore-leaks -Zmiri-permissive-provenance -Zmiri-disable-isolation",
         )
         .run()
 }

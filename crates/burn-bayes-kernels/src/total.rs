@@ -285,9 +285,9 @@ fn lengths_that_do_not_match_are_refused() {
         sgd_momentum_step(&sgd, &momentum, &two, &mut [0.0; 2], velocity);
     }));
     assert_eq!(velocity, [5.0; 3], "nothing is written");
-    assert!(refused(&mut || drop(AdamStep::new(
-        0.1, 0.9, 0.99, 1e-8, None, 0
-    ))));
+    assert!(refused(&mut || {
+        let _ = AdamStep::new(0.1, 0.9, 0.99, 1e-8, None, 0);
+    }));
     assert!(refused(&mut || update_moments(
         &[&two],
         0,
