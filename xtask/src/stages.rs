@@ -63,6 +63,12 @@ pub(crate) const TASKS: &[Task] = &[
         run: test,
     },
     Task {
+        name: "miri",
+        flags: &[],
+        about: "the kernels with pointers under Miri: is anything undefined? (a nightly toolchain with miri)",
+        run: miri,
+    },
+    Task {
         name: "doctest",
         flags: &[],
         about: "the examples in the documentation",
@@ -119,8 +125,9 @@ pub(crate) const TASKS: &[Task] = &[
 ];
 
 /// The stages of `ci`, in order.
-const CI: [&str; 10] = [
-    "fmt", "clippy", "tidy", "test", "doctest", "doc", "package", "book", "examples", "findings",
+const CI: [&str; 11] = [
+    "fmt", "clippy", "tidy", "test", "miri", "doctest", "doc", "package", "book", "examples",
+    "findings",
 ];
 
 /// Runs the task that the command line names.
@@ -308,6 +315,30 @@ fn test_on_device(request: &Request, device: &str) -> Outcome {
     .divided(&arguments)
     .env("BURN_BAYES_TEST_DEVICE", device)
     .run()
+}
+
+/// The tests of the kernels that hand pointers to another library, and those of inputs without elements.
+const MIRI_TESTS: [&str; 2] = ["product::", "total::"];
+
+/// Miri interprets the tests, and stops at anything that the language does not define.
+fn miri(request: &Request) -> Outcome {
+    let miri = ["run", "nightly", "cargo", "miri"];
+    if !is_available("rustup", &[&miri[..], &["--version"]].concat()) {
+        println!("skipped: miri is not installed (rustup +nightly component add miri rust-src)");
+        return Ok(());
+    }
+    Step::new("rustup", &request.root)
+        .arguments(&miri)
+        .arguments(&["test", "-p", "burn-bayes-kernels", "--lib"])
+        .divided(&MIRI_TESTS.map(String::from))
+        // Most of the time would go to the backtraces of refusals.
+        .env("RUST_BACKTRACE", "0")
+        // Rayon's threads outlive the tests, its queues turn integers into pointers, and it counts processors.
+        .env(
+            "MIRIFLAGS",
+            "-Zmiri-tree-borrows -Zmiri-ignore-leaks -Zmiri-permissive-provenance -Zmiri-disable-isolation",
+        )
+        .run()
 }
 
 fn doctest(request: &Request) -> Outcome {

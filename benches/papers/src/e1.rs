@@ -15,7 +15,7 @@ use burn_bayes_tabular::settings::DeviceName;
 
 use super::distances::{self, COLUMNS, COVARIANCE, MEASURES};
 use super::experiment::{Context, Experiment, Job, Key};
-use super::findings::Finding;
+use super::findings::{Finding, least_of};
 use super::linear_model::{Likelihood, LinearModel, Rows};
 use super::results::Results;
 use super::vifa_fit::{Recipe, VifaFit};
@@ -198,7 +198,7 @@ fn findings(results: &Results<'_>) -> Vec<Finding> {
         .iter()
         .map(|(method, ..)| mean(method, COVARIANCE))
         .collect::<Option<Vec<f64>>>()
-        .and_then(|distances| distances.into_iter().reduce(f64::min));
+        .and_then(least_of);
     let published = |method: &str| {
         MEASURES.map(|measure| {
             let figure = results.published.figure(CASE, method, measure)?;

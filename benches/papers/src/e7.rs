@@ -12,7 +12,7 @@ use burn_bayes_tabular::search::{Fold, HoldoutScore};
 use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape};
 
 use super::experiment::{Column, Context, Effort, Experiment, Job, Key};
-use super::findings::Finding;
+use super::findings::{Finding, least_of};
 use super::results::Results;
 use super::shared::Shared;
 
@@ -190,7 +190,7 @@ fn findings(results: &Results<'_>) -> Vec<Finding> {
     vec![
         Finding::at_most(
             "with eight factors, the error of VIFA or SLANG is at most the poster's least",
-            &[(ours.min_by(f64::total_cmp), best)],
+            &[(least_of(ours), best)],
         ),
         Finding::falling(
             "4000 rows: the NLL falls from the plain network to VIFA-8",

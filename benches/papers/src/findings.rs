@@ -12,6 +12,17 @@ pub(crate) struct Finding {
     pub(crate) verdict: Verdict,
 }
 
+/// The least number: NaN if one of them is, so that what was not computed is not left out.
+pub(crate) fn least_of(numbers: impl IntoIterator<Item = f64>) -> Option<f64> {
+    numbers.into_iter().reduce(|one, other| {
+        if one < other || one.is_nan() {
+            one
+        } else {
+            other
+        }
+    })
+}
+
 /// Whether a conclusion holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

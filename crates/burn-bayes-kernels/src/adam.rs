@@ -30,6 +30,10 @@ pub struct AdamStep {
 
 impl AdamStep {
     /// Step number `time` (from 1) with an optional L2 penalty `weight_decay` (λ).
+    ///
+    /// # Panics
+    ///
+    /// If `time` is 0, at which the bias corrections are not defined.
     pub fn new(
         learning_rate: f64,
         beta_1: f32,
@@ -38,6 +42,7 @@ impl AdamStep {
         weight_decay: Option<f32>,
         time: usize,
     ) -> Self {
+        assert!(time > 0, "steps are counted from 1");
         let time = i32::try_from(time).unwrap_or(i32::MAX);
         let correction = (1.0 - beta_2.powi(time)).sqrt();
         Self {

@@ -75,12 +75,16 @@ pub fn fold(
     residual: &mut [f32],
 ) {
     let length = variance.len();
-    let terms = rows.len() / length.max(1);
+    assert_eq!(residual.len(), length, "the residual has another length");
+    if length == 0 {
+        // The number of rows is not known, and they have no elements.
+        return assert_eq!(rows.len(), 0, "the rows of a matrix");
+    }
+    let terms = rows.len() / length;
     let rank = coefficients.len() / terms.max(1);
     assert_eq!(rows.len(), terms * length, "the rows of a matrix");
     assert!(rank <= terms, "more rows than before");
     assert_eq!(coefficients.len(), rank * terms, "the coefficients");
-    assert_eq!(residual.len(), length, "the residual has another length");
     let padded = rank.next_multiple_of(PANEL);
     let mut panels = vec![0.0; padded * terms];
     for (row, coefficients) in coefficients.chunks_exact(terms.max(1)).enumerate() {
@@ -132,7 +136,7 @@ impl WithSimd for Fold<'_> {
             for (part, row) in parts.zip(self.rows.chunks_exact(length)) {
                 part[..width].copy_from_slice(&row[start..start + width]);
             }
-            let panels = self.panels.chunks_exact(PANEL * terms);
+            let panels = self.panels.chunks_exact((PANEL * terms).max(1));
             for (panel, out) in panels.zip(combined.chunks_exact_mut(PANEL * STRIP)) {
                 combine_rows::<PANEL, S>(simd, panel, strip, out, STRIP);
             }
@@ -148,7 +152,14 @@ impl WithSimd for Fold<'_> {
                 }
             }
             for (residual, variance) in residual.iter_mut().zip(variance) {
-                *residual = residual.max(self.floor * variance).max(f32::MIN_POSITIVE);
+                // Not `max`, which drops NaN.
+                let least = self.floor * variance;
+                let least = if least < f32::MIN_POSITIVE {
+                    f32::MIN_POSITIVE
+                } else {
+                    least
+                };
+                *residual = if *residual < least { least } else { *residual };
             }
         }
     }
@@ -160,6 +171,27 @@ mod tests {
     use crate::parallel::tests::numbers;
 
     const RANK: usize = 3;
+
+    #[test]
+    fn no_rows_and_no_elements_are_allowed() {
+        let mut residual = [0.0; 3];
+        fold(&mut [], &[], &[1.0, 2.0, 0.0], 0.5, &mut residual);
+        assert_eq!(residual, [1.0, 2.0, f32::MIN_POSITIVE]);
+        fold(&mut [], &[1.0; 6], &[], 0.5, &mut []);
+        weighted_projections(&[], &[1.0], &[1.0], &mut []);
+        let mut products = [f64::NAN; 2];
+        weighted_projections(&[], &[], &[], &mut products);
+        assert_eq!(products, [0.0; 2]);
+    }
+
+    #[test]
+    fn what_is_not_a_number_stays_so() {
+        let (mut rows, mut residual) = ([f32::NAN, 1.0], [0.0; 2]);
+        fold(&mut rows, &[1.0], &[4.0, 4.0], 0.5, &mut residual);
+        assert!(residual[0].is_nan() && residual[1] == 3.0, "{residual:?}");
+        fold(&mut [], &[], &[f32::NAN], 0.5, &mut residual[..1]);
+        assert!(residual[0].is_nan());
+    }
 
     #[test]
     fn every_pass_is_its_formula() {

@@ -21,6 +21,10 @@ impl Diagonal<'_> {
     }
 
     /// ψ^½ of the elements from `start`.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer elements than `out` has.
     #[inline(always)]
     pub fn deviations(&self, start: usize, out: &mut [f32]) {
         match self {
@@ -40,17 +44,23 @@ impl Diagonal<'_> {
     }
 
     /// ψ^½ and ψ^-½ of the elements from `start`.
+    ///
+    /// # Panics
+    ///
+    /// If the outputs differ in length, or there are fewer elements than they have.
     #[inline(always)]
     pub fn deviations_and_inverses(&self, start: usize, out: &mut [f32], inverses: &mut [f32]) {
+        let range = start..start + out.len();
+        assert_eq!(out.len(), inverses.len(), "the outputs differ in length");
         let outs = out.iter_mut().zip(inverses.iter_mut());
         match self {
             Self::LogVariance(values) => {
-                for ((out, inverse), value) in outs.zip(&values[start..]) {
+                for ((out, inverse), value) in outs.zip(&values[range]) {
                     (*out, *inverse) = exponential_pair(0.5 * value);
                 }
             }
             Self::Variance(values) => {
-                for ((out, inverse), value) in outs.zip(&values[start..]) {
+                for ((out, inverse), value) in outs.zip(&values[range]) {
                     *out = value.sqrt();
                     *inverse = 1.0 / *out;
                 }
@@ -83,6 +93,10 @@ pub struct LowRankGaussian<'a> {
 
 impl LowRankGaussian<'_> {
     /// Checks that the shapes of the parts match.
+    ///
+    /// # Panics
+    ///
+    /// If they do not.
     pub fn check(&self, rank: usize) {
         let length = self.mean.len();
         assert_eq!(

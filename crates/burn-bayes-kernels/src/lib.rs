@@ -39,6 +39,9 @@ pub use sgd::{Momentum, SgdStep, Velocity, sgd_momentum_step, sgd_step};
 pub use vifa_gradient::{DrawGradient, GradientSummary, VifaGradient, VifaState, vifa_gradient};
 
 #[cfg(test)]
+mod total;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::parallel::tests::{numbers, on_any_instruction_set};

@@ -24,7 +24,7 @@ const TILE: usize = 512;
 ///
 /// # Panics
 ///
-/// If the lengths do not match.
+/// If the lengths do not match, or `time` is 0.
 pub fn update_moments(
     iterate: &[&[f32]],
     time: usize,
@@ -32,6 +32,7 @@ pub fn update_moments(
     variance: &mut [f32],
     deviation: Option<&mut [f32]>,
 ) {
+    assert!(time > 0, "iterates are counted from 1");
     let length = mean.len();
     let iterate = Concatenation::new(iterate);
     assert_eq!(

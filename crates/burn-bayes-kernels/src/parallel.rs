@@ -281,6 +281,7 @@ pub(crate) mod tests {
     }
 
     /// Lengths around every boundary of the kernels.
+    #[cfg(not(miri))]
     pub(crate) const LENGTHS: [usize; 16] = [
         0,
         1,
@@ -299,6 +300,10 @@ pub(crate) mod tests {
         3 * BLOCK + 1,
         9 * BLOCK + 77,
     ];
+
+    /// Miri is a thousand times slower.
+    #[cfg(miri)]
+    pub(crate) const LENGTHS: [usize; 4] = [0, 1, 17, 65];
 
     /// The result of `compute` on 1, 2 and 3 threads, after checking that all are equal.
     pub(crate) fn on_any_thread_count<T: PartialEq + std::fmt::Debug + Send>(

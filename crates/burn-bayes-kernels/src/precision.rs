@@ -27,11 +27,38 @@ impl PrecisionGaussian<'_> {
         rows.map(move |row| &row[first..first + width])
     }
 
+    /// K; 0 if there are no parameters.
     pub(crate) fn rank(&self) -> usize {
         self.factors
             .len()
             .checked_div(self.precision.len())
             .unwrap_or(0)
+    }
+
+    /// Checks that the shapes of the parts match.
+    pub(crate) fn check(&self) {
+        let (length, rank) = (self.precision.len(), self.rank());
+        assert_eq!(
+            self.mean.len(),
+            length,
+            "the precision has another length than the mean"
+        );
+        assert_eq!(
+            self.factors.len(),
+            rank * length,
+            "the factors are not [{rank}, {length}]"
+        );
+    }
+}
+
+impl PrecisionGaussian<'_> {
+    /// Checks that there is one weight for each factor.
+    pub(crate) fn check_weights(&self, weights: &[f32]) {
+        let (found, rank) = (weights.len(), self.rank());
+        assert!(
+            found == rank || self.precision.is_empty(),
+            "{found} weights of {rank} factors"
+        );
     }
 }
 
@@ -44,7 +71,12 @@ pub struct SignedNoise {
     pub sign: f32,
 }
 
-/// U Uᵀ, then U d⁻¹ Uᵀ, then U (d^-½ ⊙ ε) of every draw, each row-major.
+/// U Uᵀ, then U d⁻¹ Uᵀ, then U (d^-½ ⊙ ε) of every draw, each row-major. Without parameters there are no factors,
+/// and the result is empty.
+///
+/// # Panics
+///
+/// If the lengths do not match.
 pub fn projections(gaussian: &PrecisionGaussian<'_>, noises: &[SignedNoise]) -> Vec<f64> {
     let rank = gaussian.rank();
     let mut sums = all_projections(gaussian, noises, true);
@@ -59,6 +91,10 @@ pub fn projections(gaussian: &PrecisionGaussian<'_>, noises: &[SignedNoise]) -> 
 }
 
 /// U (d^-½ ⊙ ε) of every draw, row-major; the same numbers as those of [`projections`].
+///
+/// # Panics
+///
+/// If the lengths do not match.
 pub fn noise_products(gaussian: &PrecisionGaussian<'_>, noises: &[SignedNoise]) -> Vec<f64> {
     all_projections(gaussian, noises, false)
 }
@@ -69,6 +105,7 @@ fn all_projections(
     noises: &[SignedNoise],
     with_grams: bool,
 ) -> Vec<f64> {
+    gaussian.check();
     let (length, rank) = (gaussian.precision.len(), gaussian.rank());
     let gram_len = if with_grams { rank * rank } else { 0 };
     let leaf = |start: usize, (): ()| {
@@ -128,6 +165,10 @@ fn all_projections(
 }
 
 /// θ = μ + d^-½ ⊙ ε − (U/d)ᵀ w.
+///
+/// # Panics
+///
+/// If the lengths do not match; without parameters, there may be any number of weights.
 pub fn precision_draw(
     gaussian: &PrecisionGaussian<'_>,
     noise: SignedNoise,
@@ -135,6 +176,13 @@ pub fn precision_draw(
     theta: &mut [f32],
 ) {
     let length = theta.len();
+    gaussian.check();
+    assert_eq!(
+        length,
+        gaussian.mean.len(),
+        "the draw has another length than the mean"
+    );
+    gaussian.check_weights(weights);
     for_each_block(
         theta,
         length,

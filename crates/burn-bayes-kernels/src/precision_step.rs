@@ -36,12 +36,29 @@ pub struct PrecisionOut<'a> {
 }
 
 /// Computes the step; returns U⁺ d⁺⁻¹ U⁺ᵀ, then U⁺ (ĝ/d⁺), then Σ ĝ²/d⁺ and Σ d⁺.
+///
+/// # Panics
+///
+/// If the lengths do not match; without parameters, Q may have any size.
 pub fn precision_step(
     gaussian: &PrecisionGaussian<'_>,
     step: &PrecisionStep<'_>,
     out: PrecisionOut<'_>,
 ) -> Vec<f64> {
+    gaussian.check();
     let (length, rank) = (gaussian.precision.len(), gaussian.rank());
+    for (name, found) in [
+        ("the sum of squares", step.squares.len()),
+        ("the gradient", step.gradient.len()),
+        ("the new precision", out.precision.len()),
+        ("the new gradient", out.gradient.len()),
+    ] {
+        assert_eq!(found, length, "{name} has another length than the mean");
+    }
+    assert!(
+        step.mixing.len() == rank * rank || length == 0,
+        "the mixing matrix is not [{rank}, {rank}]"
+    );
     let prior = ConstantRuns::new(step.prior_precision);
     assert_eq!(
         prior.len(),
@@ -156,6 +173,10 @@ pub struct MeanStep<'a> {
 }
 
 /// Computes the step: ĝ in `mean` is replaced by μ⁺, and v in `velocity`, if there is one, by v⁺.
+///
+/// # Panics
+///
+/// If the lengths do not match; without parameters, there may be any number of weights.
 pub fn mean_step(
     gaussian: &PrecisionGaussian<'_>,
     step: MeanStep<'_>,
@@ -163,6 +184,20 @@ pub fn mean_step(
     velocity: Option<&mut [f32]>,
 ) {
     let length = mean.len();
+    gaussian.check();
+    assert_eq!(
+        length,
+        gaussian.mean.len(),
+        "the gradient has another length than the mean"
+    );
+    gaussian.check_weights(step.weights);
+    if let Some(velocity) = &velocity {
+        assert_eq!(
+            velocity.len(),
+            length,
+            "the velocity has another length than the mean"
+        );
+    }
     let work = length * (step.weights.len() + 3);
     let leaf = |start: usize, (mean, mut velocity): (&mut [f32], Option<&mut [f32]>)| {
         vectorise(

@@ -10,7 +10,11 @@ use rayon::prelude::*;
 const ROWS: usize = 128;
 
 /// `out`, `[height, width]`, = leftᵀ diag(weights) right, with `left` `[n, height]` and `right`
-/// `[n, width]`, all in row-major order.
+/// `[n, width]`, all in row-major order. Without terms, n = 0, the product is zero.
+///
+/// # Panics
+///
+/// If the lengths do not match.
 pub fn weighted_product(
     out: &mut [f32],
     [height, width]: [usize; 2],
@@ -19,13 +23,20 @@ pub fn weighted_product(
     weights: &[f32],
 ) {
     let terms = weights.len();
-    assert!(
-        out.len() == height * width
-            && left.len() == terms * height
-            && right.len() == terms * width
-            && !out.is_empty(),
-        "the sizes of a product"
-    );
+    for (name, found, [rows, columns]) in [
+        ("the product", out.len(), [height, width]),
+        ("the left side", left.len(), [terms, height]),
+        ("the right side", right.len(), [terms, width]),
+    ] {
+        assert!(
+            rows.checked_mul(columns) == Some(found),
+            "{name} has {found} numbers instead of {rows}×{columns}"
+        );
+    }
+    if out.is_empty() || terms == 0 {
+        // The pointers below would leave their slices.
+        return out.fill(0.0);
+    }
     let mut scaled = Vec::with_capacity(right.len());
     for (row, weight) in right.chunks_exact(width).zip(weights) {
         scaled.extend(row.iter().map(|value| value * weight));
@@ -34,9 +45,11 @@ pub fn weighted_product(
     pieces.for_each(|(piece, out)| {
         let first = piece * ROWS;
         let rows = out.len() / width;
-        // SAFETY: the sizes were compared above. Element (i, j) of the product is at i·width + j of
-        // `out`, (i, k) of the left side at k·height + first + i of `left` with first + i < height,
-        // (k, j) of the right side at k·width + j of `scaled`; `out` overlaps neither.
+        debug_assert!(first + rows <= height && height <= left.len());
+        // SAFETY: the sizes were compared above, and none is zero. Element (i, j) of the product is at i·width + j
+        // of `out`, (i, k) of the left side at k·height + first + i of `left` with first + i < height, (k, j) of the
+        // right side at k·width + j of `scaled`; `out` overlaps neither. `left` has at least `height` numbers, so that
+        // `first` is inside.
         unsafe {
             gemm(
                 rows,
@@ -69,7 +82,23 @@ mod tests {
 
     #[test]
     fn the_product_is_that_of_three_loops() {
-        for [terms, height, width] in [[1, 1, 1], [3, 5, 2], [64, 300, 17]] {
+        let sizes = [
+            [1, 1, 1],
+            [3, 5, 2],
+            [2, 2 * ROWS + 1, 3],
+            [64, 300, 17],
+            [0, 1, 1],
+            [0, 2 * ROWS + 1, 3],
+            [3, 0, 2],
+            [3, 2, 0],
+            [0, 0, 0],
+        ];
+        // Miri is a thousand times slower.
+        let most = if cfg!(miri) { 2000 } else { usize::MAX };
+        for [terms, height, width] in sizes {
+            if terms * height * width > most {
+                continue;
+            }
             let numbers = |seed: usize, len: usize| -> Vec<f32> {
                 (0..len)
                     .map(|i| ((i * 37 + seed * 11) % 19) as f32 - 9.0)
@@ -90,5 +119,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn sizes_that_do_not_match_are_refused() {
+        let refused = |out: usize, size: [usize; 2], left: usize, right: usize, terms: usize| {
+            let [left, right, weights] = [left, right, terms].map(|len| vec![1.0; len]);
+            let product = || weighted_product(&mut vec![0.0; out], size, &left, &right, &weights);
+            std::panic::catch_unwind(product).is_err()
+        };
+        assert!(!refused(6, [2, 3], 8, 12, 4));
+        assert!(refused(5, [2, 3], 8, 12, 4));
+        assert!(refused(6, [2, 3], 9, 12, 4));
+        assert!(refused(6, [2, 3], 8, 11, 4));
+        assert!(refused(6, [2, 3], 8, 12, 0));
+        // A product of sizes that would wrap to zero.
+        assert!(refused(0, [1 << (usize::BITS / 2); 2], 0, 0, 0));
     }
 }

@@ -79,6 +79,13 @@ pub fn sgd_momentum_step(
     velocity: Velocity<'_>,
 ) {
     let length = parameter.len();
+    let (Velocity::Start(found) | Velocity::Continue(found)) = &velocity;
+    assert_eq!(found.len(), length, "the velocity has another length");
+    assert_eq!(
+        gradient_then_parameter.len(),
+        length,
+        "the gradient has another length"
+    );
     // At the first step the velocity is the gradient; the contents of the buffer are ignored.
     let (velocity, keep, take) = match velocity {
         Velocity::Start(velocity) => {
@@ -91,12 +98,6 @@ pub fn sgd_momentum_step(
             (1.0 - momentum.dampening) as f32,
         ),
     };
-    assert_eq!(
-        gradient_then_parameter.len(),
-        length,
-        "the gradient has another length"
-    );
-    assert_eq!(velocity.len(), length, "the velocity has another length");
     let rate = step.learning_rate as f32;
     let decay = step.weight_decay;
     let task = (parameter, gradient_then_parameter, velocity);

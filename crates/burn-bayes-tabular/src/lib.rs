@@ -59,6 +59,7 @@ pub mod files;
 pub mod random;
 pub mod shell;
 
+mod order;
 mod parallel;
 mod plain_models;
 mod quartiles;

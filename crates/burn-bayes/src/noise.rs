@@ -47,6 +47,9 @@ pub enum NoiseSource {
 pub struct Noise {
     seed: u64,
     stream: u64,
+    /// The stream of which this is a row, and the number of the row.
+    whole: u64,
+    row: u64,
     source: NoiseSource,
     negated: bool,
     /// Whether rows come as antithetic pairs.
@@ -59,6 +62,8 @@ impl Noise {
         Self {
             seed,
             stream: 0,
+            whole: 0,
+            row: 0,
             source,
             negated: false,
             paired: false,
@@ -78,8 +83,11 @@ impl Noise {
     /// An independent stream, derived with `key`.
     #[must_use]
     pub fn fold(self, key: u64) -> Self {
+        let stream = mix(self.stream ^ mix(key.wrapping_add(1)));
         Self {
-            stream: mix(self.stream ^ mix(key.wrapping_add(1))),
+            stream,
+            whole: stream,
+            row: 0,
             ..self
         }
     }
@@ -113,6 +121,7 @@ impl Noise {
         };
         Self {
             stream: self.stream.wrapping_add(place),
+            row: self.row.wrapping_add(index),
             negated: self.negated != is_second,
             paired: false,
             ..self
@@ -203,6 +212,19 @@ impl Noise {
         values
     }
 
+    /// A number in [0, 1) for a choice among `strata` things. It has the same distribution as [`uniform`](Self::uniform),
+    /// but the rows of one stream share their chance: row s is at u + x_s modulo 1, where u is that of the stream and
+    /// the x_s are spread [evenly](evenly). So the rows choose the things in proportion to their probabilities, and any
+    /// `strata` rows from a multiple of it on choose every one of equally probable things.
+    pub(crate) fn stratified(self, strata: usize) -> f64 {
+        let whole = Self {
+            stream: self.whole,
+            negated: false,
+            ..self
+        };
+        (whole.uniform() + evenly(self.row, strata)).fract()
+    }
+
     /// A number in [0, 1) from this stream, independent of its normals; that of the negated stream is half a
     /// turn away.
     pub fn uniform(self) -> f64 {
@@ -213,6 +235,20 @@ impl Noise {
             false => value,
         }
     }
+}
+
+/// Number `index` of a sequence in (0, 1) that is spread evenly, whatever the length: every `strata` numbers from a
+/// multiple of it on are one in each of as many equal parts, in which they are at the same place. The parts come in the order
+/// of the multiples of the golden ratio modulo 1, and the places are van der Corput's.
+pub(crate) fn evenly(index: u64, strata: usize) -> f64 {
+    const GOLDEN_RATIO: f64 = 1.618_033_988_749_895;
+    let strata = strata.max(1) as u64;
+    let (round, turn) = (index / strata, index % strata);
+    let at = |turn: u64| (turn as f64 / GOLDEN_RATIO).fract();
+    let part = (0..strata).filter(|&other| at(other) < at(turn)).count();
+    // The bits of the number of the round, mirrored at the point.
+    let place = round.wrapping_add(1).reverse_bits() as f64 / 2f64.powi(64);
+    (part as f64 + place) / strata as f64
 }
 
 /// Whether this thread is evaluating with a seeded generator.
@@ -265,6 +301,39 @@ mod tests {
         // A mixture still draws from different components.
         let turn = noise.row(0).uniform() - noise.row(1).uniform();
         assert!((turn.abs() - 0.5).abs() < 1e-12, "{turn}");
+        let part = |row: u64| (2.0 * noise.row(row).stratified(2)) as u64;
+        assert_eq!(part(0) + part(1), 1);
+    }
+
+    #[test]
+    fn rows_are_stratified_and_each_is_uniform() {
+        for strata in [1_usize, 2, 5, 12] {
+            for seed in 0..50 {
+                let noise = Noise::host(seed).fold(3);
+                for round in 0..3 {
+                    let rows = (round * strata as u64..).take(strata);
+                    let mut parts: Vec<_> = rows
+                        .map(|row| (noise.row(row).stratified(strata) * strata as f64) as usize)
+                        .collect();
+                    parts.sort_unstable();
+                    assert_eq!(parts, (0..strata).collect::<Vec<_>>(), "{seed} {round}");
+                }
+                assert_eq!(
+                    noise.row(2).row(3).stratified(strata),
+                    noise.row(5).stratified(strata)
+                );
+            }
+            // Over seeds, the same row is uniform: the standard error of the mean of 1000 is 0.0091.
+            for row in [0, 7] {
+                let sum: f64 = (0..1000)
+                    .map(|seed| Noise::host(seed).row(row).stratified(strata))
+                    .sum();
+                assert!(
+                    (sum / 1000.0 - 0.5).abs() < 4.0 * 0.0091,
+                    "{strata} {row} {sum}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::jobs::mixed_nll;
 
 use super::experiment::{Column, Context, Effort, Experiment, Job, Key};
-use super::findings::Finding;
+use super::findings::{Finding, least_of};
 use super::images::{Parts, Pictures};
 use super::results::Results;
 use super::shared::Shared;
@@ -126,7 +126,7 @@ fn findings(results: &Results<'_>) -> Vec<Finding> {
     let least = |case| {
         let posteriors = [MEAN_FIELD, VIFA, SWAG].into_iter();
         let found = posteriors.filter_map(|method| results.mean(case, method, NLL));
-        found.min_by(f64::total_cmp)
+        least_of(found)
     };
     let mut findings = vec![
         Finding::at_most(

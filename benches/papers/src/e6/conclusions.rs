@@ -1,7 +1,7 @@
 //! What E6 is to show, judged by its results.
 
 use crate::experiment::Effort;
-use crate::findings::Finding;
+use crate::findings::{Finding, least_of};
 use crate::results::Results;
 use burn_bayes_tabular::search::DIVERGED;
 
@@ -43,7 +43,7 @@ pub(super) fn findings(results: &Results<'_>) -> Vec<Finding> {
     }
     for (case, least) in LEAST_PUBLISHED {
         let ours = MIXTURES.map(|method| results.mean(case, method, NLL));
-        if let Some(ours) = ours.into_iter().flatten().min_by(f64::total_cmp) {
+        if let Some(ours) = least_of(ours.into_iter().flatten()) {
             findings.push(Finding::at_most(
                 format!("{case}: a mixture has an NLL of at most the least published one"),
                 &[(Some(ours), least)],
@@ -87,7 +87,8 @@ fn beside_the_papers(set: &Set, results: &Results<'_>) -> Vec<Finding> {
                 let mean = ours(method, measure)?;
                 Some((*method, mean))
             });
-            let best = means.min_by(|(_, a), (_, b)| a.total_cmp(b));
+            let best =
+                means.min_by(|(_, a), (_, b)| b.is_nan().cmp(&a.is_nan()).then(a.total_cmp(b)));
             let name = best.map_or("ours", |(method, _)| method);
             findings.push(Finding::at_most(
                 format!("{case}: the best of ours in {measure} ({name}) reaches the SLANG paper's"),

@@ -13,7 +13,7 @@ use super::protocols::label;
 use super::sets::SETS;
 use super::{NLL, RMSE, Task, measures};
 use crate::experiment::{Column, Context, Effort, Experiment, Job, Key};
-use crate::findings::Finding;
+use crate::findings::{Finding, least_of};
 use crate::results::Results;
 
 pub(crate) const GAP: Experiment = Experiment {
@@ -113,7 +113,7 @@ fn findings(results: &Results<'_>) -> Vec<Finding> {
                     "{}: a low-rank method's NLL in the gap is at most that of linearised Laplace plus its standard error",
                     set.name
                 ),
-                &[(low_rank.min_by(f64::total_cmp), bound)],
+                &[(least_of(low_rank), bound)],
             ));
         }
     }

@@ -18,7 +18,7 @@ use super::generators::{housing_like, large};
 use super::held_out::HeldOut;
 use super::{FAILED_COLUMN, NLL, NLL_COLUMN, or_diverged};
 use crate::experiment::{Column, Context, Experiment};
-use crate::findings::Finding;
+use crate::findings::{Finding, least_of};
 use crate::results::Results;
 use crate::shared::Shared;
 
@@ -239,7 +239,7 @@ fn findings(results: &Results<'_>) -> Vec<Finding> {
         let beside_best = SETS.each_ref().map(|set| {
             let methods = groups.iter().filter(|(case, _)| *case == set.name);
             let found = methods.filter_map(|(_, method)| mean(set, method, NLL));
-            let best = found.reduce(f64::min)?;
+            let best = least_of(found)?;
             Some((mean(set, &method, NLL)?, best + 0.1 * best.abs()))
         });
         let claim = format!("{method}: NLL within a tenth of the best method's on 8 of 10 sets");

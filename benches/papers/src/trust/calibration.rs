@@ -14,7 +14,7 @@ use burn_bayes_tabular::simulation_based_calibration::{Check, Design, QuantityCh
 use super::generators::design;
 use super::{FAILED_COLUMN, or_diverged, posterior_methods};
 use crate::experiment::{Column, Context, Experiment};
-use crate::findings::Finding;
+use crate::findings::{Finding, least_of};
 use crate::results::Results;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -171,7 +171,7 @@ impl Problem {
 fn measures(check: &Check) -> Result<Measures> {
     let quantities = &check.quantities;
     let p_values = quantities.iter().map(|quantity| quantity.p_value);
-    let least = quantities.len() as f64 * p_values.fold(1.0, f64::min);
+    let smallest = quantities.len() as f64 * least_of(p_values).unwrap_or(1.0);
     let largest = |name: &str, score: fn(&QuantityCheck) -> f64| {
         let named = quantities.iter();
         let scores = named
@@ -182,7 +182,7 @@ fn measures(check: &Check) -> Result<Measures> {
     };
     let spread = |name| largest(name, |quantity| quantity.spread_score);
     Ok(Measures::from([
-        (P_VALUE.into(), least.min(1.0)),
+        (P_VALUE.into(), if smallest > 1.0 { 1.0 } else { smallest }),
         (LOG_LIKELIHOOD.into(), spread("log-likelihood")?),
         (DATA_ROWS.into(), spread("at row")?),
         (MIXED_ROWS.into(), spread("at mixed row")?),

@@ -106,9 +106,10 @@ impl ReluRegression {
             deviations.push((squares.sum::<f64>() / count).sqrt());
             means.push(mean);
             let chains = Chains::new(values, sampling.chains as usize, sampling.draws)?;
-            most = most.max(chains.r_hat().unwrap_or(f64::INFINITY));
+            let r_hat = chains.r_hat().unwrap_or(f64::INFINITY);
+            most = if r_hat <= most { most } else { r_hat };
         }
-        if most > MOST_R_HAT {
+        if most.is_nan() || most > MOST_R_HAT {
             let problem = format!("the chains of the reference do not agree: R̂ is {most:.3}");
             return Err(TabularError::Data(problem));
         }

@@ -19,6 +19,7 @@
 
 use crate::check;
 use crate::error::EvalError;
+use crate::order::Bounded;
 use crate::order::mean;
 use crate::special::normal;
 use crate::views::mixture::{TargetedMixture, average};
@@ -111,7 +112,7 @@ impl QuantileCalibration {
 
     /// Largest |p̂ − p| of a level.
     pub fn maximum_error(&self) -> f64 {
-        self.gaps().into_iter().fold(0.0, f64::max)
+        self.gaps().into_iter().fold(0.0, f64::at_least)
     }
 
     fn gaps(&self) -> Vec<f64> {

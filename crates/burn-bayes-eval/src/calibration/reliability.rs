@@ -22,6 +22,7 @@ use crate::check;
 use crate::classification::zero_one_losses;
 use crate::comparison::ScoreInterval;
 use crate::error::EvalError;
+use crate::order::Bounded;
 use crate::order::{ascending, tie_groups};
 use crate::special::binomial;
 use crate::uncertainty::max_probability;
@@ -177,7 +178,7 @@ impl ReliabilityDiagram {
     /// MCE: the largest gap of a bin with rows.
     pub fn maximum_calibration_error(&self) -> f64 {
         let gaps = self.bins.iter().filter_map(ReliabilityBin::gap);
-        gaps.fold(0.0, |widest, gap| widest.max(gap.abs()))
+        gaps.fold(0.0, |widest, gap| widest.at_least(gap.abs()))
     }
 }
 

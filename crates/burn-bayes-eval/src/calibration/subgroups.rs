@@ -16,6 +16,7 @@ use crate::calibration::reliability::{Outcome, outcomes};
 use crate::check;
 use crate::comparison::holm;
 use crate::error::EvalError;
+use crate::order::Bounded;
 use crate::special::normal;
 use crate::views::LabelledProbabilities;
 
@@ -100,9 +101,9 @@ fn p_value(outcomes: &[Outcome]) -> f64 {
             .map(|o| o.confidence * (1.0 - o.confidence))
             .sum();
         // With the correction for continuity.
-        let distance = ((hits - mean).abs() - 0.5).max(0.0);
+        let distance = ((hits - mean).abs() - 0.5).at_least(0.0);
         return match variance > 0.0 {
-            true => (2.0 * normal::cumulative(-distance / variance.sqrt())).min(1.0),
+            true => (2.0 * normal::cumulative(-distance / variance.sqrt())).at_most(1.0),
             false if distance == 0.0 => 1.0,
             false => 0.0,
         };
@@ -121,7 +122,7 @@ fn p_value(outcomes: &[Outcome]) -> f64 {
     let hits = hits.round() as usize;
     let lower: f64 = masses[..=hits].iter().sum();
     let upper: f64 = masses[hits..].iter().sum();
-    (2.0 * lower.min(upper)).min(1.0)
+    (2.0 * lower.at_most(upper)).at_most(1.0)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@
 
 use crate::check;
 use crate::error::EvalError;
+use crate::order::Bounded;
 use crate::special::uniform_counts::UniformCounts;
 
 /// Two tests of the uniformity of transforms.
@@ -61,9 +62,9 @@ impl PitUniformity {
         let rows = sorted.len();
         let gap = |(index, u): (usize, &f64)| {
             let (below, at) = (index as f64 / rows as f64, (index + 1) as f64 / rows as f64);
-            (at - u).max(u - below)
+            (at - u).at_least(u - below)
         };
-        let statistic = sorted.iter().enumerate().map(gap).fold(0.0, f64::max);
+        let statistic = sorted.iter().enumerate().map(gap).fold(0.0, f64::at_least);
         let uniform = UniformCounts::new(rows, CELLS);
         let thresholds = uniform.thresholds().iter();
         let below = thresholds.map(|&t| sorted.partition_point(|&u| u < t as f64 / CELLS as f64));

@@ -36,6 +36,7 @@ use rand::RngExt;
 
 use crate::check;
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 use crate::order::{compare, mean};
 use crate::random::resampling_generator;
 use crate::special::normal;
@@ -316,7 +317,7 @@ impl<'a> Bootstrap<'a> {
         let at_most = self.scores.partition_point(|&score| score <= value);
         let at_least = self.scores.len() - self.scores.partition_point(|&score| score < value);
         let fewer = at_most.min(at_least) as f64;
-        Ok((2.0 * (fewer + 1.0) / (self.scores.len() as f64 + 1.0)).min(1.0))
+        Ok((2.0 * (fewer + 1.0) / (self.scores.len() as f64 + 1.0)).at_most(1.0))
     }
 
     /// Zero if no row has an influence.

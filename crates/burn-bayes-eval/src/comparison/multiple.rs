@@ -8,6 +8,7 @@
 
 use crate::check;
 use crate::error::EvalError;
+use crate::order::Bounded;
 use crate::order::ascending;
 
 /// Holm's adjusted p-values, in the order of the input.
@@ -30,7 +31,7 @@ pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, EvalError> {
     let mut adjusted = vec![0.0; p_values.len()];
     let mut largest = 0.0_f64;
     for (rank, row) in ascending(p_values).into_iter().enumerate() {
-        largest = largest.max(((p_values.len() - rank) as f64 * p_values[row]).min(1.0));
+        largest = largest.at_least(((p_values.len() - rank) as f64 * p_values[row]).at_most(1.0));
         adjusted[row] = largest;
     }
     Ok(adjusted)

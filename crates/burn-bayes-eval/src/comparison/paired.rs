@@ -25,6 +25,7 @@
 
 use crate::check;
 use crate::error::EvalError;
+use crate::order::Bounded;
 use crate::order::{ascending, mean, tie_groups};
 use crate::special::beta;
 use crate::special::binomial;
@@ -186,7 +187,7 @@ fn exact_p_value(ranks: &[usize], sum: usize) -> f64 {
     }
     let at_most: f64 = distribution[..=sum].iter().sum();
     let at_least: f64 = distribution[sum..].iter().sum();
-    (2.0 * at_most.min(at_least)).min(1.0)
+    (2.0 * at_most.at_most(at_least)).at_most(1.0)
 }
 
 /// The normal approximation with mean Σ rank/2 and variance Σ rank²/4, without continuity
@@ -250,7 +251,7 @@ pub fn mcnemar(
     Ok(McNemarTest {
         only_first_right,
         only_second_right,
-        p_value: (2.0 * tail).min(1.0),
+        p_value: (2.0 * tail).at_most(1.0),
     })
 }
 

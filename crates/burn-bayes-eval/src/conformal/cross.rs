@@ -20,6 +20,7 @@
 
 use crate::check;
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 use crate::order::{compare, rank};
 use crate::regression::PredictionIntervals;
 
@@ -133,7 +134,7 @@ impl ConformalCross {
         let crossed = lower
             .iter()
             .zip(&upper)
-            .map(|(a, b)| (a.min(*b), a.max(*b)));
+            .map(|(a, b)| (a.at_most(*b), a.at_least(*b)));
         let (lower, upper): (Vec<f64>, Vec<f64>) = crossed.unzip();
         PredictionIntervals::new(lower, upper)
     }

@@ -12,6 +12,7 @@
 use crate::check;
 use crate::conformal::threshold::conformal_threshold;
 use crate::error::EvalError;
+use crate::order::Bounded;
 use crate::regression::PredictionIntervals;
 
 /// Intervals that are moved outwards by one distance at both limits.
@@ -49,7 +50,7 @@ impl ConformalQuantiles {
         let limits = calibration.lower().iter().zip(calibration.upper());
         let scores: Vec<f64> = limits
             .zip(targets)
-            .map(|((lower, upper), y)| (lower - y).max(y - upper))
+            .map(|((lower, upper), y)| (lower - y).at_least(y - upper))
             .collect();
         Ok(Self {
             threshold: conformal_threshold(&scores, level)?,

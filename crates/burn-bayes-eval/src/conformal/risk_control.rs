@@ -29,6 +29,7 @@
 use crate::check;
 use crate::comparison::holm;
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 use crate::special::{binomial, roots::bisect};
 
 /// The bound of a mean of losses in [0, 1].
@@ -141,13 +142,13 @@ fn hoeffding_bentkus(mean: f64, rows: usize, target: f64) -> f64 {
         return 1.0;
     }
     let trials = rows as f64;
-    let lower = mean.min(target);
+    let lower = mean.at_most(target);
     let term = |a: f64, b: f64| if a > 0.0 { a * (a / b).ln() } else { 0.0 };
     let divergence = term(lower, target) + term(1.0 - lower, 1.0 - target);
     // A mean of ones times their number is a whole number only up to rounding.
     let events = (trials * mean * (1.0 - 4.0 * f64::EPSILON)).ceil() as usize;
     let bentkus = std::f64::consts::E * binomial::lower_tail(events, rows, target);
-    (-trials * divergence).exp().min(bentkus).min(1.0)
+    (-trials * divergence).exp().at_most(bentkus).at_most(1.0)
 }
 
 fn betting(losses: &[f64], target: f64, tail: f64) -> f64 {
@@ -155,9 +156,9 @@ fn betting(losses: &[f64], target: f64, tail: f64) -> f64 {
     let (mut capital, mut most) = (0.0_f64, 0.0_f64); // logarithms
     let (mut sum, mut squares, mut variance) = (0.5, 0.25, 0.25);
     for (index, loss) in losses.iter().enumerate() {
-        let stake = (-2.0 * tail.ln() / (rows * variance)).sqrt().min(1.0);
+        let stake = (-2.0 * tail.ln() / (rows * variance)).sqrt().at_most(1.0);
         capital += (-stake * (loss - target)).ln_1p();
-        most = most.max(capital);
+        most = most.at_least(capital);
         let count = index as f64 + 2.0;
         sum += loss;
         squares += (loss - sum / count).powi(2);

@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use crate::PredictionIntervals;
 use crate::check;
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 use crate::order::mean;
 use crate::special::poisson;
 
@@ -206,7 +207,7 @@ fn variance(rates: &[f64]) -> f64 {
 }
 
 fn quantile(rates: &[f64], probability: f64) -> f64 {
-    let largest = rates.iter().copied().fold(0.0, f64::max);
+    let largest = rates.iter().copied().fold(0.0, f64::at_least);
     // 1 − F is a difference near 1, which the recursion rounds: its sum may end below the probability.
     match largest <= SUMMED && probability <= 1.0 - 1e-9 {
         true => summed_quantile(rates, probability),
@@ -252,7 +253,7 @@ mod tests {
     fn both_ways_find_the_quantile_of_the_obvious_loop() {
         for (scale, draws) in [(0.5, 1), (3.0, 7), (80.0, 20), (499.0, 5)] {
             let rates: Vec<f64> = uniforms(draws, 3).iter().map(|u| scale * u).collect();
-            let largest = rates.iter().copied().fold(0.0, f64::max);
+            let largest = rates.iter().copied().fold(0.0, f64::at_least);
             for probability in [1e-6, 0.025, 0.1, 0.3, 0.5, 0.77, 0.975, 1.0 - 1e-6] {
                 let mut expected = 0.0;
                 while cumulative(&rates, expected) < probability {

@@ -15,6 +15,7 @@
 use super::mixture::{TargetedCounts, check_counts, cumulative};
 use crate::check;
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 use crate::random::uniforms;
 use crate::special::poisson;
 
@@ -72,7 +73,7 @@ pub fn poisson_deviances(means: &[f64], counts: &[f64]) -> Result<Vec<f64>, Eval
     }
     let deviance = |(&mean, &count): (&f64, &f64)| match count > 0.0 {
         // Rounding may give a value below zero near the minimum.
-        true => (2.0 * (count * (count / mean).ln() - (count - mean))).max(0.0),
+        true => (2.0 * (count * (count / mean).ln() - (count - mean))).at_least(0.0),
         false => 2.0 * mean,
     };
     Ok(means.iter().zip(counts).map(deviance).collect())

@@ -14,6 +14,7 @@
 
 use crate::check;
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 use crate::order::compare;
 use crate::views::check_labels;
 
@@ -111,7 +112,7 @@ impl MahalanobisDistance {
         check_features("features", features, rows, self.columns)?;
         let of_row = |x: &[f64]| {
             let distances = self.means.iter().map(|mean| self.squared(x, mean));
-            distances.fold(f64::INFINITY, f64::min)
+            distances.fold(f64::INFINITY, f64::at_most)
         };
         Ok(features.chunks_exact(self.columns).map(of_row).collect())
     }
@@ -231,7 +232,7 @@ impl NearestFeatures {
 fn unit(what: &str, features: &[f64], columns: usize) -> Result<Vec<f64>, EvalError> {
     let mut scaled = features.to_vec();
     for (row, x) in scaled.chunks_exact_mut(columns).enumerate() {
-        let largest = x.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+        let largest = x.iter().fold(0.0_f64, |most, x| most.at_least(x.abs()));
         if largest == 0.0 {
             return Err(EvalError::data(
                 what,

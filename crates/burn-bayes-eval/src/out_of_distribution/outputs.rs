@@ -56,13 +56,14 @@ impl<'a> RowOutputs<'a> {
     /// With logits, `[rows × classes]`, row-major: those of one network, or their mean over draws.
     ///
     /// # Errors
-    /// A data error if the length does not fit.
+    /// A data error if the length does not fit or a logit is not finite.
     pub fn with_logits(self, logits: &'a [f64]) -> Result<Self, EvalError> {
         let extents = [
             ("rows", self.draws.rows()),
             ("classes", self.draws.classes()),
         ];
         check::shape("logits", logits.len(), &extents)?;
+        finite_rows("logits", logits, self.draws.classes())?;
         let logits = Some(logits);
         Ok(Self { logits, ..self })
     }
@@ -70,10 +71,11 @@ impl<'a> RowOutputs<'a> {
     /// With features, `[rows × columns]`, row-major: the inputs, or the outputs of a hidden layer.
     ///
     /// # Errors
-    /// A data error if the length does not fit.
+    /// A data error if the length does not fit or a feature is not finite.
     pub fn with_features(self, features: &'a [f64], columns: usize) -> Result<Self, EvalError> {
         let extents = [("rows", self.draws.rows()), ("columns", columns)];
         check::shape("features", features.len(), &extents)?;
+        finite_rows("features", features, columns)?;
         let features = Some((features, columns));
         Ok(Self { features, ..self })
     }
@@ -84,6 +86,17 @@ impl<'a> RowOutputs<'a> {
             .ok_or_else(|| missing("features", "with_features"))?;
         check::same_length("columns of the features", found, columns)?;
         Ok(features)
+    }
+}
+
+/// Checks that rows of so many columns are finite.
+fn finite_rows(what: &str, values: &[f64], columns: usize) -> Result<(), EvalError> {
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(index) => {
+            let place = Place::row(index / columns).at_column(index % columns);
+            Err(check::not_finite(what, place, values[index]))
+        }
+        None => Ok(()),
     }
 }
 

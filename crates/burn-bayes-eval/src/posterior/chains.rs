@@ -22,6 +22,7 @@
 
 use crate::check;
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 use crate::order::{ascending, compare, mean, tie_groups};
 use crate::special::normal;
 
@@ -98,7 +99,7 @@ impl Chains {
             let ratio = moments.between / moments.within;
             (!ratio.is_nan()).then(|| (1.0 - 1.0 / self.half as f64 + ratio).sqrt())
         });
-        ratios.reduce(f64::max)
+        ratios.reduce(f64::at_least)
     }
 
     /// The effective sample size for estimates of the centre of the distribution, from all values.
@@ -121,12 +122,12 @@ impl Chains {
             time += 2.0 * smallest;
             even = correlation(lag);
             pair = even + correlation(lag + 1);
-            smallest = smallest.min(pair);
+            smallest = smallest.at_most(pair);
             lag += 2;
         }
-        time += if pair < 0.0 { even.max(0.0) } else { even };
+        time += if pair < 0.0 { even.at_least(0.0) } else { even };
         let number = self.values.len() as f64;
-        Some(number / time.max(1.0 / number.log10()))
+        Some(number / time.at_least(1.0 / number.log10()))
     }
 
     fn moments(&self, values: &[f64]) -> Moments {

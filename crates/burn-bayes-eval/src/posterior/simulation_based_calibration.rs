@@ -39,6 +39,7 @@ use std::fmt;
 
 use crate::check;
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 use crate::special::normal;
 use crate::special::uniform_counts::UniformCounts;
 
@@ -266,7 +267,7 @@ impl SimulationBasedCalibration {
         }
         let (location, spread) = (self.location_score(), self.spread_score());
         let significant = normal::quantile(0.5 * (1.0 + level));
-        let deviation = if location.abs().max(spread.abs()) < significant {
+        let deviation = if location.abs().at_least(spread.abs()) < significant {
             RankDeviation::Other
         } else if spread.abs() >= location.abs() {
             if spread > 0.0 {

@@ -8,6 +8,8 @@
 //!
 //! Reference: J. Nocedal and S. J. Wright, "Numerical optimization" (2006), algorithm 7.1.
 
+use crate::order::Bounded;
+
 /// A product of the second derivative with a vector.
 pub(super) type Product<'a> = Box<dyn Fn(&[f64]) -> Vec<f64> + 'a>;
 
@@ -24,14 +26,14 @@ pub(super) trait Convex {
 pub(super) fn minimise(function: &impl Convex, start: Vec<f64>) -> Option<Vec<f64>> {
     let mut at = start;
     let (mut value, mut gradient) = function.value_and_gradient(&at);
-    let first = norm(&gradient).max(1.0);
+    let first = norm(&gradient).at_least(1.0);
     for _ in 0..MOST_STEPS {
         let length = norm(&gradient);
         if length <= PRECISION * first {
             return Some(at);
         }
         let curvature = function.curvature(&at);
-        let accuracy = (length / first).sqrt().min(0.1);
+        let accuracy = (length / first).sqrt().at_most(0.1);
         let direction = solve(&curvature, &gradient, accuracy * length);
         drop(curvature);
         let slope = dot(&direction, &gradient);

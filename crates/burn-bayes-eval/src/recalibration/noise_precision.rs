@@ -15,6 +15,7 @@
 use std::ops::RangeInclusive;
 
 use crate::error::EvalError;
+use crate::order::Bounded;
 use crate::order::mean;
 use crate::views::mixture::{TargetedMixture, average};
 
@@ -74,7 +75,7 @@ fn expected_square(held_out: &TargetedMixture<'_>, precision: f64) -> f64 {
     let squares = held_out.map(|row, target| {
         let components = held_out.mixture().components(row);
         let squares = components.map(|component| (target - component.mean).powi(2));
-        let least = squares.clone().fold(f64::INFINITY, f64::min);
+        let least = squares.clone().fold(f64::INFINITY, f64::at_most);
         let (mut total, mut weighted) = (0.0, 0.0);
         for square in squares {
             let weight = (-0.5 * precision * (square - least)).exp();

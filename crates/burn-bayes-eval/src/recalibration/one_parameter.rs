@@ -7,6 +7,7 @@
 //! The NLL of one draw has a single minimum, but that of a mixture may have several. The search evaluates a grid over
 //! the whole interval, which contains u = 0 (no change), and Newton's method finds the minimum beside the best point.
 
+use crate::order::Bounded;
 use crate::special::roots::newton;
 
 /// A value with its first two derivatives by u.
@@ -41,7 +42,7 @@ pub(super) fn lowest(limit: f64, rows: usize, cost: impl Fn(usize, f64) -> Deriv
     if leaves_low || leaves_high {
         return best;
     }
-    let (low, high) = ((best - step).max(-limit), (best + step).min(limit));
+    let (low, high) = ((best - step).at_least(-limit), (best + step).at_most(limit));
     let slope = |u: f64| {
         let found = nll(u);
         (found.first, found.second)

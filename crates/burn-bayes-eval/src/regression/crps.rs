@@ -29,6 +29,7 @@ use std::f64::consts::PI;
 
 use crate::check;
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 use crate::order::mean;
 use crate::special::normal;
 use crate::views::mixture::{Component, TargetedMixture};
@@ -94,7 +95,7 @@ fn loss(components: &[Component], target: f64) -> f64 {
         .iter()
         .map(|c| absolute_moment(target - c.mean, c.deviation))
         .sum();
-    (distance / draws - half_distance(components)).max(0.0)
+    (distance / draws - half_distance(components)).at_least(0.0)
 }
 
 /// ½ E|Y − Y′|.
@@ -104,10 +105,10 @@ fn half_distance(components: &[Component]) -> f64 {
         [c.mean - reach, c.mean + reach]
     });
     let [low, high] = ends.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], end| {
-        [low.min(end[0]), high.max(end[1])]
+        [low.at_most(end[0]), high.at_least(end[1])]
     });
     let deviations = components.iter().map(|c| c.deviation);
-    let step = 0.5 * deviations.fold(f64::INFINITY, f64::min);
+    let step = 0.5 * deviations.fold(f64::INFINITY, f64::at_most);
     let steps = ((high - low) / step).ceil();
     // A step evaluates Φ twice per component, a pair Φ and φ once.
     match 2.0 * steps < 0.5 * components.len() as f64 {

@@ -19,6 +19,7 @@ use std::borrow::Cow;
 
 use crate::check;
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 use crate::order::mean;
 use crate::special::normal;
 use crate::special::roots::newton;
@@ -209,11 +210,11 @@ impl Tail {
         let narrowest = components
             .iter()
             .map(|c| c.deviation)
-            .fold(f64::INFINITY, f64::min);
+            .fold(f64::INFINITY, f64::at_most);
         let below = components.iter().map(|c| c.mean - REACH * c.deviation);
         let above = components.iter().map(|c| c.mean + REACH * c.deviation);
-        let low = below.fold(f64::INFINITY, f64::min);
-        let high = above.fold(f64::NEG_INFINITY, f64::max);
+        let low = below.fold(f64::INFINITY, f64::at_most);
+        let high = above.fold(f64::NEG_INFINITY, f64::at_least);
         // The limit of the Gaussian with the mean and the variance of the mixture.
         let all = components.iter().copied();
         let start =

@@ -13,6 +13,7 @@
 
 use crate::check;
 use crate::error::EvalError;
+use crate::order::Bounded;
 use crate::order::mean;
 use crate::regression::PredictionIntervals;
 
@@ -72,7 +73,7 @@ pub fn winkler_scores(
     let factor = 2.0 / (1.0 - level);
     let limits = intervals.lower().iter().zip(intervals.upper());
     let score = |((width, (lower, upper)), target): ((f64, (&f64, &f64)), &f64)| {
-        width + factor * (lower - target).max(target - upper).max(0.0)
+        width + factor * (lower - target).at_least(target - upper).at_least(0.0)
     };
     Ok(intervals
         .widths()

@@ -16,6 +16,7 @@
 
 use crate::check;
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 
 /// Draws of several targets per row, with the true values.
 ///
@@ -84,7 +85,7 @@ impl<'a> JointDraws<'a> {
             let apart: f64 = pairs
                 .map(|(s, a)| draws[..s].iter().map(|b| distance(a, b)).sum::<f64>())
                 .sum();
-            (near / count - apart / (count * count)).max(0.0)
+            (near / count - apart / (count * count)).at_least(0.0)
         })
     }
 

@@ -24,6 +24,7 @@
 
 use crate::check;
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 use crate::order::{ascending, compare};
 use crate::special::binomial::{lower_limit, upper_limit};
 
@@ -115,7 +116,7 @@ impl SelectiveBounds {
         check::unit("losses", losses, "a loss that is not scaled to [0, 1]")?;
         let bound = |kept: usize, total: f64, tail: f64| {
             let kept = kept as f64;
-            (total / kept + (-tail.ln() / (2.0 * kept)).sqrt()).min(1.0)
+            (total / kept + (-tail.ln() / (2.0 * kept)).sqrt()).at_most(1.0)
         };
         Self::with_bound(uncertainty, losses, thresholds, confidence, bound)
     }

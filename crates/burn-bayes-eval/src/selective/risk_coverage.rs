@@ -20,6 +20,7 @@
 
 use crate::check;
 use crate::error::EvalError;
+use crate::order::Bounded;
 use crate::order::{ascending, compare, mean, rank, tie_groups};
 
 /// The risk of keeping the k most certain rows, for every k.
@@ -178,7 +179,7 @@ impl RiskCoverage {
     /// E-AURC: the excess of the area over the optimum. Never negative; rounding errors below zero
     /// are clipped.
     pub fn excess_aurc(&self) -> f64 {
-        (self.aurc() - self.optimal_aurc).max(0.0)
+        (self.aurc() - self.optimal_aurc).at_least(0.0)
     }
 
     /// AUGRC: the area under the generalised risk L_k/N over coverage.

@@ -18,6 +18,7 @@
 
 use crate::check;
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 use crate::selective::risk_coverage::RiskCoverage;
 
 /// The errors whose curve is compared with that of the best order.
@@ -77,7 +78,7 @@ pub fn ause(
     let sum: f64 = gaps
         .map(|(found, best)| root(found.risk) - root(best.risk))
         .sum();
-    Ok((sum / (rows as f64 * all)).max(0.0))
+    Ok((sum / (rows as f64 * all)).at_least(0.0))
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@
 //! Reference: NIST Digital Library of Mathematical Functions, 8.17.4 and 8.17.22; evaluated forwards
 //! by Lentz's method.
 
+use crate::order::Bounded;
+
 /// I_x(a, b) for a, b > 0 and x in [0, 1].
 pub(crate) fn regularised(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
@@ -41,7 +43,7 @@ fn from_fraction(a: f64, b: f64, x: f64) -> f64 {
         change
     };
     step(-(a + b) * x / (a + 1.0));
-    let terms = 100.0 + 20.0 * a.max(b).sqrt();
+    let terms = 100.0 + 20.0 * a.at_least(b).sqrt();
     let mut m = 1.0;
     while m < terms {
         step(m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m)));

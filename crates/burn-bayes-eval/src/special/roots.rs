@@ -1,6 +1,8 @@
 //! The root of a monotone function in a bracketing interval, by bisection or by Newton's method
 //! safeguarded by bisection.
 
+use crate::order::Bounded;
+
 /// The point between `low` and `high` at which `is_below` changes from true to false, to within
 /// `resolution` or the spacing of floating-point numbers.
 pub(crate) fn bisect(
@@ -57,7 +59,7 @@ pub(crate) fn newton(
         let (step, middle) = (-value / slope, 0.5 * low + 0.5 * high);
         let next = at + step;
         if low < next && next < high && 2.0 * step.abs() < last_step {
-            if step.abs() <= (SHORT_STEP * scale).max(f64::EPSILON * at.abs()) {
+            if step.abs() <= (SHORT_STEP * scale).at_least(f64::EPSILON * at.abs()) {
                 return next;
             }
             (at, last_step) = (next, step.abs());

@@ -22,6 +22,7 @@
 
 use std::iter::once;
 
+use crate::order::Bounded;
 use crate::special::binomial;
 use crate::special::poisson;
 use crate::special::roots::bisect;
@@ -74,13 +75,13 @@ impl UniformCounts {
             .zip(counts)
             .map(|(&threshold, &count)| {
                 let lower = self.lower_tail(threshold, count);
-                2.0 * lower.min(self.upper_tail(threshold, count))
+                2.0 * lower.at_most(self.upper_tail(threshold, count))
             });
-        let smallest = tails.fold(2.0, f64::min);
+        let smallest = tails.fold(2.0, f64::at_most);
         // Equal tails at mirrored thresholds may differ by rounding.
         let bounds = self.bounds_at_tail(smallest * (1.0 + 1e-9));
         // The observed tail itself, and Bonferroni; they keep tiny p-values above rounding.
-        let most = (self.thresholds.len() as f64 * smallest).min(1.0);
+        let most = (self.thresholds.len() as f64 * smallest).at_most(1.0);
         (1.0 - self.coverage(&bounds)).clamp(0.5 * smallest, most)
     }
 
@@ -135,7 +136,7 @@ impl UniformCounts {
                 .collect();
             (threshold, least) = (next, lower);
         }
-        (inside[0] / poisson(self.numbers, numbers)).min(1.0)
+        (inside[0] / poisson(self.numbers, numbers)).at_most(1.0)
     }
 }
 

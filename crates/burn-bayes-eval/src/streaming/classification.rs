@@ -9,6 +9,7 @@ use crate::calibration::{BinSums, ReliabilityDiagram, confidence_sums};
 use crate::check;
 use crate::classification::{ConfusionMatrix, brier_losses, log_losses};
 use crate::error::{EvalError, Place};
+use crate::order::Bounded;
 use crate::uncertainty::{expected_entropy, model_disagreement, predictive_entropy};
 use crate::views::{ClassProbabilities, DrawProbabilities, LabelledProbabilities, check_labels};
 
@@ -210,7 +211,7 @@ impl ClassificationTotals {
             accuracy: confusion.accuracy(),
             predictive_entropy: mean(self.predictive_entropy),
             expected_entropy: mean(self.expected_entropy),
-            mutual_information: mean(self.predictive_entropy - self.expected_entropy).max(0.0),
+            mutual_information: mean(self.predictive_entropy - self.expected_entropy).at_least(0.0),
             model_disagreement: mean(self.model_disagreement),
             confusion: confusion.clone(),
             reliability: ReliabilityDiagram::of_sums(&self.bins),

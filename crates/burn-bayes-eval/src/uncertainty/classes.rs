@@ -22,6 +22,7 @@
 //! Scalable Factor Analysis Algorithm for Bayesian Deep Learning" (the VIFA paper), equation 60,
 //! for MD².
 
+use crate::order::Bounded;
 use crate::views::ClassProbabilities;
 use crate::views::DrawProbabilities;
 use crate::views::distribution::most_probable;
@@ -74,7 +75,7 @@ pub fn mutual_information(draws: &DrawProbabilities<'_>) -> Vec<f64> {
     total
         .iter()
         .zip(expected)
-        .map(|(total, expected)| (total - expected).max(0.0))
+        .map(|(total, expected)| (total - expected).at_least(0.0))
         .collect()
 }
 
@@ -136,7 +137,7 @@ pub fn vote_disagreement(draws: &DrawProbabilities<'_>) -> Vec<f64> {
     let disagreement = |row| {
         let equal: f64 = votes(draws, row).into_iter().map(pairs).sum();
         // A single draw has no pair.
-        (pairs(draws.draws()) - equal) / pairs(draws.draws()).max(1.0)
+        (pairs(draws.draws()) - equal) / pairs(draws.draws()).at_least(1.0)
     };
     (0..draws.rows()).map(disagreement).collect()
 }
@@ -183,7 +184,7 @@ pub(crate) fn entropy(probabilities: &[f64]) -> f64 {
         .filter(|&&p| p > 0.0)
         .map(|&p| p * p.ln());
     // A probability above 1 by a rounding error would give a negative entropy.
-    (0.0 - terms.sum::<f64>()).max(0.0)
+    (0.0 - terms.sum::<f64>()).at_least(0.0)
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 use crate::check;
 use crate::counts::PoissonMixture;
 use crate::error::EvalError;
+use crate::order::Bounded;
 use crate::uncertainty::entropy;
 use crate::views::DrawProbabilities;
 use crate::views::mixture::GaussianMixture;
@@ -74,8 +75,8 @@ impl MemberDisagreement {
             let total = entropy(&average(row, &all));
             // Rounding may give a part below zero.
             (
-                (of_members - of_draws).max(0.0),
-                (total - of_members).max(0.0),
+                (of_members - of_draws).at_least(0.0),
+                (total - of_members).at_least(0.0),
             )
         });
         let (within, between) = parts.unzip();

@@ -61,8 +61,12 @@ pub fn lent<const R: usize>(values: Vec<f32>, shape: [usize; R], scratch: &Scrat
 /// Copies `[rows, runs, length]` into the first rows, `width` long, of a matrix, from a column on.
 pub(super) fn copy_runs(matrix: &mut [f32], width: usize, column: usize, values: Tensor<3>) {
     let [rows, runs, length] = values.dims();
+    if rows * runs * length == 0 {
+        return;
+    }
     let mut values = primitive(values);
-    if values.layout().strides()[2] != 1 {
+    let strides = values.layout().strides();
+    if strides[2] != 1 || strides.iter().any(|&stride| stride < 0) {
         values = values.to_contiguous();
     }
     let start = values.layout().start_offset();
@@ -87,13 +91,16 @@ pub(super) fn products(
 ) {
     let [rows, terms] = weights.dims();
     let [height, width] = [left.dims()[1], right.dims()[1]];
+    if rows == 0 || columns.is_empty() {
+        return;
+    }
     let [left, right, weights] = [left, right, weights].map(Contiguous::of);
     let row_len = matrix.len() / rows;
-    let rows = matrix
-        .par_chunks_mut(row_len)
-        .zip(weights.values().par_chunks(terms));
-    rows.for_each(|(row, weights)| {
-        let out = &mut row[columns.clone()];
+    let rows = matrix.par_chunks_mut(row_len).enumerate();
+    rows.for_each(|(row, out)| {
+        // Without terms, every row of the weights is empty.
+        let weights = &weights.values()[row * terms..(row + 1) * terms];
+        let out = &mut out[columns.clone()];
         weighted_product(out, [height, width], left.values(), right.values(), weights);
     });
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::{Comparison, F1, Row};
 use crate::error::Result;
 use crate::jobs::{NLL, Summary};
+use crate::order::by_cost;
 use crate::report::{Contender, Leaderboard, f1_name, shown_p_value};
 use crate::settings::Config;
 use crate::text::{optional, plain};
@@ -25,7 +26,7 @@ impl Comparison {
             cost.is_none()
                 .cmp(&other_cost.is_none())
                 .then(failures.cmp(&others))
-                .then(number(cost).total_cmp(&number(other_cost)))
+                .then(by_cost(number(cost), number(other_cost)))
         });
         let mixed = match self.mixtures.is_empty() {
             true => "",

@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::error::{Result, TabularError};
 use crate::files::{csv_bytes, write_whole};
 use crate::jobs::{FEWEST_TESTED, Measures, Mixture, NLL, Record, Summary};
+use crate::order::{Bounded, by_cost};
 use crate::report::f1_name;
 use crate::scores::{JointScores, Scores};
 use crate::search::{DIVERGED, Scored};
@@ -400,9 +401,7 @@ fn entries(
     let cost = |method: usize| summaries[method].map(|summary| column.sign * summary.mean);
     let ranked = (0..runs.len()).filter_map(|method| Some((method, cost(method)?)));
     let best = ranked.min_by(|&(a, cost_a), &(b, cost_b)| {
-        diverged[a]
-            .cmp(&diverged[b])
-            .then(cost_a.total_cmp(&cost_b))
+        diverged[a].cmp(&diverged[b]).then(by_cost(cost_a, cost_b))
     });
     let Some((best, _)) = best else {
         return Ok(vec![None; runs.len()]);
@@ -443,7 +442,7 @@ fn against_best(
     }
     let pairs = PairedLosses::new(&these, &those)?;
     let test = paired_t_test(&pairs).filter(|_| these.len() >= FEWEST_TESTED);
-    let p_value = test.map(|test| (test.p_value * tests as f64).min(1.0));
+    let p_value = test.map(|test| (test.p_value * tests as f64).at_most(1.0));
     Ok((Summary::of(pairs.differences()), p_value))
 }
 

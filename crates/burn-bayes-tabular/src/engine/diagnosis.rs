@@ -9,6 +9,7 @@ use super::fitted::Fit;
 use super::importance::{Importance, ImportanceWeights, importance, measure_probability_change};
 use super::{Motion, TrainedModel, linear};
 use crate::error::Result;
+use crate::order::Bounded;
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method};
 use crate::text::sentence;
@@ -141,7 +142,7 @@ impl Diagnosis {
             false => format!("have not arrived{CONSEQUENCE}"),
         };
         // An estimate of nearly nothing may be below zero.
-        let (decrement, gain) = (self.decrement.max(0.0), self.scale_gain.max(0.0));
+        let (decrement, gain) = (self.decrement.at_least(0.0), self.scale_gain.at_least(0.0));
         let mut sentences = vec![
             format!("The mean {mean}: a better one would gain {decrement:.1} nats."),
             format!("The deviations {deviations}: better ones would gain {gain:.1} nats."),

@@ -14,6 +14,7 @@ use burn_bayes::functional::{
 };
 
 use crate::error::Result;
+use crate::order::Bounded;
 use crate::random::shuffled;
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method, NoisePrecision, PriorPrecision, refused};
@@ -94,7 +95,7 @@ pub(super) fn learned(
     let (inputs, targets) = examples(training_set)?;
     let (lower, upper) = bounds(&inputs);
     let longest = lower.iter().zip(&upper).map(|(low, high)| high - low);
-    let longest = longest.fold(0.0, f64::max);
+    let longest = longest.fold(0.0, f64::at_least);
     let start = Start {
         noise_variance: match (training_set.target(), settings.noise_precision) {
             (Target::Real(scale), NoisePrecision::Given(precision)) => {
@@ -162,8 +163,8 @@ pub(super) fn bounds(points: &Points) -> (Vec<f64>, Vec<f64>) {
     let mut upper = lower.clone();
     for row in points.rows() {
         for (d, &value) in row.iter().enumerate() {
-            lower[d] = lower[d].min(value);
-            upper[d] = upper[d].max(value);
+            lower[d] = lower[d].at_most(value);
+            upper[d] = upper[d].at_least(value);
         }
     }
     (lower, upper)

@@ -19,6 +19,7 @@ use super::diagnosis::Verdict;
 use super::function_prior::{around, bounds, chosen, examples, selected};
 use super::trained_model::TrainedModel;
 use crate::error::Result;
+use crate::order::Bounded;
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method};
 use crate::text::sentence;
@@ -60,14 +61,14 @@ pub struct ProcessDistance {
 
 impl ProcessComparison {
     fn new([rows, around]: [ProcessDistance; 2], method: Method) -> Self {
-        let mean = rows.mean.max(around.mean);
+        let mean = rows.mean.at_least(around.mean);
         let [trusted_rows, trusted_around] = TRUSTED;
         let is_trusted =
             mean <= MEAN[0] && rows.deviation <= trusted_rows && around.deviation <= trusted_around;
-        let verdict = match (is_trusted, mean > MEAN[1]) {
+        let verdict = match (is_trusted, mean <= MEAN[1]) {
             (true, _) => Verdict::Trust,
-            (false, false) => Verdict::LookCloser,
-            (false, true) => Verdict::DoNotUse,
+            (false, true) => Verdict::LookCloser,
+            (false, false) => Verdict::DoNotUse,
         };
         let cure = match method {
             Method::Vifa => {
@@ -225,6 +226,14 @@ mod tests {
         assert_eq!(verdict(off(0.0, 0.0), off(0.0, 0.36)), Verdict::LookCloser);
         assert_eq!(verdict(off(0.0, 0.0), off(1.1, 0.0)), Verdict::LookCloser);
         assert_eq!(verdict(off(3.1, 0.0), off(0.0, 0.0)), Verdict::DoNotUse);
+        assert_eq!(
+            verdict(off(f64::NAN, 0.0), off(0.0, 0.0)),
+            Verdict::DoNotUse
+        );
+        assert_eq!(
+            verdict(off(0.0, 0.0), off(f64::NAN, 0.0)),
+            Verdict::DoNotUse
+        );
         let wide = ProcessDistance {
             deviation_ratio: 1.1,
             ..off(0.5, 0.1)

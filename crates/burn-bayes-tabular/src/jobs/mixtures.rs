@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{Record, Summary};
 use crate::error::Result;
+use crate::order::{Bounded, by_cost};
 
 /// Numbers of contenders of a mixture.
 const SIZES: [usize; 2] = [2, 3];
@@ -73,7 +74,7 @@ impl Mixture {
                 standard_error: summary.standard_error,
                 difference: difference.mean,
                 difference_standard_error: difference.standard_error,
-                p_value: test.map(|test| (test.p_value * tests).min(1.0)),
+                p_value: test.map(|test| (test.p_value * tests).at_most(1.0)),
                 seconds,
             }))
         };
@@ -126,7 +127,7 @@ fn chosen(
             Some((costs?.iter().sum(), contender))
         })
         .collect();
-    ranked.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+    ranked.sort_by(|one, other| by_cost(one.0, other.0).then(one.1.cmp(&other.1)));
     ranked.truncate(size);
     (ranked.len() == size).then(|| ranked.into_iter().map(|(_, contender)| contender).collect())
 }

@@ -11,6 +11,7 @@ use burn_bayes::eval::{BoundedPoint, SelectiveBounds};
 
 use super::held_out::HeldOutTable;
 use crate::error::{Result, TabularError};
+use crate::order::Bounded;
 use crate::predict::Uncertainty;
 use crate::predict::{EPISTEMIC, LABEL, MEAN, TARGET};
 
@@ -68,7 +69,7 @@ pub(crate) fn threshold_at_risk(
         .map_err(|error| table.damaged(error))?;
     bounds.coverage_at_risk(target)?.ok_or_else(|| {
         let least = bounds.points().iter().map(|point| point.risk_upper);
-        let least = least.fold(1.0, f64::min);
+        let least = least.fold(1.0, f64::at_most);
         TabularError::Data(format!(
             "{}: {} validation rows cannot guarantee a risk of {target}; the smallest possible bound is \
              {least:.3} (at confidence {confidence}): raise `--target-risk`, or fit with more \

@@ -6,6 +6,7 @@ use burn_bayes_data::{Column, ColumnKind};
 
 use super::chart::spread;
 use crate::error::Result;
+use crate::order::by_cost;
 use crate::quartiles::{QUARTILES, ValueGroups};
 use crate::text::{number, shortened};
 
@@ -121,7 +122,7 @@ pub(crate) fn by_relevance(columns: &[Column], outputs: &[f64]) -> Result<Vec<us
             found.push((index, relevance));
         }
     }
-    found.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    found.sort_by(|one, other| by_cost(-one.1, -other.1).then(one.0.cmp(&other.0)));
     Ok(found.into_iter().map(|(index, _)| index).collect())
 }
 

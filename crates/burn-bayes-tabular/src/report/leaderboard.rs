@@ -11,6 +11,7 @@ use super::page::{Page, Section, Table};
 use super::palette::{BLUE, INK, MUTED, VERMILION};
 use crate::error::Result;
 use crate::jobs::{Mixture, Summary};
+use crate::order::Bounded;
 use crate::text::{number, optional, plain, shortened, tick};
 
 /// Maximum number of contenders in the chart of differences.
@@ -363,9 +364,9 @@ fn highest_shown(ranked: &[Summary]) -> f64 {
     };
     let means: Vec<f64> = ranked.iter().map(|nll| nll.mean).collect();
     let errors = ranked.iter().filter_map(|nll| nll.standard_error).collect();
-    let best = means.iter().copied().fold(f64::INFINITY, f64::min);
+    let best = means.iter().copied().fold(f64::INFINITY, f64::at_most);
     let error = median(errors).unwrap_or(0.0);
-    median(means).map_or(best, |median| best + FAR * error.max(median - best))
+    median(means).map_or(best, |median| best + FAR * error.at_least(median - best))
 }
 
 /// A p-value of the tables; a dash without a test.

@@ -15,6 +15,7 @@ use super::chart::{
 use super::page::{Section, Table};
 use super::palette::{BLUE, INK};
 use crate::error::{Result, TabularError};
+use crate::order::Bounded;
 use crate::text::{number, percent, plain, rounded_percent, shortened, tick, whole};
 
 /// Summary statistics of a posterior.
@@ -209,7 +210,7 @@ fn spectrum(posterior: &FactorPosterior) -> Result<Vec<f64>> {
     Ok(eigen
         .values()
         .iter()
-        .map(|value| value.max(0.0).sqrt())
+        .map(|value| value.at_least(0.0).sqrt())
         .collect())
 }
 
@@ -229,7 +230,7 @@ fn host<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
 
 /// The logarithm, bounded below because a standard deviation may be 0.
 fn logarithm(deviation: f64) -> f64 {
-    deviation.max(1e-12).log10()
+    deviation.at_least(1e-12).log10()
 }
 
 fn of_core(error: burn_bayes::Error) -> TabularError {

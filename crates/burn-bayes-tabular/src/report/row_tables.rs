@@ -6,6 +6,7 @@ use burn_bayes_data::Column;
 use super::groups::by_relevance;
 use super::page::{Section, Table};
 use crate::error::Result;
+use crate::order::by_cost;
 use crate::predict::Moments;
 use crate::rows::RowInputs;
 use crate::text::{number, shortened};
@@ -187,7 +188,7 @@ impl RowTables<'_> {
 /// The indices of the largest values, the largest first; of equal values, the first.
 fn largest(values: &[f64], count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&one, &other| values[other].total_cmp(&values[one]));
+    order.sort_by(|&one, &other| by_cost(-values[one], -values[other]));
     order.truncate(count);
     order
 }

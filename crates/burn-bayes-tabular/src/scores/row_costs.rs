@@ -14,6 +14,7 @@ use burn_bayes_data::Targets;
 
 use super::mismatched;
 use crate::error::Result;
+use crate::order::Bounded;
 use crate::predict::{Predictions, TargetPredictions};
 
 /// The NLL of every row in nats, in the unit of the target; of several targets the joint one.
@@ -61,7 +62,7 @@ fn joint_costs(
     let rows = logarithms.first().map_or(0, Vec::len);
     let cost = |row: usize| {
         let terms = || logarithms.iter().map(|of_draw| of_draw[row]);
-        let largest = terms().fold(f64::NEG_INFINITY, f64::max);
+        let largest = terms().fold(f64::NEG_INFINITY, f64::at_least);
         if largest == f64::NEG_INFINITY {
             return f64::INFINITY;
         }

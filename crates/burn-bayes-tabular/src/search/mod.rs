@@ -21,6 +21,7 @@ use std::cmp::Ordering;
 use burn_bayes::Noise;
 
 use crate::error::{Result, TabularError};
+use crate::order::by_cost;
 use crate::parallel;
 use crate::settings::{FitSettings, expect_count};
 
@@ -81,7 +82,7 @@ impl Trial {
         let cost = |trial: &Self| trial.mean().map_or(f64::INFINITY, |mean| mean.cost);
         self.has_diverged()
             .cmp(&other.has_diverged())
-            .then(cost(self).total_cmp(&cost(other)))
+            .then(by_cost(cost(self), cost(other)))
             .then(self.number.cmp(&other.number))
     }
 

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::engine::Verdict;
 use crate::error::{Result, TabularError};
+use crate::order::Bounded;
 use crate::text::number;
 
 /// The probability that exact posteriors pass.
@@ -130,7 +131,7 @@ impl Check {
                 "the ranks of all {} quantities agree with exact posteriors; the smallest p-value is {}, and below {} \
                  would be significant",
                 quantities.len(),
-                number(least.fold(1.0, f64::min)),
+                number(least.fold(1.0, f64::at_most)),
                 number(1.0 - self.level())
             ));
         }

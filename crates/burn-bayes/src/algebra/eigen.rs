@@ -41,7 +41,10 @@ impl SymmetricEigen {
             .map_err(|_| AlgebraError::NoConvergence { what: WHAT, size })?;
         let ascending = eigen.S().column_vector();
         let columns = eigen.U();
-        let values = (0..size).rev().map(|k| ascending[k]).collect();
+        let values: Vec<f64> = (0..size).rev().map(|k| ascending[k]).collect();
+        if values.iter().any(|value| !value.is_finite()) {
+            return Err(AlgebraError::NoConvergence { what: WHAT, size });
+        }
         let mut vectors = SquareMatrix::from_fn(size, |k, entry| columns[(entry, size - 1 - k)]);
         for vector in vectors.values.chunks_exact_mut(size) {
             point_to_positive_side(vector);
@@ -78,7 +81,7 @@ impl SymmetricEigen {
 
     /// The symmetric square root; eigenvalues that rounding made negative count as 0.
     pub fn square_root(&self) -> SquareMatrix {
-        self.map(|value| value.max(0.0).sqrt())
+        self.map(|value| if value < 0.0 { 0.0 } else { value.sqrt() })
     }
 }
 

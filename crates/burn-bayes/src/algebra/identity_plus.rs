@@ -1,10 +1,11 @@
 //! I + B for a positive semi-definite B, and the matrices that the low-rank formulas derive from
 //! it.
 
-use super::cholesky::{backward, factorise, inverse_from_root, inverse_of_lower};
+use super::bounded::Bounded;
+use super::cholesky::{backward, factorise, forward, inverse_from_root, inverse_of_lower};
 use super::eigen::SymmetricEigen;
 use super::error::AlgebraError;
-use super::matrix::{SquareMatrix, plus_scaled_identity};
+use super::matrix::{SquareMatrix, add_scaled, plus_scaled_identity};
 
 /// The most negative eigenvalue accepted for a Gram matrix, as a fraction of the largest magnitude.
 ///
@@ -57,7 +58,7 @@ impl IdentityPlus {
         let largest = eigen
             .values
             .iter()
-            .fold(0.0_f64, |max, value| max.max(value.abs()));
+            .fold(0.0_f64, |max, value| max.at_least(value.abs()));
         let lowest = eigen.values.last().copied().unwrap_or(0.0);
         if lowest < -GRAM_ROUNDING * largest {
             let index = block.size - 1;
@@ -66,8 +67,8 @@ impl IdentityPlus {
         eigen
             .values
             .iter_mut()
-            .for_each(|value| *value = value.max(0.0));
-        let clamped = (-lowest).max(0.0);
+            .for_each(|value| *value = value.at_least(0.0));
+        let clamped = (-lowest).at_least(0.0);
         Ok(Self {
             root: Root::Symmetric { eigen, clamped },
         })
@@ -97,6 +98,38 @@ impl IdentityPlus {
         }
     }
 
+    /// The number of rows.
+    pub(crate) fn size(&self) -> usize {
+        match &self.root {
+            Root::Triangular(lower) => lower.size,
+            Root::Symmetric { eigen, .. } => eigen.values.len(),
+        }
+    }
+
+    /// Replaces a block of K rows, one after the other, by W times the block, with W of
+    /// [`inverse_root`](Self::inverse_root).
+    pub(crate) fn whiten(&self, rows: &mut [f64]) {
+        match &self.root {
+            Root::Triangular(lower) => {
+                let columns = columns(rows, lower.size);
+                forward(lower, rows, columns);
+            }
+            Root::Symmetric { .. } => replace(&self.inverse_root(), rows),
+        }
+    }
+
+    /// Replaces a block of K rows, one after the other, by (I + B)⁻¹ times the block.
+    pub(crate) fn solve(&self, rows: &mut [f64]) {
+        match &self.root {
+            Root::Triangular(lower) => {
+                let columns = columns(rows, lower.size);
+                forward(lower, rows, columns);
+                backward(lower, rows, columns);
+            }
+            Root::Symmetric { .. } => replace(&self.inverse(), rows),
+        }
+    }
+
     /// M = R⁻ᵀ (I + R)⁻¹ with R Rᵀ = I + B, not symmetric in general.
     ///
     /// With V Vᵀ = B, V = U/√d, the map ε ↦ d^-½ ⊙ [ε − Vᵀ M V ε] turns standard normals into
@@ -123,6 +156,22 @@ impl IdentityPlus {
         match &self.root {
             Root::Triangular(_) => 0.0,
             Root::Symmetric { clamped, .. } => *clamped,
+        }
+    }
+}
+
+fn columns(rows: &[f64], size: usize) -> usize {
+    rows.len().checked_div(size).unwrap_or(0)
+}
+
+/// Replaces a block of rows by `matrix` times the block.
+fn replace(matrix: &SquareMatrix, rows: &mut [f64]) {
+    let columns = columns(rows, matrix.size).max(1);
+    let block = rows.to_vec();
+    rows.fill(0.0);
+    for (k, row) in rows.chunks_exact_mut(columns).enumerate() {
+        for (factor, source) in matrix.row(k).iter().zip(block.chunks_exact(columns)) {
+            add_scaled(row, *factor, source);
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use super::bounded::Bounded;
 use super::dot;
 use super::matrix::add_scaled;
 
@@ -26,7 +27,8 @@ pub(crate) struct Lbfgs {
 }
 
 impl Lbfgs {
-    /// A local minimum. `function` returns the value and the gradient; a value that is not finite is never accepted.
+    /// A local minimum. `function` returns the value and the gradient; a value that is not finite is never accepted. If
+    /// the value or the gradient at the start is not finite, or the gradient is zero, the start is returned.
     pub(crate) fn minimum<E>(
         self,
         start: Vec<f64>,
@@ -41,25 +43,25 @@ impl Lbfgs {
             }
             let mut direction = self.direction(&gradient, &history);
             let mut slope = dot(&direction, &gradient);
-            if slope >= 0.0 {
+            if slope.is_nan() || slope >= 0.0 {
                 history.clear();
                 direction = gradient.iter().map(|entry| -entry).collect();
                 slope = dot(&direction, &gradient);
             }
             let largest = direction
                 .iter()
-                .fold(0.0f64, |most, entry| most.max(entry.abs()));
-            let mut step = (self.longest / largest).min(1.0);
+                .fold(0.0f64, |most, entry| most.at_least(entry.abs()));
+            let mut step = (self.longest / largest).at_most(1.0);
             let (next, next_value, next_gradient) = loop {
                 let moved = point.iter().zip(&direction);
                 let next: Vec<f64> = moved.map(|(from, along)| from + step * along).collect();
                 let (next_value, next_gradient) = function(&next)?;
-                if next_value <= value + ARMIJO * step * slope {
+                if next_value.is_finite() && next_value <= value + ARMIJO * step * slope {
                     break (next, next_value, next_gradient);
                 }
                 step *= 0.5;
                 // Rounding hides what is left to gain.
-                if step * largest < 1e-12 {
+                if step.is_nan() || step * largest < 1e-12 {
                     return Ok(point);
                 }
             };
@@ -122,6 +124,19 @@ mod tests {
         };
         let found = SEARCH.minimum(vec![-1.2, 1.0], function).unwrap();
         assert!(found.iter().all(|x| (x - 1.0).abs() < 1e-8), "{found:?}");
+    }
+
+    #[test]
+    fn a_start_without_a_gradient_is_returned() {
+        for (value, slope) in [
+            (f64::NAN, f64::NAN),
+            (1.0, f64::NAN),
+            (f64::INFINITY, 0.0),
+            (1.0, 0.0),
+        ] {
+            let function = |_: &[f64]| -> Result<_, ()> { Ok((value, vec![slope])) };
+            assert_eq!(SEARCH.minimum(vec![4.0], function).unwrap(), [4.0]);
+        }
     }
 
     /// −log x + x has its minimum at 1 and no value below 0.

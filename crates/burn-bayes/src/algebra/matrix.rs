@@ -172,7 +172,7 @@ impl SquareMatrix {
     }
 
     /// Adds `scale` v vᵀ.
-    pub(super) fn add_outer(&mut self, scale: f64, vector: &[f64]) {
+    pub(crate) fn add_outer(&mut self, scale: f64, vector: &[f64]) {
         let rows = self.values.chunks_exact_mut(self.size.max(1));
         for (row, entry) in rows.zip(vector) {
             add_scaled(row, scale * entry, vector);

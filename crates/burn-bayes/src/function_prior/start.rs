@@ -26,6 +26,7 @@ use burn_bayes_graph::{ExampleBatch, Layout};
 use super::curvature::{CurvatureRows, add_products};
 use super::laplace::SETS;
 use super::{FunctionPrior, tensor};
+use crate::algebra::Bounded;
 use crate::algebra::{Cholesky, SquareMatrix, dot};
 use crate::error::{Error, Result};
 use crate::functional::Points;
@@ -101,9 +102,10 @@ impl FunctionPrior {
     fn lengths(&self, points: &Points, units: usize) -> Vec<f64> {
         let length = |d: usize| {
             let values = || points.rows().map(|row| row[d]);
-            let range = values().fold(f64::MIN, f64::max) - values().fold(f64::MAX, f64::min);
+            let range =
+                values().fold(f64::MIN, f64::at_least) - values().fold(f64::MAX, f64::at_most);
             let own = self.kernel.shortest_length(d).unwrap_or(0.5 * range);
-            let length = own.max(range / units as f64);
+            let length = own.at_least(range / units as f64);
             // All points agree in this coordinate.
             if length > 0.0 { length } else { 1.0 }
         };
@@ -199,7 +201,7 @@ fn far_apart(points: &Points, lengths: &[f64], count: usize) -> Vec<usize> {
             let distance: f64 = parts
                 .map(|((x, y), length)| ((x - y) / length).powi(2))
                 .sum();
-            nearest[at] = nearest[at].min(distance);
+            nearest[at] = nearest[at].at_most(distance);
             if nearest[at] > nearest[furthest] {
                 furthest = at;
             }

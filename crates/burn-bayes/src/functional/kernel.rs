@@ -9,6 +9,7 @@ use std::ops::{Add, Mul};
 use base::{BaseKernel, Family};
 
 use super::points::Points;
+use crate::algebra::Bounded;
 use crate::algebra::SquareMatrix;
 use crate::error::{Error, Result};
 
@@ -210,7 +211,7 @@ impl Kernel {
     pub(crate) fn shortest_length(&self, coordinate: usize) -> Option<f64> {
         let bases = self.node.bases().into_iter();
         let lengths = bases.filter_map(|base| base.change_length(coordinate));
-        lengths.reduce(f64::min)
+        lengths.reduce(f64::at_most)
     }
 
     /// k(x, y) of all pairs of points, exactly symmetric.

@@ -15,6 +15,7 @@ use std::f64::consts::PI;
 
 use super::kernel::{Kernel, check_width};
 use super::points::Points;
+use crate::algebra::Bounded;
 use crate::algebra::{Cholesky, SquareMatrix, dot};
 use crate::error::{Error, Result};
 
@@ -188,7 +189,7 @@ impl GaussianProcessFit {
                 entries.for_each(|(variance, entry)| *variance -= entry * entry);
             }
             mean.extend(means);
-            variance.extend(variances.into_iter().map(|variance| variance.max(0.0)));
+            variance.extend(variances.into_iter().map(|variance| variance.at_least(0.0)));
         }
         Ok(FunctionPrediction { mean, variance })
     }

@@ -200,6 +200,13 @@ fn square_sum<const R: usize>(tensor: &Tensor<R>) -> Tensor<1> {
     tensor.clone().square().sum()
 }
 
+/// A tensor whose elements below `least` are replaced by it. Not `clamp_min`, which may drop NaN, depending on the
+/// backend.
+pub(crate) fn at_least<const R: usize>(tensor: Tensor<R>, least: f32) -> Tensor<R> {
+    let is_below = tensor.clone().lower_elem(least);
+    tensor.mask_fill(is_below, least)
+}
+
 /// The values of a tensor, as `f64` on the host.
 pub(crate) fn to_host<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
@@ -217,7 +224,8 @@ pub(crate) fn adam<const R: usize>(
         values.moment_2.mul_scalar(step.beta_2) + gradient.square().mul_scalar(1.0 - step.beta_2);
     let max_moment_2 = values
         .max_moment_2
-        .map(|largest| largest.max_pair(moment_2.clone()));
+        // `max_pair` keeps a first tensor that is not a number.
+        .map(|largest| moment_2.clone().max_pair(largest));
     let second = max_moment_2.as_ref().unwrap_or(&moment_2).clone();
     let AdamFactors { gain, epsilon } = step.factors();
     let update = moment_1.clone().mul_scalar(gain) / second.sqrt().add_scalar(epsilon);
@@ -305,4 +313,39 @@ pub(crate) fn running_moments(
     let mean = before + gap.mul_scalar(share);
     let deviation = iterate.clone() - mean.clone();
     (Moments { mean, variance }, deviation)
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_a_number_stays_so() {
+        let device = Device::default();
+        let vector = |values: [f32; 3]| Tensor::<1>::from_floats(values, &device);
+        let bounded = to_host(at_least(vector([f32::NAN, -1.0, 2.0]), 0.5));
+        assert!(bounded[0].is_nan());
+        assert_eq!(bounded[1..], [0.5, 2.0]);
+        let step = AdamStep {
+            learning_rate: 0.1,
+            beta_1: 0.9,
+            beta_2: 0.99,
+            epsilon: 1e-8,
+            weight_decay: 0.0,
+            time: 1,
+        };
+        let values = AdamValues {
+            parameter: vector([1.0; 3]),
+            moment_1: vector([0.0; 3]),
+            moment_2: vector([0.0; 3]),
+            max_moment_2: Some(vector([0.5; 3])),
+        };
+        let moved = adam(values, vector([f32::NAN, 0.1, 100.0]), step);
+        let largest = to_host(moved.max_moment_2.unwrap());
+        assert!(largest[0].is_nan(), "{largest:?}");
+        assert!((largest[1] - 0.5).abs() < 1e-6 && (largest[2] - 100.0).abs() < 1e-3);
+        assert!(to_host(moved.parameter)[0].is_nan());
+    }
 }

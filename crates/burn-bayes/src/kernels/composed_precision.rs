@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::composed::to_host;
+use super::composed::{at_least, to_host};
 use super::precision::{
     MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
 };
@@ -93,7 +93,7 @@ pub(crate) fn precision_step(
             let new = mix(old, step.mixing, gaussian.rank()) + rows;
             let before = column_dot(old.clone(), old.clone()).mul_scalar(keep);
             let lost = before + squares - column_dot(new.clone(), new.clone());
-            (Some(new), lost.clamp_min(0.0))
+            (Some(new), at_least(lost, 0.0))
         }
         None => (None, squares),
     };

@@ -25,19 +25,6 @@ impl PrecisionParts {
     pub fn rank(&self) -> usize {
         self.factors.as_ref().map_or(0, |factors| factors.dims()[0])
     }
-
-    /// U diag(d)⁻¹ Uᵀ, K×K row-major on the host.
-    pub fn gram(&self) -> Vec<f64> {
-        self.factors.as_ref().map_or_else(Vec::new, |factors| {
-            let scaled = factors.clone() / self.precision.clone().unsqueeze::<2>();
-            to_host(factors.clone().matmul(scaled.transpose()))
-        })
-    }
-}
-
-/// Σ log vᵢ.
-pub fn log_sum(vector: Tensor<1>) -> f64 {
-    to_host(vector).into_iter().map(f64::ln).sum()
 }
 
 /// Σ vᵢ² of every row.
@@ -79,20 +66,6 @@ pub fn covariance_variance(parts: &CovarianceParts) -> Tensor<1> {
     let variance = parts.diagonal.variance();
     match &parts.factors {
         Some(factors) => variance + column_dot(factors.clone(), factors.clone()),
-        None => variance,
-    }
-}
-
-/// 1/d − Σ_k (A U)_k ⊙ U_k / d², the marginal variances of a precision form, with
-/// A = (I + U d⁻¹ Uᵀ)⁻¹, K×K row-major.
-pub fn precision_variance(parts: &PrecisionParts, woodbury: &[f64]) -> Tensor<1> {
-    let variance = parts.precision.clone().recip();
-    match &parts.factors {
-        Some(factors) => {
-            let mixed = mix(factors, woodbury, parts.rank());
-            let explained = column_dot(mixed, factors.clone());
-            variance.clone() - explained * variance.square()
-        }
         None => variance,
     }
 }

@@ -6,8 +6,8 @@
 //! log p(D) ≈ log p(D|θ*) + log p(θ*) + ½ D log 2π − ½ log|H|
 //!          = log p(D|θ*) − ½ Σ α θ*² + ½ Σ log α − ½ [Σ log d + log|I + U d⁻¹ Uᵀ|]
 //! γ_g  = n_g − α_g tr_g H⁻¹                          how many of the n_g weights of group g the data determine
+//!      = Σ_g r/d + α_g tr((I + U d⁻¹ Uᵀ)⁻¹ U_g d_g⁻² U_gᵀ)          terms that are not negative
 //! α_g⁺ = α_g^½ (γ_g / Σ_g θ*²)^½                     MacKay's fixed point, with half a step in log α
-//! tr_g H⁻¹ = Σ_g 1/d − tr((I + U d⁻¹ Uᵀ)⁻¹ U_g d_g⁻² U_gᵀ)
 //! ```
 //!
 //! The log marginal likelihood at fixed θ* is concave in log α, because |H| is a polynomial in α with coefficients
@@ -21,7 +21,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::fit::LaplaceFit;
-use crate::algebra::{IdentityPlus, SquareMatrix};
+use crate::algebra::{IdentityPlus, SquareMatrix, dot};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::prior::PriorPrecisions;
@@ -68,7 +68,7 @@ impl LaplaceFit {
                 .collect(),
         };
         let evidence = Evidence::new(&self, groups);
-        let precisions = evidence.best_precisions().map_err(|group| {
+        let precisions = evidence.best_precisions(|group| {
             let path = self.layout.path_at(evidence.groups[group].start);
             Error::numerical(format!(
                 "the log marginal likelihood has no maximum over the prior precision of the weights from `{}` on; \
@@ -111,8 +111,8 @@ struct Evidence {
 struct AtPrecisions {
     /// log|H|.
     log_determinant: f64,
-    /// tr_g H⁻¹.
-    traces: Vec<f64>,
+    /// γ_g.
+    determined: Vec<f64>,
 }
 
 impl Evidence {
@@ -164,7 +164,7 @@ impl Evidence {
         for (index, (group, &precision)) in self.groups.iter().zip(precisions).enumerate() {
             let diagonal = |at: usize| self.rest[at] + precision;
             log_determinant += group.clone().map(|at| diagonal(at).ln()).sum::<f64>();
-            let inverse_sum: f64 = group.clone().map(|at| diagonal(at).recip()).sum();
+            let of_rest = group.clone().map(|at| self.rest[at] / diagonal(at));
             let [once, twice] = match &self.grams {
                 Some(grams) => [1, 2].map(|power| {
                     let scale = precision.powi(-power);
@@ -178,45 +178,47 @@ impl Evidence {
             };
             let entries = inner.iter_mut().zip(once.as_slice());
             entries.for_each(|(sum, entry)| *sum += entry);
-            parts.push((inverse_sum, twice));
+            parts.push((of_rest.sum::<f64>(), precision, twice));
         }
         let inner = IdentityPlus::new(&SquareMatrix::from_row_major(self.rank, inner)?)?;
         let inverse = inner.inverse();
-        let traces = parts.iter().map(|(inverse_sum, twice)| {
-            let entries = inverse.as_slice().iter().zip(twice.as_slice());
-            inverse_sum - entries.map(|(left, right)| left * right).sum::<f64>()
+        let determined = parts.iter().map(|(of_rest, precision, twice)| {
+            of_rest + precision * dot(inverse.as_slice(), twice.as_slice())
         });
         Ok(AtPrecisions {
             log_determinant: log_determinant + inner.log_determinant(),
-            traces: traces.collect(),
+            determined: determined.collect(),
         })
     }
 
-    /// The precision of every group at the maximum; otherwise the group that has none.
-    fn best_precisions(&self) -> std::result::Result<Vec<f64>, usize> {
+    /// The precision of every group at the maximum. Without one, the error is `no_maximum` of the group that has none.
+    fn best_precisions(&self, no_maximum: impl Fn(usize) -> Error) -> Result<Vec<f64>> {
         let starts = self.groups.iter().zip(&self.squared_norms);
         let starts = starts.map(|(group, square)| group.len() as f64 / square);
         let mut precisions: Vec<f64> = starts.collect();
         let is_usable = |value: f64| value.is_finite() && value > 0.0;
+        let mut slowest = 0;
         for _ in 0..MOST_STEPS {
             if let Some(group) = precisions.iter().position(|&value| !is_usable(value)) {
-                return Err(group);
+                return Err(no_maximum(group));
             }
-            let traces = self.at(&precisions).map_err(|_| 0_usize)?.traces;
-            let mut change = 0.0_f64;
+            let determined = self.at(&precisions)?.determined;
+            let mut most = 0.0;
             for (group, precision) in precisions.iter_mut().enumerate() {
-                let determined = self.groups[group].len() as f64 - *precision * traces[group];
-                let next = (*precision * determined / self.squared_norms[group]).sqrt();
+                let next = (*precision * determined[group] / self.squared_norms[group]).sqrt();
                 if !is_usable(next) {
-                    return Err(group);
+                    return Err(no_maximum(group));
                 }
-                change = change.max((next / *precision).ln().abs());
+                let change = (next / *precision).ln().abs();
+                if change > most {
+                    (most, slowest) = (change, group);
+                }
                 *precision = next;
             }
-            if change < CHANGE {
+            if most < CHANGE {
                 return Ok(precisions);
             }
         }
-        Err(0)
+        Err(no_maximum(slowest))
     }
 }

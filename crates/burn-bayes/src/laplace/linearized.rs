@@ -28,6 +28,7 @@ use burn::tensor::activation::sigmoid;
 use self::closed_form::{Batching, Covariances, Variances};
 use super::outputs::{ModelOutputs, OutputGradients};
 use crate::error::{Error, Result};
+use crate::kernels::composed::at_least;
 use crate::likelihood::Likelihood;
 use crate::noise::Noise;
 use crate::posterior::{CovarianceTerms, FactorPosterior, Posterior};
@@ -184,7 +185,7 @@ impl<M: Module + ModelOutputs + 'static> Linearized<M> {
                 };
                 let variance = entry(0, 0) + entry(1, 1) - entry(0, 1) - entry(1, 0);
                 let difference = mean.clone().narrow(1, 1, 1) - mean.narrow(1, 0, 1);
-                let logit = shrink(difference, variance.clamp_min(0.0));
+                let logit = shrink(difference, at_least(variance, 0.0));
                 Ok(Tensor::cat(
                     vec![sigmoid(logit.clone().neg()), sigmoid(logit)],
                     1,

@@ -7,12 +7,14 @@
 //! | full | √λₖ vₖ for all eigenpairs of the D×D sum | 0 |
 //!
 //! The low-rank sum is exact if its rank is at least that of the rows, and its diagonal always is. Neither it nor
-//! the diagonal needs an N×D or D×D matrix.
+//! the diagonal needs an N×D or D×D matrix. U is rounded to single precision at every batch, Σᵢ jᵢ² is summed in double
+//! precision, and what is no more than the rounding of U is not a part of r.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes_graph::ExampleGradients;
 
 use super::FULL_LIMIT;
+use crate::algebra::Bounded;
 use crate::algebra::{SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
@@ -58,27 +60,50 @@ pub(super) const ROWS_AT_A_TIME: usize = 128;
 /// The diagonal only.
 #[derive(Debug)]
 pub(super) struct Diagonal {
-    squares: Tensor<1>,
+    squares: Vec<f64>,
+    batches: usize,
+    device: Device,
 }
 
 impl Diagonal {
     pub(super) fn new(len: usize, device: &Device) -> Self {
         Self {
-            squares: Tensor::zeros([len], device),
+            squares: vec![0.0; len],
+            batches: 0,
+            device: device.clone(),
         }
+    }
+
+    /// The diagonal without the squares of U's columns, where the difference is more than U's rounding.
+    fn without(&self, kept: &[f64]) -> Vec<f64> {
+        let rounding = (4.0 + (self.batches as f64).sqrt()) * f64::from(f32::EPSILON);
+        let pairs = self.squares.iter().zip(kept);
+        let rests = pairs.map(|(square, kept)| match square - kept {
+            rest if rest <= rounding * square => 0.0,
+            rest => rest,
+        });
+        rests.collect()
+    }
+
+    fn tensor(&self, values: &[f64]) -> Tensor<1> {
+        let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+        Tensor::from_data(TensorData::new(values, [self.squares.len()]), &self.device)
     }
 }
 
 impl RowSum for Diagonal {
     fn add(&mut self, rows: &ExampleGradients) -> Result<()> {
-        self.squares = self.squares.clone() + rows.sum_of_squares();
+        let sums = self.squares.iter_mut();
+        let squares = to_host(rows.sum_of_squares());
+        sums.zip(squares).for_each(|(sum, square)| *sum += square);
+        self.batches += 1;
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<Factored> {
         Ok(Factored {
             factors: None,
-            rest: self.squares,
+            rest: self.tensor(&self.squares),
         })
     }
 }
@@ -132,9 +157,9 @@ impl RowSum for LowRank {
         let Self {
             factors, diagonal, ..
         } = *self;
-        let kept = column_dot(factors.clone(), factors.clone());
+        let kept = to_host(column_dot(factors.clone(), factors.clone()));
         Ok(Factored {
-            rest: (diagonal.squares - kept).clamp_min(0.0),
+            rest: diagonal.tensor(&diagonal.without(&kept)),
             factors: Some(factors),
         })
     }
@@ -196,7 +221,8 @@ pub(super) fn from_eigenpairs(
     device: &Device,
 ) -> Factored {
     let pairs: Vec<_> = pairs.collect();
-    let largest = pairs.iter().map(|pair| pair.0).fold(0.0, f64::max);
+    // Eigenvalues are finite.
+    let largest = pairs.iter().map(|pair| pair.0).fold(0.0, f64::at_least);
     let least = len as f64 * f64::EPSILON * largest;
     let mut rows: Vec<f32> = Vec::new();
     for (value, vector) in pairs.iter().filter(|pair| pair.0 > least) {

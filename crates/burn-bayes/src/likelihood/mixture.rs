@@ -24,6 +24,7 @@ use burn_bayes_eval::{TargetedMixture, most_likely_noise_precision};
 use super::classification_draws::{ClassificationDraws, probabilities_of};
 use super::regression_draws::RegressionDraws;
 use crate::error::{Error, Result};
+use crate::kernels::composed::at_least;
 use crate::methods::checks::positive;
 
 /// An output that can be averaged over draws of the weights.
@@ -104,7 +105,7 @@ impl ClassificationMixture {
     fn new(draw_probabilities: Tensor<3>, targets: Tensor<1, Int>) -> Self {
         let draws = ClassificationDraws::new(draw_probabilities.clone(), targets.clone());
         // The floor keeps Burn's metrics finite if every draw gives the class probability zero.
-        let output = draws.average().clamp_min(f32::MIN_POSITIVE).log();
+        let output = at_least(draws.average(), f32::MIN_POSITIVE).log();
         let loss = output
             .clone()
             .gather(1, targets.clone().unsqueeze_dim(1))

@@ -21,6 +21,7 @@
 
 use std::f64::consts::TAU;
 
+use crate::algebra::Bounded;
 use crate::algebra::{SquareMatrix, SymmetricEigen, dot};
 use crate::error::{Error, Result};
 use crate::posterior::{DenseGaussian, linear_regression_posterior};
@@ -176,7 +177,7 @@ impl<'a> Problem<'a> {
 
     /// sᵢ; rounding may make a zero eigenvalue negative.
     fn values(&self) -> impl Iterator<Item = f64> {
-        self.eigen.values().iter().map(|value| value.max(0.0))
+        self.eigen.values().iter().map(|value| value.at_least(0.0))
     }
 
     fn fit(&self, prior: f64, noise: f64) -> Fit {

@@ -30,6 +30,7 @@ mod latent;
 mod online;
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use burn::config::Config;
@@ -46,7 +47,8 @@ use super::checks::counts;
 use super::iterate_schedule::IterateSchedule;
 use super::start::{buffer, updated};
 use crate::algebra::{AlgebraError, SquareMatrix};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::kernels::composed::at_least;
 use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, Moments, statistics};
 use crate::memory::{MemoryPlan, OptimizerMemory};
 use crate::noise::{Noise, NoiseSource};
@@ -165,8 +167,16 @@ impl FactorAnalysis {
     /// The first covariance's part that is ψ.
     fn start_residual(variance: Tensor<1>) -> Tensor<1> {
         let residual = variance.mul_scalar(1.0 - START_SHARE);
-        residual.clamp_min(f32::MIN_POSITIVE)
+        at_least(residual, f32::MIN_POSITIVE)
     }
+}
+
+/// The error of an analysis that cannot go on.
+fn failed(reason: impl Display) -> Error {
+    Error::numerical(format!(
+        "factor analysis failed at an iterate: {reason}; likely causes: weights that diverge, or that differ in size by \
+         more than single precision can hold; lower the learning rate or start later"
+    ))
 }
 
 impl Algorithm for FactorAnalysis {
@@ -182,6 +192,9 @@ impl Algorithm for FactorAnalysis {
         let taken = self.schedule().enough("factor analysis", step)?;
         let mean = self.mean.val().without_autodiff();
         let mut factors = self.factors.val().without_autodiff();
+        if !factors.clone().is_finite().all().into_scalar::<bool>() {
+            return Err(failed("the factors are not finite"));
+        }
         let mut residual = self.residual.val().without_autodiff();
         let [rank, len] = factors.dims();
         let deviations = usize::try_from(taken - 1).unwrap_or(usize::MAX);
@@ -218,18 +231,24 @@ impl FromIterates for FactorAnalysis {
             let rows = started(rows, deviation, taken);
             (rows, Self::start_residual(moments.variance.clone()))
         } else {
+            // A weight that has not moved before has no ψ yet, by which its deviation could be divided.
+            let smallest = moments.variance.clone().mul_scalar(FLOOR);
+            let residual = self.residual.val().without_autodiff();
             let gaussian = CovarianceParts {
                 mean: moments.mean.clone(),
                 factors: Some(rows.clone()),
                 units: FactorUnits::Weights,
-                diagonal: Diagonal::Variance(self.residual.val().without_autodiff()),
+                diagonal: Diagonal::Variance(residual.max_pair(smallest.clone())),
             };
-            // Weights that are not finite have stopped the training already; they change no factors here.
-            let rows = learned(&gaussian, &rows, deviation, taken).unwrap_or(rows);
+            let rows = learned(&gaussian, &rows, deviation, taken).unwrap_or_else(|error| {
+                log::error!("{}", failed(error));
+                // It ends with the state that a record can keep: no posterior, whatever follows.
+                rows.full_like(f32::NAN)
+            });
             let shared = statistics::column_dot(rows.clone(), rows.clone());
-            let smallest = moments.variance.clone().mul_scalar(FLOOR);
+            // The first of both is not a number if the second is not.
             let residual = (moments.variance.clone() - shared).max_pair(smallest);
-            (rows, residual.clamp_min(f32::MIN_POSITIVE))
+            (rows, at_least(residual, f32::MIN_POSITIVE))
         };
         self.factors = updated(self.factors, |_| rows);
         self.residual = updated(self.residual, |_| residual);
@@ -366,6 +385,51 @@ mod tests {
         assert!((dense.mean()[0] - 4.0).abs() < 1e-5);
         assert!((dense.covariance().get(0, 0) - variance).abs() < 1e-4);
         assert!((dense.covariance().get(0, 1) - 0.5 * variance).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_weight_that_moves_late_is_learned() {
+        let device = Device::default();
+        let mut found = analysis(3, 1, 1);
+        let mut expected = OnlineFactorAnalysis::new(3, 1, FactorRule::ParameterExpansion).unwrap();
+        for step in 1..=400_u32 {
+            let wave = (0.7 * step as f32).sin();
+            let late = if step > 3 { 1e3 * wave } else { 0.0 };
+            let vector = [wave, late, 0.1 * (1.9 * step as f32).sin()];
+            expected.observe(&vector).unwrap();
+            found = found.observe(step.into(), Tensor::from_floats(vector, &device));
+        }
+        let dense = found.posterior(400).unwrap().to_dense().unwrap();
+        let correlation = dense.covariance().get(0, 1)
+            / (dense.covariance().get(0, 0) * dense.covariance().get(1, 1)).sqrt();
+        // Its factor is learned from the fourth iterate on, the part of the first iterates fades slowly.
+        assert!(correlation > 0.7, "{correlation}");
+        assert!(expected.estimate().is_ok());
+    }
+
+    #[test]
+    fn an_iterate_that_cannot_be_analysed_is_an_error_from_then_on() {
+        let device = Device::default();
+        let mut analysis = analysis(3, 1, 1);
+        for step in 1..=9_u32 {
+            let wave = (0.7 * step as f32).sin();
+            let bad = if step == 6 { f32::INFINITY } else { 0.5 * wave };
+            let weights = Tensor::from_floats([wave, bad, 1.0 - wave], &device);
+            analysis = analysis.observe(step.into(), weights);
+            let posterior = analysis.posterior(step.into());
+            match step {
+                1 => assert!(posterior.unwrap_err().is_too_early()),
+                2..=5 => assert!(posterior.is_ok()),
+                _ => {
+                    let error = posterior.unwrap_err();
+                    let message = error.to_string();
+                    assert!(
+                        error.is_numerical() && message.contains("factor analysis"),
+                        "{message}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@
 //! | α | `prior_precision` |
 //! | h, S | [`LogisticPosterior`] |
 
+use crate::algebra::Bounded;
 use crate::algebra::{SquareMatrix, dot};
 use crate::error::{Error, Result};
 use crate::posterior::DenseGaussian;
@@ -32,7 +33,8 @@ use super::full_matrix::{FullMatrixStep, FullMatrixVon};
 const MOST_WEIGHTS: usize = 2000;
 /// Steps after which a fit that still moves fails.
 const MOST_STEPS: usize = 2000;
-/// The change relative to the largest weight at which the iteration has converged.
+/// The change at which the iteration has converged: of the weights, relative to the largest or in deviations, and of the
+/// precision, relative to its diagonal.
 const CHANGE: f64 = 1e-9;
 /// Nodes of the trapezoidal rule on either side, and their distance in deviations. For a Gaussian, the rule gains digits
 /// as fast as its tails fall.
@@ -156,7 +158,7 @@ impl<'a> LogisticRegression<'a> {
                     products.for_each(|(sum, x)| *sum += bend / count * value * x);
                 }
             }
-            let before = von.mean().to_vec();
+            let before = von.clone();
             von = von.stepped(FullMatrixStep {
                 train_len: self.classes.len(),
                 gradient: &gradient,
@@ -165,10 +167,7 @@ impl<'a> LogisticRegression<'a> {
                 rate,
                 learning_rate: rate,
             })?;
-            let largest = von.mean().iter().fold(0.0f64, |most, w| most.max(w.abs()));
-            let moved = von.mean().iter().zip(&before);
-            let moved = moved.fold(0.0f64, |most, (new, old)| most.max((new - old).abs()));
-            if moved <= CHANGE * largest {
+            if is_settled(&before, &von) {
                 return Ok(gaussian);
             }
         }
@@ -238,6 +237,30 @@ impl<'a> LogisticRegression<'a> {
     }
 }
 
+/// Whether a step has changed neither the mean nor the precision. A mean that stays alone says nothing: by symmetry, the
+/// first gradient may be zero.
+fn is_settled(before: &FullMatrixVon, after: &FullMatrixVon) -> bool {
+    let scales: Vec<f64> = after.precision().diagonal().map(f64::sqrt).collect();
+    let size = after.mean().len();
+    let largest = after
+        .mean()
+        .iter()
+        .fold(0.0, |most: f64, w| most.at_least(w.abs()));
+    let mean_is_settled = (0..size).all(|row| {
+        let change = (after.mean()[row] - before.mean()[row]).abs();
+        change <= CHANGE * largest || change * scales[row] <= CHANGE
+    });
+    // Both are symmetric.
+    mean_is_settled
+        && (0..size).all(|row| {
+            (0..=row).all(|column| {
+                let change =
+                    after.precision().get(row, column) - before.precision().get(row, column);
+                change.abs() <= CHANGE * scales[row] * scales[column]
+            })
+        })
+}
+
 /// A Gaussian number.
 #[derive(Clone, Copy, Debug)]
 struct Margin {
@@ -262,7 +285,7 @@ fn sigmoid(z: f64) -> f64 {
 }
 
 fn softplus(z: f64) -> f64 {
-    z.max(0.0) + (-z.abs()).exp().ln_1p()
+    z.at_least(0.0) + (-z.abs()).exp().ln_1p()
 }
 
 #[cfg(test)]
@@ -287,6 +310,47 @@ mod tests {
         let found = margin(1.0, 4.0).expectation(|z| z.powi(4));
         assert!((found - 73.0).abs() < 1e-10, "{found}");
         assert!((margin(0.3, 2.0).expectation(|_| 1.0) - 1.0).abs() < 1e-13);
+    }
+
+    #[test]
+    fn rows_whose_first_gradient_is_zero_have_their_curvature() {
+        // Equal rows of both classes: the mean is that of the prior, exactly or up to rounding.
+        for inputs in [vec![1.0, 1.0], vec![0.1, 0.2, 0.3, 0.1, 0.2, 0.3]] {
+            let balanced: Vec<f64> = inputs.iter().flat_map(|&x| [x, x]).collect();
+            let classes: Vec<bool> = inputs.iter().flat_map(|_| [true, false]).collect();
+            let rows = LogisticRegression::new(&balanced, &classes, 100.0).unwrap();
+            for kind in [
+                LogisticPosterior::Full,
+                LogisticPosterior::Diagonal,
+                LogisticPosterior::EmpiricalFisher,
+            ] {
+                let found = rows.posterior(kind).unwrap();
+                // z ~ N(0, x²/P), and P = Σ x² E[h] + α.
+                let precision = found.variances()[0].recip();
+                let curvature = balanced.iter().map(|x| {
+                    let margin = Margin {
+                        mean: 0.0,
+                        deviation: x / precision.sqrt(),
+                    };
+                    let bend = match kind {
+                        LogisticPosterior::EmpiricalFisher => {
+                            margin.expectation(|z| sigmoid(-z).powi(2))
+                        }
+                        _ => margin.expectation(|z| sigmoid(z) * sigmoid(-z)),
+                    };
+                    bend * x * x
+                });
+                let expected = 100.0 + curvature.sum::<f64>();
+                assert!(
+                    (precision / expected - 1.0).abs() < 1e-8,
+                    "{precision} {expected}"
+                );
+                assert!(found.mean()[0].abs() < 1e-12);
+            }
+        }
+        let rows = LogisticRegression::new(&[1.0, 1.0], &[true, false], 100.0).unwrap();
+        let posterior = rows.posterior(LogisticPosterior::Full).unwrap();
+        assert!((posterior.variances()[0] - 0.00995).abs() < 1e-5);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use burn::tensor::{Tensor, TensorData};
 use burn_bayes_graph::ExampleGradients;
 
+use crate::algebra::Bounded;
 use crate::algebra::{SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
 
@@ -111,7 +112,7 @@ impl StackedFactors<'_> {
         let scatter = SquareMatrix::from_row_major(len, scatter).map_err(Error::from)?;
         let pairs = SymmetricEigen::leading(&scatter, rank).map_err(Error::from)?;
         let rows = pairs.iter().flat_map(|pair| {
-            let scale = pair.value.max(0.0).sqrt();
+            let scale = pair.value.at_least(0.0).sqrt();
             pair.vector.iter().map(move |entry| (scale * entry) as f32)
         });
         let rows = TensorData::new(rows.collect::<Vec<f32>>(), [rank, len]);

@@ -9,6 +9,7 @@ use burn_bayes_eval::log_losses;
 
 use super::row_mean::RowMeanMetric;
 use super::score::{Caption, RowScore};
+use crate::algebra::Bounded;
 use crate::likelihood::ClassificationDraws;
 
 /// The mean negative log-likelihood of an epoch's rows under the average of the draws.
@@ -33,7 +34,10 @@ impl RowScore for AverageNll {
     fn scores(&self, batch: &ClassificationDraws) -> Result<Vec<f64>, TensorReadError> {
         let largest = -f64::from(f32::MIN_POSITIVE).ln();
         let losses = log_losses(&batch.read()?.labelled());
-        Ok(losses.into_iter().map(|loss| loss.min(largest)).collect())
+        Ok(losses
+            .into_iter()
+            .map(|loss| loss.at_most(largest))
+            .collect())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The covariance form, N(c, FᵀF + diag ψ).
 //!
-//! * A = F/ψ, B = F Aᵀ, C = (I+B)⁻¹A, so S⁻¹v = v/ψ − Cᵀ(A v) and log|S| = Σ log ψ + log|I+B|.
+//! * A = F/ψ, B = F Aᵀ; `inverse.rs` has S⁻¹v and log|S|.
 //! * vᵀS⁻¹v = ‖(v − Fᵀh)/ψ^½‖² + ‖h‖² at h = (I+B)⁻¹A v, where this is smallest, so that rounding errors of h
 //!   have only a second-order effect.
 //! * J Σ Jᵀ = (J ψ^½)(J ψ^½)ᵀ + (J Fᵀ)(J Fᵀ)ᵀ.
@@ -16,8 +16,8 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
 use super::Sampler;
-use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm, Moments};
-use crate::algebra::{IdentityPlus, SquareMatrix};
+use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm};
+use super::inverse::{LowRankInverse, narrowed};
 use crate::error::Result;
 use crate::kernels::composed::to_host;
 use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, statistics};
@@ -41,9 +41,10 @@ impl CovarianceForm {
         }
     }
 
-    fn inner(&self, parts: &CovarianceParts) -> Result<IdentityPlus> {
-        let gram = SquareMatrix::from_row_major(parts.rank(), kernels::gram(parts))?;
-        Ok(IdentityPlus::new(&gram)?)
+    /// S⁻¹.
+    fn precision(&self) -> Result<LowRankInverse> {
+        let factors = self.factors.as_ref().map(Param::val);
+        LowRankInverse::new(factors.as_ref(), &self.diagonal.val())
     }
 }
 
@@ -62,8 +63,12 @@ impl GaussianForm for CovarianceForm {
         Ok(Box::new(self.parts()))
     }
 
-    fn variance(&self) -> Result<Tensor<1>> {
-        Ok(statistics::covariance_variance(&self.parts()))
+    fn variance(&self) -> Result<Vec<f64>> {
+        Ok(to_host(statistics::covariance_variance(&self.parts())))
+    }
+
+    fn log_determinant(&self) -> Result<f64> {
+        Ok(self.precision()?.log_determinant())
     }
 
     fn covariance_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>> {
@@ -78,14 +83,8 @@ impl GaussianForm for CovarianceForm {
     }
 
     fn precision_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>> {
-        let parts = self.parts();
-        let scaled = vector.clone() / self.diagonal.val();
-        let Some(factors) = &parts.factors else {
-            return Ok(scaled);
-        };
-        let projection = statistics::project(factors, &scaled);
-        let solved = self.inner(&parts)?.inverse().multiply_vector(&projection)?;
-        Ok(scaled - statistics::combine(factors, &solved) / self.diagonal.val())
+        let product = self.precision()?.product(&to_host(vector.clone()));
+        Ok(narrowed(product, &vector.device()))
     }
 
     fn covariance_roots(&self) -> Result<CovarianceRoots> {
@@ -104,17 +103,6 @@ impl GaussianForm for CovarianceForm {
         })
     }
 
-    fn moments(&self) -> Result<Moments> {
-        let parts = self.parts();
-        let log_determinant =
-            statistics::log_sum(self.diagonal.val()) + self.inner(&parts)?.log_determinant();
-        Ok(Moments {
-            mean: self.mean.val(),
-            variance: self.variance()?,
-            log_determinant,
-        })
-    }
-
     fn squared_distances(&self, deviations: &Tensor<2>) -> Result<Vec<f64>> {
         let parts = self.parts();
         let scale = self.diagonal.val().sqrt().unsqueeze::<2>();
@@ -123,7 +111,7 @@ impl GaussianForm for CovarianceForm {
         };
         let scaled = deviations.clone() / self.diagonal.val().unsqueeze::<2>();
         let projections = to_host(scaled.matmul(factors.clone().transpose()));
-        let inverse = self.inner(&parts)?.inverse();
+        let inverse = self.precision()?.inner().inverse();
         let solved = projections.chunks_exact(parts.rank().max(1));
         let solved = solved.map(|projection| inverse.multiply_vector(projection));
         let solved = solved.collect::<Result<Vec<_>, _>>()?.concat();

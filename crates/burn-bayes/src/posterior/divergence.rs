@@ -20,6 +20,7 @@
 //! distance between positive definite matrices", for the orthogonal Procrustes form.
 
 use super::dense::DenseGaussian;
+use crate::algebra::Bounded;
 use crate::algebra::{AlgebraError, SquareMatrix, check_length, dot};
 
 /// The distances between a true Gaussian and its approximation that the papers report.
@@ -128,7 +129,7 @@ impl DenseGaussian {
 fn excess_of_scale(scale: f64) -> f64 {
     let excess = scale - 1.0;
     // log w ≤ u; rounding of the logarithm must not take the sum below 0.
-    excess * excess + 2.0 * (excess - scale.ln()).max(0.0)
+    excess * excess + 2.0 * (excess - scale.ln()).at_least(0.0)
 }
 
 fn squared_norm(vector: &[f64]) -> f64 {

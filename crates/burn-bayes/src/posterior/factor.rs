@@ -10,7 +10,8 @@ use burn_bayes_graph::Layout;
 
 use super::covariance::CovarianceForm;
 use super::dense::DenseGaussian;
-use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm, Moments};
+use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm};
+use super::inverse::narrowed;
 use super::precision::PrecisionForm;
 use super::storage::{Contents, DIAGONAL, FACTORS, FileFormat, MEAN, Saved};
 use super::{Posterior, Sampler, check_finite};
@@ -194,16 +195,24 @@ impl FactorPosterior {
         }
     }
 
-    /// The marginal variances, `[D]`.
+    /// The marginal variances, `[D]`, computed in double precision: they keep their digits where the factors leave
+    /// little of the diagonal's variance.
     pub fn variance(&self) -> Result<Tensor<1>> {
-        self.form.gaussian().variance()
+        Ok(narrowed(self.form.gaussian().variance()?, &self.device()))
     }
 
     /// The distance of `weights` from the mean in marginal standard deviations, as a root mean square over weights.
     pub fn standardized_distance(&self, weights: &Tensor<1>) -> Result<f64> {
         self.check_len(weights)?;
-        let squares = (weights.clone() - self.mean()).square() / self.variance()?;
-        Ok(f64::from(squares.mean().into_scalar::<f32>()).sqrt())
+        let distances = to_host(weights.clone())
+            .into_iter()
+            .zip(to_host(self.mean()));
+        let variances = self.form.gaussian().variance()?;
+        let squares = distances.zip(&variances).map(|((weight, mean), variance)| {
+            let distance = weight - mean;
+            distance * distance / variance
+        });
+        Ok((squares.sum::<f64>() / self.len() as f64).sqrt())
     }
 
     /// Σ v, without forming Σ.
@@ -282,10 +291,7 @@ impl FactorPosterior {
         self.check_width(weights.dims()[1])?;
         let gaussian = self.form.gaussian();
         let deviations = weights.clone() - self.mean().unsqueeze::<2>();
-        let Moments {
-            log_determinant, ..
-        } = gaussian.moments()?;
-        let constant = self.len() as f64 * (2.0 * PI).ln() + log_determinant;
+        let constant = self.len() as f64 * (2.0 * PI).ln() + gaussian.log_determinant()?;
         let distances = gaussian.squared_distances(&deviations)?.into_iter();
         Ok(distances
             .map(|distance| -0.5 * (constant + distance))
@@ -294,9 +300,7 @@ impl FactorPosterior {
 
     /// ½(D log 2πe + log|Σ|), in nats.
     pub fn entropy(&self) -> Result<f64> {
-        let Moments {
-            log_determinant, ..
-        } = self.form.gaussian().moments()?;
+        let log_determinant = self.form.gaussian().log_determinant()?;
         Ok(0.5 * (self.len() as f64 * (1.0 + (2.0 * PI).ln()) + log_determinant))
     }
 
@@ -309,12 +313,8 @@ impl FactorPosterior {
                 self.len()
             )));
         }
-        let Moments {
-            mean,
-            variance,
-            log_determinant,
-        } = self.form.gaussian().moments()?;
-        let second_moments = to_host(mean.square() + variance);
+        let log_determinant = self.form.gaussian().log_determinant()?;
+        let second_moments = self.second_moments()?;
         let mut weighted = 0.0;
         let mut start = 0;
         for &(len, precision) in prior.segments() {
@@ -331,8 +331,7 @@ impl FactorPosterior {
     ///
     /// If the group selects no weights.
     pub fn prior_precision(&self, group: &ParamGroup) -> Result<f64> {
-        let Moments { mean, variance, .. } = self.form.gaussian().moments()?;
-        let second_moments = to_host(mean.square() + variance);
+        let second_moments = self.second_moments()?;
         let (mut count, mut sum, mut start) = (0, 0.0, 0);
         for entry in self.layout.entries() {
             let end = start + entry.len();
@@ -347,6 +346,15 @@ impl FactorPosterior {
             return Err(Error::config("group", problem));
         }
         Ok(count as f64 / sum)
+    }
+
+    /// c² + Var θ.
+    fn second_moments(&self) -> Result<Vec<f64>> {
+        let variances = self.form.gaussian().variance()?.into_iter();
+        let moments = variances.zip(to_host(self.mean()));
+        Ok(moments
+            .map(|(variance, mean)| mean * mean + variance)
+            .collect())
     }
 
     /// A dense copy in double precision; an error above [`DENSE_LIMIT`] weights.

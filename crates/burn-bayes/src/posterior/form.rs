@@ -5,13 +5,6 @@ use burn::tensor::Tensor;
 use super::Sampler;
 use crate::error::Result;
 
-/// Mean, marginal variances and log-determinant of the covariance.
-pub(super) struct Moments {
-    pub(super) mean: Tensor<1>,
-    pub(super) variance: Tensor<1>,
-    pub(super) log_determinant: f64,
-}
-
 /// The map from J, `[R, D]`, to matrices H, `[R, ·]`, with J Σ Jᵀ = Σ H Hᵀ. It holds what all J share.
 #[derive(Clone, Debug)]
 pub(crate) struct CovarianceRoots {
@@ -63,8 +56,11 @@ pub(super) trait GaussianForm {
     /// A sampler; it computes once what all draws share.
     fn sampler(&self) -> Result<Box<dyn Sampler>>;
 
-    /// The diagonal of the covariance, `[D]`.
-    fn variance(&self) -> Result<Tensor<1>>;
+    /// The diagonal of the covariance, D numbers.
+    fn variance(&self) -> Result<Vec<f64>>;
+
+    /// log|Σ|.
+    fn log_determinant(&self) -> Result<f64>;
 
     /// Σ v.
     fn covariance_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>>;
@@ -77,9 +73,6 @@ pub(super) trait GaussianForm {
 
     /// The terms of J Σ Jᵀ.
     fn covariance_terms(&self) -> Result<CovarianceTerms>;
-
-    /// The quantities needed for the entropy and the divergence from a prior.
-    fn moments(&self) -> Result<Moments>;
 
     /// vᵀ Σ⁻¹ v for deviations v from the mean, `[S, D]`.
     fn squared_distances(&self, deviations: &Tensor<2>) -> Result<Vec<f64>>;

@@ -14,13 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use super::storage::{FORMAT_VERSION, damaged, unreadable, unwritable};
 use super::{FactorPosterior, Posterior, Sampler, expect_layout};
+use crate::algebra::Bounded;
 use crate::error::{Error, Result};
 use crate::noise::Noise;
 
 /// Σ_m w_m q_m over the same weights.
 ///
-/// A draw first picks a component and then draws from it. The components are in memory, or [on
-/// disk](Self::open) and read on demand.
+/// A draw first picks a component and then draws from it. The rows of one noise pick components in proportion to their
+/// weights: M rows of a mixture of M equal weights contain each component once, so that a prediction misses none. The
+/// components are in memory, or [on disk](Self::open) and read on demand.
 #[derive(Clone, Debug)]
 pub struct Mixture<P = FactorPosterior> {
     layout: Arc<Layout>,
@@ -91,7 +93,16 @@ impl<P: Posterior> Mixture<P> {
     }
 
     /// A component, read from its file if it is on disk.
+    ///
+    /// # Errors
+    ///
+    /// If there is no component of this number, counted from 0, or it cannot be read.
     pub fn component(&self, index: usize) -> Result<P> {
+        let count = self.weights.len();
+        if index >= count {
+            let problem = format!("is {index}; the mixture has {count} components, from 0");
+            return Err(Error::config("component", problem));
+        }
         match &self.components {
             Components::InMemory(components) => Ok(components[index].clone()),
             Components::OnDisk { files, device } => {
@@ -138,7 +149,8 @@ impl<P: Posterior> Mixture<P> {
 
 /// The component with these weights that the noise selects, by inversion of the cumulative weights.
 pub(crate) fn picked(weights: &[f64], noise: Noise) -> usize {
-    let mut rest = noise.uniform();
+    let used = weights.iter().filter(|weight| **weight > 0.0).count();
+    let mut rest = noise.stratified(used);
     for (index, weight) in weights.iter().enumerate() {
         if rest < *weight {
             return index;
@@ -162,7 +174,13 @@ impl Mixture<FactorPosterior> {
             .filter(|(_, weight)| **weight > 0.0)
             .map(|(index, weight)| Ok(weight.ln() + self.component(index)?.log_density(weights)?))
             .collect::<Result<Vec<f64>>>()?;
-        let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if terms.iter().any(|term| term.is_nan()) {
+            return Ok(f64::NAN);
+        }
+        let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::at_least);
+        if largest.is_infinite() {
+            return Ok(largest);
+        }
         Ok(largest
             + terms
                 .iter()

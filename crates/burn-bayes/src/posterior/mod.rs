@@ -9,6 +9,7 @@ mod dense;
 mod divergence;
 mod factor;
 mod form;
+mod inverse;
 mod mixture;
 mod nearest;
 mod point;

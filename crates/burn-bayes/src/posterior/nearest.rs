@@ -22,6 +22,7 @@
 
 use super::dense::DenseGaussian;
 use super::factor::FormKind;
+use crate::algebra::Bounded;
 use crate::algebra::{AlgebraError, EigenPair, Lbfgs, SquareMatrix, SymmetricEigen};
 
 type Result<T> = std::result::Result<T, AlgebraError>;
@@ -225,7 +226,7 @@ impl Nearest<'_> {
         }
         let own = self.matrix.diagonal().zip(rest);
         let factors: Vec<f64> = own
-            .map(|(a, rest)| (a * rest.max(LEAST_REST)).ln())
+            .map(|(a, rest)| (a * rest.at_least(LEAST_REST)).ln())
             .collect();
         Ok(vec![diagonal, factors])
     }

@@ -1,6 +1,6 @@
 //! The precision form, N(μ, (UᵀU + diag d)⁻¹).
 //!
-//! * Woodbury: A = (I + U d⁻¹ Uᵀ)⁻¹, Σv = v/d − (U/d)ᵀ A (U/d) v, log|Σ| = −Σ log d − log|I + U d⁻¹ Uᵀ|.
+//! * `inverse.rs` has Σ v, its diagonal and log|Σ|, with A = (I + U d⁻¹ Uᵀ)⁻¹.
 //! * With V = U/√d, W = J/√d and Y = W Vᵀ A: J Σ Jᵀ = R Rᵀ + Y Yᵀ for R = W − Y V, without
 //!   cancellation.
 //! * A draw, with V = U/√d and B Bᵀ = I + V Vᵀ, is μ + d^-½ ⊙ (ε − Vᵀ B⁻ᵀ (I+B)⁻¹ V ε); safe for
@@ -16,9 +16,11 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
 use super::Sampler;
-use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm, Moments};
+use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm};
+use super::inverse::{LowRankInverse, narrowed};
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::Result;
+use crate::kernels::composed::to_host;
 use crate::kernels::statistics::{self, PrecisionParts};
 use crate::kernels::{self, Projections};
 use crate::noise::Noise;
@@ -40,10 +42,14 @@ impl PrecisionForm {
         }
     }
 
-    fn inner(&self, parts: &PrecisionParts) -> Result<IdentityPlus> {
-        let gram = SquareMatrix::from_row_major(parts.rank(), parts.gram())?;
-        Ok(IdentityPlus::new(&gram)?)
+    /// Σ.
+    fn covariance(&self) -> Result<LowRankInverse> {
+        covariance(&self.parts())
     }
+}
+
+fn covariance(parts: &PrecisionParts) -> Result<LowRankInverse> {
+    LowRankInverse::new(parts.factors.as_ref(), &parts.precision)
 }
 
 /// Draws, and U Uᵀ, which the same pass computes.
@@ -62,7 +68,8 @@ pub fn precision_draws(parts: &PrecisionParts, noises: &[Noise]) -> Result<Preci
         gram,
         products,
     } = kernels::projections(parts, noises);
-    let coefficients = DrawCoefficients::new(parts.rank(), scaled_gram)?;
+    let scaled_gram = SquareMatrix::from_row_major(parts.rank(), scaled_gram)?;
+    let coefficients = DrawCoefficients(IdentityPlus::new(&scaled_gram)?.draw_coefficients());
     Ok(PrecisionDraws {
         draws: coefficients.draws(parts, noises, products)?,
         gram,
@@ -74,11 +81,6 @@ pub fn precision_draws(parts: &PrecisionParts, noises: &[Noise]) -> Result<Preci
 struct DrawCoefficients(SquareMatrix);
 
 impl DrawCoefficients {
-    fn new(rank: usize, scaled_gram: Vec<f64>) -> Result<Self> {
-        let gram = SquareMatrix::from_row_major(rank, scaled_gram)?;
-        Ok(Self(IdentityPlus::new(&gram)?.draw_coefficients()))
-    }
-
     fn draws(
         &self,
         parts: &PrecisionParts,
@@ -102,10 +104,11 @@ struct PrecisionSampler {
 
 impl PrecisionSampler {
     fn new(parts: PrecisionParts) -> Result<Self> {
-        let gram = kernels::projections(&parts, &[]).scaled_gram;
+        let inner = covariance(&parts)?;
+        let coefficients = DrawCoefficients(inner.inner().draw_coefficients());
         Ok(Self {
-            coefficients: DrawCoefficients::new(parts.rank(), gram)?,
             parts,
+            coefficients,
         })
     }
 
@@ -131,21 +134,17 @@ impl GaussianForm for PrecisionForm {
         Ok(Box::new(PrecisionSampler::new(self.parts())?))
     }
 
-    fn variance(&self) -> Result<Tensor<1>> {
-        let parts = self.parts();
-        let woodbury = self.inner(&parts)?.inverse();
-        Ok(statistics::precision_variance(&parts, woodbury.as_slice()))
+    fn variance(&self) -> Result<Vec<f64>> {
+        self.covariance()?.diagonal()
+    }
+
+    fn log_determinant(&self) -> Result<f64> {
+        Ok(-self.covariance()?.log_determinant())
     }
 
     fn covariance_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>> {
-        let parts = self.parts();
-        let scaled = vector.clone() / parts.precision.clone();
-        let Some(factors) = &parts.factors else {
-            return Ok(scaled);
-        };
-        let projection = statistics::project(factors, &scaled);
-        let solved = self.inner(&parts)?.inverse().multiply_vector(&projection)?;
-        Ok(scaled - statistics::combine(factors, &solved) / parts.precision)
+        let product = self.covariance()?.product(&to_host(vector.clone()));
+        Ok(narrowed(product, &vector.device()))
     }
 
     fn precision_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>> {
@@ -162,48 +161,21 @@ impl GaussianForm for PrecisionForm {
     fn covariance_roots(&self) -> Result<CovarianceRoots> {
         let parts = self.parts();
         let deviation: Tensor<2> = parts.precision.clone().sqrt().recip().unsqueeze();
-        let factors = parts.factors.clone();
-        let factors = factors.map(|factors| factors * deviation.clone());
-        let mixed = match &factors {
-            None => None,
-            Some(factors) => {
-                let woodbury = self.inner(&parts)?.inverse();
-                Some(statistics::mix(factors, woodbury.as_slice(), parts.rank()))
-            }
-        };
         Ok(CovarianceRoots {
+            factors: parts
+                .factors
+                .clone()
+                .map(|factors| factors * deviation.clone()),
+            mixed: covariance(&parts)?.solved_rows(),
             deviation,
-            factors,
-            mixed,
         })
     }
 
     fn covariance_terms(&self) -> Result<CovarianceTerms> {
-        let parts = self.parts();
-        let diagonal = parts.precision.clone().recip();
-        let vectors = match &parts.factors {
-            None => None,
-            Some(factors) => {
-                let scaled = factors.clone() * diagonal.clone().unsqueeze::<2>();
-                let root = self.inner(&parts)?.inverse_root();
-                Some(statistics::mix(&scaled, root.as_slice(), parts.rank()))
-            }
-        };
         Ok(CovarianceTerms {
-            diagonal,
-            vectors,
+            diagonal: self.diagonal.val().recip(),
+            vectors: self.covariance()?.whitened_rows(),
             is_difference: true,
-        })
-    }
-
-    fn moments(&self) -> Result<Moments> {
-        let parts = self.parts();
-        let log_determinant =
-            -statistics::log_sum(parts.precision.clone()) - self.inner(&parts)?.log_determinant();
-        Ok(Moments {
-            mean: parts.mean,
-            variance: self.variance()?,
-            log_determinant,
         })
     }
 

@@ -1,12 +1,12 @@
 //! Draws of a posterior in proportion to given weights.
 //!
-//! With the cumulative weights C_s, draw i of a prediction is draw s of the posterior where C_{s−1} ≤ u_i < C_s and
-//! u_i = (i + ½)/φ modulo 1, with the golden ratio φ. Any first n of these u_i are spread evenly, as those of
-//! systematic resampling, so that a prediction is an average with equal weights; unlike those, they do not depend
-//! on n, so that a longer prediction extends a shorter one.
+//! With the cumulative weights C_s, draw i of a prediction is draw s of the posterior where C_{s−1} ≤ u_i < C_s. Any first n
+//! of the u_i are spread [evenly](evenly), as those of systematic resampling, so that a prediction is an average with equal
+//! weights; unlike those, they do not depend on n, so that a longer prediction extends a shorter one. As many draws as
+//! there are weights contain each of equal weights once.
 
 use crate::error::{Error, Result};
-use crate::noise::Noise;
+use crate::noise::{Noise, evenly};
 
 /// Which draw of a posterior is which draw of a prediction.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub(crate) struct WeightedDraws {
     noise: Noise,
     /// C_s; the last is 1.
     cumulative: Vec<f64>,
+    /// The number of weights above zero.
+    used: usize,
 }
 
 impl WeightedDraws {
@@ -41,18 +43,17 @@ impl WeightedDraws {
         Ok(Self {
             noise,
             cumulative: cumulative.collect(),
+            used: weights.iter().filter(|weight| **weight > 0.0).count(),
         })
     }
 
     /// The noise of draw `index` of a prediction.
     pub(crate) fn noise(&self, index: u64) -> Noise {
-        let position = ((index as f64 + 0.5) * GOLDEN_RATIO.recip()).fract();
+        let position = evenly(index, self.used);
         let draw = self.cumulative.partition_point(|&sum| sum <= position);
         self.noise.row(draw as u64)
     }
 }
-
-const GOLDEN_RATIO: f64 = 1.618_033_988_749_895;
 
 #[cfg(test)]
 mod tests {
@@ -75,6 +76,26 @@ mod tests {
                     "{count}: {found} {expected}"
                 );
                 assert!(*weight > 0.0 || found == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn as_many_draws_as_equal_weights_contain_each_of_them() {
+        let weights = [0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0];
+        let noise = Noise::host(4);
+        let draws = WeightedDraws::new(noise, &weights).unwrap();
+        for round in 0..20 {
+            let found: Vec<Noise> = (5 * round..)
+                .take(5)
+                .map(|index| draws.noise(index))
+                .collect();
+            for (draw, weight) in (0..).zip(weights) {
+                let count = found
+                    .iter()
+                    .filter(|found| **found == noise.row(draw))
+                    .count();
+                assert_eq!(count as f64, weight, "round {round}, draw {draw}");
             }
         }
     }

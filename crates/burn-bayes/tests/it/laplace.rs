@@ -316,6 +316,68 @@ fn a_linear_regression_is_exact() {
 }
 
 #[test]
+fn many_rows_leave_the_variances_that_they_should() {
+    let net = Net::new(None, 1, GAUSSIAN);
+    let rows: Vec<Batch> = batches(&net)
+        .into_iter()
+        .map(|(inputs, targets)| (inputs * 100.0, targets))
+        .collect();
+    for structure in [Structure::LowRank { rank: 3 }, Structure::Full] {
+        // Σ x² is about 10⁹, and α is 0.3.
+        let fit = Laplace::new(100_000)
+            .with_prior(Prior::isotropic(ALPHA))
+            .with_structure(structure)
+            .gauss_newton(&net, rows.clone())
+            .unwrap();
+        let posterior = fit.posterior().unwrap();
+        let dense = posterior.to_dense().unwrap();
+        let found = values(&posterior.variance().unwrap());
+        for (found, expected) in found.iter().zip(dense.variances()) {
+            assert!(
+                (found / expected - 1.0).abs() < 1e-5,
+                "{structure:?}: {found} {expected}"
+            );
+        }
+        let moments = dense.mean().iter().zip(dense.variances());
+        let expected = 3.0 / moments.map(|(m, v)| m * m + v).sum::<f64>();
+        let found = posterior.prior_precision(&ParamGroup::all()).unwrap();
+        assert!(
+            (found / expected - 1.0).abs() < 1e-5,
+            "{structure:?}: {found} {expected}"
+        );
+    }
+}
+
+#[test]
+fn rounding_of_large_sums_is_no_curvature() {
+    // Two equal features: no row says anything about their difference, whose variance is that of the prior.
+    let net = Net::new(None, 1, GAUSSIAN);
+    let rows = (0..40).map(|seed| {
+        let inputs: Vec<f32> = normals(seed, ROWS)
+            .iter()
+            .flat_map(|x| [10.0 * x; 2])
+            .collect();
+        (
+            matrix(ROWS, FEATURES, &inputs),
+            matrix(ROWS, 1, &[0.0; ROWS]),
+        )
+    });
+    let fit = Laplace::new(100_000)
+        .with_prior(Prior::isotropic(ALPHA))
+        .with_structure(Structure::LowRank { rank: 3 })
+        .gauss_newton(&net, rows)
+        .unwrap();
+    let difference = matrix(1, 3, &[1.0, -1.0, 0.0]);
+    let found = values(
+        &fit.posterior()
+            .unwrap()
+            .linear_variance(&difference)
+            .unwrap(),
+    )[0];
+    assert!((found * ALPHA / 2.0 - 1.0).abs() < 0.01, "{found}");
+}
+
+#[test]
 fn the_log_marginal_likelihood_is_the_dense_one() {
     let net = Net::new(Some(3), 3, Likelihood::Categorical);
     let dense = Dense::of(&net);

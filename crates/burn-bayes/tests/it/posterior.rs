@@ -5,7 +5,7 @@ use burn::nn::LinearConfig;
 use burn::tensor::{Device, Tensor};
 use burn_bayes::graph::Layout;
 use burn_bayes::posterior::{DENSE_LIMIT, DenseGaussian, FormKind, Mixture};
-use burn_bayes::{FactorPosterior, Noise, Prior};
+use burn_bayes::{FactorPosterior, Noise, Posterior, Prior};
 use proptest::prelude::*;
 
 use crate::support::{
@@ -532,6 +532,132 @@ fn what_is_left_of_a_settled_direction_is_not_lost() {
     assert!((found / expected - 1.0).abs() < 1e-5, "{found} {expected}");
 }
 
+/// A precision form whose factors leave little of the diagonal: U²/d is about 10^`decades`.
+fn settled(decades: i32, rank: usize, seed: u64) -> (FactorPosterior, DenseGaussian, f64) {
+    const LEN: usize = 5;
+    let size = 10_f32.powf(0.5 * decades as f32);
+    let factors: Vec<f32> = normals(seed, rank * LEN).iter().map(|u| size * u).collect();
+    let diagonal: Vec<f32> = normals(seed + 1, LEN)
+        .iter()
+        .map(|d| (0.5 * d).exp())
+        .collect();
+    let mean = vec![0.0; LEN];
+    let posterior = FactorPosterior::precision(
+        flat_layout(LEN),
+        vector(&mean),
+        Some(matrix(rank, LEN, &factors)),
+        vector(&diagonal),
+    );
+    let dense = DenseGaussian::from_precision_factors(
+        widened(&mean),
+        &widened(&factors),
+        &widened(&diagonal),
+    );
+    let squares = widened(&factors)
+        .into_iter()
+        .zip(widened(&diagonal).into_iter().cycle());
+    let condition = 1.0 + squares.map(|(u, d)| u * u / d).sum::<f64>();
+    // Rounding of the result, and that of the dense matrices in double precision.
+    let allowed = 2.0 * EPSILON + 16.0 * f64::EPSILON * condition;
+    (posterior.unwrap(), dense.unwrap(), allowed)
+}
+
+#[test]
+fn variances_and_what_follows_from_them_keep_their_digits_up_to_ten_decades() {
+    for (decades, rank) in (0..=10)
+        .step_by(2)
+        .flat_map(|d| [1, 2, 4, 5, 7].map(|rank| (d, rank)))
+    {
+        let (posterior, dense, allowed) = settled(decades, rank, 40 + rank as u64);
+        let relative = |what: &str, found: f64, expected: f64| {
+            let error = (found / expected - 1.0).abs();
+            assert!(
+                error < allowed,
+                "{what} at 10^{decades}, rank {rank}: {found} {expected}"
+            );
+        };
+        let variances = dense.variances();
+        for (found, expected) in values(&posterior.variance().unwrap())
+            .iter()
+            .zip(&variances)
+        {
+            relative("variance", *found, *expected);
+        }
+        let best = posterior.prior_precision(&ParamGroup::all()).unwrap();
+        relative("prior precision", best, 5.0 / variances.iter().sum::<f64>());
+
+        let point = normals(7, 5);
+        let squares = widened(&point)
+            .into_iter()
+            .zip(&variances)
+            .map(|(v, variance)| v * v / variance);
+        let expected = (squares.sum::<f64>() / 5.0).sqrt();
+        relative(
+            "distance",
+            posterior.standardized_distance(&vector(&point)).unwrap(),
+            expected,
+        );
+
+        let expected = dense
+            .covariance()
+            .multiply_vector(&widened(&point))
+            .unwrap();
+        let norm = expected.iter().map(|v| v * v).sum::<f64>().sqrt();
+        let found = values(&posterior.covariance_product(&vector(&point)).unwrap());
+        for (found, expected) in found.iter().zip(&expected) {
+            assert!(
+                (found - expected).abs() < allowed * norm,
+                "product: {found} {expected}"
+            );
+        }
+
+        let entropy = posterior.entropy().unwrap();
+        assert_near("entropy", entropy, dense.entropy(), 20.0 * allowed);
+        let prior = Prior::isotropic(0.5).resolve(&flat_layout(5)).unwrap();
+        let dense_prior = DenseGaussian::from_variances(vec![0.0; 5], &[2.0; 5]).unwrap();
+        let expected = dense.kl_divergence(&dense_prior).unwrap();
+        assert_near(
+            "divergence",
+            posterior.kl(&prior).unwrap(),
+            expected,
+            40.0 * allowed,
+        );
+        for at in 0..5 {
+            let jacobian: Vec<f32> = (0..5)
+                .map(|other| if other == at { 1.0 } else { 0.0 })
+                .collect();
+            let found = posterior.linear_variance(&matrix(1, 5, &jacobian)).unwrap();
+            let (found, expected) = (values(&found)[0], variances[at]);
+            // The roots are in single precision.
+            let error = (found / expected - 1.0).abs();
+            assert!(
+                error < allowed + 1e-3,
+                "linear at 10^{decades}, rank {rank}: {found} {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn one_weight_with_a_million_observations_has_its_variance() {
+    for (square, expected) in [(1e6_f32, 1e-6), (1e7, 1e-7), (1e8, 1e-8), (1e12, 1e-12)] {
+        let posterior = FactorPosterior::precision(
+            flat_layout(1),
+            vector(&[0.0]),
+            Some(matrix(1, 1, &[square.sqrt()])),
+            vector(&[1.0]),
+        );
+        let posterior = posterior.unwrap();
+        let variance = values(&posterior.variance().unwrap())[0];
+        assert!((variance / expected - 1.0).abs() < 2e-6, "{variance}");
+        let distance = posterior.standardized_distance(&vector(&[1e-3])).unwrap();
+        assert!(
+            (distance * expected.sqrt() / 1e-3 - 1.0).abs() < 2e-6,
+            "{distance}"
+        );
+    }
+}
+
 #[test]
 fn vectors_and_priors_of_another_length_are_refused() {
     let case = Case {
@@ -749,6 +875,39 @@ fn a_mixture_draws_from_its_components_in_proportion() {
         from_first as f64 / COUNT as f64,
         0.25,
         4.0 * 0.0097,
+    );
+}
+
+#[test]
+fn as_many_draws_as_equal_components_contain_each_of_them() {
+    let points: Vec<_> = (0..5_u8)
+        .map(|at| {
+            let mean = vector(&[f32::from(at)]);
+            FactorPosterior::covariance(flat_layout(1), mean, None, vector(&[1e-12])).unwrap()
+        })
+        .collect();
+    let mixture = Mixture::uniform(points).unwrap();
+    let sampler = mixture.sampler().unwrap();
+    for seed in 0..200 {
+        for noise in [Noise::host(seed), Noise::host(seed).for_prediction()] {
+            let draws = sampler.draws(noise, 10).unwrap();
+            for (round, draws) in values(&draws).chunks(5).enumerate() {
+                let mut found: Vec<i64> = draws.iter().map(|draw| draw.round() as i64).collect();
+                found.sort_unstable();
+                assert_eq!(found, [0, 1, 2, 3, 4], "seed {seed}, round {round}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_component_that_does_not_exist_is_an_error() {
+    let (_, mixture) = mixture();
+    let error = mixture.component(5).unwrap_err();
+    let message = error.to_string();
+    assert!(
+        error.is_config() && message.contains("is 5") && message.contains("3 components"),
+        "{message}"
     );
 }
 

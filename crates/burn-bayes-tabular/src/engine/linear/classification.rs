@@ -15,6 +15,7 @@ use burn_bayes::posterior::{DenseGaussian, FormKind};
 
 use super::{Design, Family, Parts, add, add_outer, exact, mirror};
 use crate::error::{Result, TabularError};
+use crate::order::Bounded;
 
 /// Newton steps to the mode, which stop early.
 const MOST_NEWTON_STEPS: usize = 100;
@@ -124,7 +125,7 @@ impl Design<'_> {
         let halves = pairs.map(|(before, after)| 0.5 * (before + after));
         expected.curvature = SquareMatrix::from_row_major(len, halves.collect())?;
         let (step, decrement) = expected.newton_step()?;
-        let length = (len as f64 / (2.0 * decrement)).sqrt().min(1.0);
+        let length = (len as f64 / (2.0 * decrement)).sqrt().at_most(1.0);
         let mut mean = gaussian.mean().to_vec();
         add(&mut mean, -length, &step);
         let next = DenseGaussian::from_precision(mean, expected.curvature.into_row_major())?;
@@ -362,7 +363,7 @@ impl Expected {
 /// differs between two steps.
 fn pairs(root: &SquareMatrix) -> usize {
     let rows = (0..root.size()).map(|row| root.row(row).iter().map(|l| l * l).sum());
-    let largest = rows.fold(0.0, f64::max).sqrt();
+    let largest = rows.fold(0.0, f64::at_least).sqrt();
     (PAIRS as f64 * largest.clamp(1.0, (MOST_PAIRS / PAIRS) as f64))
         .ceil()
         .log2()

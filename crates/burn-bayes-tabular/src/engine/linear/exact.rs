@@ -13,6 +13,7 @@ use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
 
 use super::Parts;
 use crate::error::Result;
+use crate::order::Bounded;
 
 /// F and ψ of the inverse of a matrix.
 pub(super) fn factors(precision: &SquareMatrix) -> Result<Parts> {
@@ -26,7 +27,7 @@ pub(super) fn factors(precision: &SquareMatrix) -> Result<Parts> {
     let rest = 0.5 / len as f64;
     let mut factors = Vec::with_capacity(len * len);
     for (k, value) in eigen.values().iter().enumerate() {
-        let size = (value.recip() - rest).max(0.0).sqrt();
+        let size = (value.recip() - rest).at_least(0.0).sqrt();
         let row = eigen.vectors().row(k).iter().zip(&scales);
         factors.extend(row.map(|(entry, scale)| size * entry * scale));
     }

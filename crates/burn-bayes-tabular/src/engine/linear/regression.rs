@@ -12,6 +12,7 @@ use super::{Design, add, add_outer, converges, mirror};
 use crate::engine::noise::BOUNDS;
 use crate::engine::prior::bounded;
 use crate::error::Result;
+use crate::order::Bounded;
 use crate::rows::Target;
 use crate::settings::{FitSettings, NoisePrecision};
 
@@ -117,7 +118,11 @@ impl Design<'_> {
         let unit = self.training_set.target_deviations()?[0].powi(-2);
         Ok(Spectrum {
             moment: moment.collect(),
-            values: eigen.values().iter().map(|value| value.max(0.0)).collect(),
+            values: eigen
+                .values()
+                .iter()
+                .map(|value| value.at_least(0.0))
+                .collect(),
             square: sums.square,
             rows: self.training_set.rows() as f64,
             bounds: (BOUNDS.0 * unit, BOUNDS.1 * unit),
@@ -144,7 +149,7 @@ impl Spectrum {
                 residual += mean * (mean * value - 2.0 * moment);
                 spread += value * variance;
             }
-            let variance = (residual.max(0.0) + spread) / self.rows;
+            let variance = (residual.at_least(0.0) + spread) / self.rows;
             let next = variance.recip().clamp(self.bounds.0, self.bounds.1);
             let change = (next / beta).ln().abs();
             beta = next;

@@ -6,6 +6,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor};
 
 use crate::error::Result;
+use crate::order::Bounded;
 use crate::predict::RealPredictions;
 use crate::quartiles::QUARTILES;
 use crate::report::chart::{
@@ -51,7 +52,11 @@ pub(super) fn section(
         covered.push(intervals.covered(&targets)?);
         widths = intervals.widths();
     }
-    let unit = ROUNDING * widths.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let unit = ROUNDING
+        * widths
+            .iter()
+            .copied()
+            .fold(f64::MIN_POSITIVE, f64::at_least);
     let rounded = widths
         .iter()
         .map(|width| Some((width / unit).round() * unit));

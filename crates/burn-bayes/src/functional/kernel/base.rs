@@ -23,6 +23,7 @@
 
 use std::f64::consts::PI;
 
+use crate::algebra::Bounded;
 use crate::algebra::summed;
 
 /// The form of a kernel.
@@ -131,7 +132,9 @@ impl BaseKernel {
         match self.family {
             Family::Constant | Family::Linear | Family::ArcCosine0 | Family::ArcCosine1 => None,
             // For short length scales, the kernel is about exp(−(2πδ/pℓ)²/2), for long ones a wave.
-            Family::Periodic => Some(self.shape() / (2.0 * PI) * self.scale(coordinate).min(1.0)),
+            Family::Periodic => {
+                Some(self.shape() / (2.0 * PI) * self.scale(coordinate).at_most(1.0))
+            }
             _ => Some(self.scale(coordinate)),
         }
     }
@@ -282,7 +285,7 @@ impl BaseKernel {
             left,
             right: 1.0 + self.inner_product(y, y),
             // ‖u‖²‖v‖² − (uᵀv)², without a difference of two large numbers for close points.
-            sine: (left * apart - along * along).max(0.0).sqrt(),
+            sine: (left * apart - along * along).at_least(0.0).sqrt(),
         }
     }
 }

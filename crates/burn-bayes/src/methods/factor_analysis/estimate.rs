@@ -1,5 +1,6 @@
 //! Factor analysis of a matrix of vectors, dense and in f64: the references of the online rules.
 
+use crate::algebra::Bounded;
 use crate::algebra::{Cholesky, SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
 use crate::posterior::{DENSE_LIMIT, DenseGaussian};
@@ -58,7 +59,7 @@ impl FactorEstimate {
         let (mean, covariance) = moments(vectors, len, rank)?;
         let total: Vec<f64> = covariance.diagonal().collect();
         let smallest = FLOOR * covariance.trace() / len as f64 + f64::MIN_POSITIVE;
-        let mut variance: Vec<f64> = total.iter().map(|v| v.max(smallest)).collect();
+        let mut variance: Vec<f64> = total.iter().map(|v| v.at_least(smallest)).collect();
         let (mut factors, mut before) = (Vec::new(), f64::NEG_INFINITY);
         for _ in 0..iterations.max(1) {
             let root: Vec<f64> = variance.iter().map(|value| value.sqrt()).collect();
@@ -68,14 +69,16 @@ impl FactorEstimate {
             let mut likelihood = -0.5 * variance.iter().map(|value| value.ln()).sum::<f64>();
             likelihood -= 0.5 * scaled.trace();
             for pair in SymmetricEigen::leading(&scaled, rank)? {
-                let gain = (pair.value - 1.0).max(0.0);
+                let gain = (pair.value - 1.0).at_least(0.0);
                 likelihood += 0.5 * (gain - gain.ln_1p());
                 let entries = pair.vector.iter().zip(&root);
                 factors.extend(entries.map(|(entry, root)| gain.sqrt() * entry * root));
             }
             for (at, variance) in variance.iter_mut().enumerate() {
                 let shared: f64 = factors.iter().skip(at).step_by(len).map(|f| f * f).sum();
-                *variance = (total[at] - shared).max(FLOOR * total[at]).max(smallest);
+                *variance = (total[at] - shared)
+                    .at_least(FLOOR * total[at])
+                    .at_least(smallest);
             }
             if likelihood - before < TOLERANCE {
                 break;
@@ -99,9 +102,9 @@ impl FactorEstimate {
         let pairs = SymmetricEigen::leading(&covariance, rank)?;
         let explained: f64 = pairs.iter().map(|pair| pair.value).sum();
         let rest = (covariance.trace() - explained) / (len - rank) as f64;
-        let rest = rest.max(f64::MIN_POSITIVE);
+        let rest = rest.at_least(f64::MIN_POSITIVE);
         let factors = pairs.iter().flat_map(|pair| {
-            let scale = (pair.value - rest).max(0.0).sqrt();
+            let scale = (pair.value - rest).at_least(0.0).sqrt();
             pair.vector.iter().map(move |entry| scale * entry)
         });
         Ok(Self {
@@ -151,7 +154,9 @@ impl FactorEstimate {
             for (at, variance) in variance.iter_mut().enumerate() {
                 let shared: f64 = factors.iter().skip(at).step_by(len).map(|f| f * f).sum();
                 let total = covariance.get(at, at);
-                *variance = (total - shared).max(FLOOR * total).max(f64::MIN_POSITIVE);
+                *variance = (total - shared)
+                    .at_least(FLOOR * total)
+                    .at_least(f64::MIN_POSITIVE);
             }
         }
         Ok(Self {

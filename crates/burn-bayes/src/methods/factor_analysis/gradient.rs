@@ -5,6 +5,7 @@
 //! ```
 
 use super::latent::Latent;
+use crate::algebra::Bounded;
 
 /// Moves the factors, K×D, and ψ by `rate` times the gradient at a deviation.
 pub(super) fn ascend(
@@ -33,7 +34,7 @@ pub(super) fn ascend(
             factors[k * len + at] += scale * (m * d - image);
         }
         let step = 0.5 * rate * (error / *residual - 1.0);
-        *residual = (*residual * step.exp()).max(f32::MIN_POSITIVE);
+        *residual = (*residual * step.exp()).at_least(f32::MIN_POSITIVE);
     }
 }
 

@@ -8,6 +8,7 @@ use super::estimate::FactorEstimate;
 use super::gradient;
 use super::latent::{FactorRule, Latent, blend, expanded_mean, inverse_root, outer, sum};
 use super::{FLOOR, START_SHARE};
+use crate::algebra::Bounded;
 use crate::algebra::{AlgebraError, Cholesky, SquareMatrix};
 use crate::error::{Error, Result};
 
@@ -163,6 +164,9 @@ impl OnlineFactorAnalysis {
     fn absorb(&mut self) -> Result<(), AlgebraError> {
         let (rank, held) = (self.rank(), self.held);
         let terms = rank + held;
+        // A number that has not moved before the block has no ψ yet, by which its deviations could be divided.
+        let residuals = self.residual.iter_mut().zip(&self.variance);
+        residuals.for_each(|(residual, variance)| *residual = residual.at_least(FLOOR * variance));
         let products = self.products(terms)?;
         let mut gram = SquareMatrix::from_fn(rank, |i, j| products.get(i, j));
         let expanded = self.rule != FactorRule::Textbook;
@@ -295,7 +299,7 @@ impl OnlineFactorAnalysis {
 
 /// ψ of a weight before the first step.
 fn start_residual(variance: f32) -> f32 {
-    ((1.0 - START_SHARE) as f32 * variance).max(f32::MIN_POSITIVE)
+    ((1.0 - START_SHARE) as f32 * variance).at_least(f32::MIN_POSITIVE)
 }
 
 /// The first rows of the identity.

@@ -1,0 +1,222 @@
+//! No NaN becomes a number: every function of numbers refuses it, and no bound drops it.
+
+use burn_bayes_eval::{
+    BinaryScores, Bootstrap, Chains, ClassProbabilities, ConformalCross, ConformalLac,
+    ConformalNormalisedResidual, ConformalQuantiles, ConformalRandomisedAps, ConformalResidual,
+    DrawProbabilities, DrawTemperature, EvalError, GaussianMixture, JointDraws,
+    LabelledProbabilities, LogitScore, MahalanobisDistance, NearestFeatures, NoisePrecision,
+    OutOfDistribution, PairedLosses, ParetoSmoothing, PatchTotals, PitUniformity, PoissonMixture,
+    PredictionIntervals, QuantileCalibration, RankingTotals, RegressionTotals, RiskControl,
+    RiskCoverage, RiskTest, RowOutputs, Selection, SelectiveBounds, SparsificationError,
+    TargetScale, TargetedCounts, TargetedMixture, Temperature, VarianceScaling, ause,
+    conformal_threshold, crps_gaussian, equal_mass_groups, holm, likelihood_weights,
+    pinball_losses, poisson_deviances, posterior_rank, quantiles, referral_table, rmse,
+    stacking_weights, winkler_scores,
+};
+
+const BAD: [f64; 2] = [0.5, f64::NAN];
+const GOOD: [f64; 2] = [0.25, 0.5];
+
+fn refused<T>(name: &str, result: Result<T, EvalError>) {
+    let error = result.err().unwrap_or_else(|| panic!("{name} took NaN"));
+    assert!(error.is_data() || error.is_config(), "{name}: {error}");
+}
+
+#[test]
+fn views_refuse_it() {
+    refused("probabilities", ClassProbabilities::new(&BAD, 1, 2));
+    refused("binary probabilities", ClassProbabilities::binary(&BAD));
+    refused("logits", ClassProbabilities::from_logits(&BAD, 1, 2));
+    refused("draws", DrawProbabilities::new(&BAD, 1, 1, 2));
+    refused("binary draws", DrawProbabilities::binary(&BAD, 1, 2));
+    refused(
+        "logits of draws",
+        DrawProbabilities::from_logits(&BAD, 1, 1, 2),
+    );
+    let shared = NoisePrecision::Shared(1.0);
+    refused("means", GaussianMixture::new(&BAD, 1, 2, shared));
+    for noise in [
+        NoisePrecision::Shared(f64::NAN),
+        NoisePrecision::PerDraw(&BAD),
+        NoisePrecision::PerPrediction(&BAD),
+    ] {
+        refused("precisions", GaussianMixture::new(&GOOD, 2, 1, noise));
+    }
+    let mixture = GaussianMixture::new(&GOOD, 1, 2, shared).unwrap();
+    refused("targets", TargetedMixture::new(&mixture, &BAD));
+    for (mean, deviation) in [(f64::NAN, 1.0), (0.0, f64::NAN)] {
+        refused(
+            "scale",
+            mixture.unnormalised(TargetScale { mean, deviation }),
+        );
+    }
+    refused("level", PredictionIntervals::central(&mixture, f64::NAN));
+    refused("probability", quantiles(&mixture, f64::NAN));
+    refused("rates", PoissonMixture::new(&BAD, 1, 2));
+    let counts = PoissonMixture::new(&GOOD, 1, 2).unwrap();
+    refused("counts", TargetedCounts::new(&counts, &[1.0, f64::NAN]));
+    refused("limits", PredictionIntervals::new(&BAD, &BAD));
+    refused("limits", PredictionIntervals::new(&GOOD, &BAD));
+    refused("joint draws", JointDraws::new(&BAD, &GOOD[..1], 2, 1, 1));
+    refused("joint targets", JointDraws::new(&GOOD, &BAD[1..], 2, 1, 1));
+}
+
+#[test]
+fn scores_refuse_it() {
+    let intervals = PredictionIntervals::new(&GOOD, &[0.5, 0.75]).unwrap();
+    refused("coverage", intervals.coverage(&BAD));
+    refused("covered", intervals.covered(&BAD));
+    refused("winkler", winkler_scores(&intervals, &BAD, 0.9));
+    refused("pinball", pinball_losses(&BAD, &GOOD, 0.5));
+    refused("pinball", pinball_losses(&GOOD, &BAD, 0.5));
+    refused("pinball", pinball_losses(&GOOD, &GOOD, f64::NAN));
+    refused("rmse", rmse(&BAD, &GOOD));
+    refused("rmse", rmse(&GOOD, &BAD));
+    refused("crps", crps_gaussian(f64::NAN, 1.0, 0.0));
+    refused("crps", crps_gaussian(0.0, f64::NAN, 0.0));
+    refused("crps", crps_gaussian(0.0, 1.0, f64::NAN));
+    refused("deviances", poisson_deviances(&BAD, &[1.0, 1.0]));
+    refused("deviances", poisson_deviances(&GOOD, &[1.0, f64::NAN]));
+    refused("uniformity", PitUniformity::new(&BAD));
+    refused("quantile calibration", QuantileCalibration::new(&BAD, 2));
+    refused("binary scores", BinaryScores::new(&BAD, &[true, false]));
+    refused(
+        "separation",
+        OutOfDistribution::new(&BAD, &GOOD, 10, 1, 0.9),
+    );
+    refused(
+        "separation",
+        OutOfDistribution::new(&GOOD, &BAD, 10, 1, 0.9),
+    );
+    refused("risk", RiskCoverage::new(&BAD, &GOOD));
+    refused("risk", RiskCoverage::new(&GOOD, &BAD));
+    refused(
+        "risk",
+        RiskCoverage::with_out_of_distribution(&GOOD, &GOOD, &BAD, 1.0),
+    );
+    refused(
+        "risk",
+        RiskCoverage::with_out_of_distribution(&GOOD, &GOOD, &GOOD, f64::NAN),
+    );
+    refused(
+        "bounds",
+        SelectiveBounds::exact(&BAD, &[0.0, 1.0], &[0.5], 0.9),
+    );
+    refused("bounds", SelectiveBounds::exact(&GOOD, &BAD, &[0.5], 0.9));
+    refused(
+        "bounds",
+        SelectiveBounds::hoeffding(&GOOD, &GOOD, &BAD, 0.9),
+    );
+    refused(
+        "bounds",
+        SelectiveBounds::hoeffding(&GOOD, &GOOD, &[0.5], f64::NAN),
+    );
+    refused("selection", Selection::most_certain(&BAD, 0.5));
+    refused("selection", Selection::most_certain(&GOOD, f64::NAN));
+    for kind in [
+        SparsificationError::MeanAbsolute,
+        SparsificationError::RootMeanSquare,
+    ] {
+        refused("ause", ause(&BAD, &GOOD, &[1.0, 1.0], kind));
+        refused("ause", ause(&GOOD, &BAD, &[1.0, 1.0], kind));
+        refused("ause", ause(&GOOD, &GOOD, &BAD, kind));
+    }
+    let table = ClassProbabilities::binary(&GOOD).unwrap();
+    let labelled = LabelledProbabilities::new(&table, &[0, 1]).unwrap();
+    refused("referral", referral_table(&labelled, &BAD, &[0.5]));
+    refused("referral", referral_table(&labelled, &GOOD, &[f64::NAN]));
+    for score in [LogitScore::Energy, LogitScore::MaximumLogit] {
+        refused("logit score", score.of(&BAD, 1, 2));
+    }
+}
+
+#[test]
+fn fitted_things_refuse_it() {
+    refused("threshold", conformal_threshold(&BAD, 0.5));
+    refused("threshold", conformal_threshold(&GOOD, f64::NAN));
+    refused("residuals", ConformalResidual::calibrate(&BAD, &GOOD, 0.5));
+    refused("residuals", ConformalResidual::calibrate(&GOOD, &BAD, 0.5));
+    let residuals = ConformalResidual::calibrate(&GOOD, &GOOD, 0.5).unwrap();
+    refused("residuals", residuals.intervals(&BAD));
+    type Normalised = ConformalNormalisedResidual;
+    refused("normalised", Normalised::calibrate(&BAD, &GOOD, &GOOD, 0.5));
+    refused("normalised", Normalised::calibrate(&GOOD, &BAD, &GOOD, 0.5));
+    refused("normalised", Normalised::calibrate(&GOOD, &GOOD, &BAD, 0.5));
+    let intervals = PredictionIntervals::new(&GOOD, &[0.5, 0.75]).unwrap();
+    refused(
+        "quantiles",
+        ConformalQuantiles::calibrate(&intervals, &BAD, 0.5),
+    );
+    refused("cross", ConformalCross::new(&BAD, &GOOD, &[0, 1]));
+    refused("cross", ConformalCross::new(&GOOD, &BAD, &[0, 1]));
+    let table = ClassProbabilities::binary(&GOOD).unwrap();
+    let labelled = LabelledProbabilities::new(&table, &[0, 1]).unwrap();
+    refused("sets", ConformalLac::calibrate(&labelled, f64::NAN));
+    refused(
+        "sets",
+        ConformalRandomisedAps::calibrate(&labelled, 0.5, &BAD),
+    );
+    refused("groups", equal_mass_groups(&BAD, 2));
+    let control = |losses, target, confidence| {
+        RiskControl::new(losses, 1, target, confidence, RiskTest::Betting)
+    };
+    refused("risk control", control(&BAD, 0.1, 0.9));
+    refused("risk control", control(&GOOD, f64::NAN, 0.9));
+    refused("risk control", control(&GOOD, 0.1, f64::NAN));
+    refused("temperature", Temperature::new(f64::NAN));
+    refused("draw temperature", DrawTemperature::new(f64::NAN));
+    refused("variance scaling", VarianceScaling::new(f64::NAN));
+    refused("distance", MahalanobisDistance::fit(&BAD, &[0, 0], 1, 0.1));
+    refused(
+        "distance",
+        MahalanobisDistance::fit(&GOOD, &[0, 0], 1, f64::NAN),
+    );
+    let distance = MahalanobisDistance::fit(&GOOD, &[0, 0], 1, 0.1).unwrap();
+    refused("distance", distance.scores(&BAD));
+    refused("neighbours", NearestFeatures::fit(&BAD, 1, 1));
+    let neighbours = NearestFeatures::fit(&GOOD, 1, 1).unwrap();
+    refused("neighbours", neighbours.scores(&BAD));
+    let draws = DrawProbabilities::binary(&GOOD, 1, 2).unwrap();
+    refused(
+        "logits",
+        RowOutputs::new(&draws).with_logits(&[0.0, 0.0, 0.0, f64::NAN]),
+    );
+    refused("features", RowOutputs::new(&draws).with_features(&BAD, 1));
+}
+
+#[test]
+fn tests_and_diagnostics_refuse_it() {
+    refused("paired", PairedLosses::new(&BAD, &GOOD));
+    refused("paired", PairedLosses::new(&GOOD, &BAD));
+    refused("bootstrap", Bootstrap::of_mean(&BAD, 10, 1));
+    refused("holm", holm(&BAD));
+    refused(
+        "chains",
+        Chains::new(&[0.0, 1.0, f64::NAN, 2.0, 0.5, 0.1, 0.2, 0.3], 2, 4),
+    );
+    refused("likelihood weights", likelihood_weights(&BAD, 2));
+    refused("stacking", stacking_weights(&BAD, 2));
+    refused("rank", posterior_rank(f64::NAN, &GOOD));
+    refused("rank", posterior_rank(0.3, &BAD));
+    refused("pareto", ParetoSmoothing::new(&BAD));
+    let smoothed = ParetoSmoothing::new(&GOOD).unwrap();
+    refused("pareto", smoothed.mean(&BAD));
+    refused("patches", PatchTotals::new(1, f64::NAN, 0.5));
+    refused("patches", PatchTotals::new(1, 0.5, f64::NAN));
+    let mut patches = PatchTotals::new(1, 0.5, 0.5).unwrap();
+    refused("patches", patches.add(&[Some(true), None], &BAD, 2));
+    refused("ranking", RankingTotals::new(f64::NAN, 1.0, 4));
+    let mut ranking = RankingTotals::new(0.0, 1.0, 4).unwrap();
+    refused("ranking", ranking.add(&BAD, &[true, false]));
+    refused("regression", RegressionTotals::new(&BAD, 4));
+}
+
+#[test]
+fn losses_that_overflow_leave_no_number_for_their_excess() {
+    let refusal = RiskCoverage::new(&GOOD, &[f64::INFINITY, 1.0]);
+    refused("infinite losses", refusal);
+    // The area and the smallest area are infinite, and their difference says nothing.
+    let curve = RiskCoverage::new(&GOOD, &[f64::MAX; 2]).unwrap();
+    assert!(curve.aurc().is_infinite());
+    assert!(curve.excess_aurc().is_nan());
+}
