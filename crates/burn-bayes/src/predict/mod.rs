@@ -14,4 +14,4 @@ pub use predictor::Predictor;
 pub(crate) use recording::RecordingCache;
 pub(crate) use statistics::moves_statistics;
 pub use statistics::refresh_running_statistics;
-pub(crate) use training_layers::{TrainingFlag, training_flags, with_dropout};
+pub(crate) use training_layers::{TrainingFlag, has_random_layers, training_flags, with_dropout};
