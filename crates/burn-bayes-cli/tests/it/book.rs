@@ -39,6 +39,29 @@ fn a_first_fit_knows_what_it_does_not_know() {
         .filter(|(label, truth)| label != truth);
     assert!(wrong.count() < 15, "{labels:?}");
     assert!(place.read("first/report.html").contains("</html>"));
+    // Both chapters show rows of this fit. Training on another processor differs by rounding.
+    let getting_started = include_str!("../../../../book/src/getting-started.md");
+    let reading_uncertainty = include_str!("../../../../book/src/reading-uncertainty.md");
+    let names = ["p_no", "p_yes", "entropy", "mutual_information"];
+    let columns = names.map(|name| column(&place, "predictions.csv", name));
+    for row in [1, 7] {
+        let found = columns
+            .each_ref()
+            .map(|cells| number(&cells[row - 1]).unwrap());
+        for chapter in [getting_started, reading_uncertainty] {
+            let beginning = format!("| {row} | ");
+            let line = chapter.lines().find(|line| line.starts_with(&beginning));
+            let cells = line
+                .unwrap()
+                .split('|')
+                .filter(|cell| cell.trim().starts_with('.'));
+            let shown: Vec<f64> = cells.filter_map(number).collect();
+            assert_eq!(shown.len(), names.len(), "{shown:?}");
+            for (found, shown) in found.iter().zip(shown) {
+                assert!((found - shown).abs() < 0.01, "row {row}: {found} {shown}");
+            }
+        }
+    }
     // Beyond the ends, the draws differ more than between the examples.
     let [.., curve, _] = outputs.as_slice() else {
         panic!("two predictions on standard output");
