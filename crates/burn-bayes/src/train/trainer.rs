@@ -440,6 +440,8 @@ impl<L: TrainerModel> Trainer<L> {
         let unwritable = |error: &dyn fmt::Display| {
             Error::storage(format!("a checkpoint cannot be made: {error}"))
         };
+        // A record has the running statistics of batch norm as they were last read, and switching to inference reads them.
+        drop(self.model.valid());
         let model = self.model.clone().into_record().into_bytes();
         let optimizer = self.optimizer.into_bytes();
         let loss_sum = self.loss_sum.clone();
